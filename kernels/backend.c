@@ -1,0 +1,79 @@
+/* Life of site arrays, and the list of backends. */
+#include "kernels/backend.h"
+
+#include <assert.h>
+#include <cblas.h>
+#include <omp.h>
+
+const struct backend *const backend_list[] = {&backend_cpu, &backend_shadow, NULL};
+
+void backend_start(int threads) {
+    openblas_set_num_threads(1);
+    if (threads > 0)
+        omp_set_num_threads(threads);
+}
+
+int array_init(struct array *array, const struct backend *backend, size_t sites, int group,
+               int rows, struct err *err) {
+    assert(group > 0 && sites % (size_t)group == 0);
+    *array = (struct array){.backend = backend, .sites = sites, .group = group};
+    TRY(backend->alloc(array, rows > 0 ? rows : 1, err));
+    array->rows = rows;
+    return CODE_OK;
+}
+
+void array_free(struct array *array) {
+    if (array->memory)
+        array->backend->release(array);
+    *array = (struct array){0};
+}
+
+int array_reserve(struct array *array, int rows, struct err *err) {
+    if (rows > array->capacity) {
+        int grown = array->capacity + array->capacity / 2;
+        TRY(array->backend->resize(array, rows > grown ? rows : grown, err));
+    }
+    if (rows > array->rows)
+        array->rows = rows;
+    return CODE_OK;
+}
+
+int array_append(struct array *array, int k, struct rows *rows, struct err *err) {
+    int first = array->rows;
+    TRY(array_reserve(array, first + k, err));
+    *rows = array_rows(array, first, k);
+    return CODE_OK;
+}
+
+struct rows array_rows(const struct array *array, int first, int count) {
+    assert(first >= 0 && count >= 0 && first + count <= array->rows);
+    return (struct rows){array, first, count};
+}
+
+struct rows array_all(const struct array *array) {
+    return array_rows(array, 0, array->rows);
+}
+
+void rows_copy(struct rows x, struct rows y) {
+    if (x.count)
+        x.array->backend->pointwise(FN_LINEAR, NULL, NULL, x, y, (struct rows){0});
+}
+
+void rows_add(struct rows x, struct rows y) {
+    static const double one = 1;
+    for (int k = 0; k < y.count; k++)
+        y.array->backend->combine(rows_part(y, k, 1), 1, &one, rows_part(x, k, 1));
+}
+
+size_t array_width(const struct array *array) {
+    size_t groups = array->sites / (size_t)array->group;
+    if (groups > BACKEND_BLOCK)
+        groups = BACKEND_BLOCK;
+    return (groups + 7) / 8 * 8 * (size_t)array->group;
+}
+
+size_t array_bytes(size_t sites, int group, int rows) {
+    struct array array = {.sites = sites, .group = group};
+    size_t width = array_width(&array), blocks = (sites + width - 1) / width;
+    return blocks * width * (size_t)rows * sizeof(double);
+}

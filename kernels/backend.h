@@ -1,0 +1,106 @@
+/* Arrays over sites and the dozen coarse operations on them: all that touches site values.
+ *
+ * A struct array holds rows over the sites of a population; sites may come in groups (the N_e units
+ * of an expert: unit j of expert i is site i * group + j). The layout is the backend's own affair
+ * (cpu: blocks of BACKEND_BLOCK groups, in a block row after row); the memory may be on a device.
+ * Nothing outside a backend may look through array.memory: values cross by put and get only, small
+ * matrices (coefficients) are host arrays, row-major. The backend `shadow` proves it.
+ *
+ * <u v> is the site average (1/S) sum_i u_i v_i. Sums run over the blocks in a fixed order, so
+ * results have the same bits for any number of threads. */
+#ifndef KERNELS_BACKEND_H
+#define KERNELS_BACKEND_H
+
+#include "kernels/rng.h"
+#include "solver/base.h"
+
+#define BACKEND_BLOCK 256
+
+struct array {
+    const struct backend *backend;
+    void *memory;
+    size_t sites;
+    int group;
+    int rows;     /* in use */
+    int capacity; /* allocated */
+};
+
+/* Rows first .. first + count - 1 of an array. count = 0, array = NULL: nothing. */
+struct rows {
+    const struct array *array;
+    int first, count;
+};
+
+/* Functions of one variable, with their derivative. */
+enum fn { FN_LINEAR, FN_TANH, FN_ERF, FN_RELU, FN_GELU, FN_SOFTPLUS, FN_SIGMOID, FN_EXP };
+
+struct backend {
+    const char *name, *doc;
+    /* Memory for capacity rows, uninitialised (shadow: NaN). */
+    int (*alloc)(struct array *array, int capacity, struct err *err);
+    /* Larger capacity; the rows in use keep their values. */
+    int (*resize)(struct array *array, int capacity, struct err *err);
+    void (*release)(struct array *array);
+    /* host [rows.count][sites] -> rows, and back. */
+    void (*put)(struct rows rows, const double *host);
+    void (*get)(struct rows rows, double *host);
+    /* Row k: standard normals of draw stream.draw + k, site by site. */
+    void (*normals)(struct rows rows, struct rng_stream stream);
+    /* C[k][l] = <a_k b_l>,  C host [a.count][b.count]. */
+    void (*dots)(struct rows a, struct rows b, double *C);
+    /* out[k] = <a_k b_k>; b of one row serves all k; b without array: out[k] = <a_k>. */
+    void (*averages)(struct rows a, struct rows b, double *out);
+    /* y_k = beta y_k + sum_l C[k][l] a_l,  C host [y.count][a.count]; y and a do not overlap.
+     * beta = 0: y is not read. */
+    void (*combine)(struct rows y, double beta, const double *C, struct rows a);
+    /* u = scale[k] x_k + shift[k] (NULL: 1, 0);  value = fn(u), slope = fn'(u).
+     * value or slope may have no array; either may be x itself. */
+    void (*pointwise)(enum fn fn, const double *scale, const double *shift, struct rows x,
+                      struct rows value, struct rows slope);
+    /* y = a b. Factors of one row serve all rows; factors over the groups of y serve each unit.
+     * y may be a or b when their shapes agree. */
+    void (*multiply)(struct rows a, struct rows b, struct rows y);
+    /* y_i = sum_j x_ij over the group of site i of y. */
+    void (*group_sum)(struct rows x, struct rows y);
+    /* mask = 1 on the K largest sites of each row of x, else 0; ties go to the lower site. */
+    int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
+    /* Waits for all operations and reports a failure of any of them. */
+    int (*sync)(struct err *err);
+};
+
+extern const struct backend backend_cpu;           /* OpenBLAS and OpenMP */
+extern const struct backend backend_shadow;        /* the same on separate, poisoned memory */
+extern const struct backend *const backend_list[]; /* ends with NULL */
+#define BACKEND_NAMES "cpu shadow"
+
+/* One-time settings of the libraries underneath (single-threaded BLAS inside blocks). */
+void backend_start(int threads);
+
+int array_init(struct array *array, const struct backend *backend, size_t sites, int group,
+               int rows, struct err *err);
+void array_free(struct array *array); /* accepts a zeroed struct; idempotent */
+/* Makes room for k more rows (amortised doubling) and returns them, uninitialised. */
+int array_append(struct array *array, int k, struct rows *rows, struct err *err);
+/* At least `rows` rows in use. */
+int array_reserve(struct array *array, int rows, struct err *err);
+struct rows array_rows(const struct array *array, int first, int count);
+struct rows array_all(const struct array *array);
+static inline struct rows rows_part(struct rows rows, int first, int count) {
+    return (struct rows){rows.array, rows.first + first, count};
+}
+void rows_copy(struct rows x, struct rows y); /* y = x */
+static inline void rows_fn(enum fn fn, struct rows x, struct rows value, struct rows slope) {
+    x.array->backend->pointwise(fn, NULL, NULL, x, value, slope);
+}
+static inline void rows_multiply(struct rows a, struct rows b, struct rows y) {
+    y.array->backend->multiply(a, b, y);
+}
+void rows_add(struct rows x, struct rows y); /* y += x */
+static inline void rows_zero(struct rows y) {
+    y.array->backend->combine(y, 0, NULL, (struct rows){0});
+}
+/* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows. */
+size_t array_width(const struct array *array);
+size_t array_bytes(size_t sites, int group, int rows);
+
+#endif

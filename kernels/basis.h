@@ -1,0 +1,21 @@
+/* Rank-revealing orthonormal bases over sites (<u_k u_l> = delta_kl, site averages).
+ *
+ * Rows enter in their order, without pivoting or eigenvectors, so signs and order do not depend on
+ * a library build, and coefficient matrices are lower triangular. Every projection is done before
+ * and after normalising; bases stay orthonormal to about 1e-14 without re-orthogonalisation. */
+#ifndef KERNELS_BASIS_H
+#define KERNELS_BASIS_H
+
+#include "kernels/backend.h"
+
+/* What rows x add to an orthonormal set `base` (may be empty): row by row, the part of x outside of
+ * base and of the rows kept before, if its rms exceeds threshold, normalised. The kept rows are the
+ * first *kept rows of `out` (resized to hold x.count rows; `scratch` likewise). *kept <= x.count.
+ */
+int basis_residual(struct rows base, struct rows x, double threshold, struct array *out,
+                   struct array *scratch, int *kept, struct err *err);
+
+/* max |<u_k u_l> - delta_kl|, for checks. */
+int basis_defect(struct rows base, double *defect, struct err *err);
+
+#endif

@@ -1,0 +1,309 @@
+/* The reference backend: OpenBLAS and OpenMP.
+ *
+ * Layout: [block][row][width], a block being BACKEND_BLOCK groups of sites; the rows of a block are
+ * contiguous, so a product with a basis streams through memory and appending rows moves nothing
+ * until the capacity is used up. BLAS is called single-threaded, inside one block. */
+#include "kernels/backend.h"
+
+#include <assert.h>
+#include <cblas.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows of the first factor of dots() that one task handles; fixed, so bits do not depend on
+ * threads. */
+#define CHUNK 32
+
+static int cpu_blocks(const struct array *a) {
+    size_t width = array_width(a);
+    return (int)((a->sites + width - 1) / width);
+}
+
+/* Sites in use of a block. */
+static int cpu_used(const struct array *a, int block) {
+    size_t width = array_width(a), left = a->sites - (size_t)block * width;
+    return (int)(left < width ? left : width);
+}
+
+static double *cpu_at(struct rows r, int row, int block) {
+    size_t width = array_width(r.array);
+    size_t line = (size_t)block * (size_t)r.array->capacity + (size_t)(r.first + row);
+    return (double *)r.array->memory + line * width;
+}
+
+static int cpu_alloc(struct array *array, int capacity, struct err *err) {
+    size_t bytes = array_bytes(array->sites, array->group, capacity);
+    array->capacity = capacity;
+    array->memory = aligned_alloc(64, bytes);
+    if (!array->memory)
+        return err_set(err, CODE_SYSTEM, "out of memory: %d rows over %zu sites (%.3g GB)",
+                       capacity, array->sites, 1e-9 * (double)bytes);
+    return CODE_OK;
+}
+
+static int cpu_resize(struct array *array, int capacity, struct err *err) {
+    struct array larger = *array;
+    TRY(cpu_alloc(&larger, capacity, err));
+    struct rows from = {array, 0, array->rows}, to = {&larger, 0, array->rows};
+    size_t bytes = (size_t)array->rows * array_width(array) * sizeof(double);
+    for (int block = 0; block < cpu_blocks(array) && bytes; block++)
+        memcpy(cpu_at(to, 0, block), cpu_at(from, 0, block), bytes);
+    free(array->memory);
+    *array = larger;
+    return CODE_OK;
+}
+
+static void cpu_release(struct array *array) {
+    free(array->memory);
+    array->memory = NULL;
+}
+
+static void cpu_put(struct rows rows, const double *host) {
+    size_t width = array_width(rows.array);
+    for (int k = 0; k < rows.count; k++)
+        for (int block = 0; block < cpu_blocks(rows.array); block++)
+            memcpy(cpu_at(rows, k, block),
+                   host + (size_t)k * rows.array->sites + (size_t)block * width,
+                   (size_t)cpu_used(rows.array, block) * sizeof(double));
+}
+
+static void cpu_get(struct rows rows, double *host) {
+    size_t width = array_width(rows.array);
+    for (int k = 0; k < rows.count; k++)
+        for (int block = 0; block < cpu_blocks(rows.array); block++)
+            memcpy(host + (size_t)k * rows.array->sites + (size_t)block * width,
+                   cpu_at(rows, k, block), (size_t)cpu_used(rows.array, block) * sizeof(double));
+}
+
+static void cpu_normals(struct rows rows, struct rng_stream stream) {
+    const struct array *a = rows.array;
+    size_t width = array_width(a); /* a multiple of 8: pairs never straddle blocks */
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int block = 0; block < cpu_blocks(a); block++)
+        for (int k = 0; k < rows.count; k++) {
+            double *y = cpu_at(rows, k, block), pair[2];
+            int used = cpu_used(a, block);
+            for (int i = 0; i < used; i += 2) {
+                uint32_t site = (uint32_t)(((size_t)block * width + (size_t)i) / 2);
+                rng_normal_pair(stream, stream.draw + (uint32_t)k, site, pair);
+                y[i] = pair[0];
+                if (i + 1 < used)
+                    y[i + 1] = pair[1];
+            }
+        }
+}
+
+static void cpu_dots(struct rows a, struct rows b, double *C) {
+    assert(!a.count || !b.count || a.array->sites == b.array->sites);
+    if (!a.count || !b.count)
+        return;
+    int width = (int)array_width(a.array), blocks = cpu_blocks(a.array);
+    double scale = 1.0 / (double)a.array->sites;
+#pragma omp parallel for schedule(static)
+    for (int first = 0; first < a.count; first += CHUNK) {
+        int rows = a.count - first < CHUNK ? a.count - first : CHUNK;
+        double *out = C + (size_t)first * (size_t)b.count;
+        for (int block = 0; block < blocks; block++)
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, b.count,
+                        cpu_used(a.array, block), 1.0, cpu_at(a, first, block), width,
+                        cpu_at(b, 0, block), width, block ? 1.0 : 0.0, out, b.count);
+        for (int i = 0; i < rows * b.count; i++)
+            out[i] *= scale;
+    }
+}
+
+static void cpu_averages(struct rows a, struct rows b, double *out) {
+#pragma omp parallel for schedule(static)
+    for (int k = 0; k < a.count; k++) {
+        double sum = 0;
+        for (int block = 0; block < cpu_blocks(a.array); block++) {
+            const double *x = cpu_at(a, k, block);
+            const double *y = b.array ? cpu_at(b, b.count == 1 ? 0 : k, block) : NULL;
+            double part = 0;
+            for (int i = 0, used = cpu_used(a.array, block); i < used; i++)
+                part += y ? x[i] * y[i] : x[i];
+            sum += part;
+        }
+        out[k] = sum / (double)a.array->sites;
+    }
+}
+
+static void cpu_combine(struct rows y, double beta, const double *C, struct rows a) {
+    if (!y.count)
+        return;
+    int width = (int)array_width(y.array);
+#pragma omp parallel for schedule(static)
+    for (int block = 0; block < cpu_blocks(y.array); block++) {
+        int used = cpu_used(y.array, block);
+        if (a.count)
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1.0, C,
+                        a.count, cpu_at(a, 0, block), width, beta, cpu_at(y, 0, block), width);
+        else if (beta == 0.0)
+            for (int k = 0; k < y.count; k++)
+                memset(cpu_at(y, k, block), 0, (size_t)used * sizeof(double));
+        else
+            for (int k = 0; k < y.count; k++)
+                cblas_dscal(used, beta, cpu_at(y, k, block), 1);
+    }
+}
+
+static double cpu_sigmoid(double u) {
+    return u >= 0 ? 1 / (1 + exp(-u)) : exp(u) / (1 + exp(u));
+}
+
+/* fn(u) and fn'(u). */
+static double cpu_fn(enum fn fn, double u, double *slope) {
+    static const double inv_sqrt_2 = 0.70710678118654752440, inv_sqrt_2pi = 0.39894228040143267794,
+                        two_by_sqrt_pi = 1.12837916709551257390;
+    double value;
+    switch (fn) {
+    case FN_TANH:
+        value = tanh(u);
+        *slope = 1 - value * value;
+        return value;
+    case FN_ERF:
+        *slope = two_by_sqrt_pi * exp(-u * u);
+        return erf(u);
+    case FN_RELU:
+        *slope = u > 0 ? 1 : 0;
+        return u > 0 ? u : 0;
+    case FN_GELU:
+        value = 0.5 * erfc(-u * inv_sqrt_2);
+        *slope = value + u * inv_sqrt_2pi * exp(-0.5 * u * u);
+        return u * value;
+    case FN_SOFTPLUS:
+        *slope = cpu_sigmoid(u);
+        return u > 0 ? u + log1p(exp(-u)) : log1p(exp(u));
+    case FN_SIGMOID:
+        value = cpu_sigmoid(u);
+        *slope = value * (1 - value);
+        return value;
+    case FN_EXP:
+        return *slope = exp(u);
+    case FN_LINEAR:
+        break;
+    }
+    *slope = 1;
+    return u;
+}
+
+static void cpu_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
+                          struct rows value, struct rows slope) {
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int k = 0; k < x.count; k++)
+        for (int block = 0; block < cpu_blocks(x.array); block++) {
+            const double *in = cpu_at(x, k, block);
+            double *v = value.array ? cpu_at(value, k, block) : NULL;
+            double *d = slope.array ? cpu_at(slope, k, block) : NULL;
+            double factor = scale ? scale[k] : 1, offset = shift ? shift[k] : 0, derivative;
+            for (int i = 0, used = cpu_used(x.array, block); i < used; i++) {
+                double result = cpu_fn(fn, factor * in[i] + offset, &derivative);
+                if (v)
+                    v[i] = result;
+                if (d)
+                    d[i] = derivative;
+            }
+        }
+}
+
+static void cpu_multiply(struct rows a, struct rows b, struct rows y) {
+    int group = y.array->group, step_a = a.array->group, step_b = b.array->group;
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int k = 0; k < y.count; k++)
+        for (int block = 0; block < cpu_blocks(y.array); block++) {
+            const double *pa = cpu_at(a, a.count == 1 ? 0 : k, block);
+            const double *pb = cpu_at(b, b.count == 1 ? 0 : k, block);
+            double *py = cpu_at(y, k, block);
+            int groups = cpu_used(y.array, block) / group;
+            if (step_a == group && step_b == group) {
+                for (int i = 0; i < groups * group; i++)
+                    py[i] = pa[i] * pb[i];
+                continue;
+            }
+            for (int i = 0; i < groups; i++)
+                for (int j = 0; j < group; j++)
+                    py[i * group + j] = pa[step_a == group ? i * group + j : i] *
+                                        pb[step_b == group ? i * group + j : i];
+        }
+}
+
+static void cpu_group_sum(struct rows x, struct rows y) {
+    int group = x.array->group / y.array->group;
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int k = 0; k < y.count; k++)
+        for (int block = 0; block < cpu_blocks(y.array); block++) {
+            const double *in = cpu_at(x, k, block);
+            double *out = cpu_at(y, k, block);
+            for (int i = 0, used = cpu_used(y.array, block); i < used; i++) {
+                double sum = 0;
+                for (int j = 0; j < group; j++)
+                    sum += in[i * group + j];
+                out[i] = sum;
+            }
+        }
+}
+
+struct ranked {
+    double value;
+    size_t site;
+};
+
+/* Larger values first, then lower sites. */
+static int cpu_before(const void *a, const void *b) {
+    const struct ranked *x = a, *y = b;
+    if (x->value != y->value)
+        return x->value > y->value ? -1 : 1;
+    return (x->site > y->site) - (x->site < y->site);
+}
+
+static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
+    size_t sites = x.array->sites, width = array_width(x.array);
+    struct ranked *scratch;
+    TRY(base_alloc(&scratch, sites * (size_t)x.count, sizeof *scratch, err));
+#pragma omp parallel for schedule(static)
+    for (int k = 0; k < x.count; k++) {
+        struct ranked *order = scratch + (size_t)k * sites;
+        for (size_t i = 0; i < sites; i++)
+            order[i] = (struct ranked){cpu_at(x, k, (int)(i / width))[i % width], i};
+        if (K == 1) { /* the largest alone needs no sorting */
+            for (size_t i = 1; i < sites; i++)
+                if (cpu_before(order + i, order) < 0) {
+                    struct ranked swap = order[0];
+                    order[0] = order[i];
+                    order[i] = swap;
+                }
+        } else
+            qsort(order, sites, sizeof *order, cpu_before);
+        for (size_t i = 0; i < sites; i++) {
+            size_t site = order[i].site;
+            cpu_at(mask, k, (int)(site / width))[site % width] = i < K ? 1 : 0;
+        }
+    }
+    free(scratch);
+    return CODE_OK;
+}
+
+static int cpu_sync(struct err *err) {
+    (void)err;
+    return CODE_OK;
+}
+
+const struct backend backend_cpu = {
+    .name = "cpu",
+    .doc = "OpenBLAS and OpenMP on the host",
+    .alloc = cpu_alloc,
+    .resize = cpu_resize,
+    .release = cpu_release,
+    .put = cpu_put,
+    .get = cpu_get,
+    .normals = cpu_normals,
+    .dots = cpu_dots,
+    .averages = cpu_averages,
+    .combine = cpu_combine,
+    .pointwise = cpu_pointwise,
+    .multiply = cpu_multiply,
+    .group_sum = cpu_group_sum,
+    .top = cpu_top,
+    .sync = cpu_sync,
+};

@@ -1,0 +1,58 @@
+/* The three verbs, and the numbers that follow from a declaration. */
+#include "kernels/map.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Powers of the nominal infinite size are above 2^200 or below 2^-200; products of O(1) numbers are
+ * nowhere near. */
+static double surviving(double number) {
+    assert(fabs(number) < 0x1p100);
+    return fabs(number) < 0x1p-100 ? 0 : number;
+}
+
+int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
+             double tolerance, struct rng_stream stream, struct err *err) {
+    double r = declared.target->size / declared.source->size;
+    double a0 = declared.a0, s_f = declared.s_f, s_b = declared.s_b;
+    *map =
+        (struct map){.kind = kind, .declared = declared, .tolerance = tolerance, .stream = stream};
+    map->numbers = (struct map_numbers){
+        .r = r,
+        .fg = surviving(a0 * s_f),
+        .fr = surviving(a0 * s_f / sqrt(r)),
+        .bg = surviving(a0 * s_b * sqrt(r)),
+        .br = surviving(a0 * s_b * r),
+        .lr = surviving(s_b * r / s_f),
+    };
+    struct map_numbers n = map->numbers;
+    assert(fabs(n.bg - n.lr * n.fr) <= 1e-14 * n.bg && fabs(n.br - n.lr * n.fg) <= 1e-14 * n.br);
+    return kind->init(map, err);
+}
+
+void map_free(struct map *map) {
+    array_free(&map->W);
+    array_free(&map->q);
+    array_free(&map->e);
+    array_free(&map->Z);
+    array_free(&map->p);
+    free(map->R);
+    map->R = NULL;
+}
+
+int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    assert(x.count == out.count);
+    map->x = x;
+    return map->kind->forward(map, x, out, err);
+}
+
+int map_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    assert(y.count == out.count);
+    return map->kind->backward(map, y, out, err);
+}
+
+int map_learn(struct map *map, const double *c, struct rows y, struct err *err) {
+    assert(y.count == map->x.count || y.count == 1);
+    return map->kind->learn(map, c, y, err);
+}

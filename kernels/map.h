@@ -1,0 +1,87 @@
+/* A map: a random weight matrix, as a network sees it.
+ *
+ *     forward(x)   ->  W x          x: rows over the source sites, result over the target sites
+ *     backward(y)  ->  W^T y
+ *     learn(c, y)  :   W += (1/m) sum_mu c_mu y_mu x_mu^T      x: the rows of this step's forward
+ *
+ * W(0) in R^{n x m} has iid N(0, 1/m) entries. A network declares a0, s_f, s_b: it uses s_f W
+ * forward and s_b W^T backward, W(0) = a0 x (iid N(0, 1/m)), and counts learn in units of the
+ * forward use. r = n/m follows from the sizes of the populations. A step is: every map forward
+ * once, every map backward once, then every map learns. Rows are one per input (P), or a single
+ * row that serves all inputs (a read-out handed backward); shapes [count][sites].
+ *
+ * Two kinds of map follow the same declaration:
+ *
+ * map_finite: the explicit n x m matrix; the populations have as many sites as units.
+ *
+ * map_limit: W conditioned on everything it has been applied to, on Monte Carlo sites, an explicit
+ * matrix of growing rank (Gaussian conditioning; Bolthausen 2014, Bordelon & Pehlevan 2022):
+ *
+ *     W x   = sum_a <q_a, x> Z_a + fr sum_b <e_b, x> p_b        Z_a = fg (normal) + learned part
+ *     W^T y = lr ( sum_a <Z_a, y> q_a + fr sum_b <p_b, y> e_b )
+ *
+ * q: orthonormal basis of all x so far (source), p: of all y so far (target), e_b: a fresh normal
+ * on the source per p_b, and one on the target per q_a. The products with e and with the normals in
+ * Z are the response (memory) terms, by Stein's lemma. What survives of W when all sizes go to
+ * infinity are five numbers:
+ *
+ *     fg = a0 s_f   fr = a0 s_f/sqrt r   bg = a0 s_b sqrt r   br = a0 s_b r   lr = s_b r/s_f
+ *
+ * with bg = lr fr and br = lr fg always: <y, W x> = <W^T y, x>/lr to round-off.
+ * A direction joins a basis when its rest exceeds tolerance times the rms of the block. */
+#ifndef KERNELS_MAP_H
+#define KERNELS_MAP_H
+
+#include "kernels/population.h"
+
+struct map_declaration {
+    const char *name;
+    struct population *source, *target;
+    double a0, s_f, s_b;
+};
+
+struct map_numbers {
+    double r, fg, fr, bg, br, lr;
+};
+
+struct map {
+    const struct map_kind *kind;
+    struct map_declaration declared;
+    struct map_numbers numbers;
+    double tolerance;         /* limit: of the bases */
+    struct rng_stream stream; /* finite: of W(0) */
+    struct rows x;            /* of the last forward */
+    /* finite */
+    struct array W; /* [n] over the source sites */
+    /* limit */
+    struct array q, e; /* over the source sites */
+    struct array Z, p; /* over the target sites */
+    double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
+     * out the normals that belong to them. */
+    int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,
+                struct err *err);
+    void *context;
+};
+
+struct map_kind {
+    const char *name;
+    int (*init)(struct map *map, struct err *err);
+    int (*forward)(struct map *map, struct rows x, struct rows out, struct err *err);
+    int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);
+    /* c [x.count]; y has x.count rows or one */
+    int (*learn)(struct map *map, const double *c, struct rows y, struct err *err);
+};
+
+extern const struct map_kind map_finite, map_limit;
+
+/* kind, tolerance and stream as given; everything else zero. */
+int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
+             double tolerance, struct rng_stream stream, struct err *err);
+void map_free(struct map *map); /* accepts a zeroed struct; idempotent */
+/* out is overwritten and must not overlap x, y. */
+int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
+int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
+int map_learn(struct map *map, const double *c, struct rows y, struct err *err);
+
+#endif

@@ -1,0 +1,85 @@
+/* The explicit matrix of a finite network: W = a0 W(0) + (learned part)/s_f, n rows over the m
+ * source sites, used as s_f W forward and s_b W^T backward. */
+#include "kernels/map.h"
+
+#include <stdlib.h>
+
+static size_t targets(const struct map *map) {
+    return map->declared.target->sites;
+}
+
+static size_t sources(const struct map *map) {
+    return map->declared.source->sites;
+}
+
+static int finite_init(struct map *map, struct err *err) {
+    const struct population *source = map->declared.source;
+    double scale = map->declared.a0 / sqrt((double)sources(map));
+    int n = (int)targets(map);
+    double *a0;
+    TRY(array_init(&map->W, source->backend, sources(map), source->group, n, err));
+    TRY(base_alloc(&a0, (size_t)n, sizeof *a0, err));
+    for (int i = 0; i < n; i++)
+        a0[i] = scale;
+    struct rows W = array_all(&map->W);
+    source->backend->normals(W, map->stream);
+    source->backend->pointwise(FN_LINEAR, a0, NULL, W, W, (struct rows){0});
+    free(a0);
+    return CODE_OK;
+}
+
+/* out = s_f W x = s_f m <W_i, x>, through host coefficients [n][P]. */
+static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    size_t n = targets(map), P = (size_t)x.count;
+    double scale = map->declared.s_f * (double)sources(map), *C = NULL, *result = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&C, n * P, sizeof *C, err));
+    DO(base_alloc(&result, n * P, sizeof *result, err));
+    x.array->backend->dots(array_all(&map->W), x, C);
+    for (size_t mu = 0; mu < P; mu++)
+        for (size_t i = 0; i < n; i++)
+            result[mu * n + i] = scale * C[i * P + mu];
+    x.array->backend->put(out, result);
+done:
+    free(C);
+    free(result);
+    return code;
+}
+
+static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    size_t n = targets(map), P = (size_t)y.count;
+    double *C;
+    TRY(base_alloc(&C, n * P, sizeof *C, err));
+    y.array->backend->get(y, C);
+    for (size_t i = 0; i < n * P; i++)
+        C[i] *= map->declared.s_b;
+    y.array->backend->combine(out, 0, C, array_all(&map->W));
+    free(C);
+    return CODE_OK;
+}
+
+/* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */
+static int finite_learn(struct map *map, const double *c, struct rows y, struct err *err) {
+    size_t n = targets(map), P = (size_t)map->x.count;
+    double scale = 1 / (map->declared.s_f * (double)sources(map)), *C = NULL, *values = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&C, n * P, sizeof *C, err));
+    DO(base_alloc(&values, n * (size_t)y.count, sizeof *values, err));
+    y.array->backend->get(y, values);
+    for (size_t i = 0; i < n; i++)
+        for (size_t mu = 0; mu < P; mu++)
+            C[i * P + mu] = scale * c[mu] * values[(y.count == 1 ? 0 : mu) * n + i];
+    y.array->backend->combine(array_all(&map->W), 1, C, map->x);
+done:
+    free(C);
+    free(values);
+    return code;
+}
+
+const struct map_kind map_finite = {
+    .name = "finite",
+    .init = finite_init,
+    .forward = finite_forward,
+    .backward = finite_backward,
+    .learn = finite_learn,
+};

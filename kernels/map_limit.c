@@ -1,0 +1,176 @@
+/* The infinite-width limit of a map: W(0) conditioned on its past, plus the learned part, as an
+ * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
+#include "kernels/map.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Site quantities are of order one; a block below this is round-off and opens no direction. */
+static const double negligible = 1e-14;
+
+static int limit_init(struct map *map, struct err *err) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    TRY(array_init(&map->q, s->backend, s->sites, s->group, 0, err));
+    TRY(array_init(&map->e, s->backend, s->sites, s->group, 0, err));
+    TRY(array_init(&map->Z, t->backend, t->sites, t->group, 0, err));
+    return array_init(&map->p, t->backend, t->sites, t->group, 0, err);
+}
+
+/* C[P][n] = <x_mu, v_k>, allocated; NULL when empty. */
+static int products(struct rows x, struct rows v, double **C, struct err *err) {
+    TRY(base_alloc(C, (size_t)x.count * (size_t)v.count, sizeof **C, err));
+    x.array->backend->dots(x, v, *C);
+    return CODE_OK;
+}
+
+static void scale_rows(struct rows rows, double factor) {
+    for (int k = 0; k < rows.count; k++) {
+        struct rows row = rows_part(rows, k, 1);
+        row.array->backend->pointwise(FN_LINEAR, &factor, NULL, row, row, (struct rows){0});
+    }
+}
+
+/* Extends the basis of one side by what rows x (known products C with it) add to it. New rows of
+ * the basis are basis->rows - (rows before). */
+static int grow(struct map *map, bool forward, struct rows x, const double *C, struct err *err) {
+    struct population *side = forward ? map->declared.source : map->declared.target;
+    struct array *basis = forward ? &map->q : &map->p;
+    int P = x.count, rank = basis->rows, kept;
+    double norm2[P], total = 0, rest = 0;
+    x.array->backend->averages(x, x, norm2);
+    for (int mu = 0; mu < P; mu++) {
+        double left = norm2[mu];
+        for (int a = 0; a < rank; a++)
+            left -= C[mu * rank + a] * C[mu * rank + a];
+        rest = fmax(rest, left);
+        total += norm2[mu];
+    }
+    if (!isfinite(total))
+        return err_set(err, CODE_NUMERICAL,
+                       "map %s: its %s input is not finite; lower eta0 or gamma0",
+                       map->declared.name, forward ? "forward" : "backward");
+    double rms = sqrt(total / P), threshold = map->tolerance * rms;
+    if (rms < negligible || rest <= threshold * threshold)
+        return CODE_OK;
+    TRY(basis_residual(array_all(basis), x, threshold, &side->work, &side->scratch, &kept, err));
+    if (!kept)
+        return CODE_OK;
+    TRY(population_check_rank(side, rank + kept, map->declared.name, err));
+    struct rows added;
+    TRY(array_append(basis, kept, &added, err));
+    rows_copy(array_rows(&side->work, 0, kept), added);
+    return population_absorb(side, added, err);
+}
+
+/* The normals that belong to new basis rows `added` of one side, appended on the other side. */
+static int draw(struct map *map, bool forward, struct rows added, struct err *err) {
+    struct population *other = forward ? map->declared.target : map->declared.source;
+    struct array *normals = forward ? &map->Z : &map->e;
+    struct rows out;
+    TRY(array_append(normals, added.count, &out, err));
+    if (forward && map->numbers.fg == 0 && map->numbers.br == 0) {
+        rows_zero(out); /* a learned part only */
+        return CODE_OK;
+    }
+    if (map->feed)
+        TRY(map->feed(map->context, map, forward, added, out, err));
+    else
+        TRY(population_fresh(other, array_all(forward ? &map->p : &map->q), out, err));
+    if (forward && map->numbers.fg != 1)
+        scale_rows(out, map->numbers.fg);
+    return CODE_OK;
+}
+
+/* C gets columns for the rows of basis that came after the first `rank`. */
+static int widen(struct rows x, const struct array *basis, int rank, double **C, struct err *err) {
+    int P = x.count, all = basis->rows, k = all - rank;
+    double *wide = NULL, *fresh = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&wide, (size_t)P * (size_t)all, sizeof *wide, err));
+    DO(products(x, array_rows(basis, rank, k), &fresh, err));
+    for (int mu = 0; mu < P; mu++) {
+        for (int a = 0; a < rank; a++)
+            wide[mu * all + a] = (*C)[mu * rank + a];
+        for (int a = 0; a < k; a++)
+            wide[mu * all + rank + a] = fresh[mu * k + a];
+    }
+    free(*C);
+    *C = wide;
+    wide = NULL;
+done:
+    free(wide);
+    free(fresh);
+    return code;
+}
+
+/* Products of x with the basis of its side, after the basis has met x. */
+static int meet(struct map *map, bool forward, struct rows x, double **C, struct err *err) {
+    struct array *basis = forward ? &map->q : &map->p;
+    int rank = basis->rows;
+    TRY(products(x, array_all(basis), C, err));
+    TRY(grow(map, forward, x, *C, err));
+    if (basis->rows == rank)
+        return CODE_OK;
+    TRY(draw(map, forward, array_rows(basis, rank, basis->rows - rank), err));
+    return widen(x, basis, rank, C, err);
+}
+
+static void scale_matrix(double *C, int count, double factor) {
+    for (int i = 0; i < count; i++)
+        C[i] *= factor;
+}
+
+static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    const struct backend *backend = x.array->backend;
+    double *E = NULL;
+    free(map->R);
+    map->R = NULL;
+    TRY(meet(map, true, x, &map->R, err));
+    TRY(products(x, array_all(&map->e), &E, err));
+    scale_matrix(E, x.count * map->e.rows, map->numbers.fr);
+    backend->combine(out, 0, map->R, array_all(&map->Z));
+    if (map->p.rows)
+        backend->combine(out, 1, E, array_all(&map->p));
+    free(E);
+    return CODE_OK;
+}
+
+static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    const struct backend *backend = y.array->backend;
+    double *C = NULL, *Y = NULL;
+    int code = CODE_OK;
+    if (map->numbers.bg != 0)
+        DO(meet(map, false, y, &C, err));
+    DO(products(y, array_all(&map->Z), &Y, err));
+    scale_matrix(Y, y.count * map->Z.rows, map->numbers.lr);
+    backend->combine(out, 0, Y, array_all(&map->q));
+    if (map->p.rows) {
+        scale_matrix(C, y.count * map->p.rows, map->numbers.bg);
+        backend->combine(out, 1, C, array_all(&map->e));
+    }
+done:
+    free(C);
+    free(Y);
+    return code;
+}
+
+/* Z_a += sum_mu c_mu R_mu,a y_mu */
+static int limit_learn(struct map *map, const double *c, struct rows y, struct err *err) {
+    int P = map->x.count, rank = map->q.rows, rows = y.count;
+    double *C;
+    TRY(base_alloc(&C, (size_t)rank * (size_t)rows, sizeof *C, err));
+    for (int a = 0; a < rank; a++)
+        for (int mu = 0; mu < P; mu++)
+            C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * map->R[mu * rank + a];
+    y.array->backend->combine(array_all(&map->Z), 1, C, y);
+    free(C);
+    return CODE_OK;
+}
+
+const struct map_kind map_limit = {
+    .name = "limit",
+    .init = limit_init,
+    .forward = limit_forward,
+    .backward = limit_backward,
+    .learn = limit_learn,
+};

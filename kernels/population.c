@@ -1,0 +1,73 @@
+/* Sites and their pool of matched normals. */
+#include "kernels/population.h"
+
+#include <string.h>
+
+/* A vector of norm one counts as inside the span below this rest; it keeps |v| away from 0. */
+static const double inside = 1e-8;
+
+int population_init(struct population *population, struct err *err) {
+    const struct backend *backend = population->backend;
+    size_t sites = population->sites;
+    int group = population->group;
+    TRY(array_init(&population->work, backend, sites, group, 0, err));
+    TRY(array_init(&population->scratch, backend, sites, group, 0, err));
+    return array_init(&population->span, backend, sites, group, 0, err);
+}
+
+void population_free(struct population *population) {
+    array_free(&population->work);
+    array_free(&population->scratch);
+    array_free(&population->span);
+}
+
+static bool has_room(const struct population *population, int k) {
+    return population->span.rows + k <= POPULATION_ROOM * (double)population->sites;
+}
+
+static int append_span(struct population *population, struct rows rows, struct err *err) {
+    struct rows added;
+    TRY(array_append(&population->span, rows.count, &added, err));
+    rows_copy(rows, added);
+    return CODE_OK;
+}
+
+int population_fresh(struct population *population, struct rows opposite, struct rows out,
+                     struct err *err) {
+    struct array *work = &population->work;
+    int kept;
+    bool room = has_room(population, out.count);
+    population->backend->normals(out, population->stream);
+    population->stream.draw += (uint32_t)out.count;
+    if (!population->matched)
+        return CODE_OK;
+    if (!room)
+        population->fallback += out.count;
+    struct rows known = room ? array_all(&population->span) : opposite;
+    TRY(basis_residual(known, out, inside, work, &population->scratch, &kept, err));
+    /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
+    rows_zero(out);
+    rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
+    return room ? append_span(population, out, err) : CODE_OK;
+}
+
+int population_absorb(struct population *population, struct rows rows, struct err *err) {
+    int kept;
+    if (!population->matched || !has_room(population, rows.count))
+        return CODE_OK;
+    TRY(basis_residual(array_all(&population->span), rows, inside, &population->work,
+                       &population->scratch, &kept, err));
+    return append_span(population, array_rows(&population->work, 0, kept), err);
+}
+
+int population_check_rank(const struct population *population, int rank, const char *who,
+                          struct err *err) {
+    if (population->sites > POPULATION_SMALL &&
+        rank > POPULATION_RANK_LIMIT * (double)population->sites)
+        return err_set(
+            err, CODE_NUMERICAL,
+            "population %s has too few sites: the basis of %s reached rank %d of %zu "
+            "sites; raise sites or expert_sites, lower steps or inputs, or raise tolerance",
+            population->name, who, rank, population->sites);
+    return CODE_OK;
+}

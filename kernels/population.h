@@ -1,0 +1,51 @@
+/* A population: the sites of one kind (neurons of a layer, experts, units of experts), their pool
+ * of normals, and one orthonormal basis of everything drawn or met on them.
+ *
+ * In a finite network a population of size n has n sites. In the limit its size is nominally
+ * infinite (POPULATION_INFINITE times its size relative to N; a power of two, so that ratios of
+ * sizes are exact and what vanishes with the width can be told from what does not) and it is
+ * represented by S Monte Carlo sites.
+ *
+ * Matched normals (design: rule 1 of the limit map; here method section 2 of docs/method.md): each
+ * new normal is made orthonormal, as a site average, to every earlier normal of the population,
+ * whichever map drew it, and to every basis vector that lives on it. Moments are then exact and
+ * sampling noise falls several fold. Once rank and pool fill POPULATION_ROOM of the sites, a new
+ * normal is only made orthogonal to the basis it must be conditioned on (`opposite`): that part is
+ * correctness, the rest was variance reduction. Such draws are counted. */
+#ifndef KERNELS_POPULATION_H
+#define KERNELS_POPULATION_H
+
+#include "kernels/basis.h"
+
+#define POPULATION_INFINITE 0x1p400
+#define POPULATION_ROOM 0.8       /* fallback beyond this share of the sites */
+#define POPULATION_RANK_LIMIT 0.9 /* error beyond it, in populations of more than ... */
+#define POPULATION_SMALL 256      /* ... sites; smaller ones simply become finite networks */
+
+struct population {
+    const char *name;
+    const struct backend *backend;
+    double size;  /* n of the network; nominal in the limit */
+    size_t sites; /* S */
+    int group;    /* units per site of the parent population, else 1 */
+    bool matched; /* limit, and thin matrices of networks with balanced draws */
+    struct rng_stream stream;
+    struct array span;          /* orthonormal basis of all normals and basis vectors */
+    struct array work, scratch; /* for basis_residual */
+    int fallback;               /* draws that were not matched for want of room */
+};
+
+int population_init(struct population *population, struct err *err); /* fields above span set */
+void population_free(struct population *population);                 /* idempotent */
+
+/* k = out.count fresh normals into rows `out`, conditioned on the orthonormal rows `opposite`
+ * (count 0: none). Matched: exactly orthonormal, else iid. */
+int population_fresh(struct population *population, struct rows opposite, struct rows out,
+                     struct err *err);
+/* Adds what is new of orthonormal rows to the span. Nothing without matching or out of room. */
+int population_absorb(struct population *population, struct rows rows, struct err *err);
+/* Error if a basis of `rank` rows is too long for the sites (limit only). `who` names the basis. */
+int population_check_rank(const struct population *population, int rank, const char *who,
+                          struct err *err);
+
+#endif

@@ -1,0 +1,45 @@
+/* Standard normals as a pure function of what they are for (Philox 4x32-10 of Random123).
+ *
+ * Key = seed; counter = (pair of sites, draw, replicate, width | owner | purpose). No state, no
+ * clock, no per-thread generator: any thread, a rerun and a longer run find the same number. Usable
+ * from C and CUDA. Two sites share one Philox block (Box-Muller). */
+#ifndef KERNELS_RNG_H
+#define KERNELS_RNG_H
+
+#include <Random123/philox.h>
+#include <math.h>
+#include <stdint.h>
+
+/* Never renumbered: stored results depend on the values. */
+enum purpose {
+    PURPOSE_POOL = 1,   /* matched normals and thin matrices of a population; owner = population */
+    PURPOSE_MATRIX = 2, /* rows of an explicit W(0); owner = map */
+    PURPOSE_DATA = 3    /* drawn inputs */
+};
+
+struct rng_stream {
+    uint64_t seed;
+    uint32_t replicate; /* of the limit, or the number of a network */
+    uint32_t width;     /* N < 2^20 of a network; 0: the limit */
+    uint32_t owner;     /* < 2^8 */
+    uint32_t purpose;   /* enum purpose, < 2^4 */
+    uint32_t draw;      /* number of the first row */
+};
+
+/* The normals of sites 2 * pair and 2 * pair + 1 in row `draw` of the stream. */
+static inline void rng_normal_pair(struct rng_stream stream, uint32_t draw, uint32_t pair,
+                                   double normal[2]) {
+    philox4x32_ctr_t counter = {{pair, draw, stream.replicate,
+                                 (stream.width << 12) | (stream.owner << 4) | stream.purpose}};
+    philox4x32_key_t key = {{(uint32_t)stream.seed, (uint32_t)(stream.seed >> 32)}};
+    philox4x32_ctr_t bits = philox4x32(counter, key);
+    uint64_t a = ((uint64_t)bits.v[1] << 32) | bits.v[0];
+    uint64_t b = ((uint64_t)bits.v[3] << 32) | bits.v[2];
+    double u = ((double)(a >> 11) + 1.0) * 0x1p-53; /* in (0, 1] */
+    double angle = (double)(b >> 11) * (0x1p-53 * 6.283185307179586476925);
+    double radius = sqrt(-2.0 * log(u));
+    normal[0] = radius * cos(angle);
+    normal[1] = radius * sin(angle);
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* Gates of a mixture of many experts. */
+#include "models/gate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const char *gate_check(const struct network *network, double experts, const char **key) {
+    double K = network->rho * experts;
+    *key = "rho";
+    if (fabs(K - round(K)) > 1e-9 * experts || K < 0.5)
+        return "rho times the number of experts must be a whole number of at least 1";
+    return NULL;
+}
+
+int gate_init(struct gate *gate, struct net *net, const struct population *experts,
+              struct err *err) {
+    const struct network *network = net->setup.network;
+    int P = net->setup.P;
+    *gate = (struct gate){.kind = network->gate, .beta = network->beta, .share = 1};
+    TRY(net_rows(net, experts, P, &gate->phi, err));
+    net->gate = gate->phi;
+    net->has_router = gate->kind != GATE_CONSTANT;
+    gate->one = net->ones;
+    if (gate->kind == GATE_CONSTANT)
+        return CODE_OK;
+    if (network->rho < 1)
+        gate->K = (size_t)lround(network->rho * (double)experts->sites);
+    if (gate->kind == GATE_SIGMOID && network->aggregation == AGGREGATION_K)
+        gate->share = network->rho;
+    TRY(net_rows(net, experts, P, &gate->psi, err));
+    TRY(net_rows(net, experts, P, &gate->slope, err));
+    TRY(net_rows(net, experts, P, &gate->mask, err));
+    TRY(net_rows(net, experts, P, &gate->work, err));
+    TRY(net_vector(net, P, &gate->scale, err));
+    return net_vector(net, P, &gate->shift, err);
+}
+
+/* phi = m exp(beta psi - shift), with the largest exponent at 0. */
+static int softmax(struct gate *gate, struct err *err) {
+    const struct backend *backend = gate->psi.array->backend;
+    int P = gate->psi.count;
+    double sites = (double)gate->psi.array->sites;
+    TRY(backend->top(gate->psi, 1, gate->work, err));
+    backend->averages(gate->psi, gate->work, gate->shift);
+    for (int mu = 0; mu < P; mu++) {
+        gate->scale[mu] = gate->beta;
+        gate->shift[mu] *= -gate->beta * sites;
+    }
+    backend->pointwise(FN_EXP, gate->scale, gate->shift, gate->psi, gate->phi, (struct rows){0});
+    if (gate->K)
+        rows_multiply(gate->phi, gate->mask, gate->phi);
+    backend->averages(gate->phi, (struct rows){0}, gate->scale);
+    for (int mu = 0; mu < P; mu++)
+        gate->scale[mu] = 1 / gate->scale[mu];
+    backend->pointwise(FN_LINEAR, gate->scale, NULL, gate->phi, gate->phi, (struct rows){0});
+    return CODE_OK;
+}
+
+static void sigmoid(struct gate *gate) {
+    const struct backend *backend = gate->psi.array->backend;
+    int P = gate->psi.count;
+    for (int mu = 0; mu < P; mu++) {
+        gate->scale[mu] = gate->beta;
+        gate->shift[mu] = 1 / gate->share;
+    }
+    backend->pointwise(FN_SIGMOID, gate->scale, NULL, gate->psi, gate->phi, gate->slope);
+    if (gate->K) {
+        rows_multiply(gate->phi, gate->mask, gate->phi);
+        rows_multiply(gate->slope, gate->mask, gate->slope);
+    }
+    if (gate->share != 1)
+        backend->pointwise(FN_LINEAR, gate->shift, NULL, gate->phi, gate->phi, (struct rows){0});
+}
+
+int gate_forward(struct gate *gate, struct err *err) {
+    if (gate->kind == GATE_CONSTANT) {
+        rows_zero(gate->phi);
+        gate->phi.array->backend->pointwise(FN_LINEAR, NULL, gate->one, gate->phi, gate->phi,
+                                            (struct rows){0});
+        return CODE_OK;
+    }
+    if (gate->K)
+        TRY(gate->psi.array->backend->top(gate->psi, gate->K, gate->mask, err));
+    if (gate->kind == GATE_SOFTMAX)
+        return softmax(gate, err);
+    sigmoid(gate);
+    return CODE_OK;
+}
+
+void gate_backward(struct gate *gate, struct rows a, struct rows g_psi) {
+    const struct backend *backend = a.array->backend;
+    double factor = gate->kind == GATE_SOFTMAX ? gate->beta : gate->beta / gate->share;
+    if (gate->kind == GATE_SOFTMAX) {
+        backend->averages(gate->phi, a, gate->shift);
+        for (int mu = 0; mu < a.count; mu++)
+            gate->shift[mu] = -gate->shift[mu];
+        backend->pointwise(FN_LINEAR, NULL, gate->shift, a, a, (struct rows){0});
+    }
+    rows_multiply(gate->kind == GATE_SOFTMAX ? gate->phi : gate->slope, a, g_psi);
+    for (int mu = 0; mu < a.count; mu++)
+        gate->scale[mu] = factor;
+    backend->pointwise(FN_LINEAR, gate->scale, NULL, g_psi, g_psi, (struct rows){0});
+}

@@ -1,0 +1,239 @@
+/* The list of networks, their settings, and the life of an instance. */
+#include "models/model.h"
+#include "models/regime2.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+const struct model *const model_list[] = {&model_regime2, NULL};
+#define MODEL_NAMES "regime2"
+
+#define OFFSET(field) offsetof(struct network, field)
+const struct param_row network_rows[] = {
+    {"model", PARAM_CHOICE, OFFSET(model), NULL, 0, 0, MODEL_NAMES, NULL, "the network"},
+    {"parameterization", PARAM_CHOICE, OFFSET(parameterization), "mssp", 0, 0, "mup mssp", NULL,
+     "initial scales: muP, or the maximally scale-stable parameterization"},
+    {"activation", PARAM_CHOICE, OFFSET(activation), "tanh", 0, 0,
+     "linear tanh erf relu gelu softplus", NULL, "sigma; erf is erf(h), gelu is h Phi(h)"},
+    {"gate", PARAM_CHOICE, OFFSET(gate), "sigmoid", 0, 0, "sigmoid softmax constant", NULL,
+     "gate phi of the router logits psi; constant: phi = 1 and no router"},
+    {"beta", PARAM_REAL, OFFSET(beta), "1", 1e-6, 1e6, NULL, "gate=sigmoid|softmax",
+     "inverse temperature: the gate acts on beta psi"},
+    {"kappa", PARAM_REAL, OFFSET(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
+    {"expert_width", PARAM_INT, OFFSET(expert_width), "2", 1, 4096, NULL, NULL,
+     "hidden units per expert, N_e"},
+    {"rho", PARAM_REAL, OFFSET(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
+     "share of the experts that is routed to, K/M; 1 is soft routing"},
+    {"aggregation", PARAM_CHOICE, OFFSET(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
+     "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
+    {"lambda_in", PARAM_CHOICE, OFFSET(lambda_in), "1", 0, 0, "1 kappa", NULL,
+     "multiplier of the learning rate of the expert input weights"},
+};
+const size_t network_rows_count = sizeof network_rows / sizeof *network_rows;
+
+/* The order of the choices of activation is that of enum fn. */
+enum fn net_activation(const struct net *net) {
+    return (enum fn)net->setup.network->activation;
+}
+
+int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
+    *net = (struct net){.model = model_list[setup->network->model], .setup = *setup};
+    int P = setup->P;
+    TRY(net_vector(net, P, &net->f, err));
+    TRY(net_vector(net, P, &net->f0, err));
+    TRY(net_vector(net, P, &net->Delta, err));
+    TRY(net_vector(net, P, &net->ones, err));
+    for (int mu = 0; mu < P; mu++)
+        net->ones[mu] = 1;
+    TRY(base_alloc(&net->state, 1, net->model->state_size, err));
+    return net->model->init(net, err);
+}
+
+void net_free(struct net *net) {
+    for (int i = 0; i < net->arrays; i++)
+        array_free(&net->array[i]);
+    for (int i = 0; i < net->maps; i++)
+        map_free(&net->map[i]);
+    for (int i = 0; i < net->thins; i++)
+        thin_free(&net->thin[i]);
+    for (int i = 0; i < net->populations; i++)
+        population_free(&net->population[i]);
+    for (int i = 0; i < net->vectors; i++)
+        free(net->vector[i]);
+    free(net->state);
+    *net = (struct net){0};
+}
+
+bool net_compresses(const struct network *network) {
+    return network->activation != FN_RELU && network->rho == 1;
+}
+
+static double rank_bytes(const struct net *net, const struct population *population, int T) {
+    const struct net_setup *setup = &net->setup;
+    double rows = (double)setup->P * T, most = POPULATION_RANK_LIMIT * (double)population->sites;
+    if (net_compresses(setup->network))
+        rows = fmin(rows, 20.0 * setup->P * -log10(setup->tolerance));
+    return (double)array_bytes(population->sites, population->group, 1) * fmin(rows, most);
+}
+
+int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes, struct err *err) {
+    struct net net;
+    struct net_setup shapes = *setup;
+    shapes.declare_only = true;
+    int code = net_init(&net, &shapes, err);
+    double total = 0;
+    for (int i = 0; i < net.arrays; i++)
+        total += (double)array_bytes(net.array[i].sites, net.array[i].group, net.array[i].rows);
+    for (int i = 0; i < net.maps; i++) {
+        const struct population *s = net.map[i].declared.source, *t = net.map[i].declared.target;
+        if (setup->N) /* the matrix */
+            total += (double)array_bytes(s->sites, s->group, 1) * (double)t->sites;
+        else /* q, e and Z, p, what they add to the spans, and room for growth */
+            total += 1.25 * 3 * (rank_bytes(&net, s, T) + rank_bytes(&net, t, T));
+    }
+    for (int k = 0; k < net.model->kernels_count && history; k++) {
+        struct rows rows = net.kernel[k].rows;
+        if (rows.array)
+            total +=
+                (double)T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
+    }
+    net_free(&net);
+    *bytes = total;
+    return code;
+}
+
+static struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner) {
+    return (struct rng_stream){.seed = net->setup.seed,
+                               .replicate = (uint32_t)net->setup.replicate,
+                               .width = (uint32_t)net->setup.N,
+                               .owner = (uint32_t)owner,
+                               .purpose = purpose};
+}
+
+int net_population(struct net *net, const char *name, double relative, int limit_sites, int group,
+                   struct population **population, struct err *err) {
+    assert(net->populations < NET_POPULATIONS);
+    int owner = net->populations++, N = net->setup.N;
+    *population = &net->population[owner];
+    **population = (struct population){
+        .name = name,
+        .backend = net->setup.backend,
+        .size = relative * (N ? N : POPULATION_INFINITE),
+        .sites = N ? (size_t)lround(relative * N) : (size_t)limit_sites,
+        .group = group,
+        .matched = N == 0 || net->setup.balanced,
+        .stream = net_stream(net, PURPOSE_POOL, owner),
+    };
+    return net->setup.declare_only ? CODE_OK : population_init(*population, err);
+}
+
+int net_map(struct net *net, struct map_declaration declared, struct map **map, struct err *err) {
+    assert(net->maps < NET_MAPS);
+    struct rng_stream stream = net_stream(net, PURPOSE_MATRIX, net->maps);
+    *map = &net->map[net->maps++];
+    (*map)->declared = declared;
+    if (net->setup.declare_only)
+        return CODE_OK;
+    return map_init(*map, net->setup.N ? &map_finite : &map_limit, declared, net->setup.tolerance,
+                    stream, err);
+}
+
+int net_thin(struct net *net, struct population *population, int K, struct thin **thin,
+             struct err *err) {
+    assert(net->thins < NET_THINS);
+    *thin = &net->thin[net->thins++];
+    if (net->setup.declare_only) {
+        (*thin)->W =
+            (struct array){.sites = population->sites, .group = population->group, .rows = K};
+        return CODE_OK;
+    }
+    return thin_init(*thin, population, K, err);
+}
+
+int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
+             struct err *err) {
+    assert(net->arrays < NET_ARRAYS);
+    struct array *array = &net->array[net->arrays++];
+    size_t sites = population->sites;
+    if (net->setup.declare_only)
+        *array = (struct array){.sites = sites, .group = population->group, .rows = count};
+    else
+        TRY(array_init(array, population->backend, sites, population->group, count, err));
+    *rows = array_all(array);
+    return CODE_OK;
+}
+
+int net_all_rows(struct net *net, const struct population *population, int count,
+                 struct rows *const *rows, size_t n, struct err *err) {
+    for (size_t i = 0; i < n; i++)
+        TRY(net_rows(net, population, count, rows[i], err));
+    return CODE_OK;
+}
+
+int net_vector(struct net *net, int count, double **vector, struct err *err) {
+    assert(net->vectors < NET_VECTORS);
+    TRY(base_alloc(vector, (size_t)count, sizeof **vector, err));
+    net->vector[net->vectors++] = *vector;
+    return CODE_OK;
+}
+
+void net_read_out(const struct net *net, const struct thin *w, struct rows h, double *f) {
+    h.array->backend->averages(h, array_all(&w->W), f);
+    for (int mu = 0; mu < h.count; mu++)
+        f[mu] /= net->setup.gamma0;
+}
+
+void net_parameter(struct net *net, struct parameter parameter) {
+    assert(net->parameters < NET_MAPS + NET_THINS);
+    net->parameter[net->parameters++] = parameter;
+}
+
+void net_kernel(struct net *net, int index, struct rows rows, double scale) {
+    assert(index < NET_KERNELS && index < net->model->kernels_count);
+    net->kernel[index].rows = rows;
+    net->kernel[index].scale = scale;
+}
+
+/* l(f) and Delta = -dl/df of one input. */
+static double loss_of(enum loss loss, double f, double y, double *Delta) {
+    if (loss == LOSS_LOGISTIC) {
+        double margin = y * f; /* l = log(1 + exp(-y f)) */
+        *Delta = y / (1 + exp(margin));
+        return margin > 0 ? log1p(exp(-margin)) : log1p(exp(margin)) - margin;
+    }
+    *Delta = y - f;
+    return 0.5 * (y - f) * (y - f);
+}
+
+int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err) {
+    int P = net->setup.P;
+    TRY(net->model->forward(net, net->f, err));
+    net->loss = 0;
+    for (int mu = 0; mu < P; mu++) {
+        if (!net->started && net->setup.centre)
+            net->f0[mu] = net->f[mu];
+        net->f[mu] -= net->f0[mu];
+        net->loss += loss_of(loss, net->f[mu], y[mu], &net->Delta[mu]) / P;
+    }
+    net->started = true;
+    if (!isfinite(net->loss))
+        return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0");
+    TRY(net->model->backward(net, err));
+    return net->setup.backend->sync(err);
+}
+
+int net_learn(struct net *net, double step, struct err *err) {
+    int P = net->setup.P, code = CODE_OK;
+    double *c;
+    TRY(base_alloc(&c, (size_t)P, sizeof *c, err));
+    for (int i = 0; i < net->parameters; i++) {
+        struct parameter *p = &net->parameter[i];
+        for (int mu = 0; mu < P; mu++)
+            c[mu] = step * net->setup.gamma0 / P * p->rate * net->Delta[mu];
+        DO(p->map ? map_learn(p->map, c, p->y, err) : thin_learn(p->thin, p->A, c, p->y, err));
+    }
+done:
+    free(c);
+    return code;
+}

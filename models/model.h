@@ -1,0 +1,149 @@
+/* What a network is: its settings, its declaration, one forward and one backward pass, written once
+ * over maps, and the container that holds one instance of it.
+ *
+ * A model never knows whether its maps are explicit matrices or limit maps, nor where its rows
+ * live. To add one: one file with a `const struct model` at its end, one line in model.c, its
+ * plain-loop oracle in tests/ (docs/ADDING.md).
+ *
+ * Conventions of all networks: c = eta0 gamma0/P; a learn coefficient is c Delta_mu times the rate
+ * of the parameter, Delta = -dl/df; f = <w, h_top>/gamma0. Time: everything is measured before the
+ * update of its step. */
+#ifndef MODELS_MODEL_H
+#define MODELS_MODEL_H
+
+#include "kernels/map.h"
+#include "kernels/thin.h"
+
+enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP };
+enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
+enum aggregation { AGGREGATION_M, AGGREGATION_K };
+enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
+
+/* Section [network]. */
+struct network {
+    int model, parameterization, activation, gate, aggregation, lambda_in;
+    double beta, kappa, rho;
+    int expert_width;
+};
+extern const struct param_row network_rows[];
+extern const size_t network_rows_count;
+
+/* A kernel that a model measures: the site average of products of two rows, times scale. */
+struct kernel {
+    const char *name, *about, *equation;
+    bool one_row; /* carries no input index */
+};
+
+struct net;
+struct model {
+    const char *name, *doc, *source;
+    const char *keys; /* of [network], blank-separated, besides model */
+    const struct kernel *kernels;
+    int kernels_count;
+    size_t state_size;
+    /* NULL, or why the settings do not fit a network of width N (limit: N = 0 with these sites),
+     * with *key = the key to blame. */
+    const char *(*check)(const struct network *network, int N, int expert_sites, const char **key);
+    int (*init)(struct net *net, struct err *err);
+    /* f [P], not centred */
+    int (*forward)(struct net *net, double *f, struct err *err);
+    int (*backward)(struct net *net, struct err *err);
+};
+extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
+
+/* What an instance is made from. */
+struct net_setup {
+    const struct network *network;
+    const struct backend *backend;
+    int N;                   /* width of a finite network; 0: the limit */
+    int sites, expert_sites; /* of the limit */
+    double tolerance;
+    bool balanced, centre;
+    uint64_t seed;
+    int replicate;
+    double gamma0;
+    int P, K;
+    const double *A;   /* [P][K] coordinates of the inputs (thin_coordinates) */
+    bool declare_only; /* shapes without memory or draws: for net_bytes */
+};
+
+/* What the integrator moves: a map or a thin matrix (with its coefficients A [P][K]), the rate that
+ * multiplies c Delta_mu, and the rows y it learns with (P rows or one). */
+struct parameter {
+    struct map *map;
+    struct thin *thin;
+    const double *A;
+    double rate;
+    struct rows y;
+};
+
+#define NET_POPULATIONS 8
+#define NET_MAPS 16
+#define NET_THINS 4
+#define NET_ARRAYS 48
+#define NET_KERNELS 16
+#define NET_VECTORS 16
+
+struct net {
+    const struct model *model;
+    struct net_setup setup;
+    int populations, maps, thins, arrays, parameters, vectors;
+    struct population population[NET_POPULATIONS];
+    struct map map[NET_MAPS];
+    struct thin thin[NET_THINS];
+    struct array array[NET_ARRAYS];
+    struct parameter parameter[NET_MAPS + NET_THINS];
+    /* Set by the model: rows and scale of each of its kernels, and the gates of a router. */
+    struct {
+        struct rows rows;
+        double scale;
+    } kernel[NET_KERNELS];
+    struct rows gate;
+    bool has_router;
+    void *state; /* of the model */
+    bool started;
+    double *vector[NET_VECTORS];
+    double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */
+    double loss;
+};
+
+/* net must not move afterwards; free it in any case. */
+int net_init(struct net *net, const struct net_setup *setup, struct err *err);
+void net_free(struct net *net); /* accepts a zeroed struct; idempotent */
+
+/* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
+ * bounded by T rows per input and by what smooth activations were seen to need, 20 P
+ * log10(1/tolerance); ReLU and top-K fill the former. `history` adds the rows kept for two-time
+ * kernels. */
+int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes, struct err *err);
+/* Whether bases compress in time: not with ReLU, nor with a mask. */
+bool net_compresses(const struct network *network);
+
+/* Forward, loss and Delta, backward: everything that can be measured at this time. `learn` is due
+ * next. loss is the mean over inputs. */
+enum loss { LOSS_MSE, LOSS_LOGISTIC };
+int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
+/* One update of every parameter with coefficients step * gamma0/P * rate * Delta_mu. */
+int net_learn(struct net *net, double step, struct err *err);
+
+/* For models, in init. `relative` is the size in units of N; limit_sites the number of sites in
+ * the limit; group the units per site of the population before. */
+int net_population(struct net *net, const char *name, double relative, int limit_sites, int group,
+                   struct population **population, struct err *err);
+int net_map(struct net *net, struct map_declaration declared, struct map **map, struct err *err);
+int net_thin(struct net *net, struct population *population, int K, struct thin **thin,
+             struct err *err);
+int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
+             struct err *err);
+int net_all_rows(struct net *net, const struct population *population, int count,
+                 struct rows *const *rows, size_t n, struct err *err);        /* n times net_rows */
+int net_vector(struct net *net, int count, double **vector, struct err *err); /* host scratch */
+void net_parameter(struct net *net, struct parameter parameter);
+void net_kernel(struct net *net, int index, struct rows rows, double scale);
+
+/* f = <w, h>/gamma0 */
+void net_read_out(const struct net *net, const struct thin *w, struct rows h, double *f);
+/* The activation sigma of [network] activation. */
+enum fn net_activation(const struct net *net);
+
+#endif

@@ -1,0 +1,192 @@
+/* The sections of the ini file that are not a network's or an integrator's, checks, data. */
+#include "solver/config.h"
+#include "kernels/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS(rows) rows, sizeof rows / sizeof *rows
+
+#define OFFSET(field) offsetof(struct data_settings, field)
+static const struct param_row data_rows[] = {
+    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0, "gaussian file", NULL,
+     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5 with X [P][D] and y [P]"},
+    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL, "source=gaussian",
+     "number of inputs, P"},
+    {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL, "source=gaussian",
+     "dimension of an input, D"},
+    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, "source=gaussian",
+     "seed of the drawn inputs"},
+    {"file", PARAM_TEXT, OFFSET(file), "", 0, 0, NULL, "source=file",
+     "path of the data set; in an ini file relative to the folder of the ini"},
+};
+#undef OFFSET
+
+#define OFFSET(field) offsetof(struct solver_settings, field)
+static const struct param_row solver_rows[] = {
+    {"sites", PARAM_INT, OFFSET(sites), "2048", 8, 100000000, NULL, NULL,
+     "Monte Carlo sites S of each neuron population of the limit"},
+    {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
+     "Monte Carlo sites of the expert population of the limit"},
+    {"replicates", PARAM_INT, OFFSET(replicates), "8", 1, 100000, NULL, NULL,
+     "independent replicates of the limit, for its error bars"},
+    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
+     "seed of all random weights, of the limit and of the networks"},
+    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-6, 0.1, NULL, NULL,
+     "of the bases, relative to rms; f is accurate to a few hundredths of it"},
+    {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
+     "where site arrays live; shadow: poisoned memory, for tests"},
+    {"threads", PARAM_INT, OFFSET(threads), "0", 0, 1024, NULL, NULL,
+     "OpenMP threads, 0 = all; results do not depend on it"},
+    {"max_memory", PARAM_REAL, OFFSET(max_memory), "8", 1e-3, 1e6, NULL, NULL,
+     "GB; a run estimated above it is refused"},
+};
+#undef OFFSET
+
+#define OFFSET(field) offsetof(struct reference_settings, field)
+static const struct param_row reference_rows[] = {
+    {"widths", PARAM_INTS, OFFSET(widths), "", 1, 1000000, NULL, NULL,
+     "widths N of finite networks trained beside the limit; empty: none"},
+    {"seeds", PARAM_INT, OFFSET(seeds), "16", 1, 1000000, NULL, NULL, "networks per width"},
+    {"draws", PARAM_CHOICE, OFFSET(draws), "iid", 0, 0, "iid balanced", NULL,
+     "balanced: W1^T W1 = N I, |w|^2 = N; less seed noise, same limit"},
+    {"centre", PARAM_CHOICE, OFFSET(centre), "yes", 0, 0, "no yes", NULL,
+     "train and record f - f(0), as the limit does"},
+};
+#undef OFFSET
+
+#define OFFSET(field) offsetof(struct output_settings, field)
+static const struct param_row output_rows[] = {
+    {"kernels", PARAM_CHOICE, OFFSET(kernels), "diagonal", 0, 0, "none diagonal full", NULL,
+     "diagonal: equal time and input, [T][P]; full: [T][P][T][P]"},
+};
+#undef OFFSET
+
+int config_sections(struct param_section **sections, size_t *count, struct err *err) {
+    const struct param_section all[] = {
+        {"network", "the network and its parameterization", network_rows, network_rows_count,
+         offsetof(struct config, network)},
+        {"data", "the inputs and targets", ROWS(data_rows), offsetof(struct config, data)},
+        {"training", "full-batch training", training_rows, training_rows_count,
+         offsetof(struct config, training)},
+        {"solver", "the numerics of the limit", ROWS(solver_rows), offsetof(struct config, solver)},
+        {"reference", "finite networks beside it", ROWS(reference_rows),
+         offsetof(struct config, reference)},
+        {"output", "what is written", ROWS(output_rows), offsetof(struct config, output)},
+    };
+    *count = sizeof all / sizeof *all;
+    TRY(base_alloc(sections, *count, sizeof **sections, err));
+    memcpy(*sections, all, sizeof all);
+    return CODE_OK;
+}
+
+static int draw_data(const struct data_settings *settings, struct data *data, struct err *err) {
+    struct rng_stream stream = {.seed = settings->seed, .purpose = PURPOSE_DATA};
+    size_t P = (size_t)settings->inputs, D = (size_t)settings->dimension;
+    double pair[2];
+    data->P = settings->inputs;
+    data->D = settings->dimension;
+    TRY(base_alloc(&data->X, P * D, sizeof *data->X, err));
+    TRY(base_alloc(&data->y, P, sizeof *data->y, err));
+    for (size_t mu = 0; mu < P; mu++) {
+        for (size_t i = 0; i < D; i++) {
+            rng_normal_pair(stream, (uint32_t)mu, (uint32_t)(i / 2), pair);
+            data->X[mu * D + i] = pair[i % 2];
+        }
+        data->y[mu] = mu % 2 ? -1 : 1;
+    }
+    return CODE_OK;
+}
+
+/* The folder of the ini, or of the command line, in front of a relative path. */
+static int data_path(const struct params *params, const char *file, char **path, struct err *err) {
+    const char *slash = strrchr(params->file, '/');
+    const struct param_value *value = params_find(params, "data", "file");
+    if (file[0] == '/' || !slash || value->line <= 0)
+        return base_copy(path, file, err);
+    size_t folder = (size_t)(slash - params->file) + 1;
+    TRY(base_alloc(path, folder + strlen(file) + 1, 1, err));
+    memcpy(*path, params->file, folder);
+    strcpy(*path + folder, file);
+    return CODE_OK;
+}
+
+int config_data(const struct config *config, const struct params *params, struct data *data,
+                struct err *err) {
+    const struct data_settings *settings = &config->data;
+    if (settings->source == SOURCE_GAUSSIAN) {
+        TRY(draw_data(settings, data, err));
+    } else {
+        char *path;
+        if (!settings->file[0])
+            return params_error(params, "data", "file", err,
+                                "source = file needs the path of an HDF5 file with X and y");
+        TRY(data_path(params, settings->file, &path, err));
+        int code = data_read(data, path, (size_t)1 << 30, err);
+        free(path);
+        TRY(code);
+    }
+    for (int mu = 0; mu < data->P && config->training.loss == LOSS_LOGISTIC; mu++)
+        if (fabs(data->y[mu]) != 1)
+            return params_error(params, "training", "loss", err,
+                                "labels must be +1 or -1, but y[%d] = %g", mu, data->y[mu]);
+    return CODE_OK;
+}
+
+/* Every given key of [network] must be one the model uses. */
+static int check_keys(const struct params *params, const struct model *model, struct err *err) {
+    for (size_t i = 0; i < network_rows_count; i++) {
+        const char *key = network_rows[i].key, *found = model->keys;
+        size_t length = strlen(key);
+        bool used = !strcmp(key, "model");
+        for (; !used && (found = strstr(found, key)); found += length)
+            used = (found == model->keys || found[-1] == ' ') &&
+                   (found[length] == ' ' || !found[length]);
+        if (!used && params_find(params, "network", key)->line != 0)
+            return params_error(params, "network", key, err,
+                                "model %s does not use it; its keys: %s", model->name, model->keys);
+    }
+    return CODE_OK;
+}
+
+int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
+    const struct model *model = model_list[config->network.model];
+    const struct int_list *widths = &config->reference.widths;
+    const char *key, *reason;
+    TRY(check_keys(params, model, err));
+    if ((reason = model->check(&config->network, 0, config->solver.expert_sites, &key)))
+        return params_error(params, "network", key, err, "%s (limit: expert_sites = %d)", reason,
+                            config->solver.expert_sites);
+    for (int i = 0; i < widths->count; i++) {
+        int N = widths->value[i];
+        if ((reason = model->check(&config->network, N, 0, &key)))
+            return params_error(params, "network", key, err, "%s (width N = %d)", reason, N);
+        if (i && N <= widths->value[i - 1])
+            return params_error(params, "reference", "widths", err, "widths must increase");
+        if (config->reference.draws == DRAWS_BALANCED && N < K + 1)
+            return params_error(params, "reference", "widths", err,
+                                "balanced draws over %d input directions need N >= %d", K, K + 1);
+    }
+    return CODE_OK;
+}
+
+struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
+                              const double *A) {
+    return (struct net_setup){
+        .network = &config->network,
+        .backend = backend_list[config->solver.backend],
+        .N = N,
+        .sites = config->solver.sites,
+        .expert_sites = config->solver.expert_sites,
+        .tolerance = config->solver.tolerance,
+        .balanced = config->reference.draws == DRAWS_BALANCED,
+        .centre = N == 0 || config->reference.centre,
+        .seed = config->solver.seed,
+        .replicate = replicate,
+        .gamma0 = config->training.gamma0,
+        .P = P,
+        .K = K,
+        .A = A,
+    };
+}

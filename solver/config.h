@@ -1,0 +1,54 @@
+/* The whole configuration of a run: one struct per section, and what is checked across keys. */
+#ifndef SOLVER_CONFIG_H
+#define SOLVER_CONFIG_H
+
+#include "integrators/integrator.h"
+#include "solver/io.h"
+
+enum source { SOURCE_GAUSSIAN, SOURCE_FILE };
+struct data_settings {
+    int source, inputs, dimension;
+    uint64_t seed;
+    const char *file;
+};
+
+struct solver_settings {
+    int sites, expert_sites, replicates, backend, threads;
+    uint64_t seed;
+    double tolerance, max_memory;
+};
+
+enum draws { DRAWS_IID, DRAWS_BALANCED };
+struct reference_settings {
+    struct int_list widths;
+    int seeds, draws, centre;
+};
+
+enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_FULL };
+struct output_settings {
+    int kernels;
+};
+
+struct config {
+    struct network network;
+    struct data_settings data;
+    struct training training;
+    struct solver_settings solver;
+    struct reference_settings reference;
+    struct output_settings output;
+};
+
+/* The sections in the order of the file; *count of them. The caller frees the array. */
+int config_sections(struct param_section **sections, size_t *count, struct err *err);
+/* The data set: drawn, or read (a path in the ini is relative to the ini's folder), checked against
+ * the loss. */
+int config_data(const struct config *config, const struct params *params, struct data *data,
+                struct err *err);
+/* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
+ * width, K = rank of the inputs for balanced draws. */
+int config_check(const struct config *config, const struct params *params, int K, struct err *err);
+/* The setup of one run: N = 0 and a replicate of the limit, or a width and a seed. */
+struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
+                              const double *A);
+
+#endif

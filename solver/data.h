@@ -1,0 +1,20 @@
+/* Data sets: inputs and targets, read from HDF5. */
+#ifndef SOLVER_DATA_H
+#define SOLVER_DATA_H
+
+#include "solver/base.h"
+
+/* P inputs of dimension D and their targets. */
+struct data {
+    int P, D;
+    double *X; /* [P][D] */
+    double *y; /* [P] */
+};
+/* Reads X [P][D] and y [P] or [P][1] (any integer or float type) of an HDF5 file. CODE_INPUT with
+ * one sentence naming the file and what is wrong: cannot be opened, not HDF5, no X or y, not
+ * numeric, wrong rank, lengths that differ, P or D of 0, more than max_values entries of X, NaN or
+ * infinite (with its index, counted from 0). Sizes are checked before anything is allocated. */
+int data_read(struct data *data, const char *path, size_t max_values, struct err *err);
+void data_free(struct data *data); /* accepts a zeroed struct; idempotent */
+
+#endif

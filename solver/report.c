@@ -1,0 +1,128 @@
+/* What the user reads at the end: the loss of the limit beside the networks, and whether a handful
+ * of experts carries the average. */
+#include "solver/run.h"
+#include "solver/stats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Mean and standard error of a series of a record; both [size], caller frees *mean (one block). */
+static int statistics(const struct record *record, const char *name, double **mean, double **se,
+                      struct err *err) {
+    const struct series *series = record_find(record, name);
+    TRY(base_alloc(mean, 2 * series->size, sizeof **mean, err));
+    *se = *mean + series->size;
+    record_statistics(record, series, *mean, *se);
+    return CODE_OK;
+}
+
+#define TIMES 6
+/* A few times, ending with the last one; returns how many. */
+static int few_times(int T, int time[TIMES]) {
+    static const double share[TIMES] = {0, 0.1, 0.25, 0.5, 0.75, 1};
+    int count = 0;
+    for (int k = 0; k < TIMES; k++) {
+        int t = (int)lround(share[k] * (T - 1));
+        if (!count || t > time[count - 1])
+            time[count++] = t;
+    }
+    return count;
+}
+
+static void print_cell(double mean, double half) {
+    char cell[64];
+    if (isnan(half))
+        snprintf(cell, sizeof cell, "%.5g", mean);
+    else
+        snprintf(cell, sizeof cell, "%.5g +- %.1g", mean, half);
+    printf("  %18s", cell);
+}
+
+/* Rows: times; columns: the limit, each width, the extrapolation in 1/N and its z-score. */
+static int print_table(const struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int n = widths->count, time[TIMES], code = CODE_OK;
+    int count = few_times(run->limit.T, time);
+    double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1];
+    DO(statistics(&run->limit, "loss", &mean[0], &se[0], err));
+    for (int i = 0; i < n; i++)
+        DO(statistics(&run->reference[i], "loss", &mean[i + 1], &se[i + 1], err));
+    printf("loss, mean with 95 %% interval (Student's t)\n   t  %18s", "limit");
+    for (int i = 0; i < n; i++)
+        printf("  %14s%4d", "N =", widths->value[i]);
+    printf(n >= 3 ? "  %18s  %6s\n" : "\n", "a + b/N, N -> inf", "z");
+    for (int k = 0; k < count; k++) {
+        int t = time[k];
+        double values[INT_LIST_MAX], errors[INT_LIST_MAX], a, a_se;
+        printf("%4d", t);
+        print_cell(mean[0][t], stats_interval(se[0][t], run->limit.runs, 0.95));
+        for (int i = 0; i < n; i++) {
+            values[i] = mean[i + 1][t];
+            errors[i] = se[i + 1][t];
+            print_cell(values[i], stats_interval(errors[i], run->reference[i].runs, 0.95));
+        }
+        if (n >= 3 && t > 0) {
+            stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
+            print_cell(a, 1.96 * a_se);
+            printf("  %6.1f", (a - mean[0][t]) / hypot(a_se, se[0][t]));
+        }
+        printf("\n");
+    }
+done:
+    for (int i = 0; i <= n; i++)
+        free(mean[i]);
+    return code;
+}
+
+/* docs/method.md section 5: the participation ratio against its value at t = 0. */
+static int print_gates(const struct run *run, struct err *err) {
+    const struct record *record = &run->limit;
+    double *pr, *largest, *se, lowest = 1, peak = 0, growth = 0;
+    int P = run->data.P, at = 0;
+    if (!record_find(record, "gate_participation"))
+        return CODE_OK;
+    TRY(statistics(record, "gate_participation", &pr, &se, err));
+    if (statistics(record, "gate_largest", &largest, &se, err)) {
+        free(pr);
+        return err->code;
+    }
+    for (int i = 0; i < record->T * P; i++) {
+        if (pr[i] / pr[i % P] < lowest) {
+            lowest = pr[i] / pr[i % P];
+            at = i / P;
+        }
+        peak = fmax(peak, largest[i]);
+        growth = fmax(growth, largest[i] / largest[i % P]);
+    }
+    printf(
+        "gates: participation ratio %.3f of its initial value at the lowest (t = %d); largest gate "
+        "%.3g times the mean\n",
+        lowest, at, peak);
+    if (lowest < 0.75 || (peak > 30 && growth > 2))
+        printf("warning: a handful of experts carries the average: the limit is not self-averaging "
+               "here, and the mean over replicates depends on expert_sites\n");
+    else if (lowest < 0.9)
+        printf("warning: gates are concentrating: standard errors may be too small and not fall as "
+               "1/sqrt(sites); repeat with 4 times the expert_sites\n");
+    free(pr);
+    free(largest);
+    return CODE_OK;
+}
+
+static void print_room(const struct run *run) {
+    const struct series *series = record_find(&run->limit, "fallback");
+    double most = 0;
+    for (int r = 0; r < run->limit.runs; r++)
+        most = fmax(most, *record_at(&run->limit, series, r, run->limit.T - 1));
+    if (most > 0)
+        printf("note: up to %g normals of a replicate were not fully matched, for want of sites "
+               "(no bias is known; more sites give smaller error bars)\n",
+               most);
+}
+
+int run_report(struct run *run, struct err *err) {
+    TRY(print_table(run, err));
+    print_room(run);
+    return print_gates(run, err);
+}

@@ -1,0 +1,258 @@
+/* The life of a run. Replicates and seeds are independent: with at least as many of them as
+ * threads, each thread takes whole runs; else the operations inside a run share out their blocks of
+ * sites. Either way the numbers are the same. */
+#include "solver/run.h"
+#include "solver/observe.h"
+#include "solver/provenance.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int run_configure(struct run *run, const char *file, int overrides, char *const *override,
+                  struct err *err) {
+    size_t sections;
+    TRY(config_sections(&run->sections, &sections, err));
+    TRY(params_read(&run->params, run->sections, sections, file, overrides, override, &run->config,
+                    err));
+    TRY(config_data(&run->config, &run->params, &run->data, err));
+    TRY(thin_coordinates(run->data.X, run->data.P, run->data.D, &run->A, NULL, &run->K, err));
+    TRY(config_check(&run->config, &run->params, run->K, err));
+    int threads = run->config.solver.threads;
+    run->threads = threads ? threads : omp_get_max_threads();
+    backend_start(run->threads);
+    return CODE_OK;
+}
+
+static struct net_setup setup_of(const struct run *run, int N, int r) {
+    return config_setup(&run->config, N, r, run->data.P, run->K, run->A);
+}
+
+/* Runs in flight at once. */
+static int concurrent(const struct run *run, int runs) {
+    return runs >= run->threads ? run->threads : 1;
+}
+
+/* Bytes of the trajectories of one ensemble. */
+static double record_bytes(const struct run *run, int runs, const struct net_setup *setup) {
+    double T = run->config.training.steps, P = setup->P, rows = T * P;
+    double kernels = model_list[run->config.network.model]->kernels_count;
+    double each = run->config.output.kernels == KERNELS_FULL ? rows * rows : rows;
+    return 8 * runs * (kernels * each + 5 * rows);
+}
+
+static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
+    struct net_setup setup = setup_of(run, N, 0);
+    bool full = run->config.output.kernels == KERNELS_FULL;
+    TRY(net_bytes(&setup, run->config.training.steps, full, bytes, err));
+    *bytes *= concurrent(run, runs);
+    return CODE_OK;
+}
+
+static int check_memory(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    double limit, largest = 0, kept, most = run->config.solver.max_memory;
+    int wide = 0, replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
+    struct net_setup setup = setup_of(run, 0, 0);
+    TRY(estimate(run, 0, replicates, &limit, err));
+    kept = record_bytes(run, replicates, &setup);
+    for (int i = 0; i < widths->count; i++) {
+        double bytes;
+        TRY(estimate(run, widths->value[i], seeds, &bytes, err));
+        kept += record_bytes(run, seeds, &setup);
+        if (bytes > largest) {
+            largest = bytes;
+            wide = widths->value[i];
+        }
+    }
+    log_line(&run->log,
+             "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results",
+             1e-9 * limit, 1e-9 * largest, 1e-9 * kept);
+    double total = 1e-9 * ((limit > largest ? limit : largest) + kept);
+    if (total <= most)
+        return CODE_OK;
+    const char *remedy = kept > limit && kept > largest
+                             ? "kernels = diagonal, or fewer steps, replicates or seeds"
+                         : limit > largest ? "fewer sites, expert_sites, inputs or steps"
+                                           : "smaller widths";
+    if (limit <= largest && kept <= largest)
+        return params_error(&run->params, "solver", "max_memory", err,
+                            "the run would need about %.3g GB, mostly for width %d; try %s, fewer "
+                            "threads, or raise max_memory",
+                            total, wide, remedy);
+    return params_error(
+        &run->params, "solver", "max_memory", err,
+        "the run would need about %.3g GB; try %s, fewer threads, or raise max_memory", total,
+        remedy);
+}
+
+/* Bases that do not compress grow by P a step. */
+static void warn_rank(struct run *run) {
+    const struct solver_settings *solver = &run->config.solver;
+    int units = solver->expert_sites, P = run->data.P, T = run->config.training.steps;
+    int least = units < solver->sites ? units : solver->sites;
+    if (net_compresses(&run->config.network) || 2.0 * P * T <= POPULATION_ROOM * least)
+        return;
+    log_line(
+        &run->log,
+        "warning: with relu or rho < 1 bases grow by %d every step, up to %d of %d sites; more "
+        "than %d sites keep all normals matched",
+        P, P * T, least, (int)(2.0 * P * T / POPULATION_ROOM));
+}
+
+int run_open(struct run *run, const char *output, bool force, struct err *err) {
+    TRY(check_memory(run, err));
+    warn_rank(run);
+    TRY(io_create(&run->io, output, force, err));
+    run->io_open = true;
+    TRY(io_parameters(&run->io, &run->params, &run->config, err));
+    TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
+                         err));
+    TRY(io_data(&run->io, &run->data, err));
+    return io_flush(&run->io, err);
+}
+
+int run_one(const struct run *run, int N, int r, struct record *record,
+            int (*step)(void *context, const struct net *net, int t, struct err *err),
+            void *context, struct err *err) {
+    struct net_setup setup = setup_of(run, N, r);
+    const struct training *training = &run->config.training;
+    struct net net;
+    struct observer observer = {0};
+    int code, t = 0;
+    DO(net_init(&net, &setup, err));
+    DO(observer_init(&observer, &run->config, record, r, &net, err));
+    for (; t < record->T; t++) {
+        if (t)
+            DO(integrator_gd.advance(&net, training->eta0, err));
+        DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
+        DO(observer_measure(&observer, &net, t, err));
+        DO(step(context, &net, t, err));
+    }
+done:
+    if (code == CODE_NUMERICAL) {
+        char text[sizeof err->text];
+        memcpy(text, err->text, sizeof text);
+        err_set(err, code, "%s %d, step %d: %.1800s", N ? "network" : "replicate", r, t, text);
+    }
+    observer_free(&observer);
+    net_free(&net);
+    return code;
+}
+
+/* An ensemble under way. */
+struct ensemble {
+    struct run *run;
+    int N, r;
+    struct record *record;
+    const char *group;
+    const char *const *labels;
+    double start, *last; /* times: of the ensemble, of the last writing */
+};
+
+static int ensemble_write(const struct ensemble *e, struct err *err) {
+    *e->last = base_seconds();
+    return e->run->io_open ? io_record(&e->run->io, e->group, e->record, e->labels, err) : CODE_OK;
+}
+
+static void ensemble_progress(const struct ensemble *e, const struct net *net, int t) {
+    const struct record *record = e->record;
+    double done = 0, spent = base_seconds() - e->start;
+    for (int r = 0; r < record->runs; r++)
+        done += (double)record->steps[r] / record->T / record->runs;
+    int left = (int)(spent / done * (1 - done) + 0.5);
+    if (e->N)
+        log_progress(&e->run->log, "N = %d  network %d/%d  step %d/%d  loss %.5g  %d:%02d left",
+                     e->N, e->r + 1, record->runs, t + 1, record->T, net->loss, left / 60,
+                     left % 60);
+    else
+        log_progress(&e->run->log,
+                     "limit  replicate %d/%d  step %d/%d  loss %.5g  rank %d  %d:%02d left",
+                     e->r + 1, record->runs, t + 1, record->T, net->loss, observe_rank(net),
+                     left / 60, left % 60);
+}
+
+/* After each measured time: publish it, tell, write now and then, heed a signal. */
+static int ensemble_step(void *context, const struct net *net, int t, struct err *err) {
+    const struct ensemble *e = context;
+    int code = CODE_OK;
+#pragma omp critical(record)
+    {
+        e->record->steps[e->r] = t + 1;
+        ensemble_progress(e, net, t);
+        if (base_seconds() - *e->last > 20)
+            code = ensemble_write(e, err);
+    }
+    if (!code && e->run->stop && *e->run->stop)
+        code = err_set(err, CODE_INTERRUPTED, "interrupted");
+    return code;
+}
+
+int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err) {
+    struct net_setup setup = setup_of(run, N, 0);
+    int first = runs, code = CODE_OK, parallel = concurrent(run, runs);
+    char **labels = NULL, group[64];
+    double last = base_seconds();
+    snprintf(group, sizeof group, N ? "reference/N%04d" : "limit", N);
+    struct ensemble common = {run, N, 0, record, group, NULL, last, &last};
+    DO(record_init(record, runs, run->config.training.steps, err));
+    DO(observe_declare(record, &run->config, &setup, &labels, err));
+    common.labels = (const char *const *)labels;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) if (parallel > 1)
+    for (int r = 0; r < runs; r++) {
+        struct ensemble mine = common;
+        struct err mine_err = {0};
+        mine.r = r;
+        bool skip;
+#pragma omp critical(record)
+        skip = first < runs;
+        if (skip)
+            continue;
+        int mine_code = run_one(run, N, r, record, ensemble_step, &mine, &mine_err);
+#pragma omp critical(record)
+        if (mine_code && r < first) { /* the lowest failing run reports */
+            first = r;
+            code = mine_code;
+            *err = mine_err;
+        }
+    }
+    struct err ignored;
+    int written = ensemble_write(&common, code ? &ignored : err);
+    code = code ? code : written;
+done:
+    free(labels);
+    return code;
+}
+
+int run_march(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    TRY(run_ensemble(run, 0, run->config.solver.replicates, &run->limit, err));
+    for (int i = 0; i < widths->count; i++)
+        TRY(run_ensemble(run, widths->value[i], run->config.reference.seeds, &run->reference[i],
+                         err));
+    log_close(&run->log);
+    return CODE_OK;
+}
+
+int run_finish(struct run *run, bool force, struct err *err) {
+    TRY(io_finish(&run->io, force, err));
+    run->io_open = false;
+    return CODE_OK;
+}
+
+void run_free(struct run *run) {
+    log_close(&run->log);
+    if (run->io_open)
+        io_close(&run->io);
+    run->io_open = false;
+    record_free(&run->limit);
+    for (int i = 0; i < INT_LIST_MAX; i++)
+        record_free(&run->reference[i]);
+    params_free(&run->params);
+    data_free(&run->data);
+    free(run->A);
+    free(run->sections);
+    run->A = NULL;
+    run->sections = NULL;
+}

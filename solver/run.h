@@ -1,0 +1,45 @@
+/* One run of the program: configure, march the limit, train the networks, write, compare. */
+#ifndef SOLVER_RUN_H
+#define SOLVER_RUN_H
+
+#include "solver/config.h"
+#include <signal.h>
+
+struct run {
+    struct config config;
+    struct params params;
+    struct param_section *sections;
+    struct data data;
+    double *A; /* [P][K] coordinates of the inputs */
+    int K;
+    int threads;
+    struct io io;
+    bool io_open;
+    struct log log;
+    const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
+    struct record limit;
+    struct record reference[INT_LIST_MAX];
+};
+
+/* Reads and checks everything; nothing is written yet. */
+int run_configure(struct run *run, const char *file, int overrides, char *const *override,
+                  struct err *err);
+/* Announces memory; creates the output. */
+int run_open(struct run *run, const char *output, bool force, struct err *err);
+/* The limit, then each width; results go to the file as they come. */
+int run_march(struct run *run, struct err *err);
+/* The table of limit against networks, and what the gates say, on standard output. */
+int run_report(struct run *run, struct err *err);
+int run_finish(struct run *run, bool force, struct err *err);
+void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
+
+/* All runs (replicates or seeds) of one ensemble into a fresh record; N = 0: the limit. Without an
+ * open file nothing is written. For run_march and tests. */
+int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err);
+
+/* One trajectory: run number r of the record. */
+int run_one(const struct run *run, int N, int r, struct record *record,
+            int (*step)(void *context, const struct net *net, int t, struct err *err),
+            void *context, struct err *err);
+
+#endif

@@ -1,0 +1,23 @@
+/* Statistics of independent runs. */
+#include "solver/stats.h"
+
+#include <assert.h>
+#include <gsl/gsl_cdf.h>
+#include <gsl/gsl_fit.h>
+#include <math.h>
+
+double stats_interval(double se, int n, double level) {
+    return n < 2 ? NAN : se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, n - 1.0);
+}
+
+void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
+                       double *a_se) {
+    double x[count], w[count], b, cov00, cov01, cov11, chi2;
+    assert(count >= 2);
+    for (int i = 0; i < count; i++) {
+        x[i] = 1.0 / N[i];
+        w[i] = 1 / (se[i] * se[i]);
+    }
+    gsl_fit_wlinear(x, 1, w, 1, mean, 1, (size_t)count, a, &b, &cov00, &cov01, &cov11, &chi2);
+    *a_se = sqrt(cov00);
+}

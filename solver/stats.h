@@ -1,0 +1,13 @@
+/* Statistics of independent runs, at the edges: Student's t and fits in 1/N, by GSL. */
+#ifndef SOLVER_STATS_H
+#define SOLVER_STATS_H
+
+/* Half width of the two-sided interval of the given level for a mean with standard error se over n
+ * runs (Student's t, n - 1 degrees); NaN for n < 2. */
+double stats_interval(double se, int n, double level);
+
+/* Weighted least squares of mean_i = a + b/N_i: a and its standard error. count >= 2. */
+void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
+                       double *a_se);
+
+#endif

@@ -1,0 +1,584 @@
+/* Records and files: averages against plain sums, what HDF5 gives back, the life of the partial
+ * file. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "solver/io.h"
+
+#include <hdf5.h>
+#include <hdf5_hl.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RUNS = 3, TIMES = 6, POINTS = 30, BASIS = 2 };
+
+/* --- helpers --------------------------------------------------------------------------------- */
+
+/* A folder of its own for every test: the state. */
+static int open_folder(void **state) {
+    static const char pattern[] = "/tmp/test_io_XXXXXX";
+    *state = malloc(sizeof pattern);
+    if (!*state)
+        return -1;
+    memcpy(*state, pattern, sizeof pattern);
+    return mkdtemp(*state) ? 0 : -1;
+}
+
+/* The files that the tests leave, and no others. */
+static int remove_folder(void **state) {
+    static const char *const names[] = {"out.h5",           "out.h5.partial", "out.h5.partial.2",
+                                        "out.h5.partial.3", "data.h5",        "sub"};
+    char path[PATH_MAX];
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        snprintf(path, sizeof path, "%s/%s", (const char *)*state, names[k]);
+        remove(path);
+    }
+    int failed = rmdir(*state);
+    free(*state);
+    return failed;
+}
+
+static const char *in_folder(char path[PATH_MAX], void **state, const char *name) {
+    snprintf(path, PATH_MAX, "%s/%s", (const char *)*state, name);
+    return path;
+}
+
+static bool exists(const char *path) {
+    struct stat status;
+    return !lstat(path, &status);
+}
+
+static void assert_ok(int code, const struct err *err) {
+    if (code)
+        fail_msg("code %d: %s", code, err->text);
+}
+
+static void assert_refused(int got, int code, const char *part, const struct err *err) {
+    if (got != code || err->code != code || !strstr(err->text, part))
+        fail_msg("code %d instead of %d, or no \"%s\" in: %s", got, code, part, err->text);
+}
+
+/* Some number that differs for all arguments. */
+static double number(int series, int run, size_t k) {
+    return sin(1.0 + 7.0 * series + 3.0 * run + 0.37 * (double)k);
+}
+
+static void fill(struct record *record) {
+    for (int a = 0; a < record->count; a++) {
+        struct series *series = &record->series[a];
+        size_t row = series->size / TIMES;
+        for (int run = 0; run < RUNS; run++)
+            for (int t = 0; t < record->steps[run]; t++)
+                for (size_t k = 0; k < row; k++)
+                    record_at(record, series, run, t)[k] = number(a, run, (size_t)t * row + k);
+    }
+}
+
+/* Three runs, of which the second ended after two times. */
+static void make_record(struct record *record) {
+    struct err err;
+    struct series loss = {.name = "loss", .dims = "t", .about = "the loss", .equation = "E^2/2"};
+    struct series Phi = {.name = "Phi", .dims = "t mu s nu", .about = "forward kernel"};
+    struct series c = {.name = "c", .dims = "t basis", .about = "coefficients"};
+    loss.axes = 1;
+    Phi.axes = 4;
+    c.axes = 2;
+    loss.shape[0] = Phi.shape[0] = Phi.shape[2] = c.shape[0] = TIMES;
+    Phi.shape[1] = Phi.shape[3] = POINTS;
+    c.shape[1] = BASIS;
+    loss.keep_runs = true;
+    assert_ok(record_init(record, RUNS, TIMES, &err), &err);
+    assert_ok(record_add(record, loss, &err), &err);
+    assert_ok(record_add(record, Phi, &err), &err);
+    assert_ok(record_add(record, c, &err), &err);
+    for (int run = 0; run < RUNS; run++)
+        record->steps[run] = run == 1 ? 2 : TIMES;
+    fill(record);
+}
+
+static void assert_near(double got, double want, const char *what, size_t k) {
+    if (isnan(want) ? !isnan(got) : !(fabs(got - want) <= 1e-14))
+        fail_msg("%s[%zu] is %.17g instead of %.17g", what, k, got, want);
+}
+
+static bool reached(int run, int t, int s) {
+    int steps = run == 1 ? 2 : TIMES;
+    return t < steps && s < steps;
+}
+
+/* The mean and standard error of entry k over the runs that reached the later of t and s, without
+ * deviations from the mean: sum_r (x_r - mean)^2 = sum_{q < r} (x_q - x_r)^2 / n. Round-off of a
+ * few numbers of order 1 is below 1e-15, here as there. */
+static void plain(int series, size_t k, int t, int s, double *mean, double *se) {
+    double sum = 0, pairs = 0;
+    int n = 0;
+    for (int r = 0; r < RUNS; r++) {
+        if (!reached(r, t, s))
+            continue;
+        n++;
+        sum += number(series, r, k);
+        for (int q = 0; q < r; q++)
+            if (reached(q, t, s))
+                pairs += pow(number(series, q, k) - number(series, r, k), 2);
+    }
+    *mean = sum / n;
+    *se = sqrt(pairs / (n * n * (n - 1)));
+}
+
+static hid_t open_file(const char *path) {
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(file >= 0);
+    return file;
+}
+
+static int read_complete(const char *path) {
+    int value = -1;
+    hid_t file = open_file(path);
+    assert_true(H5LTget_attribute_int(file, "/", "complete", &value) >= 0);
+    assert_true(H5Fclose(file) >= 0);
+    return value;
+}
+
+static double *read_values(hid_t file, const char *name, size_t count) {
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+    assert_true(set >= 0);
+    hid_t space = H5Dget_space(set);
+    assert_int_equal(H5Sget_simple_extent_npoints(space), count);
+    double *values = calloc(count, sizeof *values);
+    assert_non_null(values);
+    assert_true(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Sclose(space);
+    H5Dclose(set);
+    return values;
+}
+
+/* A string attribute must be of variable length and UTF-8. */
+static void assert_text(hid_t file, const char *object, const char *name, const char *want) {
+    hid_t attribute = H5Aopen_by_name(file, object, name, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(attribute >= 0);
+    hid_t type = H5Aget_type(attribute);
+    assert_true(H5Tis_variable_str(type) > 0);
+    assert_int_equal(H5Tget_cset(type), H5T_CSET_UTF8);
+    char *text = NULL;
+    assert_true(H5Aread(attribute, type, &text) >= 0);
+    assert_string_equal(text ? text : "", want);
+    H5free_memory(text);
+    H5Tclose(type);
+    H5Aclose(attribute);
+}
+
+static void assert_scale(hid_t file, const char *name, const char *scale, unsigned axis) {
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), other = H5Dopen2(file, scale, H5P_DEFAULT);
+    assert_true(set >= 0 && other >= 0);
+    assert_true(H5DSis_scale(other) > 0);
+    if (H5DSis_attached(set, other, axis) <= 0)
+        fail_msg("%s is not attached to axis %u of %s", scale, axis, name);
+    H5Dclose(set);
+    H5Dclose(other);
+}
+
+static void assert_filters(hid_t file, const char *name, int filters) {
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), plist = H5Dget_create_plist(set);
+    assert_int_equal(H5Pget_nfilters(plist), filters);
+    H5Pclose(plist);
+    H5Dclose(set);
+}
+
+/* --- records --------------------------------------------------------------------------------- */
+
+static void test_statistics(void **state) {
+    (void)state;
+    struct record record;
+    make_record(&record);
+    for (int a = 0; a < record.count; a++) {
+        const struct series *series = &record.series[a];
+        double *mean = calloc(series->size, sizeof *mean), *se = calloc(series->size, sizeof *se);
+        assert_true(mean && se);
+        record_statistics(&record, series, mean, se);
+        for (size_t k = 0; k < series->size; k++) {
+            int t = (int)(k / (series->size / TIMES)), s = 0;
+            double want, error;
+            if (a == 1)
+                s = (int)(k / POINTS % TIMES);
+            plain(a, k, t, s, &want, &error);
+            assert_near(mean[k], want, series->name, k);
+            assert_near(se[k], error, series->name, k);
+        }
+        free(mean);
+        free(se);
+    }
+    record_free(&record);
+    record_free(&record);
+}
+
+static void test_missing(void **state) {
+    (void)state;
+    struct record record;
+    make_record(&record);
+    double mean[TIMES], se[TIMES];
+    record.steps[0] = record.steps[2] = 4;
+    struct series *loss = record_find(&record, "loss");
+    assert_ptr_equal(loss, &record.series[0]);
+    assert_null(record_find(&record, "los"));
+    record_at(&record, loss, 0, 0)[0] = NAN;
+    record_at(&record, loss, 1, 3)[0] = 99; /* not reached: must not count */
+    record_statistics(&record, loss, mean, se);
+    assert_true(isnan(mean[0]) && isnan(se[0]));
+    assert_near(mean[3], (number(0, 0, 3) + number(0, 2, 3)) / 2, "loss", 3);
+    assert_true(isnan(mean[4]) && isnan(se[4]));
+    assert_int_equal(record_reached(&record, 1), 3);
+    assert_int_equal(record_reached(&record, 2), 2);
+    assert_int_equal(record_reached(&record, 4), 0);
+    record.steps[0] = 0; /* now one run alone reaches t = 2 */
+    record_statistics(&record, loss, mean, se);
+    assert_true(mean[2] == number(0, 2, 2) && isnan(se[2]));
+    record_free(&record);
+}
+
+static void test_too_large(void **state) {
+    (void)state;
+    struct record record;
+    struct err err;
+    struct series series = {.name = "K", .dims = "t mu", .axes = 2, .shape = {4, SIZE_MAX / 8}};
+    assert_ok(record_init(&record, 1, 4, &err), &err);
+    assert_refused(record_add(&record, series, &err), CODE_SYSTEM, "K [t mu]", &err);
+    assert_int_equal(record.count, 0);
+    record_free(&record);
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+static void check_group(hid_t file, const struct record *record, const char *group) {
+    char name[64];
+    for (int a = 0; a < record->count; a++) {
+        const struct series *series = &record->series[a];
+        double *want = calloc(2 * series->size, sizeof *want), *se = want + series->size;
+        assert_non_null(want);
+        record_statistics(record, series, want, se);
+        snprintf(name, sizeof name, "%s/%s", group, series->name);
+        double *got = read_values(file, name, series->size);
+        assert_text(file, name, "dims", series->dims);
+        assert_text(file, name, "about", series->about);
+        strcat(name, "_se");
+        double *got_se = read_values(file, name, series->size);
+        assert_text(file, name, "dims", series->dims);
+        for (size_t k = 0; k < series->size; k++) {
+            assert_true(got[k] == want[k] || (isnan(got[k]) && isnan(want[k])));
+            assert_true(got_se[k] == se[k] || (isnan(got_se[k]) && isnan(se[k])));
+        }
+        free(want);
+        free(got);
+        free(got_se);
+    }
+}
+
+static void check_result(const char *path, const struct record *record) {
+    hid_t file = open_file(path);
+    check_group(file, record, "limit");
+    check_group(file, record, "reference/N64");
+    double *runs = read_values(file, "limit/loss_runs", RUNS * TIMES);
+    double *reached = read_values(file, "limit/n", TIMES);
+    double *t = read_values(file, "limit/t", TIMES);
+    for (int k = 0; k < RUNS * TIMES; k++)
+        assert_true(k / TIMES == 1 && k % TIMES >= 2 ? isnan(runs[k])
+                                                     : runs[k] == record->series[0].values[k]);
+    for (int k = 0; k < TIMES; k++)
+        assert_true(t[k] == k && reached[k] == (k < 2 ? 3 : 2));
+    free(runs);
+    free(reached);
+    free(t);
+    assert_text(file, "limit/loss", "equation", "E^2/2");
+    assert_text(file, "limit/loss_se", "about",
+                "standard error of the mean of loss over independent runs");
+    assert_text(file, "limit", "note", "second");
+    assert_text(file, "provenance", "version", "1.2");
+    assert_text(file, "/", "program", "dmft-solve");
+    static const char *const axes[] = {"limit/t", "limit/mu", "limit/s", "limit/nu"};
+    for (unsigned k = 0; k < 4; k++) {
+        assert_scale(file, "limit/Phi", axes[k], k);
+        assert_scale(file, "limit/Phi_se", axes[k], k);
+    }
+    assert_filters(file, "limit/Phi", 2); /* shuffle, gzip */
+    assert_filters(file, "limit/loss", 0);
+    assert_scale(file, "limit/loss_runs", "limit/run", 0);
+    assert_scale(file, "limit/loss_runs", "limit/t", 1);
+    assert_scale(file, "limit/basis_name", "limit/basis", 0);
+    assert_scale(file, "reference/N64/c", "reference/N64/basis", 1);
+    assert_scale(file, "data/X", "data/i", 1);
+    assert_true(H5Lexists(file, "reference/N64/basis_name", H5P_DEFAULT) == 0);
+    assert_true(H5Lexists(file, "limit/Phi_runs", H5P_DEFAULT) == 0);
+    double N = 0;
+    assert_true(H5LTget_attribute_double(file, "reference/N64", "N", &N) >= 0 && N == 64);
+    H5Fclose(file);
+}
+
+static void test_result(void **state) {
+    static const char *const labels[] = {"linear", "cubic \xce\xb7"};
+    char path[PATH_MAX], partial[PATH_MAX];
+    struct io io;
+    struct err err;
+    struct record record;
+    double X[] = {1, 2, 3, 4, 5, 6}, y[] = {-1, 1};
+    const struct data data = {.P = 2, .D = 3, .X = X, .y = y};
+    in_folder(path, state, "out.h5");
+    in_folder(partial, state, "out.h5.partial");
+    make_record(&record);
+    record.series[0].values[0] = 5; /* to be written over below */
+    assert_ok(io_create(&io, path, false, &err), &err);
+    assert_int_equal(read_complete(partial), 0);
+    assert_ok(io_provenance(&io, "version", "1.2", &err), &err);
+    assert_ok(io_data(&io, &data, &err), &err);
+    assert_ok(io_record(&io, "limit", &record, labels, &err), &err);
+    assert_ok(io_text(&io, "limit", "note", "first", &err), &err);
+    fill(&record);
+    assert_ok(io_record(&io, "limit", &record, labels, &err), &err);
+    assert_ok(io_text(&io, "limit", "note", "second", &err), &err);
+    assert_ok(io_record(&io, "reference/N64", &record, NULL, &err), &err);
+    assert_ok(io_attribute(&io, "reference/N64", "N", 64, &err), &err);
+    assert_int_equal(read_complete(partial), 0);
+    assert_ok(io_finish(&io, false, &err), &err);
+    io_close(&io);
+    assert_false(exists(partial));
+    assert_int_equal(read_complete(path), 1);
+    check_result(path, &record);
+    record_free(&record);
+}
+
+struct model {
+    int depth, kind;
+    double eta;
+    uint64_t seed;
+    const char *file;
+    struct int_list widths, none;
+};
+#define AT(field) offsetof(struct model, field)
+static const struct param_row rows[] = {
+    {.doc = "a key",
+     .key = "depth",
+     .type = PARAM_INT,
+     .offset = AT(depth),
+     .value = NULL,
+     .min = 1,
+     .max = 9},
+    {.doc = "a key", .key = "eta", .type = PARAM_REAL, .offset = AT(eta), .value = "0.1"},
+    {.doc = "a key",
+     .key = "seed",
+     .type = PARAM_SEED,
+     .offset = AT(seed),
+     .value = "18446744073709551615"},
+    {.doc = "a key",
+     .key = "kind",
+     .type = PARAM_CHOICE,
+     .offset = AT(kind),
+     .value = "a",
+     .choices = "a b"},
+    {.doc = "a key",
+     .key = "file",
+     .type = PARAM_TEXT,
+     .offset = AT(file),
+     .value = "",
+     .when = "kind=b"},
+    {.doc = "a key", .key = "widths", .type = PARAM_INTS, .offset = AT(widths), .value = "1 2 3"},
+    {.doc = "a key", .key = "none", .type = PARAM_INTS, .offset = AT(none), .value = ""},
+};
+static const struct param_section section = {"model", "a model", rows, 7, 0};
+
+static void read_model(struct params *params, struct model *model, const char *text) {
+    struct err err;
+    FILE *stream = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+    assert_non_null(stream);
+    int code = params_read_stream(params, &section, 1, "test", stream, 0, NULL, model, &err);
+    fclose(stream);
+    assert_ok(code, &err);
+}
+
+static void test_parameters(void **state) {
+    char path[PATH_MAX];
+    struct io io;
+    struct err err;
+    struct params params, again;
+    struct model model, copy;
+    read_model(&params, &model, "[model]\ndepth = 3\nkind = b\nfile = a b/c.h5\n");
+    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
+    assert_ok(io_parameters(&io, &params, &model, &err), &err);
+    assert_ok(io_finish(&io, false, &err), &err);
+    hid_t file = open_file(path);
+    hsize_t count = 9;
+    H5T_class_t class;
+    size_t bytes;
+    int depth = 0, widths[3] = {0};
+    double eta = 0;
+    unsigned long seed = 0;
+    const char *group = "parameters";
+    assert_true(H5LTget_attribute_int(file, group, "model.depth", &depth) >= 0 && depth == 3);
+    assert_true(H5LTget_attribute_double(file, group, "model.eta", &eta) >= 0 && eta == 0.1);
+    assert_true(H5LTget_attribute_ulong(file, group, "model.seed", &seed) >= 0);
+    assert_true(seed == UINT64_MAX);
+    assert_true(H5LTget_attribute_int(file, group, "model.widths", widths) >= 0);
+    assert_true(widths[0] == 1 && widths[1] == 2 && widths[2] == 3);
+    assert_true(H5LTget_attribute_info(file, group, "model.none", &count, &class, &bytes) >= 0);
+    assert_int_equal(count, 0);
+    assert_text(file, group, "model.kind", "b");
+    assert_text(file, group, "model.file", "a b/c.h5");
+
+    char *text = NULL;
+    hid_t ini = H5Aopen_by_name(file, group, "ini", H5P_DEFAULT, H5P_DEFAULT);
+    hid_t type = H5Aget_type(ini);
+    assert_true(H5Aread(ini, type, &text) >= 0);
+    read_model(&again, &copy, text);
+    assert_int_equal(copy.depth, 3);
+    assert_string_equal(copy.file, "a b/c.h5");
+    assert_true(copy.eta == 0.1 && copy.seed == UINT64_MAX && copy.kind == 1);
+    H5free_memory(text);
+    H5Tclose(type);
+    H5Aclose(ini);
+    H5Fclose(file);
+    params_free(&params);
+    params_free(&again);
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+static void test_partials(void **state) {
+    char path[PATH_MAX], first[PATH_MAX], second[PATH_MAX];
+    struct io a, b, other;
+    struct err err;
+    in_folder(path, state, "out.h5");
+    in_folder(first, state, "out.h5.partial");
+    in_folder(second, state, "out.h5.partial.2");
+    assert_ok(io_create(&a, path, false, &err), &err);
+    assert_ok(io_create(&b, path, false, &err), &err);
+    assert_string_equal(a.partial, first);
+    assert_string_equal(b.partial, second);
+    assert_ok(io_text(&b, "/", "who", "b", &err), &err);
+    assert_ok(io_finish(&b, false, &err), &err);
+
+    /* out.h5 is there now: the slower run keeps its result under the partial name */
+    assert_ok(io_text(&a, "/", "who", "a", &err), &err);
+    assert_refused(io_finish(&a, false, &err), CODE_INPUT, first, &err);
+    io_close(&a);
+    io_close(&a);
+    assert_int_equal(read_complete(first), 1);
+    assert_int_equal(read_complete(path), 1);
+    hid_t file = open_file(path);
+    assert_text(file, "/", "who", "b");
+    H5Fclose(file);
+
+    assert_refused(io_create(&a, path, false, &err), CODE_INPUT, "exists already", &err);
+    io_close(&a);
+    assert_false(exists(second));
+    assert_ok(io_create(&a, path, true, &err), &err);
+    assert_ok(io_create(&other, path, true, &err), &err);
+    assert_ok(io_text(&a, "/", "who", "c", &err), &err);
+    assert_ok(io_finish(&a, true, &err), &err);
+    io_close(&other);
+    file = open_file(path);
+    assert_text(file, "/", "who", "c");
+    H5Fclose(file);
+}
+
+/* Stopped without io_finish: what was flushed is there, and says that it is not all. */
+static void test_interrupted(void **state) {
+    char path[PATH_MAX], partial[PATH_MAX];
+    struct io io;
+    struct err err;
+    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
+    assert_ok(io_text(&io, "a/b", "note", "kept", &err), &err);
+    assert_ok(io_flush(&io, &err), &err);
+    io_close(&io);
+    assert_false(exists(path));
+    in_folder(partial, state, "out.h5.partial");
+    assert_int_equal(read_complete(partial), 0);
+    hid_t file = open_file(partial);
+    assert_text(file, "a/b", "note", "kept");
+    H5Fclose(file);
+}
+
+/* A full disk, for which a limit on the size of files stands in: the last save survives, and the
+ * run may go on when there is room again. */
+static void test_disk_full(void **state) {
+    char path[PATH_MAX], partial[PATH_MAX], left[PATH_MAX];
+    struct io io;
+    struct err err;
+    struct record record;
+    struct rlimit limit, small;
+    make_record(&record);
+    in_folder(partial, state, "out.h5.partial");
+    in_folder(left, state, "out.h5.partial.new");
+    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = limit;
+    small.rlim_cur = 10000;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    int recorded = io_record(&io, "limit", &record, NULL, &err);
+    int finished = io_finish(&io, false, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(recorded, CODE_SYSTEM);
+    assert_refused(finished, CODE_SYSTEM, partial, &err);
+    assert_false(exists(left) || exists(path));
+    assert_int_equal(read_complete(partial), 0);
+    assert_ok(io_record(&io, "limit", &record, NULL, &err), &err);
+    assert_int_equal(read_complete(partial), 0);
+    assert_ok(io_finish(&io, false, &err), &err);
+    assert_int_equal(read_complete(path), 1);
+    record_free(&record);
+}
+
+static void test_bad_names(void **state) {
+    static const struct {
+        const char *name, *part;
+    } cases[] = {{"none/out.h5", "none"}, {"sub", "regular file"}, {"sub/", "regular file"}};
+    char path[PATH_MAX];
+    struct io io;
+    struct err err;
+    assert_int_equal(mkdir(in_folder(path, state, "sub"), 0777), 0);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        in_folder(path, state, cases[k].name);
+        assert_refused(io_create(&io, path, true, &err), CODE_INPUT, cases[k].part, &err);
+        io_close(&io);
+    }
+    assert_refused(io_create(&io, "", false, &err), CODE_INPUT, "empty", &err);
+    assert_refused(io_create(&io, "/dev/null", true, &err), CODE_INPUT, "regular file", &err);
+    assert_refused(io_create(&io, "/proc/out.h5", true, &err), CODE_SYSTEM, "/proc/out.h5", &err);
+    FILE *file = fopen(in_folder(path, state, "data.h5"), "w");
+    assert_non_null(file);
+    fclose(file);
+    in_folder(path, state, "data.h5/out.h5");
+    assert_refused(io_create(&io, path, true, &err), CODE_INPUT, "data.h5", &err);
+}
+
+static int close_library(void **state) {
+    (void)state;
+    return H5close();
+}
+
+static int quiet(void **state) {
+    (void)state;
+    io_quiet();
+    return 0;
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, remove_folder)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_statistics), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_too_large),  IN_FOLDER(test_result),
+        IN_FOLDER(test_parameters),        IN_FOLDER(test_partials),
+        IN_FOLDER(test_interrupted),       IN_FOLDER(test_disk_full),
+        IN_FOLDER(test_bad_names),
+    };
+    return cmocka_run_group_tests_name("io", tests, quiet, close_library);
+}
