@@ -44,7 +44,7 @@ $(BUILD)/%.o: %.c
 $(BUILD)/solver/provenance.o: CFLAGS += -DVERSION='"$(VERSION)"' -DFLAGS='"$(OPT)"'
 
 # Each test is one short program.
-TESTS := param data io oracle network
+TESTS := param data io oracle network map limit
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/oracle_regime2.o
 
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)

@@ -10,7 +10,7 @@ for program in "$@"; do
     "$program" >"$log" 2>&1
     code=$?
     ok=$(grep -c '^\[       OK \]' "$log")
-    bad=$(grep -c '^\[  FAILED  \] [a-z0-9_]*$' "$log")
+    bad=$(grep '^\[  FAILED  \] [a-z0-9_]*$' "$log" | sort -u | wc -l)
     [ "$code" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
     [ "$code" -eq 0 ] && [ "$ok" -eq 0 ] && bad=1
     echo "$(basename "$program"): $ok passed, $bad failed, $(($(date +%s) - start)) s"

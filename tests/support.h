@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <stdio.h>
 
 /* Fails the test with the program's own sentence. */
 #define ASK(call)                                                                                  \

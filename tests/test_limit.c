@@ -1,0 +1,247 @@
+/* Properties of the marched limit: no sampling error for linear networks, causality, the prefix
+ * property, the same bits for any number of threads and on the shadow backend, agreement with the
+ * program's own finite networks. */
+#include "tests/support.h"
+#include "solver/stats.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A small run with two more overrides; every series of the limit and of width 32 in records. */
+struct outcome {
+    struct run run;
+    struct record limit, networks;
+};
+
+static void solve(struct outcome *o, const char *const *more) {
+    const char *overrides[32] = {"solver.sites=300", "solver.expert_sites=170",
+                                 "network.expert_width=3", "output.kernels=full",
+                                 "training.steps=8", "solver.replicates=3", "reference.seeds=3"};
+    int n = 7;
+    while (more && *more)
+        overrides[n++] = *more++;
+    support_run(&o->run, "data/regime2.ini", overrides);
+    ASK(run_ensemble(&o->run, 0, o->run.config.solver.replicates, &o->limit, err));
+    ASK(run_ensemble(&o->run, 32, o->run.config.reference.seeds, &o->networks, err));
+}
+
+static void outcome_free(struct outcome *o) {
+    record_free(&o->limit);
+    record_free(&o->networks);
+    run_free(&o->run);
+}
+
+/* Every value of the first T times of every series has the same bits. */
+static void same_bits(const struct record *a, const struct record *b, int T, const char *what) {
+    assert_int_equal(a->count, b->count);
+    for (int s = 0; s < a->count; s++) {
+        const struct series *x = &a->series[s], *y = &b->series[s];
+        assert_string_equal(x->name, y->name);
+        bool full = strstr(x->dims, " s");
+        for (int r = 0; r < a->runs; r++)
+            for (size_t i = 0; i < x->size / (size_t)a->T * (size_t)T; i++) {
+                size_t row = x->size / (size_t)a->T; /* values of one time */
+                size_t other = y->size / (size_t)b->T;
+                size_t t = i / row, k = i % row, j = k;
+                if (full) { /* [mu][s][nu] with s < T of either record */
+                    size_t width = row / (size_t)a->T; /* mu x nu, or 1 */
+                    size_t P = width == 1 ? 1 : (size_t)lround(sqrt((double)width));
+                    size_t mu = k / ((size_t)a->T * P), past = k % ((size_t)a->T * P);
+                    if (past >= (size_t)T * P)
+                        continue;
+                    j = mu * (size_t)b->T * P + past;
+                }
+                const double *p = x->values + (size_t)r * x->size + t * row + k;
+                const double *q = y->values + (size_t)r * y->size + t * other + j;
+                if (memcmp(p, q, sizeof *p))
+                    fail_msg("%s: %s run %d entry %zu: %.17g, %.17g", what, x->name, r, i, *p, *q);
+            }
+    }
+}
+
+static void compare_bits(const char *const *a, const char *const *b, int T, const char *what) {
+    struct outcome x = {0}, y = {0};
+    solve(&x, a);
+    solve(&y, b);
+    same_bits(&x.limit, &y.limit, T, what);
+    same_bits(&x.networks, &y.networks, T, what);
+    outcome_free(&x);
+    outcome_free(&y);
+}
+
+static void a_run_is_the_prefix_of_a_longer_one(void **state) {
+    (void)state;
+    const char *const longer[] = {"training.steps=13", NULL};
+    const char *const soft[] = {"network.gate=softmax", "network.beta=0.5", NULL};
+    const char *const softer[] = {"network.gate=softmax", "network.beta=0.5", "training.steps=11",
+                                  NULL};
+    compare_bits(NULL, longer, 8, "prefix");
+    compare_bits(soft, softer, 8, "prefix, softmax");
+}
+
+/* One replicate on one, two, three threads shares out blocks of sites; five replicates are shared
+ * out whole. The site counts are no multiples of a block. */
+static void threads_do_not_matter(void **state) {
+    (void)state;
+    const char *const counts[] = {"solver.threads=1", "solver.threads=2", "solver.threads=3"};
+    const char *const replicates[] = {"solver.replicates=1", "solver.replicates=5"};
+    for (int r = 0; r < 2; r++)
+        for (int n = 1; n < 3; n++) {
+            const char *const one[] = {counts[0], replicates[r], "reference.seeds=1",
+                                       "solver.sites=700", NULL};
+            const char *const many[] = {counts[n], replicates[r], "reference.seeds=1",
+                                        "solver.sites=700", NULL};
+            compare_bits(one, many, 8, counts[n]);
+        }
+    omp_set_num_threads(omp_get_num_procs());
+}
+
+static void shadow_gives_the_same_bits(void **state) {
+    (void)state;
+    const char *const gates[] = {"network.gate=sigmoid", "network.gate=softmax",
+                                 "network.gate=constant"};
+    for (int i = 0; i < 3; i++) {
+        const char *const cpu[] = {gates[i], "solver.replicates=1", "reference.seeds=1", NULL};
+        const char *const shadow[] = {gates[i], "solver.replicates=1", "reference.seeds=1",
+                                      "solver.backend=shadow", NULL};
+        compare_bits(cpu, shadow, 8, gates[i]);
+    }
+    const char *const top[] = {"network.rho=0.5", "solver.replicates=1", NULL};
+    const char *const top_shadow[] = {"network.rho=0.5", "solver.replicates=1",
+                                      "solver.backend=shadow", NULL};
+    compare_bits(top, top_shadow, 8, "top-K");
+}
+
+/* Two runs that differ in the step taken at t = 5: everything up to t = 5 has the same bits, f at 6
+ * does not. */
+static void causality(void **state) {
+    (void)state;
+    struct run run;
+    struct net a, b;
+    support_run(&run, "data/regime2.ini", NULL);
+    support_net(&a, &run, 0, 0);
+    support_net(&b, &run, 0, 0);
+    for (int t = 0; t <= 6; t++) {
+        support_evaluate(&a, &run);
+        support_evaluate(&b, &run);
+        bool same = !memcmp(a.f, b.f, (size_t)run.data.P * sizeof *a.f);
+        assert_int_equal(same, t <= 5);
+        for (int k = 0; k < a.model->kernels_count && t <= 5; k++) {
+            double *x = support_get(a.kernel[k].rows), *y = support_get(b.kernel[k].rows);
+            size_t bytes = (size_t)a.kernel[k].rows.count * a.kernel[k].rows.array->sites * 8;
+            assert_memory_equal(x, y, bytes);
+            free(x);
+            free(y);
+        }
+        ASK(net_learn(&a, 0.3, err));
+        ASK(net_learn(&b, t == 5 ? 0.31 : 0.3, err));
+    }
+    net_free(&a);
+    net_free(&b);
+    run_free(&run);
+}
+
+/* Activation linear, gate constant: every moment a linear network needs is matched exactly, so two
+ * seeds differ by the truncation of the bases alone: 0.05 tolerance for f (docs/method.md), the same
+ * for kernels; 1e-5 at tolerance 1e-6 leaves room for the growth of the loss's curvature. */
+static void linear_networks_have_no_sampling_error(void **state) {
+    (void)state;
+    const char *const cases[] = {"network.parameterization=mssp", "network.parameterization=mup",
+                                 "network.kappa=2"};
+    for (int i = 0; i < 3; i++) {
+        const char *const overrides[] = {cases[i], "network.activation=linear",
+                                         "network.gate=constant", "solver.tolerance=1e-6",
+                                         "training.steps=12", "solver.replicates=2", NULL};
+        struct outcome o = {0};
+        solve(&o, overrides);
+        assert_true(o.limit.series[0].values[11] < 0.45); /* it learns */
+        for (int s = 0; s < o.limit.count; s++) {
+            const struct series *series = &o.limit.series[s];
+            if (!strcmp(series->name, "rank") || !strcmp(series->name, "fallback"))
+                continue;
+            for (size_t k = 0; k < series->size; k++) {
+                double x = series->values[k], y = series->values[series->size + k];
+                CHECK_ABS(x, y, 1e-5 * fmax(1, fabs(x)), "%s: %s[%zu]", cases[i], series->name, k);
+            }
+        }
+        outcome_free(&o);
+    }
+}
+
+/* z of the extrapolation a + b/N of one quantity against the limit at time t. */
+static double z_score(const struct run *run, const struct record *networks, int widths,
+                      const struct record *limit, const char *name, size_t entry, double *first,
+                      double *last) {
+    double value[8], error[8], a, a_se, exact = 0, exact_se = 0;
+    for (int i = -1; i < widths; i++) {
+        const struct record *record = i < 0 ? limit : &networks[i];
+        const struct series *series = record_find(record, name);
+        double *mean = calloc(2 * series->size, sizeof *mean);
+        record_statistics(record, series, mean, mean + series->size);
+        if (i < 0) {
+            exact = mean[entry];
+            exact_se = mean[series->size + entry];
+        } else {
+            value[i] = mean[entry];
+            error[i] = mean[series->size + entry];
+        }
+        free(mean);
+    }
+    *first = fabs(value[0] - exact);
+    *last = fabs(value[widths - 1] - exact);
+    stats_extrapolate(run->config.reference.widths.value, value, error, widths, &a, &a_se);
+    return (a - exact) / hypot(a_se, exact_se);
+}
+
+/* muP with kappa = 2: networks approach the limit as 1/N from far away (muP's W_out(0) has variance
+ * 1/M), so the approach itself is seen. |z| <= 4 at every entry (24 of them, a false alarm in 700
+ * runs), rms <= 2. */
+static void networks_approach_the_limit(void **state) {
+    (void)state;
+    const char *const overrides[] = {"network.parameterization=mup", "network.kappa=2",
+                                     "training.eta0=0.6", "training.gamma0=1.5",
+                                     "solver.sites=1024", "solver.expert_sites=1024",
+                                     "solver.replicates=16", "reference.widths=32 64 128",
+                                     "reference.seeds=64", NULL};
+    const char *const names[] = {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Gphi_diag"};
+    const int times[] = {3, 8, 13, 19};
+    struct run run;
+    struct record limit, networks[3];
+    double sum = 0;
+    int shrinks = 0, count = 0;
+    support_run(&run, "data/regime2.ini", overrides);
+    ASK(run_ensemble(&run, 0, 16, &limit, err));
+    for (int i = 0; i < 3; i++)
+        ASK(run_ensemble(&run, run.config.reference.widths.value[i], 64, &networks[i], err));
+    for (int q = 0; q < 6; q++)
+        for (int k = 0; k < 4; k++) {
+            size_t per = record_find(&limit, names[q])->size / 20, entry = (size_t)times[k] * per;
+            double first, last;
+            double z = z_score(&run, networks, 3, &limit, names[q], entry, &first, &last);
+            CHECK_ABS(z, 0, 4, "%s at %d", names[q], times[k]);
+            sum += z * z;
+            count++;
+            shrinks += last < first;
+        }
+    CHECK_ABS(sqrt(sum / count), 0, 2, "rms z");
+    assert_true(shrinks >= 18); /* of 24; the rest is within noise of the limit at every width */
+    record_free(&limit);
+    for (int i = 0; i < 3; i++)
+        record_free(&networks[i]);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_the_prefix_of_a_longer_one),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(shadow_gives_the_same_bits),
+        cmocka_unit_test(causality),
+        cmocka_unit_test(linear_networks_have_no_sampling_error),
+        cmocka_unit_test(networks_approach_the_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
