@@ -44,7 +44,7 @@ $(BUILD)/%.o: %.c
 $(BUILD)/solver/provenance.o: CFLAGS += -DVERSION='"$(VERSION)"' -DFLAGS='"$(OPT)"'
 
 # Each test is one short program.
-TESTS := param data io oracle network map limit
+TESTS := param data io oracle network map limit reference
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/oracle_regime2.o
 
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
@@ -53,9 +53,15 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
 test: dmft-solve $(TESTS:%=$(BUILD)/test_%)
 	tests/run.sh $(TESTS:%=$(BUILD)/test_%)
 
+$(BUILD)/bench: $(BUILD)/tests/bench.o $(OBJECTS)
+	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
+
+bench: $(BUILD)/bench
+	$<
+
 clean:
 	rm -rf build dmft-solve
 
-.PHONY: all test clean
+.PHONY: all test bench clean
 .SECONDARY:
 -include $(OBJECTS:.o=.d) $(BUILD)/solver/main.d $(wildcard $(BUILD)/tests/*.d)
