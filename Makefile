@@ -1,12 +1,21 @@
-# dmft-solve. `make run` installs, builds and runs; `make test` passes the tests; `make info` says what
-# would be built. DEBUG=1, SAN=1: other flags; each set of options has its own folder.
+# dmft-solve
+#
+#   make run          installs what is missing, builds, runs data/regime2.ini
+#   make test         passes the tests (about a minute)
+#   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
+#   make bench        cost and accuracy of the limit beside finite networks
+#   make              builds ./dmft-solve;  make info says with what;  make install PREFIX=/usr/local
+#
+# DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags; each set of
+# options has its own folder under build/.
 
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
-PACKAGES := make gcc pkg-config libc6-dev libopenblas-dev libgsl-dev libhdf5-dev libinih-dev \
-            librandom123-dev libcmocka-dev clang libclang-rt-14-dev
+# What a fresh Debian machine lacks; clang serves the fuzz target and the format check.
+PACKAGES := gcc libc6-dev pkg-config libopenblas-dev libgsl-dev libhdf5-dev libinih-dev \
+            librandom123-dev libcmocka-dev hdf5-tools clang libclang-rt-14-dev clang-format
 
 CC := gcc
-PKG := openblas gsl hdf5-serial inih
+PREFIX := /usr/local
 OPT := -O2 -g -ffp-contract=off
 BUILD := build/release
 ifdef DEBUG
@@ -17,6 +26,7 @@ ifdef SAN
 OPT := -O1 -g -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all
 BUILD := build/san
 endif
+PKG := openblas gsl hdf5-serial inih
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
@@ -25,8 +35,11 @@ KERNELS := backend cpu shadow basis population map map_finite map_limit thin
 MODELS := model gate regime2
 INTEGRATORS := gd
 SOLVER := base text row param record data partial io config provenance stats observe run report
-LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) $(SOLVER:%=solver/%)
+LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
+       $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
+TESTS := architecture param data io oracle network map limit networks reference
+TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/oracle_regime2.o
 
 all: dmft-solve
 
@@ -36,32 +49,69 @@ dmft-solve: $(BUILD)/dmft-solve
 $(BUILD)/dmft-solve: $(BUILD)/solver/main.o $(OBJECTS)
 	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
+$(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
+	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -lcmocka -o $@
+
+$(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
+	cp $< $@
+
+$(BUILD)/bench: $(BUILD)/tests/bench.o $(OBJECTS)
+	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
+
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c $< -o $@
 
 # Version and flags are compiled into one file, made again when they change.
 $(BUILD)/solver/provenance.o: CFLAGS += -DVERSION='"$(VERSION)"' -DFLAGS='"$(OPT)"'
+$(BUILD)/solver/provenance.o: $(BUILD)/version
+$(BUILD)/version: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VERSION) $(OPT)' | cmp -s - $@ || echo '$(VERSION) $(OPT)' > $@
 
-# Each test is one short program.
-TESTS := param data io oracle network map limit reference
-TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/oracle_regime2.o
+packages:
+	@for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	[ -z "$$missing" ] || { sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $$missing; }
 
-$(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
-	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -lcmocka -o $@
+# A recursive make, because pkg-config is asked after the packages are there.
+run: packages
+	$(MAKE) all
+	./dmft-solve --force data/regime2.ini
 
 test: dmft-solve $(TESTS:%=$(BUILD)/test_%)
-	tests/run.sh $(TESTS:%=$(BUILD)/test_%)
+	BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%)
 
-$(BUILD)/bench: $(BUILD)/tests/bench.o $(OBJECTS)
-	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
+FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/param.c
+build/fuzz_param: $(FUZZ_SOURCES)
+	@mkdir -p $(@D)
+	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@
+
+check-long: test build/fuzz_param
+	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
+	$(BUILD)/test_reference long
+	dmft-solve
+	$(MAKE) SAN=1 test
 
 bench: $(BUILD)/bench
 	$<
 
+format:
+	clang-format -i -style=file $(wildcard */*.c */*.h)
+
+install: dmft-solve
+	install -D dmft-solve $(DESTDIR)$(PREFIX)/bin/dmft-solve
+
+info:
+	@echo 'version   $(VERSION)'
+	@echo 'compiler  $(CC) $(OPT)'
+	@echo 'build     $(BUILD)'
+	@for p in $(PKG); do echo "library   $$p $$(pkg-config --modversion $$p)"; done
+
 clean:
 	rm -rf build dmft-solve
 
-.PHONY: all test bench clean
+FORCE:
+.PHONY: all run test check-long bench format packages install info clean FORCE
 .SECONDARY:
--include $(OBJECTS:.o=.d) $(BUILD)/solver/main.d $(wildcard $(BUILD)/tests/*.d)
+-include $(wildcard $(BUILD)/*/*.d)

@@ -1,7 +1,7 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/provenance.h"
-#include "solver/run.h"
+#include "solver/report.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -108,7 +108,7 @@ static int solve(struct run *run, const struct options *options, struct err *err
     DO(run_configure(run, options->file, options->overrides, options->override, err));
     DO(run_open(run, output, options->force, err));
     DO(run_march(run, err));
-    DO(run_report(run, err));
+    DO(report_print(run, err));
     DO(run_finish(run, options->force, err));
     log_line(&run->log, "wrote %s", output);
 done:

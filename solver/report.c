@@ -1,6 +1,6 @@
 /* What the user reads at the end: the loss of the limit beside the networks, and whether a handful
  * of experts carries the average. */
-#include "solver/run.h"
+#include "solver/report.h"
 #include "solver/stats.h"
 
 #include <math.h>
@@ -121,7 +121,7 @@ static void print_room(const struct run *run) {
                most);
 }
 
-int run_report(struct run *run, struct err *err) {
+int report_print(const struct run *run, struct err *err) {
     TRY(print_table(run, err));
     print_room(run);
     return print_gates(run, err);

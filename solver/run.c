@@ -113,9 +113,10 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     return io_flush(&run->io, err);
 }
 
-int run_one(const struct run *run, int N, int r, struct record *record,
-            int (*step)(void *context, const struct net *net, int t, struct err *err),
-            void *context, struct err *err) {
+/* One trajectory into run number r of the record; step is called after each measured time. */
+static int one_run(const struct run *run, int N, int r, struct record *record,
+                   int (*step)(void *context, const struct net *net, int t, struct err *err),
+                   void *context, struct err *err) {
     struct net_setup setup = setup_of(run, N, r);
     const struct training *training = &run->config.training;
     struct net net;
@@ -209,7 +210,7 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
         skip = first < runs;
         if (skip)
             continue;
-        int mine_code = run_one(run, N, r, record, ensemble_step, &mine, &mine_err);
+        int mine_code = one_run(run, N, r, record, ensemble_step, &mine, &mine_err);
 #pragma omp critical(record)
         if (mine_code && r < first) { /* the lowest failing run reports */
             first = r;

@@ -28,18 +28,10 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
 int run_open(struct run *run, const char *output, bool force, struct err *err);
 /* The limit, then each width; results go to the file as they come. */
 int run_march(struct run *run, struct err *err);
-/* The table of limit against networks, and what the gates say, on standard output. */
-int run_report(struct run *run, struct err *err);
 int run_finish(struct run *run, bool force, struct err *err);
 void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
 
 /* All runs (replicates or seeds) of one ensemble into a fresh record; N = 0: the limit. Without an
  * open file nothing is written. For run_march and tests. */
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err);
-
-/* One trajectory: run number r of the record. */
-int run_one(const struct run *run, int N, int r, struct record *record,
-            int (*step)(void *context, const struct net *net, int t, struct err *err),
-            void *context, struct err *err);
-
 #endif

@@ -66,7 +66,7 @@ int main(void) {
     static const struct {
         const char *what;
         int N, steps;
-    } rows[] = {{"limit, S = 2048", 0, SHORT},    {"limit, S = 2048", 0, LONG},
+    } rows[] = {{"limit, S = 2048", 0, SHORT},      {"limit, S = 2048", 0, LONG},
                 {"network, N = 1024", 1024, SHORT}, {"network, N = 1024", 1024, LONG},
                 {"network, N = 2048", 2048, SHORT}, {"network, N = 2048", 2048, LONG}};
     enum { ROWS = sizeof rows / sizeof *rows };
@@ -89,7 +89,8 @@ int main(void) {
         fprintf(stderr, "bench: %s\n", err.text);
         return 1;
     }
-    printf("standard deviation of the loss over %d runs (+- %.0f %%)\n   t     limit   network   ratio\n",
+    printf("standard deviation of the loss over %d runs (+- %.0f %%)\n   t     limit   network   "
+           "ratio\n",
            RUNS, 100 / sqrt(2 * (RUNS - 1)));
     for (int t = 1; t < SHORT; t++) {
         printf("%4d  %8.2g  %8.2g  %6.1f\n", t, limit[t], network[t], network[t] / limit[t]);

@@ -1,5 +1,5 @@
-/* The limit map on its own: orthogonality, adjointness, ranks, degenerate blocks, the numbers of every
- * declaration, and equality with an explicit matrix when it is fed with that matrix. */
+/* The limit map on its own: orthogonality, adjointness, ranks, degenerate blocks, the numbers of
+ * every declaration, and equality with an explicit matrix when it is fed with that matrix. */
 #include "tests/support.h"
 
 #include <math.h>
@@ -41,8 +41,9 @@ static void loop_init(struct loop *l, double r, size_t sites, double tolerance) 
         ASK(array_init(arrays[i], &backend_cpu, sites, 1, P, err));
         rows_zero(array_all(arrays[i]));
     }
-    ASK(map_init(&l->map, &map_limit, (struct map_declaration){"W", &l->source, &l->target, 1, 1, 1},
-                 tolerance, (struct rng_stream){0}, err));
+    ASK(map_init(&l->map, &map_limit,
+                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, 1}, tolerance,
+                 (struct rng_stream){0}, err));
 }
 
 static void loop_free(struct loop *l) {
@@ -107,8 +108,8 @@ static void orthogonality(void **state) {
         struct rows back = array_rows(&l.map.e, p, l.map.e.rows - p);
         CHECK_ABS(largest_product(back, array_all(&l.map.q)), 0, 1e-13, "e' on q, step %d", t);
     }
-    const struct array *bases[] = {&l.map.q, &l.map.p, &l.map.e, &l.map.Z, &l.source.span,
-                                   &l.target.span};
+    const struct array *bases[] = {&l.map.q, &l.map.p,       &l.map.e,
+                                   &l.map.Z, &l.source.span, &l.target.span};
     for (int i = 0; i < 6; i++) {
         ASK(basis_defect(array_all(bases[i]), &defect, err));
         CHECK_ABS(defect, 0, 1e-13, "basis %d", i);
@@ -193,19 +194,19 @@ static void numbers_of_declarations(void **state) {
         {"regime3 shared A_out", iota * N, N, 1, sqrt(iota), sqrt(iota), sqrt(iota), iota, 1,
          1 / sqrt(iota), 1 / iota},
         {"regime3 muP onto pairs", N, M * iota * N, 1, 1, 1 / M, 1, 0, 0, iota, iota},
-        {"regime3 muP out of pairs", M * iota * N, N, 1, sqrt(iota / M), sqrt(iota * M), 0, iota, 1, 0,
-         1 / iota},
+        {"regime3 muP out of pairs", M * iota * N, N, 1, sqrt(iota / M), sqrt(iota * M), 0, iota, 1,
+         0, 1 / iota},
         {"regime3 learned P_in", N, M * iota * N, 0, 1, 1 / M, 0, 0, 0, 0, iota},
         {"residual W1", N, N / alpha, 1, 1, alpha, 1, sqrt(alpha), sqrt(alpha), 1, 1},
-        {"residual W2", N / alpha, N, 1, sqrt(alpha), 1 / sqrt(alpha), sqrt(alpha), 1, 1, sqrt(alpha),
-         1},
+        {"residual W2", N / alpha, N, 1, sqrt(alpha), 1 / sqrt(alpha), sqrt(alpha), 1, 1,
+         sqrt(alpha), 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct population source, target;
         struct map map;
         make_population(&source, "source", rows[i].source, 8, 0);
         make_population(&target, "target", rows[i].target, 8, 1);
-        struct map_declaration declared = {"W",       &source,    &target,
+        struct map_declaration declared = {"W",        &source,     &target,
                                            rows[i].a0, rows[i].s_f, rows[i].s_b};
         ASK(map_init(&map, &map_limit, declared, 1e-3, (struct rng_stream){0}, err));
         const double *want = &rows[i].fg;
@@ -252,8 +253,8 @@ static void out_of_room(void **state) {
  *     e_a  = (W0 q_a   - fr sum_b <q_a, e_b> p_b)/fg
  *     e'_b = (W0^T p_b - br sum_a <p_b, e_a> q_a)/bg */
 struct feed {
-    struct array *W0;        /* [n] over the source sites, unlearned */
-    struct array normals;    /* e_a alone, over the target sites: Z without what was learned */
+    struct array *W0;     /* [n] over the source sites, unlearned */
+    struct array normals; /* e_a alone, over the target sites: Z without what was learned */
 };
 
 static int feed_normals(void *context, struct map *map, bool forward, struct rows basis,
@@ -337,8 +338,8 @@ static void fed_run(const struct run *run, int N, double *error) {
 }
 
 /* Dropped directions are orthogonal to everything kept and act at second order: the error of f was
- * measured as 0.01 to 0.05 tol (docs/method.md). Softmax with beta = 0.5: at 1 this network condenses
- * and amplifies any difference. */
+ * measured as 0.01 to 0.05 tol (docs/method.md). Softmax with beta = 0.5: at 1 this network
+ * condenses and amplifies any difference. */
 static void fed_with_explicit_matrix(void **state) {
     (void)state;
     const char *const gates[] = {"network.gate=sigmoid", "network.gate=softmax",
@@ -347,8 +348,11 @@ static void fed_with_explicit_matrix(void **state) {
         for (double tolerance = 1e-2; tolerance > 3e-5; tolerance /= 10) {
             char text[64];
             snprintf(text, sizeof text, "solver.tolerance=%g", tolerance);
-            const char *const overrides[] = {gates[gate], text, "solver.sites=384",
-                                             "solver.expert_sites=192", "data.inputs=3",
+            const char *const overrides[] = {gates[gate],
+                                             text,
+                                             "solver.sites=384",
+                                             "solver.expert_sites=192",
+                                             "data.inputs=3",
                                              gate == 1 ? "network.beta=0.5" : "training.eta0=0.3",
                                              NULL};
             struct run run;
@@ -362,12 +366,9 @@ static void fed_with_explicit_matrix(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orthogonality),
-        cmocka_unit_test(adjointness),
-        cmocka_unit_test(degenerate_blocks),
-        cmocka_unit_test(numbers_of_declarations),
-        cmocka_unit_test(out_of_room),
-        cmocka_unit_test(fed_with_explicit_matrix),
+        cmocka_unit_test(orthogonality),     cmocka_unit_test(adjointness),
+        cmocka_unit_test(degenerate_blocks), cmocka_unit_test(numbers_of_declarations),
+        cmocka_unit_test(out_of_room),       cmocka_unit_test(fed_with_explicit_matrix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

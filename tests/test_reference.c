@@ -8,9 +8,10 @@
  * and S: it is subtracted on both sides.
  *
  * Both sides are Monte Carlo, the stored one of 4 runs. Seen with other numbers of replicates: A2
- * Phi3_01 at t = 9 is 4.1 with 16 replicates of 2048 sites, 2.5 with 64 and with 16 x 8192; D Phi1_00
- * is 4.5 at t = 13 with 64 (0.34792(36); 0.34817(30) at 8192 sites) where the stored runs have
- * 0.35011(32) and their own networks extrapolate to 0.3485(10): a fluctuation of the stored runs. */
+ * Phi3_01 at t = 9 is 4.1 with 16 replicates of 2048 sites, 2.5 with 64 and with 16 x 8192; D
+ * Phi1_00 is 4.5 at t = 13 with 64 (0.34792(36); 0.34817(30) at 8192 sites) where the stored runs
+ * have 0.35011(32) and their own networks extrapolate to 0.3485(10): a fluctuation of the stored
+ * runs. */
 #include "tests/support.h"
 
 #include <gsl/gsl_integration.h>
@@ -210,8 +211,8 @@ CASE(Ds)
 int main(int argc, char **argv) {
     replicates = argc > 1 && !strcmp(argv[1], "long") ? MOST : 32;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(case_A), cmocka_unit_test(case_A2), cmocka_unit_test(case_Alazy),
-        cmocka_unit_test(case_B), cmocka_unit_test(case_C),  cmocka_unit_test(case_D),
+        cmocka_unit_test(case_A),  cmocka_unit_test(case_A2), cmocka_unit_test(case_Alazy),
+        cmocka_unit_test(case_B),  cmocka_unit_test(case_C),  cmocka_unit_test(case_D),
         cmocka_unit_test(case_Ds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

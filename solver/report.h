@@ -1,0 +1,10 @@
+/* The table of limit against networks, what the gates say, and what was not fully matched, on
+ * standard output. */
+#ifndef SOLVER_REPORT_H
+#define SOLVER_REPORT_H
+
+#include "solver/run.h"
+
+int report_print(const struct run *run, struct err *err);
+
+#endif

@@ -1,0 +1,147 @@
+/* The functions of one variable, of every backend: values, slopes, large arguments, NaN. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/backend.h"
+
+#include <float.h>
+#include <gsl/gsl_cdf.h>
+#include <gsl/gsl_sf_erf.h>
+#include <gsl/gsl_sf_fermi_dirac.h>
+
+#define LENGTH(list) (sizeof(list) / sizeof *(list))
+
+static const struct backend *backend; /* under test */
+
+static void assert_near(double got, long double want, long double bound) {
+    if (!(fabsl((long double)got - want) <= bound))
+        fail_msg("%s: %.17g instead of %.17Lg, bound %.3Lg", backend->name, got, want, bound);
+}
+
+static const enum fn functions[] = {FN_LINEAR, FN_TANH,     FN_ERF,     FN_RELU,
+                                    FN_GELU,   FN_SOFTPLUS, FN_SIGMOID, FN_EXP};
+
+struct jet {
+    long double value, slope;
+};
+
+/* fn(u) and fn'(u) in extended precision. */
+static struct jet reference(enum fn fn, long double u) {
+    const long double pi = acosl(-1), normal = erfcl(-u * sqrtl(0.5L)) / 2;
+    switch (fn) {
+    case FN_TANH:
+        return (struct jet){tanhl(u), 1 / (coshl(u) * coshl(u))};
+    case FN_ERF:
+        return (struct jet){erfl(u), 2 / sqrtl(pi) * expl(-u * u)};
+    case FN_RELU:
+        return (struct jet){u > 0 ? u : 0, u > 0};
+    case FN_GELU:
+        return (struct jet){u * normal, normal + u * expl(-u * u / 2) / sqrtl(2 * pi)};
+    case FN_SOFTPLUS:
+        return (struct jet){fmaxl(u, 0) + log1pl(expl(-fabsl(u))), 1 / (1 + expl(-u))};
+    case FN_SIGMOID:
+        return (struct jet){1 / (1 + expl(-u)), 1 / (2 + expl(u) + expl(-u))};
+    case FN_EXP:
+        return (struct jet){expl(u), expl(u)};
+    case FN_LINEAR:
+        break;
+    }
+    return (struct jet){u, 1};
+}
+
+/* Library functions are good to a few units, and a rounding of u or inside of the argument costs
+ * |fn'(u) u| eps. Slopes are of order one and so are second derivatives, except those of exp. Where
+ * results underflow they need only be as small. */
+static void check_function(enum fn fn, double u, double value, double slope) {
+    struct jet want = reference(fn, u);
+    long double v = fabsl(want.value), d = fabsl(want.slope), tiny = 1000 * DBL_MIN;
+    if (fn == FN_EXP && u > log(DBL_MAX)) {
+        assert_true(value == INFINITY && slope == INFINITY);
+        return;
+    }
+    assert_true(isfinite(value) && isfinite(slope));
+    assert_near(value, want.value, 16 * DBL_EPSILON * (v + d * fabs(u)) + tiny);
+    assert_near(slope, want.slope, 16 * DBL_EPSILON * (d + (fn != FN_EXP)) * (1 + fabs(u)) + tiny);
+}
+
+/* Values and slopes of fn at u, by the backend. */
+static void evaluate(enum fn fn, const double *u, size_t count, double *value, double *slope) {
+    struct array x;
+    struct err err;
+    assert_int_equal(array_init(&x, backend, count, 1, 3, &err), CODE_OK);
+    backend->put(array_rows(&x, 0, 1), u);
+    rows_fn(fn, array_rows(&x, 0, 1), array_rows(&x, 1, 1), array_rows(&x, 2, 1));
+    backend->get(array_rows(&x, 1, 1), value);
+    backend->get(array_rows(&x, 2, 1), slope);
+    array_free(&x);
+}
+
+static void test_functions(void **state) {
+    (void)state;
+    static const double large[] = {10, 20, 26.5, 30, 38, 50, 100, 700, 709, 710, 745, 750, 800};
+    enum { GRID = 3201, ALL = GRID + 2 * LENGTH(large) };
+    double u[ALL], value[ALL], slope[ALL];
+    for (int i = 0; i < ALL; i++)
+        u[i] = i < GRID ? (i - GRID / 2) / 200.0 : large[(i - GRID) / 2] * (i % 2 ? 1 : -1);
+    for (size_t n = 0; n < LENGTH(functions); n++) {
+        enum fn fn = functions[n];
+        evaluate(fn, u, ALL, value, slope);
+        for (int i = 0; i < ALL; i++)
+            check_function(fn, u[i], value[i], slope[i]);
+        for (int i = 0; i < GRID; i++) { /* a second opinion */
+            double opinion = fn == FN_ERF        ? gsl_sf_erf(u[i])
+                             : fn == FN_GELU     ? u[i] * gsl_cdf_ugaussian_P(u[i])
+                             : fn == FN_SOFTPLUS ? gsl_sf_fermi_dirac_0(u[i])
+                             : fn == FN_SIGMOID  ? gsl_sf_fermi_dirac_m1(u[i])
+                                                 : value[i];
+            assert_near(value[i], opinion, 1e-14 * (1 + fabs(u[i])));
+        }
+        assert_true(fn != FN_RELU || (value[GRID / 2] == 0 && slope[GRID / 2] == 0)); /* at 0 */
+    }
+}
+
+/* The central difference is within h^2/6 of the third derivative, itself below 6 (exp: f), and
+ * within eps |f|/h for round-off. */
+static void test_slopes_are_derivatives(void **state) {
+    (void)state;
+    enum { GRID = 800 };
+    const double h = 0x1p-17; /* sums with it are exact on the grid */
+    double u[3 * GRID], f[3 * GRID], slope[3 * GRID];
+    for (int i = 0; i < 3 * GRID; i++)
+        u[i] = (2 * (i / 3) - GRID + 1) / 128.0 + (i % 3 - 1) * h;
+    for (size_t n = 0; n < LENGTH(functions); n++) {
+        evaluate(functions[n], u, 3 * GRID, f, slope);
+        for (int i = 1; i < 3 * GRID; i += 3)
+            assert_near(slope[i], (f[i + 1] - f[i - 1]) / (2 * h),
+                        h * h * fmax(1, fabs(f[i])) + 4 * DBL_EPSILON * fabs(f[i]) / h);
+    }
+}
+
+/* A row read before it is written shows. */
+static void test_functions_keep_nan(void **state) {
+    (void)state;
+    for (size_t n = 0; n < LENGTH(functions); n++) {
+        double u = NAN, value, slope;
+        evaluate(functions[n], &u, 1, &value, &slope);
+        if (!isnan(value))
+            fail_msg("%s: function %d of NaN is %g", backend->name, (int)functions[n], value);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_slopes_are_derivatives),
+        cmocka_unit_test(test_functions_keep_nan),
+    };
+    int failed = 0;
+    backend_start(1);
+    for (int i = 0; backend_list[i]; i++) {
+        backend = backend_list[i];
+        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
+    }
+    return failed;
+}

@@ -1,0 +1,140 @@
+/* The limit against the program's own finite networks: their difference shrinks with N, and the
+ * extrapolation a + b/N through all widths is consistent with the limit. The argument `long` runs
+ * every gate, both parameterizations, kappa on both sides of 1, top-K, several activations.
+ *
+ * Entries share seeds, so the z of one case move together: judged are the largest and the rms.
+ * Under the null |z| > 4 happens once in 16 000 independent entries; the standard errors themselves
+ * are known to 6 per cent (96 seeds). rms <= 2 allows for about four independent directions a case.
+ */
+#include "tests/support.h"
+#include "solver/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_long;
+
+/* Mean and standard error of one entry of a series. */
+static void entry_of(const struct record *record, const char *name, size_t entry, double *mean,
+                     double *se) {
+    const struct series *series = record_find(record, name);
+    double *all;
+    ASK(base_alloc(&all, 2 * series->size, sizeof *all, err));
+    record_statistics(record, series, all, all + series->size);
+    *mean = all[entry];
+    *se = all[series->size + entry];
+    free(all);
+}
+
+struct score {
+    double largest, squares;
+    int count, far, shrinks; /* far: narrowest network more than 4 se from the limit */
+    char worst[64];
+};
+
+static void judge(const struct int_list *widths, const struct record *networks,
+                  const struct record *limit, const char *name, int t, struct score *score) {
+    double value[INT_LIST_MAX], error[INT_LIST_MAX], a, a_se, exact, exact_se;
+    size_t entry = (size_t)t * (record_find(limit, name)->size / (size_t)limit->T);
+    int n = widths->count;
+    entry_of(limit, name, entry, &exact, &exact_se);
+    for (int i = 0; i < n; i++)
+        entry_of(&networks[i], name, entry, &value[i], &error[i]);
+    stats_extrapolate(widths->value, value, error, n, &a, &a_se);
+    double z = (a - exact) / hypot(a_se, exact_se);
+    if (fabs(z) > score->largest) {
+        score->largest = fabs(z);
+        snprintf(score->worst, sizeof score->worst, "%s at t = %d", name, t);
+    }
+    score->squares += z * z;
+    score->count++;
+    if (fabs(value[0] - exact) < 4 * hypot(error[0], exact_se))
+        return;
+    score->far++;
+    score->shrinks += fabs(value[n - 1] - exact) < fabs(value[0] - exact);
+}
+
+/* Wherever the narrowest network is visibly off, at `far` of the 28 entries or more, the widest
+ * must be nearer. */
+static void compare(const char *const *overrides, int far) {
+    static const char *const names[] = {"loss",      "f",         "Phi1_diag", "G1_diag",
+                                        "Phi3_diag", "Phib_diag", "Gb_diag"};
+    static const int times[] = {1, 5, 12, 19};
+    struct run run;
+    struct record limit, networks[INT_LIST_MAX];
+    struct score score = {0};
+    support_run(&run, "data/regime2.ini", overrides);
+    const struct int_list *widths = &run.config.reference.widths;
+    ASK(run_ensemble(&run, 0, run.config.solver.replicates, &limit, err));
+    for (int i = 0; i < widths->count; i++)
+        ASK(run_ensemble(&run, widths->value[i], run.config.reference.seeds, &networks[i], err));
+    for (size_t q = 0; q < sizeof names / sizeof *names; q++)
+        for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+            judge(widths, networks, &limit, names[q], times[k], &score);
+    double rms = sqrt(score.squares / score.count);
+    print_message("largest |z| %.2f (%s), rms %.2f of %d; widest nearer at %d of %d far ones:",
+                  score.largest, score.worst, rms, score.count, score.shrinks, score.far);
+    for (int i = 0; overrides[i]; i++)
+        print_message(" %s", strchr(overrides[i], '.') + 1);
+    print_message("\n");
+    assert_true(score.largest <= 4 && rms <= 2);
+    assert_true(score.far >= far && score.shrinks == score.far);
+    record_free(&limit);
+    for (int i = 0; i < widths->count; i++)
+        record_free(&networks[i]);
+    run_free(&run);
+}
+
+#define SMALL                                                                                      \
+    "reference.widths=32 64 128", "reference.seeds=96", "solver.replicates=16",                    \
+        "solver.sites=1024", "solver.expert_sites=1024"
+#define LARGE                                                                                      \
+    "reference.widths=64 128 256 512", "reference.seeds=96", "solver.replicates=32",               \
+        "solver.sites=2048", "solver.expert_sites=2048"
+
+/* muP starts with a W_out of variance 1/M: its 1/N terms are large and seen at every time. */
+static void networks_approach_the_limit(void **state) {
+    (void)state;
+    const char *const mup[] = {"network.parameterization=mup", "training.eta0=0.6",
+                               "training.gamma0=1.5", SMALL, NULL};
+    const char *const mssp[] = {"network.parameterization=mssp", "training.eta0=0.4", SMALL, NULL};
+    compare(mup, 8);
+    compare(mssp, 1);
+}
+
+static void every_kind_of_network(void **state) {
+    (void)state;
+    if (!is_long)
+        skip(); /* make check-long */
+    static const char *const cases[][5] = {
+        {"network.kappa=0.5"},
+        {"network.kappa=2", "network.expert_width=1", "network.lambda_in=kappa"},
+        {"network.kappa=0.5", "network.parameterization=mup", "training.eta0=0.5"},
+        {"network.kappa=2", "network.parameterization=mup", "training.eta0=0.6"},
+        {"network.kappa=0.5", "network.rho=0.5"},
+        {"network.kappa=2", "network.gate=softmax", "network.beta=0.5", "training.eta0=0.1"},
+        {"network.gate=softmax", "network.beta=0.5", "network.rho=0.25",
+         "network.parameterization=mup", "training.eta0=0.1"},
+        {"network.gate=constant", "network.activation=relu", "training.eta0=0.05"},
+        {"network.activation=gelu", "training.loss=logistic", "training.eta0=1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const large[] = {LARGE};
+        const char *overrides[16] = {0};
+        int n = 0;
+        for (; n < 5 && cases[i][n]; n++)
+            overrides[n] = cases[i][n];
+        memcpy(overrides + n, large, sizeof large);
+        compare(overrides, 0);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(networks_approach_the_limit),
+        cmocka_unit_test(every_kind_of_network),
+    };
+    is_long = argc > 1 && !strcmp(argv[1], "long");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
