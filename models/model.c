@@ -218,7 +218,10 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
     }
     net->started = true;
     if (!isfinite(net->loss))
-        return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0");
+        return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0%s",
+                       net->setup.network->gate == GATE_SOFTMAX
+                           ? ", or beta (softmax gates condense: docs/method.md, section 5)"
+                           : "");
     TRY(net->model->backward(net, err));
     return net->setup.backend->sync(err);
 }

@@ -34,12 +34,13 @@ static int concurrent(const struct run *run, int runs) {
     return runs >= run->threads ? run->threads : 1;
 }
 
-/* Bytes of the trajectories of one ensemble. */
+/* Bytes of the trajectories of one ensemble: every run, means and errors, and the image of the
+ * file, twice while it is saved. */
 static double record_bytes(const struct run *run, int runs, const struct net_setup *setup) {
     double T = run->config.training.steps, P = setup->P, rows = T * P;
     double kernels = model_list[run->config.network.model]->kernels_count;
     double each = run->config.output.kernels == KERNELS_FULL ? rows * rows : rows;
-    return 8 * runs * (kernels * each + 5 * rows);
+    return 8 * (runs + 6) * (kernels * each + 5 * rows);
 }
 
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {

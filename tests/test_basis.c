@@ -1,9 +1,9 @@
 /* Bases, the pool of matched normals and thin matrices, on every backend.
  *
- * What a call must give is computed beside it by Gram-Schmidt in extended precision, repeated until
- * nothing changes. Site averages of rows with rms 1 are good to about eps; a row of which a part r
- * is left after the others is known to eps/r, and so is its basis vector, while orthonormality does
- * not suffer: 1e-13 throughout. */
+ * What a basis must be is computed by Gram-Schmidt in extended precision, repeated until nothing
+ * changes. Site averages of rows with rms 1 are good to a few eps, and products, projections and
+ * overlaps of basis vectors stay below ROUND_OFF; of a row of which only a part r is left after the
+ * others, this part is known to eps/r, and so is its vector, but not worse orthonormal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void draw(double *x, size_t count, uint32_t number) {
     }
 }
 
-static void rows_from(struct array *array, size_t sites, int group, const double *x, int count) {
+static void array_from(struct array *array, size_t sites, int group, const double *x, int count) {
     ASK(array_init(array, backend, sites, group, count, &err));
     backend->put(array_all(array), x);
 }
@@ -65,7 +65,7 @@ static long double average(const double *a, const double *b, size_t sites) {
     return sum / (long double)sites;
 }
 
-/* max |<a_k b_l> - (k == l if they are the same)| */
+/* max |<a_k b_l>|, less the unit matrix if a and b are the same rows */
 static double overlap(struct rows a, struct rows b) {
     if (!a.count || !b.count)
         return 0;
@@ -75,101 +75,602 @@ static double overlap(struct rows a, struct rows b) {
     for (int k = 0; k < a.count; k++)
         for (int l = 0; l < b.count; l++) {
             long double c = average(x + (size_t)k * sites, y + (size_t)l * sites, sites);
-            largest = fmax(largest, (double)fabsl(c - (same && k == l)));
+            largest = isnan(c) ? INFINITY : fmax(largest, (double)fabsl(c - (same && k == l)));
         }
     free(x);
     free(y);
     return largest;
 }
 
-/* Vectors of a basis, each with the input row it came from and the part of that row it is. */
+/* The reference: vectors u, each with the number of its row and the part of that row that it is. */
 struct vectors {
-    int count, from[64];
-    long double part[64], *u;
+    int count, row[80];
+    long double part[80], *u;
 };
 
-/* rms of v after the projections. */
-static long double reduce(long double *v, const long double *u, int count, size_t sites) {
+/* Projects and returns the rms. */
+static long double reduce(long double *v, const struct vectors *known, int count, size_t sites) {
     long double norm2 = 0;
-    for (int pass = 0; pass < 4; pass++)
-        for (int k = 0; k < count; k++) {
-            long double c = 0;
-            for (size_t i = 0; i < sites; i++)
-                c += u[(size_t)k * sites + i] * v[i];
-            for (size_t i = 0; i < sites; i++)
-                v[i] -= c / (long double)sites * u[(size_t)k * sites + i];
-        }
+    for (int k = 0; k < 3 * count; k++) {
+        const long double *u = known->u + (size_t)(k % count) * sites;
+        long double c = 0;
+        for (size_t i = 0; i < sites; i++)
+            c += u[i] * v[i];
+        for (size_t i = 0; i < sites; i++)
+            v[i] -= c / (long double)sites * u[i];
+    }
     for (size_t i = 0; i < sites; i++)
         norm2 += v[i] * v[i];
     return sqrtl(norm2 / (long double)sites);
 }
 
-/* Continues `all` (with room) by rows x. */
-static void gram_schmidt(struct vectors *all, const double *x, int n, size_t sites,
-                         double threshold) {
+/* Continues `all` by rows x. */
+static void reference(struct vectors *all, const double *x, int n, size_t sites, double threshold) {
     for (int mu = 0; mu < n; mu++) {
         long double *v = all->u + (size_t)all->count * sites;
         for (size_t i = 0; i < sites; i++)
             v[i] = x[(size_t)mu * sites + i];
-        long double rms = reduce(v, all->u, 0, sites), rest = reduce(v, all->u, all->count, sites);
+        long double rms = reduce(v, all, 0, sites), rest = reduce(v, all, all->count, sites);
         if (rest <= threshold)
             continue;
         for (size_t i = 0; i < sites; i++)
             v[i] /= rest;
         all->part[all->count] = rest / rms;
-        all->from[all->count++] = mu;
+        all->row[all->count++] = mu;
     }
 }
 
-/* The rows kept are those of the reference, orthonormal, and to the precision that the least part
- * so far allows the same vectors; rows of x have no overlap with vectors of later rows. */
-static void compare_residual(const struct vectors *want, int base, struct rows out, const double *x,
-                             size_t sites) {
+/* Vectors of the reference from `base` on are the rows `out`; those before and `out` together span
+ * the rows x to the threshold, and a row has no part in the vectors of later rows (one that was
+ * dropped: none above the threshold). */
+static void compare(const struct vectors *want, int base, struct rows out, const double *x, int n,
+                    double threshold) {
+    size_t sites = out.array->sites;
     double *u = values(out);
-    long double least = 1;
+    long double least = 1, *v = memory(sites, sizeof *v);
     assert_int_equal(out.count, want->count - base);
     for (int k = 0; k < out.count; k++) {
-        const long double *v = want->u + (size_t)(base + k) * sites;
-        double *uk = u + (size_t)k * sites;
-        long double distance2 = 0;
+        const double *uk = u + (size_t)k * sites;
         for (size_t i = 0; i < sites; i++)
-            distance2 += (uk[i] - v[i]) * (uk[i] - v[i]);
+            v[i] = uk[i] - want->u[(size_t)(base + k) * sites + i];
         least = fminl(least, want->part[base + k]);
-        if (!(sqrtl(distance2 / (long double)sites) <= ROUND_OFF / least))
-            fail_msg("vector %d is off by %Lg", k, sqrtl(distance2 / (long double)sites));
+        if (!(reduce(v, want, 0, sites) <= ROUND_OFF / least))
+            fail_msg("vector %d of row %d is off by %Lg", k, want->row[base + k],
+                     reduce(v, want, 0, sites));
+        for (int mu = 0; mu < want->row[base + k]; mu++) {
+            const double *row = x + (size_t)mu * sites;
+            long double rms = sqrtl(average(row, row, sites));
+            bool dropped = true;
+            for (int l = 0; l < k; l++)
+                dropped = dropped && want->row[base + l] != mu;
+            if (!(fabsl(average(row, uk, sites)) <= ROUND_OFF * rms + dropped * threshold))
+                fail_msg("row %d has a part in vector %d of row %d", mu, k, want->row[base + k]);
+        }
+    }
+    for (int k = 0; k < out.count; k++) /* from here on as computed */
+        for (size_t i = 0; i < sites; i++)
+            want->u[(size_t)(base + k) * sites + i] = u[(size_t)k * sites + i];
+    for (int mu = 0; mu < n; mu++) {
+        for (size_t i = 0; i < sites; i++)
+            v[i] = x[(size_t)mu * sites + i];
+        long double rms = reduce(v, want, 0, sites);
+        assert_true(reduce(v, want, want->count, sites) <= 1.0001 * threshold + ROUND_OFF * rms);
     }
     free(u);
-    (void)x;
+    free(v);
 }
 
-/* All promises of basis_residual; base is made of the first rows of x. Returns what is kept. */
+/* All that basis_residual promises, for n rows after `base` rows (taken to 1e-4). */
 static int check_residual(const double *x, int base, int n, size_t sites, int group,
                           double threshold) {
-    struct array in, known = {0}, out, scratch;
+    struct array in, known, out, scratch;
     struct vectors want = {.u = memory((size_t)(base + n + 1) * sites, sizeof *want.u)};
-    int kept;
+    const double *rest = x + (size_t)base * sites;
+    int kept, before = 0;
     double defect;
-    rows_from(&in, sites, group, x, base + n);
+    array_from(&in, sites, group, x, base + n);
     ASK(array_init(&known, backend, sites, group, 0, &err));
     ASK(array_init(&out, backend, sites, group, 0, &err));
     ASK(array_init(&scratch, backend, sites, group, 0, &err));
-    ASK(basis_residual(none, array_rows(&in, 0, base), 1e-6, &known, &scratch, &kept, &err));
-    struct rows first = array_rows(&known, 0, kept);
-    gram_schmidt(&want, x, base, sites, 1e-6);
-    compare_residual(&want, 0, first, x, sites);
-    base = want.count;
-    gram_schmidt(&want, x + (size_t)(in.rows - n) * sites, n, sites, threshold);
-    ASK(basis_residual(first, array_rows(&in, in.rows - n, n), threshold, &out, &scratch, &kept,
-                       &err));
-    compare_residual(&want, base, array_rows(&out, 0, kept), x, sites);
-    assert_true(overlap(array_rows(&out, 0, kept), array_rows(&out, 0, kept)) <= ROUND_OFF);
-    assert_true(overlap(array_rows(&out, 0, kept), first) <= ROUND_OFF);
-    ASK(basis_defect(array_rows(&out, 0, kept), &defect, &err));
-    assert_true(defect <= ROUND_OFF);
+    if (base) {
+        ASK(basis_residual(none, array_rows(&in, 0, base), 1e-4, &known, &scratch, &before, &err));
+        reference(&want, x, base, sites, 1e-4);
+        compare(&want, 0, array_rows(&known, 0, before), x, base, 1e-4);
+    }
+    struct rows first = array_rows(&known, 0, before), x_rows = array_rows(&in, base, n);
+    reference(&want, rest, n, sites, threshold);
+    ASK(basis_residual(first, x_rows, threshold, &out, &scratch, &kept, &err));
+    struct rows second = array_rows(&out, 0, kept);
+    compare(&want, before, second, rest, n, threshold);
+    assert_true(overlap(second, second) <= ROUND_OFF && overlap(second, first) <= ROUND_OFF);
+    ASK(basis_defect(second, &defect, &err));
+    assert_true(fabs(defect - overlap(second, second)) <= 1e-14);
     array_free(&in);
     array_free(&known);
     array_free(&out);
     array_free(&scratch);
     free(want.u);
     return kept;
+}
+
+static const struct {
+    size_t sites;
+    int group;
+} shapes[] = {{64, 1}, {257, 1}, {771, 3}, {1000, 2}};
+
+/* Row mu = sum_k c_k (normal row k) for four terms {k, c_k}; k is counted from 1. */
+struct mixture {
+    int k[4];
+    double c[4];
+};
+
+static int check_mixtures(const struct mixture *mixtures, int base, int n, double threshold) {
+    int kept = 0;
+    for (size_t shape = 0; shape < LENGTH(shapes); shape++) {
+        size_t sites = shapes[shape].sites;
+        double *normal = memory(10 * sites, sizeof *normal),
+               *x = memory((size_t)(base + n) * sites, sizeof *x);
+        draw(normal, 10 * sites, 7);
+        for (int mu = 0; mu < base + n; mu++)
+            for (int t = 0; t < 4; t++)
+                for (size_t i = 0; i < sites && mixtures[mu].k[t]; i++)
+                    x[(size_t)mu * sites + i] +=
+                        mixtures[mu].c[t] * normal[(size_t)(mixtures[mu].k[t] - 1) * sites + i];
+        kept = check_residual(x, base, n, sites, shapes[shape].group, threshold);
+        free(normal);
+        free(x);
+    }
+    return kept;
+}
+
+static void test_random_rows(void **state) {
+    (void)state;
+    static const int counts[][2] = {{0, 0}, {0, 1}, {0, 33}, {1, 1}, {10, 5}, {3, 33}, {33, 3}};
+    for (size_t shape = 0; shape < LENGTH(shapes); shape++)
+        for (size_t n = 0; n < LENGTH(counts); n++) {
+            size_t sites = shapes[shape].sites, count = (size_t)(counts[n][0] + counts[n][1]);
+            double *x = memory(count * sites, sizeof *x);
+            draw(x, count * sites, (uint32_t)n);
+            assert_int_equal(
+                check_residual(x, counts[n][0], counts[n][1], sites, shapes[shape].group, 1e-3),
+                counts[n][1]);
+            free(x);
+        }
+}
+
+static void test_nearly_dependent_rows(void **state) {
+    (void)state;
+    static const struct mixture rows[] = {
+        {{1}, {1}},
+        {{1, 2}, {1, 1e-6}},
+        {{3}, {5}},
+        {{1, 3, 4}, {-2, 1, 1e-6}},
+        {{1, 2, 5}, {1, 1e-6, 1e-6}}, /* close to both the first and the second */
+        {{2, 4, 6}, {1, 1, 1e-6}},
+    };
+    assert_int_equal(check_mixtures(rows, 0, 6, 1e-7), 6);
+    assert_int_equal(check_mixtures(rows, 0, 6, 1e-5), 4);
+    assert_int_equal(check_mixtures(rows, 1, 5, 1e-7), 5); /* the first one known before */
+    assert_int_equal(check_mixtures(rows, 3, 3, 1e-7), 3);
+}
+
+static void test_repeated_rows(void **state) {
+    (void)state;
+    static const struct mixture rows[] = {
+        {{1}, {1}}, {{1}, {1}},       {{2}, {1}}, {{1}, {-3}},   {{1, 2}, {2, 1}},
+        {{2}, {1}}, {{1, 2}, {1, 1}}, {{3}, {1}}, {{3}, {1e-3}}, {{1, 2, 3}, {1, 1, 1}},
+    };
+    assert_int_equal(check_mixtures(rows, 0, 10, 1e-6), 3);
+    assert_int_equal(check_mixtures(rows, 1, 9, 1e-6), 2);
+    assert_int_equal(check_mixtures(rows, 5, 5, 1e-6), 1);
+    assert_int_equal(check_mixtures(rows, 8, 2, 1e-6), 0);
+}
+
+static void test_zero_rows(void **state) {
+    (void)state;
+    static const struct mixture rows[] = {{{0}, {0}}, {{1}, {1}}, {{0}, {0}}, {{2}, {1}}};
+    assert_int_equal(check_mixtures(rows, 0, 4, 1e-3), 2);
+    assert_int_equal(check_mixtures(rows, 0, 4, 0), 2);
+    assert_int_equal(check_mixtures(rows, 0, 1, 0), 0);
+    assert_int_equal(check_mixtures(rows, 2, 1, 0), 0);
+}
+
+static void test_rows_of_all_sizes(void **state) {
+    (void)state;
+    static const struct mixture rows[] = {
+        {{1}, {1}}, {{2}, {1e-9}}, {{3}, {1e4}}, {{1, 4}, {1e-7, 1e-10}}, {{5}, {1}},
+    };
+    assert_int_equal(check_mixtures(rows, 0, 5, 1e-12), 5);
+    assert_int_equal(check_mixtures(rows, 0, 5, 1e-8), 3);
+    assert_int_equal(check_mixtures(rows + 1, 0, 1, 1e-12), 1);
+}
+
+/* What is left is compared, not squares of it or what was put in; rows that were dropped do not
+ * count: the third row is within 0.9e-3 of the second but 1.27e-3 away from the first. */
+static void test_threshold(void **state) {
+    (void)state;
+    struct mixture rows[] = {{{1}, {1}}, {{1, 2}, {1, 0.9e-3}}, {{1, 2, 3}, {1, 0.9e-3, 0.9e-3}}};
+    const size_t sites = 500;
+    double x[1500], *third = x + 1000;
+    assert_int_equal(check_mixtures(rows, 1, 2, 1.1e-3), 1);
+    assert_int_equal(check_mixtures(rows, 0, 3, 1.1e-3), 2);
+    assert_int_equal(check_mixtures(rows, 0, 3, 0.5e-3), 3);
+    for (double size = 1; size > 1e-6; size /= 10) { /* orthogonal rows; size is what is left */
+        for (size_t i = 0; i < sites; i++) {
+            x[i] = i % 2 ? 1 : -1;
+            x[sites + i] = i / 2 % 2 ? 1 : -1;
+            third[i] = 3 * x[i] + 2 * x[sites + i] + size * (i / 4 % 2 ? 1 : -1);
+        }
+        for (int base = 0; base < 3; base++) {
+            assert_int_equal(check_residual(x, base, 3 - base, sites, 1, 0.999 * size), 3 - base);
+            assert_int_equal(check_residual(x, base, 3 - base, sites, 1, 1.002 * size), 2 - base);
+        }
+    }
+}
+
+/* More rows than sites. */
+static void test_full_space(void **state) {
+    (void)state;
+    double x[30 * 20];
+    draw(x, LENGTH(x), 1);
+    assert_int_equal(check_residual(x, 0, 30, 20, 1, 1e-6), 20);
+    assert_int_equal(check_residual(x, 15, 15, 20, 2, 1e-6), 5);
+}
+
+static void open_population(struct population *p, size_t sites, bool matched, uint32_t replicate) {
+    *p = (struct population){.name = "layer 3",
+                             .backend = backend,
+                             .size = POPULATION_INFINITE,
+                             .sites = sites,
+                             .group = 1,
+                             .matched = matched,
+                             .stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2}};
+    p->stream.replicate = replicate;
+    ASK(population_init(p, &err));
+}
+
+/* `count` orthonormal rows without relation to the population, in an array to be freed. */
+static void open_rows(struct array *array, size_t sites, int count) {
+    struct array in, scratch;
+    double *x = memory((size_t)count * sites, sizeof *x);
+    int kept;
+    draw(x, (size_t)count * sites, 99);
+    array_from(&in, sites, 1, x, count);
+    ASK(array_init(array, backend, sites, 1, 0, &err));
+    ASK(array_init(&scratch, backend, sites, 1, 0, &err));
+    ASK(basis_residual(none, array_all(&in), 1e-6, array, &scratch, &kept, &err));
+    assert_int_equal(kept, count);
+    array_free(&in);
+    array_free(&scratch);
+    free(x);
+}
+
+static void test_fresh_is_orthonormal(void **state) {
+    (void)state;
+    struct population p;
+    struct array known, out;
+    open_population(&p, 300, true, 0);
+    open_rows(&known, p.sites, 20);
+    ASK(array_init(&out, backend, p.sites, 1, 100, &err));
+    struct rows absorbed = array_rows(&known, 0, 0);
+    for (int k = 0, drawn = 0; k < 10; k++) {
+        struct rows fresh = array_rows(&out, drawn, k);
+        ASK(population_fresh(&p, absorbed, fresh, &err));
+        drawn += k;
+        assert_int_equal(p.stream.draw, drawn);
+        struct rows all = array_rows(&out, 0, drawn);
+        assert_true(overlap(all, all) <= ROUND_OFF);
+        assert_true(overlap(fresh, absorbed) <= ROUND_OFF);
+        ASK(population_absorb(&p, rows_part(array_all(&known), 2 * k, 2), &err));
+        absorbed.count += 2;
+        assert_int_equal(p.span.rows, drawn + absorbed.count);
+        assert_true(overlap(array_all(&p.span), array_all(&p.span)) <= ROUND_OFF);
+    }
+    ASK(population_absorb(&p, absorbed, &err)); /* nothing new */
+    ASK(population_absorb(&p, array_rows(&out, 3, 30), &err));
+    assert_int_equal(p.span.rows, 45 + 20);
+    assert_int_equal(p.fallback, 0);
+    array_free(&known);
+    array_free(&out);
+    population_free(&p);
+    population_free(&p);
+}
+
+/* Rows drawn in two calls, or in one; *out to be freed. */
+static double *drawn(uint32_t replicate, bool matched, int first, int second) {
+    struct population p;
+    struct array out;
+    open_population(&p, 200, matched, replicate);
+    ASK(array_init(&out, backend, p.sites, 1, first + second, &err));
+    ASK(population_fresh(&p, none, array_rows(&out, 0, first), &err));
+    ASK(population_fresh(&p, none, array_rows(&out, first, second), &err));
+    double *x = values(array_all(&out));
+    array_free(&out);
+    population_free(&p);
+    return x;
+}
+
+static void test_draws_can_be_repeated(void **state) {
+    (void)state;
+    const size_t count = (size_t)5 * 200;
+    double *x[] = {drawn(1, true, 3, 2), drawn(1, true, 3, 2), drawn(1, true, 5, 0),
+                   drawn(2, true, 3, 2), drawn(1, false, 3, 2)};
+    struct rng_stream stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2, .replicate = 1};
+    assert_memory_equal(x[0], x[1], count * sizeof *x[0]);
+    for (size_t i = 0; i < count; i++) {
+        double pair[2];
+        assert_true(fabs(x[0][i] - x[2][i]) <= ROUND_OFF * (1 + fabs(x[0][i])));
+        assert_true(x[0][i] != x[3][i]);
+        rng_normal_pair(stream, (uint32_t)(i / 200), (uint32_t)(i % 200 / 2), pair);
+        assert_true(fabs(x[4][i] - pair[i % 2]) <= 8 * DBL_EPSILON * fabs(pair[i % 2]));
+    }
+    for (size_t k = 0; k < LENGTH(x); k++)
+        free(x[k]);
+}
+
+/* 80 of 100 sites are for normals and basis vectors; then a normal is orthogonal to what it must
+ * be, and no more. */
+static void test_out_of_room(void **state) {
+    (void)state;
+    struct population p;
+    struct array known, out;
+    open_population(&p, 100, true, 0);
+    open_rows(&known, p.sites, 10);
+    ASK(array_init(&out, backend, p.sites, 1, 80, &err));
+    ASK(population_absorb(&p, array_all(&known), &err));
+    ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 67), &err));
+    assert_true(p.fallback == 0 && p.span.rows == 77);
+    struct rows late = array_rows(&out, 67, 4);
+    ASK(population_fresh(&p, array_all(&known), late, &err));
+    assert_true(p.fallback == 4 && p.span.rows == 77);
+    assert_int_equal(p.stream.draw, 71);
+    assert_true(overlap(late, array_all(&known)) <= ROUND_OFF);
+    double others = overlap(late, array_rows(&out, 0, 67));
+    assert_true(others > 0.1 && others < 0.6); /* of 268 overlaps of size 0.1 */
+    ASK(population_fresh(&p, none, late, &err));
+    assert_true(p.fallback == 8 && overlap(late, array_all(&known)) > 0.1);
+    array_free(&known);
+    array_free(&out);
+    population_free(&p);
+}
+
+/* Rows that found no room are not in the span; a smaller draw, which does find room, must be
+ * orthogonal to them all the same. */
+static void test_room_for_a_draw_but_not_for_its_basis(void **state) {
+    (void)state;
+    struct population p;
+    struct array known, out;
+    open_population(&p, 100, true, 0);
+    open_rows(&known, p.sites, 5);
+    ASK(array_init(&out, backend, p.sites, 1, 80, &err));
+    ASK(population_fresh(&p, none, array_rows(&out, 0, 78), &err));
+    ASK(population_absorb(&p, array_all(&known), &err));
+    assert_int_equal(p.span.rows, 78);
+    ASK(population_fresh(&p, array_all(&known), array_rows(&out, 78, 1), &err));
+    double got = overlap(array_rows(&out, 78, 1), array_all(&known));
+    if (!(got <= ROUND_OFF))
+        fail_msg("%s: overlap %g with the basis it is conditioned on", backend->name, got);
+    array_free(&known);
+    array_free(&out);
+    population_free(&p);
+}
+
+/* A basis of all sites leaves no direction, one of all but one a single one. */
+static void test_basis_of_all_sites(void **state) {
+    (void)state;
+    for (int rank = 19; rank <= 20; rank++) {
+        struct population p;
+        struct array known, out;
+        double *x;
+        open_population(&p, 20, true, 0);
+        open_rows(&known, p.sites, rank);
+        ASK(array_init(&out, backend, p.sites, 1, 15, &err));
+        ASK(population_fresh(&p, none, array_all(&out), &err));
+        assert_int_equal(p.fallback, 0);
+        ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 3), &err));
+        assert_int_equal(p.fallback, 3);
+        assert_true(overlap(array_rows(&out, 0, 20 - rank), array_rows(&out, 0, 20 - rank)) <=
+                    ROUND_OFF);
+        assert_true(overlap(array_rows(&out, 0, 3), array_all(&known)) <= ROUND_OFF);
+        x = values(array_rows(&out, 0, 3));
+        for (int i = (20 - rank) * 20; i < 60; i++)
+            assert_true(x[i] == 0);
+        free(x);
+        array_free(&known);
+        array_free(&out);
+        population_free(&p);
+    }
+}
+
+/* Sorts; the largest distance between the empirical and the normal distribution function. */
+static double kolmogorov_smirnov(double *x, size_t n) {
+    double largest = 0;
+    gsl_sort(x, 1, n);
+    for (size_t i = 0; i < n; i++) {
+        double P = gsl_cdf_ugaussian_P(x[i]);
+        largest = fmax(largest, fmax(P - (double)i / (double)n, (double)(i + 1) / (double)n - P));
+    }
+    return largest;
+}
+
+/* A site of a matched normal, over replicates, with an absorbed row of constant size (so that all
+ * sites keep the same variance): N(0, 1) up to 0.1/sites, below what the test resolves. */
+static void test_matched_normals_are_normal(void **state) {
+    (void)state;
+    enum { REPLICATES = 2000, SITES = 64, ROWS = 3 };
+    static const size_t at[] = {0, 5 + SITES, 40 + 2 * SITES, 63 + 2 * SITES};
+    double *x = memory(REPLICATES * LENGTH(at), sizeof *x), sign[SITES], row[ROWS * SITES];
+    for (int i = 0; i < SITES; i++)
+        sign[i] = i * i % 7 % 2 ? 1 : -1;
+    for (uint32_t n = 0; n < REPLICATES; n++) {
+        struct population p;
+        struct array known, out;
+        open_population(&p, SITES, true, n);
+        array_from(&known, SITES, 1, sign, 1);
+        ASK(array_init(&out, backend, SITES, 1, ROWS, &err));
+        ASK(population_fresh(&p, none, array_rows(&out, 0, 1), &err));
+        ASK(population_absorb(&p, array_all(&known), &err));
+        ASK(population_fresh(&p, array_all(&known), array_rows(&out, 1, ROWS - 1), &err));
+        backend->get(array_all(&out), row);
+        for (size_t k = 0; k < LENGTH(at); k++)
+            x[k * REPLICATES + n] = row[at[k]];
+        array_free(&known);
+        array_free(&out);
+        population_free(&p);
+    }
+    for (size_t k = 0; k < LENGTH(at); k++) {
+        double distance = kolmogorov_smirnov(x + k * REPLICATES, REPLICATES);
+        if (!(distance < 1.95 / sqrt(REPLICATES)))
+            fail_msg("site %zu: Kolmogorov-Smirnov %g", at[k], distance * sqrt(REPLICATES));
+    }
+    free(x);
+}
+
+static void test_rank_limit(void **state) {
+    (void)state;
+    struct population p = {.name = "experts 2", .sites = 1000};
+    ASK(population_check_rank(&p, 900, "map 2", &err));
+    assert_int_equal(population_check_rank(&p, 901, "map 2", &err), CODE_NUMERICAL);
+    assert_int_equal(err.code, CODE_NUMERICAL);
+    assert_non_null(strstr(err.text, "population experts 2 has too few sites"));
+    assert_non_null(strstr(err.text, "map 2 reached rank 901 of 1000 sites"));
+    p.sites = 257;
+    ASK(population_check_rank(&p, 231, "map 2", &err));
+    assert_int_equal(population_check_rank(&p, 232, "map 2", &err), CODE_NUMERICAL);
+    p.sites = 256;
+    ASK(population_check_rank(&p, 256, "map 2", &err));
+}
+
+/* rows [count][sites] = start + sum_k C[mu][k] a_k, to round-off. */
+static void assert_combination(struct rows rows, const double *start, const double *C,
+                               const double *a, int terms) {
+    size_t sites = rows.array->sites, count = (size_t)terms;
+    double *got = values(rows);
+    for (size_t i = 0; i < (size_t)rows.count * sites; i++) {
+        long double sum = start ? start[i] : 0, size = fabsl(sum);
+        for (size_t k = 0; k < count; k++) {
+            long double term = (long double)C[i / sites * count + k] * a[k * sites + i % sites];
+            sum += term;
+            size += fabsl(term);
+        }
+        assert_true(fabsl(got[i] - sum) <= (terms + 6) * DBL_EPSILON * size);
+    }
+    free(got);
+}
+
+static void test_thin(void **state) {
+    (void)state;
+    enum { K = 5, P = 7, SITES = 300 };
+    struct population p;
+    struct thin thin, empty, zero = {0};
+    struct array out;
+    double A[P * K], AT[K * P], c[P];
+    draw(A, P * K, 1);
+    draw(c, P, 2);
+    for (int i = 0; i < P * K; i++)
+        AT[i % K * P + i / K] = c[i / K] * A[i];
+    open_population(&p, SITES, true, 0);
+    ASK(thin_init(&thin, &p, K, &err));
+    ASK(thin_init(&empty, &p, 0, &err));
+    assert_true(thin.W.rows == K && p.span.rows == K && p.stream.draw == K);
+    assert_true(overlap(array_all(&thin.W), array_all(&p.span)) <= 1 + ROUND_OFF);
+    assert_true(overlap(array_all(&thin.W), array_all(&thin.W)) <= ROUND_OFF);
+    ASK(array_init(&out, backend, SITES, 1, P, &err));
+    double *W = values(array_all(&thin.W));
+    thin_read(&thin, A, array_all(&out));
+    assert_combination(array_all(&out), NULL, A, W, K);
+    double *y = values(array_all(&out));
+    ASK(thin_learn(&thin, A, c, array_all(&out), &err));
+    assert_combination(array_all(&thin.W), W, AT, y, P);
+    thin_read(&empty, NULL, array_all(&out));
+    assert_combination(array_all(&out), NULL, NULL, NULL, 0);
+    free(W);
+    free(y);
+    array_free(&out);
+    thin_free(&thin);
+    thin_free(&thin);
+    thin_free(&empty);
+    thin_free(&zero);
+    population_free(&p);
+}
+
+/* X/sqrt(D) = A B with B orthonormal and A lower triangular. */
+static void check_coordinates(const double *X, int P, int D, int rank) {
+    double *A, *B, *again, scale = sqrt(D);
+    int K;
+    ASK(thin_coordinates(X, P, D, &A, &B, &K, &err));
+    assert_int_equal(K, rank);
+    for (int k = 0; k < K; k++)
+        for (int l = 0; l < K; l++) {
+            long double c = average(B + k * D, B + l * D, (size_t)D) * D;
+            assert_true(fabsl(c - (k == l)) <= ROUND_OFF);
+        }
+    for (int mu = 0; mu < P; mu++) {
+        long double norm = sqrtl(average(X + mu * D, X + mu * D, (size_t)D));
+        for (int i = 0; i < D; i++) {
+            long double sum = 0;
+            for (int k = 0; k < K; k++)
+                sum += (long double)A[mu * K + k] * B[k * D + i];
+            assert_true(fabsl(sum - X[mu * D + i] / scale) <= ROUND_OFF * norm);
+        }
+        for (int k = mu + 1; k < K; k++)
+            assert_true(A[mu * K + k] == 0);
+    }
+    ASK(thin_coordinates(X, P, D, &again, NULL, &K, &err));
+    assert_memory_equal(again, A, (size_t)(P * K) * sizeof *A);
+    free(A);
+    free(B);
+    free(again);
+}
+
+static void test_thin_coordinates(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 1}, {3, 5}, {5, 3}, {40, 7}, {1, 784}, {32, 784}};
+    double *X = memory(32 * 784, sizeof *X);
+    for (size_t n = 0; n < LENGTH(sizes); n++) {
+        int P = sizes[n][0], D = sizes[n][1];
+        draw(X, (size_t)(P * D), (uint32_t)n);
+        check_coordinates(X, P, D, P < D ? P : D);
+    }
+    const size_t D = 784; /* the last ones once more: repeated, zero, combined, almost combined */
+    memcpy(X + 3 * D, X, D * sizeof *X);
+    memset(X + 7 * D, 0, D * sizeof *X);
+    for (size_t i = 0; i < D; i++) {
+        X[5 * D + i] = 3 * X[i] - 1e5 * X[2 * D + i];
+        X[9 * D + i] = X[i] + X[D + i] + 1e-6 * X[9 * D + i];
+        X[31 * D + i] *= 1e-9;
+    }
+    check_coordinates(X, 32, (int)D, 29);
+    memset(X, 0, D * sizeof *X);
+    check_coordinates(X, 1, (int)D, 0);
+    check_coordinates(X, 12, (int)D, 9);
+    free(X);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_rows),
+        cmocka_unit_test(test_nearly_dependent_rows),
+        cmocka_unit_test(test_repeated_rows),
+        cmocka_unit_test(test_zero_rows),
+        cmocka_unit_test(test_rows_of_all_sizes),
+        cmocka_unit_test(test_threshold),
+        cmocka_unit_test(test_full_space),
+        cmocka_unit_test(test_fresh_is_orthonormal),
+        cmocka_unit_test(test_draws_can_be_repeated),
+        cmocka_unit_test(test_out_of_room),
+        cmocka_unit_test(test_room_for_a_draw_but_not_for_its_basis),
+        cmocka_unit_test(test_basis_of_all_sites),
+        cmocka_unit_test(test_matched_normals_are_normal),
+        cmocka_unit_test(test_rank_limit),
+        cmocka_unit_test(test_thin),
+        cmocka_unit_test(test_thin_coordinates),
+    };
+    int failed = 0;
+    backend_start(1);
+    for (int i = 0; backend_list[i]; i++) {
+        backend = backend_list[i];
+        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
+    }
+    return failed;
 }
