@@ -59,10 +59,17 @@ void rows_copy(struct rows x, struct rows y) {
         x.array->backend->pointwise(FN_LINEAR, NULL, NULL, x, y, (struct rows){0});
 }
 
-void rows_add(struct rows x, struct rows y) {
+void rows_add(const double *c, struct rows x, struct rows y) {
     static const double one = 1;
     for (int k = 0; k < y.count; k++)
-        y.array->backend->combine(rows_part(y, k, 1), 1, &one, rows_part(x, k, 1));
+        y.array->backend->combine(rows_part(y, k, 1), 1, c ? c + k : &one, rows_part(x, k, 1));
+}
+
+void rows_scale(double factor, struct rows x) {
+    for (int k = 0; k < x.count && factor != 1; k++) {
+        struct rows row = rows_part(x, k, 1);
+        row.array->backend->pointwise(FN_LINEAR, &factor, NULL, row, row, (struct rows){0});
+    }
 }
 
 size_t array_width(const struct array *array) {

@@ -95,7 +95,8 @@ static inline void rows_fn(enum fn fn, struct rows x, struct rows value, struct 
 static inline void rows_multiply(struct rows a, struct rows b, struct rows y) {
     y.array->backend->multiply(a, b, y);
 }
-void rows_add(struct rows x, struct rows y); /* y += x */
+void rows_add(const double *c, struct rows x, struct rows y); /* y_k += c[k] x_k; c NULL: 1 */
+void rows_scale(double factor, struct rows x);                /* x *= factor */
 static inline void rows_zero(struct rows y) {
     y.array->backend->combine(y, 0, NULL, (struct rows){0});
 }

@@ -35,7 +35,7 @@
 #include "kernels/population.h"
 
 struct map_declaration {
-    const char *name;
+    char name[24];
     struct population *source, *target;
     double a0, s_f, s_b;
 };

@@ -14,17 +14,11 @@ static size_t sources(const struct map *map) {
 
 static int finite_init(struct map *map, struct err *err) {
     const struct population *source = map->declared.source;
-    double scale = map->declared.a0 / sqrt((double)sources(map));
     int n = (int)targets(map);
-    double *a0;
     TRY(array_init(&map->W, source->backend, sources(map), source->group, n, err));
-    TRY(base_alloc(&a0, (size_t)n, sizeof *a0, err));
-    for (int i = 0; i < n; i++)
-        a0[i] = scale;
     struct rows W = array_all(&map->W);
     source->backend->normals(W, map->stream);
-    source->backend->pointwise(FN_LINEAR, a0, NULL, W, W, (struct rows){0});
-    free(a0);
+    rows_scale(map->declared.a0 / sqrt((double)sources(map)), W);
     return CODE_OK;
 }
 

@@ -23,13 +23,6 @@ static int products(struct rows x, struct rows v, double **C, struct err *err) {
     return CODE_OK;
 }
 
-static void scale_rows(struct rows rows, double factor) {
-    for (int k = 0; k < rows.count; k++) {
-        struct rows row = rows_part(rows, k, 1);
-        row.array->backend->pointwise(FN_LINEAR, &factor, NULL, row, row, (struct rows){0});
-    }
-}
-
 /* Extends the basis of one side by what rows x (known products C with it) add to it. New rows of
  * the basis are basis->rows - (rows before). */
 static int grow(struct map *map, bool forward, struct rows x, const double *C, struct err *err) {
@@ -76,8 +69,8 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
         TRY(map->feed(map->context, map, forward, added, out, err));
     else
         TRY(population_fresh(other, array_all(forward ? &map->p : &map->q), out, err));
-    if (forward && map->numbers.fg != 1)
-        scale_rows(out, map->numbers.fg);
+    if (forward)
+        rows_scale(map->numbers.fg, out);
     return CODE_OK;
 }
 

@@ -23,7 +23,7 @@
 #define POPULATION_SMALL 256      /* ... sites; smaller ones simply become finite networks */
 
 struct population {
-    const char *name;
+    char name[24];
     const struct backend *backend;
     double size;  /* n of the network; nominal in the limit */
     size_t sites; /* S */

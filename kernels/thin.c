@@ -5,10 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-int thin_init(struct thin *thin, struct population *population, int K, struct err *err) {
+int thin_init(struct thin *thin, struct population *population, int K, double amplitude,
+              struct err *err) {
     *thin = (struct thin){.population = population};
     TRY(array_init(&thin->W, population->backend, population->sites, population->group, K, err));
-    return population_fresh(population, (struct rows){0}, array_all(&thin->W), err);
+    struct rows W = array_all(&thin->W);
+    rows_zero(W);
+    if (amplitude == 0)
+        return CODE_OK;
+    TRY(population_fresh(population, (struct rows){0}, W, err));
+    rows_scale(amplitude, W);
+    return CODE_OK;
 }
 
 void thin_free(struct thin *thin) {

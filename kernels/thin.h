@@ -1,7 +1,7 @@
 /* A thin matrix: one side finite (read-in over the inputs, read-out, a router over few experts).
  *
- * Explicit columns over sites, K of them, standard normal at the start and drawn from the pool of
- * their population:
+ * Explicit columns over sites, K of them, normal at the start and drawn from the pool of their
+ * population:
  *     read(A)       ->  rows sum_k A[mu][k] W_k            A host [P][K]
  *     learn(A, c, y):   W_k += sum_mu c_mu A[mu][k] y_mu    (W += sum c y A^T)
  * A read-in from D inputs works in coordinates of the span of the inputs (thin_coordinates): what
@@ -16,7 +16,9 @@ struct thin {
     struct array W; /* [K] */
 };
 
-int thin_init(struct thin *thin, struct population *population, int K, struct err *err);
+/* Columns amplitude times standard normal; 0 draws nothing. */
+int thin_init(struct thin *thin, struct population *population, int K, double amplitude,
+              struct err *err);
 void thin_free(struct thin *thin); /* accepts a zeroed struct; idempotent */
 void thin_read(const struct thin *thin, const double *A, struct rows out);
 int thin_learn(struct thin *thin, const double *A, const double *c, struct rows y, struct err *err);

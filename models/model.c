@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 const struct model *const model_list[] = {&model_regime2, NULL};
@@ -51,14 +52,22 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
 }
 
 void net_free(struct net *net) {
-    for (int i = 0; i < net->arrays; i++)
-        array_free(&net->array[i]);
-    for (int i = 0; i < net->maps; i++)
-        map_free(&net->map[i]);
-    for (int i = 0; i < net->thins; i++)
-        thin_free(&net->thin[i]);
-    for (int i = 0; i < net->populations; i++)
-        population_free(&net->population[i]);
+    for (int i = 0; i < net->arrays; i++) {
+        array_free(net->array[i]);
+        free(net->array[i]);
+    }
+    for (int i = 0; i < net->maps; i++) {
+        map_free(net->map[i]);
+        free(net->map[i]);
+    }
+    for (int i = 0; i < net->thins; i++) {
+        thin_free(net->thin[i]);
+        free(net->thin[i]);
+    }
+    for (int i = 0; i < net->populations; i++) {
+        population_free(net->population[i]);
+        free(net->population[i]);
+    }
     for (int i = 0; i < net->vectors; i++)
         free(net->vector[i]);
     free(net->state);
@@ -84,19 +93,17 @@ int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes,
     int code = net_init(&net, &shapes, err);
     double total = 0;
     for (int i = 0; i < net.arrays; i++)
-        total += (double)array_bytes(net.array[i].sites, net.array[i].group, net.array[i].rows);
+        total += (double)array_bytes(net.array[i]->sites, net.array[i]->group, net.array[i]->rows);
     for (int i = 0; i < net.maps; i++) {
-        const struct population *s = net.map[i].declared.source, *t = net.map[i].declared.target;
+        const struct population *s = net.map[i]->declared.source, *t = net.map[i]->declared.target;
         if (setup->N) /* the matrix */
             total += (double)array_bytes(s->sites, s->group, 1) * (double)t->sites;
         else /* q, e and Z, p, what they add to the spans, and room for growth */
             total += 1.25 * 3 * (rank_bytes(&net, s, T) + rank_bytes(&net, t, T));
     }
-    for (int k = 0; k < net.model->kernels_count && history; k++) {
+    for (int k = 0; k < net.kernels && history; k++) {
         struct rows rows = net.kernel[k].rows;
-        if (rows.array)
-            total +=
-                (double)T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
+        total += (double)T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
     }
     net_free(&net);
     *bytes = total;
@@ -114,10 +121,10 @@ static struct rng_stream net_stream(const struct net *net, enum purpose purpose,
 int net_population(struct net *net, const char *name, double relative, int limit_sites, int group,
                    struct population **population, struct err *err) {
     assert(net->populations < NET_POPULATIONS);
-    int owner = net->populations++, N = net->setup.N;
-    *population = &net->population[owner];
+    int owner = net->populations, N = net->setup.N;
+    TRY(base_alloc(population, 1, sizeof **population, err));
+    net->population[net->populations++] = *population;
     **population = (struct population){
-        .name = name,
         .backend = net->setup.backend,
         .size = relative * (N ? N : POPULATION_INFINITE),
         .sites = N ? (size_t)lround(relative * N) : (size_t)limit_sites,
@@ -125,13 +132,15 @@ int net_population(struct net *net, const char *name, double relative, int limit
         .matched = N == 0 || net->setup.balanced,
         .stream = net_stream(net, PURPOSE_POOL, owner),
     };
+    snprintf((*population)->name, sizeof(*population)->name, "%s", name);
     return net->setup.declare_only ? CODE_OK : population_init(*population, err);
 }
 
 int net_map(struct net *net, struct map_declaration declared, struct map **map, struct err *err) {
     assert(net->maps < NET_MAPS);
     struct rng_stream stream = net_stream(net, PURPOSE_MATRIX, net->maps);
-    *map = &net->map[net->maps++];
+    TRY(base_alloc(map, 1, sizeof **map, err));
+    net->map[net->maps++] = *map;
     (*map)->declared = declared;
     if (net->setup.declare_only)
         return CODE_OK;
@@ -139,22 +148,25 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
                     stream, err);
 }
 
-int net_thin(struct net *net, struct population *population, int K, struct thin **thin,
-             struct err *err) {
+int net_thin(struct net *net, struct population *population, int K, double amplitude,
+             struct thin **thin, struct err *err) {
     assert(net->thins < NET_THINS);
-    *thin = &net->thin[net->thins++];
+    TRY(base_alloc(thin, 1, sizeof **thin, err));
+    net->thin[net->thins++] = *thin;
     if (net->setup.declare_only) {
         (*thin)->W =
             (struct array){.sites = population->sites, .group = population->group, .rows = K};
         return CODE_OK;
     }
-    return thin_init(*thin, population, K, err);
+    return thin_init(*thin, population, K, amplitude, err);
 }
 
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err) {
     assert(net->arrays < NET_ARRAYS);
-    struct array *array = &net->array[net->arrays++];
+    struct array *array;
+    TRY(base_alloc(&array, 1, sizeof *array, err));
+    net->array[net->arrays++] = array;
     size_t sites = population->sites;
     if (net->setup.declare_only)
         *array = (struct array){.sites = sites, .group = population->group, .rows = count};
@@ -189,10 +201,14 @@ void net_parameter(struct net *net, struct parameter parameter) {
     net->parameter[net->parameters++] = parameter;
 }
 
-void net_kernel(struct net *net, int index, struct rows rows, double scale) {
-    assert(index < NET_KERNELS && index < net->model->kernels_count);
-    net->kernel[index].rows = rows;
-    net->kernel[index].scale = scale;
+void net_kernel(struct net *net, struct kernel kernel) {
+    assert(net->kernels < NET_KERNELS);
+    net->kernel[net->kernels++] = kernel;
+}
+
+void net_numbers(struct net *net, struct numbers numbers) {
+    assert(net->numbers < NET_KERNELS);
+    net->number[net->numbers++] = numbers;
 }
 
 /* l(f) and Delta = -dl/df of one input. */
@@ -234,7 +250,13 @@ int net_learn(struct net *net, double step, struct err *err) {
         struct parameter *p = &net->parameter[i];
         for (int mu = 0; mu < P; mu++)
             c[mu] = step * net->setup.gamma0 / P * p->rate * net->Delta[mu];
-        DO(p->map ? map_learn(p->map, c, p->y, err) : thin_learn(p->thin, p->A, c, p->y, err));
+        if (p->map)
+            DO(map_learn(p->map, c, p->y, err));
+        if (p->thin)
+            DO(thin_learn(p->thin, p->A, c, p->y, err));
+        for (int k = 0; k < p->K; k++)
+            for (int mu = 0; mu < P; mu++)
+                p->host[k] += c[mu] * p->A[mu * p->K + k];
     }
 done:
     free(c);

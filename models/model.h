@@ -28,18 +28,27 @@ struct network {
 extern const struct param_row network_rows[];
 extern const size_t network_rows_count;
 
-/* A kernel that a model measures: the site average of products of two rows, times scale. */
+/* A kernel that a model measures: the site average of products of two of its rows, times scale. */
 struct kernel {
-    const char *name, *about, *equation;
+    char name[24];
+    const char *about, *equation;
+    struct rows rows;
+    double scale;
     bool one_row; /* carries no input index */
+};
+
+/* Host numbers that a model measures, [shape 0][shape 1] at each time. */
+struct numbers {
+    char name[24];
+    const char *dims, *about, *equation; /* dims begins with t, e.g. "t mu k" */
+    const double *values;
+    int axes, shape[2];
 };
 
 struct net;
 struct model {
     const char *name, *doc, *source;
     const char *keys; /* of [network], blank-separated, besides model */
-    const struct kernel *kernels;
-    int kernels_count;
     size_t state_size;
     /* NULL, or why the settings do not fit a network of width N (limit: N = 0 with these sites),
      * with *key = the key to blame. */
@@ -67,38 +76,38 @@ struct net_setup {
     bool declare_only; /* shapes without memory or draws: for net_bytes */
 };
 
-/* What the integrator moves: a map or a thin matrix (with its coefficients A [P][K]), the rate that
- * multiplies c Delta_mu, and the rows y it learns with (P rows or one). */
+/* What the integrator moves, with the rate that multiplies c Delta_mu: a map or a thin matrix (with
+ * its coefficients A [P][K]), which learn with the rows y (P rows or one), or K host numbers, which
+ * move by the sum over mu of A [P][K]. */
 struct parameter {
     struct map *map;
     struct thin *thin;
+    double *host;
     const double *A;
+    int K; /* of host */
     double rate;
     struct rows y;
 };
 
-#define NET_POPULATIONS 8
-#define NET_MAPS 16
-#define NET_THINS 4
-#define NET_ARRAYS 48
-#define NET_KERNELS 16
-#define NET_VECTORS 16
+#define NET_POPULATIONS 128
+#define NET_MAPS 128
+#define NET_THINS 16
+#define NET_ARRAYS 1024
+#define NET_KERNELS 32
+#define NET_VECTORS 64
 
 struct net {
     const struct model *model;
     struct net_setup setup;
-    int populations, maps, thins, arrays, parameters, vectors;
-    struct population population[NET_POPULATIONS];
-    struct map map[NET_MAPS];
-    struct thin thin[NET_THINS];
-    struct array array[NET_ARRAYS];
+    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers;
+    struct population *population[NET_POPULATIONS];
+    struct map *map[NET_MAPS];
+    struct thin *thin[NET_THINS];
+    struct array *array[NET_ARRAYS];
     struct parameter parameter[NET_MAPS + NET_THINS];
-    /* Set by the model: rows and scale of each of its kernels, and the gates of a router. */
-    struct {
-        struct rows rows;
-        double scale;
-    } kernel[NET_KERNELS];
-    struct rows gate;
+    struct kernel kernel[NET_KERNELS];
+    struct numbers number[NET_KERNELS];
+    struct rows gate; /* of a router over many experts, if it has one */
     bool has_router;
     void *state; /* of the model */
     bool started;
@@ -131,15 +140,16 @@ int net_learn(struct net *net, double step, struct err *err);
 int net_population(struct net *net, const char *name, double relative, int limit_sites, int group,
                    struct population **population, struct err *err);
 int net_map(struct net *net, struct map_declaration declared, struct map **map, struct err *err);
-int net_thin(struct net *net, struct population *population, int K, struct thin **thin,
-             struct err *err);
+int net_thin(struct net *net, struct population *population, int K, double amplitude,
+             struct thin **thin, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err);
 int net_all_rows(struct net *net, const struct population *population, int count,
                  struct rows *const *rows, size_t n, struct err *err);        /* n times net_rows */
 int net_vector(struct net *net, int count, double **vector, struct err *err); /* host scratch */
 void net_parameter(struct net *net, struct parameter parameter);
-void net_kernel(struct net *net, int index, struct rows rows, double scale);
+void net_kernel(struct net *net, struct kernel kernel);
+void net_numbers(struct net *net, struct numbers numbers);
 
 /* f = <w, h>/gamma0 */
 void net_read_out(const struct net *net, const struct thin *w, struct rows h, double *f);

@@ -17,19 +17,6 @@
 
 #include <math.h>
 
-enum { PHI1, PHI3, G1, G3, PHIB, GB, GPHI, KERNELS };
-static const struct kernel kernels[KERNELS] = {
-    [PHI1] = {"Phi1", "feature kernel of the bottom layer", "<x1 x1>, x1 = sigma(h1)", false},
-    [PHI3] = {"Phi3", "feature kernel of the top layer", "<h3 h3>", false},
-    [G1] = {"G1", "gradient kernel of the bottom layer", "<g1 g1>, g1 = sigma'(h1) z1", false},
-    [G3] = {"G3", "gradient kernel of the top layer; w depends on no input", "<w w>", true},
-    [PHIB] = {"Phib", "feature kernel of the expert units",
-              "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>", false},
-    [GB] = {"Gb", "gradient kernel of the expert units",
-            "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)", false},
-    [GPHI] = {"Gphi", "gradient kernel of the router logits", "kappa^2 <g_psi g_psi>", false},
-};
-
 struct regime2 {
     struct map *Q, *W_in, *W_out;
     struct thin *W1, *w;
@@ -65,8 +52,8 @@ static int regime2_init(struct net *net, struct err *err) {
         TRY(net_map(net, (struct map_declaration){"Q", bottom, experts, 1, 1, 1}, &s->Q, err));
     TRY(net_map(net, (struct map_declaration){"W_in", bottom, units, 1, 1, 1}, &s->W_in, err));
     TRY(net_map(net, (struct map_declaration){"W_out", units, top, a0, 1, 1}, &s->W_out, err));
-    TRY(net_thin(net, bottom, setup->K, &s->W1, err));
-    TRY(net_thin(net, top, 1, &s->w, err));
+    TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
+    TRY(net_thin(net, top, 1, 1, &s->w, err));
 
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->z_in, &s->g1};
     struct rows *on_units[] = {&s->h_in, &s->x_in, &s->slope_in, &s->x2, &s->g_in};
@@ -87,14 +74,22 @@ static int regime2_init(struct net *net, struct err *err) {
     net_parameter(net, (struct parameter){.thin = s->W1, .A = setup->A, .rate = 1, .y = s->g1});
     net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h3});
 
-    net_kernel(net, PHI1, s->x1, 1);
-    net_kernel(net, PHI3, s->h3, 1);
-    net_kernel(net, G1, s->g1, 1);
-    net_kernel(net, G3, w, 1);
-    net_kernel(net, PHIB, s->x2, 1);
-    net_kernel(net, GB, s->g_in, kappa * kappa);
-    if (router)
-        net_kernel(net, GPHI, s->g_psi, kappa * kappa);
+    double kk = kappa * kappa;
+    const struct kernel kernels[] = {
+        {"Phi1", "feature kernel of the bottom layer", "<x1 x1>, x1 = sigma(h1)", s->x1, 1, false},
+        {"Phi3", "feature kernel of the top layer", "<h3 h3>", s->h3, 1, false},
+        {"G1", "gradient kernel of the bottom layer", "<g1 g1>, g1 = sigma'(h1) z1", s->g1, 1,
+         false},
+        {"G3", "gradient kernel of the top layer; w depends on no input", "<w w>", w, 1, true},
+        {"Phib", "feature kernel of the expert units",
+         "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>", s->x2, 1, false},
+        {"Gb", "gradient kernel of the expert units",
+         "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)", s->g_in, kk, false},
+        {"Gphi", "gradient kernel of the router logits", "kappa^2 <g_psi g_psi>", s->g_psi, kk,
+         false},
+    };
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels - !router; k++)
+        net_kernel(net, kernels[k]);
     return CODE_OK;
 }
 
@@ -125,7 +120,7 @@ static int regime2_backward(struct net *net, struct err *err) {
         s->h_in.array->backend->group_sum(s->h_in, s->a);
         gate_backward(&s->gate, s->a, s->g_psi);
         TRY(map_backward(s->Q, s->g_psi, s->z_in, err));
-        rows_add(s->z_in, s->z1);
+        rows_add(NULL, s->z_in, s->z1);
     }
     rows_multiply(s->slope1, s->z1, s->g1);
     return CODE_OK;
@@ -138,8 +133,6 @@ const struct model model_regime2 = {
               "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
               "docs/theory/regime2.md",
     .keys = "parameterization activation gate beta kappa expert_width rho aggregation lambda_in",
-    .kernels = kernels,
-    .kernels_count = KERNELS,
     .state_size = sizeof(struct regime2),
     .check = regime2_check,
     .init = regime2_init,

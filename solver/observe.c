@@ -40,6 +40,13 @@ static int add_kernel(struct record *record, const struct kernel *kernel, bool f
                kernel->one_row ? 1 : 2, shape, err);
 }
 
+static int add_numbers(struct record *record, const struct numbers *numbers, size_t T,
+                       struct err *err) {
+    const size_t shape[] = {T, (size_t)numbers->shape[0], (size_t)numbers->shape[1]};
+    return add(record, numbers->name, numbers->dims, numbers->about, numbers->equation,
+               1 + numbers->axes, shape, err);
+}
+
 static const char *const basis_side[] = {"forward", "backward"};
 
 static int add_limit(struct record *record, const struct net *net, size_t T, char ***labels,
@@ -50,7 +57,7 @@ static int add_limit(struct record *record, const struct net *net, size_t T, cha
     TRY(base_alloc(labels, bases, sizeof **labels + SERIES_NAME, err));
     for (size_t i = 0; i < bases; i++) {
         (*labels)[i] = (char *)(*labels + bases) + i * SERIES_NAME;
-        snprintf((*labels)[i], SERIES_NAME, "%s %s", net->map[i / 2].declared.name,
+        snprintf((*labels)[i], SERIES_NAME, "%s %s", net->map[i / 2]->declared.name,
                  basis_side[i % 2]);
     }
     TRY(add(record, "rank", "t basis", "rank of the basis of each map and direction",
@@ -74,10 +81,10 @@ int observe_declare(struct record *record, const struct config *config,
            err));
     DO(add(record, "f", "t mu", "output of the network, minus f(0) where centred",
            "<w, h_top> / gamma0", 2, shape, err));
-    for (int k = 0; k < net.model->kernels_count && config->output.kernels; k++)
-        if (net.kernel[k].rows.array)
-            DO(add_kernel(record, &net.model->kernels[k], config->output.kernels == KERNELS_FULL, T,
-                          P, err));
+    for (int k = 0; k < net.kernels && config->output.kernels; k++)
+        DO(add_kernel(record, &net.kernel[k], config->output.kernels == KERNELS_FULL, T, P, err));
+    for (int k = 0; k < net.numbers; k++)
+        DO(add_numbers(record, &net.number[k], T, err));
     for (int k = 0; k < GATE_SERIES && net.has_router; k++)
         DO(add(record, gate_series[k].name, "t mu", gate_series[k].about, gate_series[k].equation,
                2, shape, err));
@@ -99,11 +106,9 @@ int observer_init(struct observer *observer, const struct config *config, struct
         TRY(array_init(&observer->work_array, gate->backend, gate->sites, gate->group,
                        2 * net->gate.count, err));
     }
-    for (int k = 0; k < net->model->kernels_count && config->output.kernels == KERNELS_FULL; k++) {
+    for (int k = 0; k < net->kernels && config->output.kernels == KERNELS_FULL; k++) {
         const struct array *array = net->kernel[k].rows.array;
-        if (array)
-            TRY(array_init(&observer->history[k], array->backend, array->sites, array->group, 0,
-                           err));
+        TRY(array_init(&observer->history[k], array->backend, array->sites, array->group, 0, err));
     }
     return CODE_OK;
 }
@@ -138,11 +143,9 @@ static int measure_full(struct observer *observer, int k, struct rows now, doubl
 static int measure_kernels(struct observer *observer, const struct net *net, int t,
                            struct err *err) {
     const struct backend *backend = net->setup.backend;
-    for (int k = 0; k < net->model->kernels_count; k++) {
+    for (int k = 0; k < net->kernels; k++) {
         struct rows now = net->kernel[k].rows;
         double scale = net->kernel[k].scale;
-        if (!now.array)
-            continue;
         struct series *series = observer->next++;
         if (observer->config->output.kernels == KERNELS_FULL) {
             TRY(measure_full(observer, k, now, scale, t, series, err));
@@ -184,12 +187,12 @@ static void measure_limit(struct observer *observer, const struct net *net, int 
     double *rank = record_at(observer->record, observer->next++, observer->run, t);
     double *fallback = record_at(observer->record, observer->next++, observer->run, t);
     for (int i = 0; i < net->maps; i++) {
-        rank[2 * i] = net->map[i].q.rows;
-        rank[2 * i + 1] = net->map[i].p.rows;
+        rank[2 * i] = net->map[i]->q.rows;
+        rank[2 * i + 1] = net->map[i]->p.rows;
     }
     *fallback = 0;
     for (int i = 0; i < net->populations; i++)
-        *fallback += net->population[i].fallback;
+        *fallback += net->population[i]->fallback;
 }
 
 int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err) {
@@ -199,6 +202,11 @@ int observer_measure(struct observer *observer, const struct net *net, int t, st
     memcpy(record_at(observer->record, observer->next++, observer->run, t), net->f, bytes);
     if (observer->config->output.kernels)
         TRY(measure_kernels(observer, net, t, err));
+    for (int k = 0; k < net->numbers; k++) {
+        struct series *series = observer->next++;
+        memcpy(record_at(observer->record, series, observer->run, t), net->number[k].values,
+               series->size / series->shape[0] * sizeof *net->number[k].values);
+    }
     if (net->has_router)
         TRY(measure_gates(observer, net, t, err));
     if (!net->setup.N)
@@ -209,7 +217,7 @@ int observer_measure(struct observer *observer, const struct net *net, int t, st
 int observe_rank(const struct net *net) {
     int largest = 0;
     for (int i = 0; i < net->maps; i++) {
-        int q = net->map[i].q.rows, p = net->map[i].p.rows;
+        int q = net->map[i]->q.rows, p = net->map[i]->p.rows;
         largest = q > largest ? q : largest;
         largest = p > largest ? p : largest;
     }

@@ -1,20 +1,17 @@
-/* Bases, the pool of matched normals and thin matrices, on every backend.
+/* Orthonormal bases, on every backend.
  *
  * What a basis must be is computed by Gram-Schmidt in extended precision, repeated until nothing
- * changes. Site averages of rows with rms 1 are good to a few eps, and products, projections and
- * overlaps of basis vectors stay below ROUND_OFF; of a row of which only a part r is left after the
- * others, this part is known to eps/r, and so is its vector, but not worse orthonormal. */
+ * changes. Site averages of rows with rms 1 are good to a few eps, hence ROUND_OFF for overlaps and
+ * for what must vanish. A vector made of the part r that is left of a row, less parts c of vectors
+ * with errors e, has the error (eps + sum c e)/r, but is orthonormal all the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/thin.h"
+#include "kernels/basis.h"
 
-#include <float.h>
-#include <gsl/gsl_cdf.h>
-#include <gsl/gsl_sort_double.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,10 +79,10 @@ static double overlap(struct rows a, struct rows b) {
     return largest;
 }
 
-/* The reference: vectors u, each with the number of its row and the part of that row that it is. */
+/* The reference: vectors u with the number of their row and the error of what is compared. */
 struct vectors {
     int count, row[80];
-    long double part[80], *u;
+    long double error[80], *u;
 };
 
 /* Projects and returns the rms. */
@@ -107,15 +104,22 @@ static long double reduce(long double *v, const struct vectors *known, int count
 /* Continues `all` by rows x. */
 static void reference(struct vectors *all, const double *x, int n, size_t sites, double threshold) {
     for (int mu = 0; mu < n; mu++) {
-        long double *v = all->u + (size_t)all->count * sites;
+        long double *v = all->u + (size_t)all->count * sites, error = ROUND_OFF;
         for (size_t i = 0; i < sites; i++)
             v[i] = x[(size_t)mu * sites + i];
-        long double rms = reduce(v, all, 0, sites), rest = reduce(v, all, all->count, sites);
+        long double rms = reduce(v, all, 0, sites), rest;
+        for (int k = 0; k < all->count; k++) {
+            long double c = 0;
+            for (size_t i = 0; i < sites; i++)
+                c += all->u[(size_t)k * sites + i] * v[i];
+            error += fabsl(c) / (rms * (long double)sites) * all->error[k];
+        }
+        rest = reduce(v, all, all->count, sites);
         if (rest <= threshold)
             continue;
         for (size_t i = 0; i < sites; i++)
             v[i] /= rest;
-        all->part[all->count] = rest / rms;
+        all->error[all->count] = error * rms / rest;
         all->row[all->count++] = mu;
     }
 }
@@ -123,18 +127,17 @@ static void reference(struct vectors *all, const double *x, int n, size_t sites,
 /* Vectors of the reference from `base` on are the rows `out`; those before and `out` together span
  * the rows x to the threshold, and a row has no part in the vectors of later rows (one that was
  * dropped: none above the threshold). */
-static void compare(const struct vectors *want, int base, struct rows out, const double *x, int n,
+static void compare(struct vectors *want, int base, struct rows out, const double *x, int n,
                     double threshold) {
     size_t sites = out.array->sites;
     double *u = values(out);
-    long double least = 1, *v = memory(sites, sizeof *v);
+    long double *v = memory(sites, sizeof *v);
     assert_int_equal(out.count, want->count - base);
     for (int k = 0; k < out.count; k++) {
         const double *uk = u + (size_t)k * sites;
         for (size_t i = 0; i < sites; i++)
             v[i] = uk[i] - want->u[(size_t)(base + k) * sites + i];
-        least = fminl(least, want->part[base + k]);
-        if (!(reduce(v, want, 0, sites) <= ROUND_OFF / least))
+        if (!(reduce(v, want, 0, sites) <= want->error[base + k]))
             fail_msg("vector %d of row %d is off by %Lg", k, want->row[base + k],
                      reduce(v, want, 0, sites));
         for (int mu = 0; mu < want->row[base + k]; mu++) {
@@ -147,9 +150,11 @@ static void compare(const struct vectors *want, int base, struct rows out, const
                 fail_msg("row %d has a part in vector %d of row %d", mu, k, want->row[base + k]);
         }
     }
-    for (int k = 0; k < out.count; k++) /* from here on as computed */
+    for (int k = 0; k < out.count; k++) { /* from here on as computed */
+        want->error[base + k] = ROUND_OFF;
         for (size_t i = 0; i < sites; i++)
             want->u[(size_t)(base + k) * sites + i] = u[(size_t)k * sites + i];
+    }
     for (int mu = 0; mu < n; mu++) {
         for (size_t i = 0; i < sites; i++)
             v[i] = x[(size_t)mu * sites + i];
@@ -249,7 +254,7 @@ static void test_nearly_dependent_rows(void **state) {
         {{2, 4, 6}, {1, 1, 1e-6}},
     };
     assert_int_equal(check_mixtures(rows, 0, 6, 1e-7), 6);
-    assert_int_equal(check_mixtures(rows, 0, 6, 1e-5), 4);
+    assert_int_equal(check_mixtures(rows, 0, 6, 1e-5), 3);
     assert_int_equal(check_mixtures(rows, 1, 5, 1e-7), 5); /* the first one known before */
     assert_int_equal(check_mixtures(rows, 3, 3, 1e-7), 3);
 }
@@ -285,6 +290,41 @@ static void test_rows_of_all_sizes(void **state) {
     assert_int_equal(check_mixtures(rows + 1, 0, 1, 1e-12), 1);
 }
 
+/* The rows of one block determine each other more and more: the values of a smooth function at n
+ * points, and a chain in which each row is within `rest` of what the one before it has shown. */
+static void test_smooth_rows(void **state) {
+    (void)state;
+    enum { N = 32, SITES = 250, WAVES = 60 };
+    static const double lengths[] = {0.05, 0.2, 0.5, 1};
+    double *x = memory((size_t)N * SITES, sizeof *x), wave[2 * SITES];
+    for (size_t n = 0; n < LENGTH(lengths); n++) {
+        memset(x, 0, (size_t)N * SITES * sizeof *x);
+        for (int w = 0; w < WAVES; w++) {
+            draw(wave, 2 * SITES, (uint32_t)w);
+            for (size_t i = 0; i < (size_t)N * SITES; i++) {
+                double phase = w * (double)(i / SITES) / N;
+                x[i] += 0.3 * exp(-w * w * lengths[n] * lengths[n] / 4) *
+                        (wave[i % SITES] * cos(phase) + wave[SITES + i % SITES] * sin(phase));
+            }
+        }
+        for (double threshold = 1e-2; threshold > 1e-7; threshold /= 10)
+            for (int base = 0; base < 20; base += 12)
+                check_residual(x, base, N - base, SITES, 1, threshold);
+    }
+    free(x);
+}
+
+static void test_chain_of_rows(void **state) {
+    (void)state;
+    for (double rest = 1e-1; rest > 1e-7; rest /= 10) {
+        struct mixture rows[8] = {{{1}, {1}}};
+        for (int mu = 1; mu < 8; mu++)
+            rows[mu] = (struct mixture){{mu, mu + 1}, {1, rest}};
+        assert_int_equal(check_mixtures(rows, 0, 8, rest / 2), 8);
+        assert_int_equal(check_mixtures(rows, 1, 7, rest / 2), 7);
+    }
+}
+
 /* What is left is compared, not squares of it or what was put in; rows that were dropped do not
  * count: the third row is within 0.9e-3 of the second but 1.27e-3 away from the first. */
 static void test_threshold(void **state) {
@@ -295,7 +335,7 @@ static void test_threshold(void **state) {
     assert_int_equal(check_mixtures(rows, 1, 2, 1.1e-3), 1);
     assert_int_equal(check_mixtures(rows, 0, 3, 1.1e-3), 2);
     assert_int_equal(check_mixtures(rows, 0, 3, 0.5e-3), 3);
-    for (double size = 1; size > 1e-6; size /= 10) { /* orthogonal rows; size is what is left */
+    for (double size = 0.1; size > 1e-6; size /= 10) { /* orthogonal rows; size is what is left */
         for (size_t i = 0; i < sites; i++) {
             x[i] = i % 2 ? 1 : -1;
             x[sites + i] = i / 2 % 2 ? 1 : -1;
@@ -317,354 +357,13 @@ static void test_full_space(void **state) {
     assert_int_equal(check_residual(x, 15, 15, 20, 2, 1e-6), 5);
 }
 
-static void open_population(struct population *p, size_t sites, bool matched, uint32_t replicate) {
-    *p = (struct population){.name = "layer 3",
-                             .backend = backend,
-                             .size = POPULATION_INFINITE,
-                             .sites = sites,
-                             .group = 1,
-                             .matched = matched,
-                             .stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2}};
-    p->stream.replicate = replicate;
-    ASK(population_init(p, &err));
-}
-
-/* `count` orthonormal rows without relation to the population, in an array to be freed. */
-static void open_rows(struct array *array, size_t sites, int count) {
-    struct array in, scratch;
-    double *x = memory((size_t)count * sites, sizeof *x);
-    int kept;
-    draw(x, (size_t)count * sites, 99);
-    array_from(&in, sites, 1, x, count);
-    ASK(array_init(array, backend, sites, 1, 0, &err));
-    ASK(array_init(&scratch, backend, sites, 1, 0, &err));
-    ASK(basis_residual(none, array_all(&in), 1e-6, array, &scratch, &kept, &err));
-    assert_int_equal(kept, count);
-    array_free(&in);
-    array_free(&scratch);
-    free(x);
-}
-
-static void test_fresh_is_orthonormal(void **state) {
-    (void)state;
-    struct population p;
-    struct array known, out;
-    open_population(&p, 300, true, 0);
-    open_rows(&known, p.sites, 20);
-    ASK(array_init(&out, backend, p.sites, 1, 100, &err));
-    struct rows absorbed = array_rows(&known, 0, 0);
-    for (int k = 0, drawn = 0; k < 10; k++) {
-        struct rows fresh = array_rows(&out, drawn, k);
-        ASK(population_fresh(&p, absorbed, fresh, &err));
-        drawn += k;
-        assert_int_equal(p.stream.draw, drawn);
-        struct rows all = array_rows(&out, 0, drawn);
-        assert_true(overlap(all, all) <= ROUND_OFF);
-        assert_true(overlap(fresh, absorbed) <= ROUND_OFF);
-        ASK(population_absorb(&p, rows_part(array_all(&known), 2 * k, 2), &err));
-        absorbed.count += 2;
-        assert_int_equal(p.span.rows, drawn + absorbed.count);
-        assert_true(overlap(array_all(&p.span), array_all(&p.span)) <= ROUND_OFF);
-    }
-    ASK(population_absorb(&p, absorbed, &err)); /* nothing new */
-    ASK(population_absorb(&p, array_rows(&out, 3, 30), &err));
-    assert_int_equal(p.span.rows, 45 + 20);
-    assert_int_equal(p.fallback, 0);
-    array_free(&known);
-    array_free(&out);
-    population_free(&p);
-    population_free(&p);
-}
-
-/* Rows drawn in two calls, or in one; *out to be freed. */
-static double *drawn(uint32_t replicate, bool matched, int first, int second) {
-    struct population p;
-    struct array out;
-    open_population(&p, 200, matched, replicate);
-    ASK(array_init(&out, backend, p.sites, 1, first + second, &err));
-    ASK(population_fresh(&p, none, array_rows(&out, 0, first), &err));
-    ASK(population_fresh(&p, none, array_rows(&out, first, second), &err));
-    double *x = values(array_all(&out));
-    array_free(&out);
-    population_free(&p);
-    return x;
-}
-
-static void test_draws_can_be_repeated(void **state) {
-    (void)state;
-    const size_t count = (size_t)5 * 200;
-    double *x[] = {drawn(1, true, 3, 2), drawn(1, true, 3, 2), drawn(1, true, 5, 0),
-                   drawn(2, true, 3, 2), drawn(1, false, 3, 2)};
-    struct rng_stream stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2, .replicate = 1};
-    assert_memory_equal(x[0], x[1], count * sizeof *x[0]);
-    for (size_t i = 0; i < count; i++) {
-        double pair[2];
-        assert_true(fabs(x[0][i] - x[2][i]) <= ROUND_OFF * (1 + fabs(x[0][i])));
-        assert_true(x[0][i] != x[3][i]);
-        rng_normal_pair(stream, (uint32_t)(i / 200), (uint32_t)(i % 200 / 2), pair);
-        assert_true(fabs(x[4][i] - pair[i % 2]) <= 8 * DBL_EPSILON * fabs(pair[i % 2]));
-    }
-    for (size_t k = 0; k < LENGTH(x); k++)
-        free(x[k]);
-}
-
-/* 80 of 100 sites are for normals and basis vectors; then a normal is orthogonal to what it must
- * be, and no more. */
-static void test_out_of_room(void **state) {
-    (void)state;
-    struct population p;
-    struct array known, out;
-    open_population(&p, 100, true, 0);
-    open_rows(&known, p.sites, 10);
-    ASK(array_init(&out, backend, p.sites, 1, 80, &err));
-    ASK(population_absorb(&p, array_all(&known), &err));
-    ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 67), &err));
-    assert_true(p.fallback == 0 && p.span.rows == 77);
-    struct rows late = array_rows(&out, 67, 4);
-    ASK(population_fresh(&p, array_all(&known), late, &err));
-    assert_true(p.fallback == 4 && p.span.rows == 77);
-    assert_int_equal(p.stream.draw, 71);
-    assert_true(overlap(late, array_all(&known)) <= ROUND_OFF);
-    double others = overlap(late, array_rows(&out, 0, 67));
-    assert_true(others > 0.1 && others < 0.6); /* of 268 overlaps of size 0.1 */
-    ASK(population_fresh(&p, none, late, &err));
-    assert_true(p.fallback == 8 && overlap(late, array_all(&known)) > 0.1);
-    array_free(&known);
-    array_free(&out);
-    population_free(&p);
-}
-
-/* Rows that found no room are not in the span; a smaller draw, which does find room, must be
- * orthogonal to them all the same. */
-static void test_room_for_a_draw_but_not_for_its_basis(void **state) {
-    (void)state;
-    struct population p;
-    struct array known, out;
-    open_population(&p, 100, true, 0);
-    open_rows(&known, p.sites, 5);
-    ASK(array_init(&out, backend, p.sites, 1, 80, &err));
-    ASK(population_fresh(&p, none, array_rows(&out, 0, 78), &err));
-    ASK(population_absorb(&p, array_all(&known), &err));
-    assert_int_equal(p.span.rows, 78);
-    ASK(population_fresh(&p, array_all(&known), array_rows(&out, 78, 1), &err));
-    double got = overlap(array_rows(&out, 78, 1), array_all(&known));
-    if (!(got <= ROUND_OFF))
-        fail_msg("%s: overlap %g with the basis it is conditioned on", backend->name, got);
-    array_free(&known);
-    array_free(&out);
-    population_free(&p);
-}
-
-/* A basis of all sites leaves no direction, one of all but one a single one. */
-static void test_basis_of_all_sites(void **state) {
-    (void)state;
-    for (int rank = 19; rank <= 20; rank++) {
-        struct population p;
-        struct array known, out;
-        double *x;
-        open_population(&p, 20, true, 0);
-        open_rows(&known, p.sites, rank);
-        ASK(array_init(&out, backend, p.sites, 1, 15, &err));
-        ASK(population_fresh(&p, none, array_all(&out), &err));
-        assert_int_equal(p.fallback, 0);
-        ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 3), &err));
-        assert_int_equal(p.fallback, 3);
-        assert_true(overlap(array_rows(&out, 0, 20 - rank), array_rows(&out, 0, 20 - rank)) <=
-                    ROUND_OFF);
-        assert_true(overlap(array_rows(&out, 0, 3), array_all(&known)) <= ROUND_OFF);
-        x = values(array_rows(&out, 0, 3));
-        for (int i = (20 - rank) * 20; i < 60; i++)
-            assert_true(x[i] == 0);
-        free(x);
-        array_free(&known);
-        array_free(&out);
-        population_free(&p);
-    }
-}
-
-/* Sorts; the largest distance between the empirical and the normal distribution function. */
-static double kolmogorov_smirnov(double *x, size_t n) {
-    double largest = 0;
-    gsl_sort(x, 1, n);
-    for (size_t i = 0; i < n; i++) {
-        double P = gsl_cdf_ugaussian_P(x[i]);
-        largest = fmax(largest, fmax(P - (double)i / (double)n, (double)(i + 1) / (double)n - P));
-    }
-    return largest;
-}
-
-/* A site of a matched normal, over replicates, with an absorbed row of constant size (so that all
- * sites keep the same variance): N(0, 1) up to 0.1/sites, below what the test resolves. */
-static void test_matched_normals_are_normal(void **state) {
-    (void)state;
-    enum { REPLICATES = 2000, SITES = 64, ROWS = 3 };
-    static const size_t at[] = {0, 5 + SITES, 40 + 2 * SITES, 63 + 2 * SITES};
-    double *x = memory(REPLICATES * LENGTH(at), sizeof *x), sign[SITES], row[ROWS * SITES];
-    for (int i = 0; i < SITES; i++)
-        sign[i] = i * i % 7 % 2 ? 1 : -1;
-    for (uint32_t n = 0; n < REPLICATES; n++) {
-        struct population p;
-        struct array known, out;
-        open_population(&p, SITES, true, n);
-        array_from(&known, SITES, 1, sign, 1);
-        ASK(array_init(&out, backend, SITES, 1, ROWS, &err));
-        ASK(population_fresh(&p, none, array_rows(&out, 0, 1), &err));
-        ASK(population_absorb(&p, array_all(&known), &err));
-        ASK(population_fresh(&p, array_all(&known), array_rows(&out, 1, ROWS - 1), &err));
-        backend->get(array_all(&out), row);
-        for (size_t k = 0; k < LENGTH(at); k++)
-            x[k * REPLICATES + n] = row[at[k]];
-        array_free(&known);
-        array_free(&out);
-        population_free(&p);
-    }
-    for (size_t k = 0; k < LENGTH(at); k++) {
-        double distance = kolmogorov_smirnov(x + k * REPLICATES, REPLICATES);
-        if (!(distance < 1.95 / sqrt(REPLICATES)))
-            fail_msg("site %zu: Kolmogorov-Smirnov %g", at[k], distance * sqrt(REPLICATES));
-    }
-    free(x);
-}
-
-static void test_rank_limit(void **state) {
-    (void)state;
-    struct population p = {.name = "experts 2", .sites = 1000};
-    ASK(population_check_rank(&p, 900, "map 2", &err));
-    assert_int_equal(population_check_rank(&p, 901, "map 2", &err), CODE_NUMERICAL);
-    assert_int_equal(err.code, CODE_NUMERICAL);
-    assert_non_null(strstr(err.text, "population experts 2 has too few sites"));
-    assert_non_null(strstr(err.text, "map 2 reached rank 901 of 1000 sites"));
-    p.sites = 257;
-    ASK(population_check_rank(&p, 231, "map 2", &err));
-    assert_int_equal(population_check_rank(&p, 232, "map 2", &err), CODE_NUMERICAL);
-    p.sites = 256;
-    ASK(population_check_rank(&p, 256, "map 2", &err));
-}
-
-/* rows [count][sites] = start + sum_k C[mu][k] a_k, to round-off. */
-static void assert_combination(struct rows rows, const double *start, const double *C,
-                               const double *a, int terms) {
-    size_t sites = rows.array->sites, count = (size_t)terms;
-    double *got = values(rows);
-    for (size_t i = 0; i < (size_t)rows.count * sites; i++) {
-        long double sum = start ? start[i] : 0, size = fabsl(sum);
-        for (size_t k = 0; k < count; k++) {
-            long double term = (long double)C[i / sites * count + k] * a[k * sites + i % sites];
-            sum += term;
-            size += fabsl(term);
-        }
-        assert_true(fabsl(got[i] - sum) <= (terms + 6) * DBL_EPSILON * size);
-    }
-    free(got);
-}
-
-static void test_thin(void **state) {
-    (void)state;
-    enum { K = 5, P = 7, SITES = 300 };
-    struct population p;
-    struct thin thin, empty, zero = {0};
-    struct array out;
-    double A[P * K], AT[K * P], c[P];
-    draw(A, P * K, 1);
-    draw(c, P, 2);
-    for (int i = 0; i < P * K; i++)
-        AT[i % K * P + i / K] = c[i / K] * A[i];
-    open_population(&p, SITES, true, 0);
-    ASK(thin_init(&thin, &p, K, &err));
-    ASK(thin_init(&empty, &p, 0, &err));
-    assert_true(thin.W.rows == K && p.span.rows == K && p.stream.draw == K);
-    assert_true(overlap(array_all(&thin.W), array_all(&p.span)) <= 1 + ROUND_OFF);
-    assert_true(overlap(array_all(&thin.W), array_all(&thin.W)) <= ROUND_OFF);
-    ASK(array_init(&out, backend, SITES, 1, P, &err));
-    double *W = values(array_all(&thin.W));
-    thin_read(&thin, A, array_all(&out));
-    assert_combination(array_all(&out), NULL, A, W, K);
-    double *y = values(array_all(&out));
-    ASK(thin_learn(&thin, A, c, array_all(&out), &err));
-    assert_combination(array_all(&thin.W), W, AT, y, P);
-    thin_read(&empty, NULL, array_all(&out));
-    assert_combination(array_all(&out), NULL, NULL, NULL, 0);
-    free(W);
-    free(y);
-    array_free(&out);
-    thin_free(&thin);
-    thin_free(&thin);
-    thin_free(&empty);
-    thin_free(&zero);
-    population_free(&p);
-}
-
-/* X/sqrt(D) = A B with B orthonormal and A lower triangular. */
-static void check_coordinates(const double *X, int P, int D, int rank) {
-    double *A, *B, *again, scale = sqrt(D);
-    int K;
-    ASK(thin_coordinates(X, P, D, &A, &B, &K, &err));
-    assert_int_equal(K, rank);
-    for (int k = 0; k < K; k++)
-        for (int l = 0; l < K; l++) {
-            long double c = average(B + k * D, B + l * D, (size_t)D) * D;
-            assert_true(fabsl(c - (k == l)) <= ROUND_OFF);
-        }
-    for (int mu = 0; mu < P; mu++) {
-        long double norm = sqrtl(average(X + mu * D, X + mu * D, (size_t)D));
-        for (int i = 0; i < D; i++) {
-            long double sum = 0;
-            for (int k = 0; k < K; k++)
-                sum += (long double)A[mu * K + k] * B[k * D + i];
-            assert_true(fabsl(sum - X[mu * D + i] / scale) <= ROUND_OFF * norm);
-        }
-        for (int k = mu + 1; k < K; k++)
-            assert_true(A[mu * K + k] == 0);
-    }
-    ASK(thin_coordinates(X, P, D, &again, NULL, &K, &err));
-    assert_memory_equal(again, A, (size_t)(P * K) * sizeof *A);
-    free(A);
-    free(B);
-    free(again);
-}
-
-static void test_thin_coordinates(void **state) {
-    (void)state;
-    static const int sizes[][2] = {{1, 1}, {3, 5}, {5, 3}, {40, 7}, {1, 784}, {32, 784}};
-    double *X = memory(32 * 784, sizeof *X);
-    for (size_t n = 0; n < LENGTH(sizes); n++) {
-        int P = sizes[n][0], D = sizes[n][1];
-        draw(X, (size_t)(P * D), (uint32_t)n);
-        check_coordinates(X, P, D, P < D ? P : D);
-    }
-    const size_t D = 784; /* the last ones once more: repeated, zero, combined, almost combined */
-    memcpy(X + 3 * D, X, D * sizeof *X);
-    memset(X + 7 * D, 0, D * sizeof *X);
-    for (size_t i = 0; i < D; i++) {
-        X[5 * D + i] = 3 * X[i] - 1e5 * X[2 * D + i];
-        X[9 * D + i] = X[i] + X[D + i] + 1e-6 * X[9 * D + i];
-        X[31 * D + i] *= 1e-9;
-    }
-    check_coordinates(X, 32, (int)D, 29);
-    memset(X, 0, D * sizeof *X);
-    check_coordinates(X, 1, (int)D, 0);
-    check_coordinates(X, 12, (int)D, 9);
-    free(X);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_rows),
-        cmocka_unit_test(test_nearly_dependent_rows),
-        cmocka_unit_test(test_repeated_rows),
-        cmocka_unit_test(test_zero_rows),
-        cmocka_unit_test(test_rows_of_all_sizes),
-        cmocka_unit_test(test_threshold),
+        cmocka_unit_test(test_random_rows),       cmocka_unit_test(test_nearly_dependent_rows),
+        cmocka_unit_test(test_repeated_rows),     cmocka_unit_test(test_zero_rows),
+        cmocka_unit_test(test_rows_of_all_sizes), cmocka_unit_test(test_smooth_rows),
+        cmocka_unit_test(test_chain_of_rows),     cmocka_unit_test(test_threshold),
         cmocka_unit_test(test_full_space),
-        cmocka_unit_test(test_fresh_is_orthonormal),
-        cmocka_unit_test(test_draws_can_be_repeated),
-        cmocka_unit_test(test_out_of_room),
-        cmocka_unit_test(test_room_for_a_draw_but_not_for_its_basis),
-        cmocka_unit_test(test_basis_of_all_sites),
-        cmocka_unit_test(test_matched_normals_are_normal),
-        cmocka_unit_test(test_rank_limit),
-        cmocka_unit_test(test_thin),
-        cmocka_unit_test(test_thin_coordinates),
     };
     int failed = 0;
     backend_start(1);

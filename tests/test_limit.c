@@ -128,7 +128,7 @@ static void causality(void **state) {
         support_evaluate(&b, &run);
         bool same = !memcmp(a.f, b.f, (size_t)run.data.P * sizeof *a.f);
         assert_int_equal(same, t <= 5);
-        for (int k = 0; k < a.model->kernels_count && t <= 5; k++) {
+        for (int k = 0; k < a.kernels && t <= 5; k++) {
             double *x = support_get(a.kernel[k].rows), *y = support_get(b.kernel[k].rows);
             size_t bytes = (size_t)a.kernel[k].rows.count * a.kernel[k].rows.array->sites * 8;
             assert_memory_equal(x, y, bytes);

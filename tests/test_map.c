@@ -10,13 +10,13 @@ enum { P = 3, S = 1024 };
 
 static void make_population(struct population *p, const char *name, double size, size_t sites,
                             uint32_t owner) {
-    *p = (struct population){.name = name,
-                             .backend = &backend_cpu,
+    *p = (struct population){.backend = &backend_cpu,
                              .size = size,
                              .sites = sites,
                              .group = 1,
                              .matched = true,
                              .stream = {.seed = 5, .purpose = PURPOSE_POOL, .owner = owner}};
+    snprintf(p->name, sizeof p->name, "%s", name);
     ASK(population_init(p, err));
 }
 
@@ -168,7 +168,7 @@ static void degenerate_blocks(void **state) {
         ASK(map_forward(&l.map, x, u, err));
     assert_int_equal(l.map.q.rows, 1);
     rows_copy(array_rows(&l.xi, 1, 1), array_rows(&l.x, 1, 1));
-    rows_add(array_rows(&l.xi, 0, 1), array_rows(&l.x, 1, 1)); /* dependent on rows 0 and 1 */
+    rows_add(NULL, array_rows(&l.xi, 0, 1), array_rows(&l.x, 1, 1)); /* dependent on rows 0 and 1 */
     ASK(map_forward(&l.map, x, u, err));
     assert_int_equal(l.map.q.rows, 2);
     /* a row far below the others is dropped, by design */
@@ -308,16 +308,16 @@ static void fed_run(const struct run *run, int N, double *error) {
     support_net(&finite, run, N, 0);
     support_net(&limit, run, 0, 0);
     for (int i = 0; i < finite.thins; i++)
-        rows_copy(array_all(&finite.thin[i].W), array_all(&limit.thin[i].W));
+        rows_copy(array_all(&finite.thin[i]->W), array_all(&limit.thin[i]->W));
     for (int i = 0; i < finite.maps; i++) {
-        struct array *W = &finite.map[i].W;
+        struct array *W = &finite.map[i]->W;
         ASK(array_init(&W0[i], W->backend, W->sites, W->group, W->rows, err));
         rows_copy(array_all(W), array_all(&W0[i]));
-        struct population *target = limit.map[i].declared.target;
+        struct population *target = limit.map[i]->declared.target;
         ASK(array_init(&feed[i].normals, target->backend, target->sites, target->group, 0, err));
         feed[i].W0 = &W0[i];
-        limit.map[i].feed = feed_normals;
-        limit.map[i].context = &feed[i];
+        limit.map[i]->feed = feed_normals;
+        limit.map[i]->context = &feed[i];
     }
     *error = 0;
     for (int t = 0; t < 12; t++) {

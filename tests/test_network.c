@@ -108,8 +108,8 @@ static void copy_parameters(struct pair *p, double *W1, double *Q, double *W2in,
     const struct net *net = &p->net;
     const struct oracle *o = p->oracle;
     bool router = o->gate != ORACLE_CONSTANT;
-    const struct map *map = net->map;
-    double *columns = support_get(array_all(&net->thin[0].W)); /* [K][N] */
+    struct map *const *map = net->map;
+    double *columns = support_get(array_all(&net->thin[0]->W)); /* [K][N] */
     for (int n = 0; n < o->N; n++)
         for (int d = 0; d < o->D; d++) {
             W1[n * o->D + d] = 0;
@@ -118,10 +118,10 @@ static void copy_parameters(struct pair *p, double *W1, double *Q, double *W2in,
         }
     free(columns);
     if (router)
-        copy_scaled(Q, array_all(&map[0].W), sqrt(o->N), false);
-    copy_scaled(W2in, array_all(&map[router].W), sqrt(o->N), false);
-    copy_scaled(W2out, array_all(&map[router + 1].W), sqrt(o->M * o->Ne), false);
-    copy_scaled(w4, array_all(&net->thin[1].W), 1, false);
+        copy_scaled(Q, array_all(&map[0]->W), sqrt(o->N), false);
+    copy_scaled(W2in, array_all(&map[router]->W), sqrt(o->N), false);
+    copy_scaled(W2out, array_all(&map[router + 1]->W), sqrt(o->M * o->Ne), false);
+    copy_scaled(w4, array_all(&net->thin[1]->W), 1, false);
 }
 
 static void make_pair(struct pair *p, const char *const *overrides, int N) {
@@ -170,15 +170,13 @@ static void check_kernels(const struct pair *p, double tolerance, const char *wh
     const struct net *net = &p->net;
     int P = p->run.data.P;
     double K[64];
-    for (int k = 0; k < net->model->kernels_count; k++) {
+    for (int k = 0; k < net->kernels; k++) {
         struct rows rows = net->kernel[k].rows;
-        if (!rows.array)
-            continue;
         rows.array->backend->dots(rows, rows, K);
         for (int a = 0; a < rows.count * rows.count; a++) {
             double oracle = want[k] ? want[k](p->oracle, a / P, a % P) : oracle_g3(p->oracle);
             CHECK_ABS(net->kernel[k].scale * K[a], oracle, tolerance * fmax(1, fabs(oracle)),
-                      "%s: kernel %s[%d]", what, net->model->kernels[k].name, a);
+                      "%s: kernel %s[%d]", what, net->kernel[k].name, a);
         }
     }
 }

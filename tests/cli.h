@@ -1,0 +1,66 @@
+/* Running the program as a user does: in a folder of its own, with what it printed and wrote. */
+#ifndef TESTS_CLI_H
+#define TESTS_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <hdf5.h>
+#include <sys/types.h>
+
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define TEST(name) cmocka_unit_test_setup(name, cli_clean)
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+/* A small run of 12 lines; small.ini in the folder. */
+extern const char cli_small[];
+/* The beginning of an ini with a data file. */
+#define CLI_DATA(file) "[network]\nmodel = regime2\n[data]\nsource = file\nfile = " file "\n"
+
+/* Group setup and teardown: finds the program (environment variable DMFT_SOLVE, else ./dmft-solve),
+ * then enters an empty folder, which is removed at the end. All names below lie in it. */
+int cli_open(void **state);
+int cli_close(void **state);
+
+/* How a run ended. code: exit status, or minus the number of the signal that ended it. */
+struct cli_result {
+    int code;
+    char *out, *err;
+};
+
+enum {
+    CLI_NO_READER = 1,      /* standard output is a pipe that nobody reads */
+    CLI_NO_RIGHTS = 2,      /* permissions of files count, even for root */
+    CLI_NO_SUCH_RIGHT = 125 /* exit status where root cannot give up its rights */
+};
+
+/* arg: what follows the name of the program, ended by NULL. One run at a time. */
+pid_t cli_start(const char *const *arg, int flags);
+void cli_wait(pid_t pid, struct cli_result *result); /* fails a run of more than a minute */
+void cli_run(struct cli_result *result, const char *const *arg);
+void cli_free(struct cli_result *result);
+void cli_pause(double seconds);
+
+/* Whether a run ended with this code, wrote nothing on standard output and on standard error one
+ * line "dmft-solve: ..." that contains all parts (ended by NULL), with none but log lines before
+ * and usage behind it. Prints what is wrong. */
+bool cli_ended(const struct cli_result *result, int code, const char *const *part);
+
+void cli_write(const char *name, const void *bytes, size_t size);
+void cli_print(const char *name, const char *text);
+char *cli_read(const char *name, size_t *size); /* ends with a zero byte, which size leaves out */
+bool cli_exists(const char *name);
+/* Removes out.h5 and its partial files; also a setup for tests. */
+int cli_clean(void **state);
+
+/* A data file with X [P][D] (rank 1: X [P]), X[0][2] = X2, and, unless its length is negative, y,
+ * y[1] = y1; all else is good. */
+void cli_make_data(const char *name, int rank, int P, int D, int length, double X2, double y1);
+hid_t cli_file(const char *name);
+int cli_complete(const char *name);
+/* Values of a dataset as doubles, to be freed; shape (of rank) may be NULL. */
+double *cli_values(hid_t file, const char *set, size_t *count);
+char *cli_text(hid_t file, const char *object, const char *attribute); /* to be freed */
+/* Whether the first values of the dataset, all of those of the first file, are the same bits. */
+bool cli_same(const char *first, const char *second, const char *set);
+
+#endif

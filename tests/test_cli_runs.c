@@ -1,0 +1,463 @@
+/* The program from outside: how a run ends, what its file holds, what is the same bits. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/cli.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* --- how a run ends -------------------------------------------------------------------------- */
+
+/* Runs small.ini with these arguments into out.h5 and wants success. */
+static void solve(const char *const *more) {
+    const char *arg[16] = {"-o", "out.h5", "--quiet", "small.ini"};
+    struct cli_result result;
+    for (int i = 0; more[i]; i++)
+        arg[i + 4] = more[i];
+    cli_run(&result, arg);
+    if (result.code || *result.err || cli_exists("out.h5.partial"))
+        fail_msg("exit code %d: %s", result.code, result.err);
+    assert_int_equal(cli_complete("out.h5"), 1);
+    cli_free(&result);
+}
+
+/* The same, kept under another name. */
+static void solve_as(const char *name, const char *const *more) {
+    solve(more);
+    assert_int_equal(rename("out.h5", name), 0);
+}
+
+/* How many runs reached the first and the last time, in what was left of a run. */
+static void check_partial(const char *group, bool reached_last) {
+    char set[64];
+    size_t count;
+    assert_false(cli_exists("out.h5"));
+    assert_int_equal(cli_complete("out.h5.partial"), 0);
+    hid_t file = cli_file("out.h5.partial");
+    snprintf(set, sizeof set, "%s/n", group);
+    double *n = cli_values(file, set, &count);
+    assert_true(n[0] >= 1);
+    assert_int_equal(n[count - 1] >= 1, reached_last);
+    snprintf(set, sizeof set, "%s/loss", group);
+    double *loss = cli_values(file, set, &count);
+    assert_true(isfinite(loss[0]));
+    assert_int_equal(isfinite(loss[count - 1]), reached_last);
+    free(n);
+    free(loss);
+    H5Fclose(file);
+}
+
+static void check_numerical(const char *const *arg, bool limit_done, const char *const *part) {
+    struct cli_result result;
+    cli_run(&result, arg);
+    assert_true(cli_ended(&result, 3, part));
+    assert_non_null(strstr(result.err, "what was computed is in out.h5.partial"));
+    check_partial("limit", limit_done);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+static void test_numerical_failures(void **state) {
+    (void)state;
+    const char *const *large_rate =
+        ARGS("small.ini", "-o", "out.h5", "--training.eta0=1e4", "--training.steps=20");
+    const char *const *few_sites =
+        ARGS("small.ini", "-o", "out.h5", "--network.activation=relu", "--solver.sites=300",
+             "--data.inputs=64", "--data.dimension=64", "--training.eta0=20",
+             "--solver.tolerance=1e-5", "--training.steps=20");
+    const char *const *small_widths =
+        ARGS("small.ini", "-o", "out.h5", "--network.activation=linear", "--network.gate=constant",
+             "--training.eta0=0.5", "--training.steps=25", "--reference.widths=1 2");
+    check_numerical(large_rate, false, ARGS("replicate 0, step ", "not finite", "lower eta0"));
+    check_numerical(few_sites, false,
+                    ARGS("replicate 0, step ", "population bottom has too few sites", "rank ",
+                         "of 300 sites", "raise sites"));
+    check_numerical(small_widths, true,
+                    ARGS("N = 1", "network ", "step ", "not finite", "lower eta0"));
+}
+
+/* Waits until the partial file has this group, "/" for the file itself. */
+static void await_group(pid_t pid, const char *group) {
+    bool found = false;
+    for (int i = 0; i < 10000 && !found && !kill(pid, 0); i++) {
+        cli_pause(2e-3);
+        hid_t file = H5Fopen("out.h5.partial", H5F_ACC_RDONLY, H5P_DEFAULT);
+        found = file >= 0 && (!strcmp(group, "/") || H5Lexists(file, group, H5P_DEFAULT) > 0);
+        if (file >= 0)
+            H5Fclose(file);
+    }
+    if (!found)
+        kill(pid, SIGKILL);
+    assert_true(found);
+}
+
+/* The signal comes half a second after the partial file has the group `after`. */
+static void interrupt(int number, const char *const *arg, const char *after, const char *group) {
+    struct cli_result result;
+    pid_t pid = cli_start(arg, 0);
+    await_group(pid, after);
+    cli_pause(0.5);
+    kill(pid, number);
+    cli_wait(pid, &result);
+    assert_true(cli_ended(&result, 130, ARGS("interrupted")));
+    check_partial(group, false);
+    if (strcmp(group, "limit"))
+        check_partial("limit", true);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+static void test_interruptions(void **state) {
+    (void)state;
+    const char *const *limit =
+        ARGS("small.ini", "-o", "out.h5", "--training.steps=20000", "--training.eta0=0.001",
+             "--solver.sites=512", "--solver.expert_sites=512", "--output.kernels=none");
+    const char *const *networks =
+        ARGS("small.ini", "-o", "out.h5", "--training.steps=2000", "--data.inputs=1",
+             "--training.eta0=0.001", "--solver.sites=8", "--solver.expert_sites=8",
+             "--solver.threads=2", "--reference.widths=1024", "--reference.seeds=2");
+    interrupt(SIGINT, limit, "/", "limit");
+    interrupt(SIGTERM, limit, "/", "limit");
+    interrupt(SIGINT, networks, "limit", "reference/N1024");
+}
+
+/* As timeout(1) does: to the program, then to its process group. */
+static void test_signal_sent_twice(void **state) {
+    (void)state;
+    struct cli_result result;
+    pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=20000"), 0);
+    await_group(pid, "/");
+    cli_pause(0.2);
+    kill(pid, SIGTERM);
+    cli_pause(1e-4);
+    kill(pid, SIGTERM);
+    cli_wait(pid, &result);
+    assert_true(cli_ended(&result, 130, ARGS("interrupted")));
+    check_partial("limit", false);
+    cli_free(&result);
+}
+
+static void test_output_that_appears_meanwhile(void **state) {
+    (void)state;
+    struct cli_result result;
+    pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=2000"), 0);
+    await_group(pid, "/");
+    cli_print("out.h5", "mine\n");
+    cli_wait(pid, &result);
+    assert_int_equal(result.code, 2);
+    assert_non_null(strstr(result.err, "dmft-solve: output out.h5: has appeared meanwhile"));
+    assert_null(strstr(result.err, "complete = 0"));
+    assert_int_equal(cli_complete("out.h5.partial"), 1);
+    char *bytes = cli_read("out.h5", NULL);
+    assert_string_equal(bytes, "mine\n");
+    free(bytes);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+/* `dmft-solve ... | head` with a table longer than the buffer of the pipe's writer. */
+static void test_reader_that_leaves(void **state) {
+    (void)state;
+    struct cli_result result;
+    const char *widths = "--reference.widths=1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 "
+                         "22 23 24 25 26 27 28 29 30 31 32";
+    const char *const *arg =
+        ARGS("small.ini", "-o", "out.h5", "--training.steps=20", "--reference.seeds=2", widths);
+    cli_wait(cli_start(arg, CLI_NO_READER), &result);
+    assert_true(cli_exists("out.h5"));
+    assert_int_equal(cli_complete("out.h5"), 1);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+/* --- what a file holds ----------------------------------------------------------------------- */
+
+static void test_overrides(void **state) {
+    (void)state;
+    size_t count;
+    int steps = 0;
+    solve(ARGS("--training.steps=9", "--training.steps=5"));
+    hid_t file = cli_file("out.h5");
+    free(cli_values(file, "limit/loss", &count));
+    assert_int_equal(count, 5);
+    hid_t attribute =
+        H5Aopen_by_name(file, "parameters", "training.steps", H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Aread(attribute, H5T_NATIVE_INT, &steps) >= 0);
+    assert_int_equal(steps, 5);
+    H5Aclose(attribute);
+    H5Fclose(file);
+    cli_clean(NULL);
+}
+
+/* A path in the ini counts from the ini's folder, on the command line from here. */
+static void test_data_paths(void **state) {
+    (void)state;
+    const char *from_ini = "folder/run.ini", *more = "--data.file=good.h5";
+    cli_make_data("good.h5", 2, 3, 4, 3, 3, -1);
+    assert_int_equal(mkdir("folder", 0777), 0);
+    cli_print(from_ini, CLI_DATA("../good.h5") "[training]\nsteps = 2\n[solver]\nsites = 64\n"
+                                               "expert_sites = 64\nreplicates = 2\n");
+    for (int k = 0; k < 2; k++) {
+        struct cli_result result;
+        size_t count, same;
+        cli_run(&result, ARGS(from_ini, "-o", "out.h5", k ? more : NULL));
+        if (result.code)
+            fail_msg("refused: %s", result.err);
+        hid_t in = cli_file("good.h5"), out = cli_file("out.h5");
+        double *X = cli_values(in, "X", &count), *copy = cli_values(out, "data/X", &same);
+        assert_int_equal(count, same);
+        assert_memory_equal(X, copy, count * sizeof *X);
+        free(X);
+        free(copy);
+        H5Fclose(in);
+        H5Fclose(out);
+        cli_free(&result);
+        cli_clean(NULL);
+    }
+}
+
+enum { T = 4, P = 3, R = 2, SEEDS = 3, BASES = 6 };
+
+struct layout {
+    const char *name, *dims;
+    hsize_t shape[4];
+};
+
+/* The values along an axis, which is a dataset of the same group: 0, 1, ... */
+static void check_axis(hid_t file, const char *group, const char *axis, size_t length) {
+    char name[128];
+    size_t count;
+    snprintf(name, sizeof name, "%s/%s", group, axis);
+    double *values = cli_values(file, name, &count);
+    assert_int_equal(count, length);
+    for (size_t k = 0; k < count; k++)
+        assert_true(values[k] == (double)k);
+    free(values);
+}
+
+/* Shape, axes and attributes of one dataset. */
+static void check_dataset(hid_t file, const char *group, const char *name, const char *dims,
+                          const hsize_t *shape) {
+    char path[128], axis[16];
+    hsize_t found[8];
+    snprintf(path, sizeof path, "%s/%s", group, name);
+    hid_t set = H5Dopen2(file, path, H5P_DEFAULT);
+    if (set < 0)
+        fail_msg("no dataset %s", path);
+    hid_t space = H5Dget_space(set);
+    int rank = H5Sget_simple_extent_dims(space, found, NULL), k = 0, read = 0;
+    for (const char *at = dims; sscanf(at, "%15s%n", axis, &read) == 1; at += read, k++) {
+        if (k >= rank || found[k] != shape[k])
+            fail_msg("%s: axis %s has another length than %d", path, axis, (int)shape[k]);
+        check_axis(file, group, axis, (size_t)shape[k]);
+    }
+    assert_int_equal(k, rank);
+    char *text = cli_text(file, path, "dims"), *about = cli_text(file, path, "about");
+    assert_string_equal(text, dims);
+    assert_true(strlen(about) > 0);
+    free(text);
+    free(about);
+    free(cli_text(file, path, "equation"));
+    H5Sclose(space);
+    H5Dclose(set);
+}
+
+/* These datasets with their standard errors, axes and `more`, and no others. */
+static void check_group(hid_t file, const char *group, const struct layout *layout, size_t count,
+                        size_t more) {
+    char name[128];
+    H5G_info_t info;
+    for (size_t i = 0; i < count; i++) {
+        check_dataset(file, group, layout[i].name, layout[i].dims, layout[i].shape);
+        snprintf(name, sizeof name, "%s_se", layout[i].name);
+        check_dataset(file, group, name, layout[i].dims, layout[i].shape);
+    }
+    assert_true(H5Gget_info_by_name(file, group, &info, H5P_DEFAULT) >= 0);
+    assert_int_equal(info.nlinks, 2 * count + more);
+}
+
+static const struct layout common[] = {
+    {"loss", "t", {T}},
+    {"f", "t mu", {T, P}},
+    {"gate_participation", "t mu", {T, P}},
+    {"gate_largest", "t mu", {T, P}},
+    {"gate_top", "t mu", {T, P}},
+};
+static const struct layout of_limit[] = {{"rank", "t basis", {T, BASES}}, {"fallback", "t", {T}}};
+static const struct layout diagonal[] = {
+    {"Phi1_diag", "t mu", {T, P}}, {"Phi3_diag", "t mu", {T, P}}, {"G1_diag", "t mu", {T, P}},
+    {"G3_diag", "t", {T}},         {"Phib_diag", "t mu", {T, P}}, {"Gb_diag", "t mu", {T, P}},
+    {"Gphi_diag", "t mu", {T, P}},
+};
+static const struct layout full[] = {
+    {"Phi1", "t mu s nu", {T, P, T, P}}, {"Phi3", "t mu s nu", {T, P, T, P}},
+    {"G1", "t mu s nu", {T, P, T, P}},   {"G3", "t s", {T, T}},
+    {"Phib", "t mu s nu", {T, P, T, P}}, {"Gb", "t mu s nu", {T, P, T, P}},
+    {"Gphi", "t mu s nu", {T, P, T, P}},
+};
+
+/* One group of a run; kernels (count of them) as asked for, axes s and nu with the full ones. */
+static void check_ensemble(hid_t file, const char *group, const struct layout *kernels,
+                           size_t count) {
+    bool limit = !strcmp(group, "limit");
+    size_t total = COUNT(common), runs = limit ? R : SEEDS;
+    size_t more = 3 + 3 + (kernels == full ? 2 : 0); /* n, loss_runs, f_runs; t, mu, run */
+    struct layout all[COUNT(common) + COUNT(full) + COUNT(of_limit)];
+    memcpy(all, common, sizeof common);
+    for (size_t i = 0; i < count; i++)
+        all[total++] = kernels[i];
+    for (size_t i = 0; limit && i < COUNT(of_limit); i++)
+        all[total++] = of_limit[i];
+    if (limit) {
+        check_dataset(file, group, "basis_name", "basis", (const hsize_t[]){BASES});
+        more += 2; /* and the axis basis */
+    }
+    check_dataset(file, group, "n", "t", (const hsize_t[]){T});
+    check_dataset(file, group, "loss_runs", "run t", (const hsize_t[]){runs, T});
+    check_dataset(file, group, "f_runs", "run t mu", (const hsize_t[]){runs, T, P});
+    check_group(file, group, all, total, more);
+}
+
+static void test_layout(void **state) {
+    (void)state;
+    static const struct {
+        const char *option;
+        const struct layout *kernels;
+        size_t count;
+    } table[] = {
+        {"--output.kernels=none", NULL, 0},
+        {"--output.kernels=diagonal", diagonal, COUNT(diagonal)},
+        {"--output.kernels=full", full, COUNT(full)},
+    };
+    static const char *const facts[] = {"version", "compiler", "flags",   "hdf5",
+                                        "backend", "threads",  "created", "openblas"};
+    for (size_t i = 0; i < COUNT(table); i++) {
+        solve(ARGS(table[i].option, "--reference.widths=16 24", "--reference.seeds=3"));
+        hid_t file = cli_file("out.h5");
+        check_ensemble(file, "limit", table[i].kernels, table[i].count);
+        check_ensemble(file, "reference/N0016", table[i].kernels, table[i].count);
+        check_ensemble(file, "reference/N0024", table[i].kernels, table[i].count);
+        check_dataset(file, "data", "X", "mu i", (const hsize_t[]){P, 4});
+        check_dataset(file, "data", "y", "mu", (const hsize_t[]){P});
+        for (size_t k = 0; k < COUNT(facts); k++) {
+            char *fact = cli_text(file, "provenance", facts[k]);
+            assert_true(strlen(fact) > 0);
+            free(fact);
+        }
+        H5Fclose(file);
+        cli_clean(NULL);
+    }
+}
+
+static void test_layout_without_router(void **state) {
+    (void)state;
+    solve(ARGS("--network.gate=constant", "--output.kernels=full"));
+    hid_t file = cli_file("out.h5");
+    check_dataset(file, "limit", "rank", "t basis", (const hsize_t[]){T, 4});
+    assert_true(H5Lexists(file, "limit/Gb", H5P_DEFAULT) > 0);
+    assert_true(H5Lexists(file, "limit/Gphi", H5P_DEFAULT) == 0);
+    assert_true(H5Lexists(file, "limit/gate_top", H5P_DEFAULT) == 0);
+    assert_true(H5Lexists(file, "reference", H5P_DEFAULT) == 0);
+    H5Fclose(file);
+    cli_clean(NULL);
+}
+
+/* --- the same bits --------------------------------------------------------------------------- */
+
+static void assert_same(const char *first, const char *second) {
+    static const char *const sets[] = {"limit/loss",
+                                       "limit/f",
+                                       "limit/loss_se",
+                                       "limit/Phi1_diag",
+                                       "limit/Gphi_diag",
+                                       "limit/rank",
+                                       "limit/gate_top",
+                                       "limit/n",
+                                       "reference/N0016/f",
+                                       "reference/N0016/loss",
+                                       "data/X",
+                                       "data/y",
+                                       "limit/Gb_diag",
+                                       "reference/N0016/f_se"};
+    size_t failures = 0;
+    for (size_t i = 0; i < COUNT(sets); i++)
+        failures += !cli_same(first, second, sets[i]);
+    assert_int_equal(failures, 0);
+}
+
+static void test_threads_and_backends(void **state) {
+    (void)state;
+    static const char *const threads[] = {"--solver.threads=1", "--solver.threads=2",
+                                          "--solver.threads=3"};
+    /* several blocks of sites, and with three threads more of them than replicates */
+    const char *sites = "--solver.sites=520", *experts = "--solver.expert_sites=264";
+    const char *widths = "--reference.widths=16", *seeds = "--reference.seeds=3";
+    solve_as("one.h5", ARGS(sites, experts, widths, seeds, threads[0]));
+    for (size_t i = 1; i < COUNT(threads); i++) {
+        solve_as("other.h5", ARGS(sites, experts, widths, seeds, threads[i]));
+        assert_same("one.h5", "other.h5");
+        assert_true(cli_same("one.h5", "other.h5", "limit/loss_runs"));
+    }
+    solve_as("other.h5",
+             ARGS(sites, experts, widths, seeds, threads[1], "--solver.backend=shadow"));
+    assert_same("one.h5", "other.h5");
+}
+
+static void test_fewer_steps_are_a_beginning(void **state) {
+    (void)state;
+    solve_as("one.h5", ARGS("--training.steps=6", "--reference.widths=16"));
+    solve_as("other.h5", ARGS("--training.steps=12", "--reference.widths=16"));
+    assert_same("one.h5", "other.h5");
+}
+
+static void test_ini_of_a_file_repeats_it(void **state) {
+    (void)state;
+    solve_as("one.h5",
+             ARGS("--network.gate=softmax", "--network.rho=0.5", "--network.beta=2.5",
+                  "--solver.seed=18446744073709551615", "--training.eta0=0.1234567890123456",
+                  "--reference.widths=16", "--reference.draws=balanced", "--reference.centre=no",
+                  "--training.loss=logistic"));
+    hid_t file = cli_file("one.h5");
+    char *ini = cli_text(file, "parameters", "ini");
+    H5Fclose(file);
+    cli_print("again.ini", ini);
+    struct cli_result result;
+    cli_run(&result, ARGS("again.ini"));
+    if (result.code)
+        fail_msg("refused: %s", result.err);
+    cli_free(&result);
+    assert_same("one.h5", "again.h5");
+    file = cli_file("again.h5");
+    char *again = cli_text(file, "parameters", "ini");
+    assert_string_equal(ini, again);
+    free(ini);
+    free(again);
+    H5Fclose(file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_numerical_failures),
+        TEST(test_interruptions),
+        TEST(test_signal_sent_twice),
+        TEST(test_output_that_appears_meanwhile),
+        TEST(test_reader_that_leaves),
+        TEST(test_overrides),
+        TEST(test_data_paths),
+        TEST(test_layout),
+        TEST(test_layout_without_router),
+        TEST(test_threads_and_backends),
+        TEST(test_fewer_steps_are_a_beginning),
+        TEST(test_ini_of_a_file_repeats_it),
+    };
+    return cmocka_run_group_tests_name("cli_runs", tests, cli_open, cli_close);
+}

@@ -1,0 +1,429 @@
+/* The pool of matched normals and thin matrices, on every backend. Site averages of rows with rms 1
+ * are good to a few eps, hence ROUND_OFF for overlaps that must vanish. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "kernels/thin.h"
+
+#include <float.h>
+#include <gsl/gsl_cdf.h>
+#include <gsl/gsl_sort_double.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LENGTH(list) (sizeof(list) / sizeof *(list))
+#define ROUND_OFF 1e-13
+
+static const struct backend *backend; /* under test */
+static const struct rows none;
+static struct err err;
+
+#define ASK(call)                                                                                  \
+    do {                                                                                           \
+        if (call)                                                                                  \
+            fail_msg("%s:%d: %s", __FILE__, __LINE__, err.text);                                   \
+    } while (0)
+
+static void *memory(size_t count, size_t size) {
+    void *block = calloc(count ? count : 1, size);
+    assert_non_null(block);
+    return block;
+}
+
+static double *values(struct rows rows) {
+    double *host = memory((size_t)rows.count * rows.array->sites, sizeof *host);
+    backend->get(rows, host);
+    return host;
+}
+
+/* Standard normals that have nothing to do with those of the populations below. */
+static void draw(double *x, size_t count, uint32_t number) {
+    struct rng_stream stream = {.seed = 4711, .purpose = PURPOSE_DATA};
+    for (size_t i = 0; i < count; i++) {
+        double pair[2];
+        rng_normal_pair(stream, number, (uint32_t)(i / 2), pair);
+        x[i] = pair[i % 2];
+    }
+}
+
+static void array_from(struct array *array, size_t sites, int group, const double *x, int count) {
+    ASK(array_init(array, backend, sites, group, count, &err));
+    backend->put(array_all(array), x);
+}
+
+/* max |<a_k b_l>|, less the unit matrix if a and b are the same rows */
+static double overlap(struct rows a, struct rows b) {
+    bool same = a.array == b.array && a.first == b.first;
+    double *C = memory((size_t)(a.count * b.count), sizeof *C), largest = 0;
+    backend->dots(a, b, C);
+    for (int i = 0; i < a.count * b.count; i++) {
+        double c = fabs(C[i] - (same && i % b.count == i / b.count));
+        largest = isnan(c) ? INFINITY : fmax(largest, c);
+    }
+    free(C);
+    return largest;
+}
+
+static void open_population(struct population *p, size_t sites, bool matched, uint32_t replicate) {
+    *p = (struct population){.name = "layer 3",
+                             .backend = backend,
+                             .size = POPULATION_INFINITE,
+                             .sites = sites,
+                             .group = 1,
+                             .matched = matched,
+                             .stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2}};
+    p->stream.replicate = replicate;
+    ASK(population_init(p, &err));
+}
+
+/* `count` orthonormal rows without relation to the population, in an array to be freed. */
+static void open_rows(struct array *array, size_t sites, int count) {
+    struct array in, scratch;
+    double *x = memory((size_t)count * sites, sizeof *x);
+    int kept;
+    draw(x, (size_t)count * sites, 99);
+    array_from(&in, sites, 1, x, count);
+    ASK(array_init(array, backend, sites, 1, 0, &err));
+    ASK(array_init(&scratch, backend, sites, 1, 0, &err));
+    ASK(basis_residual(none, array_all(&in), 1e-6, array, &scratch, &kept, &err));
+    assert_int_equal(kept, count);
+    array_free(&in);
+    array_free(&scratch);
+    free(x);
+}
+
+static void test_fresh_is_orthonormal(void **state) {
+    (void)state;
+    struct population p;
+    struct array known, out;
+    open_population(&p, 300, true, 0);
+    open_rows(&known, p.sites, 20);
+    ASK(array_init(&out, backend, p.sites, 1, 100, &err));
+    struct rows absorbed = array_rows(&known, 0, 0);
+    for (int k = 0, drawn = 0; k < 10; k++) {
+        struct rows fresh = array_rows(&out, drawn, k);
+        ASK(population_fresh(&p, absorbed, fresh, &err));
+        drawn += k;
+        assert_int_equal(p.stream.draw, drawn);
+        struct rows all = array_rows(&out, 0, drawn);
+        assert_true(overlap(all, all) <= ROUND_OFF);
+        assert_true(overlap(fresh, absorbed) <= ROUND_OFF);
+        ASK(population_absorb(&p, rows_part(array_all(&known), 2 * k, 2), &err));
+        absorbed.count += 2;
+        assert_int_equal(p.span.rows, drawn + absorbed.count);
+        assert_true(overlap(array_all(&p.span), array_all(&p.span)) <= ROUND_OFF);
+    }
+    ASK(population_absorb(&p, absorbed, &err)); /* nothing new */
+    ASK(population_absorb(&p, array_rows(&out, 3, 30), &err));
+    assert_int_equal(p.span.rows, 45 + 20);
+    assert_int_equal(p.fallback, 0);
+    array_free(&known);
+    array_free(&out);
+    population_free(&p);
+    population_free(&p);
+}
+
+/* Rows drawn in two calls, or in one; *out to be freed. */
+static double *drawn(uint32_t replicate, bool matched, int first, int second) {
+    struct population p;
+    struct array out;
+    open_population(&p, 200, matched, replicate);
+    ASK(array_init(&out, backend, p.sites, 1, first + second, &err));
+    ASK(population_fresh(&p, none, array_rows(&out, 0, first), &err));
+    ASK(population_fresh(&p, none, array_rows(&out, first, second), &err));
+    double *x = values(array_all(&out));
+    array_free(&out);
+    population_free(&p);
+    return x;
+}
+
+static void test_draws_can_be_repeated(void **state) {
+    (void)state;
+    const size_t count = (size_t)5 * 200;
+    double *x[] = {drawn(1, true, 3, 2), drawn(1, true, 3, 2), drawn(1, true, 5, 0),
+                   drawn(2, true, 3, 2), drawn(1, false, 3, 2)};
+    struct rng_stream stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2, .replicate = 1};
+    assert_memory_equal(x[0], x[1], count * sizeof *x[0]);
+    for (size_t i = 0; i < count; i++) {
+        double pair[2];
+        assert_true(fabs(x[0][i] - x[2][i]) <= ROUND_OFF * (1 + fabs(x[0][i])));
+        assert_true(x[0][i] != x[3][i]);
+        rng_normal_pair(stream, (uint32_t)(i / 200), (uint32_t)(i % 200 / 2), pair);
+        assert_true(fabs(x[4][i] - pair[i % 2]) <= 8 * DBL_EPSILON * fabs(pair[i % 2]));
+    }
+    for (size_t k = 0; k < LENGTH(x); k++)
+        free(x[k]);
+}
+
+/* 80 of 100 sites are for normals and basis vectors; then a normal is orthogonal to what it must
+ * be, and no more. */
+static void test_out_of_room(void **state) {
+    (void)state;
+    struct population p;
+    struct array known, out;
+    open_population(&p, 100, true, 0);
+    open_rows(&known, p.sites, 10);
+    ASK(array_init(&out, backend, p.sites, 1, 80, &err));
+    ASK(population_absorb(&p, array_all(&known), &err));
+    ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 67), &err));
+    assert_true(p.fallback == 0 && p.span.rows == 77);
+    struct rows late = array_rows(&out, 67, 4);
+    ASK(population_fresh(&p, array_all(&known), late, &err));
+    assert_true(p.fallback == 4 && p.span.rows == 77);
+    assert_int_equal(p.stream.draw, 71);
+    assert_true(overlap(late, array_all(&known)) <= ROUND_OFF);
+    double others = overlap(late, array_rows(&out, 0, 67));
+    assert_true(others > 0.1 && others < 0.6); /* of 268 overlaps of size 0.1 */
+    ASK(population_fresh(&p, none, late, &err));
+    assert_true(p.fallback == 8 && overlap(late, array_all(&known)) > 0.1);
+    array_free(&known);
+    array_free(&out);
+    population_free(&p);
+}
+
+/* Rows that found no room are not in the span; a smaller draw, which does find room, must be
+ * orthogonal to them all the same. */
+static void test_room_for_a_draw_but_not_for_its_basis(void **state) {
+    (void)state;
+    struct population p;
+    struct array known, out;
+    open_population(&p, 100, true, 0);
+    open_rows(&known, p.sites, 5);
+    ASK(array_init(&out, backend, p.sites, 1, 80, &err));
+    ASK(population_fresh(&p, none, array_rows(&out, 0, 78), &err));
+    ASK(population_absorb(&p, array_all(&known), &err));
+    assert_int_equal(p.span.rows, 78);
+    ASK(population_fresh(&p, array_all(&known), array_rows(&out, 78, 1), &err));
+    double got = overlap(array_rows(&out, 78, 1), array_all(&known));
+    if (!(got <= ROUND_OFF))
+        fail_msg("%s: overlap %g with the basis it is conditioned on", backend->name, got);
+    array_free(&known);
+    array_free(&out);
+    population_free(&p);
+}
+
+/* A basis of all sites leaves no direction, one of all but one a single one. */
+static void test_basis_of_all_sites(void **state) {
+    (void)state;
+    for (int rank = 19; rank <= 20; rank++) {
+        struct population p;
+        struct array known, out;
+        double *x;
+        open_population(&p, 20, true, 0);
+        open_rows(&known, p.sites, rank);
+        ASK(array_init(&out, backend, p.sites, 1, 15, &err));
+        ASK(population_fresh(&p, none, array_all(&out), &err));
+        assert_int_equal(p.fallback, 0);
+        ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 3), &err));
+        assert_int_equal(p.fallback, 3);
+        assert_true(overlap(array_rows(&out, 0, 20 - rank), array_rows(&out, 0, 20 - rank)) <=
+                    ROUND_OFF);
+        assert_true(overlap(array_rows(&out, 0, 3), array_all(&known)) <= ROUND_OFF);
+        x = values(array_rows(&out, 0, 3));
+        for (int i = (20 - rank) * 20; i < 60; i++)
+            assert_true(x[i] == 0);
+        free(x);
+        array_free(&known);
+        array_free(&out);
+        population_free(&p);
+    }
+}
+
+/* Sorts; the largest distance between the empirical and the normal distribution function. */
+static double kolmogorov_smirnov(double *x, size_t n) {
+    double largest = 0;
+    gsl_sort(x, 1, n);
+    for (size_t i = 0; i < n; i++) {
+        double P = gsl_cdf_ugaussian_P(x[i]);
+        largest = fmax(largest, fmax(P - (double)i / (double)n, (double)(i + 1) / (double)n - P));
+    }
+    return largest;
+}
+
+/* A site of a matched normal, over replicates, with an absorbed row of constant size (so that all
+ * sites keep the same variance): N(0, 1) up to 0.1/sites, below what the test resolves. */
+static void test_matched_normals_are_normal(void **state) {
+    (void)state;
+    enum { REPLICATES = 2000, SITES = 64, ROWS = 3 };
+    static const size_t at[] = {0, 5 + SITES, 40 + 2 * SITES, 63 + 2 * SITES};
+    double *x = memory(REPLICATES * LENGTH(at), sizeof *x), sign[SITES], row[ROWS * SITES];
+    for (int i = 0; i < SITES; i++)
+        sign[i] = i * i % 7 % 2 ? 1 : -1;
+    for (uint32_t n = 0; n < REPLICATES; n++) {
+        struct population p;
+        struct array known, out;
+        open_population(&p, SITES, true, n);
+        array_from(&known, SITES, 1, sign, 1);
+        ASK(array_init(&out, backend, SITES, 1, ROWS, &err));
+        ASK(population_fresh(&p, none, array_rows(&out, 0, 1), &err));
+        ASK(population_absorb(&p, array_all(&known), &err));
+        ASK(population_fresh(&p, array_all(&known), array_rows(&out, 1, ROWS - 1), &err));
+        backend->get(array_all(&out), row);
+        for (size_t k = 0; k < LENGTH(at); k++)
+            x[k * REPLICATES + n] = row[at[k]];
+        array_free(&known);
+        array_free(&out);
+        population_free(&p);
+    }
+    for (size_t k = 0; k < LENGTH(at); k++) {
+        double distance = kolmogorov_smirnov(x + k * REPLICATES, REPLICATES);
+        if (!(distance < 1.95 / sqrt(REPLICATES)))
+            fail_msg("site %zu: Kolmogorov-Smirnov %g", at[k], distance * sqrt(REPLICATES));
+    }
+    free(x);
+}
+
+static void test_rank_limit(void **state) {
+    (void)state;
+    struct population p = {.name = "experts 2", .sites = 1000};
+    ASK(population_check_rank(&p, 900, "map 2", &err));
+    assert_int_equal(population_check_rank(&p, 901, "map 2", &err), CODE_NUMERICAL);
+    assert_int_equal(err.code, CODE_NUMERICAL);
+    assert_non_null(strstr(err.text, "population experts 2 has too few sites"));
+    assert_non_null(strstr(err.text, "map 2 reached rank 901 of 1000 sites"));
+    p.sites = 257;
+    ASK(population_check_rank(&p, 231, "map 2", &err));
+    assert_int_equal(population_check_rank(&p, 232, "map 2", &err), CODE_NUMERICAL);
+    p.sites = 256;
+    ASK(population_check_rank(&p, 256, "map 2", &err));
+}
+
+/* rows [count][sites] = start + sum_k C[mu][k] a_k, to round-off. */
+static void assert_combination(struct rows rows, const double *start, const double *C,
+                               const double *a, int terms) {
+    size_t sites = rows.array->sites, count = (size_t)terms;
+    double *got = values(rows);
+    for (size_t i = 0; i < (size_t)rows.count * sites; i++) {
+        long double sum = start ? start[i] : 0, size = fabsl(sum);
+        for (size_t k = 0; k < count; k++) {
+            long double term = (long double)C[i / sites * count + k] * a[k * sites + i % sites];
+            sum += term;
+            size += fabsl(term);
+        }
+        assert_true(fabsl(got[i] - sum) <= (terms + 6) * DBL_EPSILON * size);
+    }
+    free(got);
+}
+
+static void test_thin(void **state) {
+    (void)state;
+    enum { K = 5, P = 7, SITES = 300 };
+    struct population p;
+    struct thin thin, empty, zero = {0};
+    struct array out;
+    double A[P * K], AT[K * P], c[P];
+    draw(A, P * K, 1);
+    draw(c, P, 2);
+    for (int i = 0; i < P * K; i++)
+        AT[i % K * P + i / K] = c[i / K] * A[i];
+    open_population(&p, SITES, true, 0);
+    ASK(thin_init(&thin, &p, K, 0, &err)); /* draws nothing */
+    assert_true(thin.W.rows == K && p.span.rows == 0 && p.stream.draw == 0);
+    assert_combination(array_all(&thin.W), NULL, NULL, NULL, 0);
+    thin_free(&thin);
+    ASK(thin_init(&thin, &p, K, -2, &err));
+    ASK(thin_init(&empty, &p, 0, 1, &err));
+    assert_true(thin.W.rows == K && p.span.rows == K && p.stream.draw == K);
+    double *W = values(array_all(&thin.W)), *normal = values(array_all(&p.span));
+    assert_true(overlap(array_all(&p.span), array_all(&p.span)) <= ROUND_OFF);
+    for (int i = 0; i < K * SITES; i++)
+        assert_true(W[i] == -2 * normal[i]);
+    ASK(array_init(&out, backend, SITES, 1, P, &err));
+    thin_read(&thin, A, array_all(&out));
+    assert_combination(array_all(&out), NULL, A, W, K);
+    double *y = values(array_all(&out));
+    ASK(thin_learn(&thin, A, c, array_all(&out), &err));
+    assert_combination(array_all(&thin.W), W, AT, y, P);
+    thin_read(&empty, NULL, array_all(&out));
+    assert_combination(array_all(&out), NULL, NULL, NULL, 0);
+    free(W);
+    free(normal);
+    free(y);
+    array_free(&out);
+    thin_free(&thin);
+    thin_free(&thin);
+    thin_free(&empty);
+    thin_free(&zero);
+    population_free(&p);
+}
+
+/* X/sqrt(D) = A B with B orthonormal and A lower triangular. */
+static void check_coordinates(const double *X, int P, int D, int rank) {
+    double *A, *B, *again, scale = sqrt(D);
+    int K;
+    ASK(thin_coordinates(X, P, D, &A, &B, &K, &err));
+    assert_int_equal(K, rank);
+    for (int k = 0; k < K; k++)
+        for (int l = 0; l < K; l++) {
+            long double c = 0;
+            for (int i = 0; i < D; i++)
+                c += (long double)B[k * D + i] * B[l * D + i];
+            assert_true(fabsl(c - (k == l)) <= ROUND_OFF);
+        }
+    for (int mu = 0; mu < P; mu++) {
+        long double norm = 0;
+        for (int i = 0; i < D; i++)
+            norm += (long double)X[mu * D + i] * X[mu * D + i] / D;
+        for (int i = 0; i < D; i++) {
+            long double sum = 0;
+            for (int k = 0; k < K; k++)
+                sum += (long double)A[mu * K + k] * B[k * D + i];
+            assert_true(fabsl(sum - X[mu * D + i] / scale) <= ROUND_OFF * sqrtl(norm));
+        }
+        for (int k = mu + 1; k < K; k++)
+            assert_true(A[mu * K + k] == 0);
+    }
+    ASK(thin_coordinates(X, P, D, &again, NULL, &K, &err));
+    assert_memory_equal(again, A, (size_t)(P * K) * sizeof *A);
+    free(A);
+    free(B);
+    free(again);
+}
+
+static void test_thin_coordinates(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 1}, {3, 5}, {5, 3}, {40, 7}, {1, 784}, {32, 784}};
+    double *X = memory(32 * 784, sizeof *X);
+    for (size_t n = 0; n < LENGTH(sizes); n++) {
+        int P = sizes[n][0], D = sizes[n][1];
+        draw(X, (size_t)(P * D), (uint32_t)n);
+        check_coordinates(X, P, D, P < D ? P : D);
+    }
+    const size_t D = 784; /* the last ones once more: repeated, zero, combined, almost combined */
+    memcpy(X + 3 * D, X, D * sizeof *X);
+    memset(X + 7 * D, 0, D * sizeof *X);
+    for (size_t i = 0; i < D; i++) {
+        X[5 * D + i] = 3 * X[i] - 1e5 * X[2 * D + i];
+        X[9 * D + i] = X[i] + X[D + i] + 1e-6 * X[9 * D + i];
+        X[31 * D + i] *= 1e-9;
+    }
+    check_coordinates(X, 32, (int)D, 29);
+    memset(X, 0, D * sizeof *X);
+    check_coordinates(X, 1, (int)D, 0);
+    check_coordinates(X, 12, (int)D, 9);
+    free(X);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fresh_is_orthonormal),
+        cmocka_unit_test(test_draws_can_be_repeated),
+        cmocka_unit_test(test_out_of_room),
+        cmocka_unit_test(test_room_for_a_draw_but_not_for_its_basis),
+        cmocka_unit_test(test_basis_of_all_sites),
+        cmocka_unit_test(test_matched_normals_are_normal),
+        cmocka_unit_test(test_rank_limit),
+        cmocka_unit_test(test_thin),
+        cmocka_unit_test(test_thin_coordinates),
+    };
+    int failed = 0;
+    backend_start(1);
+    for (int i = 0; backend_list[i]; i++) {
+        backend = backend_list[i];
+        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
+    }
+    return failed;
+}
