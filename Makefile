@@ -38,8 +38,9 @@ SOLVER := base text row param record data partial io config provenance stats obs
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
-TESTS := architecture param data io oracle network map limit networks reference
-TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/oracle_regime2.o
+TESTS := architecture param rng backend functions basis population map data io oracle network limit \
+         networks reference cli cli_runs
+TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o
 
 all: dmft-solve
 
