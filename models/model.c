@@ -1,14 +1,16 @@
 /* The list of networks, their settings, and the life of an instance. */
 #include "models/model.h"
+#include "models/regime1.h"
 #include "models/regime2.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-const struct model *const model_list[] = {&model_regime2, NULL};
-#define MODEL_NAMES "regime2"
+const struct model *const model_list[] = {&model_dense, &model_regime1, &model_regime2, NULL};
+#define MODEL_NAMES "dense regime1 regime2"
 
 #define OFFSET(field) offsetof(struct network, field)
 const struct param_row network_rows[] = {
@@ -30,6 +32,25 @@ const struct param_row network_rows[] = {
      "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
     {"lambda_in", PARAM_CHOICE, OFFSET(lambda_in), "1", 0, 0, "1 kappa", NULL,
      "multiplier of the learning rate of the expert input weights"},
+    {"depth", PARAM_INT, OFFSET(depth), "3", 2, 32, NULL, NULL, "hidden layers"},
+    {"experts", PARAM_INT, OFFSET(experts), "2", 1, INT_LIST_MAX, NULL, NULL,
+     "number of experts M, fixed while the width grows"},
+    {"expert_layers", PARAM_INT, OFFSET(expert_layers), "1", 1, 8, NULL, NULL,
+     "matrices per expert"},
+    {"expert_output", PARAM_CHOICE, OFFSET(expert_output), "linear", 0, 0, "linear activated", NULL,
+     "whether sigma acts on the output of an expert"},
+    {"q0", PARAM_REAL, OFFSET(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
+     "amplitude of the initial router; -1: 1 for mup, 0 for mssp"},
+    {"router_rate", PARAM_REAL, OFFSET(router_rate), "1", 0, 1e3, NULL, "gate=sigmoid|softmax",
+     "multiplier of the learning rate of the router"},
+    {"bias", PARAM_CHOICE, OFFSET(bias), "none", 0, 0, "none fixed trained", "gate=sigmoid|softmax",
+     "bias of the router logits"},
+    {"biases", PARAM_REALS, OFFSET(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
+     "initial biases, one per expert; empty: drawn with bias_std"},
+    {"bias_std", PARAM_REAL, OFFSET(bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
+     "of drawn biases, the same for the limit and all networks of a seed"},
+    {"bias_noise", PARAM_REAL, OFFSET(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
+     "of normal noise on the logits at every step, the same for limit and networks"},
 };
 const size_t network_rows_count = sizeof network_rows / sizeof *network_rows;
 
@@ -196,6 +217,18 @@ void net_read_out(const struct net *net, const struct thin *w, struct rows h, do
         f[mu] /= net->setup.gamma0;
 }
 
+void net_thin_averages(const struct net *net, const struct thin *thin, struct rows x, double *start,
+                       double *out) {
+    int count = x.count * thin->W.rows;
+    x.array->backend->dots(x, array_all(&thin->W), out);
+    if (net->setup.N)
+        return;
+    if (!net->started)
+        memcpy(start, out, (size_t)count * sizeof *out);
+    for (int k = 0; k < count; k++)
+        out[k] -= start[k];
+}
+
 void net_parameter(struct net *net, struct parameter parameter) {
     assert(net->parameters < NET_MAPS + NET_THINS);
     net->parameter[net->parameters++] = parameter;
@@ -245,6 +278,7 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
 int net_learn(struct net *net, double step, struct err *err) {
     int P = net->setup.P, code = CODE_OK;
     double *c;
+    net->t++;
     TRY(base_alloc(&c, (size_t)P, sizeof *c, err));
     for (int i = 0; i < net->parameters; i++) {
         struct parameter *p = &net->parameter[i];

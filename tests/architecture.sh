@@ -37,6 +37,7 @@ allowed() {
     map_finite | map_limit) echo 'map_' ;;
     model) echo 'model_|net_|network_' ;;
     gd) echo 'integrator_|training_' ;;
+    regime1) echo 'model_regime1|model_dense' ;;
     regime2) echo 'model_regime2' ;;
     observe) echo 'observe_|observer_' ;;
     *) echo "$1_" ;;

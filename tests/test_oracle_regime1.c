@@ -149,8 +149,8 @@ static void test_ties(void **state) {
  * h = 1e-3. (The step itself, w after minus before, adds some 1e-15 in w.)
  * Truncation, relative to the largest dL/dw of the block: h^4 L^(5) / 30. One parameter moves a
  * preactivation by about h. Four more derivatives bring at most about 20 from tanh or erf alone and
- * some thousands from up to five of them nested with the gate and the loss, whose preactivations
- * may move by 2 h: 1e-12 * 5000 / 30 = 2e-10.
+ * about a thousand from up to five of them nested with the gate and the loss, whose preactivations
+ * may move by 2 h: 1e-12 * 1000 / 30 = 3e-11.
  * Each bound is taken with some reserve. A wrong factor or term is 1e-2 of the largest or more;
  * that the sum stays below 1e-4 of it is asserted.
  * relu: between the kinks only gate and loss bend, and h = 1e-4 is enough. A change of a parameter
@@ -159,7 +159,7 @@ static void test_ties(void **state) {
  * than 1e-2. Units that are off at all inputs have no gradient, on both sides exactly. */
 static const double DISTANCE = 1e-3, DISTANCE_RELU = 1e-4;
 static const double ROUND_OFF = 4e-15; /* over h */
-static const double TRUNCATION = 4e-10;
+static const double TRUNCATION = 1e-10;
 static const double KINK = 1e-2;
 
 static double worst; /* largest deviation seen, as a part of its tolerance */
