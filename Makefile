@@ -38,9 +38,10 @@ SOLVER := base text row param record data partial io config provenance stats obs
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
-TESTS := architecture param rng backend functions basis population map data io oracle network limit \
+TESTS := architecture param rng backend functions basis population map data io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs
-TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o
+TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
+                $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o
 
 all: dmft-solve
 
