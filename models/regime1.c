@@ -87,7 +87,7 @@ static int init_router(struct net *net, struct population *bottom, struct err *e
     double q0 = network->q0 >= 0                                    ? network->q0
                 : network->parameterization == PARAMETERIZATION_MUP ? 1
                                                                     : 0;
-    TRY(net_thin(net, bottom, M, q0, &s->Q, err));
+    TRY(net_router(net, bottom, M, q0, &s->Q, err));
     TRY(net_vector(net, P * M, &s->psi, err));
     TRY(net_vector(net, P * M, &s->start, err));
     TRY(net_vector(net, P * M, &s->gpsi, err));
@@ -118,7 +118,7 @@ static int init_layer(struct net *net, int l, int i, struct population *source,
     int P = net->setup.P;
     snprintf(declared.name, sizeof declared.name, "W%d_%d", l + 2, i);
     if (l < s->E - 1)
-        TRY(net_population(net, declared.name, 1, net->setup.sites, 1, target, err));
+        TRY(net_population(net, declared.name, 1, (size_t)net->setup.sites, 1, target, err));
     declared.target = *target;
     TRY(net_all_rows(net, *target, P, rows, sizeof rows / sizeof *rows, err));
     TRY(net_map(net, declared, &layer->W, err));
@@ -147,8 +147,8 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     int P = setup->P;
     bool activated =
         network->expert_output == EXPERT_OUTPUT_ACTIVATED || net->model == &model_dense;
-    TRY(net_population(net, "bottom", 1, setup->sites, 1, &bottom, err));
-    TRY(net_population(net, "top", 1, setup->sites, 1, &top, err));
+    TRY(net_population(net, "bottom", 1, (size_t)setup->sites, 1, &bottom, err));
+    TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
     TRY(net_thin(net, top, 1, 1, &s->w, err));
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->zi, &s->g1};

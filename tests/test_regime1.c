@@ -35,7 +35,7 @@ static void gradient_by_differences(void **state) {
         {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
          "network.expert_output=activated", "network.bias=fixed", "network.beta=0.7"},
         {"network.model=regime1", "network.experts=2", "network.gate=constant",
-         "network.expert_layers=2", "reference.centre=no"},
+         "network.expert_layers=2", "reference.widths=12", "reference.centre=no"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *overrides[16] = {"data.inputs=3", "data.dimension=5", "training.eta0=0.2"};
@@ -197,6 +197,7 @@ static void equals_oracle(void **state) {
                 overrides[n++] =
                     variant & 1 ? "network.expert_output=activated" : "training.gamma0=1.5";
                 overrides[n++] = variant & 2 ? "training.loss=logistic" : "reference.centre=no";
+                overrides[n++] = "reference.widths=14";
                 if (size == 2 && gate < 2) {
                     overrides[n++] = "network.rho=0.5";
                     overrides[n++] = variant & 4 ? "network.bias=trained" : "network.bias=fixed";
