@@ -206,10 +206,10 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
     return CODE_OK;
 }
 
-int net_router(struct net *net, struct population *population, int K, double amplitude,
-               struct thin **thin, struct err *err) {
+int net_thin_iid(struct net *net, struct population *population, int K, double amplitude,
+                 struct thin **thin, struct err *err) {
     bool matched = population->matched;
-    population->matched = net->setup.N == 0;
+    population->matched = false;
     int code = net_thin(net, population, K, amplitude, thin, err);
     population->matched = matched;
     return code;

@@ -151,9 +151,10 @@ int net_population(struct net *net, const char *name, double relative, size_t li
 int net_map(struct net *net, struct map_declaration declared, struct map **map, struct err *err);
 int net_thin(struct net *net, struct population *population, int K, double amplitude,
              struct thin **thin, struct err *err);
-/* The same for a router: iid in finite networks, whatever the draws of read-in and read-out. */
-int net_router(struct net *net, struct population *population, int K, double amplitude,
-               struct thin **thin, struct err *err);
+/* The same with iid draws that are matched with nothing: a router of a finite network, whatever the
+ * draws of read-in and read-out; in the limit, where finite-size fluctuations decide. */
+int net_thin_iid(struct net *net, struct population *population, int K, double amplitude,
+                 struct thin **thin, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err);
 int net_all_rows(struct net *net, const struct population *population, int count,
