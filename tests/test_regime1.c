@@ -35,6 +35,9 @@ static void gradient_by_differences(void **state) {
          "network.bias=trained", "network.biases=1.2 0.4 -0.4 -1.2"},
         {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
          "network.expert_output=activated", "network.bias=fixed", "network.beta=0.7"},
+        {"network.model=regime1", "network.parameterization=sp", "training.gamma0=1.3",
+         "network.gate=softmax", "network.bias=trained", "solver.replicates=0",
+         "reference.widths=12"},
         {"network.model=regime1", "network.experts=2", "network.gate=constant",
          "network.expert_layers=2", "reference.widths=12", "reference.centre=no"},
     };
@@ -291,6 +294,45 @@ static void softmax_without_bias_stays_uniform(void **state) {
     run_free(&run);
 }
 
+/* The largest move of a logit in the first step, mean over networks of width N. */
+static double first_move(const char *parameterization, int N) {
+    char text[512];
+    struct run run;
+    double sum = 0;
+    snprintf(text, sizeof text,
+             "[network]\nmodel=regime1\nparameterization=%s\ngate=softmax\nexperts=4\nbias=fixed\n"
+             "[training]\neta0=0.1\n[solver]\nreplicates=0\n[reference]\nwidths=%d\n",
+             parameterization, N);
+    run_of(&run, text, NULL);
+    for (int seed = 0; seed < 24; seed++) {
+        struct net net;
+        double before[64], most = 0;
+        support_net(&net, &run, N, seed);
+        support_evaluate(&net, &run);
+        memcpy(before, numbers_of(&net, "psi"), (size_t)run.data.P * 4 * sizeof *before);
+        support_learn(&net, &run);
+        support_evaluate(&net, &run);
+        for (int k = 0; k < run.data.P * 4; k++)
+            most = fmax(most, fabs(numbers_of(&net, "psi")[k] - before[k]));
+        sum += most / 24;
+        net_free(&net);
+    }
+    run_free(&run);
+    return sum;
+}
+
+/* With one rate for all matrices the logits of the standard parameterization move by eta0 N in the
+ * first step: dpsi = eta0 <gpsi> |x1|^2, |x1|^2 ~ N. Exponent 1 between N = 64 and 512, up to the
+ * fluctuation of 24 networks (10 % each, log_8 of it 0.07 on the exponent; 4 of it). muP's move
+ * falls: it is driven by gphi(0), which is of order N^{-1/2}. */
+static void logits_of_sp_diverge(void **state) {
+    (void)state;
+    double sp = log(first_move("sp", 512) / first_move("sp", 64)) / log(8);
+    double mup = log(first_move("mup", 512) / first_move("mup", 64)) / log(8);
+    CHECK_ABS(sp, 1, 0.28, "exponent of sp");
+    CHECK_ABS(mup, -0.5, 0.28, "exponent of mup");
+}
+
 /* Top-K without bias: the limit is random, replicates and networks agree in distribution. Mean and
  * standard deviation of the loss over runs: the networks' means extrapolated in 1/N within 4
  * standard errors, the standard deviations at N = 256 within 4 of theirs (sd/sqrt(2 n) each). */
@@ -334,6 +376,7 @@ int main(void) {
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(dense_equals_its_oracle),
         cmocka_unit_test(one_expert_is_dense),
+        cmocka_unit_test(logits_of_sp_diverge),
         cmocka_unit_test(top_k_without_bias_agrees_in_distribution),
         cmocka_unit_test(softmax_without_bias_stays_uniform),
     };
