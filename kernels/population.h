@@ -29,6 +29,7 @@ struct population {
     size_t sites; /* S */
     int group;    /* units per site of the parent population, else 1 */
     bool matched; /* limit, and thin matrices of networks with balanced draws */
+    bool drawn;   /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
     struct array span;          /* orthonormal basis of all normals and basis vectors */
     struct array work, scratch; /* for basis_residual */

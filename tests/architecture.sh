@@ -34,7 +34,7 @@ allowed() {
     param) echo 'params_' ;;
     backend) echo 'backend_|array_|rows_' ;;
     cpu | shadow) echo 'backend_' ;;
-    map_finite | map_limit) echo 'map_' ;;
+    map_finite | map_history | map_limit) echo 'map_' ;;
     model) echo 'model_|net_|network_' ;;
     gd) echo 'integrator_|training_' ;;
     regime2) echo 'model_regime2' ;;

@@ -1,65 +1,13 @@
 /* The network of models/regime2.c with explicit matrices, judged twice: by finite differences of
  * the loss in every parameter, and by the plain-loop oracle (tests/oracle_regime2.c) in the forward
  * pass, the kernels and the parameters over several training steps. */
-#include "tests/support.h"
+#include "tests/gradient.h"
 #include "tests/oracle_regime2.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Fourth-order central difference of the loss in one entry of the rows W. */
-static double difference(struct net *net, const struct run *run, struct rows W, double *values,
-                         size_t index, double h) {
-    static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
-    double saved = values[index], sum = 0;
-    for (int k = 0; k < 4; k++) {
-        values[index] = saved + at[k] * h;
-        W.array->backend->put(W, values);
-        support_evaluate(net, run);
-        sum += weight[k] * net->loss / h;
-    }
-    values[index] = saved;
-    W.array->backend->put(W, values);
-    return sum;
-}
-
-/* Every parameter of any network: the step equals -rate dL/dW with the rate eta0 gamma0^2 N lambda,
- * over m for a map (its entries are N(0, 1/m), learn has 1/m).
- * Tolerance: the loss is of order one and known to about 1e-15, so at h = 1e-4 a difference carries
- * 1.5e-11 of round-off; ten times that. Truncation, h^4/30 times a fifth derivative, is below
- * 1e-15. Logits at the edge of the mask are further apart than the 2 h they are moved by (a mask
- * that flips inside a difference shows as an error of order one). */
-static void check_gradient(const struct run *run, int N, int stride) {
-    struct net net;
-    support_net(&net, run, N, 0);
-    for (int step = 0; step < 2; step++) {
-        support_evaluate(&net, run);
-        support_learn(&net, run);
-    }
-    for (int i = 0; i < net.parameters; i++) {
-        const struct parameter *p = &net.parameter[i];
-        struct rows W = array_all(p->map ? &p->map->W : &p->thin->W);
-        size_t count = (size_t)W.count * W.array->sites;
-        double m = p->map ? (double)p->map->declared.source->sites : 1;
-        double gamma0 = run->config.training.gamma0, eta0 = run->config.training.eta0;
-        double rate = eta0 * gamma0 * gamma0 * N * p->rate / m;
-        double *before = support_get(W), *gradient = calloc(count, sizeof *gradient);
-        for (size_t k = 0; k < count; k += (size_t)stride)
-            gradient[k] = difference(&net, run, W, before, k, 1e-4);
-        support_evaluate(&net, run);
-        support_learn(&net, run);
-        double *after = support_get(W);
-        for (size_t k = 0; k < count; k += (size_t)stride)
-            CHECK_ABS(after[k] - before[k], -rate * gradient[k], rate * 1.5e-10,
-                      "parameter %d, entry %zu", i, k);
-        free(before);
-        free(gradient);
-        free(after);
-    }
-    net_free(&net);
-}
 
 static void gradient_by_differences(void **state) {
     (void)state;
@@ -79,7 +27,7 @@ static void gradient_by_differences(void **state) {
         memcpy(overrides + 5, cases[i], sizeof cases[i]);
         struct run run;
         support_run(&run, "data/regime2.ini", overrides);
-        check_gradient(&run, 16, 7);
+        gradient_check(&run, 16, 7);
         run_free(&run);
     }
 }
