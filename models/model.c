@@ -1,14 +1,15 @@
 /* The list of networks, their settings, and the life of an instance. */
 #include "models/model.h"
 #include "models/regime2.h"
+#include "models/regime3.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-const struct model *const model_list[] = {&model_regime2, NULL};
-#define MODEL_NAMES "regime2"
+const struct model *const model_list[] = {&model_regime2, &model_regime3, NULL};
+#define MODEL_NAMES "regime2 regime3"
 
 #define OFFSET(field) offsetof(struct network, field)
 const struct param_row network_rows[] = {
@@ -24,6 +25,8 @@ const struct param_row network_rows[] = {
     {"kappa", PARAM_REAL, OFFSET(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
     {"expert_width", PARAM_INT, OFFSET(expert_width), "2", 1, 4096, NULL, NULL,
      "hidden units per expert, N_e"},
+    {"iota", PARAM_REAL, OFFSET(iota), "1", 1e-3, 1e3, NULL, NULL,
+     "hidden units of an expert per width, N_e/N"},
     {"rho", PARAM_REAL, OFFSET(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
      "share of the experts that is routed to, K/M; 1 is soft routing"},
     {"aggregation", PARAM_CHOICE, OFFSET(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
@@ -96,10 +99,15 @@ int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes,
         total += (double)array_bytes(net.array[i]->sites, net.array[i]->group, net.array[i]->rows);
     for (int i = 0; i < net.maps; i++) {
         const struct population *s = net.map[i]->declared.source, *t = net.map[i]->declared.target;
-        if (setup->N) /* the matrix */
+        bool learned = net.map[i]->declared.a0 == 0; /* nothing drawn: q and Z are all */
+        if (setup->N && !learned)                    /* the matrix */
             total += (double)array_bytes(s->sites, s->group, 1) * (double)t->sites;
+        else if (setup->N)
+            total +=
+                1.25 * setup->P * T *
+                (double)(array_bytes(s->sites, s->group, 1) + array_bytes(t->sites, t->group, 1));
         else /* q, e and Z, p, what they add to the spans, and room for growth */
-            total += 1.25 * 3 * (rank_bytes(&net, s, T) + rank_bytes(&net, t, T));
+            total += 1.25 * (learned ? 1 : 3) * (rank_bytes(&net, s, T) + rank_bytes(&net, t, T));
     }
     for (int k = 0; k < net.kernels && history; k++) {
         struct rows rows = net.kernel[k].rows;
@@ -144,8 +152,10 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
     (*map)->declared = declared;
     if (net->setup.declare_only)
         return CODE_OK;
-    return map_init(*map, net->setup.N ? &map_finite : &map_limit, declared, net->setup.tolerance,
-                    stream, err);
+    const struct map_kind *kind = !net->setup.N      ? &map_limit
+                                  : declared.a0 == 0 ? &map_history
+                                                     : &map_finite;
+    return map_init(*map, kind, declared, net->setup.tolerance, stream, err);
 }
 
 int net_thin(struct net *net, struct population *population, int K, double amplitude,

@@ -22,7 +22,7 @@ enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
 /* Section [network]. */
 struct network {
     int model, parameterization, activation, gate, aggregation, lambda_in;
-    double beta, kappa, rho;
+    double beta, kappa, iota, rho;
     int expert_width;
 };
 extern const struct param_row network_rows[];
@@ -64,8 +64,8 @@ extern const struct model *const model_list[]; /* index = struct network.model; 
 struct net_setup {
     const struct network *network;
     const struct backend *backend;
-    int N;                   /* width of a finite network; 0: the limit */
-    int sites, expert_sites; /* of the limit */
+    int N;                               /* width of a finite network; 0: the limit */
+    int sites, expert_sites, unit_sites; /* of the limit */
     double tolerance;
     bool balanced, centre;
     uint64_t seed;
