@@ -38,7 +38,8 @@ SOLVER := base text row param record data partial io config provenance stats obs
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
-TESTS := architecture param data io tile oracle network regime3 map limit networks reference
+TESTS := architecture param data io tile oracle network regime3 map limit networks reference \
+         reference3
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/gradient.o \
                 $(BUILD)/tests/oracle_regime2.o $(BUILD)/tests/oracle_regime3.o
 
@@ -91,6 +92,7 @@ build/fuzz_param: $(FUZZ_SOURCES)
 check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	$(BUILD)/test_reference long
+	$(BUILD)/test_reference3 long
 	dmft-solve
 	$(MAKE) SAN=1 test
 

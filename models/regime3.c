@@ -19,7 +19,8 @@
  *
  * Rates: Q kappa; into pairs 1/kappa; out of pairs iota/kappa; W1, w 1. The gradient with respect
  * to h_ij is g_ij/M: so s_b/s_f of the maps of pairs is 1/M and M. In the limit pairs have
- * expert_sites x unit_sites sites, and normals of their own (muP). */
+ * expert_sites x unit_sites sites and, in muP, the normals of the units, the same for all experts.
+ */
 #include "models/regime3.h"
 #include "models/gate.h"
 
@@ -141,6 +142,7 @@ static int regime3_init(struct net *net, struct err *err) {
     int group = (int)on.units->sites;
     TRY(net_population(net, "pairs", iota * on.experts->size, S_i * S_j, group, &on.pairs, err));
     TRY(net_population(net, "top", 1, S, 1, &on.top, err));
+    on.pairs->units = on.units;
     TRY(regime3_maps(net, &on, err));
     TRY(regime3_rows(net, &on, err));
     TRY(gate_init(&s->gate, net, on.experts, err));

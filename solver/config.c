@@ -29,7 +29,7 @@ static const struct param_row solver_rows[] = {
      "Monte Carlo sites S of each neuron population of the limit"},
     {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
      "Monte Carlo sites of the expert population of the limit"},
-    {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, 100000000, NULL, NULL,
+    {"unit_sites", PARAM_INT, OFFSET(unit_sites), "256", 8, 100000000, NULL, NULL,
      "Monte Carlo sites of the hidden units of an expert where their number is infinite (regime3)"},
     {"replicates", PARAM_INT, OFFSET(replicates), "8", 1, 100000, NULL, NULL,
      "independent replicates of the limit, for its error bars"},
