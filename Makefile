@@ -32,16 +32,17 @@ CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cfla
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
 
 KERNELS := backend cpu shadow basis population map map_finite map_history map_limit thin
-MODELS := model gate regime2 regime3
+MODELS := model gate regime1 regime2 regime3
 INTEGRATORS := gd
 SOLVER := base text row param record data partial io config provenance stats observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
-TESTS := architecture param data io tile oracle network regime3 map limit networks reference \
-         reference3
-TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/gradient.o \
-                $(BUILD)/tests/oracle_regime2.o $(BUILD)/tests/oracle_regime3.o
+TESTS := architecture param rng backend functions basis population map data io oracle oracle_regime1 network regime1 limit \
+         networks reference cli cli_runs tile regime3 reference3
+TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
+                $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
+                $(BUILD)/tests/oracle_regime3.o
 
 all: dmft-solve
 

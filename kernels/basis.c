@@ -1,5 +1,5 @@
 /* Rank-revealing orthonormal bases: block Gram-Schmidt against the base by two products, then among
- * the new rows in order through their small Gram matrix, the whole twice. */
+ * the new rows in order, the whole twice. */
 #include "kernels/basis.h"
 
 #include <math.h>
@@ -16,34 +16,22 @@ static void project(struct rows base, struct rows y, double *C) {
     y.array->backend->combine(y, 1, C, base);
 }
 
-/* In-order Gram-Schmidt in coefficients over n rows of Gram matrix G: rows of Q (kept x n) with
- * Q G Q^T = 1; row mu is kept if its remaining norm exceeds threshold. QG holds Q G. Two passes,
- * because one leaves overlaps of eps / (remaining norm). */
-static int orthonormal_rows(const double *G, int n, double threshold, double *Q, double *QG) {
+/* Rows x in their order: what is left of each beside the rows kept before, if its norm exceeds
+ * threshold, normalised, into out. Two passes, because one leaves overlaps of eps / (norm left).
+ * Returns how many were kept; C is scratch of x.count. */
+static int gram_schmidt(struct rows x, double threshold, struct rows out, double *C) {
+    const struct backend *backend = x.array->backend;
     int kept = 0;
-    for (int mu = 0; mu < n; mu++) {
-        double *q = Q + kept * n, *qG = QG + kept * n, norm2 = 0;
-        memset(q, 0, (size_t)n * sizeof *q);
-        q[mu] = 1;
-        for (int j = 0; j < 2 * kept; j++) {
-            double overlap = 0;
-            for (int a = 0; a < n; a++)
-                overlap += QG[j % kept * n + a] * q[a];
-            for (int a = 0; a < n; a++)
-                q[a] -= overlap * Q[j % kept * n + a];
-        }
-        for (int a = 0; a < n; a++) {
-            qG[a] = 0;
-            for (int b = 0; b < n; b++)
-                qG[a] += G[a * n + b] * q[b];
-            norm2 += q[a] * qG[a];
-        }
+    for (int mu = 0; mu < x.count; mu++) {
+        struct rows v = rows_part(out, kept, 1), before = rows_part(out, 0, kept);
+        double norm2;
+        rows_copy(rows_part(x, mu, 1), v);
+        project(before, v, C);
+        project(before, v, C);
+        backend->averages(v, v, &norm2);
         if (!(norm2 > threshold * threshold))
             continue;
-        for (int a = 0; a < n; a++) {
-            q[a] /= sqrt(norm2);
-            qG[a] /= sqrt(norm2);
-        }
+        rows_scale(1 / sqrt(norm2), v);
         kept++;
     }
     return kept;
@@ -52,40 +40,24 @@ static int orthonormal_rows(const double *G, int n, double threshold, double *Q,
 int basis_residual(struct rows base, struct rows x, double threshold, struct array *out,
                    struct array *scratch, int *kept, struct err *err) {
     int n = x.count;
-    const struct backend *backend = x.array->backend;
-    double *C = NULL, *G = NULL, *QG = NULL;
-    int code = CODE_OK;
+    double *C;
     *kept = 0;
-    DO(base_alloc(&C, (size_t)n * (size_t)(base.count > n ? base.count : n), sizeof *C, err));
-    DO(base_alloc(&G, (size_t)n * (size_t)n, sizeof *G, err));
-    DO(base_alloc(&QG, (size_t)n * (size_t)n, sizeof *QG, err));
-    DO(array_reserve(out, n, err));
-    DO(array_reserve(scratch, n, err));
-    struct rows rest = array_rows(scratch, 0, n);
+    TRY(array_reserve(out, n, err));
+    TRY(array_reserve(scratch, n, err));
+    TRY(base_alloc(&C, (size_t)n * (size_t)(base.count > n ? base.count : n), sizeof *C, err));
+    struct rows rest = array_rows(scratch, 0, n), first = array_rows(out, 0, n);
     rows_copy(x, rest);
     project(base, rest, C);
     project(base, rest, C);
-    backend->dots(rest, rest, G);
-    *kept = orthonormal_rows(G, n, threshold, C, QG);
-    if (!*kept)
-        goto done;
-    struct rows first = array_rows(out, 0, *kept);
-    backend->combine(first, 0, C, rest);
-    project(base, first, C);
-    backend->dots(first, first, G);
-    /* Norms are one up to the rounding of small residuals; 0.1 only meets noise, dropped as such.
-     */
-    rest = array_rows(scratch, 0, *kept);
-    rows_copy(first, rest);
-    n = *kept;
-    *kept = orthonormal_rows(G, n, 0.1, C, QG);
-    if (*kept)
-        backend->combine(array_rows(out, 0, *kept), 0, C, rest);
-done:
+    *kept = gram_schmidt(rest, threshold, first, C);
+    if (*kept) { /* normalising a small rest has enlarged its overlaps: once more */
+        rest = array_rows(scratch, 0, *kept);
+        rows_copy(rows_part(first, 0, *kept), rest);
+        project(base, rest, C);
+        *kept = gram_schmidt(rest, 0.1, first, C); /* norms near one; less is only noise */
+    }
     free(C);
-    free(G);
-    free(QG);
-    return code;
+    return CODE_OK;
 }
 
 int basis_defect(struct rows base, double *defect, struct err *err) {

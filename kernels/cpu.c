@@ -167,7 +167,7 @@ static double cpu_fn(enum fn fn, double u, double *slope) {
         return erf(u);
     case FN_RELU:
         *slope = u > 0 ? 1 : 0;
-        return u > 0 ? u : 0;
+        return u < 0 ? 0 : u; /* keeps NaN */
     case FN_GELU:
         value = 0.5 * erfc(-u * inv_sqrt_2);
         *slope = value + u * inv_sqrt_2pi * exp(-0.5 * u * u);

@@ -15,8 +15,9 @@
  * map_finite: the explicit n x m matrix; the populations have as many sites as units.
  *
  * map_history: the same for a0 = 0, where only the learned part exists, as the rows it learned
- * from: W = (1/m) sum_k Z_k q_k^T. A step costs O(T P^2 (n + m)) and T P rows on either side, no n
- * x m.
+ * from: s_f W = (1/m) sum_k Z_k q_k^T. At step t it has K = t P rows on either side (t, where a
+ * single row y serves all inputs) and costs O(K P (n + m)); when K reaches min(n, m) it becomes
+ * map_finite.
  *
  * map_limit: W conditioned on everything it has been applied to, on Monte Carlo sites, an explicit
  * matrix of growing rank (Gaussian conditioning; Bolthausen 2014, Bordelon & Pehlevan 2022):

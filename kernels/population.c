@@ -21,8 +21,12 @@ void population_free(struct population *population) {
     array_free(&population->span);
 }
 
-static bool has_room(const struct population *population, int k) {
-    return population->span.rows + k <= POPULATION_ROOM * (double)population->sites;
+/* Once a basis vector has found no room the span no longer holds all that a fresh normal must be
+ * orthogonal to; it is given up for good. */
+static bool has_room(struct population *population, int k) {
+    if (population->span.rows + k > POPULATION_ROOM * (double)population->sites)
+        population->full = true;
+    return !population->full;
 }
 
 static int append_span(struct population *population, struct rows rows, struct err *err) {

@@ -38,6 +38,7 @@ struct population {
     struct rng_stream stream;
     struct array span;          /* orthonormal basis of all normals and basis vectors */
     struct array work, scratch; /* for basis_residual */
+    bool full;                  /* something found no room: from then on nothing enters the span */
     int fallback;               /* draws that were not matched for want of room */
 };
 

@@ -1,5 +1,6 @@
 /* The list of networks, their settings, and the life of an instance. */
 #include "models/model.h"
+#include "models/regime1.h"
 #include "models/regime2.h"
 #include "models/regime3.h"
 
@@ -7,9 +8,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-const struct model *const model_list[] = {&model_regime2, &model_regime3, NULL};
-#define MODEL_NAMES "regime2 regime3"
+const struct model *const model_list[] = {&model_dense, &model_regime1, &model_regime2,
+                                          &model_regime3, NULL};
+#define MODEL_NAMES "dense regime1 regime2 regime3"
 
 #define OFFSET(field) offsetof(struct network, field)
 const struct param_row network_rows[] = {
@@ -33,6 +36,25 @@ const struct param_row network_rows[] = {
      "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
     {"lambda_in", PARAM_CHOICE, OFFSET(lambda_in), "1", 0, 0, "1 kappa", NULL,
      "multiplier of the learning rate of the expert input weights"},
+    {"depth", PARAM_INT, OFFSET(depth), "3", 2, 32, NULL, NULL, "hidden layers"},
+    {"experts", PARAM_INT, OFFSET(experts), "2", 1, INT_LIST_MAX, NULL, NULL,
+     "number of experts M, fixed while the width grows"},
+    {"expert_layers", PARAM_INT, OFFSET(expert_layers), "1", 1, 8, NULL, NULL,
+     "matrices per expert"},
+    {"expert_output", PARAM_CHOICE, OFFSET(expert_output), "linear", 0, 0, "linear activated", NULL,
+     "whether sigma acts on the output of an expert"},
+    {"q0", PARAM_REAL, OFFSET(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
+     "amplitude of the initial router; -1: 1 for mup, 0 for mssp"},
+    {"router_rate", PARAM_REAL, OFFSET(router_rate), "1", 0, 1e3, NULL, "gate=sigmoid|softmax",
+     "multiplier of the learning rate of the router"},
+    {"bias", PARAM_CHOICE, OFFSET(bias), "none", 0, 0, "none fixed trained", "gate=sigmoid|softmax",
+     "bias of the router logits"},
+    {"biases", PARAM_REALS, OFFSET(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
+     "initial biases, one per expert; empty: drawn with bias_std"},
+    {"bias_std", PARAM_REAL, OFFSET(bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
+     "of drawn biases, the same for the limit and all networks of a seed"},
+    {"bias_noise", PARAM_REAL, OFFSET(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
+     "of normal noise on the logits at every step, the same for limit and networks"},
 };
 const size_t network_rows_count = sizeof network_rows / sizeof *network_rows;
 
@@ -89,6 +111,25 @@ static double rank_bytes(const struct net *net, const struct population *populat
     return (double)array_bytes(population->sites, population->group, 1) * fmin(rows, most);
 }
 
+/* The matrix; what starts at zero is a history of at most min(n, m) rows before it is one. */
+static double matrix_bytes(const struct net_setup *setup, const struct map *map, int T) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    double row = (double)array_bytes(s->sites, s->group, 1), rows = (double)setup->P * T;
+    double most = (double)(s->sites < t->sites ? s->sites : t->sites);
+    if (map->declared.a0 != 0)
+        return row * (double)t->sites;
+    double matrix = rows < most ? 0 : row * (double)t->sites;
+    row += (double)array_bytes(t->sites, t->group, 1);
+    return matrix + 1.5 * row * fmin(rows, most);
+}
+
+/* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
+static double limit_map_bytes(const struct net *net, const struct map *map, int T) {
+    double copies = map->declared.a0 == 0 ? 1 : 3;
+    return 1.25 * copies *
+           (rank_bytes(net, map->declared.source, T) + rank_bytes(net, map->declared.target, T));
+}
+
 int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes, struct err *err) {
     struct net net;
     struct net_setup shapes = *setup;
@@ -97,18 +138,9 @@ int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes,
     double total = 0;
     for (int i = 0; i < net.arrays; i++)
         total += (double)array_bytes(net.array[i]->sites, net.array[i]->group, net.array[i]->rows);
-    for (int i = 0; i < net.maps; i++) {
-        const struct population *s = net.map[i]->declared.source, *t = net.map[i]->declared.target;
-        bool learned = net.map[i]->declared.a0 == 0; /* nothing drawn: q and Z are all */
-        if (setup->N && !learned)                    /* the matrix */
-            total += (double)array_bytes(s->sites, s->group, 1) * (double)t->sites;
-        else if (setup->N)
-            total +=
-                1.25 * setup->P * T *
-                (double)(array_bytes(s->sites, s->group, 1) + array_bytes(t->sites, t->group, 1));
-        else /* q, e and Z, p, what they add to the spans, and room for growth */
-            total += 1.25 * (learned ? 1 : 3) * (rank_bytes(&net, s, T) + rank_bytes(&net, t, T));
-    }
+    for (int i = 0; i < net.maps; i++)
+        total +=
+            setup->N ? matrix_bytes(setup, net.map[i], T) : limit_map_bytes(&net, net.map[i], T);
     for (int k = 0; k < net.kernels && history; k++) {
         struct rows rows = net.kernel[k].rows;
         total += (double)T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
@@ -206,6 +238,18 @@ void net_read_out(const struct net *net, const struct thin *w, struct rows h, do
         f[mu] /= net->setup.gamma0;
 }
 
+void net_thin_averages(const struct net *net, const struct thin *thin, struct rows x, double *start,
+                       double *out) {
+    int count = x.count * thin->W.rows;
+    x.array->backend->dots(x, array_all(&thin->W), out);
+    if (net->setup.N)
+        return;
+    if (!net->started)
+        memcpy(start, out, (size_t)count * sizeof *out);
+    for (int k = 0; k < count; k++)
+        out[k] -= start[k];
+}
+
 void net_parameter(struct net *net, struct parameter parameter) {
     assert(net->parameters < NET_MAPS + NET_THINS);
     net->parameter[net->parameters++] = parameter;
@@ -255,6 +299,7 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
 int net_learn(struct net *net, double step, struct err *err) {
     int P = net->setup.P, code = CODE_OK;
     double *c;
+    net->t++;
     TRY(base_alloc(&c, (size_t)P, sizeof *c, err));
     for (int i = 0; i < net->parameters; i++) {
         struct parameter *p = &net->parameter[i];

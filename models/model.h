@@ -18,12 +18,17 @@ enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP };
 enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
 enum aggregation { AGGREGATION_M, AGGREGATION_K };
 enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
+enum expert_output { EXPERT_OUTPUT_LINEAR, EXPERT_OUTPUT_ACTIVATED };
+enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
 
 /* Section [network]. */
 struct network {
     int model, parameterization, activation, gate, aggregation, lambda_in;
     double beta, kappa, iota, rho;
     int expert_width;
+    int depth, experts, expert_layers, expert_output, bias;
+    double q0, router_rate, bias_std, bias_noise;
+    struct real_list biases;
 };
 extern const struct param_row network_rows[];
 extern const size_t network_rows_count;
@@ -64,8 +69,9 @@ extern const struct model *const model_list[]; /* index = struct network.model; 
 struct net_setup {
     const struct network *network;
     const struct backend *backend;
-    int N;                               /* width of a finite network; 0: the limit */
-    int sites, expert_sites, unit_sites; /* of the limit */
+    int N;                   /* width of a finite network; 0: the limit */
+    int sites, expert_sites; /* of the limit */
+    int unit_sites;          /* of each expert of infinite width */
     double tolerance;
     bool balanced, centre;
     uint64_t seed;
@@ -93,7 +99,7 @@ struct parameter {
 #define NET_MAPS 128
 #define NET_THINS 16
 #define NET_ARRAYS 1024
-#define NET_KERNELS 32
+#define NET_KERNELS 300
 #define NET_VECTORS 64
 
 struct net {
@@ -114,6 +120,7 @@ struct net {
     double *vector[NET_VECTORS];
     double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */
     double loss;
+    int t; /* updates so far */
 };
 
 /* net must not move afterwards; free it in any case. */
@@ -153,6 +160,10 @@ void net_numbers(struct net *net, struct numbers numbers);
 
 /* f = <w, h>/gamma0 */
 void net_read_out(const struct net *net, const struct thin *w, struct rows h, double *f);
+/* out [P][K] = <x_mu, W_k>. In the limit the sampling error at t = 0 is subtracted, where the true
+ * value is 0: start [P][K] keeps it. */
+void net_thin_averages(const struct net *net, const struct thin *thin, struct rows x, double *start,
+                       double *out);
 /* The activation sigma of [network] activation. */
 enum fn net_activation(const struct net *net);
 

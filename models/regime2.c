@@ -67,6 +67,7 @@ static int regime2_init(struct net *net, struct err *err) {
 
     struct rows w = array_all(&s->w->W);
     double lambda_in = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
+    /* w is last: W_out learns with the w of before the step */
     if (router)
         net_parameter(net, (struct parameter){.map = s->Q, .rate = kappa, .y = s->g_psi});
     net_parameter(net, (struct parameter){.map = s->W_in, .rate = lambda_in, .y = s->g_in});

@@ -69,12 +69,17 @@ enum param_type {
     PARAM_REAL,   /* double */
     PARAM_CHOICE, /* int, the index in choices */
     PARAM_TEXT,   /* const char *, owned by struct params; "" when empty */
-    PARAM_INTS    /* struct int_list, blank-separated, may be empty */
+    PARAM_INTS,   /* struct int_list, blank-separated, may be empty */
+    PARAM_REALS   /* struct real_list, likewise */
 };
 #define INT_LIST_MAX 32
 struct int_list {
     int count;
     int value[INT_LIST_MAX];
+};
+struct real_list {
+    int count;
+    double value[INT_LIST_MAX];
 };
 struct param_row {
     const char *key;

@@ -1,4 +1,5 @@
 /* The sections of the ini file that are not a network's or an integrator's, checks, data. */
+#define _XOPEN_SOURCE 700
 #include "solver/config.h"
 #include "kernels/rng.h"
 
@@ -29,8 +30,8 @@ static const struct param_row solver_rows[] = {
      "Monte Carlo sites S of each neuron population of the limit"},
     {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
      "Monte Carlo sites of the expert population of the limit"},
-    {"unit_sites", PARAM_INT, OFFSET(unit_sites), "256", 8, 100000000, NULL, NULL,
-     "Monte Carlo sites of the hidden units of an expert where their number is infinite (regime3)"},
+    {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, 100000000, NULL, NULL,
+     "Monte Carlo sites of the hidden units of an expert where their number is infinite"},
     {"replicates", PARAM_INT, OFFSET(replicates), "8", 1, 100000, NULL, NULL,
      "independent replicates of the limit, for its error bars"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
@@ -114,20 +115,42 @@ static int data_path(const struct params *params, const char *file, char **path,
     return CODE_OK;
 }
 
-int config_data(const struct config *config, const struct params *params, struct data *data,
-                struct err *err) {
-    const struct data_settings *settings = &config->data;
-    if (settings->source == SOURCE_GAUSSIAN) {
-        TRY(draw_data(settings, data, err));
+/* X, its basis and the coordinates take about 3 P D numbers. */
+static int check_size(const struct config *config, const struct params *params, struct err *err) {
+    double P = config->data.inputs, D = config->data.dimension, most = config->solver.max_memory;
+    double needed = 1e-9 * sizeof(double) * (P * D + 2 * fmin(P, D) * fmax(P, D));
+    if (needed <= most)
+        return CODE_OK;
+    return params_error(params, "solver", "max_memory", err,
+                        "the inputs alone would need about %.3g GB; try fewer inputs or a smaller "
+                        "dimension, or raise max_memory",
+                        needed);
+}
+
+static int read_data(struct config *config, struct params *params, struct data *data,
+                     struct err *err) {
+    char *path = NULL, *whole = NULL;
+    int code;
+    DO(data_path(params, config->data.file, &path, err));
+    DO(data_read(data, path, (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double)), err));
+    whole = realpath(path, NULL);
+    DO(params_record(params, "data", "file", whole ? whole : path, err));
+    config->data.file = params_find(params, "data", "file")->text;
+done:
+    free(path);
+    free(whole);
+    return code;
+}
+
+int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
+    if (config->data.source == SOURCE_GAUSSIAN) {
+        TRY(check_size(config, params, err));
+        TRY(draw_data(&config->data, data, err));
     } else {
-        char *path;
-        if (!settings->file[0])
+        if (!config->data.file[0])
             return params_error(params, "data", "file", err,
                                 "source = file needs the path of an HDF5 file with X and y");
-        TRY(data_path(params, settings->file, &path, err));
-        int code = data_read(data, path, (size_t)1 << 30, err);
-        free(path);
-        TRY(code);
+        TRY(read_data(config, params, data, err));
     }
     for (int mu = 0; mu < data->P && config->training.loss == LOSS_LOGISTIC; mu++)
         if (fabs(data->y[mu]) != 1)

@@ -41,9 +41,9 @@ struct config {
 /* The sections in the order of the file; *count of them. The caller frees the array. */
 int config_sections(struct param_section **sections, size_t *count, struct err *err);
 /* The data set: drawn, or read (a path in the ini is relative to the ini's folder), checked against
- * the loss. */
-int config_data(const struct config *config, const struct params *params, struct data *data,
-                struct err *err);
+ * the loss. The path is recorded as an absolute one. Data beyond max_memory are refused
+ * before anything is allocated. */
+int config_data(struct config *config, struct params *params, struct data *data, struct err *err);
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
  * width, K = rank of the inputs for balanced draws. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);

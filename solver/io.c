@@ -166,6 +166,7 @@ int io_provenance(struct io *io, const char *name, const char *value, struct err
 static int set_parameter(hid_t group, const char *name, const struct param_row *row,
                          const char *text, const void *slot, struct err *err) {
     const struct int_list *list = slot;
+    const struct real_list *reals = slot;
     switch (row->type) {
     case PARAM_INT:
         return set_attribute(group, name, H5T_NATIVE_INT, -1, slot, err);
@@ -175,6 +176,8 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
         return set_attribute(group, name, H5T_NATIVE_DOUBLE, -1, slot, err);
     case PARAM_INTS:
         return set_attribute(group, name, H5T_NATIVE_INT, list->count, list->value, err);
+    case PARAM_REALS:
+        return set_attribute(group, name, H5T_NATIVE_DOUBLE, reals->count, reals->value, err);
     case PARAM_CHOICE:
     case PARAM_TEXT:
         break;

@@ -6,18 +6,29 @@
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static volatile sig_atomic_t stop; /* set by the handler, read through run.stop */
 
+/* The first Ctrl-C ends the run in order. One that comes more than a second later ends it at once;
+ * within that second it is the same request (timeout(1) signals the process and then its group). */
 static void on_signal(int number) {
+    static struct timespec first;
+    struct timespec now;
     (void)number;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!stop)
+        first = now;
+    else if (now.tv_sec - first.tv_sec > 1)
+        _exit(CODE_INTERRUPTED);
     stop = 1;
 }
 
-/* The first Ctrl-C ends the run in order; a second one ends it at once. */
 static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -32,7 +43,7 @@ struct options {
 
 static const char usage[] =
     "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] FILE.ini [--section.key=value ...]\n"
-    "       dmft-solve --help | --version | --defaults\n";
+    "       dmft-solve --help | --version | --defaults";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
     *options = (struct options){.override = argv};
@@ -52,7 +63,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
             if (++i == argc || !argv[i][0])
                 return err_set(err, CODE_INPUT, "-o needs the name of the output file");
             options->output = argv[i];
-        } else if (!strncmp(word, "--", 2) && strchr(word, '=') && strchr(word, '.'))
+        } else if (strchr(word, '=') || (!strncmp(word, "--", 2) && strchr(word, '.')))
             options->override[options->overrides++] = argv[i]; /* never overtakes i */
         else if (word[0] == '-')
             return err_set(err, CODE_INPUT, "unknown option %s\n%s", word, usage);
@@ -101,19 +112,30 @@ static int output_name(const struct options *options, char **name, struct err *e
     return CODE_OK;
 }
 
+/* The output must not be one of the files the run reads, --force or not. */
+static int check_output(const char *output, const char *input, struct err *err) {
+    struct stat a, b;
+    if (input[0] && !stat(output, &a) && !stat(input, &b) && a.st_dev == b.st_dev &&
+        a.st_ino == b.st_ino)
+        return err_set(err, CODE_INPUT, "-o %s would overwrite an input of this run", output);
+    return CODE_OK;
+}
+
 static int solve(struct run *run, const struct options *options, struct err *err) {
     char *output = NULL;
     int code;
     DO(output_name(options, &output, err));
     DO(run_configure(run, options->file, options->overrides, options->override, err));
+    DO(check_output(output, options->file, err));
+    DO(check_output(output, run->config.data.file, err));
     DO(run_open(run, output, options->force, err));
     DO(run_march(run, err));
-    DO(report_print(run, err));
     DO(run_finish(run, options->force, err));
     log_line(&run->log, "wrote %s", output);
+    DO(report_print(run, err));
 done:
     if (code && run->io_open)
-        log_line(&run->log, "what was computed is in %s (complete = 0)", run->io.partial);
+        log_line(&run->log, "what was computed is in %s", run->io.partial);
     free(output);
     return code;
 }
@@ -132,6 +154,8 @@ int main(int argc, char **argv) {
     else if (!code)
         code = solve(&run, &options, &err);
     run_free(&run);
+    if (!code && (fflush(stdout) || ferror(stdout)))
+        code = err_set(&err, CODE_SYSTEM, "cannot write to standard output");
     if (code)
         fprintf(stderr, "dmft-solve: %s\n", err.text);
     return code;

@@ -99,8 +99,9 @@ int observer_init(struct observer *observer, const struct config *config, struct
                   int run, const struct net *net, struct err *err) {
     int T = record->T;
     *observer = (struct observer){.config = config, .record = record, .run = run};
-    TRY(base_alloc(&observer->scratch, (size_t)T * (size_t)net->setup.P * (size_t)net->setup.P,
-                   sizeof *observer->scratch, err));
+    size_t P = (size_t)net->setup.P;
+    size_t most = config->output.kernels == KERNELS_FULL ? (size_t)T * P * P : P;
+    TRY(base_alloc(&observer->scratch, most, sizeof *observer->scratch, err));
     if (net->has_router) {
         const struct array *gate = net->gate.array;
         TRY(array_init(&observer->work_array, gate->backend, gate->sites, gate->group,

@@ -443,6 +443,16 @@ const struct param_value *params_find(const struct params *params, const char *s
     return row ? section_values(params, declared) + (row - declared->rows) : NULL;
 }
 
+int params_record(struct params *params, const char *section, const char *key, const char *text,
+                  struct err *err) {
+    size_t index = (size_t)(params_find(params, section, key) - params->values);
+    char *copy;
+    TRY(base_copy(&copy, text, err));
+    free(params->values[index].text);
+    params->values[index].text = copy;
+    return CODE_OK;
+}
+
 bool params_used(const struct params *params, const char *section, const char *key) {
     const struct param_section *declared = find_section(params, section);
     const struct param_row *row = declared ? find_row(declared, key) : NULL;

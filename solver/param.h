@@ -54,6 +54,9 @@ const struct param_value *params_find(const struct params *params, const char *s
                                       const char *key);
 /* Whether the row exists and its `when` condition holds. */
 bool params_used(const struct params *params, const char *section, const char *key);
+/* Replaces the text of a row, for the record (the typed value stays). */
+int params_record(struct params *params, const char *section, const char *key, const char *text,
+                  struct err *err);
 /* CODE_INPUT with "FILE:LINE: [section] key = value: SENTENCE" (or "--section.key=value: ...", or
  * "FILE: [section] key = value (default): ..."). For checks across keys. */
 int params_error(const struct params *params, const char *section, const char *key, struct err *err,

@@ -39,8 +39,7 @@ int partial_check(const char *path, bool force, struct err *err) {
         return err_set(err, CODE_INPUT, "output %s: is not a regular file", path);
     if (!force && !lstat(path, &status))
         return err_set(err, CODE_INPUT,
-                       "output %s: exists already; choose another name or ask to overwrite it",
-                       path);
+                       "output %s: exists already; choose another name or add --force", path);
     return CODE_OK;
 }
 

@@ -41,6 +41,9 @@ void row_describe(const struct param_row *row, char *note) {
     case PARAM_INTS:
         text_append(note, "none or up to %d integers", INT_LIST_MAX);
         break;
+    case PARAM_REALS:
+        text_append(note, "none or up to %d numbers", INT_LIST_MAX);
+        break;
     case PARAM_TEXT:
         text_append(note, "text");
         return;
@@ -102,13 +105,14 @@ static bool parse_seed(const struct param_row *row, const char *text, uint64_t *
     return true;
 }
 
-static bool parse_real(const struct param_row *row, const char *text, double *out, char *note) {
+static bool parse_real(const struct param_row *row, struct text_word word, double *out,
+                       char *note) {
     char *end, cut[TEXT_CLIP_SIZE];
     errno = 0;
-    double value = strtod(text, &end);
-    if (end == text)
+    double value = strtod(word.text, &end);
+    if (end == word.text)
         return refuse(row, note, "not a number");
-    if (*end)
+    if (end != word.text + word.length)
         return refuse(row, note, "trailing characters \"%s\"", text_clip(cut, end));
     if (errno == ERANGE && (isinf(value) || value == 0.0))
         return refuse(row, note, "beyond the range of double precision");
@@ -158,8 +162,24 @@ static bool parse_ints(const struct param_row *row, const char *text, struct int
     return true;
 }
 
+static bool parse_reals(const struct param_row *row, const char *text, struct real_list *out,
+                        char *note) {
+    *out = (struct real_list){0};
+    if (!strcmp(text, "none"))
+        return true;
+    struct text_word word;
+    while (text_next_word(&text, " \t", &word)) {
+        if (out->count == INT_LIST_MAX)
+            return refuse(row, note, "too many elements");
+        if (!parse_real(row, word, &out->value[out->count], note))
+            return false;
+        out->count++;
+    }
+    return true;
+}
+
 bool row_parse(const struct param_row *row, const char *text, void *out, char *note) {
-    if (!*text && row->type != PARAM_TEXT && row->type != PARAM_INTS)
+    if (!*text && row->type != PARAM_TEXT && row->type != PARAM_INTS && row->type != PARAM_REALS)
         return refuse(row, note, "empty value");
     switch (row->type) {
     case PARAM_INT:
@@ -167,11 +187,13 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
     case PARAM_SEED:
         return parse_seed(row, text, out, note);
     case PARAM_REAL:
-        return parse_real(row, text, out, note);
+        return parse_real(row, (struct text_word){text, strlen(text)}, out, note);
     case PARAM_CHOICE:
         return parse_choice(row, text, out, note);
     case PARAM_INTS:
         return parse_ints(row, text, out, note);
+    case PARAM_REALS:
+        return parse_reals(row, text, out, note);
     case PARAM_TEXT:
         memcpy(out, &text, sizeof text);
         return true;
@@ -194,6 +216,9 @@ void row_zero(const struct param_row *row, const char *text, void *out) {
         break;
     case PARAM_INTS:
         *(struct int_list *)out = (struct int_list){0};
+        break;
+    case PARAM_REALS:
+        *(struct real_list *)out = (struct real_list){0};
         break;
     case PARAM_TEXT:
         memcpy(out, &text, sizeof text);

@@ -12,6 +12,7 @@ union row_value {
     double real;
     const char *text;
     struct int_list list;
+    struct real_list reals;
 };
 
 /* Appends what is allowed, for instance "an integer, 1 to 9", or the condition in `when`, for

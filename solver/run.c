@@ -47,6 +47,8 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
     struct net_setup setup = setup_of(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
     TRY(net_bytes(&setup, run->config.training.steps, full, bytes, err));
+    if (full) /* the observer's coefficients */
+        *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
     *bytes *= concurrent(run, runs);
     return CODE_OK;
 }
@@ -73,8 +75,9 @@ static int check_memory(struct run *run, struct err *err) {
     double total = 1e-9 * ((limit > largest ? limit : largest) + kept);
     if (total <= most)
         return CODE_OK;
-    const char *remedy = kept > limit && kept > largest
-                             ? "kernels = diagonal, or fewer steps, replicates or seeds"
+    bool full = run->config.output.kernels == KERNELS_FULL;
+    const char *remedy = full ? "kernels = diagonal, or fewer steps, replicates or seeds"
+                         : kept > limit && kept > largest ? "fewer steps, replicates or seeds"
                          : limit > largest ? "fewer sites, expert_sites, inputs or steps"
                                            : "smaller widths";
     if (limit <= largest && kept <= largest)
@@ -99,7 +102,7 @@ static void warn_rank(struct run *run) {
         &run->log,
         "warning: with relu or rho < 1 bases grow by %d every step, up to %d of %d sites; more "
         "than %d sites keep all normals matched",
-        P, P * T, least, (int)(2.0 * P * T / POPULATION_ROOM));
+        P, P * T < least ? P * T : least, least, (int)(2.0 * P * T / POPULATION_ROOM));
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
@@ -136,7 +139,10 @@ done:
     if (code == CODE_NUMERICAL) {
         char text[sizeof err->text];
         memcpy(text, err->text, sizeof text);
-        err_set(err, code, "%s %d, step %d: %.1800s", N ? "network" : "replicate", r, t, text);
+        if (N)
+            err_set(err, code, "N = %d, network %d, step %d: %.1800s", N, r, t, text);
+        else
+            err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, text);
     }
     observer_free(&observer);
     net_free(&net);

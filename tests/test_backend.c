@@ -517,7 +517,7 @@ static double *results(struct shape shape, size_t *size) {
 
 static void test_bits_depend_on_nothing(void **state) {
     (void)state;
-    static const struct shape shapes[] = {{7, 1}, {257, 5}, {1000, 2}, {2048, 1}};
+    static const struct shape shapes[] = {{7, 1}, {257, 5}, {1000, 2}};
     for (size_t n = 0; n < LENGTH(shapes); n++) {
         double *out[6];
         for (int way = 0; way < 6; way++) {

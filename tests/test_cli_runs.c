@@ -138,7 +138,7 @@ static void test_signal_sent_twice(void **state) {
     await_group(pid, "/");
     cli_pause(0.2);
     kill(pid, SIGTERM);
-    cli_pause(1e-4);
+    cli_pause(1e-3);
     kill(pid, SIGTERM);
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));

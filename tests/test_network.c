@@ -1,7 +1,7 @@
 /* The network of models/regime2.c with explicit matrices, judged twice: by finite differences of
  * the loss in every parameter, and by the plain-loop oracle (tests/oracle_regime2.c) in the forward
  * pass, the kernels and the parameters over several training steps. */
-#include "tests/gradient.h"
+#include "tests/support.h"
 #include "tests/oracle_regime2.h"
 
 #include <math.h>
@@ -27,19 +27,9 @@ static void gradient_by_differences(void **state) {
         memcpy(overrides + 5, cases[i], sizeof cases[i]);
         struct run run;
         support_run(&run, "data/regime2.ini", overrides);
-        gradient_check(&run, 16, 7);
+        support_gradient(&run, 16, 7);
         run_free(&run);
     }
-}
-
-/* dst[j][i] = factor src[i][j] (transposed) or dst = factor src. */
-static void copy_scaled(double *dst, struct rows W, double factor, bool transpose) {
-    double *values = support_get(W);
-    int n = W.count, m = (int)W.array->sites;
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < m; j++)
-            dst[transpose ? j * n + i : i * m + j] = factor * values[i * m + j];
-    free(values);
 }
 
 struct pair {
@@ -66,10 +56,10 @@ static void copy_parameters(struct pair *p, double *W1, double *Q, double *W2in,
         }
     free(columns);
     if (router)
-        copy_scaled(Q, array_all(&map[0]->W), sqrt(o->N), false);
-    copy_scaled(W2in, array_all(&map[router]->W), sqrt(o->N), false);
-    copy_scaled(W2out, array_all(&map[router + 1]->W), sqrt(o->M * o->Ne), false);
-    copy_scaled(w4, array_all(&net->thin[1]->W), 1, false);
+        support_copy(Q, array_all(&map[0]->W), sqrt(o->N));
+    support_copy(W2in, array_all(&map[router]->W), sqrt(o->N));
+    support_copy(W2out, array_all(&map[router + 1]->W), sqrt(o->M * o->Ne));
+    support_copy(w4, array_all(&net->thin[1]->W), 1);
 }
 
 static void make_pair(struct pair *p, const char *const *overrides, int N) {

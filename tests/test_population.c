@@ -134,6 +134,8 @@ static double *drawn(uint32_t replicate, bool matched, int first, int second) {
     ASK(array_init(&out, backend, p.sites, 1, first + second, &err));
     ASK(population_fresh(&p, none, array_rows(&out, 0, first), &err));
     ASK(population_fresh(&p, none, array_rows(&out, first, second), &err));
+    ASK(population_absorb(&p, array_rows(&out, 0, 1), &err));
+    assert_int_equal(p.span.rows, matched ? first + second : 0);
     double *x = values(array_all(&out));
     array_free(&out);
     population_free(&p);

@@ -2,7 +2,7 @@
  * in every parameter and by the plain-loop oracle (tests/oracle_regime3.c, itself judged by finite
  * differences here) in the forward pass, the kernels and the parameters over several steps; and the
  * reproducibility of its limit. */
-#include "tests/gradient.h"
+#include "tests/support.h"
 #include "tests/oracle_regime3.h"
 
 #include <math.h>
@@ -23,6 +23,14 @@ static void start(struct run *run, const char *const *more, int count) {
     support_run(run, "data/regime3.ini", overrides);
 }
 
+/* In units of eta0 gamma0^2 N: (N.2) of the page has N times more for Win and Wout, kappa for Q. */
+static double page_rate(const struct net *net, int parameter) {
+    const struct map *map = net->parameter[parameter].map;
+    if (!map)
+        return 1;
+    return strcmp(map->declared.name, "Q") ? net->setup.N : net->setup.network->kappa;
+}
+
 static void gradient_by_differences(void **state) {
     (void)state;
     const char *const cases[][5] = {
@@ -38,7 +46,7 @@ static void gradient_by_differences(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct run run;
         start(&run, cases[i], 5);
-        gradient_check(&run, 8, 5);
+        support_gradient_rates(&run, 8, 5, page_rate);
         run_free(&run);
     }
 }
@@ -66,7 +74,7 @@ static void add_matrix(const struct couple *p, const char *name, double factor, 
     int N = p->oracle->N, M = p->oracle->M, Ne = p->oracle->Ne;
     if (!map)
         return;
-    double *W = gradient_matrix(map);
+    double *W = support_matrix(map);
     int copies = (int)(out_of ? map->declared.source->sites : map->declared.target->sites) / Ne;
     for (int i = 0; i < M; i++)
         for (int j = 0; j < Ne; j++)
@@ -97,7 +105,7 @@ static void copy_parameters(const struct couple *p, double *const block[ORACLE3_
     free(columns);
     free(w);
     if (find_map(net, "Q")) {
-        double *Q = gradient_matrix(find_map(net, "Q"));
+        double *Q = support_matrix(find_map(net, "Q"));
         for (int k = 0; k < o->M * o->N; k++)
             block[ORACLE3_Q][k] = sqrt(o->N) * Q[k];
         free(Q);
@@ -297,8 +305,105 @@ static void oracle_gradient(void **state) {
         }
 }
 
+/* Records of the limit (two replicates) and of networks of width 16 of a small run. */
+struct outcome {
+    struct run run;
+    struct record records[2];
+};
+
+static void solve(struct outcome *o, const char *const *kind, const char *const *more) {
+    const char *overrides[20] = {"training.steps=6",      "training.eta0=0.5",
+                                 "solver.sites=300",      "solver.expert_sites=20",
+                                 "solver.unit_sites=270", "solver.replicates=2"};
+    int n = 6;
+    while (*kind)
+        overrides[n++] = *kind++;
+    while (*more)
+        overrides[n++] = *more++;
+    start(&o->run, overrides, n);
+    ASK(run_ensemble(&o->run, 0, o->run.config.solver.replicates, &o->records[0], err));
+    ASK(run_ensemble(&o->run, 16, 1, &o->records[1], err));
+}
+
+static void outcome_free(struct outcome *o) {
+    record_free(&o->records[0]);
+    record_free(&o->records[1]);
+    run_free(&o->run);
+}
+
+/* The first T times of every series, run by run, have the same bits. */
+static void same_bits(const struct outcome *a, const struct outcome *b, int T, const char *what) {
+    for (int k = 0; k < 2; k++) {
+        const struct record *x = &a->records[k], *y = &b->records[k];
+        assert_int_equal(x->count, y->count);
+        for (int s = 0; s < x->count; s++) {
+            const struct series *p = &x->series[s], *q = &y->series[s];
+            size_t row = p->size / (size_t)x->T, bytes = row * (size_t)T * sizeof(double);
+            for (size_t r = 0; r < (size_t)(x->runs < y->runs ? x->runs : y->runs); r++)
+                if (memcmp(p->values + r * p->size, q->values + r * q->size, bytes))
+                    fail_msg("%s: %s of run %zu differs", what, p->name, r);
+        }
+    }
+}
+
+/* One against many threads (one replicate shares out blocks, two go whole), shadow memory, a longer
+ * run; MSSP and muP. Units and pairs fill more than one block of sites. */
+static void bits_depend_on_nothing(void **state) {
+    (void)state;
+    static const char *const kinds[][4] = {
+        {"network.parameterization=mssp", "network.gate=sigmoid", NULL},
+        {"network.parameterization=mup", "network.gate=softmax", "network.rho=0.5", NULL}};
+    static const char *const other[][3] = {{"solver.threads=3", NULL},
+                                           {"solver.threads=2", "solver.replicates=1", NULL},
+                                           {"solver.backend=shadow", NULL},
+                                           {"training.steps=9", NULL}};
+    const char *const one[] = {"solver.threads=1", NULL};
+    for (int k = 0; k < 2; k++) {
+        struct outcome a = {0};
+        solve(&a, kinds[k], one);
+        for (int i = 0; i < 4; i++) {
+            struct outcome b = {0};
+            solve(&b, kinds[k], other[i]);
+            same_bits(&a, &b, 6, other[i][0]);
+            outcome_free(&b);
+        }
+        outcome_free(&a);
+    }
+    omp_set_num_threads(omp_get_num_procs());
+}
+
+/* Activation linear, gate constant: every moment is matched exactly, so two seeds differ by the
+ * truncation of the bases alone (as in tests/test_limit.c: 1e-5 at tolerance 1e-6). */
+static void linear_limits_have_no_sampling_error(void **state) {
+    (void)state;
+    static const char *const kinds[][2] = {{"network.parameterization=mssp", NULL},
+                                           {"network.parameterization=mup", NULL}};
+    const char *const linear[] = {"network.activation=linear", "network.gate=constant",
+                                  "solver.tolerance=1e-6",     "training.steps=10",
+                                  "training.eta0=0.2",         NULL};
+    for (int k = 0; k < 2; k++) {
+        struct outcome o = {0};
+        solve(&o, kinds[k], linear);
+        const struct record *record = &o.records[0];
+        assert_true(record->series[0].values[9] < 0.45); /* it learns */
+        for (int s = 0; s < record->count; s++) {
+            const struct series *series = &record->series[s];
+            if (!strcmp(series->name, "rank") || !strcmp(series->name, "fallback"))
+                continue;
+            for (size_t i = 0; i < series->size; i++) {
+                double x = series->values[i], y = series->values[series->size + i];
+                CHECK_ABS(x, y, 1e-5 * fmax(1, fabs(x)), "%s: %s[%zu]", kinds[k][0], series->name,
+                          i);
+            }
+        }
+        outcome_free(&o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_depend_on_nothing),
+        cmocka_unit_test(linear_limits_have_no_sampling_error),
         cmocka_unit_test(oracle_gradient),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),

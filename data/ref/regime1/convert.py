@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Makes NAME.h5 and NAME.ini of every case from the reference runs in JSON (see ABOUT).
+
+    python3 convert.py REGIME1.json [FOLDER]
+
+Needs numpy and h5py; FOLDER is by default the script's own. Values are carried over bit for bit
+(checked by reading back), the same input gives the same bytes. Cases not trained by gradient
+descent are left out.
+"""
+import json
+import os
+import sys
+
+import h5py
+import numpy as np
+
+ABOUT = {  # dims and what each quantity is; see ABOUT for the symbols
+    "loss": ("t", "mean over inputs of (y - f)^2/2"),
+    "f": ("t mu", "output"),
+    "psi": ("t mu k", "router logits, biases included"),
+    "dpsi": ("t mu k", "psi(t) - psi(0)"),
+    "gphi": ("t mu k", "<w h_L> of expert k, without the gate"),
+    "Phi1": ("t mu nu", "<sigma(h1) sigma(h1)>, equal times"),
+    "Phi2": ("t k mu nu", "<sigma(h2) sigma(h2)> of expert k, equal times"),
+    "PhiL": ("t mu nu", "<hL hL>, hL = sum_k p_k h_L,k, equal times"),
+    "G1": ("t mu nu", "<g1 g1>, equal times"),
+    "Phi1_0T": ("mu nu", "Phi1[mu,nu](0, T-1): two-time"),
+    "G1_0T": ("mu nu", "G1[mu,nu](0, T-1): two-time"),
+}
+GATES = {"softmax": "softmax", "sigmoid": "sigmoid", "one": "constant"}
+ACTIVATIONS = {"tanh": "tanh", "lin": "linear"}
+BIASES = {0: "fixed", 1: "trained"}
+
+
+def put(group, name, values, dims, about):
+    data = group.create_dataset(name, data=np.asarray(values, "<f8"), track_times=False)
+    data.attrs["dims"] = dims
+    data.attrs["about"] = about
+
+
+def put_means(group, quantities, n):
+    """NAME and NAME_se of every quantity; the attribute n is the number of independent runs."""
+    group.attrs["n"] = np.int32(n)
+    for name, value in quantities.items():
+        dims, about = ABOUT[name]
+        put(group, name, value["mean"], dims, about)
+        put(group, name + "_se", value["se"], dims, f"standard error of {name}, from n runs")
+
+
+def groups(case):
+    """(path, number of runs, quantities) of the limit and of each width."""
+    yield "limit", case["mc_seeds"], case["dmft"]
+    for width, net in case["nets"].items():
+        quantities = {key: value for key, value in net.items() if key != "seeds"}
+        yield f"nets/N{int(width):04d}", net["seeds"], quantities
+
+
+def check_runs(quantities, n, y):
+    """mean_r sum_mu (y - f_r)^2 = sum_mu (y - f)^2 + (n - 1) sum_mu se_f^2 gives n back, as far
+    as numbers rounded to 1e-6 tell: the last column of `slack` is what rounding can do."""
+    mean, se = (np.array(quantities["f"][key]) for key in ("mean", "se"))
+    left = 2 * len(y) * np.array(quantities["loss"]["mean"])
+    right = ((np.array(y) - mean)**2).sum(1) + (n - 1) * (se**2).sum(1)
+    half = 0.5e-6
+    slack = 2 * len(y) * half + 2 * half * np.abs(np.array(y) - mean).sum(1) + \
+        2 * half * (n - 1) * se.sum(1) + len(y) * n * half**2
+    assert (np.abs(left - right) <= 1.001 * slack).all(), np.abs(left - right) / slack
+
+
+def write_h5(path, X, y, case):
+    with h5py.File(path, "w", libver="earliest") as file:
+        file.attrs["about"] = "reference trajectories of regime1; see ABOUT"
+        put(file, "X", X, "mu i", "inputs")
+        put(file, "y", y, "mu", "targets")
+        for group, n, quantities in groups(case):
+            check_runs(quantities, n, y)
+            put_means(file.create_group(group), quantities, n)
+
+
+def number(value):
+    """The shortest text that reads back as the same double; 1, not 1.0."""
+    return repr(value).removesuffix(".0")
+
+
+def router(par):
+    """The keys of a router, if there is one."""
+    if par["gate"] == "one":
+        assert par["K"] is None and par["b"] is None and par["M"] == 1
+        return []
+    lines = [] if par["K"] is None else [f"rho = {number(par['K'] / par['M'])}"]
+    lines.append(f"q0 = {number(par['q0'])}")
+    if par["b"] is None:
+        assert par["kb"] == 0
+        return lines + ["bias = none"]
+    return lines + [f"bias = {BIASES[par['kb']]}", "biases = " + " ".join(map(number, par["b"]))]
+
+
+def ini(name, par):
+    assert par["out"] == "lin" and par["kQ"] == 1
+    return "\n".join([
+        f"# Reference case {name} of regime1, see ABOUT.",
+        "[network]",
+        "model = regime1",
+        f"activation = {ACTIVATIONS[par['act']]}",
+        f"gate = {GATES[par['gate']]}",
+        f"experts = {par['M']}",
+        f"expert_layers = {par['L'] - 1}",
+        "expert_output = linear",
+        *router(par),
+        "",
+        "[data]",
+        "source = file",
+        f"file = {name}.h5",
+        "",
+        "[training]",
+        f"steps = {par['T']}",
+        f"eta0 = {number(par['eta0'])}",
+        f"gamma0 = {number(par['gamma0'])}",
+        "loss = mse",
+        "",
+        "[solver]",
+        "sites = 2048",
+        "replicates = 16",
+        "seed = 1",
+        "",
+        "[output]",
+        "kernels = full",
+        ""])
+
+
+def check(path, X, y, case):
+    """Reads the file back: every number of the case is there, the same double, and nothing else."""
+    want, have = {"X": X, "y": y}, {}
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: have.update({name: item[()]})
+                        if isinstance(item, h5py.Dataset) else None)
+        for group, n, quantities in groups(case):
+            assert file[group].attrs["n"] == n
+            for name, value in quantities.items():
+                want[f"{group}/{name}"], want[f"{group}/{name}_se"] = value["mean"], value["se"]
+    assert have.keys() == want.keys()
+    for name, values in have.items():
+        expected = np.array(want[name], float)
+        assert values.dtype == np.float64 and values.shape == expected.shape, name
+        assert values.tobytes() == expected.tobytes(), name
+        assert np.isfinite(values).all(), name
+    return len(have)
+
+
+def main(source, folder=os.path.dirname(os.path.abspath(__file__))):
+    with open(source, encoding="utf-8") as file:
+        reference = json.load(file)
+    X, y = reference["X"], reference["y"]
+    for name, case in reference["cases"].items():
+        if case["optimizer"] != "sgd":
+            print(f"{name}: left out, trained by {case['optimizer']}")
+            continue
+        path = os.path.join(folder, name)
+        write_h5(path + ".h5", X, y, case)
+        with open(path + ".ini", "w", encoding="utf-8") as file:
+            file.write(ini(name, case["params"]))
+        print(f"{name}: {check(path + '.h5', X, y, case)} datasets")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or sys.argv[1] == "--help":
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -1,0 +1,301 @@
+/* The networks of models/regime1.c with explicit matrices (regime1 and dense), judged by finite
+ * differences of the loss and by plain-loop oracles over several training steps; and what the
+ * theory says of them exactly. */
+#include "tests/support.h"
+#include "tests/oracle_dense.h"
+#include "tests/oracle_regime1.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs of an ini text: overrides can replace keys of a file, not take them away. */
+static void run_of(struct run *run, const char *text, const char *const *overrides) {
+    static const char name[] = "build/test_regime1.ini";
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    support_run(run, name, overrides);
+    remove(name);
+}
+
+static void gradient_by_differences(void **state) {
+    (void)state;
+    static const char *const cases[][7] = {
+        {"network.model=dense", "network.depth=4"},
+        {"network.model=dense", "network.depth=2", "network.activation=gelu",
+         "training.loss=logistic"},
+        {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
+         "network.router_rate=2", "network.q0=1"},
+        {"network.model=regime1", "network.experts=2", "network.gate=softmax",
+         "network.expert_layers=3", "network.bias=trained", "network.biases=0.6 -0.6"},
+        {"network.model=regime1", "network.experts=4", "network.gate=softmax", "network.rho=0.5",
+         "network.bias=trained", "network.biases=1.2 0.4 -0.4 -1.2"},
+        {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
+         "network.expert_output=activated", "network.bias=fixed", "network.beta=0.7"},
+        {"network.model=regime1", "network.experts=2", "network.gate=constant",
+         "network.expert_layers=2", "reference.centre=no"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *overrides[16] = {"data.inputs=3", "data.dimension=5", "training.eta0=0.2"};
+        struct run run;
+        memcpy(overrides + 3, cases[i], sizeof cases[i]);
+        run_of(&run, "[network]\nmodel=dense\n", overrides);
+        support_gradient(&run, 12, 7);
+        run_free(&run);
+    }
+}
+
+static const enum oracle_activation activation_of[] = {
+    [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
+    [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
+
+/* W1 [N][D] of a net whose read-in works in the span of the inputs. */
+static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
+    double *A, *B, *columns = support_get(array_all(&net->thin[0]->W));
+    int K, N = net->setup.N, D = run->data.D;
+    ASK(thin_coordinates(run->data.X, run->data.P, D, &A, &B, &K, err));
+    for (int n = 0; n < N; n++)
+        for (int d = 0; d < D; d++) {
+            W1[n * D + d] = 0;
+            for (int k = 0; k < K; k++)
+                W1[n * D + d] += columns[k * N + n] * B[k * D + d];
+        }
+    free(columns);
+    free(A);
+    free(B);
+}
+
+struct pair {
+    struct run run;
+    struct net net;
+    struct oracle1 *oracle;
+};
+
+static void make_pair(struct pair *p, const char *const *overrides, int N) {
+    run_of(&p->run, "[network]\nmodel=regime1\n", overrides);
+    support_net(&p->net, &p->run, N, 1);
+    const struct config *c = &p->run.config;
+    const struct network *network = &c->network;
+    const struct data *data = &p->run.data;
+    int M = network->experts, E = network->expert_layers;
+    struct oracle1 *o = p->oracle = oracle1_new(data->P, data->D, N, M, E);
+    o->gate = network->gate == GATE_SOFTMAX   ? ORACLE1_SOFTMAX
+              : network->gate == GATE_SIGMOID ? ORACLE1_SIGMOID
+                                              : ORACLE1_CONSTANT;
+    o->activation = activation_of[network->activation];
+    o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
+    o->activated = network->expert_output == EXPERT_OUTPUT_ACTIVATED;
+    o->K = network->rho < 1 ? (int)lround(network->rho * M) : 0;
+    o->eta0 = c->training.eta0;
+    o->gamma0 = c->training.gamma0;
+    o->kappa_Q = network->router_rate;
+    o->kappa_b = network->bias == BIAS_TRAINED;
+    memcpy(o->X, data->X, (size_t)(data->P * data->D) * sizeof *o->X);
+    memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
+    copy_read_in(o->W1, &p->net, &p->run);
+    support_copy(o->w, array_all(&p->net.thin[1]->W), 1);
+    for (int l = 0; l < E; l++)
+        for (int i = 0; i < M; i++)
+            support_copy(oracle1_W(o, l, i), array_all(&p->net.map[l * M + i]->W), sqrt(N));
+    if (network->gate != GATE_CONSTANT)
+        support_copy(o->Q, array_all(&p->net.thin[2]->W), 1);
+    for (int i = 0; i < M && network->bias; i++)
+        o->b[i] = network->biases.value[i];
+    oracle1_forward(o);
+    if (c->reference.centre)
+        oracle1_centre_here(o);
+}
+
+static const double *numbers_of(const struct net *net, const char *name) {
+    for (int k = 0; k < net->numbers; k++)
+        if (!strcmp(net->number[k].name, name))
+            return net->number[k].values;
+    return NULL;
+}
+
+/* Kernel `name` of the net, [P][P]. */
+static void kernel_of(const struct net *net, const char *name, double *K) {
+    for (int k = 0; k < net->kernels; k++)
+        if (!strcmp(net->kernel[k].name, name)) {
+            net->setup.backend->dots(net->kernel[k].rows, net->kernel[k].rows, K);
+            return;
+        }
+    fail_msg("no kernel %s", name);
+}
+
+static void check_state(struct pair *p, int t, const char *what) {
+    const struct oracle1 *o = p->oracle;
+    const double *psi = numbers_of(&p->net, "psi"), *gphi = numbers_of(&p->net, "gphi");
+    double Phi1[64], G1[64], PhiL[64], G[64];
+    char name[32];
+    for (int mu = 0; mu < o->P; mu++)
+        CHECK_ABS(p->net.f[mu], o->f[mu], 1e-12, "%s: f[%d] at %d", what, mu, t);
+    for (int k = 0; k < o->P * o->M && psi; k++) {
+        CHECK_ABS(psi[k], o->psi[k], 1e-12, "%s: psi[%d] at %d", what, k, t);
+        CHECK_ABS(gphi[k], o->gphi[k], 1e-12, "%s: gphi[%d] at %d", what, k, t);
+    }
+    kernel_of(&p->net, "Phi1", Phi1);
+    kernel_of(&p->net, "G1", G1);
+    kernel_of(&p->net, "PhiL", PhiL);
+    for (int a = 0; a < o->P * o->P; a++) {
+        int mu = a / o->P, nu = a % o->P;
+        CHECK_ABS(Phi1[a], oracle1_phi1(o, mu, nu), 1e-12, "%s: Phi1[%d] at %d", what, a, t);
+        CHECK_ABS(G1[a], oracle1_g1(o, mu, nu), 1e-12, "%s: G1[%d] at %d", what, a, t);
+        CHECK_ABS(PhiL[a], oracle1_phiL(o, mu, nu), 1e-12, "%s: PhiL[%d] at %d", what, a, t);
+    }
+    for (int l = 0; l < o->E; l++)
+        for (int i = 0; i < o->M; i++) {
+            snprintf(name, sizeof name, o->M > 1 ? "G%d_%d" : "G%d", l + 2, i);
+            kernel_of(&p->net, name, G);
+            for (int a = 0; a < o->P * o->P; a++)
+                CHECK_ABS(G[a], oracle1_gg(o, l, i, a / o->P, a % o->P), 1e-12, "%s: %s[%d] at %d",
+                          what, name, a, t);
+        }
+}
+
+/* Sums have fewer than 200 terms of order one, round-off is below 4e-14, and four steps amplify it
+ * no more than tenfold: 1e-12. */
+static void compare(const char *const *overrides, int N) {
+    struct pair p;
+    char what[256] = "";
+    for (int i = 0; overrides[i]; i++)
+        snprintf(what + strlen(what), sizeof what - strlen(what), "%s ",
+                 strchr(overrides[i], '.') + 1);
+    make_pair(&p, overrides, N);
+    for (int t = 0; t < 4; t++) {
+        support_evaluate(&p.net, &p.run);
+        double loss = oracle1_forward(p.oracle);
+        oracle1_backward(p.oracle);
+        CHECK_ABS(p.net.loss, loss, 1e-12, "%s: loss at %d", what, t);
+        check_state(&p, t, what);
+        support_learn(&p.net, &p.run);
+        oracle1_step(p.oracle);
+    }
+    oracle1_free(p.oracle);
+    net_free(&p.net);
+    run_free(&p.run);
+}
+
+static void equals_oracle(void **state) {
+    (void)state;
+    static const char *const gates[] = {"network.gate=sigmoid", "network.gate=softmax",
+                                        "network.gate=constant"};
+    static const char *const sizes[][2] = {{"network.experts=1", "network.expert_layers=3"},
+                                           {"network.experts=3", "network.expert_layers=1"},
+                                           {"network.experts=4", "network.expert_layers=2"}};
+    static const char *const activations[] = {"network.activation=tanh", "network.activation=relu",
+                                              "network.activation=linear"};
+    for (int gate = 0; gate < 3; gate++)
+        for (int size = 0; size < 3; size++)
+            for (int variant = 0; variant < 6; variant++) {
+                const char *overrides[16] = {
+                    "data.inputs=4", "data.dimension=5", "training.eta0=0.2",     gates[gate],
+                    sizes[size][0],  sizes[size][1],     activations[variant % 3]};
+                int n = 7;
+                overrides[n++] =
+                    variant & 1 ? "network.expert_output=activated" : "training.gamma0=1.5";
+                overrides[n++] = variant & 2 ? "training.loss=logistic" : "reference.centre=no";
+                if (size == 2 && gate < 2) {
+                    overrides[n++] = "network.rho=0.5";
+                    overrides[n++] = variant & 4 ? "network.bias=trained" : "network.bias=fixed";
+                    overrides[n++] = "network.biases=1 0.2 -0.3 -0.9";
+                    overrides[n++] = "network.q0=0.8";
+                }
+                compare(overrides, 14);
+            }
+}
+
+/* The dense network has an oracle of its own, and is regime1 with one expert, bit for bit. */
+static void dense_equals_its_oracle(void **state) {
+    (void)state;
+    for (int depth = 2; depth < 5; depth++) {
+        char deep[32];
+        const char *const overrides[] = {deep, "training.eta0=0.3", NULL};
+        struct run run;
+        struct net net;
+        snprintf(deep, sizeof deep, "network.depth=%d", depth);
+        support_run(&run, "data/dense.ini", overrides);
+        support_net(&net, &run, 14, 2);
+        struct oracle_dense *o = oracle_dense_new(run.data.P, run.data.D, 14, depth);
+        o->eta0 = run.config.training.eta0;
+        o->gamma0 = run.config.training.gamma0;
+        memcpy(o->X, run.data.X, (size_t)(run.data.P * run.data.D) * sizeof *o->X);
+        memcpy(o->y, run.data.y, (size_t)run.data.P * sizeof *o->y);
+        copy_read_in(o->W1, &net, &run);
+        support_copy(o->w, array_all(&net.thin[1]->W), 1);
+        for (int l = 0; l < depth - 1; l++)
+            support_copy(o->W + l * 14 * 14, array_all(&net.map[l]->W), sqrt(14));
+        oracle_dense_forward(o);
+        oracle_dense_centre_here(o);
+        for (int t = 0; t < 4; t++) {
+            support_evaluate(&net, &run);
+            CHECK_ABS(net.loss, oracle_dense_forward(o), 1e-12, "depth %d, loss at %d", depth, t);
+            for (int mu = 0; mu < run.data.P; mu++)
+                CHECK_ABS(net.f[mu], o->f[mu], 1e-12, "depth %d, f[%d] at %d", depth, mu, t);
+            support_learn(&net, &run);
+            oracle_dense_step(o);
+        }
+        oracle_dense_free(o);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* regime1 with one expert, constant gate, activated output and depth - 1 matrices is dense. */
+static void one_expert_is_dense(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "[network]\nmodel=regime1\ngate=constant\nexperts=1\nexpert_layers=2\n"
+        "expert_output=activated\n[training]\nsteps=8\n[solver]\nsites=400\n",
+        "[network]\nmodel=dense\ndepth=3\n[training]\nsteps=8\n[solver]\nsites=400\n"};
+    struct run run[2];
+    struct record record[2];
+    const struct series *f[2];
+    for (int i = 0; i < 2; i++) {
+        run_of(&run[i], texts[i], NULL);
+        ASK(run_ensemble(&run[i], 0, 2, &record[i], err));
+        f[i] = record_find(&record[i], "f");
+    }
+    assert_int_equal(f[0]->size, f[1]->size);
+    assert_memory_equal(f[0]->values, f[1]->values, 2 * f[0]->size * sizeof(double));
+    for (int i = 0; i < 2; i++) {
+        record_free(&record[i]);
+        run_free(&run[i]);
+    }
+}
+
+/* Softmax without bias: gphi is the same for all experts, so gpsi = 0 and the router never moves.
+ * In a linear network that holds without sampling error, to the truncation of the bases. */
+static void softmax_without_bias_stays_uniform(void **state) {
+    (void)state;
+    struct run run;
+    struct net net;
+    run_of(&run,
+           "[network]\nmodel=regime1\nactivation=linear\ngate=softmax\nexperts=3\nq0=1\n"
+           "[training]\neta0=0.4\n[solver]\nsites=400\ntolerance=1e-6\n",
+           NULL);
+    support_net(&net, &run, 0, 0);
+    for (int t = 0; t < 12; t++) {
+        support_evaluate(&net, &run);
+        const double *psi = numbers_of(&net, "psi");
+        for (int k = 0; k < run.data.P * 3; k++)
+            CHECK_ABS(psi[k], 0, 1e-6, "psi[%d] at %d", k, t);
+        support_learn(&net, &run);
+    }
+    assert_true(fabs(net.f[0]) > 0.1);
+    net_free(&net);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(dense_equals_its_oracle),
+        cmocka_unit_test(one_expert_is_dense),
+        cmocka_unit_test(softmax_without_bias_stays_uniform),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
