@@ -47,23 +47,27 @@ TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/ora
 all: dmft-solve
 
 dmft-solve: $(BUILD)/dmft-solve
-	cp $< $@
+	@cp $< $@
 
 $(BUILD)/dmft-solve: $(BUILD)/solver/main.o $(OBJECTS)
-	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
+	@echo '  LD $@'
+	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
-	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -lcmocka -o $@
+	@echo '  LD $@'
+	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -lcmocka -o $@
 
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
-	cp $< $@
+	@cp $< $@
 
 $(BUILD)/bench: $(BUILD)/tests/bench.o $(OBJECTS)
-	$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
+	@echo '  LD $@'
+	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -c $< -o $@
+	@echo '  CC $<'
+	@$(CC) $(CFLAGS) -c $< -o $@
 
 # Version and flags are compiled into one file, made again when they change.
 $(BUILD)/solver/provenance.o: CFLAGS += -DVERSION='"$(VERSION)"' -DFLAGS='"$(OPT)"'
@@ -80,10 +84,10 @@ packages:
 # A recursive make, because pkg-config is asked after the packages are there.
 run: packages
 	$(MAKE) all
-	./dmft-solve --force data/regime2.ini
+	[ -e regime2.h5 ] && echo "regime2.h5 is here already" || ./dmft-solve data/regime2.ini
 
 test: dmft-solve $(TESTS:%=$(BUILD)/test_%)
-	BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%)
+	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%)
 
 FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/param.c
 build/fuzz_param: $(FUZZ_SOURCES)
@@ -94,7 +98,7 @@ check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	$(BUILD)/test_reference long
 	$(BUILD)/test_reference3 long
-	dmft-solve
+	$(BUILD)/test_networks long
 	$(MAKE) SAN=1 test
 
 bench: $(BUILD)/bench

@@ -2,15 +2,13 @@
  * docs/theory/regime2.md section 1). The limit is that of the same discrete algorithm, exactly. */
 #include "integrators/integrator.h"
 
-static int gd_advance(struct net *net, double eta0, struct err *err) {
-    return net_learn(net, eta0, err);
+static int gd_advance(struct net *net, const struct training *training, const double *y,
+                      struct err *err) {
+    (void)y;
+    return net_learn(net, training->eta0, err);
 }
 
-const struct integrator integrator_gd = {
-    .name = "gd",
-    .doc = "full-batch gradient descent",
-    .advance = gd_advance,
-};
+const struct integrator integrator_gd = {.advance = gd_advance};
 
 #define OFFSET(field) offsetof(struct training, field)
 const struct param_row training_rows[] = {

@@ -5,19 +5,19 @@
 
 #include "models/model.h"
 
-struct integrator {
-    const char *name, *doc;
-    /* From the evaluated time t to t + 1; the next call is net_evaluate. */
-    int (*advance)(struct net *net, double eta0, struct err *err);
-};
-
-extern const struct integrator integrator_gd;
-
 /* Section [training]. */
 struct training {
     int steps, loss;
     double eta0, gamma0;
 };
+
+struct integrator {
+    /* From the evaluated time t to t + 1; the next call is net_evaluate. y [P]: the targets, for
+     * schemes that evaluate in between. */
+    int (*advance)(struct net *net, const struct training *training, const double *y,
+                   struct err *err);
+};
+extern const struct integrator integrator_gd; /* full-batch gradient descent */
 extern const struct param_row training_rows[];
 extern const size_t training_rows_count;
 

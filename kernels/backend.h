@@ -35,7 +35,7 @@ struct rows {
 enum fn { FN_LINEAR, FN_TANH, FN_ERF, FN_RELU, FN_GELU, FN_SOFTPLUS, FN_SIGMOID, FN_EXP };
 
 struct backend {
-    const char *name, *doc;
+    const char *name;
     /* Memory for capacity rows, uninitialised (shadow: NaN). */
     int (*alloc)(struct array *array, int capacity, struct err *err);
     /* Larger capacity; the rows in use keep their values. */
@@ -84,7 +84,7 @@ void backend_start(int threads);
 int array_init(struct array *array, const struct backend *backend, size_t sites, int group,
                int rows, struct err *err);
 void array_free(struct array *array); /* accepts a zeroed struct; idempotent */
-/* Makes room for k more rows (amortised doubling) and returns them, uninitialised. */
+/* Makes room for k more rows (capacity grows by half) and returns them, uninitialised. */
 int array_append(struct array *array, int k, struct rows *rows, struct err *err);
 /* At least `rows` rows in use. */
 int array_reserve(struct array *array, int rows, struct err *err);

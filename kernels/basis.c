@@ -44,7 +44,7 @@ int basis_residual(struct rows base, struct rows x, double threshold, struct arr
     *kept = 0;
     TRY(array_reserve(out, n, err));
     TRY(array_reserve(scratch, n, err));
-    TRY(base_alloc(&C, (size_t)n * (size_t)(base.count > n ? base.count : n), sizeof *C, err));
+    TRY(base_alloc(&C, (size_t)n * (size_t)(base.count + 1), sizeof *C, err));
     struct rows rest = array_rows(scratch, 0, n), first = array_rows(out, 0, n);
     rows_copy(x, rest);
     project(base, rest, C);

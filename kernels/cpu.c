@@ -15,6 +15,16 @@
  * threads. */
 #define CHUNK 32
 
+/* Whether this many elementary operations pay for waking other threads. Small regions on a loaded
+ * machine cost more than they save. */
+static bool worth(size_t operations) {
+    return operations > 200000;
+}
+
+static size_t cells(struct rows rows) {
+    return (size_t)rows.count * rows.array->sites;
+}
+
 static int cpu_blocks(const struct array *a) {
     size_t width = array_width(a);
     return (int)((a->sites + width - 1) / width);
@@ -79,7 +89,7 @@ static void cpu_get(struct rows rows, double *host) {
 static void cpu_normals(struct rows rows, struct rng_stream stream) {
     const struct array *a = rows.array;
     size_t width = array_width(a); /* a multiple of 8: pairs never straddle blocks */
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp parallel for schedule(static) collapse(2) if (worth(20 * cells(rows)))
     for (int block = 0; block < cpu_blocks(a); block++)
         for (int k = 0; k < rows.count; k++) {
             double *y = cpu_at(rows, k, block), pair[2];
@@ -95,12 +105,13 @@ static void cpu_normals(struct rows rows, struct rng_stream stream) {
 }
 
 static void cpu_dots(struct rows a, struct rows b, double *C) {
-    assert(!a.count || !b.count || a.array->sites == b.array->sites);
+    assert(!a.count || !b.count ||
+           (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (!a.count || !b.count)
         return;
     int width = (int)array_width(a.array), blocks = cpu_blocks(a.array);
     double scale = 1.0 / (double)a.array->sites;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth(cells(a) * (size_t)b.count))
     for (int first = 0; first < a.count; first += CHUNK) {
         int rows = a.count - first < CHUNK ? a.count - first : CHUNK;
         double *out = C + (size_t)first * (size_t)b.count;
@@ -114,7 +125,7 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
 }
 
 static void cpu_averages(struct rows a, struct rows b, double *out) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth(cells(a)))
     for (int k = 0; k < a.count; k++) {
         double sum = 0;
         for (int block = 0; block < cpu_blocks(a.array); block++) {
@@ -133,7 +144,7 @@ static void cpu_combine(struct rows y, double beta, const double *C, struct rows
     if (!y.count)
         return;
     int width = (int)array_width(y.array);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth(cells(y) * (size_t)(a.count + 1)))
     for (int block = 0; block < cpu_blocks(y.array); block++) {
         int used = cpu_used(y.array, block);
         if (a.count)
@@ -166,7 +177,7 @@ static double cpu_fn(enum fn fn, double u, double *slope) {
         *slope = two_by_sqrt_pi * exp(-u * u);
         return erf(u);
     case FN_RELU:
-        *slope = u > 0 ? 1 : 0;
+        *slope = isnan(u) ? u : u > 0;
         return u < 0 ? 0 : u; /* keeps NaN */
     case FN_GELU:
         value = 0.5 * erfc(-u * inv_sqrt_2);
@@ -190,7 +201,7 @@ static double cpu_fn(enum fn fn, double u, double *slope) {
 
 static void cpu_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
                           struct rows value, struct rows slope) {
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp parallel for schedule(static) collapse(2) if (worth(10 * cells(x)))
     for (int k = 0; k < x.count; k++)
         for (int block = 0; block < cpu_blocks(x.array); block++) {
             const double *in = cpu_at(x, k, block);
@@ -209,7 +220,7 @@ static void cpu_pointwise(enum fn fn, const double *scale, const double *shift, 
 
 static void cpu_multiply(struct rows a, struct rows b, struct rows y) {
     int group = y.array->group, step_a = a.array->group, step_b = b.array->group;
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp parallel for schedule(static) collapse(2) if (worth(cells(y)))
     for (int k = 0; k < y.count; k++)
         for (int block = 0; block < cpu_blocks(y.array); block++) {
             const double *pa = cpu_at(a, a.count == 1 ? 0 : k, block);
@@ -230,7 +241,7 @@ static void cpu_multiply(struct rows a, struct rows b, struct rows y) {
 
 static void cpu_group_sum(struct rows x, struct rows y) {
     int group = x.array->group / y.array->group;
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp parallel for schedule(static) collapse(2) if (worth(cells(x)))
     for (int k = 0; k < y.count; k++)
         for (int block = 0; block < cpu_blocks(y.array); block++) {
             const double *in = cpu_at(x, k, block);
@@ -297,7 +308,7 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     size_t sites = x.array->sites, width = array_width(x.array);
     struct ranked *scratch;
     TRY(base_alloc(&scratch, sites * (size_t)x.count, sizeof *scratch, err));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth(10 * cells(x)))
     for (int k = 0; k < x.count; k++) {
         struct ranked *order = scratch + (size_t)k * sites;
         for (size_t i = 0; i < sites; i++)
@@ -327,7 +338,6 @@ static int cpu_sync(struct err *err) {
 
 const struct backend backend_cpu = {
     .name = "cpu",
-    .doc = "OpenBLAS and OpenMP on the host",
     .alloc = cpu_alloc,
     .resize = cpu_resize,
     .release = cpu_release,

@@ -70,7 +70,6 @@ struct map {
 };
 
 struct map_kind {
-    const char *name;
     int (*init)(struct map *map, struct err *err);
     int (*forward)(struct map *map, struct rows x, struct rows out, struct err *err);
     int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);

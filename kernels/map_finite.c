@@ -71,7 +71,6 @@ done:
 }
 
 const struct map_kind map_finite = {
-    .name = "finite",
     .init = finite_init,
     .forward = finite_forward,
     .backward = finite_backward,

@@ -78,7 +78,6 @@ static int history_learn(struct map *map, const double *c, struct rows y, struct
 }
 
 const struct map_kind map_history = {
-    .name = "history",
     .init = history_init,
     .forward = history_forward,
     .backward = history_backward,

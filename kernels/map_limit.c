@@ -164,7 +164,6 @@ static int limit_learn(struct map *map, const double *c, struct rows y, struct e
 }
 
 const struct map_kind map_limit = {
-    .name = "limit",
     .init = limit_init,
     .forward = limit_forward,
     .backward = limit_backward,

@@ -30,7 +30,11 @@ static struct array shadow_real(const struct array *a) {
 static int shadow_alloc(struct array *array, int capacity, struct err *err) {
     size_t half = shadow_half(array, capacity);
     char *memory = mmap(NULL, 2 * half, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED || mprotect(memory + half, half, PROT_READ | PROT_WRITE))
+    if (memory != MAP_FAILED && mprotect(memory + half, half, PROT_READ | PROT_WRITE)) {
+        munmap(memory, 2 * half);
+        memory = MAP_FAILED;
+    }
+    if (memory == MAP_FAILED)
         return err_set(err, CODE_SYSTEM, "out of memory: %d rows over %zu sites (shadow backend)",
                        capacity, array->sites);
     double *values = (double *)(void *)(memory + half);
@@ -134,7 +138,6 @@ static int shadow_sync(struct err *err) {
 
 const struct backend backend_shadow = {
     .name = "shadow",
-    .doc = "the cpu's arithmetic on memory the host cannot touch, poisoned with NaN",
     .alloc = shadow_alloc,
     .resize = shadow_resize,
     .release = shadow_release,

@@ -70,6 +70,10 @@ int thin_coordinates(const double *X, int P, int D, double **A, double **B, int 
         for (int i = 0; i < D; i++)
             v[i] = X[(size_t)mu * (size_t)D + (size_t)i] / sqrt((double)D);
         double length = norm(v, D);
+        if (!isfinite(length)) {
+            code = err_set(err, CODE_INPUT, "input %d is too large: its length overflows", mu);
+            goto done;
+        }
         subtract(v, basis, rank, D, a);
         subtract(v, basis, rank, D, a);
         double rest = norm(v, D);

@@ -58,6 +58,22 @@ const struct param_row network_rows[] = {
 };
 const size_t network_rows_count = sizeof network_rows / sizeof *network_rows;
 
+const char *model_other_keys(const char *name, const char *key) {
+    size_t length = strlen(key);
+    for (const struct model *const *model = model_list; *model; model++) {
+        const char *keys = (*model)->keys;
+        if (strcmp((*model)->name, name))
+            continue;
+        if (!strcmp(key, "model"))
+            return NULL;
+        for (const char *at = keys; (at = strstr(at, key)); at += length)
+            if ((at == keys || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+                return NULL;
+        return keys;
+    }
+    return NULL; /* an unknown name is refused for itself */
+}
+
 /* The order of the choices of activation is that of enum fn. */
 enum fn net_activation(const struct net *net) {
     return (enum fn)net->setup.network->activation;
@@ -126,7 +142,7 @@ static double matrix_bytes(const struct net_setup *setup, const struct map *map,
 /* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
 static double limit_map_bytes(const struct net *net, const struct map *map, int T) {
     double copies = map->declared.a0 == 0 ? 1 : 3;
-    return 1.25 * copies *
+    return 1.5 * copies *
            (rank_bytes(net, map->declared.source, T) + rank_bytes(net, map->declared.target, T));
 }
 
@@ -143,7 +159,7 @@ int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes,
             setup->N ? matrix_bytes(setup, net.map[i], T) : limit_map_bytes(&net, net.map[i], T);
     for (int k = 0; k < net.kernels && history; k++) {
         struct rows rows = net.kernel[k].rows;
-        total += (double)T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
+        total += 1.5 * T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
     }
     net_free(&net);
     *bytes = total;
@@ -158,8 +174,8 @@ static struct rng_stream net_stream(const struct net *net, enum purpose purpose,
                                .purpose = purpose};
 }
 
-int net_population(struct net *net, const char *name, double relative, int limit_sites, int group,
-                   struct population **population, struct err *err) {
+int net_population(struct net *net, const char *name, double relative, size_t limit_sites,
+                   int group, struct population **population, struct err *err) {
     assert(net->populations < NET_POPULATIONS);
     int owner = net->populations, N = net->setup.N;
     TRY(base_alloc(population, 1, sizeof **population, err));
@@ -167,7 +183,7 @@ int net_population(struct net *net, const char *name, double relative, int limit
     **population = (struct population){
         .backend = net->setup.backend,
         .size = relative * (N ? N : POPULATION_INFINITE),
-        .sites = N ? (size_t)lround(relative * N) : (size_t)limit_sites,
+        .sites = N ? (size_t)lround(relative * N) : limit_sites,
         .group = group,
         .matched = N == 0 || net->setup.balanced,
         .stream = net_stream(net, PURPOSE_POOL, owner),
@@ -200,7 +216,24 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
             (struct array){.sites = population->sites, .group = population->group, .rows = K};
         return CODE_OK;
     }
-    return thin_init(*thin, population, K, amplitude, err);
+    TRY(thin_init(*thin, population, K, amplitude, err));
+    /* balanced draws: what is drawn later on other neurons of the same number is orthogonal too */
+    for (int i = 0; i < net->populations && net->setup.N && net->setup.balanced; i++) {
+        struct population *other = net->population[i];
+        if (other != population && other->sites == population->sites &&
+            other->group == population->group)
+            TRY(population_absorb(other, array_all(&(*thin)->W), err));
+    }
+    return CODE_OK;
+}
+
+int net_thin_iid(struct net *net, struct population *population, int K, double amplitude,
+                 struct thin **thin, struct err *err) {
+    bool matched = population->matched;
+    population->matched = false;
+    int code = net_thin(net, population, K, amplitude, thin, err);
+    population->matched = matched;
+    return code;
 }
 
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,

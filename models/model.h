@@ -32,6 +32,8 @@ struct network {
 };
 extern const struct param_row network_rows[];
 extern const size_t network_rows_count;
+/* For a model's name: NULL if it uses this key of [network], else the keys it uses. */
+const char *model_other_keys(const char *name, const char *key);
 
 /* A kernel that a model measures: the site average of products of two of its rows, times scale. */
 struct kernel {
@@ -53,7 +55,8 @@ struct numbers {
 struct net;
 struct model {
     const char *name, *doc, *source;
-    const char *keys; /* of [network], blank-separated, besides model */
+    const char *keys;        /* of [network], blank-separated, besides model */
+    const char *solver_keys; /* of [solver], besides those of every network; NULL: none */
     size_t state_size;
     /* NULL, or why the settings do not fit a network of width N (limit: N = 0 with these sites),
      * with *key = the key to blame. */
@@ -144,11 +147,15 @@ int net_learn(struct net *net, double step, struct err *err);
 
 /* For models, in init. `relative` is the size in units of N; limit_sites the number of sites in
  * the limit; group the units per site of the population before. */
-int net_population(struct net *net, const char *name, double relative, int limit_sites, int group,
-                   struct population **population, struct err *err);
+int net_population(struct net *net, const char *name, double relative, size_t limit_sites,
+                   int group, struct population **population, struct err *err);
 int net_map(struct net *net, struct map_declaration declared, struct map **map, struct err *err);
 int net_thin(struct net *net, struct population *population, int K, double amplitude,
              struct thin **thin, struct err *err);
+/* The same with iid draws that are matched with nothing: a router of a finite network, whatever the
+ * draws of read-in and read-out; in the limit, where finite-size fluctuations decide. */
+int net_thin_iid(struct net *net, struct population *population, int K, double amplitude,
+                 struct thin **thin, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err);
 int net_all_rows(struct net *net, const struct population *population, int count,

@@ -29,7 +29,7 @@ struct layer {
 
 struct regime1 {
     int M, E, K;
-    bool router;
+    bool router, fluctuating; /* see regime1_init */
     double beta;
     struct layer layer[NET_MAPS]; /* [E][M] */
     struct thin *W1, *Q, *w;
@@ -37,6 +37,12 @@ struct regime1 {
     double *psi, *start, *p, *gphi, *gpsi; /* [P][M] */
     double *b, *c;                         /* [M]; [P] scratch */
 };
+
+static double router_amplitude(const struct network *network) {
+    if (network->q0 >= 0)
+        return network->q0;
+    return network->parameterization == PARAMETERIZATION_MUP ? 1 : 0;
+}
 
 static const char *sizes_check(const struct network *network, const char **key) {
     *key = "experts";
@@ -59,9 +65,9 @@ static const char *regime1_check(const struct network *network, int N, int exper
     if (network->bias && network->biases.count && network->biases.count != M)
         return "biases must be one number per expert, or empty";
     *key = "bias";
-    if (K < M && !network->bias && network->bias_noise == 0)
-        return "top-K of a fixed number of experts needs a bias or noise: without them the first "
-               "selections are decided by finite-size fluctuations and there is no single limit";
+    if (K < M && !network->bias && network->bias_noise == 0 && router_amplitude(network) == 0)
+        return "top-K with a zero initial router needs a bias or noise: its logits are exactly "
+               "equal";
     return NULL;
 }
 
@@ -84,10 +90,8 @@ static int init_router(struct net *net, struct population *bottom, struct err *e
     struct regime1 *s = net->state;
     const struct network *network = net->setup.network;
     int P = net->setup.P, M = s->M;
-    double q0 = network->q0 >= 0                                    ? network->q0
-                : network->parameterization == PARAMETERIZATION_MUP ? 1
-                                                                    : 0;
-    TRY(net_thin(net, bottom, M, q0, &s->Q, err));
+    double q0 = router_amplitude(network);
+    TRY((net->setup.N || s->fluctuating ? net_thin_iid : net_thin)(net, bottom, M, q0, &s->Q, err));
     TRY(net_vector(net, P * M, &s->psi, err));
     TRY(net_vector(net, P * M, &s->start, err));
     TRY(net_vector(net, P * M, &s->gpsi, err));
@@ -101,10 +105,11 @@ static int init_router(struct net *net, struct population *bottom, struct err *e
         net_parameter(net, (struct parameter){.host = s->b, .A = s->gpsi, .K = M, .rate = 1});
     const struct numbers numbers[] = {
         {"psi", "t mu i", "router logits, bias included", "<Q_i x1> + b_i", s->psi, 2, {P, M}},
+        {"p", "t mu i", "gates", "softmax or sigmoid of beta psi, top-K", s->p, 2, {P, M}},
         {"gphi", "t mu i", "gradient of the gates", "<w o(h_i)>", s->gphi, 2, {P, M}},
     };
-    net_numbers(net, numbers[0]);
-    net_numbers(net, numbers[1]);
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+        net_numbers(net, numbers[k]);
     return CODE_OK;
 }
 
@@ -118,7 +123,7 @@ static int init_layer(struct net *net, int l, int i, struct population *source,
     int P = net->setup.P;
     snprintf(declared.name, sizeof declared.name, "W%d_%d", l + 2, i);
     if (l < s->E - 1)
-        TRY(net_population(net, declared.name, 1, net->setup.sites, 1, target, err));
+        TRY(net_population(net, declared.name, 1, (size_t)net->setup.sites, 1, target, err));
     declared.target = *target;
     TRY(net_all_rows(net, *target, P, rows, sizeof rows / sizeof *rows, err));
     TRY(net_map(net, declared, &layer->W, err));
@@ -147,10 +152,10 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     int P = setup->P;
     bool activated =
         network->expert_output == EXPERT_OUTPUT_ACTIVATED || net->model == &model_dense;
-    TRY(net_population(net, "bottom", 1, setup->sites, 1, &bottom, err));
-    TRY(net_population(net, "top", 1, setup->sites, 1, &top, err));
+    TRY(net_population(net, "bottom", 1, (size_t)setup->sites, 1, &bottom, err));
+    TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
-    TRY(net_thin(net, top, 1, 1, &s->w, err));
+    TRY((s->fluctuating && !setup->N ? net_thin_iid : net_thin)(net, top, 1, 1, &s->w, err));
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->zi, &s->g1};
     TRY(net_all_rows(net, bottom, P, on_bottom, sizeof on_bottom / sizeof *on_bottom, err));
     TRY(net_rows(net, top, P, &s->h_top, err));
@@ -175,10 +180,15 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     return s->router ? init_router(net, bottom, err) : CODE_OK;
 }
 
+/* Top-K without bias or noise: psi(0) = psi(1) = 0 in the limit, so fluctuations of order 1/sqrt N
+ * decide the first selections, and the limit is a random one. Only their signs and order matter,
+ * not their size: with iid Q and w, unmatched and not subtracted, the fluctuations of order 1/sqrt
+ * S of a replicate have the law of those of a network, and each replicate is one draw. */
 static int regime1_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     const struct network *network = net->setup.network;
     s->router = network->gate != GATE_CONSTANT;
+    s->fluctuating = s->router && network->rho < 1 && !network->bias && network->bias_noise == 0;
     s->beta = network->beta;
     s->M = network->experts;
     s->E = network->expert_layers;
@@ -220,7 +230,10 @@ static void route(struct net *net) {
             s->p[k] = 1;
         return;
     }
-    net_thin_averages(net, s->Q, s->x1, s->start, s->psi);
+    if (s->fluctuating)
+        s->x1.array->backend->dots(s->x1, array_all(&s->Q->W), s->psi);
+    else
+        net_thin_averages(net, s->Q, s->x1, s->start, s->psi);
     for (int mu = 0; mu < P; mu++) {
         for (int i = 0; i < M; i++)
             s->psi[mu * M + i] += s->b[i] + network->bias_noise * shared_normal(net, 1, net->t, i);

@@ -39,11 +39,12 @@ static int regime2_init(struct net *net, struct err *err) {
     const struct net_setup *setup = &net->setup;
     const struct network *network = setup->network;
     struct population *bottom, *experts, *units, *top;
-    int P = setup->P, N_e = network->expert_width, S = setup->sites, M = setup->expert_sites;
+    int P = setup->P, N_e = network->expert_width;
+    size_t S = (size_t)setup->sites, M = (size_t)setup->expert_sites;
     double kappa = network->kappa;
     TRY(net_population(net, "bottom", 1, S, 1, &bottom, err));
     TRY(net_population(net, "experts", kappa, M, 1, &experts, err));
-    TRY(net_population(net, "units", kappa * N_e, M * N_e, N_e, &units, err));
+    TRY(net_population(net, "units", kappa * N_e, M * (size_t)N_e, N_e, &units, err));
     TRY(net_population(net, "top", 1, S, 1, &top, err));
 
     bool router = network->gate != GATE_CONSTANT;
@@ -134,6 +135,7 @@ const struct model model_regime2 = {
               "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
               "docs/theory/regime2.md",
     .keys = "parameterization activation gate beta kappa expert_width rho aggregation lambda_in",
+    .solver_keys = "expert_sites",
     .state_size = sizeof(struct regime2),
     .check = regime2_check,
     .init = regime2_init,

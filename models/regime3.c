@@ -134,7 +134,8 @@ static int regime3_init(struct net *net, struct err *err) {
     struct regime3 *s = net->state;
     const struct net_setup *setup = &net->setup;
     struct regime3_populations on;
-    int S = setup->sites, S_i = setup->expert_sites, S_j = setup->unit_sites;
+    size_t S = (size_t)setup->sites, S_i = (size_t)setup->expert_sites;
+    size_t S_j = (size_t)setup->unit_sites;
     double kappa = setup->network->kappa, iota = setup->network->iota;
     TRY(net_population(net, "bottom", 1, S, 1, &on.bottom, err));
     TRY(net_population(net, "experts", kappa, S_i, 1, &on.experts, err));
@@ -223,6 +224,7 @@ const struct model model_regime3 = {
               "Parameterization, appendices N (MSSP) and O (muP), corrected as in "
               "docs/theory/regime3.md",
     .keys = "parameterization activation gate beta kappa iota rho aggregation",
+    .solver_keys = "expert_sites unit_sites",
     .state_size = sizeof(struct regime3),
     .check = regime3_check,
     .init = regime3_init,

@@ -33,18 +33,10 @@ int base_copy(char **out, const char *text, struct err *err) {
     return CODE_OK;
 }
 
-static double clock_seconds(clockid_t id) {
-    struct timespec now;
-    clock_gettime(id, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 double base_seconds(void) {
-    return clock_seconds(CLOCK_MONOTONIC);
-}
-
-double base_cpu_seconds(void) {
-    return clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 void log_init(struct log *log, int verbose) {

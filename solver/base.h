@@ -46,8 +46,7 @@ int base_alloc(void *out, size_t count, size_t size, struct err *err);
 /* A copy of a string, or CODE_SYSTEM. */
 int base_copy(char **out, const char *text, struct err *err);
 
-double base_seconds(void);     /* wall clock, from an arbitrary origin */
-double base_cpu_seconds(void); /* CPU time of the whole process */
+double base_seconds(void); /* wall clock, from an arbitrary origin */
 
 /* What the user sees while a run goes on; everything goes to standard error. */
 struct log {

@@ -69,14 +69,15 @@ static const struct param_row output_rows[] = {
 int config_sections(struct param_section **sections, size_t *count, struct err *err) {
     const struct param_section all[] = {
         {"network", "the network and its parameterization", network_rows, network_rows_count,
-         offsetof(struct config, network)},
-        {"data", "the inputs and targets", ROWS(data_rows), offsetof(struct config, data)},
+         offsetof(struct config, network), model_other_keys},
+        {"data", "the inputs and targets", ROWS(data_rows), offsetof(struct config, data), NULL},
         {"training", "full-batch training", training_rows, training_rows_count,
-         offsetof(struct config, training)},
-        {"solver", "the numerics of the limit", ROWS(solver_rows), offsetof(struct config, solver)},
+         offsetof(struct config, training), NULL},
+        {"solver", "the numerics of the limit", ROWS(solver_rows), offsetof(struct config, solver),
+         NULL},
         {"reference", "finite networks beside it", ROWS(reference_rows),
-         offsetof(struct config, reference)},
-        {"output", "what is written", ROWS(output_rows), offsetof(struct config, output)},
+         offsetof(struct config, reference), NULL},
+        {"output", "what is written", ROWS(output_rows), offsetof(struct config, output), NULL},
     };
     *count = sizeof all / sizeof *all;
     TRY(base_alloc(sections, *count, sizeof **sections, err));
@@ -118,7 +119,7 @@ static int data_path(const struct params *params, const char *file, char **path,
 /* X, its basis and the coordinates take about 3 P D numbers. */
 static int check_size(const struct config *config, const struct params *params, struct err *err) {
     double P = config->data.inputs, D = config->data.dimension, most = config->solver.max_memory;
-    double needed = 1e-9 * sizeof(double) * (P * D + 2 * fmin(P, D) * fmax(P, D));
+    double needed = 1e-9 * sizeof(double) * (3 * P * D);
     if (needed <= most)
         return CODE_OK;
     return params_error(params, "solver", "max_memory", err,
@@ -159,19 +160,25 @@ int config_data(struct config *config, struct params *params, struct data *data,
     return CODE_OK;
 }
 
-/* Every given key of [network] must be one the model uses. */
-static int check_keys(const struct params *params, const struct model *model, struct err *err) {
-    for (size_t i = 0; i < network_rows_count; i++) {
-        const char *key = network_rows[i].key, *found = model->keys;
-        size_t length = strlen(key);
-        bool used = !strcmp(key, "model");
-        for (; !used && (found = strstr(found, key)); found += length)
-            used = (found == model->keys || found[-1] == ' ') &&
-                   (found[length] == ' ' || !found[length]);
-        if (!used && params_find(params, "network", key)->line != 0)
-            return params_error(params, "network", key, err,
-                                "model %s does not use it; its keys: %s", model->name, model->keys);
+/* Keys of [solver] and [reference] that nothing would use. One at its default does no harm: the
+ * recorded ini of a run has them all. Networks may be switched off by an empty `widths`; then the
+ * rest of [reference] may stay. */
+static int check_unused(const struct config *config, const struct params *params, struct err *err) {
+    static const char *const networks[] = {"seeds", "draws", "centre"};
+    const struct model *model = model_list[config->network.model];
+    for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
+        const struct param_row *row = &solver_rows[i];
+        if (strstr(row->key, "_sites") &&
+            strcmp(params_find(params, "solver", row->key)->text, row->value) != 0 &&
+            !(model->solver_keys && strstr(model->solver_keys, row->key)))
+            return params_error(params, "solver", row->key, err, "model %s does not use it",
+                                model->name);
     }
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (params_find(params, "reference", networks[i])->line &&
+            !params_find(params, "reference", "widths")->line)
+            return params_error(params, "reference", networks[i], err,
+                                "it is used only with [reference] widths");
     return CODE_OK;
 }
 
@@ -179,7 +186,7 @@ int config_check(const struct config *config, const struct params *params, int K
     const struct model *model = model_list[config->network.model];
     const struct int_list *widths = &config->reference.widths;
     const char *key, *reason;
-    TRY(check_keys(params, model, err));
+    TRY(check_unused(config, params, err));
     if ((reason = model->check(&config->network, 0, config->solver.expert_sites, &key)))
         return params_error(params, "network", key, err, "%s (limit: expert_sites = %d)", reason,
                             config->solver.expert_sites);

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <hdf5.h>
 #include <hdf5_hl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ enum {
 };
 
 /* What is written as one dataset. */
-struct array {
+struct dataset {
     const char *name, *dims, *about, *equation;
     int rank;
     hsize_t shape[RANK];
@@ -225,7 +226,7 @@ done:
 /* --- datasets -------------------------------------------------------------------------------- */
 
 /* Large arrays are cut into chunks along their first axes and compressed. */
-static int set_storage(hid_t plist, const struct array *array, struct err *err) {
+static int set_storage(hid_t plist, const struct dataset *array, struct err *err) {
     TRY(check(plist, "prepare", array->name, err));
     TRY(check(H5Pset_obj_track_times(plist, false), "prepare", array->name, err));
     hsize_t count = 1, chunk[RANK];
@@ -243,7 +244,7 @@ static int set_storage(hid_t plist, const struct array *array, struct err *err) 
     return check(H5Pset_deflate(plist, 4), "prepare", array->name, err);
 }
 
-static int create_dataset(hid_t *set, hid_t group, const struct array *array, struct err *err) {
+static int create_dataset(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
     int code = CODE_OK;
     const char *name = array->name;
     hid_t space = -1, plist = H5Pcreate(H5P_DATASET_CREATE);
@@ -263,7 +264,7 @@ done:
 
 /* Opens the dataset if the group has it, else *set = -1. Its shape must be that of the array: a
  * name, and the axes of a group, mean one thing. */
-static int open_dataset(hid_t *set, hid_t group, const struct array *array, struct err *err) {
+static int open_dataset(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
     *set = -1;
     htri_t exists = H5Lexists(group, array->name, H5P_DEFAULT);
     TRY(check(exists, "look up", array->name, err));
@@ -286,8 +287,8 @@ static int open_dataset(hid_t *set, hid_t group, const struct array *array, stru
 /* The scale 0, 1, ..., length - 1 of an axis, open; created at its first use in the group. */
 static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t length,
                       struct err *err) {
-    struct array array = {axis,     axis,          "index along this axis, from 0", "", 1,
-                          {length}, H5T_NATIVE_INT};
+    struct dataset array = {axis,     axis,          "index along this axis, from 0", "", 1,
+                            {length}, H5T_NATIVE_INT};
     TRY(open_dataset(scale, group, &array, err));
     if (*scale >= 0)
         return CODE_OK;
@@ -305,7 +306,7 @@ done:
 }
 
 /* Creates the dataset after the scales of its axes, which it needs, and attaches them. */
-static int create_array(hid_t *set, hid_t group, const struct array *array, struct err *err) {
+static int create_array(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
     int code = CODE_OK;
     hid_t scale[RANK] = {-1, -1, -1, -1, -1};
     const char *dims = array->dims;
@@ -328,7 +329,7 @@ done:
     return code;
 }
 
-static int write_array(hid_t group, const struct array *array, const void *values,
+static int write_array(hid_t group, const struct dataset *array, const void *values,
                        struct err *err) {
     int code = CODE_OK;
     hid_t set;
@@ -344,8 +345,8 @@ done:
 int io_data(struct io *io, const struct data *data, struct err *err) {
     int code = CODE_OK;
     hid_t group;
-    struct array X = {.name = "X", .dims = "mu i", .about = "inputs", .rank = 2};
-    struct array y = {.name = "y", .dims = "mu", .about = "targets", .rank = 1};
+    struct dataset X = {.name = "X", .dims = "mu i", .about = "inputs", .rank = 2};
+    struct dataset y = {.name = "y", .dims = "mu", .about = "targets", .rank = 1};
     X.shape[0] = y.shape[0] = (hsize_t)data->P;
     X.shape[1] = (hsize_t)data->D;
     X.type = y.type = H5T_NATIVE_DOUBLE;
@@ -358,16 +359,32 @@ done:
 
 /* --- records --------------------------------------------------------------------------------- */
 
+/* The values of each run up to the time it reached; later ones may be half written by a run under
+ * way and are NaN in the file. */
+static int write_runs(hid_t group, const struct dataset *array, const struct record *record,
+                      const struct series *series, struct err *err) {
+    size_t each = series->size / (size_t)record->T, total = series->size * (size_t)record->runs;
+    double *copy;
+    TRY(base_alloc(&copy, total, sizeof *copy, err));
+    for (size_t k = 0; k < total; k++) {
+        size_t run = k / series->size, t = k % series->size / each;
+        copy[k] = t < (size_t)record->steps[run] ? series->values[k] : NAN;
+    }
+    int code = write_array(group, array, copy, err);
+    free(copy);
+    return code;
+}
+
 /* NAME, NAME_se and perhaps NAME_runs; mean and se are workspace of the size of the series. */
 static int write_series(hid_t group, const struct record *record, const struct series *series,
                         double *mean, double *se, struct err *err) {
     char name[NAME], text[SENTENCE];
-    struct array array = {.name = series->name,
-                          .dims = series->dims,
-                          .about = series->about,
-                          .equation = series->equation,
-                          .rank = series->axes,
-                          .type = H5T_NATIVE_DOUBLE};
+    struct dataset array = {.name = series->name,
+                            .dims = series->dims,
+                            .about = series->about,
+                            .equation = series->equation,
+                            .rank = series->axes,
+                            .type = H5T_NATIVE_DOUBLE};
     for (int k = 0; k < series->axes; k++)
         array.shape[k] = series->shape[k];
     record_statistics(record, series, mean, se);
@@ -394,16 +411,16 @@ static int write_series(hid_t group, const struct record *record, const struct s
     array.shape[0] = (hsize_t)record->runs;
     for (int k = 0; k < series->axes; k++)
         array.shape[k + 1] = series->shape[k];
-    return write_array(group, &array, series->values, err);
+    return write_runs(group, &array, record, series, err);
 }
 
 static int write_reached(hid_t group, const struct record *record, struct err *err) {
-    struct array array = {.name = "n",
-                          .dims = "t",
-                          .about = "number of runs that reached t",
-                          .rank = 1,
-                          .shape = {(hsize_t)record->T},
-                          .type = H5T_NATIVE_INT};
+    struct dataset array = {.name = "n",
+                            .dims = "t",
+                            .about = "number of runs that reached t",
+                            .rank = 1,
+                            .shape = {(hsize_t)record->T},
+                            .type = H5T_NATIVE_INT};
     int *count;
     TRY(base_alloc(&count, (size_t)record->T, sizeof *count, err));
     for (int t = 0; t < record->T; t++)
@@ -427,12 +444,12 @@ static size_t basis_length(const struct record *record) {
 
 static int write_labels(hid_t group, const struct record *record, const char *const *labels,
                         struct err *err) {
-    struct array array = {.name = "basis_name",
-                          .dims = "basis",
-                          .about = "names along the axis basis",
-                          .rank = 1,
-                          .shape = {basis_length(record)},
-                          .type = -1};
+    struct dataset array = {.name = "basis_name",
+                            .dims = "basis",
+                            .about = "names along the axis basis",
+                            .rank = 1,
+                            .shape = {basis_length(record)},
+                            .type = -1};
     if (!array.shape[0])
         return CODE_OK;
     int code = CODE_OK;

@@ -45,6 +45,13 @@ static const char usage[] =
     "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] FILE.ini [--section.key=value ...]\n"
     "       dmft-solve --help | --version | --defaults";
 
+/* [--]section.key=value, or what was meant so; a file of that name is a file. */
+static bool is_override(const char *word) {
+    if (!strncmp(word, "--", 2))
+        return strchr(word, '.') || strchr(word, '=');
+    return strchr(word, '=') && access(word, F_OK) != 0;
+}
+
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
     *options = (struct options){.override = argv};
     for (int i = 1; i < argc; i++) {
@@ -63,7 +70,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
             if (++i == argc || !argv[i][0])
                 return err_set(err, CODE_INPUT, "-o needs the name of the output file");
             options->output = argv[i];
-        } else if (strchr(word, '=') || (!strncmp(word, "--", 2) && strchr(word, '.')))
+        } else if (is_override(word))
             options->override[options->overrides++] = argv[i]; /* never overtakes i */
         else if (word[0] == '-')
             return err_set(err, CODE_INPUT, "unknown option %s\n%s", word, usage);
@@ -92,6 +99,9 @@ static int print_help(const struct options *options, struct err *err) {
             "1 system error,\n2 bad input, 3 numerical failure, 130 interrupted.\n\nKeys:\n",
             usage);
         params_help(sections, count, stdout);
+        printf("\nNetworks:\n");
+        for (const struct model *const *model = model_list; *model; model++)
+            printf("%-10s %s\n", (*model)->name, (*model)->doc);
     }
     free(sections);
     return CODE_OK;

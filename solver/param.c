@@ -142,10 +142,34 @@ static int store(struct params *params, const struct param_section *section,
     return CODE_OK;
 }
 
+/* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets
+ * the list of those that do. */
+static bool users(const struct param_section *section, const struct param_row *row, char *note) {
+    const struct param_row *kinds = section->rows;
+    const char *cursor = kinds->choices;
+    char name[TEXT_CLIP_SIZE], list[TEXT_NOTE] = "";
+    bool all = true;
+    struct text_word word;
+    while (section->other_keys && text_next_word(&cursor, " ", &word)) {
+        snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
+        if (section->other_keys(name, row->key))
+            all = false;
+        else
+            text_append(list, " %s", name);
+    }
+    if (!all && note)
+        text_append(note, "; for %s%s", kinds->key, list);
+    return all;
+}
+
 /* Whether the `when` condition of a row holds with the values of its section, NULL for the
  * defaults. The condition looks at an earlier row, so the recursion ends. */
 static bool row_used(const struct param_section *section, const struct param_row *row,
                      const struct param_value *values) {
+    const char *first = values ? values[0].text : section->rows[0].value;
+    if (first ? section->other_keys && section->other_keys(first, row->key)
+              : !users(section, row, NULL))
+        return false;
     if (!row->when)
         return true;
     const char *cursor = row->when;
@@ -171,6 +195,11 @@ static int check_presence(const struct params *params, const struct param_sectio
     struct entry at = {section->name, row->key, value->text, value->line};
     char note[TEXT_NOTE] = "";
     if (value->text && !used) {
+        const char *first = section_values(params, section)->text;
+        const char *keys = section->other_keys ? section->other_keys(first, row->key) : NULL;
+        if (keys)
+            return fail(params, &at, err, "%s = %s does not use it; its keys: %s",
+                        section->rows[0].key, first, keys);
         row_describe_when(row, note);
         return fail(params, &at, err, "the key is used only when [%s] %s", section->name, note);
     }
@@ -453,12 +482,6 @@ int params_record(struct params *params, const char *section, const char *key, c
     return CODE_OK;
 }
 
-bool params_used(const struct params *params, const char *section, const char *key) {
-    const struct param_section *declared = find_section(params, section);
-    const struct param_row *row = declared ? find_row(declared, key) : NULL;
-    return row && row_used(declared, row, section_values(params, declared));
-}
-
 int params_error(const struct params *params, const char *section, const char *key, struct err *err,
                  const char *format, ...) {
     const struct param_value *value = params_find(params, section, key);
@@ -496,6 +519,7 @@ static void write_section(const struct param_section *section, const struct para
             text_append(note, "; used only when ");
             row_describe_when(row, note);
         }
+        users(section, row, note);
         fputc('\n', out);
         write_comment(row->doc, out);
         fprintf(out, "# %s.\n", note);
@@ -537,6 +561,7 @@ static void write_help(const struct param_section *section, const struct param_r
         text_append(note, "; only when ");
         row_describe_when(row, note);
     }
+    users(section, row, note);
     fprintf(out, "[%s]\n", note);
 }
 

@@ -21,6 +21,9 @@ struct param_section {
     const struct param_row *rows;
     size_t count;
     size_t offset; /* of the section's struct in the configuration */
+    /* NULL, or which keys go with a value of the section's first row: NULL if this one does, else
+     * the list of those that do. */
+    const char *(*other_keys)(const char *first, const char *key);
 };
 
 struct param_value {
@@ -52,8 +55,6 @@ void params_free(struct params *params); /* accepts a zeroed struct; idempotent 
 /* The value of a row; NULL if there is no such row. */
 const struct param_value *params_find(const struct params *params, const char *section,
                                       const char *key);
-/* Whether the row exists and its `when` condition holds. */
-bool params_used(const struct params *params, const char *section, const char *key);
 /* Replaces the text of a row, for the record (the typed value stays). */
 int params_record(struct params *params, const char *section, const char *key, const char *text,
                   struct err *err);

@@ -32,7 +32,9 @@ static int few_times(int T, int time[TIMES]) {
 
 static void print_cell(double mean, double half) {
     char cell[64];
-    if (isnan(half))
+    if (isnan(mean))
+        snprintf(cell, sizeof cell, "-");
+    else if (isnan(half))
         snprintf(cell, sizeof cell, "%.5g", mean);
     else
         snprintf(cell, sizeof cell, "%.5g +- %.1g", mean, half);
@@ -64,8 +66,10 @@ static int print_table(const struct run *run, struct err *err) {
         }
         if (n >= 3 && t > 0) {
             stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
-            print_cell(a, 1.96 * a_se);
-            printf("  %6.1f", (a - mean[0][t]) / hypot(a_se, se[0][t]));
+            print_cell(a, stats_interval(a_se, run->config.reference.seeds, 0.95));
+            double z = (a - mean[0][t]) / hypot(a_se, se[0][t]);
+            if (isfinite(z))
+                printf("  %6.1f", z);
         }
         printf("\n");
     }
@@ -99,10 +103,11 @@ static int print_gates(const struct run *run, struct err *err) {
         "gates: participation ratio %.3f of its initial value at the lowest (t = %d); largest gate "
         "%.3g times the mean\n",
         lowest, at, peak);
-    if (lowest < 0.75 || (peak > 30 && growth > 2))
+    bool softmax = run->config.network.gate == GATE_SOFTMAX; /* other gates are bounded */
+    if (softmax && (lowest < 0.75 || (peak > 30 && growth > 2)))
         printf("warning: a handful of experts carries the average: the limit is not self-averaging "
                "here, and the mean over replicates depends on expert_sites\n");
-    else if (lowest < 0.9)
+    else if (softmax && lowest < 0.9)
         printf("warning: gates are concentrating: standard errors may be too small and not fall as "
                "1/sqrt(sites); repeat with 4 times the expert_sites\n");
     free(pr);

@@ -1,10 +1,11 @@
-/* The life of a run. Replicates and seeds are independent: with at least as many of them as
- * threads, each thread takes whole runs; else the operations inside a run share out their blocks of
- * sites. Either way the numbers are the same. */
+/* The life of a run. Replicates and seeds are independent: each thread takes whole runs; only where
+ * there is a single one do the operations inside it share out their blocks of sites. Either way the
+ * numbers are the same. */
 #include "solver/run.h"
 #include "solver/observe.h"
 #include "solver/provenance.h"
 
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,9 @@ static struct net_setup setup_of(const struct run *run, int N, int r) {
     return config_setup(&run->config, N, r, run->data.P, run->K, run->A);
 }
 
-/* Runs in flight at once. */
+/* Runs in flight at once; a single one shares out its blocks of sites instead. */
 static int concurrent(const struct run *run, int runs) {
-    return runs >= run->threads ? run->threads : 1;
+    return runs < run->threads ? runs : run->threads;
 }
 
 /* Bytes of the trajectories of one ensemble: every run, means and errors, and the image of the
@@ -96,13 +97,14 @@ static void warn_rank(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
     int units = solver->expert_sites, P = run->data.P, T = run->config.training.steps;
     int least = units < solver->sites ? units : solver->sites;
-    if (net_compresses(&run->config.network) || 2.0 * P * T <= POPULATION_ROOM * least)
+    double rows = (double)P * T;
+    if (net_compresses(&run->config.network) || 2 * rows <= POPULATION_ROOM * least)
         return;
     log_line(
         &run->log,
-        "warning: with relu or rho < 1 bases grow by %d every step, up to %d of %d sites; more "
-        "than %d sites keep all normals matched",
-        P, P * T < least ? P * T : least, least, (int)(2.0 * P * T / POPULATION_ROOM));
+        "warning: with relu or rho < 1 bases grow by %d every step, up to %.0f of %d sites; more "
+        "than %.0f sites keep all normals matched",
+        P, fmin(rows, least), least, 2 * rows / POPULATION_ROOM);
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
@@ -113,6 +115,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(io_parameters(&run->io, &run->params, &run->config, err));
     TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
                          err));
+    TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
     TRY(io_data(&run->io, &run->data, err));
     return io_flush(&run->io, err);
 }
@@ -130,7 +133,7 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
     DO(observer_init(&observer, &run->config, record, r, &net, err));
     for (; t < record->T; t++) {
         if (t)
-            DO(integrator_gd.advance(&net, training->eta0, err));
+            DO(integrator_gd.advance(&net, training, run->data.y, err));
         DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
         DO(observer_measure(&observer, &net, t, err));
         DO(step(context, &net, t, err));
@@ -156,12 +159,23 @@ struct ensemble {
     struct record *record;
     const char *group;
     const char *const *labels;
-    double start, *last; /* times: of the ensemble, of the last writing */
+    double start, *next; /* times: of the beginning, of the next save */
 };
 
 static int ensemble_write(const struct ensemble *e, struct err *err) {
-    *e->last = base_seconds();
     return e->run->io_open ? io_record(&e->run->io, e->group, e->record, e->labels, err) : CODE_OK;
+}
+
+/* Saves now and then: every 20 seconds, and in no more than a tenth of the time. A save that fails
+ * is reported and tried again; the one at the end must succeed. */
+static void ensemble_save(const struct ensemble *e) {
+    double start = base_seconds();
+    struct err err;
+    if (start < *e->next)
+        return;
+    if (ensemble_write(e, &err))
+        log_line(&e->run->log, "warning: %s; will be tried again", err.text);
+    *e->next = base_seconds() + fmax(20, 10 * (base_seconds() - start));
 }
 
 static void ensemble_progress(const struct ensemble *e, const struct net *net, int t) {
@@ -169,7 +183,7 @@ static void ensemble_progress(const struct ensemble *e, const struct net *net, i
     double done = 0, spent = base_seconds() - e->start;
     for (int r = 0; r < record->runs; r++)
         done += (double)record->steps[r] / record->T / record->runs;
-    int left = (int)(spent / done * (1 - done) + 0.5);
+    int left = (int)fmin(spent / done * (1 - done) + 0.5, 1e8);
     if (e->N)
         log_progress(&e->run->log, "N = %d  network %d/%d  step %d/%d  loss %.5g  %d:%02d left",
                      e->N, e->r + 1, record->runs, t + 1, record->T, net->loss, left / 60,
@@ -184,29 +198,29 @@ static void ensemble_progress(const struct ensemble *e, const struct net *net, i
 /* After each measured time: publish it, tell, write now and then, heed a signal. */
 static int ensemble_step(void *context, const struct net *net, int t, struct err *err) {
     const struct ensemble *e = context;
-    int code = CODE_OK;
 #pragma omp critical(record)
     {
         e->record->steps[e->r] = t + 1;
         ensemble_progress(e, net, t);
-        if (base_seconds() - *e->last > 20)
-            code = ensemble_write(e, err);
+        ensemble_save(e);
     }
-    if (!code && e->run->stop && *e->run->stop)
-        code = err_set(err, CODE_INTERRUPTED, "interrupted");
-    return code;
+    if (e->run->stop && *e->run->stop)
+        return err_set(err, CODE_INTERRUPTED, "interrupted");
+    return CODE_OK;
 }
 
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err) {
     struct net_setup setup = setup_of(run, N, 0);
     int first = runs, code = CODE_OK, parallel = concurrent(run, runs);
     char **labels = NULL, group[64];
-    double last = base_seconds();
+    double start = base_seconds(), next = start + 20;
     snprintf(group, sizeof group, N ? "reference/N%04d" : "limit", N);
-    struct ensemble common = {run, N, 0, record, group, NULL, last, &last};
+    struct ensemble common = {run, N, 0, record, group, NULL, start, &next};
     DO(record_init(record, runs, run->config.training.steps, err));
     DO(observe_declare(record, &run->config, &setup, &labels, err));
     common.labels = (const char *const *)labels;
+    if (N && run->io_open)
+        DO(io_attribute(&run->io, group, "N", N, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) if (parallel > 1)
     for (int r = 0; r < runs; r++) {
         struct ensemble mine = common;

@@ -17,6 +17,9 @@ void stats_extrapolate(const int *N, const double *mean, const double *se, int c
     for (int i = 0; i < count; i++) {
         x[i] = 1.0 / N[i];
         w[i] = 1 / (se[i] * se[i]);
+        *a = *a_se = NAN;
+        if (!(se[i] > 0) || !isfinite(se[i]))
+            return;
     }
     gsl_fit_wlinear(x, 1, w, 1, mean, 1, (size_t)count, a, &b, &cov00, &cov01, &cov11, &chi2);
     *a_se = sqrt(cov00);

@@ -6,7 +6,8 @@
  * runs (Student's t, n - 1 degrees); NaN for n < 2. */
 double stats_interval(double se, int n, double level);
 
-/* Weighted least squares of mean_i = a + b/N_i: a and its standard error. count >= 2. */
+/* Weighted least squares of mean_i = a + b/N_i: a and its standard error; NaN unless every se is
+ * positive and finite. count >= 2. */
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
                        double *a_se);
 

@@ -51,10 +51,10 @@ static const struct param_row table_network_rows[] = {
 #define TABLE_COUNT 2
 static const struct param_section table_sections[TABLE_COUNT] = {
     {"run", "What to run.", table_run_rows, sizeof table_run_rows / sizeof *table_run_rows,
-     offsetof(struct table_config, run)},
+     offsetof(struct table_config, run), NULL},
     {"network", "The network.", table_network_rows,
-     sizeof table_network_rows / sizeof *table_network_rows,
-     offsetof(struct table_config, network)},
+     sizeof table_network_rows / sizeof *table_network_rows, offsetof(struct table_config, network),
+     NULL},
 };
 
 #endif

@@ -100,7 +100,7 @@ static void networks_approach_the_limit(void **state) {
                                "training.gamma0=1.5", SMALL, NULL};
     const char *const mssp[] = {"network.parameterization=mssp", "training.eta0=0.4", SMALL, NULL};
     compare(mup, 8);
-    compare(mssp, 1);
+    compare(mssp, 0); /* its 1/N terms are below the noise already at N = 32 */
 }
 
 static void every_kind_of_network(void **state) {

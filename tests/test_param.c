@@ -110,10 +110,6 @@ static void test_defaults_are_filled(void **state) {
     /* unused, and without a default */
     assert_true(f.config.network.slope == 0.0);
     assert_string_equal(f.config.network.weights, "");
-    assert_false(params_used(&f.params, "network", "slope"));
-    assert_false(params_used(&f.params, "network", "shape"));
-    assert_true(params_used(&f.params, "network", "experts"));
-    assert_false(params_used(&f.params, "network", "no such key"));
     assert_int_equal(params_find(&f.params, "run", "steps")->line, STEPS_LINE);
     assert_int_equal(params_find(&f.params, "network", "kappa")->line, 0);
     assert_string_equal(params_find(&f.params, "network", "eta0")->text, "1e-1");

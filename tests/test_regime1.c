@@ -2,6 +2,7 @@
  * differences of the loss and by plain-loop oracles over several training steps; and what the
  * theory says of them exactly. */
 #include "tests/support.h"
+#include "solver/stats.h"
 #include "tests/oracle_dense.h"
 #include "tests/oracle_regime1.h"
 
@@ -35,7 +36,7 @@ static void gradient_by_differences(void **state) {
         {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
          "network.expert_output=activated", "network.bias=fixed", "network.beta=0.7"},
         {"network.model=regime1", "network.experts=2", "network.gate=constant",
-         "network.expert_layers=2", "reference.centre=no"},
+         "network.expert_layers=2", "reference.widths=12", "reference.centre=no"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *overrides[16] = {"data.inputs=3", "data.dimension=5", "training.eta0=0.2"};
@@ -197,6 +198,7 @@ static void equals_oracle(void **state) {
                 overrides[n++] =
                     variant & 1 ? "network.expert_output=activated" : "training.gamma0=1.5";
                 overrides[n++] = variant & 2 ? "training.loss=logistic" : "reference.centre=no";
+                overrides[n++] = "reference.widths=14";
                 if (size == 2 && gate < 2) {
                     overrides[n++] = "network.rho=0.5";
                     overrides[n++] = variant & 4 ? "network.bias=trained" : "network.bias=fixed";
@@ -289,12 +291,50 @@ static void softmax_without_bias_stays_uniform(void **state) {
     run_free(&run);
 }
 
+/* Top-K without bias: the limit is random, replicates and networks agree in distribution. Mean and
+ * standard deviation of the loss over runs: the networks' means extrapolated in 1/N within 4
+ * standard errors, the standard deviations at N = 256 within 4 of theirs (sd/sqrt(2 n) each). */
+static void top_k_without_bias_agrees_in_distribution(void **state) {
+    (void)state;
+    enum { RUNS = 160, T = 10 };
+    const int widths[] = {64, 128, 256};
+    struct run run;
+    struct record record[4];
+    double *mean[4], *se[4];
+    run_of(&run,
+           "[network]\nmodel=regime1\nparameterization=mup\ngate=softmax\nexperts=4\nrho=0.5\n"
+           "[training]\nsteps=10\neta0=0.3\ngamma0=1.5\n[solver]\nsites=512\n"
+           "[reference]\nwidths=64 128 256\n[output]\nkernels=none\n",
+           NULL);
+    for (int i = 0; i < 4; i++) {
+        ASK(run_ensemble(&run, i ? widths[i - 1] : 0, RUNS, &record[i], err));
+        ASK(base_alloc(&mean[i], 2 * T, sizeof *mean[i], err));
+        se[i] = mean[i] + T;
+        record_statistics(&record[i], record_find(&record[i], "loss"), mean[i], se[i]);
+    }
+    for (int t = 2; t < T; t++) {
+        const double m[] = {mean[1][t], mean[2][t], mean[3][t]};
+        const double e[] = {se[1][t], se[2][t], se[3][t]};
+        double a, a_se;
+        stats_extrapolate(widths, m, e, 3, &a, &a_se);
+        CHECK_ABS(a, mean[0][t], 4 * hypot(a_se, se[0][t]), "mean loss at %d", t);
+        CHECK_ABS(se[3][t], se[0][t], 4 * hypot(se[3][t], se[0][t]) / sqrt(2 * RUNS),
+                  "standard deviation of the loss at %d", t);
+    }
+    for (int i = 0; i < 4; i++) {
+        free(mean[i]);
+        record_free(&record[i]);
+    }
+    run_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(dense_equals_its_oracle),
         cmocka_unit_test(one_expert_is_dense),
+        cmocka_unit_test(top_k_without_bias_agrees_in_distribution),
         cmocka_unit_test(softmax_without_bias_stays_uniform),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
