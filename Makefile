@@ -3,6 +3,7 @@
 #   make run          installs what is missing, builds, runs data/regime2.ini
 #   make test         passes the tests (about a minute)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
+#   make validation   docs/validation.md: own networks against own limit (minutes)
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve;  make info says with what;  make install PREFIX=/usr/local
 #
@@ -60,7 +61,7 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
 
-$(BUILD)/bench: $(BUILD)/tests/bench.o $(OBJECTS)
+$(BUILD)/bench $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
 	@echo '  LD $@'
 	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
@@ -104,6 +105,9 @@ check-long: test build/fuzz_param
 bench: $(BUILD)/bench
 	$<
 
+validation: $(BUILD)/validation
+	$< > docs/validation.md
+
 format:
 	clang-format -i -style=file $(wildcard */*.c */*.h)
 
@@ -120,6 +124,6 @@ clean:
 	rm -rf build dmft-solve
 
 FORCE:
-.PHONY: all run test check-long bench format packages install info clean FORCE
+.PHONY: all run test check-long bench validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)

@@ -17,8 +17,10 @@ const struct model *const model_list[] = {&model_dense, &model_regime1, &model_r
 #define OFFSET(field) offsetof(struct network, field)
 const struct param_row network_rows[] = {
     {"model", PARAM_CHOICE, OFFSET(model), NULL, 0, 0, MODEL_NAMES, NULL, "the network"},
-    {"parameterization", PARAM_CHOICE, OFFSET(parameterization), "mssp", 0, 0, "mup mssp", NULL,
-     "initial scales: muP, or the maximally scale-stable parameterization"},
+    {"parameterization", PARAM_CHOICE, OFFSET(parameterization), "mssp", 0, 0, "mup mssp sp", NULL,
+     "scales of weights and rates: muP, the maximally scale-stable one, or (regime1, networks "
+     "only) "
+     "the standard one"},
     {"activation", PARAM_CHOICE, OFFSET(activation), "tanh", 0, 0,
      "linear tanh erf relu gelu softplus", NULL, "sigma; erf is erf(h), gelu is h Phi(h)"},
     {"gate", PARAM_CHOICE, OFFSET(gate), "sigmoid", 0, 0, "sigmoid softmax constant", NULL,
@@ -28,14 +30,14 @@ const struct param_row network_rows[] = {
     {"kappa", PARAM_REAL, OFFSET(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
     {"expert_width", PARAM_INT, OFFSET(expert_width), "2", 1, 4096, NULL, NULL,
      "hidden units per expert, N_e"},
-    {"iota", PARAM_REAL, OFFSET(iota), "1", 1e-3, 1e3, NULL, NULL,
-     "hidden units of an expert per width, N_e/N"},
     {"rho", PARAM_REAL, OFFSET(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
      "share of the experts that is routed to, K/M; 1 is soft routing"},
     {"aggregation", PARAM_CHOICE, OFFSET(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
      "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
     {"lambda_in", PARAM_CHOICE, OFFSET(lambda_in), "1", 0, 0, "1 kappa", NULL,
      "multiplier of the learning rate of the expert input weights"},
+    {"iota", PARAM_REAL, OFFSET(iota), "1", 1e-3, 1e3, NULL, NULL,
+     "hidden units of an expert per width, N_e/N"},
     {"depth", PARAM_INT, OFFSET(depth), "3", 2, 32, NULL, NULL, "hidden layers"},
     {"experts", PARAM_INT, OFFSET(experts), "2", 1, INT_LIST_MAX, NULL, NULL,
      "number of experts M, fixed while the width grows"},
@@ -44,7 +46,7 @@ const struct param_row network_rows[] = {
     {"expert_output", PARAM_CHOICE, OFFSET(expert_output), "linear", 0, 0, "linear activated", NULL,
      "whether sigma acts on the output of an expert"},
     {"q0", PARAM_REAL, OFFSET(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
-     "amplitude of the initial router; -1: 1 for mup, 0 for mssp"},
+     "amplitude of the initial router; -1: 1 for mup and sp, 0 for mssp"},
     {"router_rate", PARAM_REAL, OFFSET(router_rate), "1", 0, 1e3, NULL, "gate=sigmoid|softmax",
      "multiplier of the learning rate of the router"},
     {"bias", PARAM_CHOICE, OFFSET(bias), "none", 0, 0, "none fixed trained", "gate=sigmoid|softmax",

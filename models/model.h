@@ -14,7 +14,7 @@
 #include "kernels/map.h"
 #include "kernels/thin.h"
 
-enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP };
+enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP, PARAMETERIZATION_SP };
 enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
 enum aggregation { AGGREGATION_M, AGGREGATION_K };
 enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };

@@ -13,7 +13,10 @@
  *
  * o is sigma or the identity. All rates are 1, but router_rate for Q and, for b, 1 (trained) or 0.
  * Top-K: the mask of the K = rho M largest logits is a constant in the backward pass. In the limit
- * psi(0) = b: the sampling error of <Q_i, x1> at t = 0 is subtracted. */
+ * psi(0) = b: the sampling error of <Q_i, x1> at t = 0 is subtracted.
+ *
+ * Standard parameterization (networks only): every matrix has std fan_in^{-1/2} and one rate eta0,
+ * that is Q and w of amplitude sqrt N and gamma0 sqrt N here, and the rates in regime1_rates. */
 #include "models/regime1.h"
 #include "kernels/rng.h"
 
@@ -27,8 +30,14 @@ struct layer {
     struct rows h, x, slope, z, g;
 };
 
+/* Multipliers of eta0 gamma0^2 N for each block. */
+struct rates {
+    double W1, W, Q, b, w;
+};
+
 struct regime1 {
     int M, E, K;
+    struct rates rate;
     bool router, fluctuating; /* see regime1_init */
     double beta;
     struct layer layer[NET_MAPS]; /* [E][M] */
@@ -38,10 +47,19 @@ struct regime1 {
     double *b, *c;                         /* [M]; [P] scratch */
 };
 
+static struct rates regime1_rates(const struct net_setup *setup) {
+    const struct network *network = setup->network;
+    double gamma2 = setup->gamma0 * setup->gamma0, N = setup->N;
+    if (network->parameterization == PARAMETERIZATION_SP)
+        return (struct rates){1 / (gamma2 * N), 1 / gamma2, N / gamma2 * network->router_rate,
+                              1 / gamma2, N};
+    return (struct rates){1, 1, network->router_rate, 1, 1};
+}
+
 static double router_amplitude(const struct network *network) {
     if (network->q0 >= 0)
         return network->q0;
-    return network->parameterization == PARAMETERIZATION_MUP ? 1 : 0;
+    return network->parameterization == PARAMETERIZATION_MSSP ? 0 : 1;
 }
 
 static const char *sizes_check(const struct network *network, const char **key) {
@@ -54,8 +72,12 @@ static const char *sizes_check(const struct network *network, const char **key) 
 static const char *regime1_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
     int M = network->experts, K = (int)lround(network->rho * M);
-    const char *reason = sizes_check(network, key);
-    (void)N, (void)expert_sites;
+    const char *reason;
+    (void)expert_sites;
+    *key = "parameterization";
+    if (!N && network->parameterization == PARAMETERIZATION_SP)
+        return "the standard parameterization has no limit: set [solver] replicates = 0";
+    reason = sizes_check(network, key);
     if (reason || network->gate == GATE_CONSTANT)
         return reason;
     *key = "rho";
@@ -90,7 +112,8 @@ static int init_router(struct net *net, struct population *bottom, struct err *e
     struct regime1 *s = net->state;
     const struct network *network = net->setup.network;
     int P = net->setup.P, M = s->M;
-    double q0 = router_amplitude(network);
+    bool sp = network->parameterization == PARAMETERIZATION_SP;
+    double q0 = router_amplitude(network) * (sp ? sqrt(net->setup.N) : 1);
     TRY((net->setup.N || s->fluctuating ? net_thin_iid : net_thin)(net, bottom, M, q0, &s->Q, err));
     TRY(net_vector(net, P * M, &s->psi, err));
     TRY(net_vector(net, P * M, &s->start, err));
@@ -99,10 +122,11 @@ static int init_router(struct net *net, struct population *bottom, struct err *e
     for (int i = 0; i < M && network->bias; i++)
         s->b[i] = network->biases.count ? network->biases.value[i]
                                         : network->bias_std * shared_normal(net, 0, 0, i);
-    net_parameter(net, (struct parameter){
-                           .thin = s->Q, .A = s->gpsi, .rate = network->router_rate, .y = s->x1});
+    net_parameter(net,
+                  (struct parameter){.thin = s->Q, .A = s->gpsi, .rate = s->rate.Q, .y = s->x1});
     if (network->bias == BIAS_TRAINED)
-        net_parameter(net, (struct parameter){.host = s->b, .A = s->gpsi, .K = M, .rate = 1});
+        net_parameter(net,
+                      (struct parameter){.host = s->b, .A = s->gpsi, .K = M, .rate = s->rate.b});
     const struct numbers numbers[] = {
         {"psi", "t mu i", "router logits, bias included", "<Q_i x1> + b_i", s->psi, 2, {P, M}},
         {"p", "t mu i", "gates", "softmax or sigmoid of beta psi, top-K", s->p, 2, {P, M}},
@@ -127,7 +151,7 @@ static int init_layer(struct net *net, int l, int i, struct population *source,
     declared.target = *target;
     TRY(net_all_rows(net, *target, P, rows, sizeof rows / sizeof *rows, err));
     TRY(net_map(net, declared, &layer->W, err));
-    net_parameter(net, (struct parameter){.map = layer->W, .rate = 1, .y = layer->g});
+    net_parameter(net, (struct parameter){.map = layer->W, .rate = s->rate.W, .y = layer->g});
     return CODE_OK;
 }
 
@@ -155,7 +179,9 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     TRY(net_population(net, "bottom", 1, (size_t)setup->sites, 1, &bottom, err));
     TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
-    TRY((s->fluctuating && !setup->N ? net_thin_iid : net_thin)(net, top, 1, 1, &s->w, err));
+    bool sp = net->model == &model_regime1 && network->parameterization == PARAMETERIZATION_SP;
+    double w0 = sp ? setup->gamma0 * sqrt(setup->N) : 1;
+    TRY((s->fluctuating && !setup->N ? net_thin_iid : net_thin)(net, top, 1, w0, &s->w, err));
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->zi, &s->g1};
     TRY(net_all_rows(net, bottom, P, on_bottom, sizeof on_bottom / sizeof *on_bottom, err));
     TRY(net_rows(net, top, P, &s->h_top, err));
@@ -175,8 +201,10 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
         }
     net_kernel(net, (struct kernel){"PhiL", "feature kernel of the top", "<h_top h_top>", s->h_top,
                                     1, false});
-    net_parameter(net, (struct parameter){.thin = s->W1, .A = setup->A, .rate = 1, .y = s->g1});
-    net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h_top});
+    net_parameter(net,
+                  (struct parameter){.thin = s->W1, .A = setup->A, .rate = s->rate.W1, .y = s->g1});
+    net_parameter(
+        net, (struct parameter){.thin = s->w, .A = net->ones, .rate = s->rate.w, .y = s->h_top});
     return s->router ? init_router(net, bottom, err) : CODE_OK;
 }
 
@@ -188,6 +216,7 @@ static int regime1_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     const struct network *network = net->setup.network;
     s->router = network->gate != GATE_CONSTANT;
+    s->rate = regime1_rates(&net->setup);
     s->fluctuating = s->router && network->rho < 1 && !network->bias && network->bias_noise == 0;
     s->beta = network->beta;
     s->M = network->experts;
@@ -199,6 +228,7 @@ static int regime1_init(struct net *net, struct err *err) {
 static int dense_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     s->M = s->K = 1;
+    s->rate = (struct rates){1, 1, 1, 1, 1};
     s->E = net->setup.network->depth - 1;
     return regime1_build(net, 1, s->E, err);
 }

@@ -40,6 +40,9 @@ struct regime3 {
 static const char *regime3_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
     double M = N ? network->kappa * N : expert_sites, N_e = N ? network->iota * N : 1;
+    *key = "parameterization";
+    if (network->parameterization == PARAMETERIZATION_SP)
+        return "must be mup or mssp here";
     *key = "kappa";
     if (fabs(M - round(M)) > 1e-9 * M || M < 0.5)
         return "kappa times the width must be a whole number of experts, at least 1";

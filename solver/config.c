@@ -32,8 +32,8 @@ static const struct param_row solver_rows[] = {
      "Monte Carlo sites of the expert population of the limit"},
     {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, 100000000, NULL, NULL,
      "Monte Carlo sites of the hidden units of an expert where their number is infinite"},
-    {"replicates", PARAM_INT, OFFSET(replicates), "8", 1, 100000, NULL, NULL,
-     "independent replicates of the limit, for its error bars"},
+    {"replicates", PARAM_INT, OFFSET(replicates), "8", 0, 100000, NULL, NULL,
+     "independent replicates of the limit, for its error bars; 0: networks only"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "seed of all random weights, of the limit and of the networks"},
     {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-6, 0.1, NULL, NULL,
@@ -187,7 +187,11 @@ int config_check(const struct config *config, const struct params *params, int K
     const struct int_list *widths = &config->reference.widths;
     const char *key, *reason;
     TRY(check_unused(config, params, err));
-    if ((reason = model->check(&config->network, 0, config->solver.expert_sites, &key)))
+    if (config->solver.replicates == 0 && widths->count == 0)
+        return params_error(params, "solver", "replicates", err,
+                            "without a limit there must be [reference] widths");
+    if (config->solver.replicates &&
+        (reason = model->check(&config->network, 0, config->solver.expert_sites, &key)))
         return params_error(params, "network", key, err, "%s (limit: expert_sites = %d)", reason,
                             config->solver.expert_sites);
     for (int i = 0; i < widths->count; i++) {

@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Mean and standard error of a series of a record; both [size], caller frees *mean (one block). */
+/* Mean and standard error of a series of a record; both [size], caller frees *mean (one block).
+ * Untouched if the record has no such series. */
 static int statistics(const struct record *record, const char *name, double **mean, double **se,
                       struct err *err) {
     const struct series *series = record_find(record, name);
+    if (!series)
+        return CODE_OK;
     TRY(base_alloc(mean, 2 * series->size, sizeof **mean, err));
     *se = *mean + series->size;
     record_statistics(record, series, *mean, *se);
@@ -45,7 +48,7 @@ static void print_cell(double mean, double half) {
 static int print_table(const struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int n = widths->count, time[TIMES], code = CODE_OK;
-    int count = few_times(run->limit.T, time);
+    int T = run->config.training.steps, count = few_times(T, time);
     double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1];
     DO(statistics(&run->limit, "loss", &mean[0], &se[0], err));
     for (int i = 0; i < n; i++)
@@ -58,7 +61,8 @@ static int print_table(const struct run *run, struct err *err) {
         int t = time[k];
         double values[INT_LIST_MAX], errors[INT_LIST_MAX], a, a_se;
         printf("%4d", t);
-        print_cell(mean[0][t], stats_interval(se[0][t], run->limit.runs, 0.95));
+        double limit = mean[0] ? mean[0][t] : NAN, limit_se = mean[0] ? se[0][t] : NAN;
+        print_cell(limit, stats_interval(limit_se, run->limit.runs, 0.95));
         for (int i = 0; i < n; i++) {
             values[i] = mean[i + 1][t];
             errors[i] = se[i + 1][t];
@@ -67,7 +71,7 @@ static int print_table(const struct run *run, struct err *err) {
         if (n >= 3 && t > 0) {
             stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
             print_cell(a, stats_interval(a_se, run->config.reference.seeds, 0.95));
-            double z = (a - mean[0][t]) / hypot(a_se, se[0][t]);
+            double z = (a - limit) / hypot(a_se, limit_se);
             if (isfinite(z))
                 printf("  %6.1f", z);
         }
@@ -79,30 +83,30 @@ done:
     return code;
 }
 
-/* docs/method.md section 5: the participation ratio against its value at t = 0. */
-static int print_gates(const struct run *run, struct err *err) {
+/* docs/method.md section 5: the participation ratio of each replicate against its value at t = 0.
+ * The replicate that concentrates most decides: it alone can carry a mean. */
+static void print_gates(const struct run *run) {
     const struct record *record = &run->limit;
-    double *pr, *largest, *se, lowest = 1, peak = 0, growth = 0;
+    const struct series *pr = record_find(record, "gate_participation");
+    const struct series *largest = record_find(record, "gate_largest");
+    double lowest = 1, peak = 0, growth = 0;
     int P = run->data.P, at = 0;
-    if (!record_find(record, "gate_participation"))
-        return CODE_OK;
-    TRY(statistics(record, "gate_participation", &pr, &se, err));
-    if (statistics(record, "gate_largest", &largest, &se, err)) {
-        free(pr);
-        return err->code;
-    }
-    for (int i = 0; i < record->T * P; i++) {
-        if (pr[i] / pr[i % P] < lowest) {
-            lowest = pr[i] / pr[i % P];
-            at = i / P;
+    if (!pr)
+        return;
+    for (int r = 0; r < record->runs; r++) {
+        const double *p = record_at(record, pr, r, 0), *l = record_at(record, largest, r, 0);
+        for (int i = 0; i < record->T * P; i++) {
+            if (p[i] / p[i % P] < lowest) {
+                lowest = p[i] / p[i % P];
+                at = i / P;
+            }
+            peak = fmax(peak, l[i]);
+            growth = fmax(growth, l[i] / l[i % P]);
         }
-        peak = fmax(peak, largest[i]);
-        growth = fmax(growth, largest[i] / largest[i % P]);
     }
-    printf(
-        "gates: participation ratio %.3f of its initial value at the lowest (t = %d); largest gate "
-        "%.3g times the mean\n",
-        lowest, at, peak);
+    printf("gates: participation ratio down to %.3f of its initial value (t = %d); largest gate "
+           "%.3g times the mean\n",
+           lowest, at, peak);
     bool softmax = run->config.network.gate == GATE_SOFTMAX; /* other gates are bounded */
     if (softmax && (lowest < 0.75 || (peak > 30 && growth > 2)))
         printf("warning: a handful of experts carries the average: the limit is not self-averaging "
@@ -110,14 +114,13 @@ static int print_gates(const struct run *run, struct err *err) {
     else if (softmax && lowest < 0.9)
         printf("warning: gates are concentrating: standard errors may be too small and not fall as "
                "1/sqrt(sites); repeat with 4 times the expert_sites\n");
-    free(pr);
-    free(largest);
-    return CODE_OK;
 }
 
 static void print_room(const struct run *run) {
     const struct series *series = record_find(&run->limit, "fallback");
     double most = 0;
+    if (!series)
+        return;
     for (int r = 0; r < run->limit.runs; r++)
         most = fmax(most, *record_at(&run->limit, series, r, run->limit.T - 1));
     if (most > 0)
@@ -129,5 +132,6 @@ static void print_room(const struct run *run) {
 int report_print(const struct run *run, struct err *err) {
     TRY(print_table(run, err));
     print_room(run);
-    return print_gates(run, err);
+    print_gates(run);
+    return CODE_OK;
 }

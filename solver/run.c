@@ -56,11 +56,12 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
 
 static int check_memory(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    double limit, largest = 0, kept, most = run->config.solver.max_memory;
+    double limit = 0, largest = 0, kept, most = run->config.solver.max_memory;
     int wide = 0, replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
     struct net_setup setup = setup_of(run, 0, 0);
-    TRY(estimate(run, 0, replicates, &limit, err));
-    kept = record_bytes(run, replicates, &setup);
+    if (replicates)
+        TRY(estimate(run, 0, replicates, &limit, err));
+    kept = replicates ? record_bytes(run, replicates, &setup) : 0;
     for (int i = 0; i < widths->count; i++) {
         double bytes;
         TRY(estimate(run, widths->value[i], seeds, &bytes, err));
@@ -98,7 +99,8 @@ static void warn_rank(struct run *run) {
     int units = solver->expert_sites, P = run->data.P, T = run->config.training.steps;
     int least = units < solver->sites ? units : solver->sites;
     double rows = (double)P * T;
-    if (net_compresses(&run->config.network) || 2 * rows <= POPULATION_ROOM * least)
+    if (!solver->replicates || net_compresses(&run->config.network) ||
+        2 * rows <= POPULATION_ROOM * least)
         return;
     log_line(
         &run->log,
@@ -249,7 +251,8 @@ done:
 
 int run_march(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    TRY(run_ensemble(run, 0, run->config.solver.replicates, &run->limit, err));
+    if (run->config.solver.replicates)
+        TRY(run_ensemble(run, 0, run->config.solver.replicates, &run->limit, err));
     for (int i = 0; i < widths->count; i++)
         TRY(run_ensemble(run, widths->value[i], run->config.reference.seeds, &run->reference[i],
                          err));

@@ -35,6 +35,9 @@ static void gradient_by_differences(void **state) {
          "network.bias=trained", "network.biases=1.2 0.4 -0.4 -1.2"},
         {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
          "network.expert_output=activated", "network.bias=fixed", "network.beta=0.7"},
+        {"network.model=regime1", "network.parameterization=sp", "training.gamma0=1.3",
+         "network.gate=softmax", "network.bias=trained", "solver.replicates=0",
+         "reference.widths=12"},
         {"network.model=regime1", "network.experts=2", "network.gate=constant",
          "network.expert_layers=2", "reference.widths=12", "reference.centre=no"},
     };
@@ -291,6 +294,120 @@ static void softmax_without_bias_stays_uniform(void **state) {
     run_free(&run);
 }
 
+/* Swaps the experts of a finite net: matrices, router rows, biases. */
+static void swap_experts(struct net *net, int M, int E) {
+    struct rows Q = array_all(&net->thin[2]->W);
+    double *values = support_get(Q), *b = net->parameter[net->parameters - 1].host;
+    size_t N = Q.array->sites;
+    for (size_t n = 0; n < N; n++) {
+        double saved = values[n];
+        values[n] = values[(size_t)(M - 1) * N + n];
+        values[(size_t)(M - 1) * N + n] = saved;
+    }
+    Q.array->backend->put(Q, values);
+    free(values);
+    for (int l = 0; l < E; l++) {
+        struct array saved = net->map[l * M]->W;
+        net->map[l * M]->W = net->map[l * M + M - 1]->W;
+        net->map[l * M + M - 1]->W = saved;
+    }
+    double saved = b[0];
+    b[0] = b[M - 1];
+    b[M - 1] = saved;
+}
+
+/* Exchanging experts leaves the outputs alone, over training; sums of M terms change order: 1e-13.
+ */
+static void experts_may_be_permuted(void **state) {
+    (void)state;
+    struct run run;
+    struct net a, b;
+    run_of(&run,
+           "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nexpert_layers=2\nbias=trained\n"
+           "biases=0.7 0.1 -0.5\nq0=1\nrho=1\n[reference]\nwidths=32\n",
+           NULL);
+    support_net(&a, &run, 32, 0);
+    support_net(&b, &run, 32, 0);
+    swap_experts(&b, 3, 2);
+    for (int t = 0; t < 6; t++) {
+        support_evaluate(&a, &run);
+        support_evaluate(&b, &run);
+        for (int mu = 0; mu < run.data.P; mu++)
+            CHECK_ABS(b.f[mu], a.f[mu], 1e-13, "f[%d] at %d", mu, t);
+        support_learn(&a, &run);
+        support_learn(&b, &run);
+    }
+    net_free(&a);
+    net_free(&b);
+    run_free(&run);
+}
+
+/* A router that never moves from p = 1 (softmax over one expert) is a constant gate. */
+static void idle_router_is_a_constant_gate(void **state) {
+    (void)state;
+    static const char *const gates[] = {"softmax\nq0=1", "constant"};
+    struct run run[2];
+    struct net net[2];
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "[network]\nmodel=regime1\nexperts=1\ngate=%s\n[reference]\nwidths=32\n",
+                 gates[i]);
+        run_of(&run[i], text, NULL);
+        support_net(&net[i], &run[i], 32, 0);
+    }
+    for (int t = 0; t < 6; t++)
+        for (int i = 0; i < 2; i++) {
+            support_evaluate(&net[i], &run[i]);
+            for (int mu = 0; mu < run[0].data.P && i; mu++)
+                CHECK_ABS(net[1].f[mu], net[0].f[mu], 1e-13, "f[%d] at %d", mu, t);
+            support_learn(&net[i], &run[i]);
+        }
+    for (int i = 0; i < 2; i++) {
+        net_free(&net[i]);
+        run_free(&run[i]);
+    }
+}
+
+/* The largest move of a logit in the first step, mean over networks of width N. */
+static double first_move(const char *parameterization, int N) {
+    char text[512];
+    struct run run;
+    double sum = 0;
+    snprintf(text, sizeof text,
+             "[network]\nmodel=regime1\nparameterization=%s\ngate=softmax\nexperts=4\nbias=fixed\n"
+             "[training]\neta0=0.1\n[solver]\nreplicates=0\n[reference]\nwidths=%d\n",
+             parameterization, N);
+    run_of(&run, text, NULL);
+    for (int seed = 0; seed < 24; seed++) {
+        struct net net;
+        double before[64], most = 0;
+        support_net(&net, &run, N, seed);
+        support_evaluate(&net, &run);
+        memcpy(before, numbers_of(&net, "psi"), (size_t)run.data.P * 4 * sizeof *before);
+        support_learn(&net, &run);
+        support_evaluate(&net, &run);
+        for (int k = 0; k < run.data.P * 4; k++)
+            most = fmax(most, fabs(numbers_of(&net, "psi")[k] - before[k]));
+        sum += most / 24;
+        net_free(&net);
+    }
+    run_free(&run);
+    return sum;
+}
+
+/* With one rate for all matrices the logits of the standard parameterization move by eta0 N in the
+ * first step: dpsi = eta0 <gpsi> |x1|^2, |x1|^2 ~ N. Exponent 1 between N = 64 and 512, up to the
+ * fluctuation of 24 networks (10 % each, log_8 of it 0.07 on the exponent; 4 of it). muP's move
+ * falls: it is driven by gphi(0), which is of order N^{-1/2}. */
+static void logits_of_sp_diverge(void **state) {
+    (void)state;
+    double sp = log(first_move("sp", 512) / first_move("sp", 64)) / log(8);
+    double mup = log(first_move("mup", 512) / first_move("mup", 64)) / log(8);
+    CHECK_ABS(sp, 1, 0.28, "exponent of sp");
+    CHECK_ABS(mup, -0.5, 0.28, "exponent of mup");
+}
+
 /* Top-K without bias: the limit is random, replicates and networks agree in distribution. Mean and
  * standard deviation of the loss over runs: the networks' means extrapolated in 1/N within 4
  * standard errors, the standard deviations at N = 256 within 4 of theirs (sd/sqrt(2 n) each). */
@@ -334,6 +451,9 @@ int main(void) {
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(dense_equals_its_oracle),
         cmocka_unit_test(one_expert_is_dense),
+        cmocka_unit_test(experts_may_be_permuted),
+        cmocka_unit_test(idle_router_is_a_constant_gate),
+        cmocka_unit_test(logits_of_sp_diverge),
         cmocka_unit_test(top_k_without_bias_agrees_in_distribution),
         cmocka_unit_test(softmax_without_bias_stays_uniform),
     };

@@ -2,6 +2,7 @@
  * in every parameter and by the plain-loop oracle (tests/oracle_regime3.c, itself judged by finite
  * differences here) in the forward pass, the kernels and the parameters over several steps; and the
  * reproducibility of its limit. */
+#include "models/regime3.h"
 #include "tests/support.h"
 #include "tests/oracle_regime3.h"
 
@@ -400,8 +401,36 @@ static void linear_limits_have_no_sampling_error(void **state) {
     }
 }
 
+/* A width 16 that fits, and what does not, blamed on the right key. */
+static void settings_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        double kappa, iota, rho;
+        int parameterization;
+        const char *key;
+    } cases[] = {
+        {0.5, 0.25, 0.25, PARAMETERIZATION_MSSP, NULL},
+        {0.3, 0.25, 1, PARAMETERIZATION_MUP, "kappa"},
+        {0.5, 0.3, 1, PARAMETERIZATION_MUP, "iota"},
+        {0.5, 0.01, 1, PARAMETERIZATION_MSSP, "iota"},
+        {0.5, 0.25, 0.3, PARAMETERIZATION_MSSP, "rho"},
+        {0.5, 0.25, 1, PARAMETERIZATION_SP, "parameterization"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct network network = {.kappa = cases[i].kappa, .iota = cases[i].iota};
+        const char *key = NULL;
+        network.rho = cases[i].rho;
+        network.parameterization = cases[i].parameterization;
+        const char *reason = model_regime3.check(&network, 16, 0, &key);
+        assert_int_equal(!reason, !cases[i].key);
+        if (reason)
+            assert_string_equal(key, cases[i].key);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_are_checked),
         cmocka_unit_test(bits_depend_on_nothing),
         cmocka_unit_test(linear_limits_have_no_sampling_error),
         cmocka_unit_test(oracle_gradient),
