@@ -168,7 +168,7 @@ static int check_unused(const struct config *config, const struct params *params
     const struct model *model = model_list[config->network.model];
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
-        if (strstr(row->key, "_sites") &&
+        if ((!strcmp(row->key, "expert_sites") || !strcmp(row->key, "unit_sites")) &&
             strcmp(params_find(params, "solver", row->key)->text, row->value) != 0 &&
             !(model->solver_keys && strstr(model->solver_keys, row->key)))
             return params_error(params, "solver", row->key, err, "model %s does not use it",
