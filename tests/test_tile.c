@@ -1,5 +1,5 @@
 /* The operations between units and pairs (expert i, unit j) against plain loops, on every backend,
- * and a map that starts at zero as a history against the explicit matrix. */
+ * a map that starts at zero as a history against the explicit matrix, and shared normals. */
 #include "tests/support.h"
 
 #include <float.h>
@@ -178,11 +178,56 @@ static void history_equals_the_matrix(void **state) {
     }
 }
 
+/* Pairs that share the normals of their units: the same in every group, orthonormal, orthogonal to
+ * rows over the pairs they are conditioned on and to those absorbed before; also without room. Two
+ * projections leave a few eps. */
+static void shared_normals(void **state) {
+    (void)state;
+    enum { M = 5 };
+    for (int few = 0; few < 2; few++) {
+        size_t N_e = few ? 12 : 300; /* 0.8 of 12 is full after absorbing and one draw */
+        struct population units = {"units", &backend_shadow, .sites = N_e, .group = 1};
+        struct population pairs = {"pairs", &backend_shadow, .sites = M * N_e, .group = (int)N_e};
+        struct array opposite, absorbed, drawn;
+        double products[ROWS * ROWS];
+        units.matched = pairs.matched = true;
+        units.stream.purpose = PURPOSE_POOL;
+        pairs.units = &units;
+        ASK(population_init(&units, err));
+        struct rows x = random_rows(&opposite, &pairs, ROWS), y = random_rows(&absorbed, &pairs, 3);
+        struct rows e = random_rows(&drawn, &pairs, ROWS);
+        ASK(population_absorb(&pairs, y, err));
+        ASK(population_absorb(&pairs, x, err));
+        for (int draw = 0; draw < 2; draw++) {
+            ASK(population_fresh(&pairs, x, e, err));
+            double *values = support_get(e);
+            for (size_t i = 0; i < ROWS * M * N_e; i++)
+                assert_true(values[i] == values[i / (M * N_e) * (M * N_e) + i % N_e]);
+            free(values);
+            backend_shadow.dots(e, e, products);
+            for (int k = 0; k < ROWS * ROWS; k++)
+                CHECK_ABS(products[k], k % (ROWS + 1) == 0, 1e-13, "<e e>[%d]", k);
+            backend_shadow.dots(e, x, products);
+            for (int k = 0; k < ROWS * ROWS; k++)
+                CHECK_ABS(products[k], 0, 1e-13, "<e x>[%d]", k);
+            backend_shadow.dots(e, y, products);
+            for (int k = 0; k < ROWS * ROWS && !units.fallback; k++)
+                CHECK_ABS(products[k], 0, 1e-13, "<e y>[%d]", k);
+        }
+        assert_int_equal(units.fallback, few ? ROWS : 0);
+        array_free(&opposite);
+        array_free(&absorbed);
+        array_free(&drawn);
+        population_free(&units);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_plain_loops),
         cmocka_unit_test(bits_depend_on_nothing),
         cmocka_unit_test(history_equals_the_matrix),
+        cmocka_unit_test(shared_normals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
