@@ -1,7 +1,7 @@
 # dmft-solve
 #
 #   make run          installs what is missing, builds, runs data/regime2.ini
-#   make test         passes the tests (about a minute)
+#   make test         passes the tests (one to two minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
 #   make bench        cost and accuracy of the limit beside finite networks
@@ -32,17 +32,18 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
 
-KERNELS := backend cpu shadow basis population map map_finite map_limit thin
-MODELS := model gate regime1 regime2
+KERNELS := backend cpu shadow basis population map map_finite map_history map_limit thin
+MODELS := model gate regime1 regime2 regime3
 INTEGRATORS := gd
 SOLVER := base text row param record data partial io config provenance stats observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population map data io oracle oracle_regime1 network regime1 limit \
-         networks reference cli cli_runs
+         networks reference cli cli_runs tile regime3 reference3
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
-                $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o
+                $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
+                $(BUILD)/tests/oracle_regime3.o
 
 all: dmft-solve
 
@@ -97,6 +98,7 @@ build/fuzz_param: $(FUZZ_SOURCES)
 check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	$(BUILD)/test_reference long
+	$(BUILD)/test_reference3 long
 	$(BUILD)/test_networks long
 	$(MAKE) SAN=1 test
 

@@ -62,6 +62,11 @@ struct backend {
     void (*multiply)(struct rows a, struct rows b, struct rows y);
     /* y_i = sum_j x_ij over the group of site i of y. */
     void (*group_sum)(struct rows x, struct rows y);
+    /* y_ij = x_j: the same units in every group; x has as many sites as a group of y, y.count rows.
+     */
+    void (*tile)(struct rows x, struct rows y);
+    /* y_j = mean over the groups i of x_ij, added up in the order of i; shapes as in tile. */
+    void (*tile_mean)(struct rows x, struct rows y);
     /* mask = 1 on the K largest sites of each row of x, else 0; ties go to the lower site. */
     int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
     /* Waits for all operations and reports a failure of any of them. */

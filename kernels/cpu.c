@@ -255,6 +255,42 @@ static void cpu_group_sum(struct rows x, struct rows y) {
         }
 }
 
+/* A group of y holds the blocks of x one after the other. */
+static void cpu_tile(struct rows x, struct rows y) {
+    size_t units = x.array->sites, width = array_width(x.array);
+    assert((size_t)y.array->group == units && x.array->group == 1 && x.count == y.count);
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int k = 0; k < y.count; k++)
+        for (int block = 0; block < cpu_blocks(y.array); block++) {
+            double *out = cpu_at(y, k, block);
+            size_t groups = (size_t)cpu_used(y.array, block) / units;
+            for (size_t i = 0; i < groups; i++)
+                for (int part = 0; part < cpu_blocks(x.array); part++)
+                    memcpy(out + i * units + (size_t)part * width, cpu_at(x, k, part),
+                           (size_t)cpu_used(x.array, part) * sizeof(double));
+        }
+}
+
+static void cpu_tile_mean(struct rows x, struct rows y) {
+    size_t units = y.array->sites, width = array_width(y.array), groups = x.array->sites / units;
+    assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
+#pragma omp parallel for schedule(static) collapse(2)
+    for (int k = 0; k < y.count; k++)
+        for (int part = 0; part < cpu_blocks(y.array); part++) {
+            double *out = cpu_at(y, k, part);
+            int used = cpu_used(y.array, part);
+            memset(out, 0, (size_t)used * sizeof(double));
+            for (size_t i = 0; i < groups; i++) {
+                const double *block = cpu_at(x, k, (int)(i / BACKEND_BLOCK));
+                const double *in = block + i % BACKEND_BLOCK * units + (size_t)part * width;
+                for (int j = 0; j < used; j++)
+                    out[j] += in[j];
+            }
+            for (int j = 0; j < used; j++)
+                out[j] /= (double)groups;
+        }
+}
+
 struct ranked {
     double value;
     size_t site;
@@ -314,6 +350,8 @@ const struct backend backend_cpu = {
     .pointwise = cpu_pointwise,
     .multiply = cpu_multiply,
     .group_sum = cpu_group_sum,
+    .tile = cpu_tile,
+    .tile_mean = cpu_tile_mean,
     .top = cpu_top,
     .sync = cpu_sync,
 };

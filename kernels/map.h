@@ -10,9 +10,14 @@
  * once, every map backward once, then every map learns. Rows are one per input (P), or a single
  * row that serves all inputs (a read-out handed backward); shapes [count][sites].
  *
- * Two kinds of map follow the same declaration:
+ * Three kinds of map follow the same declaration:
  *
  * map_finite: the explicit n x m matrix; the populations have as many sites as units.
+ *
+ * map_history: the same for a0 = 0, where only the learned part exists, as the rows it learned
+ * from: s_f W = (1/m) sum_k Z_k q_k^T. At step t it has K = t P rows on either side (t, where a
+ * single row y serves all inputs) and costs O(K P (n + m)); when K reaches min(n, m) it becomes
+ * map_finite.
  *
  * map_limit: W conditioned on everything it has been applied to, on Monte Carlo sites, an explicit
  * matrix of growing rank (Gaussian conditioning; Bolthausen 2014, Bordelon & Pehlevan 2022):
@@ -54,8 +59,8 @@ struct map {
     /* finite */
     struct array W; /* [n] over the source sites */
     /* limit */
-    struct array q, e; /* over the source sites */
-    struct array Z, p; /* over the target sites */
+    struct array q, e; /* over the source sites; q of history: past inputs times coefficients */
+    struct array Z, p; /* over the target sites; Z of history: past y */
     double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
     /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
      * out the normals that belong to them. */
@@ -72,7 +77,7 @@ struct map_kind {
     int (*learn)(struct map *map, const double *c, struct rows y, struct err *err);
 };
 
-extern const struct map_kind map_finite, map_limit;
+extern const struct map_kind map_finite, map_history, map_limit;
 
 /* kind, tolerance and stream as given; everything else zero. */
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,

@@ -9,7 +9,10 @@
 static const double negligible = 1e-14;
 
 static int limit_init(struct map *map, struct err *err) {
-    const struct population *s = map->declared.source, *t = map->declared.target;
+    struct population *s = map->declared.source, *t = map->declared.target;
+    struct map_numbers n = map->numbers;
+    s->drawn |= n.fr != 0 || n.bg != 0;
+    t->drawn |= n.fg != 0 || n.br != 0;
     TRY(array_init(&map->q, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&map->e, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&map->Z, t->backend, t->sites, t->group, 0, err));
@@ -52,7 +55,7 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
     struct rows added;
     TRY(array_append(basis, kept, &added, err));
     rows_copy(array_rows(&side->work, 0, kept), added);
-    return population_absorb(side, added, err);
+    return side->drawn ? population_absorb(side, added, err) : CODE_OK;
 }
 
 /* The normals that belong to new basis rows `added` of one side, appended on the other side. */

@@ -36,10 +36,47 @@ static int append_span(struct population *population, struct rows rows, struct e
     return CODE_OK;
 }
 
+/* Orthonormal rows that span the means over groups of `rows`, into `means` over the units. */
+static int mean_span(const struct population *population, struct rows rows, struct array *means,
+                     struct err *err) {
+    struct population *units = population->units;
+    struct array raw = {0};
+    int kept = 0, code = CODE_OK;
+    DO(array_init(means, units->backend, units->sites, 1, 0, err));
+    if (!rows.count)
+        return CODE_OK;
+    DO(array_init(&raw, units->backend, units->sites, 1, rows.count, err));
+    units->backend->tile_mean(rows, array_all(&raw));
+    DO(basis_residual((struct rows){0}, array_all(&raw), inside, means, &units->scratch, &kept,
+                      err));
+    means->rows = kept;
+done:
+    array_free(&raw);
+    return code;
+}
+
+/* The same normals in every group. */
+static int fresh_shared(struct population *population, struct rows opposite, struct rows out,
+                        struct err *err) {
+    struct population *units = population->units;
+    struct array means = {0}, normals = {0};
+    int code = CODE_OK;
+    DO(mean_span(population, opposite, &means, err));
+    DO(array_init(&normals, units->backend, units->sites, 1, out.count, err));
+    DO(population_fresh(units, array_all(&means), array_all(&normals), err));
+    units->backend->tile(array_all(&normals), out);
+done:
+    array_free(&means);
+    array_free(&normals);
+    return code;
+}
+
 int population_fresh(struct population *population, struct rows opposite, struct rows out,
                      struct err *err) {
     struct array *work = &population->work;
     int kept;
+    if (population->units)
+        return fresh_shared(population, opposite, out, err);
     bool room = has_room(population, out.count);
     population->backend->normals(out, population->stream);
     population->stream.draw += (uint32_t)out.count;
@@ -57,6 +94,13 @@ int population_fresh(struct population *population, struct rows opposite, struct
 
 int population_absorb(struct population *population, struct rows rows, struct err *err) {
     int kept;
+    if (population->units) {
+        struct array means = {0};
+        int code = mean_span(population, rows, &means, err);
+        code = code ? code : population_absorb(population->units, array_all(&means), err);
+        array_free(&means);
+        return code;
+    }
     if (!population->matched || !has_room(population, rows.count))
         return CODE_OK;
     TRY(basis_residual(array_all(&population->span), rows, inside, &population->work,

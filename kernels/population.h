@@ -11,7 +11,8 @@
  * whichever map drew it, and to every basis vector that lives on it. Moments are then exact and
  * sampling noise falls several fold. Once rank and pool fill POPULATION_ROOM of the sites, a new
  * normal is only made orthogonal to the basis it must be conditioned on (`opposite`): that part is
- * correctness, the rest was variance reduction. Such draws are counted. */
+ * correctness, the rest was variance reduction. Such draws are counted. Where groups share the
+ * normals of their units, <x tile(e)> = <E_i[x] e>: the mean over groups takes the place of x. */
 #ifndef KERNELS_POPULATION_H
 #define KERNELS_POPULATION_H
 
@@ -29,6 +30,11 @@ struct population {
     size_t sites; /* S */
     int group;    /* units per site of the parent population, else 1 */
     bool matched; /* limit, and thin matrices of networks with balanced draws */
+    /* NULL, or the units of a group (as many sites as a group has): normals are theirs, the same
+     * for every group. For the pairs (i, j) of independent experts i, where only averages over j at
+     * fixed i, and averages of these over i, enter the limit. */
+    struct population *units;
+    bool drawn; /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
     struct array span;          /* orthonormal basis of all normals and basis vectors */
     struct array work, scratch; /* for basis_residual */

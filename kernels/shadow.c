@@ -114,6 +114,18 @@ static void shadow_group_sum(struct rows x, struct rows y) {
     backend_cpu.group_sum(x_real, y_real);
 }
 
+static void shadow_tile(struct rows x, struct rows y) {
+    REAL(x);
+    REAL(y);
+    backend_cpu.tile(x_real, y_real);
+}
+
+static void shadow_tile_mean(struct rows x, struct rows y) {
+    REAL(x);
+    REAL(y);
+    backend_cpu.tile_mean(x_real, y_real);
+}
+
 static int shadow_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     REAL(x);
     REAL(mask);
@@ -138,6 +150,8 @@ const struct backend backend_shadow = {
     .pointwise = shadow_pointwise,
     .multiply = shadow_multiply,
     .group_sum = shadow_group_sum,
+    .tile = shadow_tile,
+    .tile_mean = shadow_tile_mean,
     .top = shadow_top,
     .sync = shadow_sync,
 };

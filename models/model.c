@@ -2,6 +2,7 @@
 #include "models/model.h"
 #include "models/regime1.h"
 #include "models/regime2.h"
+#include "models/regime3.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct model *const model_list[] = {&model_dense, &model_regime1, &model_regime2, NULL};
-#define MODEL_NAMES "dense regime1 regime2"
+const struct model *const model_list[] = {&model_dense, &model_regime1, &model_regime2,
+                                          &model_regime3, NULL};
+#define MODEL_NAMES "dense regime1 regime2 regime3"
 
 #define OFFSET(field) offsetof(struct network, field)
 const struct param_row network_rows[] = {
@@ -30,6 +32,8 @@ const struct param_row network_rows[] = {
      "hidden units per expert, N_e"},
     {"rho", PARAM_REAL, OFFSET(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
      "share of the experts that is routed to, K/M; 1 is soft routing"},
+    {"iota", PARAM_REAL, OFFSET(iota), "1", 1e-3, 1e3, NULL, NULL,
+     "hidden units of an expert per width, N_e/N"},
     {"aggregation", PARAM_CHOICE, OFFSET(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
      "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
     {"lambda_in", PARAM_CHOICE, OFFSET(lambda_in), "1", 0, 0, "1 kappa", NULL,
@@ -125,6 +129,25 @@ static double rank_bytes(const struct net *net, const struct population *populat
     return (double)array_bytes(population->sites, population->group, 1) * fmin(rows, most);
 }
 
+/* The matrix; what starts at zero is a history of at most min(n, m) rows before it is one. */
+static double matrix_bytes(const struct net_setup *setup, const struct map *map, int T) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    double row = (double)array_bytes(s->sites, s->group, 1), rows = (double)setup->P * T;
+    double most = (double)(s->sites < t->sites ? s->sites : t->sites);
+    if (map->declared.a0 != 0)
+        return row * (double)t->sites;
+    double matrix = rows < most ? 0 : row * (double)t->sites;
+    row += (double)array_bytes(t->sites, t->group, 1);
+    return matrix + 1.5 * row * fmin(rows, most);
+}
+
+/* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
+static double limit_map_bytes(const struct net *net, const struct map *map, int T) {
+    double copies = map->declared.a0 == 0 ? 1 : 3;
+    return 1.5 * copies *
+           (rank_bytes(net, map->declared.source, T) + rank_bytes(net, map->declared.target, T));
+}
+
 int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes, struct err *err) {
     struct net net;
     struct net_setup shapes = *setup;
@@ -133,13 +156,9 @@ int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes,
     double total = 0;
     for (int i = 0; i < net.arrays; i++)
         total += (double)array_bytes(net.array[i]->sites, net.array[i]->group, net.array[i]->rows);
-    for (int i = 0; i < net.maps; i++) {
-        const struct population *s = net.map[i]->declared.source, *t = net.map[i]->declared.target;
-        if (setup->N) /* the matrix */
-            total += (double)array_bytes(s->sites, s->group, 1) * (double)t->sites;
-        else /* q, e and Z, p, what they add to the spans, and room for growth */
-            total += 1.5 * 3 * (rank_bytes(&net, s, T) + rank_bytes(&net, t, T));
-    }
+    for (int i = 0; i < net.maps; i++)
+        total +=
+            setup->N ? matrix_bytes(setup, net.map[i], T) : limit_map_bytes(&net, net.map[i], T);
     for (int k = 0; k < net.kernels && history; k++) {
         struct rows rows = net.kernel[k].rows;
         total += 1.5 * T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
@@ -183,8 +202,10 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
     (*map)->declared = declared;
     if (net->setup.declare_only)
         return CODE_OK;
-    return map_init(*map, net->setup.N ? &map_finite : &map_limit, declared, net->setup.tolerance,
-                    stream, err);
+    const struct map_kind *kind = !net->setup.N      ? &map_limit
+                                  : declared.a0 == 0 ? &map_history
+                                                     : &map_finite;
+    return map_init(*map, kind, declared, net->setup.tolerance, stream, err);
 }
 
 int net_thin(struct net *net, struct population *population, int K, double amplitude,

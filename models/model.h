@@ -24,7 +24,7 @@ enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
 /* Section [network]. */
 struct network {
     int model, parameterization, activation, gate, aggregation, lambda_in;
-    double beta, kappa, rho;
+    double beta, kappa, iota, rho;
     int expert_width;
     int depth, experts, expert_layers, expert_output, bias;
     double q0, router_rate, bias_std, bias_noise;
@@ -74,6 +74,7 @@ struct net_setup {
     const struct backend *backend;
     int N;                   /* width of a finite network; 0: the limit */
     int sites, expert_sites; /* of the limit */
+    int unit_sites;          /* of each expert of infinite width */
     double tolerance;
     bool balanced, centre;
     uint64_t seed;

@@ -30,6 +30,8 @@ static const struct param_row solver_rows[] = {
      "Monte Carlo sites S of each neuron population of the limit"},
     {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
      "Monte Carlo sites of the expert population of the limit"},
+    {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, 100000000, NULL, NULL,
+     "Monte Carlo sites of the hidden units of an expert where their number is infinite"},
     {"replicates", PARAM_INT, OFFSET(replicates), "8", 0, 100000, NULL, NULL,
      "independent replicates of the limit, for its error bars; 0: networks only"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
@@ -166,7 +168,7 @@ static int check_unused(const struct config *config, const struct params *params
     const struct model *model = model_list[config->network.model];
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
-        if (strstr(row->key, "expert_sites") &&
+        if ((!strcmp(row->key, "expert_sites") || !strcmp(row->key, "unit_sites")) &&
             strcmp(params_find(params, "solver", row->key)->text, row->value) != 0 &&
             !(model->solver_keys && strstr(model->solver_keys, row->key)))
             return params_error(params, "solver", row->key, err, "model %s does not use it",
@@ -213,6 +215,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .N = N,
         .sites = config->solver.sites,
         .expert_sites = config->solver.expert_sites,
+        .unit_sites = config->solver.unit_sites,
         .tolerance = config->solver.tolerance,
         .balanced = config->reference.draws == DRAWS_BALANCED,
         .centre = N == 0 || config->reference.centre,

@@ -13,7 +13,7 @@ struct data_settings {
 };
 
 struct solver_settings {
-    int sites, expert_sites, replicates, backend, threads;
+    int sites, expert_sites, unit_sites, replicates, backend, threads;
     uint64_t seed;
     double tolerance, max_memory;
 };

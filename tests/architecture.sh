@@ -34,11 +34,12 @@ allowed() {
     param) echo 'params_' ;;
     backend) echo 'backend_|array_|rows_' ;;
     cpu | shadow) echo 'backend_' ;;
-    map_finite | map_limit) echo 'map_' ;;
+    map_finite | map_history | map_limit) echo 'map_' ;;
     model) echo 'model_|net_|network_' ;;
     gd) echo 'integrator_|training_' ;;
     regime1) echo 'model_regime1|model_dense' ;;
     regime2) echo 'model_regime2' ;;
+    regime3) echo 'model_regime3' ;;
     observe) echo 'observe_|observer_' ;;
     *) echo "$1_" ;;
     esac

@@ -50,6 +50,41 @@ double *support_get(struct rows rows) {
     return values;
 }
 
+double *support_matrix(const struct map *map) {
+    if (map->kind == &map_finite)
+        return support_get(array_all(&map->W));
+    size_t n = map->declared.target->sites, m = map->declared.source->sites;
+    double *W, *q = support_get(array_all(&map->q)), *Z = support_get(array_all(&map->Z));
+    ASK(base_alloc(&W, n * m, sizeof *W, err));
+    for (size_t k = 0; k < (size_t)map->q.rows; k++)
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < m; j++)
+                W[i * m + j] += Z[k * n + i] * q[k * m + j] / (double)m / map->declared.s_f;
+    free(q);
+    free(Z);
+    return W;
+}
+
+/* W as a history: column j of it belongs to the j-th unit vector. */
+static void matrix_put(struct map *map, const double *W) {
+    size_t n = map->declared.target->sites, m = map->declared.source->sites;
+    double *q, *Z;
+    ASK(base_alloc(&q, m * m, sizeof *q, err));
+    ASK(base_alloc(&Z, m * n, sizeof *Z, err));
+    for (size_t j = 0; j < m; j++) {
+        q[j * m + j] = (double)m * map->declared.s_f;
+        for (size_t i = 0; i < n; i++)
+            Z[j * n + i] = W[i * m + j];
+    }
+    map->q.rows = map->Z.rows = 0;
+    ASK(array_reserve(&map->q, (int)m, err));
+    ASK(array_reserve(&map->Z, (int)m, err));
+    map->q.backend->put(array_all(&map->q), q);
+    map->Z.backend->put(array_all(&map->Z), Z);
+    free(q);
+    free(Z);
+}
+
 /* The host numbers or rows of a parameter. */
 static size_t parameter_get(const struct parameter *p, double **values) {
     if (p->host) {
@@ -57,7 +92,11 @@ static size_t parameter_get(const struct parameter *p, double **values) {
         memcpy(*values, p->host, (size_t)p->K * sizeof **values);
         return (size_t)p->K;
     }
-    struct rows W = array_all(p->map ? &p->map->W : &p->thin->W);
+    if (p->map) {
+        *values = support_matrix(p->map);
+        return p->map->declared.target->sites * p->map->declared.source->sites;
+    }
+    struct rows W = array_all(&p->thin->W);
     *values = support_get(W);
     return (size_t)W.count * W.array->sites;
 }
@@ -65,6 +104,10 @@ static size_t parameter_get(const struct parameter *p, double **values) {
 static void parameter_put(const struct parameter *p, const double *values) {
     if (p->host) {
         memcpy(p->host, values, (size_t)p->K * sizeof *values);
+        return;
+    }
+    if (p->map && p->map->kind == &map_history) {
+        matrix_put(p->map, values);
         return;
     }
     struct rows W = array_all(p->map ? &p->map->W : &p->thin->W);
@@ -87,11 +130,12 @@ static double difference(struct net *net, const struct run *run, const struct pa
     return sum;
 }
 
-static void check_parameter(struct net *net, const struct run *run, int index, int stride) {
+static void check_parameter(struct net *net, const struct run *run, int index, int stride,
+                            double lambda) {
     const struct parameter *p = &net->parameter[index];
     double gamma0 = run->config.training.gamma0, eta0 = run->config.training.eta0;
     double m = p->map ? (double)p->map->declared.source->sites : 1;
-    double rate = eta0 * gamma0 * gamma0 * p->rate * (p->host ? 1 : net->setup.N / m);
+    double rate = eta0 * gamma0 * gamma0 * lambda * (p->host ? 1 : net->setup.N / m);
     double *before, *after, *gradient;
     size_t count = parameter_get(p, &before), step = count > 50 ? (size_t)stride : 1;
     ASK(base_alloc(&gradient, count, sizeof *gradient, err));
@@ -109,6 +153,11 @@ static void check_parameter(struct net *net, const struct run *run, int index, i
 }
 
 void support_gradient(const struct run *run, int N, int stride) {
+    support_gradient_rates(run, N, stride, NULL);
+}
+
+void support_gradient_rates(const struct run *run, int N, int stride,
+                            double (*lambda)(const struct net *net, int parameter)) {
     struct net net;
     support_net(&net, run, N, 0);
     for (int step = 0; step < 2; step++) {
@@ -116,7 +165,7 @@ void support_gradient(const struct run *run, int N, int stride) {
         support_learn(&net, run);
     }
     for (int i = 0; i < net.parameters; i++)
-        check_parameter(&net, run, i, stride);
+        check_parameter(&net, run, i, stride, lambda ? lambda(&net, i) : net.parameter[i].rate);
     net_free(&net);
 }
 

@@ -1,0 +1,85 @@
+/* A finite matrix that starts at zero, as the history of what it learned:
+ *
+ *     s_f W = (1/m) sum_k Z_k q_k^T,   s_b W^T y = lr sum_k <Z_k, y> q_k
+ *
+ * Z_k are the rows y of learn, q_k the rows x of the forward pass before it, times their c. Equal
+ * to map_finite up to round-off, without an n x m matrix; once there are min(n, m) rows the matrix
+ * is shorter and the map becomes a map_finite. */
+#include "kernels/map.h"
+
+#include <stdlib.h>
+
+static int history_init(struct map *map, struct err *err) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    TRY(array_init(&map->q, s->backend, s->sites, s->group, 0, err));
+    return array_init(&map->Z, t->backend, t->sites, t->group, 0, err);
+}
+
+/* out_mu = scale sum_k <in_mu, known_k> result_k */
+static int history_apply(const struct array *known, const struct array *result, double scale,
+                         struct rows in, struct rows out, struct err *err) {
+    int count = in.count * known->rows;
+    double *C;
+    TRY(base_alloc(&C, (size_t)count, sizeof *C, err));
+    in.array->backend->dots(in, array_all(known), C);
+    for (int i = 0; i < count; i++)
+        C[i] *= scale;
+    in.array->backend->combine(out, 0, C, array_all(result));
+    free(C);
+    return CODE_OK;
+}
+
+static int history_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    return history_apply(&map->q, &map->Z, 1, x, out, err);
+}
+
+static int history_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    return history_apply(&map->Z, &map->q, map->numbers.lr, y, out, err);
+}
+
+/* From now on the explicit matrix W = (1/(m s_f)) sum_k Z_k q_k^T. */
+static int become_finite(struct map *map, struct err *err) {
+    const struct population *source = map->declared.source;
+    size_t n = map->declared.target->sites, K = (size_t)map->q.rows;
+    double scale = 1 / (map->declared.s_f * (double)source->sites), *Z = NULL, *C = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&Z, n * K, sizeof *Z, err));
+    DO(base_alloc(&C, n * K, sizeof *C, err));
+    DO(array_init(&map->W, source->backend, source->sites, source->group, (int)n, err));
+    map->Z.backend->get(array_all(&map->Z), Z);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < K; k++)
+            C[i * K + k] = scale * Z[k * n + i];
+    map->q.backend->combine(array_all(&map->W), 0, C, array_all(&map->q));
+    array_free(&map->q);
+    array_free(&map->Z);
+    map->kind = &map_finite;
+done:
+    free(Z);
+    free(C);
+    return code;
+}
+
+/* One row a step when a single y serves all inputs: (1/m) y (sum_mu c_mu x_mu)^T. */
+static int history_learn(struct map *map, const double *c, struct rows y, struct err *err) {
+    int P = map->x.count;
+    struct rows past, target;
+    double *C;
+    TRY(array_append(&map->q, y.count, &past, err));
+    TRY(array_append(&map->Z, y.count, &target, err));
+    TRY(base_alloc(&C, (size_t)y.count * (size_t)P, sizeof *C, err));
+    for (int mu = 0; mu < P; mu++)
+        C[y.count == 1 ? mu : mu * P + mu] = c[mu];
+    y.array->backend->combine(past, 0, C, map->x);
+    rows_copy(y, target);
+    free(C);
+    size_t n = map->declared.target->sites, m = map->declared.source->sites;
+    return (size_t)map->q.rows < (n < m ? n : m) ? CODE_OK : become_finite(map, err);
+}
+
+const struct map_kind map_history = {
+    .init = history_init,
+    .forward = history_forward,
+    .backward = history_backward,
+    .learn = history_learn,
+};

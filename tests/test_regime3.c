@@ -1,0 +1,442 @@
+/* The network of models/regime3.c with explicit matrices, judged by finite differences of the loss
+ * in every parameter and by the plain-loop oracle (tests/oracle_regime3.c, itself judged by finite
+ * differences here) in the forward pass, the kernels and the parameters over several steps; and the
+ * reproducibility of its limit. */
+#include "models/regime3.h"
+#include "tests/support.h"
+#include "tests/oracle_regime3.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const base[] = {"network.model=regime3", "network.kappa=0.5",
+                                   "network.iota=0.25",     "training.eta0=0.2",
+                                   "data.inputs=3",         "data.dimension=5"};
+enum { BASE = sizeof base / sizeof *base };
+
+static void start(struct run *run, const char *const *more, int count) {
+    const char *overrides[32] = {0};
+    memcpy(overrides, base, sizeof base);
+    memcpy(overrides + BASE, more, (size_t)count * sizeof *more);
+    support_run(run, "data/regime3.ini", overrides);
+}
+
+/* In units of eta0 gamma0^2 N: (N.2) of the page has N times more for Win and Wout, kappa for Q. */
+static double page_rate(const struct net *net, int parameter) {
+    const struct map *map = net->parameter[parameter].map;
+    if (!map)
+        return 1;
+    return strcmp(map->declared.name, "Q") ? net->setup.N : net->setup.network->kappa;
+}
+
+static void gradient_by_differences(void **state) {
+    (void)state;
+    const char *const cases[][5] = {
+        {"network.gate=sigmoid", "network.beta=0.8"},
+        {"network.gate=softmax", "network.beta=0.7", "network.kappa=1"},
+        {"network.gate=constant", "network.iota=1"},
+        {"network.gate=sigmoid", "network.rho=0.5", "network.aggregation=K"},
+        {"network.gate=softmax", "network.rho=0.25", "network.kappa=2"},
+        {"network.activation=gelu", "training.loss=logistic", "network.parameterization=mup"},
+        {"network.activation=softplus", "network.parameterization=mup", "network.gate=softmax"},
+        {"network.rho=0.5", "network.parameterization=mup", "reference.centre=yes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run run;
+        start(&run, cases[i], 5);
+        support_gradient_rates(&run, 8, 5, page_rate);
+        run_free(&run);
+    }
+}
+
+struct couple {
+    struct run run;
+    struct net net;
+    struct oracle3 *oracle;
+    double *A, *B; /* of the inputs: X/sqrt(D) = A B */
+    int K;
+};
+
+static const struct map *find_map(const struct net *net, const char *name) {
+    for (int i = 0; i < net->maps; i++)
+        if (!strcmp(net->map[i]->declared.name, name))
+            return net->map[i];
+    return NULL;
+}
+
+/* out += factor s_f W of the map, if there is one, as oracle entries [i][row][column] of M experts:
+ * transposed for a map out of pairs; a map of units counts for every expert. */
+static void add_matrix(const struct couple *p, const char *name, double factor, bool out_of,
+                       double *out) {
+    const struct map *map = find_map(&p->net, name);
+    int N = p->oracle->N, M = p->oracle->M, Ne = p->oracle->Ne;
+    if (!map)
+        return;
+    double *W = support_matrix(map);
+    int copies = (int)(out_of ? map->declared.source->sites : map->declared.target->sites) / Ne;
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < Ne; j++)
+            for (int n = 0; n < N; n++) {
+                int unit = (copies == 1 ? 0 : i) * Ne + j;
+                double w = out_of ? W[n * copies * Ne + unit] : W[unit * N + n];
+                out[out_of ? (i * N + n) * Ne + j : (i * Ne + j) * N + n] +=
+                    factor * map->declared.s_f * w;
+            }
+    free(W);
+}
+
+/* The parameters of the net in the normalisation of the oracle: psi = Q s1/sqrt N = W_Q s1, so
+ * Q = sqrt N W; h3 = (1/M) sum_i phit Wout sigma/sqrt N is s_f W on all pairs or s_f W on the mean
+ * over experts. */
+static void copy_parameters(const struct couple *p, double *const block[ORACLE3_BLOCKS]) {
+    const struct net *net = &p->net;
+    const struct oracle3 *o = p->oracle;
+    double *columns = support_get(array_all(&net->thin[0]->W)); /* [K][N] */
+    double *w = support_get(array_all(&net->thin[1]->W));
+    for (int b = 0; b < ORACLE3_BLOCKS; b++)
+        memset(block[b], 0, (size_t)oracle3_count(o, b) * sizeof(double));
+    for (int n = 0; n < o->N; n++)
+        for (int d = 0; d < o->D; d++)
+            for (int k = 0; k < p->K; k++)
+                block[ORACLE3_W1][n * o->D + d] += columns[k * o->N + n] * p->B[k * o->D + d];
+    memcpy(block[ORACLE3_W4], w, (size_t)o->N * sizeof *w);
+    free(columns);
+    free(w);
+    if (find_map(net, "Q")) {
+        double *Q = support_matrix(find_map(net, "Q"));
+        for (int k = 0; k < o->M * o->N; k++)
+            block[ORACLE3_Q][k] = sqrt(o->N) * Q[k];
+        free(Q);
+    }
+    add_matrix(p, "A_in", sqrt(o->N), false, block[ORACLE3_WIN]);
+    add_matrix(p, "P_in", sqrt(o->N), false, block[ORACLE3_WIN]);
+    add_matrix(p, "W_in", sqrt(o->N), false, block[ORACLE3_WIN]);
+    add_matrix(p, "A_out", sqrt(o->N), true, block[ORACLE3_WOUT]);
+    add_matrix(p, "P_out", o->M * sqrt(o->N), true, block[ORACLE3_WOUT]);
+    add_matrix(p, "W_out", o->M * sqrt(o->N), true, block[ORACLE3_WOUT]);
+}
+
+static void make_couple(struct couple *p, const char *const *more, int count, int N) {
+    static const enum oracle_activation activation[] = {
+        [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
+        [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
+    start(&p->run, more, count);
+    support_net(&p->net, &p->run, N, 3);
+    const struct config *c = &p->run.config;
+    const struct data *data = &p->run.data;
+    int M = (int)lround(c->network.kappa * N), Ne = (int)lround(c->network.iota * N);
+    ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
+    struct oracle3 *o = p->oracle = oracle3_new(data->P, data->D, N, M, Ne);
+    o->activation = activation[c->network.activation];
+    o->gate = c->network.gate == GATE_SOFTMAX    ? ORACLE_SOFTMAX
+              : c->network.gate == GATE_CONSTANT ? ORACLE_CONSTANT
+              : c->network.aggregation           ? ORACLE_SIGMOID_K
+                                                 : ORACLE_SIGMOID_M;
+    o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
+    o->gamma0 = c->training.gamma0;
+    o->beta = c->network.beta;
+    o->rho = c->network.rho;
+    o->eta0 = c->training.eta0;
+    memcpy(o->X, data->X, (size_t)(data->P * data->D) * sizeof *o->X);
+    memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
+    copy_parameters(p, o->block);
+    oracle3_forward(o);
+    for (int mu = 0; mu < o->P && c->reference.centre; mu++)
+        o->f0[mu] = o->f[mu];
+}
+
+static void free_couple(struct couple *p) {
+    oracle3_free(p->oracle);
+    net_free(&p->net);
+    run_free(&p->run);
+    free(p->A);
+    free(p->B);
+}
+
+static void check_kernels(const struct couple *p, const char *what) {
+    static const char *const names[ORACLE3_KERNELS] = {
+        "Phi1", "Phi3", "G1", "G3", "Phibar", "Gbar", "PhiE", "Phitil", "Gtil", "G1phi", "phit2"};
+    const struct net *net = &p->net;
+    bool mssp = find_map(net, "A_in"), router = net->has_router;
+    int P = p->run.data.P;
+    double K[64];
+    assert_int_equal(net->kernels, 7 + 2 * mssp + 2 * router);
+    for (int k = 0; k < net->kernels; k++) {
+        int which = 0;
+        while (strcmp(net->kernel[k].name, names[which]))
+            which++;
+        struct rows rows = net->kernel[k].rows;
+        rows.array->backend->dots(rows, rows, K);
+        for (int a = 0; a < rows.count * rows.count; a++) {
+            double want = oracle3_kernel(p->oracle, which, a / P, a % P);
+            CHECK_ABS(net->kernel[k].scale * K[a], want, 1e-12 * fmax(1, fabs(want)),
+                      "%s: kernel %s[%d]", what, names[which], a);
+        }
+    }
+}
+
+/* W1 outside of the span of the inputs never moves nor enters, so W1 is compared through h1 (in
+ * Phi1) alone. */
+static void check_blocks(const struct couple *p, const char *what) {
+    const struct oracle3 *o = p->oracle;
+    double *got[ORACLE3_BLOCKS];
+    for (int b = 0; b < ORACLE3_BLOCKS; b++)
+        got[b] = calloc((size_t)oracle3_count(o, b), sizeof *got[b]);
+    copy_parameters(p, got);
+    for (int b = 1; b < ORACLE3_BLOCKS; b++)
+        for (int k = 0; k < oracle3_count(o, b); k++)
+            CHECK_ABS(got[b][k], o->block[b][k], 1e-12 * fmax(1, fabs(o->block[b][k])),
+                      "%s: block %d entry %d", what, b, k);
+    for (int b = 0; b < ORACLE3_BLOCKS; b++)
+        free(got[b]);
+}
+
+/* All sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14 and the four
+ * steps amplify it by no more than the loss falls, 10: 1e-12. */
+static void compare(const char *const *more, int count, int N) {
+    struct couple p;
+    char what[256] = "";
+    for (int i = 0; i < count && more[i]; i++)
+        snprintf(what + strlen(what), sizeof what - strlen(what), "%s ", more[i]);
+    make_couple(&p, more, count, N);
+    for (int t = 0; t < 4; t++) {
+        support_evaluate(&p.net, &p.run);
+        double loss = oracle3_forward(p.oracle);
+        oracle3_backward(p.oracle);
+        CHECK_ABS(p.net.loss, loss, 1e-12, "%s: loss at %d", what, t);
+        for (int mu = 0; mu < p.run.data.P; mu++)
+            CHECK_ABS(p.net.f[mu], p.oracle->f[mu], 1e-12, "%s: f[%d] at %d", what, mu, t);
+        check_kernels(&p, what);
+        support_learn(&p.net, &p.run);
+        oracle3_step(p.oracle);
+        check_blocks(&p, what);
+    }
+    free_couple(&p);
+}
+
+static const char *const gates[][2] = {
+    {"network.gate=sigmoid", "network.aggregation=M"},
+    {"network.gate=sigmoid", "network.aggregation=K"},
+    {"network.gate=softmax", "network.aggregation=M"},
+    {"network.gate=constant", "network.aggregation=M"},
+};
+
+static void equals_oracle(void **state) {
+    (void)state;
+    static const char *const activations[] = {
+        "network.activation=tanh", "network.activation=erf",      "network.activation=relu",
+        "network.activation=gelu", "network.activation=softplus", "network.activation=linear"};
+    static const char *const sizes[][2] = {{"network.kappa=0.5", "network.iota=0.25"},
+                                           {"network.kappa=1", "network.iota=1"},
+                                           {"network.kappa=2", "network.iota=0.5"}};
+    int number = 0;
+    for (int gate = 0; gate < 4; gate++)
+        for (int size = 0; size < 3; size++)
+            for (int mup = 0; mup < 2; mup++)
+                for (int top = 0; top < 2; top++, number++) {
+                    const char *more[10] = {sizes[size][0], sizes[size][1], gates[gate][0]};
+                    int n = 3;
+                    more[n++] = activations[number % 6];
+                    more[n++] =
+                        mup ? "network.parameterization=mup" : "network.parameterization=mssp";
+                    more[n++] = number % 5 == 0 ? "training.loss=logistic" : "training.gamma0=1.5";
+                    more[n++] = number % 3 ? "reference.centre=no" : "reference.centre=yes";
+                    if (gate < 2)
+                        more[n++] = gates[gate][1];
+                    if (gate < 3)
+                        more[n++] = top ? "network.rho=0.5" : "network.beta=0.6";
+                    compare(more, n, 8);
+                }
+}
+
+/* More inputs than dimensions; a single input, expert and unit. */
+static void equals_oracle_odd_shapes(void **state) {
+    (void)state;
+    const char *const wide[] = {"network.kappa=1.5", "network.iota=0.75", "data.inputs=7",
+                                "data.dimension=3", "training.gamma0=0.3"};
+    const char *const single[] = {"network.kappa=0.25", "network.iota=0.25", "data.inputs=1",
+                                  "data.dimension=1", "training.eta0=0.4"};
+    compare(wide, 5, 12);
+    compare(single, 5, 4);
+}
+
+/* The gradient of the oracle itself: fourth-order differences, as in gradient.c. */
+static void check_oracle(struct oracle3 *o) {
+    static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
+    const double h = 1e-4;
+    oracle3_forward(o);
+    oracle3_backward(o);
+    o->hold_mask = true;
+    for (int b = 0; b < ORACLE3_BLOCKS; b++)
+        for (int k = 0; k < oracle3_count(o, b); k += 3) {
+            double sum = 0, saved = o->block[b][k];
+            for (int a = 0; a < 4; a++) {
+                o->block[b][k] = saved + at[a] * h;
+                sum += weight[a] * oracle3_forward(o) / h;
+            }
+            o->block[b][k] = saved;
+            CHECK_ABS(o->df_block[b][k], sum, 1.5e-10, "block %d entry %d", b, k);
+        }
+}
+
+static void oracle_gradient(void **state) {
+    (void)state;
+    for (int gate = 0; gate < 4; gate++)
+        for (int variant = 0; variant < 4; variant++) {
+            const char *const more[] = {
+                gates[gate][0],
+                variant & 1 ? "network.parameterization=mup" : "network.parameterization=mssp",
+                variant & 2 ? "training.loss=logistic" : "network.activation=erf",
+                gate == 3     ? "network.kappa=1"
+                : variant & 2 ? "network.rho=0.5"
+                              : "network.rho=1",
+                gate == 1 ? gates[1][1] : NULL};
+            struct couple p;
+            make_couple(&p, more, 5, 8);
+            for (int step = 0; step < 2; step++) {
+                oracle3_forward(p.oracle);
+                oracle3_backward(p.oracle);
+                oracle3_step(p.oracle);
+            }
+            check_oracle(p.oracle);
+            free_couple(&p);
+        }
+}
+
+/* Records of the limit (two replicates) and of networks of width 16 of a small run. */
+struct outcome {
+    struct run run;
+    struct record records[2];
+};
+
+static void solve(struct outcome *o, const char *const *kind, const char *const *more) {
+    const char *overrides[20] = {"training.steps=6",      "training.eta0=0.5",
+                                 "solver.sites=300",      "solver.expert_sites=20",
+                                 "solver.unit_sites=270", "solver.replicates=2"};
+    int n = 6;
+    while (*kind)
+        overrides[n++] = *kind++;
+    while (*more)
+        overrides[n++] = *more++;
+    start(&o->run, overrides, n);
+    ASK(run_ensemble(&o->run, 0, o->run.config.solver.replicates, &o->records[0], err));
+    ASK(run_ensemble(&o->run, 16, 1, &o->records[1], err));
+}
+
+static void outcome_free(struct outcome *o) {
+    record_free(&o->records[0]);
+    record_free(&o->records[1]);
+    run_free(&o->run);
+}
+
+/* The first T times of every series, run by run, have the same bits. */
+static void same_bits(const struct outcome *a, const struct outcome *b, int T, const char *what) {
+    for (int k = 0; k < 2; k++) {
+        const struct record *x = &a->records[k], *y = &b->records[k];
+        assert_int_equal(x->count, y->count);
+        for (int s = 0; s < x->count; s++) {
+            const struct series *p = &x->series[s], *q = &y->series[s];
+            size_t row = p->size / (size_t)x->T, bytes = row * (size_t)T * sizeof(double);
+            for (size_t r = 0; r < (size_t)(x->runs < y->runs ? x->runs : y->runs); r++)
+                if (memcmp(p->values + r * p->size, q->values + r * q->size, bytes))
+                    fail_msg("%s: %s of run %zu differs", what, p->name, r);
+        }
+    }
+}
+
+/* One against many threads (one replicate shares out blocks, two go whole), shadow memory, a longer
+ * run; MSSP and muP. Units and pairs fill more than one block of sites. */
+static void bits_depend_on_nothing(void **state) {
+    (void)state;
+    static const char *const kinds[][4] = {
+        {"network.parameterization=mssp", "network.gate=sigmoid", NULL},
+        {"network.parameterization=mup", "network.gate=softmax", "network.rho=0.5", NULL}};
+    static const char *const other[][3] = {{"solver.threads=3", NULL},
+                                           {"solver.threads=2", "solver.replicates=1", NULL},
+                                           {"solver.backend=shadow", NULL},
+                                           {"training.steps=9", NULL}};
+    const char *const one[] = {"solver.threads=1", NULL};
+    for (int k = 0; k < 2; k++) {
+        struct outcome a = {0};
+        solve(&a, kinds[k], one);
+        for (int i = 0; i < 4; i++) {
+            struct outcome b = {0};
+            solve(&b, kinds[k], other[i]);
+            same_bits(&a, &b, 6, other[i][0]);
+            outcome_free(&b);
+        }
+        outcome_free(&a);
+    }
+    omp_set_num_threads(omp_get_num_procs());
+}
+
+/* Activation linear, gate constant: every moment is matched exactly, so two seeds differ by the
+ * truncation of the bases alone (as in tests/test_limit.c: 1e-5 at tolerance 1e-6). */
+static void linear_limits_have_no_sampling_error(void **state) {
+    (void)state;
+    static const char *const kinds[][2] = {{"network.parameterization=mssp", NULL},
+                                           {"network.parameterization=mup", NULL}};
+    const char *const linear[] = {"network.activation=linear", "network.gate=constant",
+                                  "solver.tolerance=1e-6",     "training.steps=10",
+                                  "training.eta0=0.2",         NULL};
+    for (int k = 0; k < 2; k++) {
+        struct outcome o = {0};
+        solve(&o, kinds[k], linear);
+        const struct record *record = &o.records[0];
+        assert_true(record->series[0].values[9] < 0.45); /* it learns */
+        for (int s = 0; s < record->count; s++) {
+            const struct series *series = &record->series[s];
+            if (!strcmp(series->name, "rank") || !strcmp(series->name, "fallback"))
+                continue;
+            for (size_t i = 0; i < series->size; i++) {
+                double x = series->values[i], y = series->values[series->size + i];
+                CHECK_ABS(x, y, 1e-5 * fmax(1, fabs(x)), "%s: %s[%zu]", kinds[k][0], series->name,
+                          i);
+            }
+        }
+        outcome_free(&o);
+    }
+}
+
+/* A width 16 that fits, and what does not, blamed on the right key. */
+static void settings_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        double kappa, iota, rho;
+        int parameterization;
+        const char *key;
+    } cases[] = {
+        {0.5, 0.25, 0.25, PARAMETERIZATION_MSSP, NULL},
+        {0.3, 0.25, 1, PARAMETERIZATION_MUP, "kappa"},
+        {0.5, 0.3, 1, PARAMETERIZATION_MUP, "iota"},
+        {0.5, 0.01, 1, PARAMETERIZATION_MSSP, "iota"},
+        {0.5, 0.25, 0.3, PARAMETERIZATION_MSSP, "rho"},
+        {0.5, 0.25, 1, PARAMETERIZATION_SP, "parameterization"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct network network = {.kappa = cases[i].kappa, .iota = cases[i].iota};
+        const char *key = NULL;
+        network.rho = cases[i].rho;
+        network.parameterization = cases[i].parameterization;
+        const char *reason = model_regime3.check(&network, 16, 0, &key);
+        assert_int_equal(!reason, !cases[i].key);
+        if (reason)
+            assert_string_equal(key, cases[i].key);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test(bits_depend_on_nothing),
+        cmocka_unit_test(linear_limits_have_no_sampling_error),
+        cmocka_unit_test(oracle_gradient),
+        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(equals_oracle_odd_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
