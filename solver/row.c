@@ -146,39 +146,26 @@ static bool parse_choice(const struct param_row *row, const char *text, int *out
     return false;
 }
 
-static bool parse_ints(const struct param_row *row, const char *text, struct int_list *out,
-                       char *note) {
-    *out = (struct int_list){0};
+/* Words of a list, none or blank-separated, into integers or reals (the other is NULL). */
+static bool parse_list(const struct param_row *row, const char *text, int *ints, double *reals,
+                       int *count, char *note) {
+    struct text_word word;
+    *count = 0;
     if (!strcmp(text, "none"))
         return true;
-    struct text_word word;
-    while (text_next_word(&text, " \t", &word)) {
-        if (out->count == INT_LIST_MAX)
+    for (; text_next_word(&text, " \t", &word); ++*count) {
+        if (*count == INT_LIST_MAX)
             return refuse(row, note, "too many elements");
-        if (!parse_int(row, word, &out->value[out->count], note))
+        if (ints ? !parse_int(row, word, ints + *count, note)
+                 : !parse_real(row, word, reals + *count, note))
             return false;
-        out->count++;
-    }
-    return true;
-}
-
-static bool parse_reals(const struct param_row *row, const char *text, struct real_list *out,
-                        char *note) {
-    *out = (struct real_list){0};
-    if (!strcmp(text, "none"))
-        return true;
-    struct text_word word;
-    while (text_next_word(&text, " \t", &word)) {
-        if (out->count == INT_LIST_MAX)
-            return refuse(row, note, "too many elements");
-        if (!parse_real(row, word, &out->value[out->count], note))
-            return false;
-        out->count++;
     }
     return true;
 }
 
 bool row_parse(const struct param_row *row, const char *text, void *out, char *note) {
+    struct int_list *ints = out;
+    struct real_list *reals = out;
     if (!*text && row->type != PARAM_TEXT && row->type != PARAM_INTS && row->type != PARAM_REALS)
         return refuse(row, note, "empty value");
     switch (row->type) {
@@ -191,9 +178,9 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
     case PARAM_CHOICE:
         return parse_choice(row, text, out, note);
     case PARAM_INTS:
-        return parse_ints(row, text, out, note);
+        return parse_list(row, text, ints->value, NULL, &ints->count, note);
     case PARAM_REALS:
-        return parse_reals(row, text, out, note);
+        return parse_list(row, text, NULL, reals->value, &reals->count, note);
     case PARAM_TEXT:
         memcpy(out, &text, sizeof text);
         return true;

@@ -175,3 +175,14 @@ void support_copy(double *dst, struct rows rows, double factor) {
         dst[k] = factor * values[k];
     free(values);
 }
+
+void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
+                   double *se) {
+    const struct series *series = record_find(record, name);
+    double *all;
+    ASK(base_alloc(&all, 2 * series->size, sizeof *all, err));
+    record_statistics(record, series, all, all + series->size);
+    *mean = all[entry];
+    *se = all[series->size + entry];
+    free(all);
+}

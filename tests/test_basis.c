@@ -4,56 +4,11 @@
  * changes. Site averages of rows with rms 1 are good to a few eps, hence ROUND_OFF for overlaps and
  * for what must vanish. A vector made of the part r that is left of a row, less parts c of vectors
  * with errors e, has the error (eps + sum c e)/r, but is orthonormal all the same. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "tests/each_backend.h"
 #include "kernels/basis.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define LENGTH(list) (sizeof(list) / sizeof *(list))
-#define ROUND_OFF 1e-13
-
-static const struct backend *backend; /* under test */
-static const struct rows none;
-static struct err err;
-
-#define ASK(call)                                                                                  \
-    do {                                                                                           \
-        if (call)                                                                                  \
-            fail_msg("%s:%d: %s", __FILE__, __LINE__, err.text);                                   \
-    } while (0)
-
-static void *memory(size_t count, size_t size) {
-    void *block = calloc(count ? count : 1, size);
-    assert_non_null(block);
-    return block;
-}
-
-static double *values(struct rows rows) {
-    double *host = memory((size_t)rows.count * rows.array->sites, sizeof *host);
-    backend->get(rows, host);
-    return host;
-}
-
-/* Standard normals that have nothing to do with those of the populations below. */
-static void draw(double *x, size_t count, uint32_t number) {
-    struct rng_stream stream = {.seed = 4711, .purpose = PURPOSE_DATA};
-    for (size_t i = 0; i < count; i++) {
-        double pair[2];
-        rng_normal_pair(stream, number, (uint32_t)(i / 2), pair);
-        x[i] = pair[i % 2];
-    }
-}
-
-static void array_from(struct array *array, size_t sites, int group, const double *x, int count) {
-    ASK(array_init(array, backend, sites, group, count, &err));
-    backend->put(array_all(array), x);
-}
 
 static long double average(const double *a, const double *b, size_t sites) {
     long double sum = 0;
@@ -366,10 +321,6 @@ int main(void) {
         cmocka_unit_test(test_full_space),
     };
     int failed = 0;
-    backend_start(1);
-    for (int i = 0; backend_list[i]; i++) {
-        backend = backend_list[i];
-        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
-    }
+    EACH_BACKEND(tests, failed);
     return failed;
 }

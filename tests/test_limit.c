@@ -174,18 +174,6 @@ static void linear_networks_have_no_sampling_error(void **state) {
     }
 }
 
-/* Mean and standard error of one entry over the runs of a record. */
-static void entry_of(const struct record *record, const char *name, size_t entry, double *mean,
-                     double *se) {
-    const struct series *series = record_find(record, name);
-    double *all;
-    ASK(base_alloc(&all, 2 * series->size, sizeof *all, err));
-    record_statistics(record, series, all, all + series->size);
-    *mean = all[entry];
-    *se = all[series->size + entry];
-    free(all);
-}
-
 /* 96 sites cannot hold all normals and bases: matching is given up late, and the means stay those
  * of a large run. 4 standard errors, and the bias of a small sample: measured relative to the
  * value, up to -1/S for the loss, +1/S for Phi, +3/S for G (docs/method.md section 3). */
@@ -204,14 +192,14 @@ static void too_few_sites_do_no_harm(void **state) {
         ASK(run_ensemble(&run[i], 0, i ? 24 : 160, &record[i], err));
     }
     double fallback, unused;
-    entry_of(&record[0], "fallback", 19, &fallback, &unused);
+    support_entry(&record[0], "fallback", 19, &fallback, &unused);
     assert_true(fallback >= 10);
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         for (int t = 1; t < 20; t += 3) {
             double got, got_se, want, want_se;
             size_t per = record_find(&record[0], rows[k].name)->size / 20, entry = (size_t)t * per;
-            entry_of(&record[0], rows[k].name, entry, &got, &got_se);
-            entry_of(&record[1], rows[k].name, entry, &want, &want_se);
+            support_entry(&record[0], rows[k].name, entry, &got, &got_se);
+            support_entry(&record[1], rows[k].name, entry, &want, &want_se);
             CHECK_ABS(got, want, 4 * hypot(got_se, want_se) + rows[k].bias / 96 * want, "%s at %d",
                       rows[k].name, t);
         }

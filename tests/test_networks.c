@@ -15,18 +15,6 @@
 
 static bool is_long;
 
-/* Mean and standard error of one entry of a series. */
-static void entry_of(const struct record *record, const char *name, size_t entry, double *mean,
-                     double *se) {
-    const struct series *series = record_find(record, name);
-    double *all;
-    ASK(base_alloc(&all, 2 * series->size, sizeof *all, err));
-    record_statistics(record, series, all, all + series->size);
-    *mean = all[entry];
-    *se = all[series->size + entry];
-    free(all);
-}
-
 struct score {
     double largest, squares;
     int count, far, shrinks; /* far: narrowest network more than 4 se from the limit */
@@ -38,9 +26,9 @@ static void judge(const struct int_list *widths, const struct record *networks,
     double value[INT_LIST_MAX], error[INT_LIST_MAX], a, a_se, exact, exact_se;
     size_t entry = (size_t)t * (record_find(limit, name)->size / (size_t)limit->T);
     int n = widths->count;
-    entry_of(limit, name, entry, &exact, &exact_se);
+    support_entry(limit, name, entry, &exact, &exact_se);
     for (int i = 0; i < n; i++)
-        entry_of(&networks[i], name, entry, &value[i], &error[i]);
+        support_entry(&networks[i], name, entry, &value[i], &error[i]);
     stats_extrapolate(widths->value, value, error, n, &a, &a_se);
     double z = (a - exact) / hypot(a_se, exact_se);
     if (fabs(z) > score->largest) {
