@@ -41,14 +41,14 @@ void support_learn(struct net *net, const struct run *run);
  * the edge of a mask must be further apart than the 2 h they are moved by (a mask that flips inside
  * a difference shows as an error of order one). */
 void support_gradient(const struct run *run, int N, int stride);
-/* Mean and standard error over the runs of a record of one entry of a series. */
-void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
-                   double *se);
 /* The same where the learning rates are not those that the parameters carry. */
 void support_gradient_rates(const struct run *run, int N, int stride,
                             double (*lambda)(const struct net *net, int parameter));
 /* The matrix of a finite map, explicit or history, [target sites][source sites], to be freed. */
 double *support_matrix(const struct map *map);
+/* Mean and standard error over the runs of a record of one entry of a series. */
+void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
+                   double *se);
 /* dst [count][sites] = factor times the values of rows. */
 void support_copy(double *dst, struct rows rows, double factor);
 /* Values of rows [count][sites], to be freed. */
