@@ -283,6 +283,32 @@ static void oracle_by_differences(void **state) {
     }
 }
 
+/* Sizes that no network can have. */
+static void sizes_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *first, *second, *part;
+    } refusals[] = {
+        {"network.expert_width=4", "network.depth=1", "of infinite width only"},
+        {"network.rho=0.3", "network.depth=1", "rho times the number of experts"},
+        {"solver.expert_sites=30", "network.depth=1", "(limit: expert_sites = 30)"},
+        {"network.alpha=0.7", "network.depth=1", "units per expert"},
+        {"network.experts=3", "network.rho=1", "N^2/E"},
+        {"network.alpha=0.5", "network.expert_width=3", "N/(alpha N_e) must be whole"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        char first[64], second[64], *overrides[] = {first, second};
+        struct run run = {0};
+        struct err err = {0};
+        snprintf(first, sizeof first, "%s", refusals[i].first);
+        snprintf(second, sizeof second, "%s", refusals[i].second);
+        assert_int_equal(run_configure(&run, "data/residual.ini", 2, overrides, &err), CODE_INPUT);
+        if (!strstr(err.text, refusals[i].part))
+            fail_msg("%s: %s", refusals[i].first, err.text);
+        run_free(&run);
+    }
+}
+
 /* data source = multi_index: the inputs of gaussian, and the target that the key states. */
 static void multi_index_target(void **state) {
     (void)state;
@@ -303,9 +329,8 @@ static void multi_index_target(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(oracle_by_differences),
-        cmocka_unit_test(gradient_by_differences),
-        cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(oracle_by_differences), cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(equals_oracle),         cmocka_unit_test(sizes_are_refused),
         cmocka_unit_test(multi_index_target),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
