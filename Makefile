@@ -33,17 +33,19 @@ CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cfla
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
 
 KERNELS := backend cpu shadow basis population map map_finite map_history map_limit thin
-MODELS := model gate regime1 regime2 regime3
+MODELS := model gate regime1 regime2 regime3 residual
 INTEGRATORS := gd
 SOLVER := base text row param record data partial io config provenance stats observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population map data io oracle oracle_regime1 network regime1 limit \
-         networks reference cli cli_runs tile regime3 reference3
+         networks reference cli cli_runs tile regime3 reference3 \
+         residual residual_limit residual_reference
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
-                $(BUILD)/tests/oracle_regime3.o
+                $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \
+                $(BUILD)/tests/reduction_residual.o
 
 all: dmft-solve
 
@@ -99,6 +101,7 @@ check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	$(BUILD)/test_reference long
 	$(BUILD)/test_reference3 long
+	$(BUILD)/test_residual_reference long
 	$(BUILD)/test_networks long
 	$(MAKE) SAN=1 test
 

@@ -76,7 +76,7 @@ size_t array_width(const struct array *array) {
     size_t groups = array->sites / (size_t)array->group;
     if (groups > BACKEND_BLOCK)
         groups = BACKEND_BLOCK;
-    return (groups + 7) / 8 * 8 * (size_t)array->group;
+    return (groups * (size_t)array->group + 7) / 8 * 8;
 }
 
 size_t array_bytes(size_t sites, int group, int rows) {

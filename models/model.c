@@ -3,6 +3,7 @@
 #include "models/regime1.h"
 #include "models/regime2.h"
 #include "models/regime3.h"
+#include "models/residual.h"
 
 #include <assert.h>
 #include <math.h>
@@ -10,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct model *const model_list[] = {&model_dense, &model_regime1, &model_regime2,
-                                          &model_regime3, NULL};
-#define MODEL_NAMES "dense regime1 regime2 regime3"
+const struct model *const model_list[] = {&model_dense,   &model_regime1,  &model_regime2,
+                                          &model_regime3, &model_residual, NULL};
+#define MODEL_NAMES "dense regime1 regime2 regime3 residual"
 
 #define OFFSET(field) offsetof(struct network, field)
 const struct param_row network_rows[] = {
@@ -28,8 +29,8 @@ const struct param_row network_rows[] = {
     {"beta", PARAM_REAL, OFFSET(beta), "1", 1e-6, 1e6, NULL, "gate=sigmoid|softmax",
      "inverse temperature: the gate acts on beta psi"},
     {"kappa", PARAM_REAL, OFFSET(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
-    {"expert_width", PARAM_INT, OFFSET(expert_width), "2", 1, 4096, NULL, NULL,
-     "hidden units per expert, N_e"},
+    {"expert_width", PARAM_INT, OFFSET(expert_width), "2", 0, 4096, NULL, NULL,
+     "hidden units per expert, N_e; 0: infinite (residual)"},
     {"rho", PARAM_REAL, OFFSET(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
      "share of the experts that is routed to, K/M; 1 is soft routing"},
     {"iota", PARAM_REAL, OFFSET(iota), "1", 1e-3, 1e3, NULL, NULL,
@@ -38,9 +39,10 @@ const struct param_row network_rows[] = {
      "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
     {"lambda_in", PARAM_CHOICE, OFFSET(lambda_in), "1", 0, 0, "1 kappa", NULL,
      "multiplier of the learning rate of the expert input weights"},
-    {"depth", PARAM_INT, OFFSET(depth), "3", 2, 32, NULL, NULL, "hidden layers"},
-    {"experts", PARAM_INT, OFFSET(experts), "2", 1, INT_LIST_MAX, NULL, NULL,
-     "number of experts M, fixed while the width grows"},
+    {"depth", PARAM_INT, OFFSET(depth), "3", 1, 32, NULL, NULL,
+     "hidden layers (dense), blocks (residual)"},
+    {"experts", PARAM_INT, OFFSET(experts), "2", 1, 1000000, NULL, NULL,
+     "experts, fixed while the width grows (residual: with expert_width = 0)"},
     {"expert_layers", PARAM_INT, OFFSET(expert_layers), "1", 1, 8, NULL, NULL,
      "matrices per expert"},
     {"expert_output", PARAM_CHOICE, OFFSET(expert_output), "linear", 0, 0, "linear activated", NULL,
@@ -54,9 +56,15 @@ const struct param_row network_rows[] = {
     {"biases", PARAM_REALS, OFFSET(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
      "initial biases, one per expert; empty: drawn with bias_std"},
     {"bias_std", PARAM_REAL, OFFSET(bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
-     "of drawn biases, the same for the limit and all networks of a seed"},
+     "of drawn biases, the same for the limit and all networks of a seed; of selection biases"},
     {"bias_noise", PARAM_REAL, OFFSET(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
      "of normal noise on the logits at every step, the same for limit and networks"},
+    {"alpha", PARAM_REAL, OFFSET(alpha), "0", 0, 1e6, NULL, NULL,
+     "width over all units of a block, N/(N_e E); 0: networks have N_e = N^2/E"},
+    {"eta_bias", PARAM_REAL, OFFSET(eta_bias), "0", 0, 1e6, NULL, NULL,
+     "rate of the selection biases (rho < 1): b -= eta_bias (load - rho) each step"},
+    {"bias_draws", PARAM_CHOICE, OFFSET(bias_draws), "normal", 0, 0, "normal stratified", NULL,
+     "selection biases: normal, drawn anew for each replicate or seed, or normal quantiles"},
 };
 const size_t network_rows_count = sizeof network_rows / sizeof *network_rows;
 
@@ -348,6 +356,8 @@ int net_learn(struct net *net, double step, struct err *err) {
             for (int mu = 0; mu < P; mu++)
                 p->host[k] += c[mu] * p->A[mu * p->K + k];
     }
+    if (net->model->rule)
+        net->model->rule(net);
 done:
     free(c);
     return code;

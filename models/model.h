@@ -20,14 +20,15 @@ enum aggregation { AGGREGATION_M, AGGREGATION_K };
 enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
 enum expert_output { EXPERT_OUTPUT_LINEAR, EXPERT_OUTPUT_ACTIVATED };
 enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
+enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 
 /* Section [network]. */
 struct network {
     int model, parameterization, activation, gate, aggregation, lambda_in;
     double beta, kappa, iota, rho;
     int expert_width;
-    int depth, experts, expert_layers, expert_output, bias;
-    double q0, router_rate, bias_std, bias_noise;
+    int depth, experts, expert_layers, expert_output, bias, bias_draws;
+    double q0, router_rate, bias_std, bias_noise, alpha, eta_bias;
     struct real_list biases;
 };
 extern const struct param_row network_rows[];
@@ -65,6 +66,9 @@ struct model {
     /* f [P], not centred */
     int (*forward)(struct net *net, double *f, struct err *err);
     int (*backward)(struct net *net, struct err *err);
+    /* After the parameters have learnt, once a step: what moves by a rule of the model instead of
+     * a gradient. NULL: nothing does. */
+    void (*rule)(struct net *net);
 };
 extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
 

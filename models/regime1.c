@@ -64,6 +64,8 @@ static double router_amplitude(const struct network *network) {
 
 static const char *sizes_check(const struct network *network, const char **key) {
     *key = "experts";
+    if (network->experts > INT_LIST_MAX)
+        return "at most 32 experts";
     if (network->experts * network->expert_layers > NET_MAPS)
         return "experts times expert_layers must not exceed 128";
     return NULL;
@@ -95,9 +97,9 @@ static const char *regime1_check(const struct network *network, int N, int exper
 
 static const char *dense_check(const struct network *network, int N, int expert_sites,
                                const char **key) {
-    (void)network, (void)N, (void)expert_sites;
+    (void)N, (void)expert_sites;
     *key = "depth";
-    return NULL;
+    return network->depth < 2 ? "a deep network has at least 2 hidden layers" : NULL;
 }
 
 /* Normals shared by the limit and all networks of a seed. */

@@ -31,6 +31,9 @@ static const char *regime2_check(const struct network *network, int N, int exper
     *key = "parameterization";
     if (network->parameterization == PARAMETERIZATION_SP)
         return "must be mup or mssp here";
+    *key = "expert_width";
+    if (!network->expert_width)
+        return "experts need at least one hidden unit";
     *key = "kappa";
     if (fabs(M - round(M)) > 1e-9 * M || M < 0.5)
         return "kappa times the width must be a whole number of experts, at least 1";

@@ -11,13 +11,15 @@
 
 #define OFFSET(field) offsetof(struct data_settings, field)
 static const struct param_row data_rows[] = {
-    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0, "gaussian file", NULL,
-     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5 with X [P][D] and y [P]"},
-    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL, "source=gaussian",
+    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0, "gaussian file multi_index", NULL,
+     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5 with X [P][D] and y [P]; "
+     "multi_index: "
+     "X as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2"},
+    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL, "source=gaussian|multi_index",
      "number of inputs, P"},
-    {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL, "source=gaussian",
-     "dimension of an input, D"},
-    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, "source=gaussian",
+    {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
+     "source=gaussian|multi_index", "dimension of an input, D"},
+    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, "source=gaussian|multi_index",
      "seed of the drawn inputs"},
     {"file", PARAM_TEXT, OFFSET(file), "", 0, 0, NULL, "source=file",
      "path of the data set; in an ini file relative to the folder of the ini"},
@@ -85,6 +87,11 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
     return CODE_OK;
 }
 
+/* A polynomial of degree 4 in four directions, a staircase: of mean 0 and variance 1 over x. */
+static double staircase(const double *x) {
+    return (x[0] + x[0] * x[1] + x[0] * x[1] * x[2] + x[0] * x[1] * x[2] * x[3]) / 2;
+}
+
 static int draw_data(const struct data_settings *settings, struct data *data, struct err *err) {
     struct rng_stream stream = {.seed = settings->seed, .purpose = PURPOSE_DATA};
     size_t P = (size_t)settings->inputs, D = (size_t)settings->dimension;
@@ -98,7 +105,9 @@ static int draw_data(const struct data_settings *settings, struct data *data, st
             rng_normal_pair(stream, (uint32_t)mu, (uint32_t)(i / 2), pair);
             data->X[mu * D + i] = pair[i % 2];
         }
-        data->y[mu] = mu % 2 ? -1 : 1;
+        data->y[mu] = settings->source == SOURCE_MULTI_INDEX ? staircase(data->X + mu * D)
+                      : mu % 2                               ? -1
+                                                             : 1;
     }
     return CODE_OK;
 }
@@ -144,7 +153,10 @@ done:
 }
 
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
-    if (config->data.source == SOURCE_GAUSSIAN) {
+    if (config->data.source != SOURCE_FILE) {
+        if (config->data.source == SOURCE_MULTI_INDEX && config->data.dimension < 4)
+            return params_error(params, "data", "dimension", err,
+                                "source = multi_index needs at least 4");
         TRY(check_size(config, params, err));
         TRY(draw_data(&config->data, data, err));
     } else {

@@ -5,7 +5,7 @@
 #include "integrators/integrator.h"
 #include "solver/io.h"
 
-enum source { SOURCE_GAUSSIAN, SOURCE_FILE };
+enum source { SOURCE_GAUSSIAN, SOURCE_FILE, SOURCE_MULTI_INDEX };
 struct data_settings {
     int source, inputs, dimension;
     uint64_t seed;

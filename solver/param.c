@@ -163,7 +163,8 @@ static bool users(const struct param_section *section, const struct param_row *r
 }
 
 /* Whether the `when` condition of a row holds with the values of its section, NULL for the
- * defaults. The condition looks at an earlier row, so the recursion ends. */
+ * defaults. The condition looks at an earlier row, so the recursion ends; on a key that goes with
+ * other values of the first row it always holds. */
 static bool row_used(const struct param_section *section, const struct param_row *row,
                      const struct param_value *values) {
     const char *first = values ? values[0].text : section->rows[0].value;
@@ -179,6 +180,8 @@ static bool row_used(const struct param_section *section, const struct param_row
     while (gate < row && !text_is(word, gate->key))
         gate++;
     assert(gate < row && gate->type == PARAM_CHOICE);
+    if (first && section->other_keys && section->other_keys(first, gate->key))
+        return true;
     const char *text = values ? values[gate - section->rows].text : gate->value;
     bool holds = false;
     while (text_next_word(&cursor, "=|", &word)) {

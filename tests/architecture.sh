@@ -40,6 +40,7 @@ allowed() {
     regime1) echo 'model_regime1|model_dense' ;;
     regime2) echo 'model_regime2' ;;
     regime3) echo 'model_regime3' ;;
+    residual) echo 'model_residual|residual_' ;;
     observe) echo 'observe_|observer_' ;;
     *) echo "$1_" ;;
     esac

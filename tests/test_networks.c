@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SERIES = 7 };
 static bool is_long;
 
 struct score {
@@ -45,19 +46,18 @@ static void judge(const struct int_list *widths, const struct record *networks,
 
 /* Wherever the narrowest network is visibly off, at `far` of the 28 entries or more, the widest
  * must be nearer. */
-static void compare(const char *const *overrides, int far) {
-    static const char *const names[] = {"loss",      "f",         "Phi1_diag", "G1_diag",
-                                        "Phi3_diag", "Phib_diag", "Gb_diag"};
+static void compare_series(const char *ini, const char *const names[SERIES],
+                           const char *const *overrides, int far) {
     static const int times[] = {1, 5, 12, 19};
     struct run run;
     struct record limit, networks[INT_LIST_MAX];
     struct score score = {0};
-    support_run(&run, "data/regime2.ini", overrides);
+    support_run(&run, ini, overrides);
     const struct int_list *widths = &run.config.reference.widths;
     ASK(run_ensemble(&run, 0, run.config.solver.replicates, &limit, err));
     for (int i = 0; i < widths->count; i++)
         ASK(run_ensemble(&run, widths->value[i], run.config.reference.seeds, &networks[i], err));
-    for (size_t q = 0; q < sizeof names / sizeof *names; q++)
+    for (size_t q = 0; q < SERIES; q++)
         for (size_t k = 0; k < sizeof times / sizeof *times; k++)
             judge(widths, networks, &limit, names[q], times[k], &score);
     double rms = sqrt(score.squares / score.count);
@@ -72,6 +72,12 @@ static void compare(const char *const *overrides, int far) {
     for (int i = 0; i < widths->count; i++)
         record_free(&networks[i]);
     run_free(&run);
+}
+
+static void compare(const char *const *overrides, int far) {
+    static const char *const names[SERIES] = {"loss",      "f",         "Phi1_diag", "G1_diag",
+                                              "Phi3_diag", "Phib_diag", "Gb_diag"};
+    compare_series("data/regime2.ini", names, overrides, far);
 }
 
 #define SMALL                                                                                      \
@@ -118,9 +124,33 @@ static void every_kind_of_network(void **state) {
     }
 }
 
+/* One block: experts of infinite and of fixed width, the stream acting back on them (alpha > 0),
+ * soft and top-K. */
+static void residual_networks(void **state) {
+    (void)state;
+    static const char *const names[SERIES] = {"loss",        "f",         "Ch_1_diag", "Cg_0_diag",
+                                              "Mphi_0_diag", "Mg_0_diag", "MAA_0_diag"};
+    static const char *const cases[][6] = {
+        {"network.alpha=2", "network.expert_width=1", "network.rho=1"},
+        {"network.alpha=4", "network.experts=1", "network.rho=1"},
+        {"network.alpha=0.25", "network.expert_width=4"},
+        {"network.alpha=1", "network.expert_width=2", "network.rho=0.5"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++) {
+        const char *overrides[32] = {"network.depth=1",        "training.steps=20",
+                                     "training.gamma0=2",      "data.inputs=4",
+                                     "solver.unit_sites=1024", SMALL};
+        int n = 10;
+        for (int k = 0; k < 6 && cases[i][k]; k++)
+            overrides[n++] = cases[i][k];
+        compare_series("data/residual.ini", names, overrides, 0);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_approach_the_limit),
+        cmocka_unit_test(residual_networks),
         cmocka_unit_test(every_kind_of_network),
     };
     is_long = argc > 1 && !strcmp(argv[1], "long");

@@ -1,0 +1,233 @@
+/* The limit of models/residual.c: at alpha = 0 against the memoryless recursion with the same
+ * normals, the ranks there, and the same bits for threads, backends and longer runs. */
+#include "tests/support.h"
+#include "models/residual.h"
+#include "tests/reduction_residual.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { T = 8 };
+
+/* The limit and the recursion with the same normals: every W1_l meets all directions of the stream
+ * before the run, every W2_l backward, and their normals are the recursion's vectors. */
+struct pair {
+    struct run run;
+    struct net net;
+    struct reduction_residual *o;
+    double *Kx;
+    struct array frame; /* orthonormal rows over the stream: W0 and w at the start */
+};
+
+/* w[unit][i] = normal of direction i. */
+static void meet(const struct pair *p, struct map *map, bool forward, double *w) {
+    struct population *units = forward ? map->declared.target : map->declared.source;
+    struct array out;
+    int d = p->o->d, count = p->o->E * p->o->S;
+    ASK(array_init(&out, &backend_cpu, units->sites, units->group, d, err));
+    struct rows frame = array_all(&p->frame), rows = array_all(&out);
+    ASK(forward ? map_forward(map, frame, rows, err) : map_backward(map, frame, rows, err));
+    double *values = support_get(array_all(forward ? &map->Z : &map->e));
+    for (int i = 0; i < d; i++)
+        for (int u = 0; u < count; u++)
+            w[u * d + i] = values[i * count + u];
+    free(values);
+    array_free(&out);
+}
+
+static void make_pair(struct pair *p, const char *const *overrides) {
+    support_run(&p->run, "data/residual.ini", overrides);
+    support_net(&p->net, &p->run, 0, 0);
+    const struct config *c = &p->run.config;
+    const struct data *data = &p->run.data;
+    int P = data->P, K = p->run.K, L = c->network.depth;
+    int E = c->network.rho < 1 ? c->solver.expert_sites : 1; /* soft routing: all are alike */
+    struct reduction_residual *o = p->o =
+        reduction_residual_new(P, K + 1, E, c->solver.unit_sites, L);
+    ASK(array_init(&p->frame, &backend_cpu, (size_t)c->solver.sites, 1, K + 1, err));
+    rows_copy(array_all(&p->net.thin[0]->W), array_rows(&p->frame, 0, K));
+    rows_copy(array_all(&p->net.thin[1]->W), array_rows(&p->frame, K, 1));
+    p->Kx = calloc((size_t)(P * P), sizeof *p->Kx);
+    for (int a = 0; a < P * P; a++)
+        for (int i = 0; i < data->D; i++)
+            p->Kx[a] += data->X[a / P * data->D + i] * data->X[a % P * data->D + i] / data->D;
+    o->gamma0 = c->training.gamma0, o->eta0 = c->training.eta0;
+    o->eta_b = c->network.eta_bias, o->rho = c->network.rho;
+    o->y = data->y, o->Kx = p->Kx;
+    for (int mu = 0; mu < P; mu++)
+        memcpy(o->H0 + mu * o->d, p->run.A + mu * K, (size_t)K * sizeof *o->H0);
+    o->wv[K] = 1;
+    for (int l = 0; l < L; l++) {
+        residual_biases(&p->net.setup, l, E, o->b + l * E);
+        meet(p, p->net.map[3 * l], true, o->w1 + l * E * o->S * o->d);
+        meet(p, p->net.map[3 * l + 1], false, o->w2 + l * E * o->S * o->d);
+    }
+}
+
+static void free_pair(struct pair *p) {
+    reduction_residual_free(p->o);
+    array_free(&p->frame);
+    net_free(&p->net);
+    run_free(&p->run);
+    free(p->Kx);
+}
+
+/* What is compared at each time: f [P], and |h_l|^2, |g_l|^2 [L+1][P], load2 [L]. */
+struct trace {
+    double f[T][8], Ch[T][4][8], Cg[T][4][8], load2[T][4];
+};
+
+static void march(struct pair *p, struct trace *trace) {
+    const struct net *net = &p->net;
+    for (int t = 0; t < T; t++) {
+        support_evaluate(&p->net, &p->run);
+        memcpy(trace->f[t], net->f, (size_t)p->o->P * sizeof *net->f);
+        for (int k = 0; k < 2 * (p->o->L + 1); k++) {
+            struct rows rows = net->kernel[k].rows;
+            rows.array->backend->averages(rows, rows, (k % 2 ? trace->Cg : trace->Ch)[t][k / 2]);
+        }
+        for (int k = 0; k < net->numbers; k++)
+            if (!strcmp(net->number[k].name, "load2"))
+                memcpy(trace->load2[t], net->number[k].values,
+                       (size_t)p->o->L * sizeof *net->number[k].values);
+        support_learn(&p->net, &p->run);
+    }
+}
+
+static double norm2(const double *a, int d) {
+    double sum = 0;
+    for (int i = 0; i < d; i++)
+        sum += a[i] * a[i];
+    return sum;
+}
+
+/* Sums of up to 640 terms of order one: round-off below 640 eps = 1.4e-13, amplified in 8 steps by
+ * no more than the loss falls, 100: 1e-11 of order one. No direction is dropped. */
+static void equals_recursion(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"network.rho=1", "network.depth=1", "solver.unit_sites=500"},
+        {"network.rho=1", "network.depth=3", "solver.unit_sites=500"},
+        {"network.rho=0.25", "network.depth=2", "solver.unit_sites=40"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const char *const overrides[] = {"data.inputs=4",
+                                         "solver.sites=100",
+                                         "solver.expert_sites=16",
+                                         cases[k][0],
+                                         cases[k][1],
+                                         cases[k][2],
+                                         NULL};
+        struct pair p;
+        static struct trace trace;
+        make_pair(&p, overrides);
+        march(&p, &trace);
+        struct reduction_residual *o = p.o;
+        reduction_residual_forward(o); /* f(0) is not zero with these normals: the limit centres */
+        memcpy(o->f0, o->f, (size_t)o->P * sizeof *o->f);
+        for (int t = 0; t < T; t++) {
+            reduction_residual_forward(o);
+            reduction_residual_backward(o);
+            for (int mu = 0; mu < o->P; mu++) {
+                CHECK_ABS(trace.f[t][mu], o->f[mu], 1e-11, "case %zu: f[%d] at %d", k, mu, t);
+                for (int l = 0; l <= o->L; l++) {
+                    double Ch = norm2(o->H + (l * o->P + mu) * o->d, o->d);
+                    double Cg = norm2(o->G + (l * o->P + mu) * o->d, o->d);
+                    CHECK_ABS(trace.Ch[t][l][mu], Ch, 1e-11 * fmax(1, Ch), "case %zu: Ch_%d at %d",
+                              k, l, t);
+                    CHECK_ABS(trace.Cg[t][l][mu], Cg, 1e-11 * fmax(1, Cg), "case %zu: Cg_%d at %d",
+                              k, l, t);
+                }
+            }
+            reduction_residual_step(o);
+            for (int l = 0; l < o->L && o->rho < 1; l++)
+                CHECK_ABS(trace.load2[t][l], o->load2[l], 1e-14, "case %zu: load2 at %d", k, t);
+        }
+        assert_true(fabs(trace.f[T - 1][0]) > 0.3); /* it did train */
+        free_pair(&p);
+    }
+}
+
+/* The numbers of the maps, and the rank P + 1 of everything on the stream, for ever. */
+static void stream_has_rank_P_plus_1(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"network.rho=1",    "network.depth=3",
+                                            "data.inputs=4",    "solver.unit_sites=500",
+                                            "solver.sites=100", NULL};
+    struct run run;
+    struct net net;
+    support_run(&run, "data/residual.ini", overrides);
+    support_net(&net, &run, 0, 0);
+    for (int t = 0; t < 30; t++) {
+        support_evaluate(&net, &run);
+        support_learn(&net, &run);
+    }
+    for (int l = 0; l < 3; l++) {
+        const struct map *W1 = net.map[3 * l], *W2 = net.map[3 * l + 1], *R = net.map[3 * l + 2];
+        struct map_numbers a = W1->numbers, b = W2->numbers, c = R->numbers;
+        assert_true(a.fg == 1 && a.fr == 0 && a.bg == 0 && a.br == 1 && a.lr == 1);
+        assert_true(b.fg == 0 && b.fr == 1 && b.bg == 1 && b.br == 0 && b.lr == 1);
+        assert_true(c.fg == 0 && c.fr == 0 && c.bg == 0 && c.br == 0 && c.lr == 1);
+        assert_int_equal(W1->q.rows, 5);
+        assert_int_equal(W2->p.rows, 5);
+        assert_int_equal(R->q.rows, 5);
+        assert_int_equal(W1->p.rows, 0);
+    }
+    assert_int_equal(net.population[0]->span.rows, 5);
+    net_free(&net);
+    run_free(&run);
+}
+
+/* Every value of the first `times` times of every series has the same bits. */
+static void same_bits(const struct record *a, const struct record *b, int times, const char *what) {
+    assert_int_equal(a->count, b->count);
+    for (int s = 0; s < a->count; s++) {
+        const struct series *x = &a->series[s], *y = &b->series[s];
+        size_t count = x->size / (size_t)a->T * (size_t)times;
+        for (int r = 0; r < a->runs; r++)
+            if (memcmp(x->values + (size_t)r * x->size, y->values + (size_t)r * y->size,
+                       count * sizeof *x->values))
+                fail_msg("%s: %s of run %d differs", what, x->name, r);
+    }
+}
+
+static void compare_bits(const char *change, const char *routing) {
+    struct record limit[2], networks[2];
+    for (int i = 0; i < 2; i++) {
+        const char *overrides[16] = {
+            "training.steps=6",  "solver.sites=300", "solver.unit_sites=45", "solver.replicates=2",
+            "reference.seeds=2", "solver.threads=1", "data.inputs=3",        routing};
+        overrides[8] = i ? change : NULL;
+        struct run run;
+        support_run(&run, "data/residual.ini", overrides);
+        ASK(run_ensemble(&run, 0, 2, &limit[i], err));
+        ASK(run_ensemble(&run, 32, 2, &networks[i], err));
+        run_free(&run);
+    }
+    same_bits(&limit[0], &limit[1], 6, change);
+    same_bits(&networks[0], &networks[1], 6, change);
+    for (int i = 0; i < 2; i++) {
+        record_free(&limit[i]);
+        record_free(&networks[i]);
+    }
+}
+
+static void same_bits_for_threads_backends_and_longer_runs(void **state) {
+    (void)state;
+    static const char *const routings[] = {"network.rho=0.25", "network.rho=1"};
+    for (int k = 0; k < 2; k++) {
+        compare_bits("training.steps=9", routings[k]);
+        compare_bits("solver.threads=2", routings[k]);
+        compare_bits("solver.backend=shadow", routings[k]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_recursion),
+        cmocka_unit_test(stream_has_rank_P_plus_1),
+        cmocka_unit_test(same_bits_for_threads_backends_and_longer_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
