@@ -12,8 +12,8 @@ const char *gate_check(const struct network *network, double experts, const char
     return NULL;
 }
 
-int gate_init(struct gate *gate, struct net *net, const struct population *experts,
-              struct err *err) {
+int gate_init(struct gate *gate, struct net *net, struct population *bottom,
+              struct population *experts, struct err *err) {
     const struct network *network = net->setup.network;
     int P = net->setup.P;
     *gate = (struct gate){.kind = network->gate, .beta = network->beta, .share = 1};
@@ -27,7 +27,12 @@ int gate_init(struct gate *gate, struct net *net, const struct population *exper
         gate->K = (size_t)lround(network->rho * (double)experts->sites);
     if (gate->kind == GATE_SIGMOID && network->aggregation == AGGREGATION_K)
         gate->share = network->rho;
+    TRY(net_map(net, (struct map_declaration){"Q", bottom, experts, 1, 1, 1}, &gate->Q, err));
     TRY(net_rows(net, experts, P, &gate->psi, err));
+    TRY(net_rows(net, experts, P, &gate->a, err));
+    TRY(net_rows(net, experts, P, &gate->g_psi, err));
+    net_parameter(net,
+                  (struct parameter){.map = gate->Q, .rate = network->kappa, .y = gate->g_psi});
     TRY(net_rows(net, experts, P, &gate->slope, err));
     TRY(net_rows(net, experts, P, &gate->mask, err));
     TRY(net_rows(net, experts, P, &gate->work, err));
@@ -72,13 +77,14 @@ static void sigmoid(struct gate *gate) {
         backend->pointwise(FN_LINEAR, gate->shift, NULL, gate->phi, gate->phi, (struct rows){0});
 }
 
-int gate_forward(struct gate *gate, struct err *err) {
+int gate_forward(struct gate *gate, struct rows x1, struct err *err) {
     if (gate->kind == GATE_CONSTANT) {
         rows_zero(gate->phi);
         gate->phi.array->backend->pointwise(FN_LINEAR, NULL, gate->one, gate->phi, gate->phi,
                                             (struct rows){0});
         return CODE_OK;
     }
+    TRY(map_forward(gate->Q, x1, gate->psi, err));
     if (gate->K)
         TRY(gate->psi.array->backend->top(gate->psi, gate->K, gate->mask, err));
     if (gate->kind == GATE_SOFTMAX)
@@ -87,7 +93,9 @@ int gate_forward(struct gate *gate, struct err *err) {
     return CODE_OK;
 }
 
-void gate_backward(struct gate *gate, struct rows a, struct rows g_psi) {
+/* a -> g_psi; a is used up. */
+static void gradient(struct gate *gate) {
+    struct rows a = gate->a, g_psi = gate->g_psi;
     const struct backend *backend = a.array->backend;
     double factor = gate->kind == GATE_SOFTMAX ? gate->beta : gate->beta / gate->share;
     if (gate->kind == GATE_SOFTMAX) {
@@ -100,4 +108,17 @@ void gate_backward(struct gate *gate, struct rows a, struct rows g_psi) {
     for (int mu = 0; mu < a.count; mu++)
         gate->scale[mu] = factor;
     backend->pointwise(FN_LINEAR, gate->scale, NULL, g_psi, g_psi, (struct rows){0});
+}
+
+int gate_backward(struct gate *gate, double to_a, struct rows x, struct rows b, struct rows work,
+                  struct rows z, struct rows z1, struct err *err) {
+    if (!gate->Q)
+        return CODE_OK;
+    rows_multiply(x, b, work);
+    work.array->backend->group_sum(work, gate->a);
+    rows_scale(to_a, gate->a);
+    gradient(gate);
+    TRY(map_backward(gate->Q, gate->g_psi, z, err));
+    rows_add(NULL, z, z1);
+    return CODE_OK;
 }

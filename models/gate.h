@@ -16,18 +16,23 @@
 struct gate {
     enum gate_kind kind;
     double beta, share;
-    size_t K; /* 0: all experts */
-    struct rows psi, phi, slope, mask, work;
+    size_t K;      /* 0: all experts */
+    struct map *Q; /* NULL: constant */
+    struct rows psi, phi, slope, mask, work, a, g_psi;
     double *scale, *shift; /* [P] */
     const double *one;     /* [P], ones */
 };
 
-/* Allocates rows over `experts` in the net; psi is for the router to write. */
-int gate_init(struct gate *gate, struct net *net, const struct population *experts,
-              struct err *err);
-int gate_forward(struct gate *gate, struct err *err);
-/* a -> g_psi (rows that do not overlap a); a is used up. */
-void gate_backward(struct gate *gate, struct rows a, struct rows g_psi);
+/* Gate and router Q: bottom -> experts (none for a constant gate), which learns with rate kappa.
+ * Rows, map and parameter belong to the net; call before the other maps are declared. */
+int gate_init(struct gate *gate, struct net *net, struct population *bottom,
+              struct population *experts, struct err *err);
+/* psi = Q x1 and phi. */
+int gate_forward(struct gate *gate, struct rows x1, struct err *err);
+/* a_i = to_a sum_j b_ij x_ij over the units of expert i, g_psi, and z1 += Q^T g_psi. work: free
+ * rows over the units, z: free rows over the bottom. */
+int gate_backward(struct gate *gate, double to_a, struct rows x, struct rows b, struct rows work,
+                  struct rows z, struct rows z1, struct err *err);
 /* NULL, or why rho does not fit a number of experts. */
 const char *gate_check(const struct network *network, double experts, const char **key);
 

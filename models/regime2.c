@@ -18,11 +18,11 @@
 #include <math.h>
 
 struct regime2 {
-    struct map *Q, *W_in, *W_out;
+    struct map *W_in, *W_out;
     struct thin *W1, *w;
     struct gate gate;
     struct rows h1, x1, slope1, h_in, x_in, slope_in, x2, h3;
-    struct rows b, a, g_psi, g_in, z1, z_in, g1;
+    struct rows b, g_in, z1, z_in, g1;
 };
 
 static const char *regime2_check(const struct network *network, int N, int expert_sites,
@@ -53,10 +53,8 @@ static int regime2_init(struct net *net, struct err *err) {
     TRY(net_population(net, "units", kappa * N_e, M * (size_t)N_e, N_e, &units, err));
     TRY(net_population(net, "top", 1, S, 1, &top, err));
 
-    bool router = network->gate != GATE_CONSTANT;
     double a0 = network->parameterization == PARAMETERIZATION_MUP ? 1 / sqrt(experts->size) : 1;
-    if (router)
-        TRY(net_map(net, (struct map_declaration){"Q", bottom, experts, 1, 1, 1}, &s->Q, err));
+    TRY(gate_init(&s->gate, net, bottom, experts, err));
     TRY(net_map(net, (struct map_declaration){"W_in", bottom, units, 1, 1, 1}, &s->W_in, err));
     TRY(net_map(net, (struct map_declaration){"W_out", units, top, a0, 1, 1}, &s->W_out, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
@@ -67,16 +65,11 @@ static int regime2_init(struct net *net, struct err *err) {
     TRY(net_all_rows(net, bottom, P, on_bottom, sizeof on_bottom / sizeof *on_bottom, err));
     TRY(net_all_rows(net, units, P, on_units, sizeof on_units / sizeof *on_units, err));
     TRY(net_rows(net, units, 1, &s->b, err));
-    TRY(net_rows(net, experts, P, &s->a, err));
-    TRY(net_rows(net, experts, P, &s->g_psi, err));
     TRY(net_rows(net, top, P, &s->h3, err));
-    TRY(gate_init(&s->gate, net, experts, err));
 
     struct rows w = array_all(&s->w->W);
     double lambda_in = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
     /* w is last: W_out learns with the w of before the step */
-    if (router)
-        net_parameter(net, (struct parameter){.map = s->Q, .rate = kappa, .y = s->g_psi});
     net_parameter(net, (struct parameter){.map = s->W_in, .rate = lambda_in, .y = s->g_in});
     net_parameter(net, (struct parameter){.map = s->W_out, .rate = 1, .y = w});
     net_parameter(net, (struct parameter){.thin = s->W1, .A = setup->A, .rate = 1, .y = s->g1});
@@ -93,11 +86,12 @@ static int regime2_init(struct net *net, struct err *err) {
          "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>", s->x2, 1, false},
         {"Gb", "gradient kernel of the expert units",
          "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)", s->g_in, kk, false},
-        {"Gphi", "gradient kernel of the router logits", "kappa^2 <g_psi g_psi>", s->g_psi, kk,
+        {"Gphi", "gradient kernel of the router logits", "kappa^2 <g_psi g_psi>", s->gate.g_psi, kk,
          false},
     };
-    for (size_t k = 0; k < sizeof kernels / sizeof *kernels - !router; k++)
-        net_kernel(net, kernels[k]);
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+        if (kernels[k].rows.array) /* no Gphi without a router */
+            net_kernel(net, kernels[k]);
     return CODE_OK;
 }
 
@@ -106,9 +100,7 @@ static int regime2_forward(struct net *net, double *f, struct err *err) {
     enum fn sigma = net_activation(net);
     thin_read(s->W1, net->setup.A, s->h1);
     rows_fn(sigma, s->h1, s->x1, s->slope1);
-    if (s->Q)
-        TRY(map_forward(s->Q, s->x1, s->gate.psi, err));
-    TRY(gate_forward(&s->gate, err));
+    TRY(gate_forward(&s->gate, s->x1, err));
     TRY(map_forward(s->W_in, s->x1, s->h_in, err));
     rows_fn(sigma, s->h_in, s->x_in, s->slope_in);
     rows_multiply(s->gate.phi, s->x_in, s->x2);
@@ -123,13 +115,8 @@ static int regime2_backward(struct net *net, struct err *err) {
     rows_multiply(s->slope_in, s->b, s->g_in);
     rows_multiply(s->gate.phi, s->g_in, s->g_in);
     TRY(map_backward(s->W_in, s->g_in, s->z1, err));
-    if (s->Q) {
-        rows_multiply(s->x_in, s->b, s->h_in); /* h_in is free now */
-        s->h_in.array->backend->group_sum(s->h_in, s->a);
-        gate_backward(&s->gate, s->a, s->g_psi);
-        TRY(map_backward(s->Q, s->g_psi, s->z_in, err));
-        rows_add(NULL, s->z_in, s->z1);
-    }
+    /* h_in is free now */
+    TRY(gate_backward(&s->gate, 1, s->x_in, s->b, s->h_in, s->z_in, s->z1, err));
     rows_multiply(s->slope1, s->z1, s->g1);
     return CODE_OK;
 }

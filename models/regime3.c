@@ -27,14 +27,14 @@
 #include <math.h>
 
 struct regime3 {
-    struct map *Q, *A_in, *A_out, *in, *out; /* in, out: W or P */
+    struct map *A_in, *A_out, *in, *out; /* in, out: W or P */
     struct thin *W1, *w;
     struct gate gate;
     double to_a; /* a = to_a times the sum over the units of an expert */
     struct rows h1, x1, slope1, z1, z_in, g1;
     struct rows h_units, x_units, g_units, b_units;
     struct rows h, x, slope, x2, g, b;
-    struct rows a, g_psi, h3, h3_in;
+    struct rows h3, h3_in;
 };
 
 static const char *regime3_check(const struct network *network, int N, int expert_sites,
@@ -61,13 +61,11 @@ static int regime3_maps(struct net *net, const struct regime3_populations *on, s
     const struct network *network = net->setup.network;
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
     double M = on->experts->size, iota = network->iota, a0 = mssp ? 0 : 1;
-    struct map_declaration Q = {"Q", on->bottom, on->experts, 1, 1, 1};
     struct map_declaration A_in = {"A_in", on->bottom, on->units, 1, 1, 1};
     struct map_declaration A_out = {"A_out", on->units, on->top, 1, sqrt(iota), sqrt(iota)};
     struct map_declaration in = {"W_in", on->bottom, on->pairs, a0, 1, 1 / M};
     struct map_declaration out = {"W_out", on->pairs, on->top, a0, sqrt(iota / M), sqrt(iota * M)};
-    if (network->gate != GATE_CONSTANT)
-        TRY(net_map(net, Q, &s->Q, err));
+    TRY(gate_init(&s->gate, net, on->bottom, on->experts, err));
     if (mssp) {
         in.name[0] = out.name[0] = 'P';
         TRY(net_map(net, A_in, &s->A_in, err));
@@ -85,10 +83,9 @@ static int regime3_rows(struct net *net, const struct regime3_populations *on, s
     struct rows *const bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->z_in, &s->g1};
     struct rows *const units[] = {&s->h_units, &s->x_units, &s->g_units};
     struct rows *const pairs[] = {&s->h, &s->x, &s->slope, &s->x2, &s->g};
-    struct rows *const experts[] = {&s->a, &s->g_psi}, *const top[] = {&s->h3, &s->h3_in};
+    struct rows *const top[] = {&s->h3, &s->h3_in};
     TRY(net_all_rows(net, on->bottom, P, bottom, sizeof bottom / sizeof *bottom, err));
     TRY(net_all_rows(net, on->pairs, P, pairs, sizeof pairs / sizeof *pairs, err));
-    TRY(net_all_rows(net, on->experts, P, experts, 2, err));
     TRY(net_all_rows(net, on->top, P, top, s->A_out ? 2 : 1, err));
     TRY(net_rows(net, on->pairs, 1, &s->b, err));
     if (!s->A_in)
@@ -121,15 +118,15 @@ static void regime3_kernels(struct net *net) {
          false},
     };
     const struct kernel router[] = {
-        {"G1phi", "gradient kernel of the router logits", "kappa^2 <g_psi g_psi>", s->g_psi, kk,
-         false},
+        {"G1phi", "gradient kernel of the router logits", "kappa^2 <g_psi g_psi>", s->gate.g_psi,
+         kk, false},
         {"phit2", "second moments of the gates", "<phi phi>", s->gate.phi, 1, false},
     };
     for (size_t k = 0; k < sizeof common / sizeof *common; k++)
         net_kernel(net, common[k]);
     for (size_t k = 0; k < 2 && s->A_in; k++)
         net_kernel(net, shared[k]);
-    for (size_t k = 0; k < 2 && s->Q; k++)
+    for (size_t k = 0; k < 2 && s->gate.Q; k++)
         net_kernel(net, router[k]);
 }
 
@@ -149,12 +146,9 @@ static int regime3_init(struct net *net, struct err *err) {
     on.pairs->units = on.units;
     TRY(regime3_maps(net, &on, err));
     TRY(regime3_rows(net, &on, err));
-    TRY(gate_init(&s->gate, net, on.experts, err));
     s->to_a = iota / kappa / group;
 
     struct rows w = array_all(&s->w->W);
-    if (s->Q)
-        net_parameter(net, (struct parameter){.map = s->Q, .rate = kappa, .y = s->g_psi});
     net_parameter(net, (struct parameter){.map = s->in, .rate = 1 / kappa, .y = s->g});
     net_parameter(net, (struct parameter){.map = s->out, .rate = iota / kappa, .y = w});
     net_parameter(net, (struct parameter){.thin = s->W1, .A = setup->A, .rate = 1, .y = s->g1});
@@ -169,9 +163,7 @@ static int regime3_forward(struct net *net, double *f, struct err *err) {
     enum fn sigma = net_activation(net);
     thin_read(s->W1, net->setup.A, s->h1);
     rows_fn(sigma, s->h1, s->x1, s->slope1);
-    if (s->Q)
-        TRY(map_forward(s->Q, s->x1, s->gate.psi, err));
-    TRY(gate_forward(&s->gate, err));
+    TRY(gate_forward(&s->gate, s->x1, err));
     TRY(map_forward(s->in, s->x1, s->h, err));
     if (s->A_in) {
         TRY(map_forward(s->A_in, s->x1, s->h_units, err));
@@ -208,14 +200,7 @@ static int regime3_backward(struct net *net, struct err *err) {
         TRY(map_backward(s->A_in, s->g_units, s->z_in, err));
         rows_add(NULL, s->z_in, s->z1);
     }
-    if (s->Q) {
-        rows_multiply(s->x, s->b, s->h);
-        backend->group_sum(s->h, s->a);
-        rows_scale(s->to_a, s->a);
-        gate_backward(&s->gate, s->a, s->g_psi);
-        TRY(map_backward(s->Q, s->g_psi, s->z_in, err));
-        rows_add(NULL, s->z_in, s->z1);
-    }
+    TRY(gate_backward(&s->gate, s->to_a, s->x, s->b, s->h, s->z_in, s->z1, err));
     rows_multiply(s->slope1, s->z1, s->g1);
     return CODE_OK;
 }
