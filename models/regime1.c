@@ -18,7 +18,7 @@
  * Standard parameterization (networks only): every matrix has std fan_in^{-1/2} and one rate eta0,
  * that is Q and w of amplitude sqrt N and gamma0 sqrt N here, and the rates in regime1_rates. */
 #include "models/regime1.h"
-#include "kernels/rng.h"
+#include "models/router.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,15 +36,13 @@ struct rates {
 };
 
 struct regime1 {
-    int M, E, K;
+    int M, E;
     struct rates rate;
-    bool router, fluctuating; /* see regime1_init */
-    double beta;
+    struct router router;
     struct layer layer[NET_MAPS]; /* [E][M] */
-    struct thin *W1, *Q, *w;
+    struct thin *W1, *w;
     struct rows h1, x1, slope1, z1, zi, g1, h_top;
-    double *psi, *start, *p, *gphi, *gpsi; /* [P][M] */
-    double *b, *c;                         /* [M]; [P] scratch */
+    double *c; /* [P] scratch */
 };
 
 static struct rates regime1_rates(const struct net_setup *setup) {
@@ -54,12 +52,6 @@ static struct rates regime1_rates(const struct net_setup *setup) {
         return (struct rates){1 / (gamma2 * N), 1 / gamma2, N / gamma2 * network->router_rate,
                               1 / gamma2, N};
     return (struct rates){1, 1, network->router_rate, 1, 1};
-}
-
-static double router_amplitude(const struct network *network) {
-    if (network->q0 >= 0)
-        return network->q0;
-    return network->parameterization == PARAMETERIZATION_MSSP ? 0 : 1;
 }
 
 static const char *sizes_check(const struct network *network, const char **key) {
@@ -73,26 +65,12 @@ static const char *sizes_check(const struct network *network, const char **key) 
 
 static const char *regime1_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
-    int M = network->experts, K = (int)lround(network->rho * M);
-    const char *reason;
     (void)expert_sites;
     *key = "parameterization";
     if (!N && network->parameterization == PARAMETERIZATION_SP)
         return "the standard parameterization has no limit: set [solver] replicates = 0";
-    reason = sizes_check(network, key);
-    if (reason || network->gate == GATE_CONSTANT)
-        return reason;
-    *key = "rho";
-    if (K < 1 || fabs(network->rho * M - K) > 1e-9)
-        return "rho times experts must be a whole number of at least 1";
-    *key = "biases";
-    if (network->bias && network->biases.count && network->biases.count != M)
-        return "biases must be one number per expert, or empty";
-    *key = "bias";
-    if (K < M && !network->bias && network->bias_noise == 0 && router_amplitude(network) == 0)
-        return "top-K with a zero initial router needs a bias or noise: its logits are exactly "
-               "equal";
-    return NULL;
+    const char *reason = sizes_check(network, key);
+    return reason || network->gate == GATE_CONSTANT ? reason : router_check(network, key);
 }
 
 static const char *dense_check(const struct network *network, int N, int expert_sites,
@@ -100,43 +78,6 @@ static const char *dense_check(const struct network *network, int N, int expert_
     (void)N, (void)expert_sites;
     *key = "depth";
     return network->depth < 2 ? "a deep network has at least 2 hidden layers" : NULL;
-}
-
-/* Normals shared by the limit and all networks of a seed. */
-static double shared_normal(const struct net *net, uint32_t owner, int draw, int i) {
-    struct rng_stream stream = {.seed = net->setup.seed, .purpose = PURPOSE_BIAS, .owner = owner};
-    double pair[2];
-    rng_normal_pair(stream, (uint32_t)draw, (uint32_t)i / 2, pair);
-    return pair[i % 2];
-}
-
-static int init_router(struct net *net, struct population *bottom, struct err *err) {
-    struct regime1 *s = net->state;
-    const struct network *network = net->setup.network;
-    int P = net->setup.P, M = s->M;
-    bool sp = network->parameterization == PARAMETERIZATION_SP;
-    double q0 = router_amplitude(network) * (sp ? sqrt(net->setup.N) : 1);
-    TRY((net->setup.N || s->fluctuating ? net_thin_iid : net_thin)(net, bottom, M, q0, &s->Q, err));
-    TRY(net_vector(net, P * M, &s->psi, err));
-    TRY(net_vector(net, P * M, &s->start, err));
-    TRY(net_vector(net, P * M, &s->gpsi, err));
-    TRY(net_vector(net, M, &s->b, err));
-    for (int i = 0; i < M && network->bias; i++)
-        s->b[i] = network->biases.count ? network->biases.value[i]
-                                        : network->bias_std * shared_normal(net, 0, 0, i);
-    net_parameter(net,
-                  (struct parameter){.thin = s->Q, .A = s->gpsi, .rate = s->rate.Q, .y = s->x1});
-    if (network->bias == BIAS_TRAINED)
-        net_parameter(net,
-                      (struct parameter){.host = s->b, .A = s->gpsi, .K = M, .rate = s->rate.b});
-    const struct numbers numbers[] = {
-        {"psi", "t mu i", "router logits, bias included", "<Q_i x1> + b_i", s->psi, 2, {P, M}},
-        {"p", "t mu i", "gates", "softmax or sigmoid of beta psi, top-K", s->p, 2, {P, M}},
-        {"gphi", "t mu i", "gradient of the gates", "<w o(h_i)>", s->gphi, 2, {P, M}},
-    };
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-        net_numbers(net, numbers[k]);
-    return CODE_OK;
 }
 
 /* Rows and map of matrix l of expert i, from `source` to *target (made unless it is the top). */
@@ -182,14 +123,13 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
     bool sp = net->model == &model_regime1 && network->parameterization == PARAMETERIZATION_SP;
-    double w0 = sp ? setup->gamma0 * sqrt(setup->N) : 1;
-    TRY((s->fluctuating && !setup->N ? net_thin_iid : net_thin)(net, top, 1, w0, &s->w, err));
+    double root = sp ? sqrt(setup->N) : 1, w0 = sp ? setup->gamma0 * root : 1;
+    TRY((s->router.fluctuating && !setup->N ? net_thin_iid : net_thin)(net, top, 1, w0, &s->w,
+                                                                       err));
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->zi, &s->g1};
     TRY(net_all_rows(net, bottom, P, on_bottom, sizeof on_bottom / sizeof *on_bottom, err));
     TRY(net_rows(net, top, P, &s->h_top, err));
-    TRY(net_vector(net, P * M, &s->p, err));
     TRY(net_vector(net, P, &s->c, err));
-    TRY(net_vector(net, P * M, &s->gphi, err));
     net_kernel(net, (struct kernel){"Phi1", "feature kernel of the bottom layer",
                                     "<x1 x1>, x1 = sigma(h1)", s->x1, 1, false});
     net_kernel(net, (struct kernel){"G1", "gradient kernel of the bottom layer",
@@ -207,70 +147,25 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
                   (struct parameter){.thin = s->W1, .A = setup->A, .rate = s->rate.W1, .y = s->g1});
     net_parameter(
         net, (struct parameter){.thin = s->w, .A = net->ones, .rate = s->rate.w, .y = s->h_top});
-    return s->router ? init_router(net, bottom, err) : CODE_OK;
+    return router_init(&s->router, net, bottom, s->x1, root, s->rate.Q, s->rate.b, err);
 }
 
-/* Top-K without bias or noise: psi(0) = psi(1) = 0 in the limit, so fluctuations of order 1/sqrt N
- * decide the first selections, and the limit is a random one. Only their signs and order matter,
- * not their size: with iid Q and w, unmatched and not subtracted, the fluctuations of order 1/sqrt
- * S of a replicate have the law of those of a network, and each replicate is one draw. */
 static int regime1_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     const struct network *network = net->setup.network;
-    s->router = network->gate != GATE_CONSTANT;
     s->rate = regime1_rates(&net->setup);
-    s->fluctuating = s->router && network->rho < 1 && !network->bias && network->bias_noise == 0;
-    s->beta = network->beta;
     s->M = network->experts;
     s->E = network->expert_layers;
-    s->K = s->router ? (int)lround(network->rho * s->M) : s->M;
+    router_plan(&s->router, network, s->M);
     return regime1_build(net, s->M, s->E, err);
 }
 
 static int dense_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
-    s->M = s->K = 1;
+    s->M = s->router.M = s->router.K = 1;
     s->rate = (struct rates){1, 1, 1, 1, 1};
     s->E = net->setup.network->depth - 1;
     return regime1_build(net, 1, s->E, err);
-}
-
-/* p of one input; experts outside of the K largest logits (ties to the lower index) have p = 0. */
-static void gate_of(const struct regime1 *s, enum gate_kind kind, const double *psi, double *p) {
-    double largest = psi[0], sum = 0;
-    for (int i = 1; i < s->M; i++)
-        largest = fmax(largest, psi[i]);
-    for (int i = 0; i < s->M; i++) {
-        int before = 0;
-        for (int k = 0; k < s->M; k++)
-            before += psi[k] > psi[i] || (psi[k] == psi[i] && k < i);
-        double value = kind == GATE_SOFTMAX ? exp(s->beta * (psi[i] - largest))
-                                            : 1 / (1 + exp(-s->beta * psi[i]));
-        p[i] = before < s->K ? value : 0;
-        sum += p[i];
-    }
-    for (int i = 0; i < s->M && kind == GATE_SOFTMAX; i++)
-        p[i] /= sum;
-}
-
-static void route(struct net *net) {
-    struct regime1 *s = net->state;
-    const struct network *network = net->setup.network;
-    int P = net->setup.P, M = s->M;
-    if (!s->router) {
-        for (int k = 0; k < P * M; k++)
-            s->p[k] = 1;
-        return;
-    }
-    if (s->fluctuating)
-        s->x1.array->backend->dots(s->x1, array_all(&s->Q->W), s->psi);
-    else
-        net_thin_averages(net, s->Q, s->x1, s->start, s->psi);
-    for (int mu = 0; mu < P; mu++) {
-        for (int i = 0; i < M; i++)
-            s->psi[mu * M + i] += s->b[i] + network->bias_noise * shared_normal(net, 1, net->t, i);
-        gate_of(s, network->gate, s->psi + mu * M, s->p + mu * M);
-    }
 }
 
 /* Column i of an array [P][M]. */
@@ -288,7 +183,7 @@ static int regime1_forward(struct net *net, double *f, struct err *err) {
     double average[net->setup.P];
     thin_read(s->W1, net->setup.A, s->h1);
     rows_fn(sigma, s->h1, s->x1, s->slope1);
-    route(net);
+    router_forward(&s->router, net, s->x1);
     rows_zero(s->h_top);
     for (int i = 0; i < s->M; i++) {
         struct rows x = s->x1;
@@ -299,28 +194,13 @@ static int regime1_forward(struct net *net, double *f, struct err *err) {
                     layer->slope);
             x = layer->x;
         }
-        rows_add(column(net, s->p, i), x, s->h_top);
+        rows_add(column(net, s->router.p, i), x, s->h_top);
         x.array->backend->averages(x, array_all(&s->w->W), average);
         for (int mu = 0; mu < x.count; mu++)
-            s->gphi[mu * s->M + i] = average[mu];
+            s->router.gphi[mu * s->M + i] = average[mu];
     }
     net_read_out(net, s->w, s->h_top, f);
     return CODE_OK;
-}
-
-/* gpsi = (dp/dpsi)^T gphi, the mask held. */
-static void router_gradient(struct net *net) {
-    struct regime1 *s = net->state;
-    bool softmax = net->setup.network->gate == GATE_SOFTMAX;
-    for (int mu = 0; mu < net->setup.P; mu++) {
-        const double *p = s->p + mu * s->M, *gphi = s->gphi + mu * s->M;
-        double mean = 0;
-        for (int i = 0; i < s->M; i++)
-            mean += p[i] * gphi[i];
-        for (int i = 0; i < s->M; i++)
-            s->gpsi[mu * s->M + i] =
-                s->beta * p[i] * (softmax ? gphi[i] - mean : (1 - p[i]) * gphi[i]);
-    }
 }
 
 static int regime1_backward(struct net *net, struct err *err) {
@@ -329,7 +209,8 @@ static int regime1_backward(struct net *net, struct err *err) {
     for (int i = 0; i < s->M; i++) {
         struct layer *top = &s->layer[(s->E - 1) * s->M + i];
         rows_multiply(top->slope, array_all(&s->w->W), top->g);
-        backend->pointwise(FN_LINEAR, column(net, s->p, i), NULL, top->g, top->g, (struct rows){0});
+        backend->pointwise(FN_LINEAR, column(net, s->router.p, i), NULL, top->g, top->g,
+                           (struct rows){0});
         for (int l = s->E - 1; l > 0; l--) {
             struct layer *layer = &s->layer[l * s->M + i], *below = layer - s->M;
             TRY(map_backward(layer->W, layer->g, below->z, err));
@@ -339,10 +220,7 @@ static int regime1_backward(struct net *net, struct err *err) {
         if (i)
             rows_add(NULL, s->zi, s->z1);
     }
-    if (s->router) {
-        router_gradient(net);
-        backend->combine(s->z1, 1, s->gpsi, array_all(&s->Q->W));
-    }
+    router_backward(&s->router, net, s->z1);
     rows_multiply(s->slope1, s->z1, s->g1);
     return CODE_OK;
 }
