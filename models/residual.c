@@ -21,6 +21,7 @@
  * nominally infinitely more than the infinite N, by the same factor 2^400: sqrt(alpha) = 2^-200
  * vanishes, the ones stay exact. */
 #include "models/residual.h"
+#include "models/balance.h"
 #include "models/gate.h"
 
 #include <math.h>
@@ -32,18 +33,18 @@ struct block {
     struct map *W1, *W2, *R;
     struct rows phi, x, gk; /* units [P]; x = c phi; gk: phi'(psi), after backward c gk */
     struct rows c, sd;      /* experts [P]; sd: after backward sd A */
-    struct rows b, load;    /* experts [1]; load: mean_mu m - rho */
+    struct balance balance;
 };
 
 struct residual {
     int L;
-    size_t K; /* 0: soft routing */
+    bool selects; /* rho < 1 */
     struct thin *W0, *w;
     struct rows h[RESIDUAL_DEPTH + 1], g[RESIDUAL_DEPTH + 1], work; /* stream [P] */
     struct block block[RESIDUAL_DEPTH];
     struct rows z;                             /* units [P], of any block: psi, then z */
-    struct rows p, q, m, A;                    /* experts [P], of any block; q = sig(p) + b */
-    double *share, *mean;                      /* [P]: 1/L; 1/P */
+    struct rows p, A;                          /* experts [P], of any block */
+    double *share;                             /* [P], 1/L */
     double *mean_p, *mean_p2, *mean_A, *qstar; /* [L][P] */
     double *load2, *b2;                        /* [L] */
 };
@@ -76,40 +77,6 @@ static const char *residual_check(const struct network *network, int N, int expe
         return "the units per expert N_e = N/(alpha E), or N^2/E for alpha = 0, must be a whole "
                "number of at least 1";
     return gate_check(network, round(E), key);
-}
-
-/* x with normal distribution function p: Newton's rule from 0, which approaches from one side. */
-static double quantile(double p) {
-    const double sqrt_half = 0.70710678118654752440, sqrt_2pi = 2.50662827463100050242;
-    double x = 0, upper = p < 0.5 ? p : 1 - p; /* P(X > x) */
-    for (int i = 0; i < 60; i++)
-        x += (0.5 * erfc(x * sqrt_half) - upper) * sqrt_2pi * exp(0.5 * x * x);
-    return p < 0.5 ? -x : x;
-}
-
-void residual_biases(const struct net_setup *setup, int l, int E, double *values) {
-    const struct network *network = setup->network;
-    struct rng_stream stream = {.seed = setup->seed,
-                                .replicate = (uint32_t)setup->replicate,
-                                .owner = (uint32_t)l,
-                                .purpose = PURPOSE_BIAS};
-    double pair[2];
-    for (int k = 0; k < E; k++) {
-        rng_normal_pair(stream, 0, (uint32_t)k / 2, pair);
-        values[k] = network->bias_std *
-                    (network->bias_draws == BIAS_NORMAL ? pair[k % 2] : quantile((k + 0.5) / E));
-    }
-}
-
-static int init_biases(struct net *net, int l, struct rows b, struct err *err) {
-    double *values;
-    if (net->setup.declare_only)
-        return CODE_OK;
-    TRY(base_alloc(&values, b.array->sites, sizeof *values, err));
-    residual_biases(&net->setup, l, (int)b.array->sites, values);
-    b.array->backend->put(b, values);
-    free(values);
-    return CODE_OK;
 }
 
 /* The populations of a block; E and N_e are those of the network or, in the limit, of the sites.
@@ -168,19 +135,14 @@ static int init_block(struct net *net, int l, struct population *stream, struct 
     TRY(init_populations(net, l, &experts, &units, err));
     TRY(init_maps(net, l, stream, experts, units, err));
     struct rows *on_units[] = {&k->phi, &k->x, &k->gk}, *on_experts[] = {&k->c, &k->sd};
-    struct rows *shared[] = {&s->p, &s->q, &s->m, &s->A};
+    struct rows *shared[] = {&s->p, &s->A};
     TRY(net_all_rows(net, units, P, on_units, 3, err));
     TRY(net_all_rows(net, experts, P, on_experts, 2, err));
     if (l == 0) {
         TRY(net_rows(net, units, P, &s->z, err));
-        TRY(net_all_rows(net, experts, P, shared, 4, err));
+        TRY(net_all_rows(net, experts, P, shared, 2, err));
     }
-    if (net->setup.network->rho < 1) {
-        s->K = (size_t)lround(net->setup.network->rho * (double)experts->sites);
-        TRY(net_rows(net, experts, 1, &k->b, err));
-        TRY(net_rows(net, experts, 1, &k->load, err));
-        TRY(init_biases(net, l, k->b, err));
-    }
+    TRY(balance_init(&k->balance, net, experts, l, err));
     net_parameter(net, (struct parameter){.map = k->W1, .rate = 1, .y = k->gk});
     net_parameter(net, (struct parameter){.map = k->W2, .rate = 1, .y = s->g[l + 1]});
     net_parameter(net, (struct parameter){.map = k->R, .rate = 1, .y = k->sd});
@@ -229,7 +191,7 @@ static int add_numbers(struct net *net, struct err *err) {
           {0}}},
         {&s->b2, {"b2", "t l", "variance of the biases", "<b_k^2> - <b_k>^2", NULL, 1, {0}}},
     };
-    for (size_t i = 0; i < (s->K ? 6 : 3); i++) {
+    for (size_t i = 0; i < (s->selects ? 6 : 3); i++) {
         struct numbers numbers = rows[i].numbers;
         numbers.shape[0] = s->L;
         numbers.shape[1] = net->setup.P;
@@ -256,41 +218,13 @@ static int residual_init(struct net *net, struct err *err) {
     for (int l = 0; l < L; l++)
         TRY(init_block(net, l, stream, err));
     TRY(net_vector(net, P, &s->share, err));
-    TRY(net_vector(net, P, &s->mean, err));
-    for (int mu = 0; mu < P; mu++) {
+    for (int mu = 0; mu < P; mu++)
         s->share[mu] = 1.0 / L;
-        s->mean[mu] = 1.0 / P;
-    }
+    s->selects = setup->network->rho < 1;
     net_parameter(net, (struct parameter){.thin = s->W0, .A = setup->A, .rate = 1, .y = s->g[0]});
     net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h[L]});
     add_kernels(net);
     return add_numbers(net, err);
-}
-
-/* Masks c and sd of block l, and measures its loads, biases and thresholds. */
-static int route(struct net *net, int l, struct err *err) {
-    struct residual *s = net->state;
-    struct block *k = &s->block[l];
-    const struct backend *backend = net->setup.backend;
-    int P = net->setup.P;
-    double *qstar = s->qstar + l * P, less[P], mean, shift = -net->setup.network->rho;
-    rows_copy(k->c, s->q);
-    backend->combine(s->q, 1, net->ones, k->b);
-    TRY(backend->top(s->q, s->K - 1, s->m, err)); /* the K-th largest is what K has beside K - 1 */
-    backend->averages(s->q, s->m, less);
-    TRY(backend->top(s->q, s->K, s->m, err));
-    backend->averages(s->q, s->m, qstar);
-    for (int mu = 0; mu < P; mu++)
-        qstar[mu] = (qstar[mu] - less[mu]) * (double)s->q.array->sites;
-    rows_multiply(s->m, k->c, k->c);
-    rows_multiply(s->m, k->sd, k->sd);
-    backend->combine(k->load, 0, s->mean, s->m);
-    backend->pointwise(FN_LINEAR, NULL, &shift, k->load, k->load, (struct rows){0});
-    backend->averages(k->load, k->load, &s->load2[l]);
-    backend->averages(k->b, k->b, &s->b2[l]);
-    backend->averages(k->b, (struct rows){0}, &mean);
-    s->b2[l] -= mean * mean;
-    return CODE_OK;
 }
 
 static int residual_forward(struct net *net, double *f, struct err *err) {
@@ -304,8 +238,9 @@ static int residual_forward(struct net *net, double *f, struct err *err) {
         backend->averages(s->p, (struct rows){0}, s->mean_p + l * P);
         backend->averages(s->p, s->p, s->mean_p2 + l * P);
         rows_fn(FN_SIGMOID, s->p, k->c, k->sd);
-        if (s->K)
-            TRY(route(net, l, err));
+        if (s->selects)
+            TRY(balance_select(&k->balance, net, k->c, k->sd, s->qstar + l * P, s->load2 + l,
+                               s->b2 + l, err));
         TRY(map_forward(k->W1, s->h[l], s->z, err));
         rows_fn(net_activation(net), s->z, k->phi, k->gk);
         rows_multiply(k->c, k->phi, k->x);
@@ -343,9 +278,8 @@ static int residual_backward(struct net *net, struct err *err) {
 /* Loads settle at rho: b_k -= eta_bias (mean_mu m_k - rho). */
 static void residual_rule(struct net *net) {
     struct residual *s = net->state;
-    double c = -net->setup.network->eta_bias;
-    for (int l = 0; l < s->L && s->K; l++)
-        rows_add(&c, s->block[l].load, s->block[l].b);
+    for (int l = 0; l < s->L; l++)
+        balance_update(&s->block[l].balance, net->setup.network->eta_bias);
 }
 
 const struct model model_residual = {

@@ -11,7 +11,5 @@ extern const struct model model_residual;
 /* Experts E and units per expert N_e of a network of width N: N_e E = N/alpha, or N^2 for alpha =
  * 0, where N/(N_e E) is then 1/N. One of them is given, the other need not be whole. */
 void residual_shape(const struct network *network, int N, double *E, double *N_e);
-/* b_k(0) of E experts of block l, values [E]. */
-void residual_biases(const struct net_setup *setup, int l, int E, double *values);
 
 #endif

@@ -1,6 +1,7 @@
 /* The network of models/residual.c with explicit matrices, judged by finite differences of the loss
  * and by the plain-loop oracle (tests/oracle_residual.c, itself judged by differences). */
 #include "tests/support.h"
+#include "models/balance.h"
 #include "models/residual.h"
 #include "tests/oracle_residual.h"
 
@@ -118,7 +119,7 @@ static void make_pair(struct pair *p, const char *const *more, int N) {
     for (int block = 0, count; block < ORACLE_RESIDUAL_BLOCKS; block++)
         copy_block(p, block, oracle_residual_block(o, block, &count));
     for (int l = 0; l < o->L; l++)
-        residual_biases(&p->net.setup, l, o->E, o->b + l * o->E);
+        balance_biases(&p->net.setup, l, o->E, o->b + l * o->E);
     oracle_residual_forward(o);
     memcpy(o->f0, o->f, (size_t)o->P * sizeof *o->f);
     o->centre = true;

@@ -1,6 +1,7 @@
 /* The limit of models/residual.c: at alpha = 0 against the memoryless recursion with the same
  * normals, the ranks there, and the same bits for threads, backends and longer runs. */
 #include "tests/support.h"
+#include "models/balance.h"
 #include "models/residual.h"
 #include "tests/reduction_residual.h"
 
@@ -59,7 +60,7 @@ static void make_pair(struct pair *p, const char *const *overrides) {
         memcpy(o->H0 + mu * o->d, p->run.A + mu * K, (size_t)K * sizeof *o->H0);
     o->wv[K] = 1;
     for (int l = 0; l < L; l++) {
-        residual_biases(&p->net.setup, l, E, o->b + l * E);
+        balance_biases(&p->net.setup, l, E, o->b + l * E);
         meet(p, p->net.map[3 * l], true, o->w1 + l * E * o->S * o->d);
         meet(p, p->net.map[3 * l + 1], false, o->w2 + l * E * o->S * o->d);
     }
