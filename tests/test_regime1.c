@@ -77,6 +77,16 @@ struct pair {
     struct oracle1 *oracle;
 };
 
+/* The noise on the logits at step t: the same normals for the limit and all networks of a seed. */
+static void set_noise(struct pair *p, int t) {
+    struct rng_stream stream = {.seed = 1, .purpose = PURPOSE_BIAS, .owner = 1};
+    double pair[2];
+    for (int i = 0; i < p->oracle->M; i++) {
+        rng_normal_pair(stream, (uint32_t)t, (uint32_t)i / 2, pair);
+        p->oracle->noise[i] = p->run.config.network.bias_noise * pair[i % 2];
+    }
+}
+
 static void make_pair(struct pair *p, const char *const *overrides, int N) {
     run_of(&p->run, "[network]\nmodel=regime1\n", overrides);
     support_net(&p->net, &p->run, N, 1);
@@ -107,6 +117,7 @@ static void make_pair(struct pair *p, const char *const *overrides, int N) {
         support_copy(o->Q, array_all(&p->net.thin[2]->W), 1);
     for (int i = 0; i < M && network->bias; i++)
         o->b[i] = network->biases.value[i];
+    set_noise(p, 0);
     oracle1_forward(o);
     if (c->reference.centre)
         oracle1_centre_here(o);
@@ -170,6 +181,7 @@ static void compare(const char *const *overrides, int N) {
     make_pair(&p, overrides, N);
     for (int t = 0; t < 4; t++) {
         support_evaluate(&p.net, &p.run);
+        set_noise(&p, t);
         double loss = oracle1_forward(p.oracle);
         oracle1_backward(p.oracle);
         CHECK_ABS(p.net.loss, loss, 1e-12, "%s: loss at %d", what, t);
@@ -210,6 +222,14 @@ static void equals_oracle(void **state) {
                 }
                 compare(overrides, 14);
             }
+}
+
+static void equals_oracle_with_noise(void **state) {
+    (void)state;
+    const char *const overrides[] = {
+        "data.inputs=4",   "training.eta0=0.2",      "network.gate=softmax", "network.experts=4",
+        "network.rho=0.5", "network.bias_noise=0.7", "network.q0=0",         NULL};
+    compare(overrides, 14);
 }
 
 /* The dense network has an oracle of its own, and is regime1 with one expert, bit for bit. */
@@ -449,6 +469,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(equals_oracle_with_noise),
         cmocka_unit_test(dense_equals_its_oracle),
         cmocka_unit_test(one_expert_is_dense),
         cmocka_unit_test(experts_may_be_permuted),
