@@ -3,17 +3,16 @@
  *
  *     h1 = W1 x/sqrt D                          x1 = sigma(h1)                  bottom
  *     psi_i = <Q_i, x1> + b_i (+ noise)         p = gate(beta psi)              numbers, [P][M]
- *     h_1,i = W_1,i x1                          h_l,i = W_l,i sigma(h_l-1,i)    l < E =
- * expert_layers h_E,i on the top, shared by all experts   h_top = sum_i p_i o(h_E,i)      f = <w,
- * h_top>/gamma0
+ *     h_1,i = W_1,i x1                          h_l,i = W_l,i sigma(h_l-1,i)    l = 2..E
+ *     h_top = sum_i p_i o(h_E,i)                f = <w, h_top>/gamma0           top, shared
  *
  *     gphi_i = <w, o(h_E,i)>                    gpsi = (dp/dpsi)^T gphi
  *     g_E,i = p_i w o'(h_E,i)                   g_l,i = sigma'(h_l,i) (W_l+1,i^T g_l+1,i)
  *     z1 = sum_i W_1,i^T g_1,i + sum_i gpsi_i Q_i
  *
- * o is sigma or the identity. All rates are 1, but router_rate for Q and, for b, 1 (trained) or 0.
- * Top-K: the mask of the K = rho M largest logits is a constant in the backward pass. In the limit
- * psi(0) = b: the sampling error of <Q_i, x1> at t = 0 is subtracted.
+ * E = expert_layers; o is sigma or the identity. All rates are 1, but router_rate for Q and, for b,
+ * 1 (trained) or 0. Top-K: the mask of the K = rho M largest logits is a constant in the backward
+ * pass. In the limit psi(0) = b: the sampling error of <Q_i, x1> at t = 0 is subtracted.
  *
  * Standard parameterization (networks only): every matrix has std fan_in^{-1/2} and one rate eta0,
  * that is Q and w of amplitude sqrt N and gamma0 sqrt N here, and the rates in regime1_rates. */
@@ -37,6 +36,7 @@ struct rates {
 
 struct regime1 {
     int M, E;
+    bool activated; /* o is sigma */
     struct rates rate;
     struct router router;
     struct layer layer[NET_MAPS]; /* [E][M] */
@@ -99,14 +99,14 @@ static int init_layer(struct net *net, int l, int i, struct population *source,
 }
 
 /* Kernels of layer l + 2; with one expert they carry no expert index. */
-static void add_layer_kernels(struct net *net, int l, int i, bool activated) {
+static void add_layer_kernels(struct net *net, int l, int i) {
     const struct regime1 *s = net->state;
     const struct layer *layer = &s->layer[l * s->M + i];
     struct kernel Phi = {"", "feature kernel", "<sigma(h) sigma(h)>", layer->x, 1, false};
     struct kernel G = {"", "gradient kernel", "<g g>", layer->g, 1, false};
     snprintf(Phi.name, sizeof Phi.name, s->M > 1 ? "Phi%d_%d" : "Phi%d", l + 2, i);
     snprintf(G.name, sizeof G.name, s->M > 1 ? "G%d_%d" : "G%d", l + 2, i);
-    if (l < s->E - 1 || activated)
+    if (l < s->E - 1 || s->activated)
         net_kernel(net, Phi);
     net_kernel(net, G);
 }
@@ -117,8 +117,6 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     const struct network *network = setup->network;
     struct population *bottom, *top, *source[INT_LIST_MAX];
     int P = setup->P;
-    bool activated =
-        network->expert_output == EXPERT_OUTPUT_ACTIVATED || net->model == &model_dense;
     TRY(net_population(net, "bottom", 1, (size_t)setup->sites, 1, &bottom, err));
     TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
@@ -139,7 +137,7 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
             struct population *target = top;
             TRY(init_layer(net, l, i, l ? source[i] : bottom, &target, err));
             source[i] = target;
-            add_layer_kernels(net, l, i, activated);
+            add_layer_kernels(net, l, i);
         }
     net_kernel(net, (struct kernel){"PhiL", "feature kernel of the top", "<h_top h_top>", s->h_top,
                                     1, false});
@@ -156,6 +154,7 @@ static int regime1_init(struct net *net, struct err *err) {
     s->rate = regime1_rates(&net->setup);
     s->M = network->experts;
     s->E = network->expert_layers;
+    s->activated = network->expert_output == EXPERT_OUTPUT_ACTIVATED;
     router_plan(&s->router, network, s->M);
     return regime1_build(net, s->M, s->E, err);
 }
@@ -163,6 +162,7 @@ static int regime1_init(struct net *net, struct err *err) {
 static int dense_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     s->M = s->router.M = s->router.K = 1;
+    s->activated = true;
     s->rate = (struct rates){1, 1, 1, 1, 1};
     s->E = net->setup.network->depth - 1;
     return regime1_build(net, 1, s->E, err);
@@ -179,7 +179,6 @@ static const double *column(struct net *net, const double *values, int i) {
 static int regime1_forward(struct net *net, double *f, struct err *err) {
     struct regime1 *s = net->state;
     enum fn sigma = net_activation(net);
-    bool activated = net->model == &model_dense || net->setup.network->expert_output;
     double average[net->setup.P];
     thin_read(s->W1, net->setup.A, s->h1);
     rows_fn(sigma, s->h1, s->x1, s->slope1);
@@ -190,7 +189,7 @@ static int regime1_forward(struct net *net, double *f, struct err *err) {
         for (int l = 0; l < s->E; l++) {
             struct layer *layer = &s->layer[l * s->M + i];
             TRY(map_forward(layer->W, x, layer->h, err));
-            rows_fn(l < s->E - 1 || activated ? sigma : FN_LINEAR, layer->h, layer->x,
+            rows_fn(l < s->E - 1 || s->activated ? sigma : FN_LINEAR, layer->h, layer->x,
                     layer->slope);
             x = layer->x;
         }
