@@ -1,5 +1,5 @@
 /* The three verbs, and the numbers that follow from a declaration. */
-#include "kernels/map.h"
+#include "kernels/field.h"
 
 #include <assert.h>
 #include <math.h>
@@ -39,6 +39,8 @@ void map_free(struct map *map) {
     array_free(&map->p);
     free(map->R);
     map->R = NULL;
+    field_free(map->field);
+    map->field = NULL;
 }
 
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {

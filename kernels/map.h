@@ -10,7 +10,7 @@
  * once, every map backward once, then every map learns. Rows are one per input (P), or a single
  * row that serves all inputs (a read-out handed backward); shapes [count][sites].
  *
- * Three kinds of map follow the same declaration:
+ * Four kinds of map follow the same declaration:
  *
  * map_finite: the explicit n x m matrix; the populations have as many sites as units.
  *
@@ -33,7 +33,9 @@
  *     fg = a0 s_f   fr = a0 s_f/sqrt r   bg = a0 s_b sqrt r   br = a0 s_b r   lr = s_b r/s_f
  *
  * with bg = lr fr and br = lr fg always: <y, W x> = <W^T y, x>/lr to round-off.
- * A direction joins a basis when its rest exceeds tolerance times the rms of the block. */
+ * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
+ *
+ * map_field: Gaussian fields and response terms from given two-time kernels (field.h). */
 #ifndef KERNELS_MAP_H
 #define KERNELS_MAP_H
 
@@ -59,9 +61,10 @@ struct map {
     /* finite */
     struct array W; /* [n] over the source sites */
     /* limit */
-    struct array q, e; /* over the source sites; q of history: past inputs times coefficients */
-    struct array Z, p; /* over the target sites; Z of history: past y */
-    double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    struct array q, e;   /* over the source sites; q of history: past inputs times coefficients */
+    struct array Z, p;   /* over the target sites; Z of history: past y */
+    double *R;           /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    struct field *field; /* map_field: its state (field.h) */
     /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
      * out the normals that belong to them. */
     int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,
@@ -77,7 +80,7 @@ struct map_kind {
     int (*learn)(struct map *map, const double *c, struct rows y, struct err *err);
 };
 
-extern const struct map_kind map_finite, map_history, map_limit;
+extern const struct map_kind map_finite, map_history, map_limit, map_field;
 
 /* kind, tolerance and stream as given; everything else zero. */
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
