@@ -33,6 +33,13 @@
  *     fg = a0 s_f   fr = a0 s_f/sqrt r   bg = a0 s_b sqrt r   br = a0 s_b r   lr = s_b r/s_f
  *
  * with bg = lr fr and br = lr fg always: <y, W x> = <W^T y, x>/lr to round-off.
+ * Written in terms of the earlier y_s and x_s themselves, with N(0, 1) replaced by the responses,
+ *
+ *     W x_t   = u_t + sum_{s<t}  A(t,s) y_s + learned part      A(t,s) = fr bg <dx_t/dv_s>
+ *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + learned part      B(t,s) = br fg <dy_t/du_s>
+ *
+ * u, v the Gaussian parts (solver/response.h).
+ *
  * A direction joins a basis when its rest exceeds tolerance times the rms of the block. */
 #ifndef KERNELS_MAP_H
 #define KERNELS_MAP_H
@@ -43,6 +50,7 @@ struct map_declaration {
     char name[24];
     struct population *source, *target;
     double a0, s_f, s_b;
+    bool one_row; /* y is a single row that serves all inputs */
 };
 
 struct map_numbers {
@@ -62,6 +70,13 @@ struct map {
     struct array q, e; /* over the source sites; q of history: past inputs times coefficients */
     struct array Z, p; /* over the target sites; Z of history: past y */
     double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
+    int met;           /* rows of p at the last forward */
+    double *C;         /* [y.count][p.rows]: bg <y_mu, p_b> of the last backward */
+    /* limit, if responses are wanted (set after map_init) */
+    bool responses;
+    struct array normals; /* over the target sites: the normals in Z alone, one per q */
+    double *N;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
     /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
      * out the normals that belong to them. */
     int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,
@@ -79,6 +94,8 @@ struct map_kind {
 
 extern const struct map_kind map_finite, map_history, map_limit;
 
+/* The declaration and its numbers; everything else zero. */
+void map_declare(struct map *map, struct map_declaration declared);
 /* kind, tolerance and stream as given; everything else zero. */
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
              double tolerance, struct rng_stream stream, struct err *err);
