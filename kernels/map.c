@@ -47,8 +47,8 @@ void map_free(struct map *map) {
     free(map->R);
     free(map->E);
     free(map->C);
-    free(map->N);
-    map->R = map->E = map->C = map->N = NULL;
+    free(map->Y);
+    map->R = map->E = map->C = map->Y = NULL;
 }
 
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
@@ -58,7 +58,7 @@ int map_forward(struct map *map, struct rows x, struct rows out, struct err *err
 }
 
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    assert(y.count == out.count && y.count == (map->declared.one_row ? 1 : map->x.count));
+    assert(y.count == out.count);
     return map->kind->backward(map, y, out, err);
 }
 

@@ -27,19 +27,12 @@
  *
  * q: orthonormal basis of all x so far (source), p: of all y so far (target), e_b: a fresh normal
  * on the source per p_b, and one on the target per q_a. The products with e and with the normals in
- * Z are the response (memory) terms, by Stein's lemma. What survives of W when all sizes go to
- * infinity are five numbers:
+ * Z are the response (memory) terms, by Stein's lemma; solver/response.h has them in terms of
+ * earlier x and y. What survives of W when all sizes go to infinity are five numbers:
  *
  *     fg = a0 s_f   fr = a0 s_f/sqrt r   bg = a0 s_b sqrt r   br = a0 s_b r   lr = s_b r/s_f
  *
  * with bg = lr fr and br = lr fg always: <y, W x> = <W^T y, x>/lr to round-off.
- * Written in terms of the earlier y_s and x_s themselves, with N(0, 1) replaced by the responses,
- *
- *     W x_t   = u_t + sum_{s<t}  A(t,s) y_s + learned part      A(t,s) = fr bg <dx_t/dv_s>
- *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + learned part      B(t,s) = br fg <dy_t/du_s>
- *
- * u, v the Gaussian parts (solver/response.h).
- *
  * A direction joins a basis when its rest exceeds tolerance times the rms of the block. */
 #ifndef KERNELS_MAP_H
 #define KERNELS_MAP_H
@@ -76,7 +69,7 @@ struct map {
     /* limit, if responses are wanted (set after map_init) */
     bool responses;
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
-    double *N;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
+    double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
     /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
      * out the normals that belong to them. */
     int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,

@@ -2,6 +2,7 @@
  * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
 #include "kernels/map.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -141,8 +142,9 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     double *Y = NULL;
     if (map->numbers.bg != 0)
         TRY(meet(map, false, y, &map->C, err));
+    assert(!map->responses || y.count == (map->declared.one_row ? 1 : map->x.count));
     if (map->responses)
-        TRY(products(y, array_all(&map->normals), &map->N, err));
+        TRY(products(y, array_all(&map->normals), &map->Y, err));
     TRY(products(y, array_all(&map->Z), &Y, err));
     scale_matrix(Y, y.count * map->Z.rows, map->numbers.lr);
     backend->combine(out, 0, Y, array_all(&map->q));

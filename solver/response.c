@@ -140,5 +140,5 @@ int response_measure(struct response *response, int t, struct err *err) {
         return keep(response, map->C, map->p.rows, err);
     }
     TRY(keep(response, map->R, map->q.rows, err));
-    return solve(response, t, map->numbers.br, map->N, map->q.rows, err);
+    return solve(response, t, map->numbers.br, map->Y, map->q.rows, err);
 }
