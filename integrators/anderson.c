@@ -94,7 +94,8 @@ int anderson_mix(struct anderson *anderson, const struct fixed_point_kernel *ker
     size_t i = 0;
     for (int k = 0; k < count; k++)
         for (size_t a = 0; a < twotime_size(kernel[k].given); a++, i++) {
-            double next = anderson->x[i] + anderson->damping * anderson->F[i];
+            double next = (1 - anderson->damping) * anderson->x[i] +
+                          anderson->damping * kernel[k].measured->value[a];
             for (int j = 0; j < known; j++)
                 next -= gamma[j] * (anderson->dx[j][i] + anderson->damping * anderson->dF[j][i]);
             kernel[k].given->value[a] = next;

@@ -23,7 +23,8 @@ struct iteration {
     struct freeze freeze;
     struct field_settings field;
     struct net net;
-    int sweep, count, reached; /* times of the last pass */
+    int sweep, count;
+    int reached, horizon, stride; /* times of the last pass; of a pass; by which that grows */
     struct fixed_point_kernel kernel[4 * NET_MAPS];
     struct anderson anderson;
 };
@@ -32,13 +33,14 @@ double fixed_point_probe(const struct network *network, double probe) {
     return probe > 0 ? probe : net_compresses(network) ? 1e-3 : 0.2;
 }
 
-/* Over the window once; measure may be NULL. From kernels that are not right yet a network may run
- * away: then the pass ends early, and the times it did not reach begin again from zero. */
+/* Over the window once, up to the horizon; measure may be NULL. Kernels that are not right yet may
+ * drive a network away: then the pass ends early, and the times it did not reach begin again from
+ * zero, in sweeps whose horizon has grown to them. */
 static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass pass,
                     int (*measure)(void *context, const struct net *net, int t, struct err *err),
                     struct err *err) {
     struct net *net = &it->net;
-    int last = pass == FIELD_MEASURE ? it->training->steps : it->reached;
+    int last = pass == FIELD_MEASURE ? it->horizon : it->reached;
     TRY(freeze_start(&it->freeze, mode, err));
     for (int i = 0; i < net->maps; i++)
         TRY(field_begin(net->map[i], pass, err));
@@ -65,7 +67,7 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
     return freeze_start(&it->freeze, FREEZE_OFF, err);
 }
 
-/* A net with its normals and probes. One evaluation tells the maps how many rows they meet. */
+/* A net with its normals and probes. */
 static int build(struct iteration *it, struct err *err) {
     struct net_setup setup = *it->setup;
     struct net *net = &it->net;
@@ -74,7 +76,6 @@ static int build(struct iteration *it, struct err *err) {
     setup.sweep = it->settings->draws == FIXED_POINT_FRESH ? it->sweep : 0;
     TRY(net_init(net, &setup, err));
     TRY(net_remember(net, err));
-    TRY(net_evaluate(net, (enum loss)it->training->loss, it->y, err));
     for (int t = 0; t < it->field.T; t++)
         for (int i = 0; i < net->maps; i++)
             TRY(field_draw(net->map[i], err));
@@ -161,7 +162,22 @@ static struct fixed_point_state state_of(const struct iteration *it) {
     int floored = 0;
     for (int i = 0; i < it->net.maps; i++)
         floored += it->net.map[i]->field->floored;
-    return (struct fixed_point_state){&it->net, it->sweep, it->count, floored, it->kernel};
+    return (struct fixed_point_state){&it->net, it->sweep,   it->count,
+                                      floored,  it->reached, it->kernel};
+}
+
+/* Without accidents the horizon is the whole window. After one, it is where the pass ended, and
+ * grows when the kernels up to there are about right. */
+static void move_horizon(struct iteration *it, double change) {
+    static const double about = 0.1;
+    int T = it->training->steps;
+    if (it->reached < it->horizon) {
+        it->horizon = it->reached > 1 ? it->reached : 1;
+        it->stride = it->stride > 4 ? it->stride / 4 : 1;
+    } else if (it->horizon < T && change <= about) {
+        it->horizon = it->horizon + it->stride < T ? it->horizon + it->stride : T;
+        it->stride *= 2;
+    }
 }
 
 static int iterate(struct iteration *it, bool *converged, int *worst, struct err *err) {
@@ -173,13 +189,14 @@ static int iterate(struct iteration *it, bool *converged, int *worst, struct err
         TRY(run_pass(it, FREEZE_RECORD, FIELD_MEASURE, NULL, err));
         TRY(run_pass(it, FREEZE_REPLAY, FIELD_PROBE_V, NULL, err));
         TRY(run_pass(it, FREEZE_REPLAY, FIELD_PROBE_U, NULL, err));
-        *converged =
-            changes(it, worst) <= settings->tolerance && it->reached == it->training->steps;
+        double change = changes(it, worst);
+        *converged = change <= settings->tolerance && it->reached == it->training->steps;
         struct fixed_point_state state = state_of(it);
         TRY(it->calls->sweep(it->calls->context, &state, err));
         TRY(anderson_mix(&it->anderson, it->kernel, it->count, err));
         if (*converged)
             return CODE_OK;
+        move_horizon(it, change);
     }
     return CODE_OK;
 }
@@ -197,6 +214,8 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
                            .y = y,
                            .settings = settings,
                            .calls = calls,
+                           .horizon = training->steps,
+                           .stride = training->steps,
                            .anderson = {.depth = settings->anderson, .damping = settings->damping}};
     it->field =
         (struct field_settings){.backend = setup->backend,

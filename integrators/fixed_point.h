@@ -33,7 +33,7 @@ struct fixed_point_kernel {
 
 struct fixed_point_state {
     const struct net *net;
-    int sweep, count, floored; /* sweeps done - 1; kernels; raised pivots of this sweep */
+    int sweep, count, floored, reached;
     const struct fixed_point_kernel *kernel;
 };
 

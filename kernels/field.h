@@ -39,7 +39,7 @@ struct field_settings {
 
 struct field_side {
     struct population *pool;      /* where its normals live: the units of groups that share them */
-    int count;                    /* rows of an evaluation: P, or 1 for some y; 0: not met yet */
+    int count;                    /* rows of an evaluation: P, or 1 for some y */
     double amplitude;             /* of the field that lives here: bg, fg */
     double response;              /* fr bg, br fg */
     struct array window, shifted; /* rows x or y, of the first pass and of a pass with probes */
@@ -61,8 +61,7 @@ struct field {
 int field_attach(struct map *map, const struct field_settings *settings, struct err *err);
 void field_free(struct field *field); /* accepts NULL */
 void field_kernels_free(struct field_kernels *kernels);
-/* Normals and probes of one more evaluation: for all maps of a net, then the next evaluation; after
- * a first evaluation, which tells how many rows y has. */
+/* Normals and probes of one more evaluation: for all maps of a net, then the next evaluation. */
 int field_draw(struct map *map, struct err *err);
 /* Begins a pass: factors the given kernels before the first, forgets what was learned. */
 int field_begin(struct map *map, enum field_pass pass, struct err *err);

@@ -11,22 +11,6 @@ static int field_init(struct map *map, struct err *err) {
     return CODE_OK;
 }
 
-int field_attach(struct map *map, const struct field_settings *settings, struct err *err) {
-    const struct map_numbers *n = &map->numbers;
-    struct population *on[2] = {map->declared.source, map->declared.target};
-    struct field *field;
-    TRY(base_alloc(&field, 1, sizeof *field, err));
-    map->field = field;
-    field->settings = *settings;
-    field->pass = FIELD_MEASURE;
-    for (int i = 0; i < 2; i++) {
-        field->side[i].pool = on[i]->units ? on[i]->units : on[i];
-        field->side[i].amplitude = i ? n->fg : n->bg;
-        field->side[i].response = i ? n->br * n->fg : n->fr * n->bg;
-    }
-    return base_alloc(&field->c, (size_t)settings->T * (size_t)settings->P, sizeof *field->c, err);
-}
-
 /* No rows yet, room for `rows`. */
 static int init_rows(const struct field *field, struct array *array,
                      const struct population *population, int rows, struct err *err) {
@@ -36,39 +20,45 @@ static int init_rows(const struct field *field, struct array *array,
     return CODE_OK;
 }
 
-/* Memory of side i, once the number of its rows is known. */
-static int init_side(struct map *map, int i, int count, struct err *err) {
-    struct field *field = map->field;
+static int init_side(struct field *field, int i, const struct population *on, struct err *err) {
     struct field_side *side = &field->side[i];
-    const struct population *on = i ? map->declared.target : map->declared.source;
-    int T = field->settings.T, rows = T * count;
-    side->count = count;
+    int T = field->settings.T, P = field->settings.P, count = side->count, rows = T * count;
+    int other = field->side[1 - i].count;
     TRY(init_rows(field, &side->window, on, rows, err));
     TRY(init_rows(field, &side->shifted, on, rows, err));
     TRY(twotime_init(&field->given.K[i], T, count, count, err));
     TRY(twotime_init(&field->measured.K[i], T, count, count, err));
     if (field->side[1 - i].amplitude != 0)
         TRY(base_alloc(&side->L, (size_t)rows * (size_t)rows, sizeof *side->L, err));
-    return CODE_OK;
+    if (side->amplitude == 0)
+        return CODE_OK;
+    TRY(init_rows(field, &side->normals, side->pool, T * other, err));
+    TRY(array_init(&side->work, field->settings.backend, side->pool->sites, side->pool->group, P,
+                   err));
+    if (side->response == 0)
+        return CODE_OK;
+    TRY(init_rows(field, &side->probes, side->pool, T * other, err));
+    TRY(twotime_init(&field->given.R[i], T, count, other, err));
+    return twotime_init(&field->measured.R[i], T, count, other, err);
 }
 
-/* What needs both sides. */
-static int init_fields(struct field *field, struct err *err) {
+int field_attach(struct map *map, const struct field_settings *settings, struct err *err) {
+    const struct map_numbers *n = &map->numbers;
+    struct population *on[2] = {map->declared.source, map->declared.target};
+    struct field *field;
+    TRY(base_alloc(&field, 1, sizeof *field, err));
+    map->field = field;
+    field->settings = *settings;
     for (int i = 0; i < 2; i++) {
-        struct field_side *side = &field->side[i], *other = &field->side[1 - i];
-        int T = field->settings.T, most = field->settings.P;
-        if (side->response != 0) {
-            TRY(twotime_init(&field->given.R[i], T, side->count, other->count, err));
-            TRY(twotime_init(&field->measured.R[i], T, side->count, other->count, err));
-        }
-        if (side->amplitude == 0)
-            continue;
-        TRY(init_rows(field, &side->normals, side->pool, T * other->count, err));
-        TRY(init_rows(field, &side->probes, side->pool, T * other->count, err));
-        TRY(init_rows(field, &side->work, side->pool, most, err));
-        side->work.rows = most;
+        struct field_side *side = &field->side[i];
+        side->pool = on[i]->units ? on[i]->units : on[i];
+        side->count = i && map->declared.one_row ? 1 : settings->P;
+        side->amplitude = i ? n->fg : n->bg;
+        side->response = i ? n->br * n->fg : n->fr * n->bg;
     }
-    return CODE_OK;
+    for (int i = 0; i < 2; i++)
+        TRY(init_side(field, i, on[i], err));
+    return base_alloc(&field->c, (size_t)settings->T * (size_t)settings->P, sizeof *field->c, err);
 }
 
 void field_kernels_free(struct field_kernels *kernels) {
@@ -269,11 +259,6 @@ static int field_apply(struct map *map, int i, int t, int end, struct rows in, s
     struct field *field = map->field;
     struct field_side *side = &field->side[i];
     struct rows kept;
-    if (!side->count) {
-        TRY(init_side(map, i, in.count, err));
-        if (i)
-            TRY(init_fields(field, err));
-    }
     assert(t < field->settings.T && in.count == side->count);
     TRY(array_append(field->pass == FIELD_MEASURE ? &side->window : &side->shifted, in.count, &kept,
                      err));

@@ -25,7 +25,8 @@ double *twotime_row(const struct twotime *K, int t, int mu) {
 }
 
 /* Row a of a diagonal block that begins at `first`: L[a][first..a] from what is left of K there. */
-static void factor_row(double *L, size_t n, size_t first, size_t a, double floor, int *floored) {
+static void factor_row(double *L, size_t n, size_t first, size_t a, double diagonal, double jitter,
+                       int *floored) {
     double *row = L + a * n;
     for (size_t b = first; b <= a; b++) {
         const double *other = L + b * n;
@@ -34,8 +35,10 @@ static void factor_row(double *L, size_t n, size_t first, size_t a, double floor
         if (b < a)
             row[b] /= other[b];
     }
-    if (!(row[a] >= floor)) {
-        row[a] = floor;
+    if (row[a] < 0)
+        cblas_dscal((int)a, sqrt(diagonal / (diagonal - row[a])), row, 1);
+    if (!(row[a] >= jitter * diagonal)) {
+        row[a] = jitter * diagonal;
         ++*floored;
     }
     row[a] = sqrt(row[a]);
@@ -62,7 +65,7 @@ static void factor_block(const struct twotime *K, size_t t, double jitter, doubl
         for (size_t b = first; b <= a; b++)
             L[a * n + b] -= cblas_ddot(columns, L + a * n, 1, L + b * n, 1);
         if (diagonal > 0)
-            factor_row(L, n, first, a, jitter * diagonal, floored);
+            factor_row(L, n, first, a, diagonal, jitter, floored);
         else
             L[a * n + a] = 1;
     }

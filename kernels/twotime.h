@@ -17,8 +17,9 @@ size_t twotime_size(const struct twotime *K);
 double *twotime_row(const struct twotime *K, int t, int mu);
 
 /* L [T P][T P], lower triangular (zeros above), K = L L^T: row (t, mu) depends on times <= t only.
- * A pivot below jitter * K_aa is raised to it and counted in *floored; where K_aa = 0 row and
- * column of L are 0. K needs only its lower half. */
+ * A pivot below jitter * K_aa is raised to it and counted in *floored; a row with a negative one
+ * (a mixture of sweeps need not be a kernel) is scaled first so that its norm is K_aa. Where K_aa =
+ * 0 row and column of L are 0. K needs only its lower half. */
 int twotime_cholesky(const struct twotime *K, double jitter, double *L, int *floored,
                      struct err *err);
 
