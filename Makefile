@@ -33,7 +33,7 @@ CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cfla
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
 
 KERNELS := backend cpu shadow basis population map map_finite map_history map_limit thin
-MODELS := model gate router balance regime1 regime2 regime3 residual
+MODELS := model stage gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := gd
 SOLVER := base text row param record data partial io config provenance stats observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \

@@ -96,6 +96,7 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     TRY(net_vector(net, P, &net->f0, err));
     TRY(net_vector(net, P, &net->Delta, err));
     TRY(net_vector(net, P, &net->ones, err));
+    TRY(net_vector(net, MAP_STAGES * P, &net->stage_Delta, err));
     for (int mu = 0; mu < P; mu++)
         net->ones[mu] = 1;
     TRY(base_alloc(&net->state, 1, net->model->state_size, err));
@@ -103,6 +104,7 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
 }
 
 void net_free(struct net *net) {
+    net_drop_stages(net);
     for (int i = 0; i < net->arrays; i++) {
         array_free(net->array[i]);
         free(net->array[i]);
@@ -337,28 +339,4 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
                            : "");
     TRY(net->model->backward(net, err));
     return net->setup.backend->sync(err);
-}
-
-int net_learn(struct net *net, double step, struct err *err) {
-    int P = net->setup.P, code = CODE_OK;
-    double *c;
-    net->t++;
-    TRY(base_alloc(&c, (size_t)P, sizeof *c, err));
-    for (int i = 0; i < net->parameters; i++) {
-        struct parameter *p = &net->parameter[i];
-        for (int mu = 0; mu < P; mu++)
-            c[mu] = step * net->setup.gamma0 / P * p->rate * net->Delta[mu];
-        if (p->map)
-            DO(map_learn(p->map, c, p->y, err));
-        if (p->thin)
-            DO(thin_learn(p->thin, p->A, c, p->y, err));
-        for (int k = 0; k < p->K; k++)
-            for (int mu = 0; mu < P; mu++)
-                p->host[k] += c[mu] * p->A[mu * p->K + k];
-    }
-    if (net->model->rule)
-        net->model->rule(net);
-done:
-    free(c);
-    return code;
 }

@@ -36,6 +36,7 @@ allowed() {
     cpu | shadow) echo 'backend_' ;;
     map_finite | map_history | map_limit) echo 'map_' ;;
     model) echo 'model_|net_|network_' ;;
+    stage) echo 'net_' ;;
     gd) echo 'integrator_|training_' ;;
     regime1) echo 'model_regime1|model_dense' ;;
     regime2) echo 'model_regime2' ;;
