@@ -34,7 +34,7 @@ LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-con
 
 KERNELS := backend cpu shadow basis population map map_finite map_history map_limit thin
 MODELS := model stage gate router balance regime1 regime2 regime3 residual
-INTEGRATORS := gd
+INTEGRATORS := integrator gd flow
 SOLVER := base text row param record data partial io config provenance stats observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)

@@ -87,6 +87,7 @@ struct net_setup {
     double gamma0;
     int P, K;
     const double *A;   /* [P][K] coordinates of the inputs (thin_coordinates) */
+    int stages;        /* that the integrator keeps; for net_bytes */
     bool declare_only; /* shapes without memory or draws: for net_bytes */
 };
 
@@ -138,6 +139,7 @@ struct net {
     int t;                     /* gradient steps so far */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of the kept evaluations */
     double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
+    double step;               /* of an adaptive integrator, the next to try; 0 at first */
 };
 
 /* net must not move afterwards; free it in any case. */
@@ -145,10 +147,11 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err);
 void net_free(struct net *net); /* accepts a zeroed struct; idempotent */
 
 /* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
- * bounded by T rows per input and by what smooth activations were seen to need, 20 P
- * log10(1/tolerance); ReLU and top-K fill the former. `history` adds the rows kept for two-time
- * kernels. */
-int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes, struct err *err);
+ * bounded by one row per evaluation and input and by what smooth activations were seen to need, 20
+ * P log10(1/tolerance); ReLU and top-K fill the former. T > 0 adds the rows of T measured times
+ * that two-time kernels keep. */
+int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
+              struct err *err);
 /* Whether bases compress in time: not with ReLU, nor with a mask. */
 bool net_compresses(const struct network *network);
 

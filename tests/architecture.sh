@@ -37,7 +37,8 @@ allowed() {
     map_finite | map_history | map_limit) echo 'map_' ;;
     model) echo 'model_|net_|network_' ;;
     stage) echo 'net_' ;;
-    gd) echo 'integrator_|training_' ;;
+    integrator) echo 'integrator_|training_' ;;
+    gd | flow) echo 'integrator_' ;;
     regime1) echo 'model_regime1|model_dense' ;;
     regime2) echo 'model_regime2' ;;
     regime3) echo 'model_regime3' ;;
