@@ -7,7 +7,7 @@ const struct integrator *const integrator_list[] = {&integrator_gd, &integrator_
 #define OFFSET(field) offsetof(struct training, field)
 const struct param_row training_rows[] = {
     {"steps", PARAM_INT, OFFSET(steps), "20", 1, 1000000, NULL, NULL,
-     "measured times T; T - 1 updates lie between them"},
+     "measured times T; gradient descent makes T - 1 updates"},
     {"eta0", PARAM_REAL, OFFSET(eta0), "0.3", 0, 1e6, NULL, NULL, "learning rate eta0"},
     {"gamma0", PARAM_REAL, OFFSET(gamma0), "1", 1e-6, 1e6, NULL, NULL,
      "feature learning strength: 0.1 is lazy, 1 is rich"},
