@@ -12,7 +12,7 @@
 
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
 # What a fresh Debian machine lacks; clang serves the fuzz target and the format check.
-PACKAGES := gcc libc6-dev pkg-config libopenblas-dev libgsl-dev libhdf5-dev libinih-dev \
+PACKAGES := gcc libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev libhdf5-dev libinih-dev \
             librandom123-dev libcmocka-dev hdf5-tools clang libclang-rt-14-dev clang-format
 
 CC := gcc
@@ -27,14 +27,15 @@ ifdef SAN
 OPT := -O1 -g -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all
 BUILD := build/san
 endif
-PKG := openblas gsl hdf5-serial inih
+PKG := openblas lapacke gsl hdf5-serial inih
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
 
-KERNELS := backend cpu shadow basis population map map_finite map_history map_limit thin
-MODELS := model stage gate router balance regime1 regime2 regime3 residual
-INTEGRATORS := integrator gd flow
+KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
+           map_field thin
+MODELS := model stage rewind gate router balance regime1 regime2 regime3 residual
+INTEGRATORS := integrator gd flow anderson fixed_point
 SOLVER := base text row param record data partial io config provenance stats observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)

@@ -1,5 +1,5 @@
 /* The verbs, and the numbers that follow from a declaration. */
-#include "kernels/map.h"
+#include "kernels/field.h"
 
 #include <assert.h>
 #include <math.h>
@@ -45,6 +45,8 @@ void map_free(struct map *map) {
         free(map->stage[k].R);
         map->stage[k].R = NULL;
     }
+    field_free(map->field);
+    map->field = NULL;
 }
 
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {

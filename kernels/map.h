@@ -13,7 +13,7 @@
  * input (P), or a single row that serves all inputs (a read-out handed backward); shapes
  * [count][sites].
  *
- * Three kinds of map follow the same declaration:
+ * Four kinds of map follow the same declaration:
  *
  * map_finite: the explicit n x m matrix; the populations have as many sites as units.
  *
@@ -36,7 +36,9 @@
  *     fg = a0 s_f   fr = a0 s_f/sqrt r   bg = a0 s_b sqrt r   br = a0 s_b r   lr = s_b r/s_f
  *
  * with bg = lr fr and br = lr fg always: <y, W x> = <W^T y, x>/lr to round-off.
- * A direction joins a basis when its rest exceeds tolerance times the rms of the block. */
+ * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
+ *
+ * map_field: Gaussian fields and response terms from given two-time kernels (field.h). */
 #ifndef KERNELS_MAP_H
 #define KERNELS_MAP_H
 
@@ -59,6 +61,7 @@ struct stage {
     struct array x, y; /* copies; x not in the limit */
     double *R;         /* limit: [P][rank], x over the basis of that time */
     int rank;
+    int evaluation; /* field: its number in the window */
 };
 
 struct map {
@@ -71,9 +74,10 @@ struct map {
     /* finite */
     struct array W; /* [n] over the source sites */
     /* limit */
-    struct array q, e; /* over the source sites; q of history: past inputs times coefficients */
-    struct array Z, p; /* over the target sites; Z of history: past y */
-    double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    struct array q, e;   /* over the source sites; q of history: past inputs times coefficients */
+    struct array Z, p;   /* over the target sites; Z of history: past y */
+    double *R;           /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    struct field *field; /* map_field: its state (field.h) */
     struct stage stage[MAP_STAGES];
     /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
      * out the normals that belong to them. */
@@ -90,7 +94,7 @@ struct map_kind {
     int (*learn)(struct map *map, const struct stage *stage, const double *c, struct err *err);
 };
 
-extern const struct map_kind map_finite, map_history, map_limit;
+extern const struct map_kind map_finite, map_history, map_limit, map_field;
 
 /* kind, tolerance and stream as given; everything else zero. */
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,

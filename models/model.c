@@ -203,7 +203,8 @@ static struct rng_stream net_stream(const struct net *net, enum purpose purpose,
                                .replicate = (uint32_t)net->setup.replicate,
                                .width = (uint32_t)net->setup.N,
                                .owner = (uint32_t)owner,
-                               .purpose = purpose};
+                               .purpose = purpose,
+                               .draw = (uint32_t)net->setup.sweep << 20};
 }
 
 int net_population(struct net *net, const char *name, double relative, size_t limit_sites,
@@ -232,10 +233,13 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
     (*map)->declared = declared;
     if (net->setup.declare_only)
         return CODE_OK;
-    const struct map_kind *kind = !net->setup.N      ? &map_limit
+    const struct field_settings *field = net->setup.field;
+    const struct map_kind *kind = field              ? &map_field
+                                  : !net->setup.N    ? &map_limit
                                   : declared.a0 == 0 ? &map_history
                                                      : &map_finite;
-    return map_init(*map, kind, declared, net->setup.tolerance, stream, err);
+    TRY(map_init(*map, kind, declared, net->setup.tolerance, stream, err));
+    return field ? field_attach(*map, field, err) : CODE_OK;
 }
 
 int net_thin(struct net *net, struct population *population, int K, double amplitude,
