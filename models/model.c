@@ -131,13 +131,19 @@ bool net_compresses(const struct network *network) {
     return network->activation != FN_RELU && network->rho == 1;
 }
 
-static double rank_bytes(const struct net *net, const struct population *population,
+static double rank_bound(const struct net *net, const struct population *population,
                          double evaluations) {
     const struct net_setup *setup = &net->setup;
     double rows = setup->P * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (net_compresses(setup->network))
         rows = fmin(rows, 20.0 * setup->P * -log10(setup->tolerance));
-    return (double)array_bytes(population->sites, population->group, 1) * fmin(rows, most);
+    return fmin(rows, most);
+}
+
+static double rank_bytes(const struct net *net, const struct population *population,
+                         double evaluations) {
+    return (double)array_bytes(population->sites, population->group, 1) *
+           rank_bound(net, population, evaluations);
 }
 
 /* The matrix; what starts at zero is a history of at most min(n, m) rows before it is one. It gains
@@ -157,10 +163,20 @@ static double matrix_bytes(const struct net_setup *setup, const struct map *map,
 
 /* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
 static double limit_map_bytes(const struct net *net, const struct map *map, double evaluations) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
     double copies = map->declared.a0 == 0 ? 1 : 3;
-    return 1.5 * copies *
-           (rank_bytes(net, map->declared.source, evaluations) +
-            rank_bytes(net, map->declared.target, evaluations));
+    return 1.5 * copies * (rank_bytes(net, s, evaluations) + rank_bytes(net, t, evaluations));
+}
+
+/* The normals in Z once more; coefficients [T P][rank] of both sides, and while a response is
+ * solved for its matrix of that size, the solution and LAPACK's workspace, neither of them larger.
+ */
+static double response_bytes(const struct net *net, const struct map *map, int T) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    double rows = (double)net->setup.P * T,
+           rank = fmax(rank_bound(net, s, T), rank_bound(net, t, T));
+    return map->declared.a0 == 0 ? 0
+                                 : 1.5 * rank_bytes(net, t, T) + 5 * sizeof(double) * rows * rank;
 }
 
 static double rows_bytes(struct rows rows) {
@@ -189,6 +205,8 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     for (int i = 0; i < net.maps; i++)
         total += setup->N ? matrix_bytes(setup, net.map[i], evaluations)
                           : limit_map_bytes(&net, net.map[i], evaluations);
+    for (int i = 0; i < net.maps && setup->responses; i++)
+        total += response_bytes(&net, net.map[i], T);
     for (int i = 0; i < net.parameters; i++)
         total += setup->stages * stage_bytes(setup, &net.parameter[i]);
     for (int k = 0; k < net.kernels; k++)
@@ -230,7 +248,7 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
     struct rng_stream stream = net_stream(net, PURPOSE_MATRIX, net->maps);
     TRY(base_alloc(map, 1, sizeof **map, err));
     net->map[net->maps++] = *map;
-    (*map)->declared = declared;
+    map_declare(*map, declared);
     if (net->setup.declare_only)
         return CODE_OK;
     const struct field_settings *field = net->setup.field;
@@ -239,6 +257,7 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
                                   : declared.a0 == 0 ? &map_history
                                                      : &map_finite;
     TRY(map_init(*map, kind, declared, net->setup.tolerance, stream, err));
+    (*map)->responses = net->setup.responses;
     return field ? field_attach(*map, field, err) : CODE_OK;
 }
 

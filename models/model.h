@@ -87,6 +87,7 @@ struct net_setup {
     double gamma0;
     int P, K;
     const double *A; /* [P][K] coordinates of the inputs (thin_coordinates) */
+    bool responses;  /* limit maps keep what responses are solved from */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */

@@ -64,7 +64,7 @@ static const struct param_row reference_rows[] = {
 #define OFFSET(field) offsetof(struct output_settings, field)
 static const struct param_row output_rows[] = {
     {"kernels", PARAM_CHOICE, OFFSET(kernels), "diagonal", 0, 0, "none diagonal full", NULL,
-     "diagonal: equal time and input, [T][P]; full: [T][P][T][P]"},
+     "diagonal: equal time and input, [T][P]; full: [T][P][T][P], and responses A, B"},
 };
 #undef OFFSET
 
@@ -260,5 +260,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .K = K,
         .A = A,
         .stages = integrator_list[config->training.integrator]->stages,
+        /* solved from evaluations that are all measured */
+        .responses = N == 0 && config->output.kernels == KERNELS_FULL &&
+                     integrator_evaluations(&config->training) == config->training.steps,
     };
 }
