@@ -34,15 +34,15 @@ LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-con
 
 KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
            map_field thin
-MODELS := model rewind gate router balance regime1 regime2 regime3 residual
-INTEGRATORS := gd anderson fixed_point
+MODELS := model stage rewind gate router balance regime1 regime2 regime3 residual
+INTEGRATORS := integrator gd flow anderson fixed_point
 SOLVER := base text row param record data partial io config provenance stats response observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population map data io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
-         residual residual_limit residual_reference
+         residual residual_limit residual_reference flow
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
                 $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \

@@ -46,9 +46,8 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
         TRY(field_begin(net->map[i], pass, err));
     net_rewind(net);
     for (int t = 0; t < last; t++) {
-        if (t)
-            TRY(integrator_gd.advance(net, it->training, it->y, err));
-        int code = net_evaluate(net, (enum loss)it->training->loss, it->y, err);
+        int code = t ? integrator_gd.advance(net, it->training, it->y, err)
+                     : net_evaluate(net, (enum loss)it->training->loss, it->y, err);
         if (code && code != CODE_NUMERICAL)
             return code;
         double largest = code ? INFINITY : net->loss;

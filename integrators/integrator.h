@@ -1,24 +1,34 @@
-/* How the parameters of a network move in time. An integrator acts on parameters (net_learn), so it
- * works for finite matrices and limit maps alike. */
+/* How the parameters of a network move in time. An integrator acts on parameters (net_keep,
+ * net_place), so it works for finite matrices and limit maps alike.
+ *
+ * Gradient flow is dW/dtau = the right-hand side of which gradient descent takes one step of size
+ * eta0: tau counts the steps of gradient descent, eta0 is a rate. Measured times are tau = t dt. */
 #ifndef INTEGRATORS_INTEGRATOR_H
 #define INTEGRATORS_INTEGRATOR_H
 
 #include "models/model.h"
 
+enum integrators { INTEGRATOR_GD, INTEGRATOR_EULER, INTEGRATOR_HEUN, INTEGRATOR_BS32 };
+
 /* Section [training]. */
 struct training {
-    int steps, loss;
-    double eta0, gamma0;
+    int steps, loss, integrator, substeps;
+    double eta0, gamma0, dt, rtol, atol;
 };
 
 struct integrator {
-    /* From the evaluated time t to t + 1; the next call is net_evaluate. y [P]: the targets, for
-     * schemes that evaluate in between. */
+    int stages; /* kept at once, and evaluations a step */
+    /* From the evaluated time t to the evaluated time t + 1. y [P]: the targets. */
     int (*advance)(struct net *net, const struct training *training, const double *y,
                    struct err *err);
 };
-extern const struct integrator integrator_gd; /* full-batch gradient descent */
+extern const struct integrator integrator_gd, integrator_euler;  /* gd.c */
+extern const struct integrator integrator_heun, integrator_bs32; /* flow.c */
+extern const struct integrator *const integrator_list[];         /* index = training.integrator */
 extern const struct param_row training_rows[];
 extern const size_t training_rows_count;
+
+/* Evaluations of a run; bs32: if every step reaches the next measured time. */
+double integrator_evaluations(const struct training *training);
 
 #endif

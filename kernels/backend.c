@@ -45,6 +45,17 @@ int array_append(struct array *array, int k, struct rows *rows, struct err *err)
     return CODE_OK;
 }
 
+int array_keep(struct array *copy, struct rows rows, struct err *err) {
+    const struct array *array = rows.array;
+    struct rows kept;
+    if (!copy->memory)
+        TRY(array_init(copy, array->backend, array->sites, array->group, rows.count, err));
+    copy->rows = 0;
+    TRY(array_append(copy, rows.count, &kept, err));
+    rows_copy(rows, kept);
+    return CODE_OK;
+}
+
 struct rows array_rows(const struct array *array, int first, int count) {
     assert(first >= 0 && count >= 0 && first + count <= array->rows);
     return (struct rows){array, first, count};

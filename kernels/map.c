@@ -1,4 +1,4 @@
-/* The three verbs, and the numbers that follow from a declaration. */
+/* The verbs, and the numbers that follow from a declaration. */
 #include "kernels/field.h"
 
 #include <assert.h>
@@ -49,6 +49,12 @@ void map_free(struct map *map) {
     free(map->C);
     free(map->Y);
     map->R = map->E = map->C = map->Y = NULL;
+    for (int k = 0; k < MAP_STAGES; k++) {
+        array_free(&map->stage[k].x);
+        array_free(&map->stage[k].y);
+        free(map->stage[k].R);
+        map->stage[k].R = NULL;
+    }
     field_free(map->field);
     map->field = NULL;
 }
@@ -64,7 +70,17 @@ int map_backward(struct map *map, struct rows y, struct rows out, struct err *er
     return map->kind->backward(map, y, out, err);
 }
 
-int map_learn(struct map *map, const double *c, struct rows y, struct err *err) {
+int map_keep(struct map *map, int k, struct rows y, struct err *err) {
     assert(y.count == map->x.count || y.count == 1);
-    return map->kind->learn(map, c, y, err);
+    map->stage[k].P = map->x.count;
+    return map->kind->keep(map, &map->stage[k], y, err);
+}
+
+int map_learn(struct map *map, int k, const double *c, struct err *err) {
+    return map->kind->learn(map, &map->stage[k], c, err);
+}
+
+int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err) {
+    TRY(array_keep(&stage->x, map->x, err));
+    return array_keep(&stage->y, y, err);
 }

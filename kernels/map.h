@@ -2,21 +2,24 @@
  *
  *     forward(x)   ->  W x          x: rows over the source sites, result over the target sites
  *     backward(y)  ->  W^T y
- *     learn(c, y)  :   W += (1/m) sum_mu c_mu y_mu x_mu^T      x: the rows of this step's forward
+ *     learn(k, c)  :   W += (1/m) sum_mu c_mu y_mu x_mu^T      with the rows of stage k
  *
+ * A stage is what is kept of one evaluation: x of its forward pass and the y it learns with. It
+ * outlives later passes and updates, so that a map can be moved along it, and back with -c.
  * W(0) in R^{n x m} has iid N(0, 1/m) entries. A network declares a0, s_f, s_b: it uses s_f W
  * forward and s_b W^T backward, W(0) = a0 x (iid N(0, 1/m)), and counts learn in units of the
- * forward use. r = n/m follows from the sizes of the populations. A step is: every map forward
- * once, every map backward once, then every map learns. Rows are one per input (P), or a single
- * row that serves all inputs (a read-out handed backward); shapes [count][sites].
+ * forward use. r = n/m follows from the sizes of the populations. An evaluation is: every map
+ * forward once, every map backward once; then every map may keep it as a stage. Rows are one per
+ * input (P), or a single row that serves all inputs (a read-out handed backward); shapes
+ * [count][sites].
  *
  * Four kinds of map follow the same declaration:
  *
  * map_finite: the explicit n x m matrix; the populations have as many sites as units.
  *
  * map_history: the same for a0 = 0, where only the learned part exists, as the rows it learned
- * from: s_f W = (1/m) sum_k Z_k q_k^T. At step t it has K = t P rows on either side (t, where a
- * single row y serves all inputs) and costs O(K P (n + m)); when K reaches min(n, m) it becomes
+ * from: s_f W = (1/m) sum_k Z_k q_k^T. After t updates it has K = t P rows on either side (t, where
+ * a single row y serves all inputs) and costs O(K P (n + m)); when K reaches min(n, m) it becomes
  * map_finite.
  *
  * map_limit: W conditioned on everything it has been applied to, on Monte Carlo sites, an explicit
@@ -52,6 +55,16 @@ struct map_numbers {
     double r, fg, fr, bg, br, lr;
 };
 
+#define MAP_STAGES 3 /* of the integrator that keeps most */
+
+struct stage {
+    int P;             /* rows of x */
+    struct array x, y; /* copies; x not in the limit */
+    double *R;         /* limit: [P][rank], x over the basis of that time */
+    int rank;
+    int evaluation; /* field: its number in the window */
+};
+
 struct map {
     const struct map_kind *kind;
     struct map_declaration declared;
@@ -73,6 +86,7 @@ struct map {
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
     struct field *field;  /* map_field: its state (field.h) */
+    struct stage stage[MAP_STAGES];
     /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
      * out the normals that belong to them. */
     int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,
@@ -84,8 +98,8 @@ struct map_kind {
     int (*init)(struct map *map, struct err *err);
     int (*forward)(struct map *map, struct rows x, struct rows out, struct err *err);
     int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);
-    /* c [x.count]; y has x.count rows or one */
-    int (*learn)(struct map *map, const double *c, struct rows y, struct err *err);
+    int (*keep)(struct map *map, struct stage *stage, struct rows y, struct err *err);
+    int (*learn)(struct map *map, const struct stage *stage, const double *c, struct err *err);
 };
 
 extern const struct map_kind map_finite, map_history, map_limit, map_field;
@@ -99,6 +113,11 @@ void map_free(struct map *map); /* accepts a zeroed struct; idempotent */
 /* out is overwritten and must not overlap x, y. */
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
-int map_learn(struct map *map, const double *c, struct rows y, struct err *err);
+/* Keeps x of the last forward and y (as many rows, or one) as stage k. */
+int map_keep(struct map *map, int k, struct rows y, struct err *err);
+/* c [P], one per row of x of stage k */
+int map_learn(struct map *map, int k, const double *c, struct err *err);
+/* For kinds that learn from the rows themselves: copies of x and y. */
+int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err);
 
 #endif

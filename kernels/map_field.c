@@ -282,12 +282,19 @@ static int field_backward(struct map *map, struct rows y, struct rows out, struc
 }
 
 /* Everything else about the evaluation is in the window. */
-static int field_learn(struct map *map, const double *c, struct rows y, struct err *err) {
+static int field_keep(struct map *map, struct stage *stage, struct rows y, struct err *err) {
+    (void)y, (void)err;
+    stage->evaluation = map->field->evaluations - 1;
+    return CODE_OK;
+}
+
+static int field_learn(struct map *map, const struct stage *stage, const double *c,
+                       struct err *err) {
     struct field *field = map->field;
     int P = field->settings.P;
-    (void)y, (void)err;
+    (void)err;
     for (int mu = 0; mu < P; mu++)
-        field->c[(field->evaluations - 1) * P + mu] += c[mu];
+        field->c[stage->evaluation * P + mu] += c[mu];
     return CODE_OK;
 }
 
@@ -295,5 +302,6 @@ const struct map_kind map_field = {
     .init = field_init,
     .forward = field_forward,
     .backward = field_backward,
+    .keep = field_keep,
     .learn = field_learn,
 };

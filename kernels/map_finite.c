@@ -53,8 +53,10 @@ static int finite_backward(struct map *map, struct rows y, struct rows out, stru
 }
 
 /* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */
-static int finite_learn(struct map *map, const double *c, struct rows y, struct err *err) {
-    size_t n = targets(map), P = (size_t)map->x.count;
+static int finite_learn(struct map *map, const struct stage *stage, const double *c,
+                        struct err *err) {
+    struct rows x = array_all(&stage->x), y = array_all(&stage->y);
+    size_t n = targets(map), P = (size_t)stage->P;
     double scale = 1 / (map->declared.s_f * (double)sources(map)), *C = NULL, *values = NULL;
     int code = CODE_OK;
     DO(base_alloc(&C, n * P, sizeof *C, err));
@@ -63,7 +65,7 @@ static int finite_learn(struct map *map, const double *c, struct rows y, struct 
     for (size_t i = 0; i < n; i++)
         for (size_t mu = 0; mu < P; mu++)
             C[i * P + mu] = scale * c[mu] * values[(y.count == 1 ? 0 : mu) * n + i];
-    y.array->backend->combine(array_all(&map->W), 1, C, map->x);
+    y.array->backend->combine(array_all(&map->W), 1, C, x);
 done:
     free(C);
     free(values);
@@ -74,5 +76,6 @@ const struct map_kind map_finite = {
     .init = finite_init,
     .forward = finite_forward,
     .backward = finite_backward,
+    .keep = map_keep_rows,
     .learn = finite_learn,
 };

@@ -2,9 +2,9 @@
  *
  *     s_f W = (1/m) sum_k Z_k q_k^T,   s_b W^T y = lr sum_k <Z_k, y> q_k
  *
- * Z_k are the rows y of learn, q_k the rows x of the forward pass before it, times their c. Equal
- * to map_finite up to round-off, without an n x m matrix; once there are min(n, m) rows the matrix
- * is shorter and the map becomes a map_finite. */
+ * Z_k are the rows y of a stage that it learned, q_k its rows x times their c. Equal to map_finite
+ * up to round-off, without an n x m matrix; once there are min(n, m) rows the matrix is shorter and
+ * the map becomes a map_finite. */
 #include "kernels/map.h"
 
 #include <stdlib.h>
@@ -60,17 +60,18 @@ done:
     return code;
 }
 
-/* One row a step when a single y serves all inputs: (1/m) y (sum_mu c_mu x_mu)^T. */
-static int history_learn(struct map *map, const double *c, struct rows y, struct err *err) {
-    int P = map->x.count;
-    struct rows past, target;
+/* One row when a single y serves all inputs: (1/m) y (sum_mu c_mu x_mu)^T. */
+static int history_learn(struct map *map, const struct stage *stage, const double *c,
+                         struct err *err) {
+    int P = stage->P;
+    struct rows y = array_all(&stage->y), past, target;
     double *C;
     TRY(array_append(&map->q, y.count, &past, err));
     TRY(array_append(&map->Z, y.count, &target, err));
     TRY(base_alloc(&C, (size_t)y.count * (size_t)P, sizeof *C, err));
     for (int mu = 0; mu < P; mu++)
         C[y.count == 1 ? mu : mu * P + mu] = c[mu];
-    y.array->backend->combine(past, 0, C, map->x);
+    y.array->backend->combine(past, 0, C, array_all(&stage->x));
     rows_copy(y, target);
     free(C);
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
@@ -81,5 +82,6 @@ const struct map_kind map_history = {
     .init = history_init,
     .forward = history_forward,
     .backward = history_backward,
+    .keep = map_keep_rows,
     .learn = history_learn,
 };

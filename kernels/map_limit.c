@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Site quantities are of order one; a block below this is round-off and opens no direction. */
 static const double negligible = 1e-14;
@@ -156,15 +157,26 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     return CODE_OK;
 }
 
-/* Z_a += sum_mu c_mu R_mu,a y_mu */
-static int limit_learn(struct map *map, const double *c, struct rows y, struct err *err) {
-    int P = map->x.count, rank = map->q.rows, rows = y.count;
+static int limit_keep(struct map *map, struct stage *stage, struct rows y, struct err *err) {
+    size_t count = (size_t)stage->P * (size_t)map->q.rows;
+    stage->rank = map->q.rows;
+    free(stage->R);
+    TRY(base_alloc(&stage->R, count, sizeof *stage->R, err));
+    memcpy(stage->R, map->R, count * sizeof *stage->R);
+    return array_keep(&stage->y, y, err);
+}
+
+/* Z_a += sum_mu c_mu R_mu,a y_mu; directions met since do not learn. */
+static int limit_learn(struct map *map, const struct stage *stage, const double *c,
+                       struct err *err) {
+    struct rows y = array_all(&stage->y);
+    int P = stage->P, rank = stage->rank, rows = y.count;
     double *C;
     TRY(base_alloc(&C, (size_t)rank * (size_t)rows, sizeof *C, err));
     for (int a = 0; a < rank; a++)
         for (int mu = 0; mu < P; mu++)
-            C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * map->R[mu * rank + a];
-    y.array->backend->combine(array_all(&map->Z), 1, C, y);
+            C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * stage->R[mu * rank + a];
+    y.array->backend->combine(array_rows(&map->Z, 0, rank), 1, C, y);
     free(C);
     return CODE_OK;
 }
@@ -173,5 +185,6 @@ const struct map_kind map_limit = {
     .init = limit_init,
     .forward = limit_forward,
     .backward = limit_backward,
+    .keep = limit_keep,
     .learn = limit_learn,
 };

@@ -96,6 +96,7 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     TRY(net_vector(net, P, &net->f0, err));
     TRY(net_vector(net, P, &net->Delta, err));
     TRY(net_vector(net, P, &net->ones, err));
+    TRY(net_vector(net, MAP_STAGES * P, &net->stage_Delta, err));
     for (int mu = 0; mu < P; mu++)
         net->ones[mu] = 1;
     TRY(base_alloc(&net->state, 1, net->model->state_size, err));
@@ -103,6 +104,7 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
 }
 
 void net_free(struct net *net) {
+    net_drop_stages(net);
     for (int i = 0; i < net->arrays; i++) {
         array_free(net->array[i]);
         free(net->array[i]);
@@ -129,23 +131,28 @@ bool net_compresses(const struct network *network) {
     return network->activation != FN_RELU && network->rho == 1;
 }
 
-static double rank_bound(const struct net *net, const struct population *population, int T) {
+static double rank_bound(const struct net *net, const struct population *population,
+                         double evaluations) {
     const struct net_setup *setup = &net->setup;
-    double rows = (double)setup->P * T, most = POPULATION_RANK_LIMIT * (double)population->sites;
+    double rows = setup->P * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (net_compresses(setup->network))
         rows = fmin(rows, 20.0 * setup->P * -log10(setup->tolerance));
     return fmin(rows, most);
 }
 
-static double rank_bytes(const struct net *net, const struct population *population, int T) {
+static double rank_bytes(const struct net *net, const struct population *population,
+                         double evaluations) {
     return (double)array_bytes(population->sites, population->group, 1) *
-           rank_bound(net, population, T);
+           rank_bound(net, population, evaluations);
 }
 
-/* The matrix; what starts at zero is a history of at most min(n, m) rows before it is one. */
-static double matrix_bytes(const struct net_setup *setup, const struct map *map, int T) {
+/* The matrix; what starts at zero is a history of at most min(n, m) rows before it is one. It gains
+ * rows for each of its moves, about one per stage and evaluation. */
+static double matrix_bytes(const struct net_setup *setup, const struct map *map,
+                           double evaluations) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double row = (double)array_bytes(s->sites, s->group, 1), rows = (double)setup->P * T;
+    double row = (double)array_bytes(s->sites, s->group, 1),
+           rows = setup->P * evaluations * setup->stages;
     double most = (double)(s->sites < t->sites ? s->sites : t->sites);
     if (map->declared.a0 != 0)
         return row * (double)t->sites;
@@ -155,10 +162,10 @@ static double matrix_bytes(const struct net_setup *setup, const struct map *map,
 }
 
 /* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
-static double limit_map_bytes(const struct net *net, const struct map *map, int T) {
+static double limit_map_bytes(const struct net *net, const struct map *map, double evaluations) {
     const struct population *s = map->declared.source, *t = map->declared.target;
     double copies = map->declared.a0 == 0 ? 1 : 3;
-    return 1.5 * copies * (rank_bytes(net, s, T) + rank_bytes(net, t, T));
+    return 1.5 * copies * (rank_bytes(net, s, evaluations) + rank_bytes(net, t, evaluations));
 }
 
 /* The normals in Z once more; coefficients [T P][rank] of both sides, and while a response is
@@ -172,7 +179,22 @@ static double response_bytes(const struct net *net, const struct map *map, int T
                                  : 1.5 * rank_bytes(net, t, T) + 5 * sizeof(double) * rows * rank;
 }
 
-int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes, struct err *err) {
+static double rows_bytes(struct rows rows) {
+    return (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
+}
+
+/* y, and of a finite matrix x. */
+static double stage_bytes(const struct net_setup *setup, const struct parameter *p) {
+    double bytes = p->y.array ? rows_bytes(p->y) : 0;
+    if (p->map && setup->N) {
+        const struct population *source = p->map->declared.source;
+        bytes += (double)array_bytes(source->sites, source->group, setup->P);
+    }
+    return bytes;
+}
+
+int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
+              struct err *err) {
     struct net net;
     struct net_setup shapes = *setup;
     shapes.declare_only = true;
@@ -181,14 +203,14 @@ int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes,
     for (int i = 0; i < net.arrays; i++)
         total += (double)array_bytes(net.array[i]->sites, net.array[i]->group, net.array[i]->rows);
     for (int i = 0; i < net.maps; i++)
-        total +=
-            setup->N ? matrix_bytes(setup, net.map[i], T) : limit_map_bytes(&net, net.map[i], T);
+        total += setup->N ? matrix_bytes(setup, net.map[i], evaluations)
+                          : limit_map_bytes(&net, net.map[i], evaluations);
     for (int i = 0; i < net.maps && setup->responses; i++)
         total += response_bytes(&net, net.map[i], T);
-    for (int k = 0; k < net.kernels && history; k++) {
-        struct rows rows = net.kernel[k].rows;
-        total += 1.5 * T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
-    }
+    for (int i = 0; i < net.parameters; i++)
+        total += setup->stages * stage_bytes(setup, &net.parameter[i]);
+    for (int k = 0; k < net.kernels; k++)
+        total += 1.5 * T * rows_bytes(net.kernel[k].rows);
     net_free(&net);
     *bytes = total;
     return code;
@@ -360,28 +382,4 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
                            : "");
     TRY(net->model->backward(net, err));
     return net->setup.backend->sync(err);
-}
-
-int net_learn(struct net *net, double step, struct err *err) {
-    int P = net->setup.P, code = CODE_OK;
-    double *c;
-    net->t++;
-    TRY(base_alloc(&c, (size_t)P, sizeof *c, err));
-    for (int i = 0; i < net->parameters; i++) {
-        struct parameter *p = &net->parameter[i];
-        for (int mu = 0; mu < P; mu++)
-            c[mu] = step * net->setup.gamma0 / P * p->rate * net->Delta[mu];
-        if (p->map)
-            DO(map_learn(p->map, c, p->y, err));
-        if (p->thin)
-            DO(thin_learn(p->thin, p->A, c, p->y, err));
-        for (int k = 0; k < p->K; k++)
-            for (int mu = 0; mu < P; mu++)
-                p->host[k] += c[mu] * p->A[mu * p->K + k];
-    }
-    if (net->model->rule)
-        net->model->rule(net);
-done:
-    free(c);
-    return code;
 }

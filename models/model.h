@@ -7,7 +7,8 @@
  *
  * Conventions of all networks: c = eta0 gamma0/P; a learn coefficient is c Delta_mu times the rate
  * of the parameter, Delta = -dl/df; f = <w, h_top>/gamma0. Time: everything is measured before the
- * update of its step. */
+ * update of its step, and updates take all they need from kept evaluations, so their order is free.
+ */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
@@ -92,7 +93,14 @@ struct net_setup {
      */
     const struct field_settings *field;
     int sweep;         /* which draws; 0 unless these are renewed */
+    int stages;        /* that the integrator keeps; for net_bytes */
     bool declare_only; /* shapes without memory or draws: for net_bytes */
+};
+
+/* What is kept of an evaluation for a thin matrix or host numbers; maps keep their own. */
+struct kept {
+    struct array y;
+    double *A;
 };
 
 /* What the integrator moves, with the rate that multiplies c Delta_mu: a map or a thin matrix (with
@@ -106,6 +114,7 @@ struct parameter {
     int K; /* of host */
     double rate;
     struct rows y;
+    struct kept kept[MAP_STAGES];
 };
 
 /* What a pass over the time window changes: rows of sites, or K host numbers, and their start. */
@@ -142,7 +151,10 @@ struct net {
     double *vector[NET_VECTORS];
     double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */
     double loss;
-    int t; /* updates so far */
+    int t;                     /* gradient steps so far */
+    double *stage_Delta;       /* [MAP_STAGES][P]: Delta of the kept evaluations */
+    double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
+    double step;               /* of an adaptive integrator, the next to try; 0 at first */
 };
 
 /* net must not move afterwards; free it in any case. */
@@ -154,19 +166,30 @@ int net_remember(struct net *net, struct err *err);
 void net_rewind(struct net *net);
 
 /* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
- * bounded by T rows per input and by what smooth activations were seen to need, 20 P
- * log10(1/tolerance); ReLU and top-K fill the former. `history` adds the rows kept for two-time
- * kernels. */
-int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes, struct err *err);
+ * bounded by one row per evaluation and input and by what smooth activations were seen to need, 20
+ * P log10(1/tolerance); ReLU and top-K fill the former. T > 0 adds the rows of T measured times
+ * that two-time kernels keep. */
+int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
+              struct err *err);
 /* Whether bases compress in time: not with ReLU, nor with a mask. */
 bool net_compresses(const struct network *network);
 
-/* Forward, loss and Delta, backward: everything that can be measured at this time. `learn` is due
- * next. loss is the mean over inputs. */
+/* Forward, loss and Delta, backward: everything that can be measured at this place. loss is the
+ * mean over inputs. */
 enum loss { LOSS_MSE, LOSS_LOGISTIC };
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
-/* One update of every parameter with coefficients step * gamma0/P * rate * Delta_mu. */
+
+/* Moving the parameters (stage.c). From where they were last committed, W_n, they can be placed at
+ *     W_n + sum_k weight_k K_k,    K_k = gamma0/P rate sum_mu Delta_mu y_mu x_mu^T
+ * with the evaluations kept as stages k; a gradient step has the one weight eta0. Each place is
+ * reached from the one before by the difference of the weights. */
+int net_keep(struct net *net, int k, struct err *err); /* the last evaluation becomes stage k */
+/* Stages from `stages` on have weight 0. */
+int net_place(struct net *net, int stages, const double *weight, struct err *err);
+void net_commit(struct net *net); /* the present place is W_n */
+/* One gradient step of the last evaluation, and the model's own rule. */
 int net_learn(struct net *net, double step, struct err *err);
+void net_drop_stages(struct net *net); /* frees what was kept */
 
 /* For models, in init. `relative` is the size in units of N; limit_sites the number of sites in
  * the limit; group the units per site of the population before. */

@@ -71,7 +71,6 @@ static int regime2_init(struct net *net, struct err *err) {
 
     struct rows w = array_all(&s->w->W);
     double lambda_in = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
-    /* w is last: W_out learns with the w of before the step */
     net_parameter(net, (struct parameter){.map = s->W_in, .rate = lambda_in, .y = s->g_in});
     net_parameter(net, (struct parameter){.map = s->W_out, .rate = 1, .y = w});
     net_parameter(net, (struct parameter){.thin = s->W1, .A = setup->A, .rate = 1, .y = s->g1});

@@ -194,11 +194,33 @@ static int check_unused(const struct config *config, const struct params *params
     return CODE_OK;
 }
 
+/* What moves by a rule of discrete steps has no gradient flow; and errors cannot be controlled
+ * below the jumps that a limit makes when a direction enters a basis. */
+static int check_flow(const struct config *config, const struct params *params, struct err *err) {
+    const struct training *training = &config->training;
+    const char *const rules[] = {"eta_bias", "bias_noise"};
+    const double values[] = {config->network.eta_bias, config->network.bias_noise};
+    for (int i = 0; i < 2 && training->integrator != INTEGRATOR_GD; i++)
+        if (values[i] != 0)
+            return params_error(params, "network", rules[i], err,
+                                "it acts once a step of gradient descent and has no gradient flow; "
+                                "it needs [training] integrator = gd");
+    if (training->integrator == INTEGRATOR_BS32 && config->solver.replicates &&
+        fmin(training->rtol, training->atol) < config->solver.tolerance)
+        return params_error(
+            params, "training", training->rtol < config->solver.tolerance ? "rtol" : "atol", err,
+            "it must not be below [solver] tolerance = %g: the limit is no smoother "
+            "than that",
+            config->solver.tolerance);
+    return CODE_OK;
+}
+
 int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
     const struct model *model = model_list[config->network.model];
     const struct int_list *widths = &config->reference.widths;
     const char *key, *reason;
     TRY(check_unused(config, params, err));
+    TRY(check_flow(config, params, err));
     if (config->solver.replicates == 0 && widths->count == 0)
         return params_error(params, "solver", "replicates", err,
                             "without a limit there must be [reference] widths");
@@ -237,6 +259,9 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .P = P,
         .K = K,
         .A = A,
-        .responses = N == 0 && config->output.kernels == KERNELS_FULL,
+        .stages = integrator_list[config->training.integrator]->stages,
+        /* solved from evaluations that are all measured */
+        .responses = N == 0 && config->output.kernels == KERNELS_FULL &&
+                     integrator_evaluations(&config->training) == config->training.steps,
     };
 }

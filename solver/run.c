@@ -61,7 +61,8 @@ done:
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
     struct net_setup setup = setup_of(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
-    TRY(net_bytes(&setup, run->config.training.steps, full, bytes, err));
+    TRY(net_bytes(&setup, integrator_evaluations(&run->config.training),
+                  full ? run->config.training.steps : 0, bytes, err));
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
     *bytes *= concurrent(run, runs);
@@ -108,20 +109,20 @@ static int check_memory(struct run *run, struct err *err) {
         remedy);
 }
 
-/* Bases that do not compress grow by P a step. */
+/* Bases that do not compress grow by P an evaluation. */
 static void warn_rank(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
-    int units = solver->expert_sites, P = run->data.P, T = run->config.training.steps;
+    int units = solver->expert_sites, P = run->data.P;
     int least = units < solver->sites ? units : solver->sites;
-    double rows = (double)P * T;
+    double rows = P * integrator_evaluations(&run->config.training);
     if (!solver->replicates || net_compresses(&run->config.network) ||
         2 * rows <= POPULATION_ROOM * least)
         return;
-    log_line(
-        &run->log,
-        "warning: with relu or rho < 1 bases grow by %d every step, up to %.0f of %d sites; more "
-        "than %.0f sites keep all normals matched",
-        P, fmin(rows, least), least, 2 * rows / POPULATION_ROOM);
+    log_line(&run->log,
+             "warning: with relu or rho < 1 bases grow by %d every evaluation, up to %.0f of %d "
+             "sites; more "
+             "than %.0f sites keep all normals matched",
+             P, fmin(rows, least), least, 2 * rows / POPULATION_ROOM);
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
@@ -143,6 +144,7 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
                    void *context, struct err *err) {
     struct net_setup setup = setup_of(run, N, r);
     const struct training *training = &run->config.training;
+    const struct integrator *integrator = integrator_list[training->integrator];
     struct net net;
     struct observer observer = {0};
     int code, t = 0;
@@ -150,8 +152,9 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
     DO(observer_init(&observer, &run->config, record, r, &net, err));
     for (; t < record->T; t++) {
         if (t)
-            DO(integrator_gd.advance(&net, training, run->data.y, err));
-        DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
+            DO(integrator->advance(&net, training, run->data.y, err));
+        else
+            DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
         DO(observer_measure(&observer, &net, t, err));
         DO(step(context, &net, t, err));
     }
@@ -238,6 +241,8 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
     common.labels = (const char *const *)labels;
     if (N && run->io_open)
         DO(io_attribute(&run->io, group, "N", N, err));
+    if (run->io_open)
+        DO(io_attribute(&run->io, group, "dt", run->config.training.dt, err));
     if (setup.responses && run->io_open)
         DO(io_attribute(&run->io, group, "rcond", setup.tolerance, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) if (parallel > 1)

@@ -38,7 +38,9 @@ allowed() {
     map_field) echo 'map_field|field_' ;;
     rewind) echo 'net_' ;;
     model) echo 'model_|net_|network_' ;;
-    gd) echo 'integrator_|training_' ;;
+    stage) echo 'net_' ;;
+    integrator) echo 'integrator_|training_' ;;
+    gd | flow) echo 'integrator_' ;;
     regime1) echo 'model_regime1|model_dense' ;;
     regime2) echo 'model_regime2' ;;
     regime3) echo 'model_regime3' ;;

@@ -318,7 +318,8 @@ static void loop_run(struct loop *l, struct response *response, int responses, i
         }
         for (int k = 0; k < responses; k++)
             ASK(response_measure(&response[k], t, err));
-        ASK(map_learn(&l->map, &c, array_rows(&l->rows[1], t, 1), err));
+        ASK(map_keep(&l->map, 0, array_rows(&l->rows[1], t, 1), err));
+        ASK(map_learn(&l->map, 0, &c, err));
     }
 }
 

@@ -165,8 +165,10 @@ static void history_equals_the_matrix(void **state) {
             struct rows in = random_rows(&x, &source, ROWS), out = random_rows(&y, &target, rows);
             compare(maps, true, in, &target, step);
             compare(maps, false, out, &source, step);
-            for (int k = 0; k < 2; k++)
-                ASK(map_learn(&maps[k], c, out, err));
+            for (int k = 0; k < 2; k++) {
+                ASK(map_keep(&maps[k], 0, out, err));
+                ASK(map_learn(&maps[k], 0, c, err));
+            }
             bool longer = (step + 1) * rows >= 12; /* than the source has sites */
             assert_true(maps[1].kind == (longer ? &map_finite : &map_history));
             assert_int_equal(maps[1].q.rows, longer ? 0 : (step + 1) * rows);

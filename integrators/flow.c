@@ -1,0 +1,112 @@
+/* Gradient flow by explicit Runge-Kutta schemes: K_k is the right-hand side at stage k, h the step.
+ *
+ * heun, order 2:   K_1 at W + h K_0;   W += h (K_0 + K_1)/2
+ *
+ * bs32, order 3, of Bogacki & Shampine (1989):
+ *     K_1 at W + h/2 K_0,   K_2 at W + 3h/4 K_1,   W += h (2 K_0 + 3 K_1 + 4 K_2)/9
+ * The step is judged by f, beside f of the same stages with weights of order 2. Those of the
+ * original pair need a fourth stage, of the next step; ours, (7, 15, 14)/36, need none and have the
+ * same error (h lambda)^3/48 on W' = lambda W. */
+#include "integrators/integrator.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int place(struct net *net, double step, int stages, const double *weight, struct err *err) {
+    double steps[MAP_STAGES];
+    for (int k = 0; k < stages; k++)
+        steps[k] = step * weight[k];
+    return net_place(net, stages, steps, err);
+}
+
+static int heun_advance(struct net *net, const struct training *training, const double *y,
+                        struct err *err) {
+    static const double euler[] = {1}, heun[] = {0.5, 0.5};
+    enum loss loss = (enum loss)training->loss;
+    double step = training->eta0 * training->dt / training->substeps;
+    for (int i = 0; i < training->substeps; i++) {
+        TRY(net_keep(net, 0, err));
+        TRY(place(net, step, 1, euler, err));
+        TRY(net_evaluate(net, loss, y, err));
+        TRY(net_keep(net, 1, err));
+        TRY(place(net, step, 2, heun, err));
+        net_commit(net);
+        TRY(net_evaluate(net, loss, y, err));
+    }
+    return CODE_OK;
+}
+
+/* From W_n, which is stage 0, to the evaluated end of a step. low [P]: f of order 2, not centred.
+ */
+static int bs32_try(struct net *net, const struct training *training, const double *y, double step,
+                    double *low, struct err *err) {
+    static const double half[] = {0.5}, late[] = {0, 0.75};
+    static const double second[] = {7 / 36., 15 / 36., 14 / 36.},
+                        third[] = {2 / 9., 3 / 9., 4 / 9.};
+    enum loss loss = (enum loss)training->loss;
+    TRY(place(net, step, 1, half, err));
+    TRY(net_evaluate(net, loss, y, err));
+    TRY(net_keep(net, 1, err));
+    TRY(place(net, step, 2, late, err));
+    TRY(net_evaluate(net, loss, y, err));
+    TRY(net_keep(net, 2, err));
+    TRY(place(net, step, 3, second, err));
+    TRY(net->model->forward(net, low, err));
+    TRY(place(net, step, 3, third, err));
+    return net_evaluate(net, loss, y, err);
+}
+
+/* The largest error of f in units of what is allowed, after a step that began at `start`. */
+static double bs32_error(const struct net *net, const struct training *training,
+                         const double *start, const double *low) {
+    double error = 0;
+    for (int mu = 0; mu < net->setup.P; mu++) {
+        double f = net->f[mu], allowed = fmax(fabs(f), fabs(start[mu]));
+        allowed = training->atol + training->rtol * allowed;
+        error = fmax(error, fabs(f - (low[mu] - net->f0[mu])) / allowed);
+    }
+    return error;
+}
+
+/* Steps are cut to land on t + 1; the next call goes on with the step that was proposed. */
+static int bs32_advance(struct net *net, const struct training *training, const double *y,
+                        struct err *err) {
+    size_t P = (size_t)net->setup.P;
+    double left = training->dt, *start = NULL, *low = NULL;
+    bool accepted = true;
+    int code = CODE_OK;
+    DO(base_alloc(&start, P, sizeof *start, err));
+    DO(base_alloc(&low, P, sizeof *low, err));
+    if (net->step == 0) /* far inside stability: gradient descent lives with eta0 of order one */
+        net->step = fmin(left, 0.1 / training->eta0);
+    while (left > 0) {
+        double h = left <= net->step ? left : fmin(net->step, left / 2);
+        if (accepted) {
+            DO(net_keep(net, 0, err));
+            memcpy(start, net->f, P * sizeof *start);
+        }
+        DO(bs32_try(net, training, y, training->eta0 * h, low, err));
+        double error = bs32_error(net, training, start, low);
+        double proposed = h * fmin(fmax(0.9 / cbrt(error), 0.2), 4);
+        accepted = error <= 1;
+        if (accepted) {
+            net_commit(net);
+            left -= h;
+            net->step = h < net->step ? fmax(proposed, net->step) : proposed;
+        } else if ((net->step = proposed) < 1e-9 * training->dt) {
+            code = err_set(err, CODE_NUMERICAL,
+                           "the step of bs32 fell to %.2g; raise rtol and atol, or take fixed "
+                           "steps: integrator = heun",
+                           net->step);
+            goto done;
+        }
+    }
+done:
+    free(start);
+    free(low);
+    return code;
+}
+
+const struct integrator integrator_heun = {.stages = 2, .advance = heun_advance};
+const struct integrator integrator_bs32 = {.stages = 3, .advance = bs32_advance};

@@ -1,0 +1,32 @@
+/* The list of integrators and the settings of training. */
+#include "integrators/integrator.h"
+
+const struct integrator *const integrator_list[] = {&integrator_gd, &integrator_euler,
+                                                    &integrator_heun, &integrator_bs32};
+
+#define OFFSET(field) offsetof(struct training, field)
+const struct param_row training_rows[] = {
+    {"steps", PARAM_INT, OFFSET(steps), "20", 1, 1000000, NULL, NULL,
+     "measured times T; gradient descent makes T - 1 updates"},
+    {"eta0", PARAM_REAL, OFFSET(eta0), "0.3", 0, 1e6, NULL, NULL, "learning rate eta0"},
+    {"gamma0", PARAM_REAL, OFFSET(gamma0), "1", 1e-6, 1e6, NULL, NULL,
+     "feature learning strength: 0.1 is lazy, 1 is rich"},
+    {"loss", PARAM_CHOICE, OFFSET(loss), "mse", 0, 0, "mse logistic", NULL,
+     "mse: (y - f)^2/2; logistic: log(1 + exp(-y f)), labels +-1"},
+    {"integrator", PARAM_CHOICE, OFFSET(integrator), "gd", 0, 0, "gd euler heun bs32", NULL,
+     "gd: gradient descent; else gradient flow: fixed steps of order 1 (euler) or 2 (heun), "
+     "adaptive ones of order 3 (bs32)"},
+    {"dt", PARAM_REAL, OFFSET(dt), "1", 1e-6, 1e6, NULL, "integrator=euler|heun|bs32",
+     "time between two measured times; gradient descent makes one step in time 1"},
+    {"substeps", PARAM_INT, OFFSET(substeps), "1", 1, 1000000, NULL, "integrator=euler|heun",
+     "steps between two measured times"},
+    {"rtol", PARAM_REAL, OFFSET(rtol), "1e-3", 1e-10, 1, NULL, "integrator=bs32",
+     "error of f in a step is at most atol + rtol |f|; not below the tolerance of a limit"},
+    {"atol", PARAM_REAL, OFFSET(atol), "1e-3", 1e-12, 1, NULL, "integrator=bs32", "see rtol"},
+};
+const size_t training_rows_count = sizeof training_rows / sizeof *training_rows;
+
+double integrator_evaluations(const struct training *training) {
+    return (double)training->steps * training->substeps *
+           integrator_list[training->integrator]->stages;
+}

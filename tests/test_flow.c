@@ -1,0 +1,467 @@
+/* Gradient flow: what a step of each scheme is, its order where nothing but the step makes an error
+ * (networks with the same weights, linear limits), what is known of linear networks in closed form,
+ * and the control of bs32. */
+#include "tests/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MORE = 24, TIMES = 5 };
+
+/* One ensemble of a file with settings that all runs of a test share, then those of this run. */
+struct flow {
+    struct run run;
+    struct record record;
+};
+
+static void solve(struct flow *flow, const char *file, const char *const *shared, int N,
+                  const char *const *own) {
+    const char *overrides[2 * MORE + 1];
+    int n = 0;
+    for (; *shared; shared++)
+        overrides[n++] = *shared;
+    for (; own && *own; own++)
+        overrides[n++] = *own;
+    overrides[n] = NULL;
+    *flow = (struct flow){0};
+    support_run(&flow->run, file, overrides);
+    const struct config *config = &flow->run.config;
+    int runs = N ? config->reference.seeds : config->solver.replicates;
+    ASK(run_ensemble(&flow->run, N, runs, &flow->record, err));
+}
+
+static void flow_free(struct flow *flow) {
+    record_free(&flow->record);
+    run_free(&flow->run);
+}
+
+/* The largest difference of a series at TIMES equally spaced times after 0. */
+static double distance(const struct flow *a, const struct flow *b, const char *name) {
+    const struct series *x = record_find(&a->record, name), *y = record_find(&b->record, name);
+    size_t row = x->size / x->shape[0];
+    double most = 0;
+    for (size_t t = 0; t <= TIMES; t++)
+        for (size_t k = 0; k < row; k++)
+            most = fmax(most, fabs(x->values[t * (x->shape[0] - 1) / TIMES * row + k] -
+                                   y->values[t * (y->shape[0] - 1) / TIMES * row + k]));
+    return most;
+}
+
+static void same_bits(const struct flow *a, const struct flow *b) {
+    assert_int_equal(a->record.count, b->record.count);
+    for (int s = 0; s < a->record.count; s++) {
+        const struct series *x = &a->record.series[s], *y = &b->record.series[s];
+        assert_memory_equal(x->values, y->values,
+                            (size_t)a->record.runs * x->size * sizeof *x->values);
+    }
+}
+
+/* The same for the limit and for networks; `own` of the one run, `other` of the other. */
+static void compare_bits(const char *file, const char *const *own, const char *const *other) {
+    static const char *const shared[] = {"solver.sites=300",  "solver.replicates=2",
+                                         "training.steps=6",  "reference.widths=16",
+                                         "reference.seeds=2", NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct flow a, b;
+        solve(&a, file, shared, N, own);
+        solve(&b, file, shared, N, other);
+        same_bits(&a, &b);
+        flow_free(&a);
+        flow_free(&b);
+    }
+}
+
+static void euler_is_gradient_descent(void **state) {
+    (void)state;
+    const char *const euler[] = {"training.integrator=euler", NULL};
+    compare_bits("data/dense.ini", NULL, euler);
+    compare_bits("data/regime1.ini", NULL, euler); /* host parameters */
+    compare_bits("data/regime2.ini", NULL, euler);
+}
+
+static void shadow_gives_the_same_bits(void **state) {
+    (void)state;
+    const char *const schemes[] = {"training.integrator=heun", "training.integrator=bs32"};
+    for (int i = 0; i < 2; i++) {
+        const char *const cpu[] = {schemes[i], NULL};
+        const char *const shadow[] = {schemes[i], "solver.backend=shadow", NULL};
+        compare_bits("data/regime1.ini", cpu, shadow);
+        compare_bits("data/regime2.ini", cpu, shadow);
+    }
+}
+
+/* A scheme with n steps a unit of time, up to TIMES. With errors that are never refused bs32 takes
+ * the time between two measurements as its step. */
+static void solve_fixed(struct flow *flow, const char *file, const char *const *shared, int N,
+                        const char *scheme, int n) {
+    char integrator[40], substeps[40], dt[60], steps[40], whole[40];
+    snprintf(integrator, sizeof integrator, "training.integrator=%s", scheme);
+    snprintf(whole, sizeof whole, "training.steps=%d", TIMES + 1);
+    snprintf(substeps, sizeof substeps, "training.substeps=%d", n);
+    snprintf(steps, sizeof steps, "training.steps=%d", TIMES * n + 1);
+    snprintf(dt, sizeof dt, "training.dt=%.17g", 1.0 / n);
+    const char *const fixed[] = {integrator, whole, substeps, NULL};
+    const char *const free[] = {integrator, steps, dt, "training.rtol=1", "training.atol=1", NULL};
+    solve(flow, file, shared, N, strcmp(scheme, "bs32") ? fixed : free);
+}
+
+/* log2 of the ratio of the errors with n and 2 n steps, of the loss and of a kernel: the order,
+ * beside which the next power of the step leaves a few parts in n; seen: up to 1.9/n. */
+static void check_order(const char *file, const char *const *shared, int N,
+                        const struct flow *exact, const char *kernel, const char *scheme, int n,
+                        int order) {
+    double error[2][2];
+    for (int i = 0; i < 2; i++) {
+        struct flow flow;
+        solve_fixed(&flow, file, shared, N, scheme, n << i);
+        error[i][0] = distance(exact, &flow, "loss");
+        error[i][1] = distance(exact, &flow, kernel);
+        flow_free(&flow);
+    }
+    for (int k = 0; k < 2; k++)
+        CHECK_ABS(log2(error[0][k] / error[1][k]), order, 2.5 / n, "%s, N = %d: order of %s in %s",
+                  file, N, scheme, k ? kernel : "loss");
+}
+
+static void orders_on_networks(void **state) {
+    (void)state;
+    static const char *const shared[] = {"solver.replicates=0", "reference.widths=24",
+                                         "reference.seeds=1", NULL};
+    static const char *const exact[] = {"training.steps=6", "training.integrator=bs32",
+                                        "training.rtol=1e-9", "training.atol=1e-10", NULL};
+    static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
+    static const char *const kernels[] = {"G1_diag", "Gphi_diag"};
+    for (int i = 0; i < 2; i++) {
+        struct flow flow;
+        solve(&flow, files[i], shared, 24, exact);
+        check_order(files[i], shared, 24, &flow, kernels[i], "euler", 16, 1);
+        check_order(files[i], shared, 24, &flow, kernels[i], "heun", 8, 2);
+        check_order(files[i], shared, 24, &flow, kernels[i], "bs32", 8, 3);
+        flow_free(&flow);
+    }
+}
+
+#define LINEAR                                                                                     \
+    "network.activation=linear", "solver.sites=256", "solver.replicates=1",                        \
+        "solver.tolerance=1e-6", "data.inputs=3", "reference.widths=24", "reference.seeds=1"
+static const char *const linear[] = {LINEAR, NULL};
+static const char *const linear_experts[] = {LINEAR, "network.gate=constant",
+                                             "solver.expert_sites=256", NULL};
+
+/* A linear limit has no sampling error; truncation of its bases, some 1e-8, is far below the errors
+ * of these steps. The finest has 64 steps. */
+static void orders_on_the_linear_limit(void **state) {
+    (void)state;
+    struct flow exact;
+    solve_fixed(&exact, "data/dense.ini", linear, 0, "bs32", 40);
+    check_order("data/dense.ini", linear, 0, &exact, "G1_diag", "euler", 16, 1);
+    check_order("data/dense.ini", linear, 0, &exact, "G1_diag", "heun", 12, 2);
+    check_order("data/dense.ini", linear, 0, &exact, "G1_diag", "bs32", 8, 3);
+    flow_free(&exact);
+}
+
+/* A net that is at time 0, evaluated. */
+static void start(struct net *net, struct run *run, const char *file, const char *const *overrides,
+                  int N) {
+    support_run(run, file, overrides);
+    support_net(net, run, N, 0);
+    support_evaluate(net, run);
+}
+
+static void advance(struct net *net, const struct run *run) {
+    const struct training *training = &run->config.training;
+    ASK(integrator_list[training->integrator]->advance(net, training, run->data.y, err));
+}
+
+/* sum over columns of <W_k^2> */
+static double square(const struct thin *thin) {
+    double out[8], sum = 0;
+    struct rows W = array_all(&thin->W);
+    W.array->backend->averages(W, W, out);
+    for (int k = 0; k < W.count; k++)
+        sum += out[k];
+    return sum;
+}
+
+/* In a linear network every matrix W obeys d|W|^2/dtau = 2 c sum_mu Delta_mu <w h_top>, since the
+ * output is linear in each: <w w> - sum_k <W1_k W1_k> is conserved by the flow, also in the limit
+ * (forward and backward maps are adjoint), at any gamma0. What a scheme adds to it is its error, of
+ * a quadratic form M with W M K(W) = 0: of Euler h^2 K_0 M K_0 a step, of Heun
+ * h^2/4 (K_0 - K_1) M (K_0 - K_1), which is of order 3 in all. */
+static double drift(const char *file, const char *const *overrides, int N, int integrator, int n) {
+    struct run run;
+    struct net net;
+    start(&net, &run, file, overrides, N);
+    struct training *training = &run.config.training;
+    training->integrator = integrator;
+    training->dt = 1.0 / n;
+    training->rtol = training->atol = 1;
+    double before = square(net.thin[1]) - square(net.thin[0]);
+    for (int t = 0; t < 3 * n; t++)
+        advance(&net, &run);
+    double after = square(net.thin[1]) - square(net.thin[0]);
+    assert_true(fabs(square(net.thin[1]) - 1) > 0.1); /* both have moved */
+    net_free(&net);
+    run_free(&run);
+    return fabs(after - before);
+}
+
+static void linear_networks_conserve_balance(void **state) {
+    (void)state;
+    static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
+    static const char *const *const overrides[] = {linear, linear_experts};
+    static const int orders[] = {
+        [INTEGRATOR_EULER] = 1, [INTEGRATOR_HEUN] = 3, [INTEGRATOR_BS32] = 3};
+    for (int i = 0; i < 2; i++)
+        for (int N = 0; N <= 24; N += 24)
+            for (int k = INTEGRATOR_EULER; k <= INTEGRATOR_BS32; k++) {
+                double first = drift(files[i], overrides[i], N, k, 12);
+                double second = drift(files[i], overrides[i], N, k, 24);
+                CHECK_ABS(log2(first / second), orders[k], 2.5 / 12, "%s, N = %d, integrator %d",
+                          files[i], N, k);
+            }
+}
+
+/* y - exp(-eta0 tau Theta/P) y with Theta = layers A A^T, by its series. */
+static void lazy_solution(const struct run *run, int layers, double tau, double *f) {
+    int P = run->data.P, K = run->K;
+    double term[P], next[P];
+    for (int mu = 0; mu < P; mu++) {
+        term[mu] = run->data.y[mu];
+        f[mu] = 0;
+    }
+    for (int n = 1; n < 60; n++) {
+        for (int mu = 0; mu < P; mu++) {
+            next[mu] = 0;
+            for (int nu = 0; nu < P; nu++)
+                for (int k = 0; k < K; k++)
+                    next[mu] -= run->config.training.eta0 * tau * layers / P / n *
+                                run->A[mu * K + k] * run->A[nu * K + k] * term[nu];
+        }
+        for (int mu = 0; mu < P; mu++) {
+            term[mu] = next[mu];
+            f[mu] -= term[mu];
+        }
+    }
+}
+
+static double lazy_error(const char *file, const char *const *overrides, int layers,
+                         double gamma0) {
+    struct run run;
+    struct net net;
+    double most = 0;
+    support_run(&run, file, overrides);
+    struct training *training = &run.config.training;
+    training->integrator = INTEGRATOR_BS32;
+    training->gamma0 = gamma0;
+    training->dt = 2;
+    training->rtol = training->atol = 1e-7;
+    support_net(&net, &run, 0, 0);
+    support_evaluate(&net, &run);
+    double f[run.data.P];
+    for (int t = 1; t <= 3; t++) {
+        advance(&net, &run);
+        lazy_solution(&run, layers, t * training->dt, f);
+        for (int mu = 0; mu < run.data.P; mu++)
+            most = fmax(most, fabs(net.f[mu] - f[mu]));
+    }
+    net_free(&net);
+    run_free(&run);
+    return most;
+}
+
+/* gamma0 -> 0: parameters move by O(gamma0), f by the kernel at the start. In a linear limit every
+ * weight matrix adds <h h> = A A^T to it, so f obeys df/dtau = eta0/P Theta (y - f). What feature
+ * learning adds is O(gamma0^2). */
+static void lazy_linear_networks_are_exponentials(void **state) {
+    (void)state;
+    static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
+    static const char *const *const overrides[] = {linear, linear_experts};
+    for (int i = 0; i < 2; i++) {
+        double first = lazy_error(files[i], overrides[i], 4, 0.02);
+        double second = lazy_error(files[i], overrides[i], 4, 0.01);
+        assert_true(second < 1e-4); /* gamma0^2 */
+        /* gamma0^4 is 4e-4 of it; 1e-7 of bs32 and tolerance beside 5e-5 */
+        CHECK_ABS(first / second, 4, 0.02, "%s", files[i]);
+    }
+}
+
+/* Away along two stages, another evaluation there, and back: what is left are round-off of some
+ * moves of order one, and in the limit directions that were met on the way, below tolerance. */
+static void places_are_left_without_a_trace(void **state) {
+    (void)state;
+    static const struct {
+        const char *file;
+        int N;
+        double tolerance;
+    } cases[] = {{"data/dense.ini", 24, 1e-13},
+                 {"data/regime1.ini", 24, 1e-13},
+                 {"data/regime3.ini", 24, 1e-13}, /* histories, which become matrices */
+                 {"data/dense.ini", 0, 1e-4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run run;
+        struct net net;
+        start(&net, &run, cases[i].file, NULL, cases[i].N);
+        advance(&net, &run);
+        double f[run.data.P], loss = net.loss, away[] = {1.5, 0.7, 0}, far = 0;
+        memcpy(f, net.f, sizeof f);
+        for (int round = 0; round < 4; round++) {
+            ASK(net_keep(&net, 0, err));
+            ASK(net_place(&net, 1, away, err));
+            support_evaluate(&net, &run);
+            far = fmax(far, fabs(net.loss - loss));
+            ASK(net_keep(&net, 1, err));
+            ASK(net_place(&net, 2, away, err));
+            ASK(net_place(&net, 0, NULL, err));
+            support_evaluate(&net, &run);
+        }
+        assert_true(far > 0.05);
+        for (int mu = 0; mu < run.data.P; mu++)
+            CHECK_ABS(net.f[mu], f[mu], cases[i].tolerance, "%s, N = %d: f[%d]", cases[i].file,
+                      cases[i].N, mu);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* f of one network at tau = 12 with bs32, from a first step to try. */
+static void control(double rtol, double step, double *f) {
+    struct run run;
+    struct net net;
+    start(&net, &run, "data/dense.ini", NULL, 24);
+    struct training *training = &run.config.training;
+    training->integrator = INTEGRATOR_BS32;
+    training->rtol = training->atol = rtol;
+    training->dt = 12;
+    net.step = step;
+    advance(&net, &run);
+    memcpy(f, net.f, (size_t)run.data.P * sizeof *f);
+    net_free(&net);
+    run_free(&run);
+}
+
+static double largest(const double *f, const double *g) {
+    double most = 0;
+    for (int mu = 0; mu < 4; mu++)
+        most = fmax(most, fabs(f[mu] - g[mu]));
+    return most;
+}
+
+/* Order 2 is held at h^3 ~ rtol, so the error of order 3, O(h^3), falls with rtol; steps fit the
+ * interval only roughly: between a half and twice of that. Some ten steps add up, at a rate of
+ * learning that makes earlier errors shrink: error < 5 rtol. A first step of 12 is refused several
+ * times, which changes nothing of this. */
+static void tolerances_control_the_error(void **state) {
+    (void)state;
+    double exact[4], f[4], before = 0;
+    control(1e-9, 0, exact);
+    for (int first = 0; first <= 12; first += 12)
+        for (int k = 3; k <= 6; k++) {
+            double rtol = pow(10, -k), error;
+            control(rtol, first, f);
+            error = largest(f, exact);
+            assert_true(error < 5 * rtol);
+            if (k > 3)
+                assert_true(before / error > 5 && before / error < 20);
+            before = error;
+        }
+}
+
+/* The mean loss of networks has a bias of O(1/N): 2 L(2N) - L(N) has none of that order. */
+static void limit_and_networks_agree(void **state) {
+    (void)state;
+    static const char *const shared[] = {"training.steps=6",         "training.dt=1.5",
+                                         "training.integrator=bs32", "solver.sites=1024",
+                                         "reference.widths=48 96",   "reference.seeds=48",
+                                         "reference.draws=balanced", NULL};
+    struct flow limit, small, large;
+    solve(&limit, "data/dense.ini", shared, 0, NULL);
+    solve(&small, "data/dense.ini", shared, 48, NULL);
+    solve(&large, "data/dense.ini", shared, 96, NULL);
+    for (size_t t = 1; t < 6; t++) {
+        double l, s, b, l_se, s_se, b_se;
+        support_entry(&limit.record, "loss", t, &l, &l_se);
+        support_entry(&small.record, "loss", t, &s, &s_se);
+        support_entry(&large.record, "loss", t, &b, &b_se);
+        CHECK_ABS(2 * b - s, l, 4 * sqrt(l_se * l_se + 4 * b_se * b_se + s_se * s_se),
+                  "loss at %zu", t);
+    }
+    flow_free(&limit);
+    flow_free(&small);
+    flow_free(&large);
+}
+
+/* Where a mask flips, f jumps, and no step is small enough for a tight tolerance. */
+static void a_step_that_vanishes_is_an_error(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"training.integrator=bs32", "training.rtol=1e-10",
+                                            "training.atol=1e-12",      "network.experts=16",
+                                            "network.eta_bias=0",       "solver.replicates=0",
+                                            "reference.widths=16",      NULL};
+    struct run run;
+    struct net net;
+    struct err err = {0};
+    int code = CODE_OK;
+    start(&net, &run, "data/residual.ini", overrides, 16);
+    for (int t = 1; t < 10 && !code; t++)
+        code = integrator_bs32.advance(&net, &run.config.training, run.data.y, &err);
+    assert_int_equal(code, CODE_NUMERICAL);
+    assert_non_null(strstr(err.text, "the step of bs32 fell to"));
+    assert_non_null(strstr(err.text, "integrator = heun"));
+    net_free(&net);
+    run_free(&run);
+}
+
+static void what_has_no_flow_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *override[3], *part;
+    } cases[] = {
+        {"data/dense.ini", {"training.integrator=rk4"}, "one of gd euler heun bs32"},
+        {"data/dense.ini", {"training.dt=0.5"}, "integrator = euler or heun or bs32"},
+        {"data/dense.ini", {"training.integrator=heun", "training.dt=0"}, "1e-06"},
+        {"data/dense.ini", {"training.integrator=bs32", "training.substeps=2"}, "euler or heun"},
+        {"data/dense.ini", {"training.integrator=heun", "training.rtol=1e-4"}, "integrator = bs32"},
+        {"data/dense.ini",
+         {"training.integrator=bs32", "training.rtol=1e-4"},
+         "[solver] tolerance = 0.001"},
+        {"data/dense.ini",
+         {"training.integrator=bs32", "training.atol=1e-4"},
+         "[solver] tolerance = 0.001"},
+        {"data/residual.ini", {"training.integrator=bs32"}, "eta_bias"},
+        {"data/regime1.ini",
+         {"training.integrator=euler", "network.bias_noise=0.1"},
+         "needs [training] integrator = gd"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run run = {0};
+        struct err err = {0};
+        int count = cases[i].override[1] ? 2 : 1;
+        char *override[2];
+        for (int k = 0; k < count; k++)
+            override[k] = (char *)(uintptr_t)cases[i].override[k];
+        assert_int_equal(run_configure(&run, cases[i].file, count, override, &err), CODE_INPUT);
+        if (!strstr(err.text, cases[i].part))
+            fail_msg("%s: %s", cases[i].part, err.text);
+        run_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(euler_is_gradient_descent),
+        cmocka_unit_test(shadow_gives_the_same_bits),
+        cmocka_unit_test(orders_on_networks),
+        cmocka_unit_test(orders_on_the_linear_limit),
+        cmocka_unit_test(linear_networks_conserve_balance),
+        cmocka_unit_test(lazy_linear_networks_are_exponentials),
+        cmocka_unit_test(places_are_left_without_a_trace),
+        cmocka_unit_test(tolerances_control_the_error),
+        cmocka_unit_test(limit_and_networks_agree),
+        cmocka_unit_test(a_step_that_vanishes_is_an_error),
+        cmocka_unit_test(what_has_no_flow_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
