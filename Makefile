@@ -4,6 +4,7 @@
 #   make test         passes the tests (one to two minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
+#   make plot-test    the pictures (needs Python: pip install ./plot pytest)
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve;  make info says with what;  make install PREFIX=/usr/local
 #
@@ -107,6 +108,10 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_networks long
 	$(MAKE) SAN=1 test
 
+plot-test: dmft-solve
+	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -q -p no:cacheprovider \
+	    tests/test_plot.py
+
 bench: $(BUILD)/bench
 	$<
 
@@ -129,6 +134,6 @@ clean:
 	rm -rf build dmft-solve
 
 FORCE:
-.PHONY: all run test check-long bench validation format packages install info clean FORCE
+.PHONY: all run test check-long plot-test bench validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)
