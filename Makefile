@@ -14,7 +14,7 @@
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
 # What a fresh Debian machine lacks; clang serves the fuzz target and the format check, the data set
 # (31 MB) source = fashion and its test.
-PACKAGES := gcc libc6-dev pkg-config libopenblas-dev libgsl-dev libhdf5-dev libinih-dev \
+PACKAGES := gcc libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev libhdf5-dev libinih-dev \
             librandom123-dev libcmocka-dev hdf5-tools clang libclang-rt-14-dev clang-format \
             zlib1g-dev dataset-fashion-mnist
 
@@ -30,20 +30,21 @@ ifdef SAN
 OPT := -O1 -g -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all
 BUILD := build/san
 endif
-PKG := openblas gsl hdf5-serial inih zlib
+PKG := openblas lapacke gsl hdf5-serial inih zlib
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
 
-KERNELS := backend cpu shadow basis population map map_finite map_history map_limit thin
-MODELS := model gate router balance regime1 regime2 regime3 residual
-INTEGRATORS := gd
-SOLVER := base text row param record data fashion partial io config provenance stats observe run report
+KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
+           map_field thin
+MODELS := model rewind gate router balance regime1 regime2 regime3 residual
+INTEGRATORS := gd anderson fixed_point
+SOLVER := base text row param record data fashion partial io config provenance stats response observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population map data fashion io oracle oracle_regime1 network regime1 limit \
-         networks reference cli cli_runs tile regime3 reference3 \
+         networks reference cli cli_runs tile regime3 reference3 response \
          residual residual_limit residual_reference
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \

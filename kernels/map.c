@@ -1,5 +1,5 @@
 /* The three verbs, and the numbers that follow from a declaration. */
-#include "kernels/map.h"
+#include "kernels/field.h"
 
 #include <assert.h>
 #include <math.h>
@@ -12,12 +12,10 @@ static double surviving(double number) {
     return fabs(number) < 0x1p-100 ? 0 : number;
 }
 
-int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
-             double tolerance, struct rng_stream stream, struct err *err) {
+void map_declare(struct map *map, struct map_declaration declared) {
     double r = declared.target->size / declared.source->size;
     double a0 = declared.a0, s_f = declared.s_f, s_b = declared.s_b;
-    *map =
-        (struct map){.kind = kind, .declared = declared, .tolerance = tolerance, .stream = stream};
+    *map = (struct map){.declared = declared};
     map->numbers = (struct map_numbers){
         .r = r,
         .fg = surviving(a0 * s_f),
@@ -28,6 +26,14 @@ int map_init(struct map *map, const struct map_kind *kind, struct map_declaratio
     };
     struct map_numbers n = map->numbers;
     assert(fabs(n.bg - n.lr * n.fr) <= 1e-14 * n.bg && fabs(n.br - n.lr * n.fg) <= 1e-14 * n.br);
+}
+
+int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
+             double tolerance, struct rng_stream stream, struct err *err) {
+    map_declare(map, declared);
+    map->kind = kind;
+    map->tolerance = tolerance;
+    map->stream = stream;
     return kind->init(map, err);
 }
 
@@ -37,8 +43,14 @@ void map_free(struct map *map) {
     array_free(&map->e);
     array_free(&map->Z);
     array_free(&map->p);
+    array_free(&map->normals);
     free(map->R);
-    map->R = NULL;
+    free(map->E);
+    free(map->C);
+    free(map->Y);
+    map->R = map->E = map->C = map->Y = NULL;
+    field_free(map->field);
+    map->field = NULL;
 }
 
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {

@@ -10,7 +10,7 @@
  * once, every map backward once, then every map learns. Rows are one per input (P), or a single
  * row that serves all inputs (a read-out handed backward); shapes [count][sites].
  *
- * Three kinds of map follow the same declaration:
+ * Four kinds of map follow the same declaration:
  *
  * map_finite: the explicit n x m matrix; the populations have as many sites as units.
  *
@@ -27,13 +27,15 @@
  *
  * q: orthonormal basis of all x so far (source), p: of all y so far (target), e_b: a fresh normal
  * on the source per p_b, and one on the target per q_a. The products with e and with the normals in
- * Z are the response (memory) terms, by Stein's lemma. What survives of W when all sizes go to
- * infinity are five numbers:
+ * Z are the response (memory) terms, by Stein's lemma; solver/response.h has them in terms of
+ * earlier x and y. What survives of W when all sizes go to infinity are five numbers:
  *
  *     fg = a0 s_f   fr = a0 s_f/sqrt r   bg = a0 s_b sqrt r   br = a0 s_b r   lr = s_b r/s_f
  *
  * with bg = lr fr and br = lr fg always: <y, W x> = <W^T y, x>/lr to round-off.
- * A direction joins a basis when its rest exceeds tolerance times the rms of the block. */
+ * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
+ *
+ * map_field: Gaussian fields and response terms from given two-time kernels (field.h). */
 #ifndef KERNELS_MAP_H
 #define KERNELS_MAP_H
 
@@ -43,6 +45,7 @@ struct map_declaration {
     char name[24];
     struct population *source, *target;
     double a0, s_f, s_b;
+    bool one_row; /* y is a single row that serves all inputs */
 };
 
 struct map_numbers {
@@ -62,6 +65,14 @@ struct map {
     struct array q, e; /* over the source sites; q of history: past inputs times coefficients */
     struct array Z, p; /* over the target sites; Z of history: past y */
     double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
+    int met;           /* rows of p at the last forward */
+    double *C;         /* [y.count][p.rows]: bg <y_mu, p_b> of the last backward */
+    /* limit, if responses are wanted (set after map_init) */
+    bool responses;
+    struct array normals; /* over the target sites: the normals in Z alone, one per q */
+    double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
+    struct field *field;  /* map_field: its state (field.h) */
     /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
      * out the normals that belong to them. */
     int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,
@@ -77,8 +88,10 @@ struct map_kind {
     int (*learn)(struct map *map, const double *c, struct rows y, struct err *err);
 };
 
-extern const struct map_kind map_finite, map_history, map_limit;
+extern const struct map_kind map_finite, map_history, map_limit, map_field;
 
+/* The declaration and its numbers; everything else zero. */
+void map_declare(struct map *map, struct map_declaration declared);
 /* kind, tolerance and stream as given; everything else zero. */
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
              double tolerance, struct rng_stream stream, struct err *err);

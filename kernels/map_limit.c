@@ -2,6 +2,7 @@
  * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
 #include "kernels/map.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,11 +17,13 @@ static int limit_init(struct map *map, struct err *err) {
     TRY(array_init(&map->q, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&map->e, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&map->Z, t->backend, t->sites, t->group, 0, err));
+    TRY(array_init(&map->normals, t->backend, t->sites, t->group, 0, err));
     return array_init(&map->p, t->backend, t->sites, t->group, 0, err);
 }
 
-/* C[P][n] = <x_mu, v_k>, allocated; NULL when empty. */
+/* C[P][n] = <x_mu, v_k>, allocated in place of what *C was. */
 static int products(struct rows x, struct rows v, double **C, struct err *err) {
+    free(*C);
     TRY(base_alloc(C, (size_t)x.count * (size_t)v.count, sizeof **C, err));
     x.array->backend->dots(x, v, *C);
     return CODE_OK;
@@ -72,8 +75,14 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
         TRY(map->feed(map->context, map, forward, added, out, err));
     else
         TRY(population_fresh(other, array_all(forward ? &map->p : &map->q), out, err));
-    if (forward)
-        rows_scale(map->numbers.fg, out);
+    if (!forward)
+        return CODE_OK;
+    if (map->responses) {
+        struct rows kept;
+        TRY(array_append(&map->normals, out.count, &kept, err));
+        rows_copy(out, kept);
+    }
+    rows_scale(map->numbers.fg, out);
     return CODE_OK;
 }
 
@@ -118,36 +127,33 @@ static void scale_matrix(double *C, int count, double factor) {
 
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct backend *backend = x.array->backend;
-    double *E = NULL;
-    free(map->R);
-    map->R = NULL;
     TRY(meet(map, true, x, &map->R, err));
-    TRY(products(x, array_all(&map->e), &E, err));
-    scale_matrix(E, x.count * map->e.rows, map->numbers.fr);
+    TRY(products(x, array_all(&map->e), &map->E, err));
+    map->met = map->e.rows;
+    scale_matrix(map->E, x.count * map->met, map->numbers.fr);
     backend->combine(out, 0, map->R, array_all(&map->Z));
-    if (map->p.rows)
-        backend->combine(out, 1, E, array_all(&map->p));
-    free(E);
+    if (map->met)
+        backend->combine(out, 1, map->E, array_all(&map->p));
     return CODE_OK;
 }
 
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     const struct backend *backend = y.array->backend;
-    double *C = NULL, *Y = NULL;
-    int code = CODE_OK;
+    double *Y = NULL;
     if (map->numbers.bg != 0)
-        DO(meet(map, false, y, &C, err));
-    DO(products(y, array_all(&map->Z), &Y, err));
+        TRY(meet(map, false, y, &map->C, err));
+    assert(!map->responses || y.count == (map->declared.one_row ? 1 : map->x.count));
+    if (map->responses)
+        TRY(products(y, array_all(&map->normals), &map->Y, err));
+    TRY(products(y, array_all(&map->Z), &Y, err));
     scale_matrix(Y, y.count * map->Z.rows, map->numbers.lr);
     backend->combine(out, 0, Y, array_all(&map->q));
-    if (map->p.rows) {
-        scale_matrix(C, y.count * map->p.rows, map->numbers.bg);
-        backend->combine(out, 1, C, array_all(&map->e));
-    }
-done:
-    free(C);
     free(Y);
-    return code;
+    if (map->p.rows) {
+        scale_matrix(map->C, y.count * map->p.rows, map->numbers.bg);
+        backend->combine(out, 1, map->C, array_all(&map->e));
+    }
+    return CODE_OK;
 }
 
 /* Z_a += sum_mu c_mu R_mu,a y_mu */

@@ -108,6 +108,35 @@ int population_absorb(struct population *population, struct rows rows, struct er
     return append_span(population, array_rows(&population->work, 0, kept), err);
 }
 
+/* A permutation of the numbers below 2^bits, another one for each cycle of probes. */
+static uint32_t scramble(uint32_t i, int bits, const uint32_t key[4]) {
+    uint32_t mask = (uint32_t)((1ull << bits) - 1);
+    for (int round = 0; round < 2; round++) {
+        i = (i ^ key[2 * round]) & mask;
+        i = i * (key[2 * round + 1] | 1) & mask;
+        i ^= i >> (bits + 1) / 2;
+    }
+    return i;
+}
+
+void population_probes(struct population *population, int k, double *signs) {
+    int bits = 1;
+    uint32_t key[4];
+    while ((1ull << bits) < population->sites)
+        bits++;
+    uint32_t functions = (uint32_t)((1ull << bits) - 1); /* without the constant */
+    struct rng_stream stream = population->stream;
+    stream.purpose = PURPOSE_PROBE;
+    for (int row = 0; row < k; row++, population->probes++) {
+        uint32_t column = 1 + population->probes % functions;
+        rng_bits(stream, population->probes / functions, 0, key);
+        for (size_t i = 0; i < population->sites; i++) {
+            uint32_t both = column & scramble((uint32_t)i, bits, key);
+            signs[(size_t)row * population->sites + i] = __builtin_parity(both) ? -1 : 1;
+        }
+    }
+}
+
 int population_check_rank(const struct population *population, int rank, const char *who,
                           struct err *err) {
     if (population->sites > POPULATION_SMALL &&

@@ -40,6 +40,7 @@ struct population {
     struct array work, scratch; /* for basis_residual */
     bool full;                  /* something found no room: from then on nothing enters the span */
     int fallback;               /* draws that were not matched for want of room */
+    uint32_t probes;            /* handed out so far */
 };
 
 int population_init(struct population *population, struct err *err); /* fields above span set */
@@ -51,6 +52,9 @@ int population_fresh(struct population *population, struct rows opposite, struct
                      struct err *err);
 /* Adds what is new of orthonormal rows to the span. Nothing without matching or out of room. */
 int population_absorb(struct population *population, struct rows rows, struct err *err);
+/* k more rows of signs [k][sites], +-1: Walsh functions of scrambled sites, orthogonal to all
+ * before if the number of sites is a power of two above theirs; nearly so otherwise. */
+void population_probes(struct population *population, int k, double *signs);
 /* Error if a basis of `rank` rows is too long for the sites (limit only). `who` names the basis. */
 int population_check_rank(const struct population *population, int rank, const char *who,
                           struct err *err);

@@ -15,8 +15,9 @@ enum purpose {
     PURPOSE_POOL = 1,   /* matched normals and thin matrices of a population; owner = population */
     PURPOSE_MATRIX = 2, /* rows of an explicit W(0); owner = map */
     PURPOSE_DATA = 3,   /* drawn inputs */
-    PURPOSE_BIAS = 4    /* router biases (owner 0) and noise (owner 1), for all runs of a seed;
+    PURPOSE_BIAS = 4,   /* router biases (owner 0) and noise (owner 1), for all runs of a seed;
                            selection biases, owner = block */
+    PURPOSE_PROBE = 5   /* permutations of sites for probes; owner = population */
 };
 
 struct rng_stream {
@@ -28,15 +29,24 @@ struct rng_stream {
     uint32_t draw;      /* number of the first row */
 };
 
-/* The normals of sites 2 * pair and 2 * pair + 1 in row `draw` of the stream. */
-static inline void rng_normal_pair(struct rng_stream stream, uint32_t draw, uint32_t pair,
-                                   double normal[2]) {
+/* 128 random bits of row `draw` and number `pair` of the stream. */
+static inline void rng_bits(struct rng_stream stream, uint32_t draw, uint32_t pair,
+                            uint32_t bits[4]) {
     philox4x32_ctr_t counter = {{pair, draw, stream.replicate,
                                  (stream.width << 12) | (stream.owner << 4) | stream.purpose}};
     philox4x32_key_t key = {{(uint32_t)stream.seed, (uint32_t)(stream.seed >> 32)}};
-    philox4x32_ctr_t bits = philox4x32(counter, key);
-    uint64_t a = ((uint64_t)bits.v[1] << 32) | bits.v[0];
-    uint64_t b = ((uint64_t)bits.v[3] << 32) | bits.v[2];
+    philox4x32_ctr_t result = philox4x32(counter, key);
+    for (int i = 0; i < 4; i++)
+        bits[i] = result.v[i];
+}
+
+/* The normals of sites 2 * pair and 2 * pair + 1 in row `draw` of the stream. */
+static inline void rng_normal_pair(struct rng_stream stream, uint32_t draw, uint32_t pair,
+                                   double normal[2]) {
+    uint32_t bits[4];
+    rng_bits(stream, draw, pair, bits);
+    uint64_t a = ((uint64_t)bits[1] << 32) | bits[0];
+    uint64_t b = ((uint64_t)bits[3] << 32) | bits[2];
     double u = ((double)(a >> 11) + 1.0) * 0x1p-53; /* in (0, 1] */
     double angle = (double)(b >> 11) * (0x1p-53 * 6.283185307179586476925);
     double radius = sqrt(-2.0 * log(u));

@@ -51,6 +51,7 @@ int balance_init(struct balance *balance, struct net *net, struct population *ex
     TRY(net_rows(net, experts, 1, &balance->load, err));
     TRY(net_rows(net, experts, P, &balance->q, err));
     TRY(net_rows(net, experts, P, &balance->m, err));
+    net_carry(net, balance->b);
     return init_biases(net, l, balance->b, err);
 }
 

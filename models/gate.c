@@ -27,7 +27,8 @@ int gate_init(struct gate *gate, struct net *net, struct population *bottom,
         gate->K = (size_t)lround(network->rho * (double)experts->sites);
     if (gate->kind == GATE_SIGMOID && network->aggregation == AGGREGATION_K)
         gate->share = network->rho;
-    TRY(net_map(net, (struct map_declaration){"Q", bottom, experts, 1, 1, 1}, &gate->Q, err));
+    TRY(net_map(net, (struct map_declaration){"Q", bottom, experts, 1, 1, 1, false}, &gate->Q,
+                err));
     TRY(net_rows(net, experts, P, &gate->psi, err));
     TRY(net_rows(net, experts, P, &gate->a, err));
     TRY(net_rows(net, experts, P, &gate->g_psi, err));

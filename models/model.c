@@ -129,12 +129,17 @@ bool net_compresses(const struct network *network) {
     return network->activation != FN_RELU && network->rho == 1;
 }
 
-static double rank_bytes(const struct net *net, const struct population *population, int T) {
+static double rank_bound(const struct net *net, const struct population *population, int T) {
     const struct net_setup *setup = &net->setup;
     double rows = (double)setup->P * T, most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (net_compresses(setup->network))
         rows = fmin(rows, 20.0 * setup->P * -log10(setup->tolerance));
-    return (double)array_bytes(population->sites, population->group, 1) * fmin(rows, most);
+    return fmin(rows, most);
+}
+
+static double rank_bytes(const struct net *net, const struct population *population, int T) {
+    return (double)array_bytes(population->sites, population->group, 1) *
+           rank_bound(net, population, T);
 }
 
 /* The matrix; what starts at zero is a history of at most min(n, m) rows before it is one. */
@@ -151,9 +156,20 @@ static double matrix_bytes(const struct net_setup *setup, const struct map *map,
 
 /* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
 static double limit_map_bytes(const struct net *net, const struct map *map, int T) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
     double copies = map->declared.a0 == 0 ? 1 : 3;
-    return 1.5 * copies *
-           (rank_bytes(net, map->declared.source, T) + rank_bytes(net, map->declared.target, T));
+    return 1.5 * copies * (rank_bytes(net, s, T) + rank_bytes(net, t, T));
+}
+
+/* The normals in Z once more; coefficients [T P][rank] of both sides, and while a response is
+ * solved for its matrix of that size, the solution and LAPACK's workspace, neither of them larger.
+ */
+static double response_bytes(const struct net *net, const struct map *map, int T) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    double rows = (double)net->setup.P * T,
+           rank = fmax(rank_bound(net, s, T), rank_bound(net, t, T));
+    return map->declared.a0 == 0 ? 0
+                                 : 1.5 * rank_bytes(net, t, T) + 5 * sizeof(double) * rows * rank;
 }
 
 int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes, struct err *err) {
@@ -167,6 +183,8 @@ int net_bytes(const struct net_setup *setup, int T, bool history, double *bytes,
     for (int i = 0; i < net.maps; i++)
         total +=
             setup->N ? matrix_bytes(setup, net.map[i], T) : limit_map_bytes(&net, net.map[i], T);
+    for (int i = 0; i < net.maps && setup->responses; i++)
+        total += response_bytes(&net, net.map[i], T);
     for (int k = 0; k < net.kernels && history; k++) {
         struct rows rows = net.kernel[k].rows;
         total += 1.5 * T * (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
@@ -181,7 +199,8 @@ static struct rng_stream net_stream(const struct net *net, enum purpose purpose,
                                .replicate = (uint32_t)net->setup.replicate,
                                .width = (uint32_t)net->setup.N,
                                .owner = (uint32_t)owner,
-                               .purpose = purpose};
+                               .purpose = purpose,
+                               .draw = (uint32_t)net->setup.sweep << 20};
 }
 
 int net_population(struct net *net, const char *name, double relative, size_t limit_sites,
@@ -207,13 +226,17 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
     struct rng_stream stream = net_stream(net, PURPOSE_MATRIX, net->maps);
     TRY(base_alloc(map, 1, sizeof **map, err));
     net->map[net->maps++] = *map;
-    (*map)->declared = declared;
+    map_declare(*map, declared);
     if (net->setup.declare_only)
         return CODE_OK;
-    const struct map_kind *kind = !net->setup.N      ? &map_limit
+    const struct field_settings *field = net->setup.field;
+    const struct map_kind *kind = field              ? &map_field
+                                  : !net->setup.N    ? &map_limit
                                   : declared.a0 == 0 ? &map_history
                                                      : &map_finite;
-    return map_init(*map, kind, declared, net->setup.tolerance, stream, err);
+    TRY(map_init(*map, kind, declared, net->setup.tolerance, stream, err));
+    (*map)->responses = net->setup.responses;
+    return field ? field_attach(*map, field, err) : CODE_OK;
 }
 
 int net_thin(struct net *net, struct population *population, int K, double amplitude,

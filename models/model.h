@@ -11,7 +11,7 @@
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
-#include "kernels/map.h"
+#include "kernels/field.h"
 #include "kernels/thin.h"
 
 enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP, PARAMETERIZATION_SP };
@@ -85,7 +85,13 @@ struct net_setup {
     int replicate;
     double gamma0;
     int P, K;
-    const double *A;   /* [P][K] coordinates of the inputs (thin_coordinates) */
+    const double *A; /* [P][K] coordinates of the inputs (thin_coordinates) */
+    bool responses;  /* limit maps keep what responses are solved from */
+    /* NULL, or: classical mean-field theory, by field maps on this window
+     * (integrators/fixed_point.h)
+     */
+    const struct field_settings *field;
+    int sweep;         /* which draws; 0 unless these are renewed */
     bool declare_only; /* shapes without memory or draws: for net_bytes */
 };
 
@@ -102,17 +108,25 @@ struct parameter {
     struct rows y;
 };
 
+/* What a pass over the time window changes: rows of sites, or K host numbers, and their start. */
+struct carried {
+    struct rows rows, rows_start;
+    double *host, *host_start;
+    int K;
+};
+
 #define NET_POPULATIONS 128
 #define NET_MAPS 128
 #define NET_THINS 16
 #define NET_ARRAYS 1024
 #define NET_KERNELS 300
 #define NET_VECTORS 64
+#define NET_CARRIED 64
 
 struct net {
     const struct model *model;
     struct net_setup setup;
-    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers;
+    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers, carries;
     struct population *population[NET_POPULATIONS];
     struct map *map[NET_MAPS];
     struct thin *thin[NET_THINS];
@@ -120,6 +134,7 @@ struct net {
     struct parameter parameter[NET_MAPS + NET_THINS];
     struct kernel kernel[NET_KERNELS];
     struct numbers number[NET_KERNELS];
+    struct carried carried[NET_CARRIED];
     struct rows gate; /* of a router over many experts, if it has one */
     bool has_router;
     void *state; /* of the model */
@@ -133,6 +148,10 @@ struct net {
 /* net must not move afterwards; free it in any case. */
 int net_init(struct net *net, const struct net_setup *setup, struct err *err);
 void net_free(struct net *net); /* accepts a zeroed struct; idempotent */
+
+/* Remembers the state before the first evaluation; net_rewind returns to it, maps apart. */
+int net_remember(struct net *net, struct err *err);
+void net_rewind(struct net *net);
 
 /* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
  * bounded by T rows per input and by what smooth activations were seen to need, 20 P
@@ -166,6 +185,8 @@ int net_all_rows(struct net *net, const struct population *population, int count
                  struct rows *const *rows, size_t n, struct err *err);        /* n times net_rows */
 int net_vector(struct net *net, int count, double **vector, struct err *err); /* host scratch */
 void net_parameter(struct net *net, struct parameter parameter);
+/* Rows that a rule of the model changes from step to step (thin matrices are known). */
+void net_carry(struct net *net, struct rows rows);
 void net_kernel(struct net *net, struct kernel kernel);
 void net_numbers(struct net *net, struct numbers numbers);
 

@@ -55,8 +55,10 @@ static int regime2_init(struct net *net, struct err *err) {
 
     double a0 = network->parameterization == PARAMETERIZATION_MUP ? 1 / sqrt(experts->size) : 1;
     TRY(gate_init(&s->gate, net, bottom, experts, err));
-    TRY(net_map(net, (struct map_declaration){"W_in", bottom, units, 1, 1, 1}, &s->W_in, err));
-    TRY(net_map(net, (struct map_declaration){"W_out", units, top, a0, 1, 1}, &s->W_out, err));
+    struct map_declaration in = {"W_in", bottom, units, 1, 1, 1, false};
+    struct map_declaration out = {"W_out", units, top, a0, 1, 1, true};
+    TRY(net_map(net, in, &s->W_in, err));
+    TRY(net_map(net, out, &s->W_out, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
     TRY(net_thin(net, top, 1, 1, &s->w, err));
 

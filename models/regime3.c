@@ -61,10 +61,11 @@ static int regime3_maps(struct net *net, const struct regime3_populations *on, s
     const struct network *network = net->setup.network;
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
     double M = on->experts->size, iota = network->iota, a0 = mssp ? 0 : 1;
-    struct map_declaration A_in = {"A_in", on->bottom, on->units, 1, 1, 1};
-    struct map_declaration A_out = {"A_out", on->units, on->top, 1, sqrt(iota), sqrt(iota)};
-    struct map_declaration in = {"W_in", on->bottom, on->pairs, a0, 1, 1 / M};
-    struct map_declaration out = {"W_out", on->pairs, on->top, a0, sqrt(iota / M), sqrt(iota * M)};
+    struct map_declaration A_in = {"A_in", on->bottom, on->units, 1, 1, 1, false};
+    struct map_declaration A_out = {"A_out", on->units, on->top, 1, sqrt(iota), sqrt(iota), true};
+    struct map_declaration in = {"W_in", on->bottom, on->pairs, a0, 1, 1 / M, false};
+    struct map_declaration out = {"W_out",        on->pairs,      on->top, a0,
+                                  sqrt(iota / M), sqrt(iota * M), true};
     TRY(gate_init(&s->gate, net, on->bottom, on->experts, err));
     if (mssp) {
         in.name[0] = out.name[0] = 'P';

@@ -116,9 +116,9 @@ static int init_maps(struct net *net, int l, struct population *stream, struct p
                      struct population *units, struct err *err) {
     struct block *k = &((struct residual *)net->state)->block[l];
     double alpha = stream->size / units->size;
-    struct map_declaration W1 = {"", stream, units, 1, 1, alpha},
-                           W2 = {"", units, stream, 1, sqrt(alpha), 1 / sqrt(alpha)},
-                           R = {"", stream, experts, 0, 1, stream->size / experts->size};
+    struct map_declaration W1 = {"", stream, units, 1, 1, alpha, false},
+                           W2 = {"", units, stream, 1, sqrt(alpha), 1 / sqrt(alpha), false},
+                           R = {"", stream, experts, 0, 1, stream->size / experts->size, false};
     snprintf(W1.name, sizeof W1.name, "W1_%d", l);
     snprintf(W2.name, sizeof W2.name, "W2_%d", l);
     snprintf(R.name, sizeof R.name, "R_%d", l);

@@ -76,7 +76,7 @@ static const struct param_row reference_rows[] = {
 #define OFFSET(field) offsetof(struct output_settings, field)
 static const struct param_row output_rows[] = {
     {"kernels", PARAM_CHOICE, OFFSET(kernels), "diagonal", 0, 0, "none diagonal full", NULL,
-     "diagonal: equal time and input, [T][P]; full: [T][P][T][P]"},
+     "diagonal: equal time and input, [T][P]; full: [T][P][T][P], and responses A, B"},
 };
 #undef OFFSET
 
@@ -297,5 +297,6 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .P = P,
         .K = K,
         .A = A,
+        .responses = N == 0 && config->output.kernels == KERNELS_FULL,
     };
 }

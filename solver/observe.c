@@ -90,6 +90,8 @@ int observe_declare(struct record *record, const struct config *config,
                2, shape, err));
     if (!setup->N)
         DO(add_limit(record, &net, T, labels, err));
+    if (setup->responses)
+        DO(response_declare(record, &net, err));
 done:
     net_free(&net);
     return code;
@@ -111,12 +113,17 @@ int observer_init(struct observer *observer, const struct config *config, struct
         const struct array *array = net->kernel[k].rows.array;
         TRY(array_init(&observer->history[k], array->backend, array->sites, array->group, 0, err));
     }
-    return CODE_OK;
+    return net->setup.responses
+               ? response_init(&observer->response, &observer->responses, record, run, net, err)
+               : CODE_OK;
 }
 
 void observer_free(struct observer *observer) {
     for (int k = 0; k < NET_KERNELS; k++)
         array_free(&observer->history[k]);
+    for (int k = 0; k < observer->responses; k++)
+        response_free(&observer->response[k]);
+    free(observer->response);
     array_free(&observer->work_array);
     free(observer->scratch);
     *observer = (struct observer){0};
@@ -212,6 +219,8 @@ int observer_measure(struct observer *observer, const struct net *net, int t, st
         TRY(measure_gates(observer, net, t, err));
     if (!net->setup.N)
         measure_limit(observer, net, t);
+    for (int k = 0; k < observer->responses; k++)
+        TRY(response_measure(&observer->response[k], t, err));
     return net->setup.backend->sync(err);
 }
 

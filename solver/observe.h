@@ -1,10 +1,10 @@
 /* What is measured of a net at every time: loss, f, the kernels of its model, gate statistics, and
- * for the limit the ranks of the bases. */
+ * for the limit the ranks of the bases and, with full kernels, the responses. */
 #ifndef SOLVER_OBSERVE_H
 #define SOLVER_OBSERVE_H
 
 #include "solver/config.h"
-#include "solver/record.h"
+#include "solver/response.h"
 
 /* Declares all series of a record for one kind of net (limit or finite). The labels of axis
  * "basis" go to *labels (one block, freed by the caller), NULL for finite nets. */
@@ -18,8 +18,10 @@ struct observer {
     int run;
     struct array history[NET_KERNELS]; /* [T * P] (or [T]) rows of each kernel */
     struct array work_array;           /* for gate statistics */
-    struct series *next;               /* to be written, in the order of declaration */
-    double *scratch;                   /* host coefficients */
+    struct response *response;         /* [responses] */
+    int responses;
+    struct series *next; /* to be written, in the order of declaration */
+    double *scratch;     /* host coefficients */
 };
 int observer_init(struct observer *observer, const struct config *config, struct record *record,
                   int run, const struct net *net, struct err *err);

@@ -34,7 +34,7 @@ static bool dims_valid(const char *dims, int axes) {
 }
 
 int record_init(struct record *record, int runs, int T, struct err *err) {
-    assert(runs > 0 && T > 0);
+    assert(runs >= 0 && T > 0);
     *record = (struct record){.runs = runs, .T = T};
     return base_alloc(&record->steps, (size_t)runs, sizeof *record->steps, err);
 }
@@ -58,17 +58,17 @@ int record_add(struct record *record, struct series series, struct err *err) {
     assert(series.axes > 0 && series.axes <= SERIES_AXES && dims_valid(series.dims, series.axes));
     assert(series.shape[0] == (size_t)record->T);
     TRY(grow(record, err));
-    size_t total = (size_t)record->runs;
+    size_t runs = (size_t)record->runs, most = SIZE_MAX / sizeof(double) / (runs ? runs : 1);
+    series.size = 1;
     for (int k = 0; k < series.axes; k++) {
         assert(series.shape[k] > 0);
-        if (total > SIZE_MAX / sizeof(double) / series.shape[k])
+        if (series.size > most / series.shape[k])
             return err_set(err, CODE_SYSTEM, "out of memory: the record of %s [%s] is too large",
                            series.name, series.dims);
-        total *= series.shape[k];
+        series.size *= series.shape[k];
     }
-    series.size = total / (size_t)record->runs;
-    TRY(base_alloc(&series.values, total, sizeof(double), err));
-    for (size_t k = 0; k < total; k++)
+    TRY(base_alloc(&series.values, runs * series.size, sizeof(double), err));
+    for (size_t k = 0; k < runs * series.size; k++)
         series.values[k] = NAN;
     record->series[record->count++] = series;
     return CODE_OK;

@@ -29,6 +29,7 @@ struct record {
     struct series *series;
 };
 
+/* runs = 0: shapes alone, without memory for values. */
 int record_init(struct record *record, int runs, int T, struct err *err);
 /* Adds a series (values NaN); the other strings must outlive the record. shape[0] must be T. */
 int record_add(struct record *record, struct series series, struct err *err);

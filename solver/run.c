@@ -35,13 +35,27 @@ static int concurrent(const struct run *run, int runs) {
     return runs < run->threads ? runs : run->threads;
 }
 
-/* Bytes of the trajectories of one ensemble: every run, means and errors, and the image of the
- * file, twice while it is saved. */
-static double record_bytes(const struct run *run, int runs, const struct net_setup *setup) {
-    double T = run->config.training.steps, P = setup->P, rows = T * P;
-    double kernels = 10; /* about; numbers and gates are small beside them */
-    double each = run->config.output.kernels == KERNELS_FULL ? rows * rows : rows;
-    return 8 * (runs + 6) * (kernels * each + 5 * rows);
+/* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest
+ * series while they are computed and twice in the image of the file, which is copied to be saved.
+ * What is kept run by run is in the file as well. */
+static int record_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {
+    struct net_setup setup = setup_of(run, N, 0);
+    struct record record;
+    char **labels = NULL;
+    double largest = 0, values = 0;
+    int code;
+    DO(record_init(&record, 0, run->config.training.steps, err));
+    DO(observe_declare(&record, &run->config, &setup, &labels, err));
+    for (int k = 0; k < record.count; k++) {
+        double size = (double)record.series[k].size;
+        values += size * (runs + 2 * (2 + (record.series[k].keep_runs ? runs : 0)));
+        largest = fmax(largest, size);
+    }
+    *bytes = sizeof(double) * (values + 2 * largest);
+done:
+    record_free(&record);
+    free(labels);
+    return code;
 }
 
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
@@ -56,16 +70,17 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
 
 static int check_memory(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    double limit = 0, largest = 0, kept, most = run->config.solver.max_memory;
+    double limit = 0, largest = 0, kept = 0, most = run->config.solver.max_memory;
     int wide = 0, replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
-    struct net_setup setup = setup_of(run, 0, 0);
-    if (replicates)
+    if (replicates) {
         TRY(estimate(run, 0, replicates, &limit, err));
-    kept = replicates ? record_bytes(run, replicates, &setup) : 0;
+        TRY(record_bytes(run, 0, replicates, &kept, err));
+    }
     for (int i = 0; i < widths->count; i++) {
-        double bytes;
+        double bytes, results;
         TRY(estimate(run, widths->value[i], seeds, &bytes, err));
-        kept += record_bytes(run, seeds, &setup);
+        TRY(record_bytes(run, widths->value[i], seeds, &results, err));
+        kept += results;
         if (bytes > largest) {
             largest = bytes;
             wide = widths->value[i];
@@ -223,6 +238,8 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
     common.labels = (const char *const *)labels;
     if (N && run->io_open)
         DO(io_attribute(&run->io, group, "N", N, err));
+    if (setup.responses && run->io_open)
+        DO(io_attribute(&run->io, group, "rcond", setup.tolerance, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) if (parallel > 1)
     for (int r = 0; r < runs; r++) {
         struct ensemble mine = common;

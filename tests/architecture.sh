@@ -35,6 +35,8 @@ allowed() {
     backend) echo 'backend_|array_|rows_' ;;
     cpu | shadow) echo 'backend_' ;;
     map_finite | map_history | map_limit) echo 'map_' ;;
+    map_field) echo 'map_field|field_' ;;
+    rewind) echo 'net_' ;;
     model) echo 'model_|net_|network_' ;;
     gd) echo 'integrator_|training_' ;;
     regime1) echo 'model_regime1|model_dense' ;;

@@ -304,6 +304,11 @@ static const struct layout full[] = {
     {"Phib", "t mu s nu", {T, P, T, P}}, {"Gb", "t mu s nu", {T, P, T, P}},
     {"Gphi", "t mu s nu", {T, P, T, P}},
 };
+static const struct layout responses[] = {
+    {"A_Q", "t mu s nu", {T, P, T, P}},    {"B_Q", "t mu s nu", {T, P, T, P}},
+    {"A_W_in", "t mu s nu", {T, P, T, P}}, {"B_W_in", "t mu s nu", {T, P, T, P}},
+    {"A_W_out", "t mu s", {T, P, T}},      {"B_W_out", "t s nu", {T, T, P}},
+};
 
 /* One group of a run; kernels (count of them) as asked for, axes s and nu with the full ones. */
 static void check_ensemble(hid_t file, const char *group, const struct layout *kernels,
@@ -311,12 +316,14 @@ static void check_ensemble(hid_t file, const char *group, const struct layout *k
     bool limit = !strcmp(group, "limit");
     size_t total = COUNT(common), runs = limit ? R : SEEDS;
     size_t more = 3 + 3 + (kernels == full ? 2 : 0); /* n, loss_runs, f_runs; t, mu, run */
-    struct layout all[COUNT(common) + COUNT(full) + COUNT(of_limit)];
+    struct layout all[COUNT(common) + COUNT(full) + COUNT(of_limit) + COUNT(responses)];
     memcpy(all, common, sizeof common);
     for (size_t i = 0; i < count; i++)
         all[total++] = kernels[i];
     for (size_t i = 0; limit && i < COUNT(of_limit); i++)
         all[total++] = of_limit[i];
+    for (size_t i = 0; limit && kernels == full && i < COUNT(responses); i++)
+        all[total++] = responses[i];
     if (limit) {
         check_dataset(file, group, "basis_name", "basis", (const hsize_t[]){BASES});
         more += 2; /* and the axis basis */

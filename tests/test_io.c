@@ -255,6 +255,11 @@ static void test_too_large(void **state) {
     assert_refused(record_add(&record, series, &err), CODE_SYSTEM, "K [t mu]", &err);
     assert_int_equal(record.count, 0);
     record_free(&record);
+    series.shape[1] = 1000; /* shapes alone */
+    assert_ok(record_init(&record, 0, 4, &err), &err);
+    assert_ok(record_add(&record, series, &err), &err);
+    assert_int_equal(record.series[0].size, 4000);
+    record_free(&record);
 }
 
 /* --- results --------------------------------------------------------------------------------- */

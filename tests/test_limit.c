@@ -40,18 +40,17 @@ static void same_bits(const struct record *a, const struct record *b, int T, con
         const struct series *x = &a->series[s], *y = &b->series[s];
         assert_string_equal(x->name, y->name);
         bool full = strstr(x->dims, " s");
+        size_t width = strstr(x->dims, " nu") ? x->shape[x->axes - 1] : 1; /* values of one s */
         for (int r = 0; r < a->runs; r++)
             for (size_t i = 0; i < x->size / (size_t)a->T * (size_t)T; i++) {
                 size_t row = x->size / (size_t)a->T; /* values of one time */
                 size_t other = y->size / (size_t)b->T;
                 size_t t = i / row, k = i % row, j = k;
-                if (full) {                            /* [mu][s][nu] with s < T of either record */
-                    size_t width = row / (size_t)a->T; /* mu x nu, or 1 */
-                    size_t P = width == 1 ? 1 : (size_t)lround(sqrt((double)width));
-                    size_t mu = k / ((size_t)a->T * P), past = k % ((size_t)a->T * P);
-                    if (past >= (size_t)T * P)
+                if (full) { /* [mu][s][nu] with s < T of either record */
+                    size_t past = (size_t)a->T * width, mu = k / past;
+                    if (k % past >= (size_t)T * width)
                         continue;
-                    j = mu * (size_t)b->T * P + past;
+                    j = mu * (size_t)b->T * width + k % past;
                 }
                 const double *p = x->values + (size_t)r * x->size + t * row + k;
                 const double *q = y->values + (size_t)r * y->size + t * other + j;

@@ -1,0 +1,103 @@
+/* Damping and Anderson acceleration. */
+#include "integrators/anderson.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void anderson_free(struct anderson *anderson) {
+    free(anderson->x);
+    free(anderson->F);
+    free(anderson->weight);
+    for (int j = 0; j < ANDERSON_DEPTH; j++) {
+        free(anderson->dx[j]);
+        free(anderson->dF[j]);
+    }
+    *anderson = (struct anderson){0};
+}
+
+static int prepare(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
+                   struct err *err) {
+    for (int k = 0; k < count; k++)
+        anderson->size += twotime_size(kernel[k].given);
+    TRY(base_alloc(&anderson->x, anderson->size, sizeof(double), err));
+    TRY(base_alloc(&anderson->F, anderson->size, sizeof(double), err));
+    TRY(base_alloc(&anderson->weight, anderson->size, sizeof(double), err));
+    for (int j = 0; j < anderson->depth; j++) {
+        TRY(base_alloc(&anderson->dx[j], anderson->size, sizeof(double), err));
+        TRY(base_alloc(&anderson->dF[j], anderson->size, sizeof(double), err));
+    }
+    return CODE_OK;
+}
+
+/* x, F and weights of this sweep; the difference to the sweep before takes the oldest place. */
+static void push(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
+                 bool first) {
+    int slot = anderson->depth ? anderson->pushed % anderson->depth : 0;
+    double *dx = anderson->dx[slot], *dF = anderson->dF[slot];
+    size_t i = 0;
+    for (int k = 0; k < count; k++) {
+        size_t size = twotime_size(kernel[k].given);
+        const double *given = kernel[k].given->value, *measured = kernel[k].measured->value;
+        double norm = cblas_dnrm2((int)size, measured, 1);
+        for (size_t a = 0; a < size; a++, i++) {
+            double F = measured[a] - given[a];
+            if (dx) {
+                dx[i] = given[a] - anderson->x[i];
+                dF[i] = F - anderson->F[i];
+            }
+            anderson->x[i] = given[a];
+            anderson->F[i] = F;
+            anderson->weight[i] = norm > 0 ? 1 / (norm * norm) : 0;
+        }
+    }
+    if (dx && !first)
+        anderson->pushed++;
+}
+
+static double product(const struct anderson *anderson, const double *a, const double *b) {
+    double sum = 0;
+    for (size_t i = 0; i < anderson->size; i++)
+        sum += anderson->weight[i] * a[i] * b[i];
+    return sum;
+}
+
+/* gamma [known], from the normal equations; directions below 1e-6 of the largest are left out. */
+static int solve(const struct anderson *anderson, int known, double *gamma, struct err *err) {
+    double H[ANDERSON_DEPTH * ANDERSON_DEPTH], singular[ANDERSON_DEPTH];
+    lapack_int rank, info;
+    for (int j = 0; j < known; j++) {
+        for (int l = 0; l < known; l++)
+            H[j * known + l] = product(anderson, anderson->dF[j], anderson->dF[l]);
+        gamma[j] = product(anderson, anderson->dF[j], anderson->F);
+    }
+    info = LAPACKE_dgelsd(LAPACK_ROW_MAJOR, known, known, 1, H, known, gamma, 1, singular, 1e-12,
+                          &rank);
+    if (info)
+        return err_set(err, CODE_NUMERICAL,
+                       "the mixing of sweeps failed (dgelsd: %d); lower anderson", (int)info);
+    return CODE_OK;
+}
+
+int anderson_mix(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
+                 struct err *err) {
+    double gamma[ANDERSON_DEPTH];
+    bool first = !anderson->size;
+    if (first)
+        TRY(prepare(anderson, kernel, count, err));
+    push(anderson, kernel, count, first);
+    int known = anderson->pushed < anderson->depth ? anderson->pushed : anderson->depth;
+    if (known)
+        TRY(solve(anderson, known, gamma, err));
+    size_t i = 0;
+    for (int k = 0; k < count; k++)
+        for (size_t a = 0; a < twotime_size(kernel[k].given); a++, i++) {
+            double next = anderson->x[i] + anderson->damping * anderson->F[i];
+            for (int j = 0; j < known; j++)
+                next -= gamma[j] * (anderson->dx[j][i] + anderson->damping * anderson->dF[j][i]);
+            kernel[k].given->value[a] = next;
+        }
+    return CODE_OK;
+}

@@ -1,0 +1,57 @@
+/* Classical dynamical mean-field theory: a fixed-point iteration over two-time kernels and
+ * responses, on the same network programs as the march, through field maps (kernels/field.h).
+ *
+ * A sweep runs the program over the whole window with fields drawn from the kernels of the sweep
+ * before, measures new kernels, runs it once more with probes for the responses, and mixes:
+ *
+ *     K <- K + damping (K_new - K)           anderson = m: of the last m + 1 sweeps, the affine
+ *                                            combination whose changes cancel best
+ *
+ * until no kernel changes by more than fp_tolerance (Frobenius norm, relative to the new kernel).
+ * The equations are causal, and a sweep carries correct kernels through one map one way: undamped
+ * sweeps with common random numbers end exactly after 2 x (wide maps in series) x T sweeps.
+ * Cost of a sweep: of order 6 S (P T)^2 multiplications per map, memory 6 S P T numbers. */
+#ifndef INTEGRATORS_FIXED_POINT_H
+#define INTEGRATORS_FIXED_POINT_H
+
+#include "integrators/integrator.h"
+
+enum fixed_point_draws { FIXED_POINT_COMMON, FIXED_POINT_FRESH };
+
+/* The keys of [solver] with method = fixed_point. */
+struct fixed_point_settings {
+    double damping, tolerance, jitter, probe;
+    int anderson, max_sweeps, draws;
+};
+
+/* A kernel or response of the iteration; change is that of the last sweep. */
+struct fixed_point_kernel {
+    char name[32]; /* Phi_W2, A_W2, ... */
+    struct twotime *given, *measured;
+    double change;
+};
+
+struct fixed_point_state {
+    const struct net *net;
+    int sweep, count, floored; /* sweeps done - 1; kernels; raised pivots of this sweep */
+    const struct fixed_point_kernel *kernel;
+};
+
+/* What the caller does meanwhile; an error ends the iteration. */
+struct fixed_point_calls {
+    void *context;
+    int (*sweep)(void *context, const struct fixed_point_state *state, struct err *err);
+    /* of the last pass, after convergence or max_sweeps, at each measured time */
+    int (*measure)(void *context, const struct net *net, int t, struct err *err);
+    /* after it: the kernels it was made with */
+    int (*finish)(void *context, const struct fixed_point_state *state, struct err *err);
+};
+
+/* setup: of a limit. Without convergence CODE_NUMERICAL, after all calls. */
+int fixed_point_run(const struct net_setup *setup, const struct training *training, const double *y,
+                    const struct fixed_point_settings *settings,
+                    const struct fixed_point_calls *calls, struct err *err);
+/* The shift of the probes: settings->probe, or one that suits the network. */
+double fixed_point_probe(const struct network *network, double probe);
+
+#endif

@@ -1,0 +1,314 @@
+/* A map made of Gaussian fields and response terms (formulae in field.h). */
+#include "kernels/field.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int field_init(struct map *map, struct err *err) {
+    (void)map, (void)err;
+    return CODE_OK;
+}
+
+int field_attach(struct map *map, const struct field_settings *settings, struct err *err) {
+    const struct map_numbers *n = &map->numbers;
+    struct population *on[2] = {map->declared.source, map->declared.target};
+    struct field *field;
+    TRY(base_alloc(&field, 1, sizeof *field, err));
+    map->field = field;
+    field->settings = *settings;
+    field->pass = FIELD_MEASURE;
+    for (int i = 0; i < 2; i++) {
+        field->side[i].pool = on[i]->units ? on[i]->units : on[i];
+        field->side[i].amplitude = i ? n->fg : n->bg;
+        field->side[i].response = i ? n->br * n->fg : n->fr * n->bg;
+    }
+    return base_alloc(&field->c, (size_t)settings->T * (size_t)settings->P, sizeof *field->c, err);
+}
+
+/* No rows yet, room for `rows`. */
+static int init_rows(const struct field *field, struct array *array,
+                     const struct population *population, int rows, struct err *err) {
+    TRY(array_init(array, field->settings.backend, population->sites, population->group, rows,
+                   err));
+    array->rows = 0;
+    return CODE_OK;
+}
+
+/* Memory of side i, once the number of its rows is known. */
+static int init_side(struct map *map, int i, int count, struct err *err) {
+    struct field *field = map->field;
+    struct field_side *side = &field->side[i];
+    const struct population *on = i ? map->declared.target : map->declared.source;
+    int T = field->settings.T, rows = T * count;
+    side->count = count;
+    TRY(init_rows(field, &side->window, on, rows, err));
+    TRY(init_rows(field, &side->shifted, on, rows, err));
+    TRY(twotime_init(&field->given.K[i], T, count, count, err));
+    TRY(twotime_init(&field->measured.K[i], T, count, count, err));
+    if (field->side[1 - i].amplitude != 0)
+        TRY(base_alloc(&side->L, (size_t)rows * (size_t)rows, sizeof *side->L, err));
+    return CODE_OK;
+}
+
+/* What needs both sides. */
+static int init_fields(struct field *field, struct err *err) {
+    for (int i = 0; i < 2; i++) {
+        struct field_side *side = &field->side[i], *other = &field->side[1 - i];
+        int T = field->settings.T, most = field->settings.P;
+        if (side->response != 0) {
+            TRY(twotime_init(&field->given.R[i], T, side->count, other->count, err));
+            TRY(twotime_init(&field->measured.R[i], T, side->count, other->count, err));
+        }
+        if (side->amplitude == 0)
+            continue;
+        TRY(init_rows(field, &side->normals, side->pool, T * other->count, err));
+        TRY(init_rows(field, &side->probes, side->pool, T * other->count, err));
+        TRY(init_rows(field, &side->work, side->pool, most, err));
+        side->work.rows = most;
+    }
+    return CODE_OK;
+}
+
+void field_kernels_free(struct field_kernels *kernels) {
+    for (int i = 0; i < 2; i++) {
+        twotime_free(&kernels->K[i]);
+        twotime_free(&kernels->R[i]);
+    }
+}
+
+void field_free(struct field *field) {
+    if (!field)
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct field_side *side = &field->side[i];
+        array_free(&side->window);
+        array_free(&side->shifted);
+        array_free(&side->normals);
+        array_free(&side->probes);
+        array_free(&side->work);
+        free(side->L);
+    }
+    field_kernels_free(&field->given);
+    field_kernels_free(&field->measured);
+    free(field->c);
+    free(field);
+}
+
+int field_draw(struct map *map, struct err *err) {
+    for (int i = 1; i >= 0; i--) {
+        struct field_side *side = &map->field->side[i];
+        int k = map->field->side[1 - i].count;
+        struct rows rows;
+        double *signs;
+        if (side->amplitude == 0)
+            continue;
+        TRY(array_append(&side->normals, k, &rows, err));
+        TRY(population_fresh(side->pool, (struct rows){0}, rows, err));
+        if (side->response == 0)
+            continue;
+        TRY(array_append(&side->probes, k, &rows, err));
+        TRY(base_alloc(&signs, (size_t)k * side->pool->sites, sizeof *signs, err));
+        population_probes(side->pool, k, signs);
+        map->field->settings.backend->put(rows, signs);
+        free(signs);
+    }
+    return CODE_OK;
+}
+
+int field_begin(struct map *map, enum field_pass pass, struct err *err) {
+    struct field *field = map->field;
+    field->evaluations = 0;
+    field->pass = pass;
+    memset(field->c, 0, (size_t)field->settings.T * (size_t)field->settings.P * sizeof *field->c);
+    for (int i = 0; i < 2; i++)
+        field->side[i].shifted.rows = 0;
+    if (pass != FIELD_MEASURE)
+        return CODE_OK;
+    field->floored = 0;
+    for (int i = 0; i < 2; i++) {
+        int floored = 0;
+        field->side[i].window.rows = 0;
+        if (field->side[i].L)
+            TRY(twotime_cholesky(&field->given.K[i], field->settings.jitter, field->side[i].L,
+                                 &floored, err));
+        field->floored += floored;
+    }
+    return CODE_OK;
+}
+
+static void clear_later(const struct twotime *K, int reached) {
+    size_t row = (size_t)K->T * (size_t)K->Q;
+    for (int t = 0; t < K->T && K->value; t++)
+        for (int mu = 0; mu < K->P; mu++) {
+            size_t first = t < reached ? (size_t)reached * (size_t)K->Q : 0;
+            memset(twotime_row(K, t, mu) + first, 0, (row - first) * sizeof(double));
+        }
+}
+
+double field_largest(const struct map *map) {
+    const struct field *field = map->field;
+    int t = field->evaluations - 1;
+    double largest = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct twotime *K = &field->measured.K[i];
+        for (int mu = 0; mu < K->P; mu++)
+            largest = fmax(largest, twotime_row(K, t, mu)[t * K->P + mu]);
+    }
+    return largest;
+}
+
+void field_end(struct map *map, int reached) {
+    struct field *field = map->field;
+    for (int i = 0; i < 2; i++)
+        clear_later(field->pass == FIELD_MEASURE ? &field->measured.K[i] : &field->measured.R[i],
+                    reached);
+}
+
+/* K(t,s) for s <= t, and its mirror. */
+static int measure_kernel(struct field *field, int i, int t, struct rows now, struct err *err) {
+    const struct array *window = &field->side[i].window;
+    struct twotime *K = &field->measured.K[i];
+    int count = now.count, known = window->rows;
+    double *C;
+    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    field->settings.backend->dots(array_all(window), now, C);
+    for (int a = 0; a < known; a++)
+        for (int mu = 0; mu < count; mu++) {
+            twotime_row(K, t, mu)[a] = C[a * count + mu];
+            twotime_row(K, a / count, a % count)[t * count + mu] = C[a * count + mu];
+        }
+    free(C);
+    return CODE_OK;
+}
+
+/* R(t,s) for s < end, from rows `shifted` and those of the first pass, which are used up. */
+static int measure_response(struct field *field, int i, int t, int end, struct rows shifted,
+                            struct err *err) {
+    const struct backend *ops = field->settings.backend;
+    struct field_side *side = &field->side[i];
+    struct twotime *R = &field->measured.R[i];
+    int count = side->count, known = end * R->Q;
+    struct rows difference = array_rows(&side->window, t * count, count); /* x - x' */
+    double *C, minus = -1, factor = -side->response / field->settings.epsilon;
+    if (!known)
+        return CODE_OK;
+    for (int mu = 0; mu < count; mu++)
+        rows_add(&minus, rows_part(shifted, mu, 1), rows_part(difference, mu, 1));
+    if (side->work.sites != side->window.sites) {
+        ops->tile_mean(difference, array_rows(&side->work, 0, count));
+        difference = array_rows(&side->work, 0, count);
+    }
+    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    ops->dots(difference, array_rows(&side->probes, 0, known), C);
+    for (int mu = 0; mu < count; mu++)
+        for (int a = 0; a < known; a++)
+            twotime_row(R, t, mu)[a] = factor * C[mu * known + a];
+    free(C);
+    return CODE_OK;
+}
+
+/* out = the field that lives on side i at evaluation t, with its shift. */
+static int add_field(const struct field *field, int i, int t, struct rows out, struct err *err) {
+    const struct backend *ops = field->settings.backend;
+    const struct field_side *side = &field->side[i];
+    const double *L = field->side[1 - i].L;
+    int count = out.count, known = (t + 1) * count;
+    bool shared = side->work.sites != out.array->sites;
+    size_t n = (size_t)field->settings.T * (size_t)count;
+    double *C;
+    if (!side->normals.rows) {
+        rows_zero(out);
+        return CODE_OK;
+    }
+    struct rows u = shared ? array_rows(&side->work, 0, count) : out;
+    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    for (int mu = 0; mu < count; mu++)
+        for (int a = 0; a < known; a++)
+            C[mu * known + a] = side->amplitude * L[(size_t)(t * count + mu) * n + (size_t)a];
+    ops->combine(u, 0, C, array_rows(&side->normals, 0, known));
+    if ((int)field->pass == i)
+        for (int mu = 0; mu < count && side->probes.rows; mu++)
+            rows_add(&field->settings.epsilon, array_rows(&side->probes, t * count + mu, 1),
+                     rows_part(u, mu, 1));
+    if (shared)
+        ops->tile(u, out);
+    free(C);
+    return CODE_OK;
+}
+
+/* out += sum_{s<end} R(t,s) row_s + scale sum_{s<t} c_s K(t,s) row_s over the rows of the other
+ * side than i, whose K and R these are. Either side may have one row for all inputs. */
+static int add_memory(const struct field *field, int i, int t, int end, double scale,
+                      struct rows out, struct err *err) {
+    const struct twotime *K = &field->given.K[i], *R = &field->given.R[i];
+    const struct field_side *to = &field->side[1 - i];
+    const struct array *window = field->pass == FIELD_MEASURE ? &to->window : &to->shifted;
+    int P = field->settings.P, Q = to->count, columns = end * Q;
+    double *C;
+    if (!columns)
+        return CODE_OK;
+    TRY(base_alloc(&C, (size_t)columns * (size_t)out.count, sizeof *C, err));
+    for (int mu = 0; mu < out.count; mu++) {
+        double *row = C + mu * columns;
+        const double *kernel = twotime_row(K, t, mu);
+        if (R->value)
+            memcpy(row, twotime_row(R, t, mu), (size_t)columns * sizeof *row);
+        for (int a = 0; a < t * P; a++)
+            row[Q == P ? a : a / P] += scale * field->c[a] * kernel[K->Q == P ? a : a / P];
+    }
+    field->settings.backend->combine(out, 1, C, array_rows(window, 0, columns));
+    free(C);
+    return CODE_OK;
+}
+
+/* W x (i = 0) or W^T y (i = 1) of rows `in` at evaluation t; memory of times before `end`. */
+static int field_apply(struct map *map, int i, int t, int end, struct rows in, struct rows out,
+                       struct err *err) {
+    struct field *field = map->field;
+    struct field_side *side = &field->side[i];
+    struct rows kept;
+    if (!side->count) {
+        TRY(init_side(map, i, in.count, err));
+        if (i)
+            TRY(init_fields(field, err));
+    }
+    assert(t < field->settings.T && in.count == side->count);
+    TRY(array_append(field->pass == FIELD_MEASURE ? &side->window : &side->shifted, in.count, &kept,
+                     err));
+    rows_copy(in, kept);
+    if (field->pass == FIELD_MEASURE)
+        TRY(measure_kernel(field, i, t, kept, err));
+    else if ((int)field->pass == i && side->response != 0)
+        TRY(measure_response(field, i, t, end, kept, err));
+    TRY(add_field(field, 1 - i, t, out, err));
+    return add_memory(field, i, t, end, i ? map->numbers.lr : 1, out, err);
+}
+
+static int field_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    int t = map->field->evaluations++;
+    return field_apply(map, 0, t, t, x, out, err);
+}
+
+static int field_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    int t = map->field->evaluations - 1;
+    return field_apply(map, 1, t, t + 1, y, out, err);
+}
+
+/* Everything else about the evaluation is in the window. */
+static int field_learn(struct map *map, const double *c, struct rows y, struct err *err) {
+    struct field *field = map->field;
+    int P = field->settings.P;
+    (void)y, (void)err;
+    for (int mu = 0; mu < P; mu++)
+        field->c[(field->evaluations - 1) * P + mu] += c[mu];
+    return CODE_OK;
+}
+
+const struct map_kind map_field = {
+    .init = field_init,
+    .forward = field_forward,
+    .backward = field_backward,
+    .learn = field_learn,
+};

@@ -1,0 +1,25 @@
+/* Two-time matrices K[(t,mu)][(s,nu)] on the flat indices t P + mu and s Q + nu: kernels (P = Q,
+ * symmetric) and responses (causal), and the causal factor of a kernel. */
+#ifndef KERNELS_TWOTIME_H
+#define KERNELS_TWOTIME_H
+
+#include "solver/base.h"
+
+struct twotime {
+    int T, P, Q;
+    double *value; /* [T P][T Q]; NULL: zero, of any shape */
+};
+
+int twotime_init(struct twotime *K, int T, int P, int Q, struct err *err); /* zero */
+void twotime_free(struct twotime *K); /* accepts a zeroed struct; idempotent */
+size_t twotime_size(const struct twotime *K);
+/* Row (t, mu). */
+double *twotime_row(const struct twotime *K, int t, int mu);
+
+/* L [T P][T P], lower triangular (zeros above), K = L L^T: row (t, mu) depends on times <= t only.
+ * A pivot below jitter * K_aa is raised to it and counted in *floored; where K_aa = 0 row and
+ * column of L are 0. K needs only its lower half. */
+int twotime_cholesky(const struct twotime *K, double jitter, double *L, int *floored,
+                     struct err *err);
+
+#endif

@@ -1,0 +1,489 @@
+/* Responses of the marched limit: their action on the rows they belong to, a linear network solved
+ * by hand, the derivative they stand for, causality, and what the file shows. */
+#define _XOPEN_SOURCE 700
+#include "tests/support.h"
+#include "solver/observe.h"
+
+#include <hdf5.h>
+#include <hdf5_hl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One replicate of the limit, measured, with the rows x and y of every map at every time. */
+struct march {
+    struct run run;
+    struct record record;
+    char **labels;
+    struct net net;
+    struct observer observer;
+    struct array x[NET_MAPS], y[NET_MAPS];
+};
+
+static void march_init(struct march *m, const char *file, const char *const *more, int replicate) {
+    const char *overrides[16] = {"output.kernels=full", "solver.threads=1"};
+    for (int n = 2; *more; n++)
+        overrides[n] = *more++;
+    *m = (struct march){0};
+    support_run(&m->run, file, overrides);
+    support_net(&m->net, &m->run, 0, replicate);
+    ASK(record_init(&m->record, 1, m->run.config.training.steps, err));
+    ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, &m->labels, err));
+    ASK(observer_init(&m->observer, &m->run.config, &m->record, 0, &m->net, err));
+    for (int i = 0; i < m->net.maps; i++) {
+        const struct population *s = m->net.map[i]->declared.source;
+        const struct population *t = m->net.map[i]->declared.target;
+        ASK(array_init(&m->x[i], s->backend, s->sites, s->group, 0, err));
+        ASK(array_init(&m->y[i], t->backend, t->sites, t->group, 0, err));
+    }
+}
+
+static void append(struct array *array, struct rows rows) {
+    struct rows added;
+    ASK(array_append(array, rows.count, &added, err));
+    rows_copy(rows, added);
+}
+
+static void march_step(struct march *m, int t) {
+    if (t)
+        support_learn(&m->net, &m->run);
+    support_evaluate(&m->net, &m->run);
+    ASK(observer_measure(&m->observer, &m->net, t, err));
+    m->record.steps[0] = t + 1;
+    for (int i = 0; i < m->net.maps; i++)
+        append(&m->x[i], m->net.map[i]->x);
+    for (int i = 0; i < m->net.parameters; i++)
+        for (int k = 0; k < m->net.maps; k++)
+            if (m->net.parameter[i].map == m->net.map[k])
+                append(&m->y[k], m->net.parameter[i].y);
+}
+
+static void march_free(struct march *m) {
+    for (int i = 0; i < m->net.maps; i++) {
+        array_free(&m->x[i]);
+        array_free(&m->y[i]);
+    }
+    observer_free(&m->observer);
+    net_free(&m->net);
+    record_free(&m->record);
+    free(m->labels);
+    run_free(&m->run);
+}
+
+static const struct series *response_series(const struct march *m, int map, bool forward) {
+    char name[SERIES_NAME];
+    snprintf(name, sizeof name, "%c_%s", forward ? 'A' : 'B', m->net.map[map]->declared.name);
+    return record_find(&m->record, name);
+}
+
+static double rms(struct rows rows) {
+    double squares[rows.count], sum = 0;
+    rows.array->backend->averages(rows, rows, squares);
+    for (int mu = 0; mu < rows.count; mu++)
+        sum += squares[mu] / rows.count;
+    return sqrt(sum);
+}
+
+/* sum_{s<t} A(t,s) y_s against the response part fr sum_b <x_t, e_b> p_b that the map added (or
+ * sum_{s<=t} B x_s against br sum_a <y_t, e_a> q_a): rms of the difference and of the latter. */
+static void action(const struct march *m, int i, bool forward, int t, double *error, double *part) {
+    const struct map *map = m->net.map[i];
+    const struct series *series = response_series(m, i, forward);
+    const struct population *side = forward ? map->declared.target : map->declared.source;
+    int P = map->x.count, y = map->declared.one_row ? 1 : P;
+    int rows = forward ? P : y, count = forward ? y : P, times = forward ? t : t + 1;
+    int columns = forward ? map->met : map->q.rows, all = m->record.T * count;
+    struct array got, want;
+    double *X, *E, minus[rows];
+    ASK(base_alloc(&X, (size_t)(rows * times * count), sizeof *X, err));
+    ASK(base_alloc(&E, (size_t)(rows * columns), sizeof *E, err));
+    for (int k = 0; k < rows * times * count; k++)
+        X[k] = record_at(&m->record, series, 0, t)[k / (times * count) * all + k % (times * count)];
+    for (int k = 0; k < rows * columns; k++)
+        E[k] = forward ? map->E[k] : map->numbers.br * map->Y[k];
+    for (int mu = 0; mu < rows; mu++)
+        minus[mu] = -1;
+    ASK(array_init(&got, side->backend, side->sites, side->group, rows, err));
+    ASK(array_init(&want, side->backend, side->sites, side->group, rows, err));
+    const struct array *past = forward ? &m->y[i] : &m->x[i], *basis = forward ? &map->p : &map->q;
+    side->backend->combine(array_all(&got), 0, X, array_rows(past, 0, times * count));
+    side->backend->combine(array_all(&want), 0, E, array_rows(basis, 0, columns));
+    *part = rms(array_all(&want));
+    rows_add(minus, array_all(&want), array_all(&got));
+    *error = rms(array_all(&got));
+    array_free(&got);
+    array_free(&want);
+    free(X);
+    free(E);
+}
+
+/* Every time and map while no singular value is below rcond = 1e-6: equal up to round-off times
+ * 1/rcond, 1e-16 * 1e6. */
+static void they_act_as_the_map_does(void **state) {
+    (void)state;
+    static const struct {
+        const char *file;
+        int responses; /* with fr bg != 0, with br fg != 0 */
+    } cases[] = {{"data/dense.ini", 4}, {"data/regime2.ini", 6}, {"data/regime3_mup.ini", 4}};
+    for (int c = 0; c < 3; c++) {
+        const char *const overrides[] = {"solver.sites=512",
+                                         "solver.tolerance=1e-6",
+                                         "training.steps=5",
+                                         c ? "solver.expert_sites=64" : NULL,
+                                         c == 2 ? "solver.unit_sites=64" : NULL,
+                                         NULL};
+        struct march m;
+        int responses = 0;
+        march_init(&m, cases[c].file, overrides, 0);
+        for (int t = 0; t < m.record.T; t++) {
+            march_step(&m, t);
+            responses = 0;
+            for (int i = 0; i < 2 * m.net.maps; i++) {
+                double error, part;
+                if (!response_series(&m, i / 2, i % 2) || (t == 0 && i % 2))
+                    continue;
+                action(&m, i / 2, i % 2, t, &error, &part);
+                CHECK_ABS(error, 0, 1e-10, "%s, map %d, %s, step %d", cases[c].file, i / 2,
+                          i % 2 ? "A" : "B", t);
+                responses += part > 1e-3;
+            }
+        }
+        assert_int_equal(responses, cases[c].responses);
+        march_free(&m);
+    }
+}
+
+/* At the usual tolerance the part along small singular values is left out. It is sampling noise:
+ * the error falls as 1/sqrt S, to a quarter with sixteen times the sites; within a factor 2, as the
+ * number of singular values that are left out varies. */
+static void what_is_left_out_is_noise(void **state) {
+    (void)state;
+    const char *const sites[] = {"solver.sites=512", "solver.sites=8192"};
+    double error[2] = {0}, part;
+    for (int k = 0; k < 2; k++) {
+        const char *const overrides[] = {sites[k], "training.steps=10", NULL};
+        for (int replicate = 0; replicate < 3; replicate++) {
+            struct march m;
+            march_init(&m, "data/dense.ini", overrides, replicate);
+            for (int t = 0; t < m.record.T; t++)
+                march_step(&m, t);
+            for (int i = 0; i < 4; i++) {
+                double one;
+                action(&m, i / 2, i % 2, m.record.T - 1, &one, &part);
+                error[k] += one * one / 12;
+            }
+            march_free(&m);
+        }
+    }
+    CHECK_ABS(log2(sqrt(error[0] / error[1])), 2, 1, "error %g, %g", sqrt(error[0]),
+              sqrt(error[1]));
+}
+
+/* A linear network of two layers and one input. Then y = w and everything on a site is linear:
+ *
+ *     x(t) = x(0) + c K sum_{r<t} Delta(r) z(r)     z(r) = v(r) + sum_{s<=r} beta(r,s) x(s)
+ *     w(t) = w(0) + c sum_{r<t} Delta(r) h(r)       h(r) = u(r) + sum_{s<r} alpha(r,s) w(s)
+ *     beta(r,s) = B(r,s) + c Delta(s) G(r,s)        alpha(r,s) = A(r,s) + c Delta(s) Phi(r,s)
+ *
+ * with c = eta0 gamma0, K = |X|^2/D, Phi and G the kernels <x x>, <w w> and no learned part at
+ * s = r. Differentiating by v(s) and u(s)
+ *
+ *     A(t,s) = dx(t)/dv(s) = c K sum_{r<t} Delta(r) [delta_rs + sum_{q<=r} beta(r,q) A(q,s)]
+ *     B(t,s) = dw(t)/du(s) = c sum_{r<t} Delta(r) [delta_rs + sum_{q<r} alpha(r,q) B(q,s)]
+ *
+ * Rows of nearly one direction: round-off times 1/rcond = 1e6 at most. */
+static void a_linear_network_by_hand(void **state) {
+    (void)state;
+    enum { T = 6 };
+    const char *const overrides[] = {
+        "network.activation=linear", "network.depth=2",  "data.inputs=1",     "solver.sites=128",
+        "solver.tolerance=1e-6",     "training.steps=6", "training.eta0=0.7", NULL};
+    struct march m;
+    double Delta[T], A[T][T] = {0}, B[T][T] = {0}, K = 0;
+    march_init(&m, "data/dense.ini", overrides, 0);
+    for (int t = 0; t < T; t++) {
+        march_step(&m, t);
+        Delta[t] = m.net.Delta[0];
+    }
+    const struct series *Phi = record_find(&m.record, "Phi1"), *G = record_find(&m.record, "G2");
+    const double *got_A = record_find(&m.record, "A_W2_0")->values;
+    const double *got_B = record_find(&m.record, "B_W2_0")->values;
+    double c = m.run.config.training.eta0 * m.run.config.training.gamma0;
+    for (int k = 0; k < m.run.K; k++)
+        K += m.run.A[k] * m.run.A[k];
+    for (int t = 0; t < T; t++)
+        for (int s = 0; s <= t; s++) {
+            for (int r = s; r < t; r++) {
+                double a = r == s, b = r == s;
+                for (int q = s; q <= r; q++)
+                    a += (B[r][q] + (q < r ? c * Delta[q] * G->values[r * T + q] : 0)) * A[q][s];
+                for (int q = s; q < r; q++)
+                    b += (A[r][q] + c * Delta[q] * Phi->values[r * T + q]) * B[q][s];
+                A[t][s] += c * K * Delta[r] * a;
+                B[t][s] += c * Delta[r] * b;
+            }
+            CHECK_ABS(got_A[t * T + s], A[t][s], 1e-10, "A(%d, %d)", t, s);
+            CHECK_ABS(got_B[t * T + s], B[t][s], 1e-10, "B(%d, %d)", t, s);
+        }
+    assert_true(fabs(A[T - 1][1]) > 0.05 && fabs(B[T - 1][1]) > 0.05);
+    march_free(&m);
+}
+
+/* The responses of a linear network have no sampling error: two seeds differ by round-off times
+ * 1/rcond, as long as no direction is dropped. */
+static void seeds_of_a_linear_network_agree(void **state) {
+    (void)state;
+    const char *const overrides[] = {"network.activation=linear", "solver.sites=256",
+                                     "solver.tolerance=1e-6",     "data.inputs=2",
+                                     "training.steps=4",          NULL};
+    struct march m[2];
+    for (int k = 0; k < 2; k++) {
+        march_init(&m[k], "data/dense.ini", overrides, k);
+        for (int t = 0; t < m[k].record.T; t++)
+            march_step(&m[k], t);
+    }
+    for (int i = 0; i < 4; i++) {
+        const struct series *a = response_series(&m[0], i / 2, i % 2);
+        const struct series *b = response_series(&m[1], i / 2, i % 2);
+        double most = 0;
+        for (size_t k = 0; k < a->size; k++) {
+            CHECK_ABS(a->values[k], b->values[k], 1e-10, "%s[%zu]", a->name, k);
+            most = fmax(most, fabs(a->values[k]));
+        }
+        assert_true(most > 0.05);
+    }
+    march_free(&m[0]);
+    march_free(&m[1]);
+}
+
+/* One map between two populations that react to all it has told them, x = rows[0], y = rows[1]:
+ *     x_t = tanh(xi + 0.7 sum_{s<t} W^T y_s)     y_t = tanh(eta + 0.7 sum_{s<=t} W x_s) */
+enum { T = 4, S = 1024, REPLICATES = 24 };
+struct loop {
+    struct population side[2];
+    struct map map;
+    struct array rows[2], field[2], out, probe;
+};
+
+static void loop_init(struct loop *l, int replicate) {
+    for (int i = 0; i < 2; i++) {
+        struct rng_stream stream = {.seed = 3, .owner = (uint32_t)i, .purpose = PURPOSE_POOL};
+        stream.replicate = (uint32_t)replicate;
+        l->side[i] = (struct population){.backend = &backend_cpu,
+                                         .size = POPULATION_INFINITE,
+                                         .sites = S,
+                                         .group = 1,
+                                         .matched = true,
+                                         .stream = stream};
+        ASK(population_init(&l->side[i], err));
+        ASK(array_init(&l->rows[i], &backend_cpu, S, 1, T, err));
+        ASK(array_init(&l->field[i], &backend_cpu, S, 1, 1, err));
+        ASK(population_fresh(&l->side[i], (struct rows){0}, array_all(&l->field[i]), err));
+    }
+    ASK(array_init(&l->out, &backend_cpu, S, 1, 1, err));
+    ASK(array_init(&l->probe, &backend_cpu, S, 1, 1, err));
+    backend_cpu.normals(
+        array_all(&l->probe),
+        (struct rng_stream){.seed = 3, .replicate = (uint32_t)replicate, .purpose = PURPOSE_DATA});
+    ASK(map_init(&l->map, &map_limit,
+                 (struct map_declaration){"W", &l->side[0], &l->side[1], 1, 1, 1, true}, 1e-6,
+                 (struct rng_stream){0}, err));
+    l->map.responses = true;
+}
+
+static void loop_free(struct loop *l) {
+    for (int i = 0; i < 2; i++) {
+        array_free(&l->rows[i]);
+        array_free(&l->field[i]);
+        population_free(&l->side[i]);
+    }
+    array_free(&l->out);
+    array_free(&l->probe);
+    map_free(&l->map);
+}
+
+/* What the map tells side 1 - i at time `at` is shifted by epsilon times the probe. */
+static void loop_run(struct loop *l, struct response *response, int responses, int i, int at,
+                     double epsilon) {
+    const double strength = 0.7, c = 0.3;
+    for (int t = 0; t < T; t++) {
+        for (int k = 0; k < 2; k++) {
+            struct rows now = array_rows(&l->rows[k], t, 1), out = array_all(&l->out);
+            rows_fn(FN_TANH, array_all(&l->field[k]), now, (struct rows){0});
+            ASK((k ? map_backward : map_forward)(&l->map, now, out, err));
+            if (k == i && t == at)
+                rows_add(&epsilon, array_all(&l->probe), out);
+            rows_add(&strength, out, array_all(&l->field[1 - k]));
+        }
+        for (int k = 0; k < responses; k++)
+            ASK(response_measure(&response[k], t, err));
+        ASK(map_learn(&l->map, &c, array_rows(&l->rows[1], t, 1), err));
+    }
+}
+
+/* The mean of the derivative of x_t (of y_t) by a shift at time s of what the map told it. */
+static void derivative(const struct loop *base, int replicate, int side, int s, double out[T]) {
+    const double epsilon = 1e-5;
+    double here[T];
+    struct loop l;
+    loop_init(&l, replicate);
+    loop_run(&l, NULL, 0, 1 - side, s, epsilon);
+    backend_cpu.dots(array_all(&l.rows[side]), array_all(&l.probe), out);
+    backend_cpu.dots(array_all(&base->rows[side]), array_all(&l.probe), here);
+    for (int t = 0; t < T; t++)
+        out[t] = (out[t] - here[t]) / epsilon;
+    loop_free(&l);
+}
+
+/* A = <dx_t/dv_s>, B = <dy_t/du_s>, and zero where s is later: 4 standard errors over replicates of
+ * the difference; second order in the shift of 1e-5 is far below. */
+static void they_are_derivatives(void **state) {
+    (void)state;
+    double sum[2][T][T] = {0}, squares[2][T][T] = {0}, mean[2][T][T] = {0};
+    for (int r = 0; r < REPLICATES; r++) {
+        struct loop l;
+        struct net net = {.maps = 1, .map = {&l.map}, .setup = {.P = 1}};
+        struct record record;
+        struct response *response;
+        int responses;
+        loop_init(&l, r);
+        ASK(record_init(&record, 1, T, err));
+        ASK(response_declare(&record, &net, err));
+        ASK(response_init(&response, &responses, &record, 0, &net, err));
+        assert_int_equal(responses, 2);
+        loop_run(&l, response, responses, 0, T, 0);
+        for (int side = 0; side < 2; side++)
+            for (int s = 0; s < T; s++) {
+                double want[T];
+                derivative(&l, r, side, s, want);
+                for (int t = 0; t < T; t++) {
+                    double got = record.series[side].values[t * T + s];
+                    sum[side][t][s] += got - want[t];
+                    squares[side][t][s] += (got - want[t]) * (got - want[t]);
+                    mean[side][t][s] += want[t] / REPLICATES;
+                    if (s > t - (side == 0))
+                        assert_true(got == 0);
+                }
+            }
+        for (int k = 0; k < responses; k++)
+            response_free(&response[k]);
+        free(response);
+        record_free(&record);
+        loop_free(&l);
+    }
+    for (int side = 0; side < 2; side++)
+        for (int t = 0; t < T; t++)
+            for (int s = 0; s <= t - (side == 0); s++) {
+                double off = sum[side][t][s] / REPLICATES;
+                double variance = squares[side][t][s] / REPLICATES - off * off;
+                double se = sqrt(variance / (REPLICATES - 1));
+                CHECK_ABS(off, 0, 4 * se, "%c(%d, %d)", side ? 'B' : 'A', t, s);
+                assert_true(mean[side][t][s] > 5 * se || s != t - (side == 0));
+            }
+}
+
+/* --- the file -------------------------------------------------------------------------------- */
+
+static void check_set(hid_t file, const char *name, const char *dims, bool chunked) {
+    static const H5Z_filter_t filters[] = {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE};
+    char *text = NULL, axis[32];
+    int count = 0;
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), plist = H5Dget_create_plist(set);
+    hid_t attribute = H5Aopen(set, "dims", H5P_DEFAULT), type = H5Aget_type(attribute);
+    assert_true(set >= 0 && H5Aread(attribute, type, &text) >= 0);
+    assert_string_equal(text, dims);
+    for (const char *at = text; sscanf(at, "%31s", axis) == 1; count++) {
+        char path[64];
+        snprintf(path, sizeof path, "limit/%s", axis);
+        hid_t scale = H5Dopen2(file, path, H5P_DEFAULT);
+        assert_true(H5DSis_attached(set, scale, (unsigned)count) > 0);
+        H5Dclose(scale);
+        at = strstr(at, axis) + strlen(axis);
+    }
+    assert_int_equal(H5Pget_layout(plist), chunked ? H5D_CHUNKED : H5D_CONTIGUOUS);
+    assert_int_equal(H5Pget_nfilters(plist), chunked ? 2 : 0);
+    for (unsigned i = 0; i < 2 && chunked; i++) {
+        unsigned flags, config;
+        size_t no_values = 0;
+        assert_int_equal(H5Pget_filter2(plist, i, &flags, &no_values, NULL, 0, NULL, &config),
+                         filters[i]);
+    }
+    H5free_memory(text);
+    H5Tclose(type);
+    H5Aclose(attribute);
+    H5Pclose(plist);
+    H5Dclose(set);
+}
+
+/* Exactly zero where s is later than t (A: or the same), not in general elsewhere. */
+static void check_causal(hid_t file, const char *name, size_t rows, size_t columns, bool forward) {
+    size_t times = 17, size = times * rows * times * columns, zero = 0, later = 0;
+    double *values;
+    ASK(base_alloc(&values, size, sizeof *values, err));
+    assert_true(H5LTread_dataset_double(file, name, values) >= 0);
+    for (size_t k = 0; k < size; k++) {
+        size_t t = k / (rows * times * columns), s = k / columns % times;
+        assert_true(isfinite(values[k]) && (values[k] == 0 || s + forward <= t));
+        zero += values[k] == 0;
+        later += s + forward > t;
+    }
+    assert_true(zero < later + size / 100);
+    free(values);
+}
+
+static void what_the_file_shows(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *dims;
+        size_t rows, columns;
+        bool forward, chunked; /* beyond 4096 values */
+    } sets[] = {{"limit/A_Q", "t mu s nu", 4, 4, true, true},
+                {"limit/B_Q", "t mu s nu", 4, 4, false, true},
+                {"limit/A_W_in", "t mu s nu", 4, 4, true, true},
+                {"limit/B_W_in", "t mu s nu", 4, 4, false, true},
+                {"limit/A_W_out", "t mu s", 4, 1, true, false},
+                {"limit/B_W_out", "t s nu", 1, 4, false, false}};
+    const char *const overrides[] = {
+        "output.kernels=full",     "training.steps=17",   "solver.sites=256",
+        "solver.expert_sites=256", "solver.replicates=2", "reference.widths=16",
+        "solver.threads=1",        "reference.seeds=2",   NULL};
+    char folder[] = "/tmp/test_response_XXXXXX", path[64];
+    struct run run;
+    double rcond = 0;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/out.h5", folder);
+    support_run(&run, "data/regime2.ini", overrides);
+    ASK(run_open(&run, path, false, err));
+    ASK(run_march(&run, err));
+    ASK(run_finish(&run, false, err));
+    run_free(&run);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(file >= 0);
+    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s_se", sets[k].name);
+        check_set(file, sets[k].name, sets[k].dims, sets[k].chunked);
+        check_set(file, name, sets[k].dims, sets[k].chunked);
+        check_causal(file, sets[k].name, sets[k].rows, sets[k].columns, sets[k].forward);
+    }
+    check_set(file, "limit/Phi1", "t mu s nu", true);
+    assert_true(H5LTget_attribute_double(file, "limit", "rcond", &rcond) >= 0 && rcond == 1e-3);
+    assert_int_equal(H5Lexists(file, "reference/N0016/A_W_in", H5P_DEFAULT), 0);
+    H5Fclose(file);
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(void) {
+    backend_start(1); /* small arrays */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_act_as_the_map_does),
+        cmocka_unit_test(what_is_left_out_is_noise),
+        cmocka_unit_test(a_linear_network_by_hand),
+        cmocka_unit_test(seeds_of_a_linear_network_agree),
+        cmocka_unit_test(they_are_derivatives),
+        cmocka_unit_test(what_the_file_shows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
