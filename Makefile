@@ -4,6 +4,7 @@
 #   make test         passes the tests (one to two minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
+#   make plot-test    the pictures (needs Python: pip install ./plot pytest)
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve;  make info says with what;  make install PREFIX=/usr/local
 #
@@ -11,9 +12,11 @@
 # options has its own folder under build/.
 
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
-# What a fresh Debian machine lacks; clang serves the fuzz target and the format check.
+# What a fresh Debian machine lacks; clang serves the fuzz target and the format check, the data set
+# (31 MB) source = fashion and its test.
 PACKAGES := gcc libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev libhdf5-dev libinih-dev \
-            librandom123-dev libcmocka-dev hdf5-tools clang libclang-rt-14-dev clang-format
+            librandom123-dev libcmocka-dev hdf5-tools clang libclang-rt-14-dev clang-format \
+            zlib1g-dev dataset-fashion-mnist
 
 CC := gcc
 PREFIX := /usr/local
@@ -27,7 +30,7 @@ ifdef SAN
 OPT := -O1 -g -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all
 BUILD := build/san
 endif
-PKG := openblas lapacke gsl hdf5-serial inih
+PKG := openblas lapacke gsl hdf5-serial inih zlib
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
@@ -36,11 +39,11 @@ KERNELS := backend cpu shadow freeze basis population twotime map map_finite map
            map_field thin
 MODELS := model stage rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator gd flow anderson fixed_point
-SOLVER := base text row param record data partial io config provenance stats response observe run report
+SOLVER := base text row param record data fashion partial io config provenance stats response observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
-TESTS := architecture param rng backend functions basis population map data io oracle oracle_regime1 network regime1 limit \
+TESTS := architecture param rng backend functions basis population map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
          residual residual_limit residual_reference flow
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
@@ -106,6 +109,10 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_networks long
 	$(MAKE) SAN=1 test
 
+plot-test: dmft-solve
+	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -q -p no:cacheprovider \
+	    tests/test_plot.py
+
 bench: $(BUILD)/bench
 	$<
 
@@ -128,6 +135,6 @@ clean:
 	rm -rf build dmft-solve
 
 FORCE:
-.PHONY: all run test check-long bench validation format packages install info clean FORCE
+.PHONY: all run test check-long plot-test bench validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)

@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700
 #include "solver/config.h"
 #include "kernels/rng.h"
+#include "solver/fashion.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,18 +12,29 @@
 
 #define OFFSET(field) offsetof(struct data_settings, field)
 static const struct param_row data_rows[] = {
-    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0, "gaussian file multi_index", NULL,
+    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0, "gaussian file multi_index fashion",
+     NULL,
      "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5 with X [P][D] and y [P]; "
      "multi_index: "
-     "X as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2"},
-    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL, "source=gaussian|multi_index",
-     "number of inputs, P"},
+     "X as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2; fashion: images of "
+     "Fashion-MNIST"},
+    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
+     "source=gaussian|multi_index|fashion",
+     "number of inputs, P; fashion: even, the first of each kind in the training set, y "
+     "alternates"},
     {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
      "source=gaussian|multi_index", "dimension of an input, D"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, "source=gaussian|multi_index",
      "seed of the drawn inputs"},
     {"file", PARAM_TEXT, OFFSET(file), "", 0, 0, NULL, "source=file",
      "path of the data set; in an ini file relative to the folder of the ini"},
+    {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
+     "labels, an even number of them; the first half has y = +1, the second y = -1"},
+    {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
+     "pixels along an edge after averaging blocks, a divisor of 28: D = side^2; features are "
+     "centred over the inputs, then each input scaled to |x|^2 = D"},
+    {"folder", PARAM_TEXT, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
+     "source=fashion", "where the data set is; in an ini file relative to the folder of the ini"},
 };
 #undef OFFSET
 
@@ -113,57 +125,105 @@ static int draw_data(const struct data_settings *settings, struct data *data, st
 }
 
 /* The folder of the ini, or of the command line, in front of a relative path. */
-static int data_path(const struct params *params, const char *file, char **path, struct err *err) {
+static int data_path(const struct params *params, const char *key, const char *given, char **path,
+                     struct err *err) {
     const char *slash = strrchr(params->file, '/');
-    const struct param_value *value = params_find(params, "data", "file");
-    if (file[0] == '/' || !slash || value->line <= 0)
-        return base_copy(path, file, err);
-    size_t folder = (size_t)(slash - params->file) + 1;
-    TRY(base_alloc(path, folder + strlen(file) + 1, 1, err));
+    bool relative = given[0] != '/' && slash && params_find(params, "data", key)->line > 0;
+    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
+    if (!given[0])
+        return params_error(params, "data", key, err, "this source needs the path of %s",
+                            strcmp(key, "file") ? "the folder of Fashion-MNIST"
+                                                : "an HDF5 file with X and y");
+    TRY(base_alloc(path, folder + strlen(given) + 1, 1, err));
     memcpy(*path, params->file, folder);
-    strcpy(*path + folder, file);
+    strcpy(*path + folder, given);
     return CODE_OK;
 }
 
+/* The path as an absolute one in the record and in the settings. */
+static int record_path(struct params *params, const char *key, const char *path,
+                       const char **setting, struct err *err) {
+    char *whole = realpath(path, NULL);
+    int code = params_record(params, "data", key, whole ? whole : path, err);
+    *setting = params_find(params, "data", key)->text;
+    free(whole);
+    return code;
+}
+
 /* X, its basis and the coordinates take about 3 P D numbers. */
-static int check_size(const struct config *config, const struct params *params, struct err *err) {
-    double P = config->data.inputs, D = config->data.dimension, most = config->solver.max_memory;
+static int check_size(const struct config *config, const struct params *params, int dimension,
+                      struct err *err) {
+    double P = config->data.inputs, D = dimension, most = config->solver.max_memory;
     double needed = 1e-9 * sizeof(double) * (3 * P * D);
     if (needed <= most)
         return CODE_OK;
     return params_error(params, "solver", "max_memory", err,
                         "the inputs alone would need about %.3g GB; try fewer inputs or a smaller "
-                        "dimension, or raise max_memory",
-                        needed);
+                        "%s, or raise max_memory",
+                        needed, config->data.source == SOURCE_FASHION ? "side" : "dimension");
 }
 
-static int read_data(struct config *config, struct params *params, struct data *data,
+static int read_file(struct config *config, struct params *params, struct data *data,
                      struct err *err) {
-    char *path = NULL, *whole = NULL;
+    struct data_settings *settings = &config->data;
+    size_t most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double));
+    char *path = NULL;
     int code;
-    DO(data_path(params, config->data.file, &path, err));
-    DO(data_read(data, path, (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double)), err));
-    whole = realpath(path, NULL);
-    DO(params_record(params, "data", "file", whole ? whole : path, err));
-    config->data.file = params_find(params, "data", "file")->text;
+    DO(data_path(params, "file", settings->file, &path, err));
+    DO(data_read(data, path, most, err));
+    DO(record_path(params, "file", path, &settings->file, err));
 done:
     free(path);
-    free(whole);
+    return code;
+}
+
+static int check_fashion(const struct data_settings *settings, const struct params *params,
+                         struct err *err) {
+    const struct int_list *classes = &settings->classes;
+    if (settings->inputs % 2)
+        return params_error(params, "data", "inputs", err,
+                            "must be even, as many with y = +1 as with y = -1");
+    if (FASHION_SIDE % settings->side)
+        return params_error(params, "data", "side", err, "must divide %d", FASHION_SIDE);
+    if (classes->count == 0 || classes->count % 2)
+        return params_error(params, "data", "classes", err, "must be an even number of labels");
+    for (int c = 0; c < classes->count; c++)
+        for (int d = 0; d < c; d++)
+            if (classes->value[d] == classes->value[c])
+                return params_error(params, "data", "classes", err, "label %d comes twice",
+                                    classes->value[c]);
+    return CODE_OK;
+}
+
+static int read_fashion(struct config *config, struct params *params, struct data *data,
+                        struct err *err) {
+    struct data_settings *settings = &config->data;
+    struct fashion fashion = {NULL, settings->classes, settings->inputs, settings->side};
+    char *path = NULL;
+    int code;
+    DO(check_size(config, params, settings->side * settings->side, err));
+    DO(check_fashion(settings, params, err));
+    DO(data_path(params, "folder", settings->folder, &path, err));
+    fashion.folder = path;
+    DO(fashion_read(data, &fashion, err));
+    DO(record_path(params, "folder", path, &settings->folder, err));
+done:
+    free(path);
     return code;
 }
 
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
-    if (config->data.source != SOURCE_FILE) {
-        if (config->data.source == SOURCE_MULTI_INDEX && config->data.dimension < 4)
+    const struct data_settings *settings = &config->data;
+    if (settings->source == SOURCE_FASHION) {
+        TRY(read_fashion(config, params, data, err));
+    } else if (settings->source == SOURCE_FILE) {
+        TRY(read_file(config, params, data, err));
+    } else {
+        if (settings->source == SOURCE_MULTI_INDEX && settings->dimension < 4)
             return params_error(params, "data", "dimension", err,
                                 "source = multi_index needs at least 4");
-        TRY(check_size(config, params, err));
-        TRY(draw_data(&config->data, data, err));
-    } else {
-        if (!config->data.file[0])
-            return params_error(params, "data", "file", err,
-                                "source = file needs the path of an HDF5 file with X and y");
-        TRY(read_data(config, params, data, err));
+        TRY(check_size(config, params, settings->dimension, err));
+        TRY(draw_data(settings, data, err));
     }
     for (int mu = 0; mu < data->P && config->training.loss == LOSS_LOGISTIC; mu++)
         if (fabs(data->y[mu]) != 1)

@@ -5,11 +5,12 @@
 #include "integrators/integrator.h"
 #include "solver/io.h"
 
-enum source { SOURCE_GAUSSIAN, SOURCE_FILE, SOURCE_MULTI_INDEX };
+enum source { SOURCE_GAUSSIAN, SOURCE_FILE, SOURCE_MULTI_INDEX, SOURCE_FASHION };
 struct data_settings {
-    int source, inputs, dimension;
+    int source, inputs, dimension, side;
     uint64_t seed;
-    const char *file;
+    struct int_list classes;
+    const char *file, *folder;
 };
 
 struct solver_settings {

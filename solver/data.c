@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What stat and open say; HDF5 itself only says that it failed. */
-static int check_file(const char *path, struct err *err) {
+int data_check_file(const char *path, struct err *err) {
     struct stat status;
     if (stat(path, &status))
         return err_set(err, CODE_INPUT, "data file %s: %s", path, strerror(errno));
@@ -24,13 +23,13 @@ static int check_file(const char *path, struct err *err) {
     if (descriptor < 0)
         return err_set(err, CODE_INPUT, "data file %s: %s", path, strerror(errno));
     close(descriptor);
-    if (H5Fis_hdf5(path) <= 0)
-        return err_set(err, CODE_INPUT, "data file %s: is not an HDF5 file", path);
     return CODE_OK;
 }
 
 /* Without locks: a data set may lie where files cannot be locked, or be open elsewhere. */
 static int open_file(hid_t *file, const char *path, struct err *err) {
+    if (H5Fis_hdf5(path) <= 0)
+        return err_set(err, CODE_INPUT, "data file %s: is not an HDF5 file", path);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     if (access < 0 || H5Pset_file_locking(access, false, true) < 0)
         *file = -1;
@@ -132,7 +131,7 @@ static int check_values(const struct data *data, const char *path, struct err *e
 
 int data_read(struct data *data, const char *path, size_t max_values, struct err *err) {
     *data = (struct data){0};
-    TRY(check_file(path, err));
+    TRY(data_check_file(path, err));
     int code = CODE_OK;
     hid_t file = -1, X = -1, y = -1;
     DO(open_file(&file, path, err));

@@ -15,6 +15,9 @@ struct data {
  * numeric, wrong rank, lengths that differ, P or D of 0, more than max_values entries of X, NaN or
  * infinite (with its index, counted from 0). Sizes are checked before anything is allocated. */
 int data_read(struct data *data, const char *path, size_t max_values, struct err *err);
+/* What stat and open say of a file to be read (libraries only say that they failed), and that it is
+ * a regular one; CODE_INPUT. */
+int data_check_file(const char *path, struct err *err);
 void data_free(struct data *data); /* accepts a zeroed struct; idempotent */
 
 #endif
