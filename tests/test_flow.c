@@ -151,7 +151,7 @@ static const char *const linear_experts[] = {LINEAR, "network.gate=constant",
                                              "solver.expert_sites=256", NULL};
 
 /* A linear limit has no sampling error; truncation of its bases, some 1e-8, is far below the errors
- * of these steps. The finest has 64 steps. */
+ * of these steps. */
 static void orders_on_the_linear_limit(void **state) {
     (void)state;
     struct flow exact;
