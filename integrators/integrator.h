@@ -14,6 +14,7 @@ enum integrators { INTEGRATOR_GD, INTEGRATOR_EULER, INTEGRATOR_HEUN, INTEGRATOR_
 struct training {
     int steps, loss, integrator, substeps;
     double eta0, gamma0, dt, rtol, atol;
+    int batch, order;
 };
 
 struct integrator {

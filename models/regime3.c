@@ -74,7 +74,7 @@ static int regime3_maps(struct net *net, const struct regime3_populations *on, s
     }
     TRY(net_map(net, in, &s->in, err));
     TRY(net_map(net, out, &s->out, err));
-    TRY(net_thin(net, on->bottom, net->setup.K, 1, &s->W1, err));
+    TRY(net_read_in(net, on->bottom, &s->W1, err));
     return net_thin(net, on->top, 1, 1, &s->w, err);
 }
 
@@ -152,7 +152,7 @@ static int regime3_init(struct net *net, struct err *err) {
     struct rows w = array_all(&s->w->W);
     net_parameter(net, (struct parameter){.map = s->in, .rate = 1 / kappa, .y = s->g});
     net_parameter(net, (struct parameter){.map = s->out, .rate = iota / kappa, .y = w});
-    net_parameter(net, (struct parameter){.thin = s->W1, .A = setup->A, .rate = 1, .y = s->g1});
+    net_parameter(net, (struct parameter){.thin = s->W1, .A = net->A, .rate = 1, .y = s->g1});
     net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h3});
     regime3_kernels(net);
     return CODE_OK;
@@ -162,7 +162,7 @@ static int regime3_forward(struct net *net, double *f, struct err *err) {
     struct regime3 *s = net->state;
     const struct backend *backend = net->setup.backend;
     enum fn sigma = net_activation(net);
-    thin_read(s->W1, net->setup.A, s->h1);
+    net_read(net, s->W1, s->h1);
     rows_fn(sigma, s->h1, s->x1, s->slope1);
     TRY(gate_forward(&s->gate, s->x1, err));
     TRY(map_forward(s->in, s->x1, s->h, err));

@@ -347,12 +347,19 @@ int io_data(struct io *io, const struct data *data, struct err *err) {
     hid_t group;
     struct dataset X = {.name = "X", .dims = "mu i", .about = "inputs", .rank = 2};
     struct dataset y = {.name = "y", .dims = "mu", .about = "targets", .rank = 1};
+    struct dataset X_test = {.name = "X_test", .dims = "nu i", .about = "test inputs", .rank = 2};
+    struct dataset y_test = {.name = "y_test", .dims = "nu", .about = "their targets", .rank = 1};
     X.shape[0] = y.shape[0] = (hsize_t)data->P;
-    X.shape[1] = (hsize_t)data->D;
-    X.type = y.type = H5T_NATIVE_DOUBLE;
+    X_test.shape[0] = y_test.shape[0] = (hsize_t)data->tests;
+    X.shape[1] = X_test.shape[1] = (hsize_t)data->D;
+    X.type = y.type = X_test.type = y_test.type = H5T_NATIVE_DOUBLE;
     DO(open_group(&group, io, "data", err));
     DO(write_array(group, &X, data->X, err));
     DO(write_array(group, &y, data->y, err));
+    if (data->tests) {
+        DO(write_array(group, &X_test, data->X + (size_t)data->P * (size_t)data->D, err));
+        DO(write_array(group, &y_test, data->y + data->P, err));
+    }
 done:
     return shut(H5Gclose, group, code, "data", err);
 }

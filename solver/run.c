@@ -2,6 +2,7 @@
  * there is a single one do the operations inside it share out their blocks of sites. Either way the
  * numbers are the same. */
 #include "solver/run.h"
+#include "integrators/batch.h"
 #include "solver/observe.h"
 #include "solver/provenance.h"
 
@@ -11,6 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Directions of training inputs come first, then those that only test inputs have. */
+static int coordinates(struct run *run, struct err *err) {
+    const struct data *data = &run->data;
+    int all;
+    TRY(thin_coordinates(data->X, data->P + data->tests, data->D, &run->A, NULL, &all, err));
+    run->K = 0;
+    for (int mu = 0; mu < data->P; mu++)
+        while (run->K < all && run->A[(size_t)mu * (size_t)all + (size_t)run->K] != 0)
+            run->K++;
+    run->rest = all - run->K;
+    return CODE_OK;
+}
+
 int run_configure(struct run *run, const char *file, int overrides, char *const *override,
                   struct err *err) {
     size_t sections;
@@ -18,8 +32,8 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
     TRY(params_read(&run->params, run->sections, sections, file, overrides, override, &run->config,
                     err));
     TRY(config_data(&run->config, &run->params, &run->data, err));
-    TRY(thin_coordinates(run->data.X, run->data.P, run->data.D, &run->A, NULL, &run->K, err));
-    TRY(config_check(&run->config, &run->params, run->K, err));
+    TRY(coordinates(run, err));
+    TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
     int threads = run->config.solver.threads;
     run->threads = threads ? threads : omp_get_max_threads();
     backend_start(run->threads);
@@ -27,7 +41,12 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
 }
 
 static struct net_setup setup_of(const struct run *run, int N, int r) {
-    return config_setup(&run->config, N, r, run->data.P, run->K, run->A);
+    int P = batch_size(&run->config.training, run->data.P);
+    struct net_setup setup = config_setup(&run->config, N, r, P, run->K, run->A);
+    setup.inputs = run->data.P;
+    setup.tests = run->data.tests;
+    setup.rest = run->rest;
+    return setup;
 }
 
 /* Runs in flight at once; a single one shares out its blocks of sites instead. */
@@ -109,20 +128,24 @@ static int check_memory(struct run *run, struct err *err) {
         remedy);
 }
 
-/* Bases that do not compress grow by P an evaluation. */
+/* Bases that do not compress grow by P an evaluation; and so does any basis while every step brings
+ * inputs of its own. */
 static void warn_rank(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
-    int units = solver->expert_sites, P = run->data.P;
+    int units = solver->expert_sites, P = batch_size(&run->config.training, run->data.P);
     int least = units < solver->sites ? units : solver->sites;
     double rows = P * integrator_evaluations(&run->config.training);
-    if (!solver->replicates || net_compresses(&run->config.network) ||
+    bool compresses = net_compresses(&run->config.network);
+    if (compresses && P < run->data.P)
+        rows = fmin(rows, run->data.P);
+    if (!solver->replicates || (compresses && P == run->data.P) ||
         2 * rows <= POPULATION_ROOM * least)
         return;
     log_line(&run->log,
-             "warning: with relu or rho < 1 bases grow by %d every evaluation, up to %.0f of %d "
-             "sites; more "
+             "warning: with %s bases grow by %s%d every evaluation, up to %.0f of %d sites; more "
              "than %.0f sites keep all normals matched",
-             P, fmin(rows, least), least, 2 * rows / POPULATION_ROOM);
+             compresses ? "new inputs in every batch" : "relu or rho < 1",
+             compresses ? "up to " : "", P, fmin(rows, least), least, 2 * rows / POPULATION_ROOM);
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
@@ -147,15 +170,19 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
     const struct integrator *integrator = integrator_list[training->integrator];
     struct net net;
     struct observer observer = {0};
+    struct batch batch = {0};
     int code, t = 0;
     DO(net_init(&net, &setup, err));
+    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
     DO(observer_init(&observer, &run->config, record, r, &net, err));
     for (; t < record->T; t++) {
+        batch_at(&batch, t, net.index);
         if (t)
             DO(integrator->advance(&net, training, run->data.y, err));
         else
             DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
         DO(observer_measure(&observer, &net, t, err));
+        DO(observer_look(&observer, &net, run->data.y, t, err));
         DO(step(context, &net, t, err));
     }
 done:
@@ -168,6 +195,7 @@ done:
             err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, text);
     }
     observer_free(&observer);
+    batch_free(&batch);
     net_free(&net);
     return code;
 }

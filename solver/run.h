@@ -10,8 +10,8 @@ struct run {
     struct params params;
     struct param_section *sections;
     struct data data;
-    double *A; /* [P][K] coordinates of the inputs */
-    int K;
+    double *A; /* [P + tests][K + rest] coordinates of the inputs */
+    int K, rest;
     int threads;
     struct io io;
     bool io_open;
