@@ -1,6 +1,7 @@
 /* The sections of the ini file that are not a network's or an integrator's, checks, data. */
 #define _XOPEN_SOURCE 700
 #include "solver/config.h"
+#include "integrators/anderson.h"
 #include "kernels/rng.h"
 #include "solver/fashion.h"
 
@@ -44,6 +45,8 @@ static const struct param_row data_rows[] = {
 
 #define OFFSET(field) offsetof(struct solver_settings, field)
 static const struct param_row solver_rows[] = {
+    {"method", PARAM_CHOICE, OFFSET(method), "march", 0, 0, "march fixed_point", NULL,
+     "of the limit: once forward in time, or sweeps over two-time kernels and responses"},
     {"sites", PARAM_INT, OFFSET(sites), "2048", 8, 100000000, NULL, NULL,
      "Monte Carlo sites S of each neuron population of the limit"},
     {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
@@ -62,6 +65,20 @@ static const struct param_row solver_rows[] = {
      "OpenMP threads, 0 = all; results do not depend on it"},
     {"max_memory", PARAM_REAL, OFFSET(max_memory), "8", 1e-3, 1e6, NULL, NULL,
      "GB; a run estimated above it is refused"},
+    {"fp_tolerance", PARAM_REAL, OFFSET(fixed_point.tolerance), "1e-4", 1e-13, 1, NULL,
+     "method=fixed_point", "largest relative change of a kernel in the last sweep"},
+    {"max_sweeps", PARAM_INT, OFFSET(fixed_point.max_sweeps), "200", 1, 100000, NULL,
+     "method=fixed_point", "sweeps at most"},
+    {"damping", PARAM_REAL, OFFSET(fixed_point.damping), "1", 1e-3, 1, NULL, "method=fixed_point",
+     "share of the new kernels in each sweep; 1: undamped, which ends exactly (docs/methods.md)"},
+    {"anderson", PARAM_INT, OFFSET(fixed_point.anderson), "0", 0, ANDERSON_DEPTH, NULL,
+     "method=fixed_point", "earlier sweeps that take part in the mixing, once changes are small"},
+    {"sweep_draws", PARAM_CHOICE, OFFSET(fixed_point.draws), "common", 0, 0, "common fresh",
+     "method=fixed_point", "the same normals in every sweep, or new ones"},
+    {"jitter", PARAM_REAL, OFFSET(fixed_point.jitter), "1e-12", 1e-15, 1e-3, NULL,
+     "method=fixed_point", "smallest pivot of a kernel, relative to its diagonal"},
+    {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, "method=fixed_point",
+     "shift of the fields that measures responses; 0: 1e-3, or 0.2 with relu or rho < 1"},
 };
 #undef OFFSET
 
@@ -206,8 +223,8 @@ static int check_fashion(const struct data_settings *settings, const struct para
 static int read_fashion(struct config *config, struct params *params, struct data *data,
                         struct err *err) {
     struct data_settings *settings = &config->data;
-    struct fashion fashion = {NULL, settings->classes, settings->inputs, settings->tests,
-                              settings->side};
+    struct fashion fashion = {NULL, settings->classes, settings->inputs, settings->side,
+                              settings->tests};
     char *path = NULL;
     int code;
     DO(check_size(config, params, settings->side * settings->side, err));
@@ -221,8 +238,9 @@ done:
     return code;
 }
 
-static int check_targets(const struct config *config, const struct params *params,
-                         const struct data *data, struct err *err) {
+/* Labels, and what suits the numbers of inputs. */
+static int check_inputs(const struct config *config, const struct params *params,
+                        const struct data *data, struct err *err) {
     const struct training *training = &config->training;
     for (int mu = 0; mu < data->P + data->tests && training->loss == LOSS_LOGISTIC; mu++)
         if (fabs(data->y[mu]) != 1)
@@ -231,6 +249,13 @@ static int check_targets(const struct config *config, const struct params *param
                 mu < data->P ? "y" : "y_test", mu < data->P ? mu : mu - data->P, data->y[mu]);
     if (training->batch > data->P)
         return params_error(params, "training", "batch", err, "there are only %d inputs", data->P);
+    if (training->order && !training->batch)
+        return params_error(params, "training", "order", err, "it is used only with batch");
+    bool sweeps = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
+    if (sweeps && (training->batch || data->tests))
+        return params_error(params, "solver", "method", err,
+                            "%s need method = march, or replicates = 0",
+                            training->batch ? "minibatches" : "test inputs");
     return CODE_OK;
 }
 
@@ -247,7 +272,7 @@ int config_data(struct config *config, struct params *params, struct data *data,
         TRY(check_size(config, params, settings->dimension, err));
         TRY(draw_data(settings, data, err));
     }
-    return check_targets(config, params, data, err);
+    return check_inputs(config, params, data, err);
 }
 
 /* Keys of [solver] and [reference] that nothing would use. One at its default does no harm: the
@@ -283,6 +308,10 @@ static int check_flow(const struct config *config, const struct params *params, 
             return params_error(params, i < 2 ? "network" : "training", rules[i], err,
                                 "it acts once a step of gradient descent and has no gradient flow; "
                                 "it needs [training] integrator = gd");
+    if (training->integrator == INTEGRATOR_BS32 && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(params, "training", "integrator", err,
+                            "method = fixed_point needs the same steps in every sweep: gd, euler "
+                            "or heun");
     if (training->integrator == INTEGRATOR_BS32 && config->solver.replicates &&
         fmin(training->rtol, training->atol) < config->solver.tolerance)
         return params_error(
@@ -299,8 +328,6 @@ int config_check(const struct config *config, const struct params *params, int K
     const char *key, *reason;
     TRY(check_unused(config, params, err));
     TRY(check_flow(config, params, err));
-    if (config->training.order && !config->training.batch)
-        return params_error(params, "training", "order", err, "it is used only with batch");
     if (config->solver.replicates && K > config->solver.sites)
         return params_error(params, "solver", "sites", err,
                             "the inputs have %d directions, and as many sites are needed", K);

@@ -9,7 +9,7 @@ enum { FASHION_SIDE = 28, FASHION_CLASSES = 10 };
 struct fashion {
     const char *folder;      /* of the two files of the training set, and of the test set */
     struct int_list classes; /* an even number of different labels; first half y = +1, then -1 */
-    int inputs, tests, side; /* P and test inputs, even; pixels along an edge, a divisor of 28 */
+    int inputs, side, tests; /* even; side: pixels along an edge, a divisor of FASHION_SIDE */
 };
 /* Inputs of D = side^2 and their targets. CODE_INPUT with one sentence naming the file: missing
  * (and where it comes from), not gzip, damaged or truncated anywhere, not IDX, of other sizes than

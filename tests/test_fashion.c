@@ -70,7 +70,7 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-static const struct fashion two_classes = {folder, {2, {3, 7}}, 4, 7};
+static const struct fashion two_classes = {folder, {2, {3, 7}}, 4, 7, 0};
 
 /* x of the images n[P] by the formula of fashion.c in floating point. Every number is below 255 and
  * is a mean of 16 pixels minus another mean: 1e-12 is a thousand times the round-off. */
@@ -99,7 +99,7 @@ static void check_inputs(const struct data *data, const int *n, const double *y)
 static void test_inputs(void **state) {
     (void)state;
     struct data data;
-    struct fashion groups = {folder, {4, {7, 8, 5, 3}}, 8, 7}, whole = two_classes;
+    struct fashion groups = {folder, {4, {7, 8, 5, 3}}, 8, 7, 0}, whole = two_classes;
     write_good();
     ASK(fashion_read(&data, &two_classes, err));
     assert_true(data.P == 4 && data.D == 49);
