@@ -121,11 +121,24 @@ static int look(struct net *net, int first, int count, double *f, struct err *er
     return code;
 }
 
+/* Columns of the read-in that nothing learns from: of a network once, in the limit at every look,
+ * orthonormal to all that bottom has met until then. */
+static int draw_unseen(struct net *net, struct err *err) {
+    struct population *bottom = net->unseen->population;
+    struct population_mark mark;
+    population_look(bottom, 1u << 31, &mark);
+    int code = population_fresh(bottom, (struct rows){0}, array_all(&net->unseen->W), err);
+    population_return(bottom, &mark);
+    return code;
+}
+
 int net_look(struct net *net, int first, int count, double *f, struct err *err) {
     struct aside *aside;
     int P = net->setup.P, code = CODE_OK;
     TRY(base_alloc(&aside, 1, sizeof *aside, err));
     DO(put_aside(net, aside, err));
+    if (net->unseen && !net->setup.N)
+        DO(draw_unseen(net, err));
     for (int i = 0; i < count; i += P)
         DO(look(net, first + i, count - i < P ? count - i : P, f ? f + i : NULL, err));
     take_back(net, aside);
@@ -135,16 +148,11 @@ done:
 }
 
 int net_read_in(struct net *net, struct population *bottom, struct thin **W1, struct err *err) {
-    struct population_mark mark[NET_POPULATIONS];
     TRY(net_thin(net, bottom, net->setup.K, 1, W1, err));
     if (!net->setup.rest)
         return CODE_OK;
-    for (int i = 0; i < net->populations; i++)
-        population_look(net->population[i], 1u << 31, &mark[i]);
-    int code = net_thin(net, bottom, net->setup.rest, 1, &net->unseen, err);
-    for (int i = 0; i < net->populations; i++)
-        population_return(net->population[i], &mark[i]);
-    return code;
+    TRY(net_thin(net, bottom, net->setup.rest, 0, &net->unseen, err));
+    return net->setup.N && !net->setup.declare_only ? draw_unseen(net, err) : CODE_OK;
 }
 
 void net_read(const struct net *net, const struct thin *W1, struct rows h1) {

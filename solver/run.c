@@ -41,7 +41,7 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
     return CODE_OK;
 }
 
-static struct net_setup setup_of(const struct run *run, int N, int r) {
+struct net_setup run_setup(const struct run *run, int N, int r) {
     int P = batch_size(&run->config.training, run->data.P);
     struct net_setup setup = config_setup(&run->config, N, r, P, run->K, run->A);
     setup.inputs = run->data.P;
@@ -59,7 +59,7 @@ static int concurrent(const struct run *run, int runs) {
  * series while they are computed and twice in the image of the file, which is copied to be saved.
  * What is kept run by run is in the file as well. */
 static int record_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {
-    struct net_setup setup = setup_of(run, N, 0);
+    struct net_setup setup = run_setup(run, N, 0);
     struct record record;
     char **labels = NULL;
     double largest = 0, values = 0;
@@ -83,7 +83,7 @@ static bool by_sweeps(const struct run *run, int N) {
 }
 
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
-    struct net_setup setup = setup_of(run, N, 0);
+    struct net_setup setup = run_setup(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
     int T = full ? run->config.training.steps : 0; /* of rows kept for two-time kernels */
     if (by_sweeps(run, N))
@@ -174,7 +174,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
 static int one_run(const struct run *run, int N, int r, struct record *record,
                    int (*step)(void *context, const struct net *net, int t, struct err *err),
                    void *context, struct err *err) {
-    struct net_setup setup = setup_of(run, N, r);
+    struct net_setup setup = run_setup(run, N, r);
     const struct training *training = &run->config.training;
     const struct integrator *integrator = integrator_list[training->integrator];
     struct net net;
@@ -292,7 +292,7 @@ static int ensemble_run(struct ensemble *e, struct err *err) {
     const struct run *run = e->run;
     if (!e->sweeps)
         return one_run(run, e->N, e->r, e->record, ensemble_step, e, err);
-    struct net_setup setup = setup_of(run, 0, e->r);
+    struct net_setup setup = run_setup(run, 0, e->r);
     const struct sweeps_calls calls = {e, ensemble_sweep, ensemble_step};
     int code =
         sweeps_run(&run->config, &setup, run->data.y, e->r, e->record, e->sweeps, &calls, err);
@@ -328,7 +328,7 @@ static int ensemble_open(struct ensemble *e, const struct net_setup *setup, stru
 }
 
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err) {
-    struct net_setup setup = setup_of(run, N, 0);
+    struct net_setup setup = run_setup(run, N, 0);
     int first = runs, code = CODE_OK, parallel = concurrent(run, runs);
     char **labels = NULL, **kernels = NULL, group[64];
     double start = base_seconds(), next = start + 20;
