@@ -141,7 +141,7 @@ static int normalise(struct data *data, const char *path, struct err *err) {
             square += x[i] * x[i];
         if (square == 0)
             return err_set(err, CODE_INPUT,
-                           "data file %s: input %zu is the mean of the %zu inputs and cannot be "
+                           "data file %s: input %zu is the mean of all %zu inputs and cannot be "
                            "scaled to |x|^2 = D",
                            path, mu, P);
         for (size_t i = 0; i < D; i++)

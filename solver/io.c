@@ -364,6 +364,19 @@ done:
     return shut(H5Gclose, group, code, "data", err);
 }
 
+int io_batches(struct io *io, const int *index, int T, int P, struct err *err) {
+    int code = CODE_OK;
+    hid_t group;
+    struct dataset batch = {.name = "batch", .dims = "t b", .about = "rows of X", .rank = 2};
+    batch.shape[0] = (hsize_t)T;
+    batch.shape[1] = (hsize_t)P;
+    batch.type = H5T_NATIVE_INT;
+    DO(open_group(&group, io, "data", err));
+    DO(write_array(group, &batch, index, err));
+done:
+    return shut(H5Gclose, group, code, "data", err);
+}
+
 /* --- records --------------------------------------------------------------------------------- */
 
 /* The values of each run up to the time it reached; later ones may be half written by a run under

@@ -145,16 +145,35 @@ static void warn_rank(struct run *run) {
     int least = units < solver->sites ? units : solver->sites;
     double rows = P * integrator_evaluations(&run->config.training);
     bool compresses = net_compresses(&run->config.network);
-    if (compresses && P < run->data.P)
+    if (compresses)
         rows = fmin(rows, run->data.P);
     if (!solver->replicates || by_sweeps(run, 0) || (compresses && P == run->data.P) ||
         2 * rows <= POPULATION_ROOM * least)
         return;
     log_line(&run->log,
-             "warning: with %s bases grow by %s%d every evaluation, up to %.0f of %d sites; more "
+             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites; more "
              "than %.0f sites keep all normals matched",
-             compresses ? "new inputs in every batch" : "relu or rho < 1",
-             compresses ? "up to " : "", P, fmin(rows, least), least, 2 * rows / POPULATION_ROOM);
+             compresses ? "new inputs at every step" : "relu or rho < 1", P, fmin(rows, least),
+             least, 2 * rows / POPULATION_ROOM);
+}
+
+static int write_batches(struct run *run, struct err *err) {
+    const struct training *training = &run->config.training;
+    int T = training->steps, P = training->batch, *index = NULL, code = CODE_OK;
+    struct batch batch = {0};
+    if (!P)
+        return CODE_OK;
+    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
+    DO(base_alloc(&index, (size_t)T * (size_t)P, sizeof *index, err));
+    for (int t = 0; t < T; t++)
+        batch_at(&batch, t, index + (size_t)t * (size_t)P);
+    DO(io_batches(&run->io, index, T, P, err));
+    log_line(&run->log, "batches: %d of %d inputs a step, %.3g epochs", P, run->data.P,
+             (double)T * P / run->data.P);
+done:
+    batch_free(&batch);
+    free(index);
+    return code;
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
@@ -167,6 +186,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
                          err));
     TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
     TRY(io_data(&run->io, &run->data, err));
+    TRY(write_batches(run, err));
     return io_flush(&run->io, err);
 }
 
