@@ -138,23 +138,29 @@ static int check_memory(struct run *run, struct err *err) {
 }
 
 /* Bases that do not compress grow by P an evaluation; and so does any basis while every step brings
- * inputs of its own. */
+ * inputs of its own. A population between two maps holds a basis and normals for each of them. */
 static void warn_rank(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
-    int units = solver->expert_sites, P = batch_size(&run->config.training, run->data.P);
-    int least = units < solver->sites ? units : solver->sites;
+    const char *keys = model_list[run->config.network.model]->solver_keys;
+    int P = batch_size(&run->config.training, run->data.P), least = solver->sites;
     double rows = P * integrator_evaluations(&run->config.training);
     bool compresses = net_compresses(&run->config.network);
+    char end[64] = "";
+    if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
+        least = solver->expert_sites;
     if (compresses)
         rows = fmin(rows, run->data.P);
     if (!solver->replicates || by_sweeps(run, 0) || (compresses && P == run->data.P) ||
-        2 * rows <= POPULATION_ROOM * least)
+        4 * rows <= POPULATION_ROOM * least)
         return;
+    if (rows > POPULATION_RANK_LIMIT * least && least > POPULATION_SMALL)
+        snprintf(end, sizeof end, "; the run will probably end at step %d",
+                 (int)(POPULATION_RANK_LIMIT * least / P));
     log_line(&run->log,
-             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites; more "
+             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s; more "
              "than %.0f sites keep all normals matched",
              compresses ? "new inputs at every step" : "relu or rho < 1", P, fmin(rows, least),
-             least, 2 * rows / POPULATION_ROOM);
+             least, end, 4 * rows / POPULATION_ROOM);
 }
 
 static int write_batches(struct run *run, struct err *err) {

@@ -85,6 +85,20 @@ static void test_numerical_failures(void **state) {
                     ARGS("N = 1", "network ", "step ", "not finite", "lower eta0"));
 }
 
+/* A single pass: 20 new directions a step in a basis that may have 270. */
+static void test_rank_cap(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--data.inputs=400", "--data.dimension=60",
+                          "--training.batch=20", "--training.steps=20", "--solver.sites=300",
+                          "--solver.expert_sites=300"));
+    assert_true(cli_ended(&result, 3, ARGS("replicate 0, step 13: ", "too few sites", "280 of")));
+    assert_non_null(strstr(result.err, "with new inputs at every step bases grow by 20 every "
+                                       "evaluation, up to 300 of 300 sites; the run will probably "
+                                       "end at step 13; more than 2000 sites"));
+    cli_free(&result);
+}
+
 /* Waits until the partial file has this group, "/" for the file itself. */
 static void await_group(pid_t pid, const char *group) {
     bool found = false;
@@ -480,6 +494,7 @@ static void test_ini_of_a_file_repeats_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_numerical_failures),
+        TEST(test_rank_cap),
         TEST(test_interruptions),
         TEST(test_signal_sent_twice),
         TEST(test_output_that_appears_meanwhile),
