@@ -39,7 +39,8 @@ KERNELS := backend cpu shadow freeze basis population twotime map map_finite map
            map_field thin
 MODELS := model stage rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator gd flow anderson fixed_point
-SOLVER := base text row param record data fashion partial io config provenance stats response observe run report
+SOLVER := base text row param record data fashion partial io config provenance stats response observe \
+          run report command
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
