@@ -50,8 +50,8 @@ static int add_space(struct grid *grid, struct grid_axis *axis, const char *valu
     if (!end || values[strlen("linspace") + (size_t)end])
         return fail(grid, axis, err, "must be %.8s(first, last, n)", values);
     if (!isfinite(first) || !(last > first) || isinf(last) || n < 2 || n > VALUES)
-        return fail(grid, axis, err,
-                    "%.8s(first, last, n) needs first < last and 2 to %d values", values, VALUES);
+        return fail(grid, axis, err, "%.8s(first, last, n) needs first < last and 2 to %d values",
+                    values, VALUES);
     if (logarithmic && first <= 0)
         return fail(grid, axis, err,
                     "logspace(first, last, n) goes from the value first to the value last, which "
@@ -153,6 +153,18 @@ static int take_line(struct grid *grid, char *line, int number, struct err *err)
     return add_axis(grid, text_trim(text), text_trim(equals + 1), number, err);
 }
 
+/* Whether a line is [sweep], with blanks wherever an ini may have them. */
+static bool is_section(const char *line) {
+    static const char *const parts[] = {"[", "sweep", "]"};
+    for (int k = 0; k < 3; k++) {
+        line += strspn(line, " \t");
+        if (strncmp(line, parts[k], strlen(parts[k])) != 0)
+            return false;
+        line += strlen(parts[k]);
+    }
+    return !line[strspn(line, " \t\r\n")];
+}
+
 /* Copies lines to grid->rest and takes those of [sweep]; a section line ends it. */
 static int split(struct grid *grid, FILE *in, FILE *rest, FILE *whole, struct err *err) {
     char *line = NULL;
@@ -162,10 +174,8 @@ static int split(struct grid *grid, FILE *in, FILE *rest, FILE *whole, struct er
     for (ssize_t length; (length = getline(&line, &size, in)) >= 0;) {
         fwrite(line, 1, (size_t)length, whole);
         number++;
-        const char *start = line + strspn(line, " \t");
-        if (*start == '[') {
-            const char *name = start + 1 + strspn(start + 1, " \t");
-            inside = !strncmp(name, "sweep", 5) && name[5 + strspn(name + 5, " \t")] == ']';
+        if (line[strspn(line, " \t")] == '[') {
+            inside = is_section(line);
             found = found || inside;
             fwrite(inside ? "\n" : line, 1, inside ? 1 : (size_t)length, rest);
         } else if (inside) {
