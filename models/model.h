@@ -20,12 +20,13 @@ enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
 enum aggregation { AGGREGATION_M, AGGREGATION_K };
 enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
 enum expert_output { EXPERT_OUTPUT_LINEAR, EXPERT_OUTPUT_ACTIVATED };
+enum read_out { READ_OUT_NORMAL, READ_OUT_ZERO };
 enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
 enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 
 /* Section [network]. */
 struct network {
-    int model, parameterization, activation, gate, aggregation, lambda_in;
+    int model, parameterization, read_out, activation, gate, aggregation, lambda_in;
     double beta, kappa, iota, rho;
     int expert_width;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
@@ -213,6 +214,7 @@ void net_carry(struct net *net, struct rows rows);
 void net_kernel(struct net *net, struct kernel kernel);
 void net_numbers(struct net *net, struct numbers numbers);
 
+double net_read_out_amplitude(const struct net *net); /* of the initial w: 1 or 0 */
 /* f = <w, h>/gamma0 */
 void net_read_out(const struct net *net, const struct thin *w, struct rows h, double *f);
 /* out [P][K] = <x_mu, W_k>. In the limit the sampling error at t = 0 is subtracted, where the true

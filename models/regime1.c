@@ -121,7 +121,8 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
     bool sp = net->model == &model_regime1 && network->parameterization == PARAMETERIZATION_SP;
-    double root = sp ? sqrt(setup->N) : 1, w0 = sp ? setup->gamma0 * root : 1;
+    double root = sp ? sqrt(setup->N) : 1;
+    double w0 = net_read_out_amplitude(net) * (sp ? setup->gamma0 * root : 1);
     TRY((s->router.fluctuating && !setup->N ? net_thin_iid : net_thin)(net, top, 1, w0, &s->w,
                                                                        err));
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->zi, &s->g1};
@@ -229,8 +230,9 @@ const struct model model_regime1 = {
     .doc = "fixed number of deep experts, width to infinity",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
-    .keys = "parameterization activation gate beta rho experts expert_layers expert_output q0 "
-            "router_rate bias biases bias_std bias_noise",
+    .keys =
+        "parameterization read_out activation gate beta rho experts expert_layers expert_output q0 "
+        "router_rate bias biases bias_std bias_noise",
     .state_size = sizeof(struct regime1),
     .check = regime1_check,
     .init = regime1_init,
@@ -243,7 +245,7 @@ const struct model model_dense = {
     .doc = "deep dense network, width to infinity",
     .source = "Bordelon & Pehlevan, Self-consistent dynamical field theory of kernel evolution in "
               "wide neural networks (2022)",
-    .keys = "activation depth",
+    .keys = "read_out activation depth",
     .state_size = sizeof(struct regime1),
     .check = dense_check,
     .init = dense_init,

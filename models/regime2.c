@@ -60,7 +60,7 @@ static int regime2_init(struct net *net, struct err *err) {
     TRY(net_map(net, in, &s->W_in, err));
     TRY(net_map(net, out, &s->W_out, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
-    TRY(net_thin(net, top, 1, 1, &s->w, err));
+    TRY(net_thin(net, top, 1, net_read_out_amplitude(net), &s->w, err));
 
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->z_in, &s->g1};
     struct rows *on_units[] = {&s->h_in, &s->x_in, &s->slope_in, &s->x2, &s->g_in};
@@ -128,7 +128,8 @@ const struct model model_regime2 = {
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
               "docs/theory/regime2.md",
-    .keys = "parameterization activation gate beta kappa expert_width rho aggregation lambda_in",
+    .keys = "parameterization read_out activation gate beta kappa expert_width rho aggregation "
+            "lambda_in",
     .solver_keys = "expert_sites",
     .state_size = sizeof(struct regime2),
     .check = regime2_check,

@@ -75,7 +75,7 @@ static int regime3_maps(struct net *net, const struct regime3_populations *on, s
     TRY(net_map(net, in, &s->in, err));
     TRY(net_map(net, out, &s->out, err));
     TRY(net_thin(net, on->bottom, net->setup.K, 1, &s->W1, err));
-    return net_thin(net, on->top, 1, 1, &s->w, err);
+    return net_thin(net, on->top, 1, net_read_out_amplitude(net), &s->w, err);
 }
 
 static int regime3_rows(struct net *net, const struct regime3_populations *on, struct err *err) {
@@ -212,7 +212,7 @@ const struct model model_regime3 = {
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendices N (MSSP) and O (muP), corrected as in "
               "docs/theory/regime3.md",
-    .keys = "parameterization activation gate beta kappa iota rho aggregation",
+    .keys = "parameterization read_out activation gate beta kappa iota rho aggregation",
     .solver_keys = "expert_sites unit_sites",
     .state_size = sizeof(struct regime3),
     .check = regime3_check,
