@@ -37,9 +37,9 @@ LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-con
 
 KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
            map_field thin
-MODELS := model stage rewind gate router balance regime1 regime2 regime3 residual
+MODELS := model plain stage rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator gd flow anderson fixed_point
-SOLVER := base text row param record data fashion partial io config provenance stats response observe run report
+SOLVER := base text row param record data fashion partial io config provenance stats response coordinate observe run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)

@@ -56,6 +56,7 @@ struct numbers {
 };
 
 struct net;
+struct plain;
 struct model {
     const char *name, *doc, *source;
     const char *keys;        /* of [network], blank-separated, besides model */
@@ -71,6 +72,9 @@ struct model {
     /* After the parameters have learnt, once a step: what moves by a rule of the model instead of
      * a gradient. NULL: nothing does. */
     void (*rule)(struct net *net);
+    /* The network as plain matrices after an evaluation (plain.h). NULL: its experts, or it has
+     * none, are not of one hidden layer. */
+    int (*plain)(const struct net *net, struct plain *plain, struct err *err);
 };
 extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
 

@@ -14,6 +14,7 @@
  * M^{-1/2}: then nothing of its random part is left in the limit. */
 #include "models/regime2.h"
 #include "models/gate.h"
+#include "models/plain.h"
 
 #include <math.h>
 
@@ -122,6 +123,23 @@ static int regime2_backward(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+/* W3 = M W_out, agg = 1/M. */
+static int regime2_plain(const struct net *net, struct plain *plain, struct err *err) {
+    const struct regime2 *s = net->state;
+    int M = (int)s->gate.phi.array->sites;
+    TRY(plain_init(plain, net, s->w, M, net->setup.network->expert_width, err));
+    plain->b_scale = 1;
+    gate_plain(&s->gate, plain);
+    plain_rows(s->h1, plain->h1);
+    plain_rows(s->x1, plain->s1);
+    plain_rows(s->h3, plain->h3);
+    plain_rows(s->x_in, plain->s2);
+    plain_rows(s->slope_in, plain->slope2);
+    TRY(plain_map(s->W_in, 1, plain->W2, err));
+    TRY(plain_map(s->W_out, M, plain->W3, err));
+    return plain_map(s->gate.Q, 1, plain->Q, err);
+}
+
 const struct model model_regime2 = {
     .name = "regime2",
     .doc = "width and number of experts to infinity together, expert width fixed",
@@ -136,4 +154,5 @@ const struct model model_regime2 = {
     .init = regime2_init,
     .forward = regime2_forward,
     .backward = regime2_backward,
+    .plain = regime2_plain,
 };
