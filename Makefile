@@ -40,7 +40,7 @@ KERNELS := backend cpu shadow freeze basis population twotime map map_finite map
 MODELS := model plain stage rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator gd flow anderson fixed_point
 SOLVER := base text row param record data fashion partial io config provenance stats response coordinate \
-          observe sweeps run report
+          observe sweeps run report command grid sweep result summary
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
@@ -52,12 +52,15 @@ TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/ora
                 $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \
                 $(BUILD)/tests/reduction_residual.o
 
-all: dmft-solve
+all: dmft-solve dmft-sweep dmft-compare
 
-dmft-solve: $(BUILD)/dmft-solve
+dmft-solve dmft-sweep dmft-compare: %: $(BUILD)/%
 	@cp $< $@
 
 $(BUILD)/dmft-solve: $(BUILD)/solver/main.o $(OBJECTS)
+$(BUILD)/dmft-sweep: $(BUILD)/solver/main_sweep.o $(OBJECTS)
+$(BUILD)/dmft-compare: $(BUILD)/solver/main_compare.o $(OBJECTS)
+$(BUILD)/dmft-solve $(BUILD)/dmft-sweep $(BUILD)/dmft-compare:
 	@echo '  LD $@'
 	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
@@ -94,7 +97,7 @@ run: packages
 	$(MAKE) all
 	[ -e regime2.h5 ] && echo "regime2.h5 is here already" || ./dmft-solve data/regime2.ini
 
-test: dmft-solve $(TESTS:%=$(BUILD)/test_%)
+test: all $(TESTS:%=$(BUILD)/test_%)
 	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%)
 
 FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/param.c
@@ -123,8 +126,8 @@ validation: $(BUILD)/validation
 format:
 	clang-format -i -style=file $(wildcard */*.c */*.h)
 
-install: dmft-solve
-	install -D dmft-solve $(DESTDIR)$(PREFIX)/bin/dmft-solve
+install: all
+	install -D -t $(DESTDIR)$(PREFIX)/bin dmft-solve dmft-sweep dmft-compare
 
 info:
 	@echo 'version   $(VERSION)'
@@ -133,7 +136,7 @@ info:
 	@for p in $(PKG); do echo "library   $$p $$(pkg-config --modversion $$p)"; done
 
 clean:
-	rm -rf build dmft-solve
+	rm -rf build dmft-solve dmft-sweep dmft-compare
 
 FORCE:
 .PHONY: all run test check-long plot-test bench validation format packages install info clean FORCE

@@ -18,6 +18,10 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
     TRY(config_sections(&run->sections, &sections, err));
     TRY(params_read(&run->params, run->sections, sections, file, overrides, override, &run->config,
                     err));
+    return run_prepare(run, err);
+}
+
+int run_prepare(struct run *run, struct err *err) {
     TRY(config_data(&run->config, &run->params, &run->data, err));
     TRY(thin_coordinates(run->data.X, run->data.P, run->data.D, &run->A, NULL, &run->K, err));
     TRY(config_check(&run->config, &run->params, run->K, err));

@@ -24,6 +24,8 @@ struct run {
 /* Reads and checks everything; nothing is written yet. */
 int run_configure(struct run *run, const char *file, int overrides, char *const *override,
                   struct err *err);
+/* The second half of it, behind the ini: data, checks across keys, threads. */
+int run_prepare(struct run *run, struct err *err);
 /* Announces memory; creates the output. */
 int run_open(struct run *run, const char *output, bool force, struct err *err);
 /* The limit, then each width; results go to the file as they come. */

@@ -24,3 +24,9 @@ void stats_extrapolate(const int *N, const double *mean, const double *se, int c
     gsl_fit_wlinear(x, 1, w, 1, mean, 1, (size_t)count, a, &b, &cov00, &cov01, &cov11, &chi2);
     *a_se = sqrt(cov00);
 }
+
+double stats_vertex(const double x[3], const double y[3]) {
+    double before = (x[0] + x[1]) / 2, after = (x[1] + x[2]) / 2;
+    double down = (y[1] - y[0]) / (x[1] - x[0]), up = (y[2] - y[1]) / (x[2] - x[1]);
+    return up > down ? before + (after - before) * down / (down - up) : x[1];
+}

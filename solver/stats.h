@@ -11,4 +11,8 @@ double stats_interval(double se, int n, double level);
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
                        double *a_se);
 
+/* Where the parabola through three points, x increasing and the middle y the smallest, has its
+ * vertex; between the middles of the two intervals. */
+double stats_vertex(const double x[3], const double y[3]);
+
 #endif
