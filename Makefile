@@ -40,7 +40,7 @@ KERNELS := backend cpu shadow freeze basis population twotime map map_finite map
 MODELS := model plain stage rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator gd flow anderson fixed_point
 SOLVER := base text row param record data fashion partial io config provenance stats response coordinate \
-          observe sweeps run report command grid sweep result summary
+          observe sweeps run report command grid sweep result summary compare compare_table
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)

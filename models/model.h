@@ -32,6 +32,7 @@ struct network {
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias;
     struct real_list biases;
+    struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
 };
 extern const struct param_row network_rows[];
 extern const size_t network_rows_count;
