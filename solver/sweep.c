@@ -44,7 +44,7 @@ int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suf
 }
 
 /* The ini of a point without [sweep], read with the point's values as overrides; `last` are those
- * that pick the width, ended by NULL. Messages tell the line of [sweep], or the point. */
+ * that pick the width, ended by NULL. */
 static int read_point(const struct sweep *sweep, int point, const char *const *last,
                       struct run *run, struct err *err) {
     const struct grid *grid = &sweep->grid;
@@ -73,13 +73,6 @@ static int read_point(const struct sweep *sweep, int point, const char *const *l
                                   override, &run->config, err);
     if (stream)
         fclose(stream);
-    for (int a = 0; code == CODE_INPUT && a < grid->axes; a++) {
-        char text[sizeof err->text];
-        memcpy(text, err->text, sizeof text);
-        if (!strncmp(text, made[a], strlen(made[a])))
-            err_set(err, code, "%.600s:%d: [sweep] %.1200s", grid->file, grid->axis[a].line,
-                    text + 2);
-    }
 done:
     for (int a = 0; a < grid->axes; a++)
         free(made[a]);
@@ -93,6 +86,22 @@ static int read_unit(const struct sweep *sweep, int unit, struct run *run, struc
     return read_point(sweep, unit / sweep->columns,
                       (const char *const[]){widths, N ? "--solver.replicates=0" : NULL, NULL}, run,
                       err);
+}
+
+/* A refused value of a point came as an override "--section.key=value": tells its line instead. */
+static bool tell_line(const struct grid *grid, struct err *err) {
+    char text[sizeof err->text];
+    memcpy(text, err->text, sizeof text);
+    for (int a = 0; a < grid->axes; a++) {
+        size_t length = strlen(grid->axis[a].key);
+        if (strncmp(text, "--", 2) || strncmp(text + 2, grid->axis[a].key, length) ||
+            text[2 + length] != '=')
+            continue;
+        err_set(err, err->code, "%.600s:%d: [sweep] %.1200s", grid->file, grid->axis[a].line,
+                text + 2);
+        return true;
+    }
+    return false;
 }
 
 /* FNV-1a, 64 bits. */
@@ -144,12 +153,11 @@ static int check_unit(struct sweep *sweep, int unit, bool vary_data, struct data
     DO(hash_unit(hash, &run, data, err));
 done:
     run_free(&run);
-    if (code == CODE_INPUT) {
+    if (code == CODE_INPUT && !tell_line(&sweep->grid, err)) {
         char text[sizeof err->text], note[TEXT_NOTE] = "";
         memcpy(text, err->text, sizeof text);
         sweep_describe(sweep, unit, note);
-        if (!strstr(text, "[sweep]"))
-            err_set(err, code, "%.1200s (at %.700s)", text, note);
+        err_set(err, code, "%.1200s (at %.700s)", text, note);
     }
     return code;
 }
@@ -238,7 +246,10 @@ int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const
     TRY(base_copy(&sweep->output, output, err));
     TRY(grid_read(&sweep->grid, file, err));
     TRY(check_overrides(sweep, err));
-    TRY(read_point(sweep, 0, (const char *const[]){NULL}, &sweep->base, err));
+    int code = read_point(sweep, 0, (const char *const[]){NULL}, &sweep->base, err);
+    if (code)
+        tell_line(&sweep->grid, err);
+    TRY(code);
     sweep->widths = sweep->base.config.reference.widths;
     sweep->limit = sweep->base.config.solver.replicates > 0;
     sweep->columns = sweep->widths.count + sweep->limit;
