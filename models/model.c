@@ -18,7 +18,8 @@ const struct model *const model_list[] = {&model_dense,   &model_regime1,  &mode
 #define OFFSET(field) offsetof(struct network, field)
 const struct param_row network_rows[] = {
     {"model", PARAM_CHOICE, OFFSET(model), NULL, 0, 0, MODEL_NAMES, NULL, "the network"},
-    {"parameterization", PARAM_CHOICES, OFFSET(parameterizations), "mssp", 0, 0, "mup mssp sp", NULL,
+    {"parameterization", PARAM_CHOICES, OFFSET(parameterizations), "mssp", 0, 0, "mup mssp sp",
+     NULL,
      "scales of weights and rates: muP, the maximally scale-stable one, or (regime1, networks "
      "only) the standard one; several: dmft-compare sets them side by side"},
     {"read_out", PARAM_CHOICE, OFFSET(read_out), "normal", 0, 0, "normal zero", NULL,

@@ -123,10 +123,10 @@ static void print_summary(const struct summary *s) {
         snprintf(at, sizeof at, "(%d)", s->at);
     snprintf(of, sizeof of, "(%d/%d)", s->fitted, s->entries);
     print_number(8, 1, s->rms);
-    print_number(6, 1, s->largest);
-    printf(" %-5s", at);
-    print_number(7, 2, s->exponent);
-    printf(" %-10s", of);
+    print_number(7, 1, s->largest);
+    printf("%5s", at);
+    print_number(10, 2, s->exponent);
+    printf("%10s", of);
 }
 
 static bool has_fits(const struct comparison *side, const char *name) {
@@ -142,10 +142,10 @@ static int print_quantities(const struct compare *compare, struct err *err) {
            "(at t);\nmedian exponent of |network - limit| (entries that gave one)\n%-20s",
            "");
     for (int k = 0; k < compare->count; k++)
-        printf("  %-37s", compare->side[k].name);
+        printf("%8s%*s", compare->side[k].name, k < compare->count - 1 ? 32 : 0, "");
     printf("\n%-20s", "");
     for (int k = 0; k < compare->count; k++)
-        printf("   rms z max z         exponent         ");
+        printf("%8s%12s%20s", "rms z", "max z (t)", "exponent (entries)");
     printf("\n");
     for (int q = 0; q < networks->count; q++) {
         const char *name = networks->series[q].name;
@@ -158,7 +158,7 @@ static int print_quantities(const struct compare *compare, struct err *err) {
                 TRY(summarise(&compare->side[k].record, name, &summary, err));
                 print_summary(&summary);
             } else {
-                printf("%39s", "-");
+                printf("%40s", "-");
             }
         printf("\n");
     }
@@ -192,12 +192,12 @@ static int print_term(const struct compare *compare, const char *name, struct er
 
 static int print_terms(const struct compare *compare, struct err *err) {
     const struct record *networks = &compare->run[0].reference[0];
-    printf(
-        "\ncoordinate check: exponents in N of the rms when the term first exists and at t = %d, "
-        "and its limit there\n%-10s",
-        networks->T - 1, "");
+    printf("\ncoordinate check: exponents of the rms in N, early (when the term first exists) and "
+           "late "
+           "(t = %d),\nand its late limit; -: exactly zero, or unknown\n%-10s",
+           networks->T - 1, "");
     for (int k = 0; k < compare->count; k++)
-        printf("%14s%23s", compare->side[k].name, "");
+        printf("%14s%*s", compare->side[k].name, k < compare->count - 1 ? 23 : 0, "");
     printf("\n%-10s", "");
     for (int k = 0; k < compare->count; k++)
         printf("%14s%14s%9s", "early", "late", "limit");

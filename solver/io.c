@@ -180,12 +180,9 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
         return set_attribute(group, name, H5T_NATIVE_INT, list->count, list->value, err);
     case PARAM_REALS:
         return set_attribute(group, name, H5T_NATIVE_DOUBLE, reals->count, reals->value, err);
-    case PARAM_CHOICE:
-    case PARAM_CHOICES:
-    case PARAM_TEXT:
-        break;
+    default: /* words */
+        return set_text(group, name, text, err);
     }
-    return set_text(group, name, text, err);
 }
 
 static int set_ini(hid_t group, const struct params *params, struct err *err) {
