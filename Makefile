@@ -6,7 +6,7 @@
 #   make validation   docs/validation.md: own networks against own limit (minutes)
 #   make plot-test    the pictures (needs Python: pip install ./plot pytest)
 #   make bench        cost and accuracy of the limit beside finite networks
-#   make              builds ./dmft-solve;  make info says with what;  make install PREFIX=/usr/local
+#   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare;  make info says with what;  make install PREFIX=/usr/local
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags; each set of
 # options has its own folder under build/.
@@ -111,6 +111,7 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_reference3 long
 	$(BUILD)/test_residual_reference long
 	$(BUILD)/test_networks long
+	$(BUILD)/test_coordinate long
 	$(MAKE) SAN=1 test
 
 plot-test: dmft-solve

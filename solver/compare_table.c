@@ -15,15 +15,16 @@ static void print_number(int width, int digits, double x) {
         printf("%*s", width, "-");
 }
 
-/* "   0.42338 +- 0.002", 19 characters. */
+/* "   0.42338 +- 7e-05", 19 characters; digits down to the error's. */
 static void print_value(double mean, double se) {
+    int digits = se > 0 ? (int)fmin(fmax(ceil(-log10(se)), 0), 6) : 4;
     char cell[64];
     if (isnan(mean))
         snprintf(cell, sizeof cell, "-");
     else if (isnan(se))
         snprintf(cell, sizeof cell, "%.5g", mean);
     else
-        snprintf(cell, sizeof cell, "%.5g +- %.1g", mean, se);
+        snprintf(cell, sizeof cell, "%.*f +- %.1g", digits, mean, se);
     printf("%19s", cell);
 }
 
