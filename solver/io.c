@@ -83,19 +83,20 @@ done:
 
 /* Opens the group "a/b/c", creating what is missing. */
 static int open_group(hid_t *group, const struct io *io, const char *path, struct err *err) {
-    char part[NAME];
-    assert(strlen(path) < sizeof part);
+    char part[NAME], whole[NAME];
+    size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", io->prefix, path);
+    assert(length < sizeof whole);
     *group = -1;
-    for (size_t end = 0; path[end];) {
-        end += strspn(path + end, "/");
-        end += strcspn(path + end, "/");
-        snprintf(part, sizeof part, "%.*s", (int)end, path);
+    for (size_t end = 0; end < length;) {
+        end += strspn(whole + end, "/");
+        end += strcspn(whole + end, "/");
+        snprintf(part, sizeof part, "%.*s", (int)end, whole);
         htri_t exists = H5Lexists(io->file, part, H5P_DEFAULT);
         TRY(check(exists, "look up", part, err));
         if (!exists)
             TRY(create_group(io->file, part, err));
     }
-    *group = H5Gopen2(io->file, *path ? path : "/", H5P_DEFAULT);
+    *group = H5Gopen2(io->file, length ? whole : "/", H5P_DEFAULT);
     return check(*group, "open group", path, err);
 }
 
@@ -179,11 +180,9 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
         return set_attribute(group, name, H5T_NATIVE_INT, list->count, list->value, err);
     case PARAM_REALS:
         return set_attribute(group, name, H5T_NATIVE_DOUBLE, reals->count, reals->value, err);
-    case PARAM_CHOICE:
-    case PARAM_TEXT:
-        break;
+    default: /* words */
+        return set_text(group, name, text, err);
     }
-    return set_text(group, name, text, err);
 }
 
 static int set_ini(hid_t group, const struct params *params, struct err *err) {

@@ -23,7 +23,8 @@
 
 struct io {
     char *path, *partial;
-    int64_t file; /* HDF5 id, 0 = none */
+    int64_t file;    /* HDF5 id, 0 = none */
+    char prefix[24]; /* of all names of groups: "" or, for instance, "mup/" */
 };
 
 /* Turns HDF5's automatic error printing off; call once, in main. */
