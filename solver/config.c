@@ -53,7 +53,7 @@ static const struct param_row solver_rows[] = {
      "independent replicates of the limit, for its error bars; 0: networks only"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "seed of all random weights, of the limit and of the networks"},
-    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-6, 0.1, NULL, NULL,
+    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
      "of the bases, relative to rms; f is accurate to a few hundredths of it"},
     {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
      "where site arrays live; shadow: poisoned memory, for tests"},
