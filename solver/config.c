@@ -57,7 +57,7 @@ static const struct param_row solver_rows[] = {
      "independent replicates of the limit, for its error bars; 0: networks only"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "seed of all random weights, of the limit and of the networks"},
-    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-6, 0.1, NULL, NULL,
+    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
      "of the bases, relative to rms; f is accurate to a few hundredths of it"},
     {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
      "where site arrays live; shadow: poisoned memory, for tests"},
@@ -91,6 +91,8 @@ static const struct param_row reference_rows[] = {
      "balanced: W1^T W1 = N I, |w|^2 = N; less seed noise, same limit"},
     {"centre", PARAM_CHOICE, OFFSET(centre), "yes", 0, 0, "no yes", NULL,
      "train and record f - f(0), as the limit does"},
+    {"coordinate_check", PARAM_CHOICE, OFFSET(coordinate_check), "no", 0, 0, "no yes", NULL,
+     "measure the initial, propagating and effective part of every signal, forward and backward"},
 };
 #undef OFFSET
 
@@ -279,7 +281,7 @@ int config_data(struct config *config, struct params *params, struct data *data,
  * recorded ini of a run has them all. Networks may be switched off by an empty `widths`; then the
  * rest of [reference] may stay. */
 static int check_unused(const struct config *config, const struct params *params, struct err *err) {
-    static const char *const networks[] = {"seeds", "draws", "centre"};
+    static const char *const networks[] = {"seeds", "draws", "centre", "coordinate_check"};
     const struct model *model = model_list[config->network.model];
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
@@ -322,12 +324,30 @@ static int check_flow(const struct config *config, const struct params *params, 
     return CODE_OK;
 }
 
+/* The coordinate check takes apart experts of one hidden layer. */
+static int check_coordinate(const struct config *config, const struct params *params,
+                            struct err *err) {
+    const struct network *network = &config->network;
+    const struct model *model = model_list[network->model];
+    bool deep = !strcmp(model->name, "regime1") &&
+                (network->expert_layers != 2 || network->expert_output != EXPERT_OUTPUT_LINEAR);
+    if (config->reference.coordinate_check && (deep || !model->plain))
+        return params_error(params, "reference", "coordinate_check", err,
+                            "it is for experts of one hidden layer: regime2, regime3, or regime1 "
+                            "with expert_layers = 2 and a linear output");
+    if (config->reference.coordinate_check && config->training.batch)
+        return params_error(params, "reference", "coordinate_check", err,
+                            "it follows the same inputs and has no minibatches");
+    return CODE_OK;
+}
+
 int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
     const struct model *model = model_list[config->network.model];
     const struct int_list *widths = &config->reference.widths;
     const char *key, *reason;
     TRY(check_unused(config, params, err));
     TRY(check_flow(config, params, err));
+    TRY(check_coordinate(config, params, err));
     if (config->solver.replicates && K > config->solver.sites)
         return params_error(params, "solver", "sites", err,
                             "the inputs have %d directions, and as many sites are needed", K);

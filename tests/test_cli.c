@@ -158,6 +158,8 @@ static void test_keys_must_fit_together(void **state) {
          .part = {"--training.batch=2: it acts once a step", "integrator = gd"}},
         {.arg = {"--training.batch=2", "--solver.method=fixed_point"},
          .part = {"--solver.method=fixed_point: minibatches need method = march"}},
+        {.arg = {"--training.batch=2", "--reference.coordinate_check=yes", "--reference.widths=16"},
+         .part = {"--reference.coordinate_check=yes: it follows the same inputs"}},
         {.arg = {"--data.test_inputs=2", "--solver.method=fixed_point"},
          .part = {"--solver.method=fixed_point: test inputs need method = march"}},
         {.ini = "[network]\nmodel = regime2\n[data]\nsource = fashion\ntest_inputs = 3\n",
