@@ -301,6 +301,22 @@ int config_check(const struct config *config, const struct params *params, int K
     return CODE_OK;
 }
 
+static bool trains_by_adam(const struct training *training) {
+    return training->optimizer == OPTIMIZER_ADAM || training->optimizer == OPTIMIZER_ADAMW;
+}
+
+int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
+                       struct err *err) {
+    size_t count = (size_t)data->P * (size_t)data->D;
+    if (!trains_by_adam(&config->training))
+        return thin_coordinates(data->X, data->P, data->D, A, NULL, K, err);
+    TRY(base_alloc(A, count, sizeof **A, err));
+    for (size_t i = 0; i < count; i++)
+        (*A)[i] = data->X[i] / sqrt((double)data->D);
+    *K = data->D;
+    return CODE_OK;
+}
+
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
                               const double *A) {
     return (struct net_setup){
@@ -319,9 +335,12 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .P = P,
         .K = K,
         .A = A,
-        .stages = integrator_list[config->training.integrator]->stages,
-        /* solved from evaluations that are all measured */
+        .stages = integrator_of(&config->training)->stages,
+        .optimizer = (enum optimizer)config->training.optimizer,
+        .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),
+        /* solved from evaluations that are all measured, of random matrices that do not decay */
         .responses = N == 0 && config->output.kernels == KERNELS_FULL &&
+                     config->training.optimizer != OPTIMIZER_ADAMW &&
                      integrator_evaluations(&config->training) == config->training.steps,
     };
 }
