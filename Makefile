@@ -39,7 +39,7 @@ KERNELS := backend cpu shadow freeze basis population twotime map map_finite map
            map_adam map_field change thin
 MODELS := model stage rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator gd optimizer flow anderson fixed_point
-SOLVER := base text row param record data fashion partial io config provenance stats response observe run report
+SOLVER := base text row param record data fashion partial io config provenance stats response observe sweeps run report
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)

@@ -25,8 +25,9 @@ struct fixed_point_settings {
 };
 
 /* A kernel or response of the iteration; change is that of the last sweep. */
+#define FIXED_POINT_NAME 32
 struct fixed_point_kernel {
-    char name[32]; /* Phi_W2, A_W2, ... */
+    char name[FIXED_POINT_NAME]; /* Phi_W2, A_W2, ... */
     struct twotime *given, *measured;
     double change;
 };
@@ -41,16 +42,22 @@ struct fixed_point_state {
 struct fixed_point_calls {
     void *context;
     int (*sweep)(void *context, const struct fixed_point_state *state, struct err *err);
-    /* of the last pass, after convergence or max_sweeps, at each measured time */
+    /* of the last pass, after convergence or max_sweeps, at each measured time; the kernels it is
+     * made with are map->field->given */
     int (*measure)(void *context, const struct net *net, int t, struct err *err);
-    /* after it: the kernels it was made with */
-    int (*finish)(void *context, const struct fixed_point_state *state, struct err *err);
 };
 
 /* setup: of a limit. Without convergence CODE_NUMERICAL, after all calls. */
 int fixed_point_run(const struct net_setup *setup, const struct training *training, const double *y,
                     const struct fixed_point_settings *settings,
                     const struct fixed_point_calls *calls, struct err *err);
+/* The names of the kernels of such an iteration, in their order; *names is freed by the caller. */
+int fixed_point_names(const struct net_setup *setup, char (**names)[FIXED_POINT_NAME], int *count,
+                      struct err *err);
+/* Bytes that it needs, and an observer that keeps the rows of T times of each kernel. */
+int fixed_point_bytes(const struct net_setup *setup, const struct training *training,
+                      const struct fixed_point_settings *settings, int T, double *bytes,
+                      struct err *err);
 /* The shift of the probes: settings->probe, or one that suits the network. */
 double fixed_point_probe(const struct network *network, double probe);
 

@@ -229,9 +229,10 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     for (int i = 0; i < net.arrays; i++)
         total += (double)array_bytes(net.array[i]->sites, net.array[i]->group, net.array[i]->rows);
     for (int i = 0; i < net.maps; i++)
-        total += setup->N ? matrix_bytes(setup, net.map[i], evaluations)
-                          : limit_map_bytes(&net, net.map[i], evaluations);
-    for (int i = 0; i < net.maps && setup->responses; i++)
+        total += setup->N       ? matrix_bytes(setup, net.map[i], evaluations)
+                 : setup->field ? field_bytes(net.map[i], setup->field)
+                                : limit_map_bytes(&net, net.map[i], evaluations);
+    for (int i = 0; i < net.maps && setup->responses && !setup->field; i++)
         total += response_bytes(&net, net.map[i], T);
     for (int i = 0; i < net.parameters; i++)
         total += setup->stages * stage_bytes(setup, &net.parameter[i]) +

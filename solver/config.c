@@ -1,6 +1,7 @@
 /* The sections of the ini file that are not a network's or an integrator's, checks, data. */
 #define _XOPEN_SOURCE 700
 #include "solver/config.h"
+#include "integrators/anderson.h"
 #include "kernels/rng.h"
 #include "solver/fashion.h"
 
@@ -40,6 +41,8 @@ static const struct param_row data_rows[] = {
 
 #define OFFSET(field) offsetof(struct solver_settings, field)
 static const struct param_row solver_rows[] = {
+    {"method", PARAM_CHOICE, OFFSET(method), "march", 0, 0, "march fixed_point", NULL,
+     "of the limit: once forward in time, or sweeps over two-time kernels and responses"},
     {"sites", PARAM_INT, OFFSET(sites), "2048", 8, 100000000, NULL, NULL,
      "Monte Carlo sites S of each neuron population of the limit"},
     {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
@@ -58,6 +61,20 @@ static const struct param_row solver_rows[] = {
      "OpenMP threads, 0 = all; results do not depend on it"},
     {"max_memory", PARAM_REAL, OFFSET(max_memory), "8", 1e-3, 1e6, NULL, NULL,
      "GB; a run estimated above it is refused"},
+    {"fp_tolerance", PARAM_REAL, OFFSET(fixed_point.tolerance), "1e-4", 1e-13, 1, NULL,
+     "method=fixed_point", "largest relative change of a kernel in the last sweep"},
+    {"max_sweeps", PARAM_INT, OFFSET(fixed_point.max_sweeps), "200", 1, 100000, NULL,
+     "method=fixed_point", "sweeps at most"},
+    {"damping", PARAM_REAL, OFFSET(fixed_point.damping), "1", 1e-3, 1, NULL, "method=fixed_point",
+     "share of the new kernels in each sweep; 1: undamped, which ends exactly (docs/methods.md)"},
+    {"anderson", PARAM_INT, OFFSET(fixed_point.anderson), "0", 0, ANDERSON_DEPTH, NULL,
+     "method=fixed_point", "earlier sweeps that take part in the mixing, once changes are small"},
+    {"sweep_draws", PARAM_CHOICE, OFFSET(fixed_point.draws), "common", 0, 0, "common fresh",
+     "method=fixed_point", "the same normals in every sweep, or new ones"},
+    {"jitter", PARAM_REAL, OFFSET(fixed_point.jitter), "1e-8", 1e-15, 1e-3, NULL,
+     "method=fixed_point", "smallest pivot of a kernel, relative to its diagonal"},
+    {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, "method=fixed_point",
+     "shift of the fields that measures responses; 0: 1e-3, or 0.2 with relu or rho < 1"},
 };
 #undef OFFSET
 
@@ -265,6 +282,13 @@ static int check_flow(const struct config *config, const struct params *params, 
             return params_error(params, "network", rules[i], err,
                                 "it acts once a step of gradient descent and has no gradient flow; "
                                 "it needs [training] integrator = gd");
+    if (training->integrator == INTEGRATOR_BS32 && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(params, "training", "integrator", err,
+                            "method = fixed_point needs the same steps in every sweep: gd, euler "
+                            "or heun");
+    if (training->optimizer != OPTIMIZER_GD && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(params, "training", "optimizer", err,
+                            "method = fixed_point knows plain gradient descent only: gd");
     if (training->integrator == INTEGRATOR_BS32 && config->solver.replicates &&
         fmin(training->rtol, training->atol) < config->solver.tolerance)
         return params_error(

@@ -416,8 +416,8 @@ static int write_series(hid_t group, const struct record *record, const struct s
 
 static int write_reached(hid_t group, const struct record *record, struct err *err) {
     struct dataset array = {.name = "n",
-                            .dims = "t",
-                            .about = "number of runs that reached t",
+                            .dims = record->axis,
+                            .about = "number of runs that reached it",
                             .rank = 1,
                             .shape = {(hsize_t)record->T},
                             .type = H5T_NATIVE_INT};
@@ -430,13 +430,13 @@ static int write_reached(hid_t group, const struct record *record, struct err *e
     return code;
 }
 
-/* The length of the axis "basis" of the first series that has it, or 0. */
-static size_t basis_length(const struct record *record) {
+/* The length of the named axis of the first series that has it, or 0. */
+static size_t named_length(const struct record *record) {
     for (int k = 0; k < record->count; k++) {
         const char *dims = record->series[k].dims;
         struct text_word word;
         for (int axis = 0; text_next_word(&dims, " ", &word); axis++)
-            if (text_is(word, "basis"))
+            if (text_is(word, record->named))
                 return record->series[k].shape[axis];
     }
     return 0;
@@ -444,11 +444,13 @@ static size_t basis_length(const struct record *record) {
 
 static int write_labels(hid_t group, const struct record *record, const char *const *labels,
                         struct err *err) {
-    struct dataset array = {.name = "basis_name",
-                            .dims = "basis",
-                            .about = "names along the axis basis",
+    char name[64];
+    snprintf(name, sizeof name, "%s_name", record->named);
+    struct dataset array = {.name = name,
+                            .dims = record->named,
+                            .about = "names along this axis",
                             .rank = 1,
-                            .shape = {basis_length(record)},
+                            .shape = {named_length(record)},
                             .type = -1};
     if (!array.shape[0])
         return CODE_OK;

@@ -1,8 +1,9 @@
 /* What a run measures: named arrays over time, one copy per replicate of the limit or per seed of
  * a finite network, and their mean and standard error.
  *
- * Time is always the first axis; entry t is measured before update t. A run that was stopped has
- * recorded steps[run] <= T times; averages at t are over the runs that reached t. */
+ * Time is the first axis (or the number of a sweep: `axis`); entry t is measured before update t. A
+ * run that was stopped has recorded steps[run] <= T times; averages at t are over the runs that
+ * reached t. */
 #ifndef SOLVER_RECORD_H
 #define SOLVER_RECORD_H
 
@@ -11,7 +12,7 @@
 #define SERIES_AXES 4
 #define SERIES_NAME 48
 
-/* One quantity. dims names the axes, blank-separated, first "t"; names of one series differ. */
+/* One quantity. dims names the axes, blank-separated, `axis` first; names of one series differ. */
 struct series {
     char name[SERIES_NAME];
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
@@ -23,6 +24,8 @@ struct series {
 };
 
 struct record {
+    const char *axis;  /* name of the first axis of all series: "t" */
+    const char *named; /* of the axis whose entries have names: "basis" */
     int runs, T;
     int *steps; /* [runs] times recorded */
     int count, capacity;
