@@ -4,11 +4,6 @@
  * function of their histories: product Monte Carlo. */
 #include "kernels/map.h"
 
-static bool random_part(const struct map *map) {
-    return map->declared.a0 != 0 && (map->numbers.fg != 0 || map->numbers.fr != 0 ||
-                                     map->numbers.bg != 0 || map->numbers.br != 0);
-}
-
 static int adam_init(struct map *map, struct err *err) {
     const struct population *t = map->declared.target;
     TRY(array_init(&map->work, t->backend, t->sites, t->group, 0, err));
@@ -16,7 +11,7 @@ static int adam_init(struct map *map, struct err *err) {
 }
 
 static int adam_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    if (random_part(map)) {
+    if (map->declared.a0 != 0) {
         TRY(map_limit.forward(map, x, out, err));
         rows_scale(map->decay, out);
     } else
@@ -31,7 +26,7 @@ static int adam_forward(struct map *map, struct rows x, struct rows out, struct 
 }
 
 static int adam_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    if (random_part(map)) {
+    if (map->declared.a0 != 0) {
         TRY(map_limit.backward(map, y, out, err));
         rows_scale(map->decay, out);
     } else
