@@ -45,7 +45,7 @@ LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population change map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
-         residual residual_limit residual_reference flow optimizer optimizer_limit
+         residual residual_limit residual_reference flow fixed_point optimizer optimizer_limit
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
                 $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \
