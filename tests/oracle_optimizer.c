@@ -50,6 +50,14 @@ static double step_3(void *network) {
     return loss;
 }
 
+static double step_residual(void *network) {
+    struct oracle_residual *o = network;
+    double loss = oracle_residual_forward(o);
+    oracle_residual_backward(o);
+    oracle_residual_step(o);
+    return loss;
+}
+
 /* The rows common to all regimes. */
 static void add_ends(struct oracle_optimizer *a, double *W1, double *W4, double sgd, int N, int D,
                      double gamma0) {
@@ -125,6 +133,23 @@ struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o) {
         oracle3_rate(o, ORACLE3_WIN) / unit, 1 / sqrt(N), pow(N, -1.5) / M);
     add(a, o->block[ORACLE3_WOUT], oracle3_count(o, ORACLE3_WOUT),
         oracle3_rate(o, ORACLE3_WOUT) / unit, sqrt(N) / o->Ne, pow(N, -1.5) / M);
+    return a;
+}
+
+struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o) {
+    struct oracle_optimizer *a = start(o, step_residual, &o->eta0);
+    double N = o->N, units = o->E * o->Ne, L = o->L, unit = o->eta0;
+    int blocks[] = {ORACLE_RESIDUAL_W1, ORACLE_RESIDUAL_W2, ORACLE_RESIDUAL_R};
+    double multiplier[] = {1 / sqrt(N), sqrt(N) / units, 1 / N}, source[] = {N, units, N};
+    double nu[] = {1 / (L * units), 1 / (L * N), 1 / (L * o->E)};
+    add_ends(a, o->W0, o->w, oracle_residual_rate(o, ORACLE_RESIDUAL_W) / unit, o->N, o->D,
+             o->gamma0);
+    for (int k = 0; k < 3; k++) {
+        int count;
+        double *w = oracle_residual_block(o, blocks[k], &count);
+        add(a, w, count, oracle_residual_rate(o, blocks[k]) / unit, 1 / source[k] / multiplier[k],
+            nu[k] * multiplier[k]);
+    }
     return a;
 }
 

@@ -10,6 +10,7 @@
 #include "tests/oracle_dense.h"
 #include "tests/oracle_regime1.h"
 #include "tests/oracle_regime3.h"
+#include "tests/oracle_residual.h"
 
 struct oracle_weights {
     double *w, *G, *first, *second; /* [count]; all but w are owned */
@@ -36,6 +37,9 @@ struct oracle_optimizer *oracle_optimizer_dense(struct oracle_dense *o);
 struct oracle_optimizer *oracle_optimizer_1(struct oracle1 *o);
 struct oracle_optimizer *oracle_optimizer_2(struct oracle *o);
 struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o);
+/* Of a block's matrices F as they act (F1 = W1/sqrt N, FR = r/N, F2 = sqrt N/(N_e E) W2): rate 1
+ * over the size of the source, nu the size of df/dF gamma0, which has 1/L. */
+struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o);
 /* Standard parameterization: one rate and one eps for W = a w, a the multiplier of w (1 of W1). The
  * initial weights are the caller's. */
 void oracle_optimizer_sp(struct oracle_optimizer *a, const struct oracle1 *o);

@@ -1,6 +1,7 @@
 /* Optimizers of finite networks: against plain-loop networks with plain-loop optimizers
  * (oracle_optimizer.h), and against stored trajectories of tiny networks (data/ref/
  * parameterizations), in all three regimes. The weights are the oracle's, put into the net. */
+#include "models/residual.h"
 #include "tests/support.h"
 #include "tests/oracle_optimizer.h"
 
@@ -13,11 +14,12 @@
 struct couple {
     struct run run;
     struct net net;
-    int model; /* 0: dense; 1, 2, 3 the regimes */
+    int model; /* 0: dense; 1, 2, 3 the regimes; 4: residual */
     struct oracle_dense *dense;
     struct oracle1 *one;
     struct oracle *two;
     struct oracle3 *three;
+    struct oracle_residual *residual;
     struct oracle_optimizer *optimizer;
 };
 
@@ -85,20 +87,29 @@ static void put_3(const struct couple *p) {
     put_out(find_map(&p->net, "W_out"), o->block[ORACLE3_WOUT], o->M, o->N, o->Ne, 1 / root / o->M);
 }
 
+/* The routers start at zero. */
+static void put_residual(const struct couple *p) {
+    struct oracle_residual *o = p->residual;
+    int N = o->N, units = o->E * o->Ne;
+    for (int l = 0; l < o->L; l++) {
+        put(&p->net.map[3 * l]->W, o->W1 + l * units * N, 1 / sqrt(N));
+        put(&p->net.map[3 * l + 1]->W, o->W2 + l * units * N, 1 / sqrt(units));
+    }
+    memset(o->r, 0, (size_t)(o->L * o->E * N) * sizeof *o->r);
+}
+
 /* The oracle's weights into the net. */
 static void put_weights(struct couple *p) {
     struct net *net = &p->net;
     double root = sqrt(net->setup.N);
-    put_read_in(p, p->model == 0   ? p->dense->W1
-                   : p->model == 1 ? p->one->W1
-                   : p->model == 2 ? p->two->W1
-                                   : p->three->block[ORACLE3_W1]);
-    put(&net->thin[1]->W,
-        p->model == 0   ? p->dense->w
-        : p->model == 1 ? p->one->w
-        : p->model == 2 ? p->two->w4
-                        : p->three->block[ORACLE3_W4],
-        1);
+    double *const W1[] = {p->dense ? p->dense->W1 : NULL, p->one ? p->one->W1 : NULL,
+                          p->two ? p->two->W1 : NULL, p->three ? p->three->block[ORACLE3_W1] : NULL,
+                          p->residual ? p->residual->W0 : NULL};
+    double *const w[] = {p->dense ? p->dense->w : NULL, p->one ? p->one->w : NULL,
+                         p->two ? p->two->w4 : NULL, p->three ? p->three->block[ORACLE3_W4] : NULL,
+                         p->residual ? p->residual->w : NULL};
+    put_read_in(p, W1[p->model]);
+    put(&net->thin[1]->W, w[p->model], 1);
     for (int i = 0; i < net->maps && p->model == 0; i++)
         put(&net->map[i]->W, p->dense->W + i * net->setup.N * net->setup.N, 1 / root);
     if (p->model == 1) {
@@ -113,6 +124,19 @@ static void put_weights(struct couple *p) {
     }
     if (p->model == 3)
         put_3(p);
+    if (p->model == 4)
+        put_residual(p);
+}
+
+static void set_optimizer(struct oracle_optimizer *a, const struct training *training) {
+    a->adam = training->optimizer >= OPTIMIZER_ADAM;
+    a->inside = training->adam_eps == ADAM_EPS_INSIDE;
+    a->rate = training->eta0;
+    a->momentum = training->optimizer == OPTIMIZER_MOMENTUM ? training->momentum : 0;
+    a->beta1 = training->beta1;
+    a->beta2 = training->beta2;
+    a->eps = training->eps;
+    a->decay = training->optimizer == OPTIMIZER_ADAMW ? training->weight_decay : 0;
 }
 
 /* Oracle and optimizer with the settings of the run; all weights zero. */
@@ -143,6 +167,14 @@ static void make_oracle(struct couple *p, int N) {
         o->lambda_in = network->lambda_in == LAMBDA_IN_KAPPA ? network->kappa : 1;
         X = o->X, y = o->y;
         p->optimizer = oracle_optimizer_2(o);
+    } else if (p->model == 4) {
+        double E, N_e;
+        residual_shape(network, N, &E, &N_e);
+        struct oracle_residual *o = p->residual =
+            oracle_residual_new(P, D, N, (int)lround(E), (int)lround(N_e), network->depth);
+        o->gamma0 = training->gamma0;
+        X = o->X, y = o->y;
+        p->optimizer = oracle_optimizer_residual(o);
     } else {
         struct oracle3 *o = p->three = oracle3_new(P, D, N, M, (int)lround(network->iota * N));
         o->gate = network->gate == GATE_SOFTMAX ? ORACLE_SOFTMAX : ORACLE_SIGMOID_M;
@@ -152,19 +184,11 @@ static void make_oracle(struct couple *p, int N) {
     }
     memcpy(X, p->run.data.X, (size_t)(P * D) * sizeof *X);
     memcpy(y, p->run.data.y, (size_t)P * sizeof *y);
-    struct oracle_optimizer *a = p->optimizer;
-    a->adam = training->optimizer >= OPTIMIZER_ADAM;
-    a->inside = training->adam_eps == ADAM_EPS_INSIDE;
-    a->rate = training->eta0;
-    a->momentum = training->optimizer == OPTIMIZER_MOMENTUM ? training->momentum : 0;
-    a->beta1 = training->beta1;
-    a->beta2 = training->beta2;
-    a->eps = training->eps;
-    a->decay = training->optimizer == OPTIMIZER_ADAMW ? training->weight_decay : 0;
+    set_optimizer(p->optimizer, training);
 }
 
 static void open_couple(struct couple *p, const char *ini, const char *const *overrides, int N) {
-    static const char *const names[] = {"dense", "regime1", "regime2", "regime3"};
+    static const char *const names[] = {"dense", "regime1", "regime2", "regime3", "residual"};
     *p = (struct couple){0};
     support_run(&p->run, ini, overrides);
     support_net(&p->net, &p->run, N, 0);
@@ -183,12 +207,18 @@ static void close_couple(struct couple *p) {
         oracle_free(p->two);
     if (p->three)
         oracle3_free(p->three);
+    if (p->residual)
+        oracle_residual_free(p->residual);
     net_free(&p->net);
     run_free(&p->run);
 }
 
 static const double *output(const struct couple *p) {
-    return p->dense ? p->dense->f : p->one ? p->one->f : p->two ? p->two->f : p->three->f;
+    return p->dense   ? p->dense->f
+           : p->one   ? p->one->f
+           : p->two   ? p->two->f
+           : p->three ? p->three->f
+                      : p->residual->f;
 }
 
 static void advance(struct couple *p) {
@@ -354,6 +384,7 @@ static void equals_oracle(void **state) {
         "model = regime2\nkappa = 0.5\nexpert_width = 3\nparameterization = mup",
         "model = regime3\nkappa = 0.5\niota = 0.25\nparameterization = mssp",
         "model = regime3\nkappa = 0.25\niota = 0.5\nparameterization = mup\ngate = softmax",
+        "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2",
     };
     static const char *const optimizers[] = {
         "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
