@@ -49,7 +49,7 @@ static struct rates regime1_rates(const struct net_setup *setup) {
     double gamma0 = setup->gamma0, gamma2 = gamma0 * gamma0, N = setup->N, in = setup->read_in,
            router = network->router_rate;
     if (network->parameterization == PARAMETERIZATION_SP)
-        return (struct rates){.W1 = {1 / (gamma2 * N), {1, gamma0 * N}},
+        return (struct rates){.W1 = {1 / (gamma2 * N), {in, in * gamma0 * N}},
                               .W = {1 / gamma2, {N, gamma0 * N}},
                               .Q = {N / gamma2 * router, {N * router, gamma0}},
                               .b = {1 / gamma2, {1, gamma0}},

@@ -85,8 +85,9 @@ void oracle_optimizer_sp(struct oracle_optimizer *a, const struct oracle1 *o) {
                             : block->w == o->Q                      ? 1 / N
                             : block->w == o->W1 || block->w == o->b ? 1
                                                                     : 1 / sqrt(N);
-        block->adam_rate = 1 / multiplier;
-        block->nu = multiplier;
+        double in = block->w == o->W1 ? 1 / sqrt(o->D) : 1;
+        block->adam_rate = in / multiplier;
+        block->nu = in * multiplier;
         block->sgd = 1 / (multiplier * multiplier);
     }
 }

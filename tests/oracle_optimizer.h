@@ -40,8 +40,8 @@ struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o);
 /* Of a block's matrices F as they act (F1 = W1/sqrt N, FR = r/N, F2 = sqrt N/(N_e E) W2): rate 1
  * over the size of the source, nu the size of df/dF gamma0, which has 1/L. */
 struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o);
-/* Standard parameterization: one rate and one eps for W = a w, a the multiplier of w (1 of W1). The
- * initial weights are the caller's. */
+/* Standard parameterization: one rate and one eps for W = a w, a the multiplier of w (1 of W1,
+ * whose rate and eps of Adam are divided by sqrt D). The initial weights are the caller's. */
 void oracle_optimizer_sp(struct oracle_optimizer *a, const struct oracle1 *o);
 void oracle_optimizer_free(struct oracle_optimizer *a);
 /* One step; returns the loss before it. */
