@@ -5,6 +5,7 @@
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
 #   make plot-test    the pictures (needs Python: pip install ./plot pytest)
+#   make study NAME=lr_transfer        data and picture of a study in studies/
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare;  make info says with what;  make install PREFIX=/usr/local
 #
@@ -19,6 +20,7 @@ PACKAGES := gcc libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev l
             zlib1g-dev dataset-fashion-mnist
 
 CC := gcc
+PYTHON := python3
 PREFIX := /usr/local
 OPT := -O2 -g -ffp-contract=off
 BUILD := build/release
@@ -46,7 +48,7 @@ LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
-         residual residual_limit residual_reference flow sweep coordinate compare
+         residual residual_limit residual_reference flow fixed_point sweep coordinate compare
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
                 $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \
@@ -115,8 +117,13 @@ check-long: test build/fuzz_param
 	$(MAKE) SAN=1 test
 
 plot-test: dmft-solve
-	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -q -p no:cacheprovider \
+	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
 	    tests/test_plot.py
+
+# Data and picture of studies/NAME.ini: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
+study: dmft-sweep
+	./dmft-sweep studies/$(NAME).ini
+	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) plot/studies.py $(NAME).h5
 
 bench: $(BUILD)/bench
 	$<
@@ -140,6 +147,6 @@ clean:
 	rm -rf build dmft-solve dmft-sweep dmft-compare
 
 FORCE:
-.PHONY: all run test check-long plot-test bench validation format packages install info clean FORCE
+.PHONY: all run test check-long plot-test study bench validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)

@@ -24,7 +24,9 @@ struct iteration {
     struct field_settings field;
     struct net net;
     int sweep, count;
-    int reached, horizon, stride; /* times of the last pass; of a pass; by which that grows */
+    /* Times: of the last pass; of a pass; by which that grows; with kernels that are right, or 0.
+     */
+    int reached, horizon, stride, front;
     struct fixed_point_kernel kernel[4 * NET_MAPS];
     struct anderson anderson;
 };
@@ -214,17 +216,22 @@ static struct fixed_point_state state_of(const struct iteration *it) {
 }
 
 /* Without accidents the horizon is the whole window. After one, it is where the pass ended, and
- * grows when the kernels up to there are about right. */
-static void move_horizon(struct iteration *it, double change) {
-    static const double about = 0.1;
+ * grows when the kernels up to there are about right. False: they are right, and still the network
+ * runs away at the very next time. */
+static bool move_horizon(struct iteration *it, double change) {
     int T = it->training->steps;
+    double about = it->stride > 1 ? 0.1 : it->settings->tolerance;
     if (it->reached < it->horizon) {
+        if (it->reached <= it->front && it->horizon == it->front + 1)
+            return false;
         it->horizon = it->reached > 1 ? it->reached : 1;
         it->stride = it->stride > 4 ? it->stride / 4 : 1;
     } else if (it->horizon < T && change <= about) {
+        it->front = it->stride > 1 ? 0 : it->horizon;
         it->horizon = it->horizon + it->stride < T ? it->horizon + it->stride : T;
         it->stride *= 2;
     }
+    return true;
 }
 
 static int iterate(struct iteration *it, bool *converged, int *worst, struct err *err) {
@@ -241,9 +248,8 @@ static int iterate(struct iteration *it, bool *converged, int *worst, struct err
         struct fixed_point_state state = state_of(it);
         TRY(it->calls->sweep(it->calls->context, &state, err));
         TRY(anderson_mix(&it->anderson, it->kernel, it->count, err));
-        if (*converged)
+        if (*converged || !move_horizon(it, change))
             return CODE_OK;
-        move_horizon(it, change);
     }
     return CODE_OK;
 }
@@ -275,7 +281,14 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     list_kernels(it);
     DO(iterate(it, &converged, &worst, err));
     DO(run_pass(it, FREEZE_OFF, FIELD_MEASURE, calls->measure, err));
-    if (!converged)
+    if (!converged && it->front && it->reached <= it->front)
+        code = err_set(err, CODE_NUMERICAL,
+                       "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
+                       it->front, runaway,
+                       setup->network->gate == GATE_SOFTMAX
+                           ? ", or beta (softmax gates condense: docs/method.md, section 5)"
+                           : "");
+    else if (!converged)
         code = err_set(err, CODE_NUMERICAL,
                        "not converged in %d sweeps: %s still changes by %.2g, fp_tolerance is %g; "
                        "raise max_sweeps, lower damping, or set anderson",

@@ -166,8 +166,10 @@ double field_largest(const struct map *map) {
     double largest = 0;
     for (int i = 0; i < 2; i++) {
         const struct twotime *K = &field->measured.K[i];
-        for (int mu = 0; mu < K->P; mu++)
-            largest = fmax(largest, twotime_row(K, t, mu)[t * K->P + mu]);
+        for (int mu = 0; mu < K->P; mu++) {
+            double diagonal = twotime_row(K, t, mu)[t * K->P + mu];
+            largest = isfinite(diagonal) ? fmax(largest, diagonal) : INFINITY;
+        }
     }
     return largest;
 }

@@ -71,7 +71,7 @@ static const struct param_row solver_rows[] = {
      "method=fixed_point", "earlier sweeps that take part in the mixing, once changes are small"},
     {"sweep_draws", PARAM_CHOICE, OFFSET(fixed_point.draws), "common", 0, 0, "common fresh",
      "method=fixed_point", "the same normals in every sweep, or new ones"},
-    {"jitter", PARAM_REAL, OFFSET(fixed_point.jitter), "1e-12", 1e-15, 1e-3, NULL,
+    {"jitter", PARAM_REAL, OFFSET(fixed_point.jitter), "1e-8", 1e-15, 1e-3, NULL,
      "method=fixed_point", "smallest pivot of a kernel, relative to its diagonal"},
     {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, "method=fixed_point",
      "shift of the fields that measures responses; 0: 1e-3, or 0.2 with relu or rho < 1"},

@@ -161,6 +161,23 @@ static int write_one(struct io *io, const char *group, struct series series, con
     return io_series(io, group, &series, err);
 }
 
+/* The files of the units, in OUT.d, in the order of the arrays. */
+static int write_names(struct io *io, const struct sweep *sweep, struct err *err) {
+    char **name;
+    int code;
+    TRY(base_alloc(&name, (size_t)sweep->count, sizeof *name, err));
+    for (int u = 0; u < sweep->count; u++)
+        DO(sweep_path(&name[u], sweep, u, ".h5", err));
+    for (int u = 0; u < sweep->count; u++)
+        memmove(name[u], strrchr(name[u], '/') + 1, strlen(strrchr(name[u], '/')));
+    DO(io_scale(io, "sweep", "file", NULL, (const char *const *)name, sweep->count, err));
+done:
+    for (int u = 0; u < sweep->count; u++)
+        free(name[u]);
+    free(name);
+    return code;
+}
+
 static int write_cells(struct io *io, const struct summary *summary, struct err *err) {
     const struct sweep *sweep = summary->sweep;
     char dims[TEXT_NOTE];
@@ -180,6 +197,7 @@ static int write_cells(struct io *io, const struct summary *summary, struct err 
                                  "smallest mean loss of all times", "runs",
                                  "1: the run ended in a numerical failure"};
     DO(write_scales(io, "sweep", sweep, -1, err));
+    DO(write_names(io, sweep, err));
     for (size_t k = 0; k < 5; k++)
         DO(write_one(io, "sweep", series, name[k], about[k], all + k * series.size, err));
 done:
