@@ -73,7 +73,7 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
 
-$(BUILD)/bench $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
+$(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
 	@echo '  LD $@'
 	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
@@ -125,8 +125,14 @@ study: dmft-sweep
 	./dmft-sweep studies/$(NAME).ini
 	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) plot/studies.py $(NAME).h5
 
-bench: $(BUILD)/bench
-	$<
+bench: $(BUILD)/bench $(BUILD)/bench_methods
+	$(BUILD)/bench
+	$(BUILD)/bench_methods
+
+# docs/methods.png (needs Python with matplotlib)
+methods-figure: $(BUILD)/bench_methods
+	$< figure > build/methods.csv
+	python3 plot/methods.py build/methods.csv docs/methods.png
 
 validation: $(BUILD)/validation
 	$< > docs/validation.md
@@ -147,6 +153,6 @@ clean:
 	rm -rf build dmft-solve dmft-sweep dmft-compare
 
 FORCE:
-.PHONY: all run test check-long plot-test study bench validation format packages install info clean FORCE
+.PHONY: all run test check-long plot-test study bench methods-figure validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)
