@@ -260,7 +260,7 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
                                   : declared.a0 == 0 ? &map_history
                                                      : &map_finite;
     TRY(map_init(*map, kind, declared, net->setup.tolerance, stream, err));
-    (*map)->responses = net->setup.responses;
+    (*map)->responses = net->setup.responses || net->setup.parts;
     return field ? field_attach(*map, field, err) : CODE_OK;
 }
 

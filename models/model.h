@@ -94,6 +94,7 @@ struct net_setup {
     int P, K;
     const double *A; /* [P][K] coordinates of the inputs (thin_coordinates) */
     bool responses;  /* limit maps keep what responses are solved from */
+    bool parts;      /* limit maps can tell W(0) x from what is learned */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */

@@ -129,15 +129,15 @@ static int regime2_plain(const struct net *net, struct plain *plain, struct err 
     int M = (int)s->gate.phi.array->sites;
     TRY(plain_init(plain, net, s->w, M, net->setup.network->expert_width, err));
     plain->b_scale = 1;
-    gate_plain(&s->gate, plain);
+    TRY(gate_plain(&s->gate, plain, err));
     plain_rows(s->h1, plain->h1);
     plain_rows(s->x1, plain->s1);
     plain_rows(s->h3, plain->h3);
     plain_rows(s->x_in, plain->s2);
     plain_rows(s->slope_in, plain->slope2);
     TRY(plain_map(s->W_in, 1, plain->W2, err));
-    TRY(plain_map(s->W_out, M, plain->W3, err));
-    return plain_map(s->gate.Q, 1, plain->Q, err);
+    TRY(plain_parts(s->W_in, plain->P, plain->W2_init, plain->W2_eff, err));
+    return plain_map(s->W_out, M, plain->W3, err);
 }
 
 const struct model model_regime2 = {

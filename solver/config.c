@@ -357,6 +357,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .P = P,
         .K = K,
         .A = A,
+        .parts = N == 0 && config->reference.coordinate_check &&
+                 config->solver.method != METHOD_FIXED_POINT,
         .stages = integrator_list[config->training.integrator]->stages,
         /* solved from evaluations that are all measured */
         .responses = N == 0 && config->output.kernels == KERNELS_FULL &&

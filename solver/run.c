@@ -96,6 +96,8 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
                               bytes, err));
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
+    if (run->config.reference.coordinate_check) /* two plain copies of matrices and rows */
+        *bytes *= 3;
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
     *bytes *= concurrent(run, runs);
