@@ -124,8 +124,8 @@ static void both_free(struct both *both) {
 
 /* Neither method has sampling error in a linear network: f and every kernel agree at every time,
  * for gradient descent and for the trapezoidal rule. Errors: jitter 1e-8 (as much in kernels; a
- * smaller one is worse, docs/methods.md), tolerance 1e-8 of the bases, fp_tolerance 1e-10. Sites are
- * a power of two, for orthogonal probes. */
+ * smaller one is worse, docs/methods.md), tolerance 1e-8 of the bases, fp_tolerance 1e-10. Sites
+ * are a power of two, for orthogonal probes. */
 static void linear_networks_agree(void **state) {
     (void)state;
     static const struct {
