@@ -114,9 +114,9 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_networks long
 	$(MAKE) SAN=1 test
 
-plot-test: dmft-solve
+plot-test: all
 	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
-	    tests/test_plot.py
+	    tests/test_plot.py tests/test_studies.py
 
 # Data and picture of studies/NAME.ini: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
 study: dmft-sweep
