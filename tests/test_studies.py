@@ -34,7 +34,7 @@ def test_every_study_gives_a_picture(tmp_path, name):
 
 
 def test_runs_belong_to_their_points(tmp_path):
-    """The keys in the file of each run, and its final loss, are those of the point and the summary."""
+    """The keys in the file of each run, and its loss at the end, are those of the point."""
     summary, runs = studies.load(sweep(tmp_path, "lr_transfer"))
     loss = summary["sweep"]["loss"]
     assert len(runs) == 20
