@@ -134,6 +134,7 @@ format:
 
 install: all
 	install -D -t $(DESTDIR)$(PREFIX)/bin dmft-solve dmft-sweep
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/dmft-solve.1 docs/man/dmft-sweep.1
 
 info:
 	@echo 'version   $(VERSION)'
