@@ -7,7 +7,7 @@
 #   make plot-test    the pictures (needs Python: pip install ./plot pytest)
 #   make study NAME=lr_transfer        data and picture of a study in studies/
 #   make bench        cost and accuracy of the limit beside finite networks
-#   make              builds ./dmft-solve;  make info says with what;  make install PREFIX=/usr/local
+#   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare;  make info says with what;  make install PREFIX=/usr/local
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags; each set of
 # options has its own folder under build/.
@@ -39,29 +39,30 @@ LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-con
 
 KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
            map_field thin
-MODELS := model stage rewind gate router balance regime1 regime2 regime3 residual
+MODELS := model plain stage rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator gd flow anderson fixed_point
-SOLVER := base text row param record data fashion partial io config provenance stats response observe \
-          run report command grid sweep result summary
+SOLVER := base text row param record data fashion partial io config provenance stats response coordinate \
+          observe sweeps run report command grid sweep result summary compare compare_table
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
-         residual residual_limit residual_reference flow sweep
+         residual residual_limit residual_reference flow fixed_point sweep coordinate compare
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
                 $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \
-                $(BUILD)/tests/reduction_residual.o
+                $(BUILD)/tests/reduction_residual.o $(BUILD)/tests/oracle_coordinate.o
 
-all: dmft-solve dmft-sweep
+all: dmft-solve dmft-sweep dmft-compare
 
-dmft-solve dmft-sweep: %: $(BUILD)/%
+dmft-solve dmft-sweep dmft-compare: %: $(BUILD)/%
 	@cp $< $@
 
 $(BUILD)/dmft-solve: $(BUILD)/solver/main.o $(OBJECTS)
 $(BUILD)/dmft-sweep: $(BUILD)/solver/main_sweep.o $(OBJECTS)
-$(BUILD)/dmft-solve $(BUILD)/dmft-sweep:
+$(BUILD)/dmft-compare: $(BUILD)/solver/main_compare.o $(OBJECTS)
+$(BUILD)/dmft-solve $(BUILD)/dmft-sweep $(BUILD)/dmft-compare:
 	@echo '  LD $@'
 	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
@@ -72,7 +73,7 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
 
-$(BUILD)/bench $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
+$(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
 	@echo '  LD $@'
 	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
@@ -112,6 +113,7 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_reference3 long
 	$(BUILD)/test_residual_reference long
 	$(BUILD)/test_networks long
+	$(BUILD)/test_coordinate long
 	$(MAKE) SAN=1 test
 
 plot-test: all
@@ -123,8 +125,14 @@ study: dmft-sweep
 	./dmft-sweep studies/$(NAME).ini
 	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) plot/studies.py $(NAME).h5
 
-bench: $(BUILD)/bench
-	$<
+bench: $(BUILD)/bench $(BUILD)/bench_methods
+	$(BUILD)/bench
+	$(BUILD)/bench_methods
+
+# docs/methods.png (needs Python with matplotlib)
+methods-figure: $(BUILD)/bench_methods
+	$< figure > build/methods.csv
+	python3 plot/methods.py build/methods.csv docs/methods.png
 
 validation: $(BUILD)/validation
 	$< > docs/validation.md
@@ -133,8 +141,8 @@ format:
 	clang-format -i -style=file $(wildcard */*.c */*.h)
 
 install: all
-	install -D -t $(DESTDIR)$(PREFIX)/bin dmft-solve dmft-sweep
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/dmft-solve.1 docs/man/dmft-sweep.1
+	install -D -t $(DESTDIR)$(PREFIX)/bin dmft-solve dmft-sweep dmft-compare
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(wildcard docs/man/*.1)
 
 info:
 	@echo 'version   $(VERSION)'
@@ -143,9 +151,9 @@ info:
 	@for p in $(PKG); do echo "library   $$p $$(pkg-config --modversion $$p)"; done
 
 clean:
-	rm -rf build dmft-solve dmft-sweep
+	rm -rf build dmft-solve dmft-sweep dmft-compare
 
 FORCE:
-.PHONY: all run test check-long plot-test study bench validation format packages install info clean FORCE
+.PHONY: all run test check-long plot-test study bench methods-figure validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)

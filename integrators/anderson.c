@@ -33,9 +33,8 @@ static int prepare(struct anderson *anderson, const struct fixed_point_kernel *k
 }
 
 /* x, F and weights of this sweep; the difference to the sweep before takes the oldest place. */
-static void push(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
-                 bool first) {
-    int slot = anderson->depth ? anderson->pushed % anderson->depth : 0;
+static void push(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count) {
+    int slot = anderson->pushed % anderson->depth;
     double *dx = anderson->dx[slot], *dF = anderson->dF[slot];
     size_t i = 0;
     for (int k = 0; k < count; k++) {
@@ -44,17 +43,15 @@ static void push(struct anderson *anderson, const struct fixed_point_kernel *ker
         double norm = cblas_dnrm2((int)size, measured, 1);
         for (size_t a = 0; a < size; a++, i++) {
             double F = measured[a] - given[a];
-            if (dx) {
-                dx[i] = given[a] - anderson->x[i];
-                dF[i] = F - anderson->F[i];
-            }
+            dx[i] = given[a] - anderson->x[i];
+            dF[i] = F - anderson->F[i];
             anderson->x[i] = given[a];
             anderson->F[i] = F;
             anderson->weight[i] = norm > 0 ? 1 / (norm * norm) : 0;
         }
     }
-    if (dx && !first)
-        anderson->pushed++;
+    anderson->pushed += anderson->met > 0;
+    anderson->met++;
 }
 
 static double product(const struct anderson *anderson, const double *a, const double *b) {
@@ -81,24 +78,36 @@ static int solve(const struct anderson *anderson, int known, double *gamma, stru
     return CODE_OK;
 }
 
+/* Far from the fixed point differences tell nothing: the map is not linear there. */
+static bool is_near(const struct fixed_point_kernel *kernel, int count) {
+    static const double near = 0.1;
+    double change = 0;
+    for (int k = 0; k < count; k++)
+        change = fmax(change, kernel[k].change);
+    return change < near;
+}
+
 int anderson_mix(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
                  struct err *err) {
     double gamma[ANDERSON_DEPTH];
-    bool first = !anderson->size;
-    if (first)
-        TRY(prepare(anderson, kernel, count, err));
-    push(anderson, kernel, count, first);
+    if (anderson->depth && is_near(kernel, count)) {
+        if (!anderson->size)
+            TRY(prepare(anderson, kernel, count, err));
+        push(anderson, kernel, count);
+    } else {
+        anderson->pushed = anderson->met = 0;
+    }
     int known = anderson->pushed < anderson->depth ? anderson->pushed : anderson->depth;
     if (known)
         TRY(solve(anderson, known, gamma, err));
     size_t i = 0;
     for (int k = 0; k < count; k++)
         for (size_t a = 0; a < twotime_size(kernel[k].given); a++, i++) {
-            double next = (1 - anderson->damping) * anderson->x[i] +
-                          anderson->damping * kernel[k].measured->value[a];
+            double *given = &kernel[k].given->value[a], d = anderson->damping;
+            double next = (1 - d) * *given + d * kernel[k].measured->value[a];
             for (int j = 0; j < known; j++)
-                next -= gamma[j] * (anderson->dx[j][i] + anderson->damping * anderson->dF[j][i]);
-            kernel[k].given->value[a] = next;
+                next -= gamma[j] * (anderson->dx[j][i] + d * anderson->dF[j][i]);
+            *given = next;
         }
     return CODE_OK;
 }

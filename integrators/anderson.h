@@ -5,8 +5,8 @@
  *     x_k+1 = x_k + d F_k - sum_j gamma_j (dx_j + d dF_j),   gamma = argmin |F_k - sum_j gamma_j
  * dF_j|
  *
- * over the last `depth` differences dx_j = x_j+1 - x_j, dF_j = F_j+1 - F_j; depth 0: damping alone.
- * Each kernel counts with the inverse of its norm. */
+ * once all changes are below 0.1, over the last `depth` differences dx_j = x_j+1 - x_j, dF_j =
+ * F_j+1 - F_j; depth 0: damping alone. Each kernel counts with the inverse of its norm. */
 #ifndef INTEGRATORS_ANDERSON_H
 #define INTEGRATORS_ANDERSON_H
 
@@ -15,7 +15,7 @@
 #define ANDERSON_DEPTH 16
 
 struct anderson {
-    int depth, pushed; /* differences wanted; pushed so far */
+    int depth, met, pushed; /* differences wanted; iterates met, differences pushed */
     double damping;
     size_t size;            /* numbers of an iterate */
     double *x, *F, *weight; /* [size], of the sweep before; weight of now */

@@ -24,13 +24,29 @@ struct iteration {
     struct field_settings field;
     struct net net;
     int sweep, count;
-    int reached, horizon, stride; /* times of the last pass; of a pass; by which that grows */
+    /* Times: of the last pass; of a pass; by which that grows; with kernels that are right, or 0.
+     */
+    int reached, horizon, stride, front;
     struct fixed_point_kernel kernel[4 * NET_MAPS];
     struct anderson anderson;
 };
 
 double fixed_point_probe(const struct network *network, double probe) {
     return probe > 0 ? probe : net_compresses(network) ? 1e-3 : 0.2;
+}
+
+/* Evaluations of the first `times` measured times. */
+static int evaluations(const struct training *training, int times) {
+    const struct integrator *integrator = integrator_list[training->integrator];
+    return times ? 1 + (times - 1) * training->substeps * integrator->stages : 0;
+}
+
+/* What shows that a pass runs away: the loss, or a kernel. */
+static double largest(const struct iteration *it, enum field_pass pass) {
+    double value = it->net.loss;
+    for (int i = 0; i < it->net.maps && pass == FIELD_MEASURE; i++)
+        value = fmax(value, field_largest(it->net.map[i]));
+    return value;
 }
 
 /* Over the window once, up to the horizon; measure may be NULL. Kernels that are not right yet may
@@ -40,29 +56,27 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
                     int (*measure)(void *context, const struct net *net, int t, struct err *err),
                     struct err *err) {
     struct net *net = &it->net;
+    const struct training *training = it->training;
+    const struct integrator *integrator = integrator_list[training->integrator];
     int last = pass == FIELD_MEASURE ? it->horizon : it->reached;
     TRY(freeze_start(&it->freeze, mode, err));
     for (int i = 0; i < net->maps; i++)
         TRY(field_begin(net->map[i], pass, err));
     net_rewind(net);
-    for (int t = 0; t < last; t++) {
-        int code = t ? integrator_gd.advance(net, it->training, it->y, err)
-                     : net_evaluate(net, (enum loss)it->training->loss, it->y, err);
+    it->reached = 0;
+    while (it->reached < last) {
+        int code = it->reached ? integrator->advance(net, training, it->y, err)
+                               : net_evaluate(net, (enum loss)training->loss, it->y, err);
         if (code && code != CODE_NUMERICAL)
             return code;
-        double largest = code ? INFINITY : net->loss;
-        for (int i = 0; i < net->maps && pass == FIELD_MEASURE; i++)
-            largest = fmax(largest, field_largest(net->map[i]));
-        if (!(largest < runaway)) {
-            it->reached = t;
+        if (code || !(largest(it, pass) < runaway))
             break;
-        }
-        it->reached = t + 1;
         if (measure)
-            TRY(measure(it->calls->context, net, t, err));
+            TRY(measure(it->calls->context, net, it->reached, err));
+        it->reached++;
     }
     for (int i = 0; i < net->maps; i++)
-        field_end(net->map[i], it->reached);
+        field_end(net->map[i], evaluations(training, it->reached));
     return freeze_start(&it->freeze, FREEZE_OFF, err);
 }
 
@@ -83,27 +97,63 @@ static int build(struct iteration *it, struct err *err) {
     return CODE_OK;
 }
 
-static void list_kernel(struct iteration *it, const char *name, const struct map *map,
-                        struct twotime *given, struct twotime *measured) {
-    struct fixed_point_kernel *kernel = &it->kernel[it->count];
-    if (!given->value)
-        return;
-    snprintf(kernel->name, sizeof kernel->name, "%s_%s", name, map->declared.name);
-    kernel->given = given;
-    kernel->measured = measured;
-    it->count++;
+/* The k-th of Phi, A, G, B of a map; NULL: the map has no such response. */
+static const char *name_of(const struct map *map, int k) {
+    static const char *const names[] = {"Phi", "A", "G", "B"};
+    const struct map_numbers *n = &map->numbers;
+    bool absent = (k == 1 && n->fr * n->bg == 0) || (k == 3 && n->br * n->fg == 0);
+    return absent ? NULL : names[k];
 }
 
 static void list_kernels(struct iteration *it) {
     it->count = 0;
-    for (int i = 0; i < it->net.maps; i++) {
-        const struct map *map = it->net.map[i];
+    for (int i = 0; i < 4 * it->net.maps; i++) {
+        const struct map *map = it->net.map[i / 4];
         struct field_kernels *given = &map->field->given, *measured = &map->field->measured;
-        for (int k = 0; k < 2; k++) {
-            list_kernel(it, k ? "G" : "Phi", map, &given->K[k], &measured->K[k]);
-            list_kernel(it, k ? "B" : "A", map, &given->R[k], &measured->R[k]);
-        }
+        struct fixed_point_kernel *kernel = &it->kernel[it->count];
+        int side = i % 4 / 2;
+        if (!name_of(map, i % 4))
+            continue;
+        snprintf(kernel->name, sizeof kernel->name, "%s_%s", name_of(map, i % 4),
+                 map->declared.name);
+        kernel->given = i % 2 ? &given->R[side] : &given->K[side];
+        kernel->measured = i % 2 ? &measured->R[side] : &measured->K[side];
+        it->count++;
     }
+}
+
+int fixed_point_names(const struct net_setup *setup, char (**names)[FIXED_POINT_NAME], int *count,
+                      struct err *err) {
+    struct net net;
+    struct net_setup declared = *setup;
+    int code;
+    declared.declare_only = true;
+    *count = 0;
+    *names = NULL;
+    DO(net_init(&net, &declared, err));
+    DO(base_alloc(names, 4 * (size_t)net.maps, sizeof **names, err));
+    for (int i = 0; i < 4 * net.maps; i++) {
+        const char *name = name_of(net.map[i / 4], i % 4);
+        if (name)
+            snprintf((*names)[(*count)++], FIXED_POINT_NAME, "%s_%s", name,
+                     net.map[i / 4]->declared.name);
+    }
+done:
+    net_free(&net);
+    return code;
+}
+
+int fixed_point_bytes(const struct net_setup *setup, const struct training *training,
+                      const struct fixed_point_settings *settings, int T, double *bytes,
+                      struct err *err) {
+    int window = evaluations(training, training->steps);
+    const struct field_settings field = {.T = window,
+                                         .P = setup->P,
+                                         .copies = 2 + (settings->anderson ? 3 : 0) +
+                                                   2 * settings->anderson};
+    struct net_setup mine = *setup;
+    mine.field = &field;
+    return net_bytes(&mine, window, T, bytes, err);
 }
 
 /* New draws: another net, with the kernels of this one. */
@@ -166,17 +216,22 @@ static struct fixed_point_state state_of(const struct iteration *it) {
 }
 
 /* Without accidents the horizon is the whole window. After one, it is where the pass ended, and
- * grows when the kernels up to there are about right. */
-static void move_horizon(struct iteration *it, double change) {
-    static const double about = 0.1;
+ * grows when the kernels up to there are about right. False: they are right, and still the network
+ * runs away at the very next time. */
+static bool move_horizon(struct iteration *it, double change) {
     int T = it->training->steps;
+    double about = it->stride > 1 ? 0.1 : it->settings->tolerance;
     if (it->reached < it->horizon) {
+        if (it->reached <= it->front && it->horizon == it->front + 1)
+            return false;
         it->horizon = it->reached > 1 ? it->reached : 1;
         it->stride = it->stride > 4 ? it->stride / 4 : 1;
     } else if (it->horizon < T && change <= about) {
+        it->front = it->stride > 1 ? 0 : it->horizon;
         it->horizon = it->horizon + it->stride < T ? it->horizon + it->stride : T;
         it->stride *= 2;
     }
+    return true;
 }
 
 static int iterate(struct iteration *it, bool *converged, int *worst, struct err *err) {
@@ -193,9 +248,8 @@ static int iterate(struct iteration *it, bool *converged, int *worst, struct err
         struct fixed_point_state state = state_of(it);
         TRY(it->calls->sweep(it->calls->context, &state, err));
         TRY(anderson_mix(&it->anderson, it->kernel, it->count, err));
-        if (*converged)
+        if (*converged || !move_horizon(it, change))
             return CODE_OK;
-        move_horizon(it, change);
     }
     return CODE_OK;
 }
@@ -218,7 +272,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
                            .anderson = {.depth = settings->anderson, .damping = settings->damping}};
     it->field =
         (struct field_settings){.backend = setup->backend,
-                                .T = training->steps,
+                                .T = evaluations(training, training->steps),
                                 .P = setup->P,
                                 .jitter = settings->jitter,
                                 .epsilon = fixed_point_probe(setup->network, settings->probe)};
@@ -227,9 +281,14 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     list_kernels(it);
     DO(iterate(it, &converged, &worst, err));
     DO(run_pass(it, FREEZE_OFF, FIELD_MEASURE, calls->measure, err));
-    struct fixed_point_state state = state_of(it);
-    DO(calls->finish(calls->context, &state, err));
-    if (!converged)
+    if (!converged && it->front && it->reached <= it->front)
+        code = err_set(err, CODE_NUMERICAL,
+                       "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
+                       it->front, runaway,
+                       setup->network->gate == GATE_SOFTMAX
+                           ? ", or beta (softmax gates condense: docs/method.md, section 5)"
+                           : "");
+    else if (!converged)
         code = err_set(err, CODE_NUMERICAL,
                        "not converged in %d sweeps: %s still changes by %.2g, fp_tolerance is %g; "
                        "raise max_sweeps, lower damping, or set anderson",

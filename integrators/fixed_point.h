@@ -2,7 +2,7 @@
  * responses, on the same network programs as the march, through field maps (kernels/field.h).
  *
  * A sweep runs the program over the whole window with fields drawn from the kernels of the sweep
- * before, measures new kernels, runs it once more with probes for the responses, and mixes:
+ * before, measures new kernels, runs it twice more with probes for the responses, and mixes:
  *
  *     K <- K + damping (K_new - K)           anderson = m: of the last m + 1 sweeps, the affine
  *                                            combination whose changes cancel best
@@ -10,7 +10,7 @@
  * until no kernel changes by more than fp_tolerance (Frobenius norm, relative to the new kernel).
  * The equations are causal, and a sweep carries correct kernels through one map one way: undamped
  * sweeps with common random numbers end exactly after 2 x (wide maps in series) x T sweeps.
- * Cost of a sweep: of order 6 S (P T)^2 multiplications per map, memory 6 S P T numbers. */
+ * Cost of a sweep: about 12 S (P T)^2 flops per map; memory 8 S P T + 8 (P T)^2 numbers. */
 #ifndef INTEGRATORS_FIXED_POINT_H
 #define INTEGRATORS_FIXED_POINT_H
 
@@ -25,8 +25,9 @@ struct fixed_point_settings {
 };
 
 /* A kernel or response of the iteration; change is that of the last sweep. */
+#define FIXED_POINT_NAME 32
 struct fixed_point_kernel {
-    char name[32]; /* Phi_W2, A_W2, ... */
+    char name[FIXED_POINT_NAME]; /* Phi_W2, A_W2, ... */
     struct twotime *given, *measured;
     double change;
 };
@@ -41,16 +42,22 @@ struct fixed_point_state {
 struct fixed_point_calls {
     void *context;
     int (*sweep)(void *context, const struct fixed_point_state *state, struct err *err);
-    /* of the last pass, after convergence or max_sweeps, at each measured time */
+    /* of the last pass, after convergence or max_sweeps, at each measured time; the kernels it is
+     * made with are map->field->given */
     int (*measure)(void *context, const struct net *net, int t, struct err *err);
-    /* after it: the kernels it was made with */
-    int (*finish)(void *context, const struct fixed_point_state *state, struct err *err);
 };
 
 /* setup: of a limit. Without convergence CODE_NUMERICAL, after all calls. */
 int fixed_point_run(const struct net_setup *setup, const struct training *training, const double *y,
                     const struct fixed_point_settings *settings,
                     const struct fixed_point_calls *calls, struct err *err);
+/* The names of the kernels of such an iteration, in their order; *names is freed by the caller. */
+int fixed_point_names(const struct net_setup *setup, char (**names)[FIXED_POINT_NAME], int *count,
+                      struct err *err);
+/* Bytes that it needs, and an observer that keeps the rows of T times of each kernel. */
+int fixed_point_bytes(const struct net_setup *setup, const struct training *training,
+                      const struct fixed_point_settings *settings, int T, double *bytes,
+                      struct err *err);
 /* The shift of the probes: settings->probe, or one that suits the network. */
 double fixed_point_probe(const struct network *network, double probe);
 

@@ -35,6 +35,7 @@ struct field_settings {
     const struct backend *backend; /* not the frozen one */
     int T, P;                      /* evaluations, inputs */
     double jitter, epsilon;
+    int copies; /* of each kernel and response, for field_bytes */
 };
 
 struct field_side {
@@ -57,6 +58,8 @@ struct field {
     double *c;                /* [T][P] coefficients of what was learned in this pass */
 };
 
+/* Bytes of a declared map on such a window. */
+double field_bytes(const struct map *map, const struct field_settings *settings);
 /* After map_init with map_field. */
 int field_attach(struct map *map, const struct field_settings *settings, struct err *err);
 void field_free(struct field *field); /* accepts NULL */

@@ -100,6 +100,8 @@ struct map_kind {
     int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);
     int (*keep)(struct map *map, struct stage *stage, struct rows y, struct err *err);
     int (*learn)(struct map *map, const struct stage *stage, const double *c, struct err *err);
+    /* Of a finite network: s_f W [target sites][source sites] on the host. */
+    int (*matrix)(const struct map *map, double *out, struct err *err);
 };
 
 extern const struct map_kind map_finite, map_history, map_limit, map_field;

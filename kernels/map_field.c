@@ -42,23 +42,46 @@ static int init_side(struct field *field, int i, const struct population *on, st
     return twotime_init(&field->measured.R[i], T, count, other, err);
 }
 
-int field_attach(struct map *map, const struct field_settings *settings, struct err *err) {
+/* What does not need memory: sizes and numbers of both sides. */
+static void declare_sides(const struct map *map, int P, struct field_side side[2]) {
     const struct map_numbers *n = &map->numbers;
-    struct population *on[2] = {map->declared.source, map->declared.target};
+    for (int i = 0; i < 2; i++) {
+        struct population *on = i ? map->declared.target : map->declared.source;
+        side[i].pool = on->units ? on->units : on;
+        side[i].count = i && map->declared.one_row ? 1 : P;
+        side[i].amplitude = i ? n->fg : n->bg;
+        side[i].response = i ? n->br * n->fg : n->fr * n->bg;
+    }
+}
+
+int field_attach(struct map *map, const struct field_settings *settings, struct err *err) {
     struct field *field;
     TRY(base_alloc(&field, 1, sizeof *field, err));
     map->field = field;
     field->settings = *settings;
-    for (int i = 0; i < 2; i++) {
-        struct field_side *side = &field->side[i];
-        side->pool = on[i]->units ? on[i]->units : on[i];
-        side->count = i && map->declared.one_row ? 1 : settings->P;
-        side->amplitude = i ? n->fg : n->bg;
-        side->response = i ? n->br * n->fg : n->fr * n->bg;
-    }
+    field->pass = FIELD_MEASURE;
+    declare_sides(map, settings->P, field->side);
     for (int i = 0; i < 2; i++)
-        TRY(init_side(field, i, on[i], err));
+        TRY(init_side(field, i, i ? map->declared.target : map->declared.source, err));
     return base_alloc(&field->c, (size_t)settings->T * (size_t)settings->P, sizeof *field->c, err);
+}
+
+/* Both windows, normals, probes, and once more normals: the span while they are drawn. */
+double field_bytes(const struct map *map, const struct field_settings *settings) {
+    struct field_side side[2];
+    double bytes = 0, T = settings->T, copies = settings->copies;
+    declare_sides(map, settings->P, side);
+    for (int i = 0; i < 2; i++) {
+        const struct population *on = i ? map->declared.target : map->declared.source;
+        double rows = T * side[i].count, other = T * side[1 - i].count;
+        bytes += 2 * rows * (double)array_bytes(on->sites, on->group, 1);
+        bytes += 8 * rows * rows * (copies + (side[1 - i].amplitude != 0));
+        if (side[i].amplitude != 0)
+            bytes += 3 * other * (double)array_bytes(side[i].pool->sites, side[i].pool->group, 1);
+        if (side[i].response != 0)
+            bytes += 8 * rows * other * copies;
+    }
+    return bytes;
 }
 
 void field_kernels_free(struct field_kernels *kernels) {
@@ -143,8 +166,10 @@ double field_largest(const struct map *map) {
     double largest = 0;
     for (int i = 0; i < 2; i++) {
         const struct twotime *K = &field->measured.K[i];
-        for (int mu = 0; mu < K->P; mu++)
-            largest = fmax(largest, twotime_row(K, t, mu)[t * K->P + mu]);
+        for (int mu = 0; mu < K->P; mu++) {
+            double diagonal = twotime_row(K, t, mu)[t * K->P + mu];
+            largest = isfinite(diagonal) ? fmax(largest, diagonal) : INFINITY;
+        }
     }
     return largest;
 }

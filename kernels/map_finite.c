@@ -72,10 +72,19 @@ done:
     return code;
 }
 
+static int finite_matrix(const struct map *map, double *out, struct err *err) {
+    size_t count = targets(map) * sources(map);
+    map->W.backend->get(array_all(&map->W), out);
+    for (size_t k = 0; k < count; k++)
+        out[k] *= map->declared.s_f;
+    return map->W.backend->sync(err);
+}
+
 const struct map_kind map_finite = {
     .init = finite_init,
     .forward = finite_forward,
     .backward = finite_backward,
     .keep = map_keep_rows,
     .learn = finite_learn,
+    .matrix = finite_matrix,
 };

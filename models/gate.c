@@ -1,5 +1,6 @@
 /* Gates of a mixture of many experts. */
 #include "models/gate.h"
+#include "models/plain.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -122,4 +123,11 @@ int gate_backward(struct gate *gate, double to_a, struct rows x, struct rows b, 
     TRY(map_backward(gate->Q, gate->g_psi, z, err));
     rows_add(NULL, z, z1);
     return CODE_OK;
+}
+
+void gate_plain(const struct gate *gate, struct plain *plain) {
+    plain->agg = 1.0 / plain->M;
+    plain->share = gate->share;
+    plain_rows(gate->phi, plain->phi);
+    plain_rows(gate->psi, plain->psi);
 }

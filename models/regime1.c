@@ -17,6 +17,7 @@
  * Standard parameterization (networks only): every matrix has std fan_in^{-1/2} and one rate eta0,
  * that is Q and w of amplitude sqrt N and gamma0 sqrt N here, and the rates in regime1_rates. */
 #include "models/regime1.h"
+#include "models/plain.h"
 #include "models/router.h"
 
 #include <math.h>
@@ -121,7 +122,8 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
     bool sp = net->model == &model_regime1 && network->parameterization == PARAMETERIZATION_SP;
-    double root = sp ? sqrt(setup->N) : 1, w0 = sp ? setup->gamma0 * root : 1;
+    double root = sp ? sqrt(setup->N) : 1;
+    double w0 = net_read_out_amplitude(net) * (sp ? setup->gamma0 * root : 1);
     TRY((s->router.fluctuating && !setup->N ? net_thin_iid : net_thin)(net, top, 1, w0, &s->w,
                                                                        err));
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->zi, &s->g1};
@@ -224,18 +226,62 @@ static int regime1_backward(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+/* Rows over the units of one expert into [P][M][N_e]. */
+static void gather(const struct plain *p, struct rows rows, int i, double *scratch, double *out) {
+    size_t M = (size_t)p->M, N_e = (size_t)p->N_e;
+    plain_rows(rows, scratch);
+    for (size_t k = 0; k < (size_t)p->P * N_e; k++)
+        out[(k / N_e * M + (size_t)i) * N_e + k % N_e] = scratch[k];
+}
+
+/* Experts of two matrices; N_e = N, agg = 1. */
+static int regime1_plain(const struct net *net, struct plain *plain, struct err *err) {
+    const struct regime1 *s = net->state;
+    size_t P = (size_t)net->setup.P, M = (size_t)s->M, N = s->w->W.sites;
+    double *scratch = NULL;
+    int code;
+    DO(plain_init(plain, net, s->w, s->M, (int)N, err));
+    plain_rows(s->h1, plain->h1);
+    plain_rows(s->h_top, plain->h3);
+    if (plain->psi)
+        memcpy(plain->psi, s->router.psi, P * M * sizeof(double));
+    if (!plain->W2)
+        return CODE_OK;
+    DO(base_alloc(&scratch, (P > N ? P : N) * N, sizeof *scratch, err));
+    plain_rows(s->x1, plain->s1);
+    memcpy(plain->phi, s->router.p, P * M * sizeof(double));
+    if (plain->Q)
+        plain_rows(array_all(&s->router.Q->W), plain->Q);
+    for (size_t k = 0; k < M * N && plain->Q; k++)
+        plain->Q[k] /= (double)N;
+    for (int i = 0; i < s->M; i++) {
+        const struct layer *in = &s->layer[i], *out = &s->layer[s->M + i];
+        gather(plain, in->x, i, scratch, plain->s2);
+        gather(plain, in->slope, i, scratch, plain->slope2);
+        DO(plain_map(in->W, 1, plain->W2 + (size_t)i * N * N, err));
+        DO(plain_map(out->W, 1, scratch, err));
+        for (size_t k = 0; k < N * N; k++)
+            plain->W3[(k / N * M + (size_t)i) * N + k % N] = scratch[k];
+    }
+done:
+    free(scratch);
+    return code;
+}
+
 const struct model model_regime1 = {
     .name = "regime1",
     .doc = "fixed number of deep experts, width to infinity",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
-    .keys = "parameterization activation gate beta rho experts expert_layers expert_output q0 "
-            "router_rate bias biases bias_std bias_noise",
+    .keys =
+        "parameterization read_out activation gate beta rho experts expert_layers expert_output q0 "
+        "router_rate bias biases bias_std bias_noise",
     .state_size = sizeof(struct regime1),
     .check = regime1_check,
     .init = regime1_init,
     .forward = regime1_forward,
     .backward = regime1_backward,
+    .plain = regime1_plain,
 };
 
 const struct model model_dense = {
@@ -243,7 +289,7 @@ const struct model model_dense = {
     .doc = "deep dense network, width to infinity",
     .source = "Bordelon & Pehlevan, Self-consistent dynamical field theory of kernel evolution in "
               "wide neural networks (2022)",
-    .keys = "activation depth",
+    .keys = "read_out activation depth",
     .state_size = sizeof(struct regime1),
     .check = dense_check,
     .init = dense_init,

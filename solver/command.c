@@ -65,7 +65,8 @@ int command_read(struct command *command, const struct command_option *options, 
     return CODE_OK;
 }
 
-int command_output(char **name, const struct command *command, const char *given, struct err *err) {
+int command_output(char **name, const struct command *command, const char *given,
+                   const char *ending, struct err *err) {
     if (given)
         return base_copy(name, given, err);
     const char *slash = strrchr(command->file, '/');
@@ -73,9 +74,9 @@ int command_output(char **name, const struct command *command, const char *given
     size_t length = strlen(base);
     if (length > 4 && !strcmp(base + length - 4, ".ini"))
         length -= 4;
-    TRY(base_alloc(name, length + 4, 1, err));
+    TRY(base_alloc(name, length + strlen(ending) + 1, 1, err));
     memcpy(*name, base, length);
-    strcpy(*name + length, ".h5");
+    strcpy(*name + length, ending);
     return CODE_OK;
 }
 

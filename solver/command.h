@@ -20,8 +20,10 @@ struct command {
 /* Reads the command line; options end with a NULL word. */
 int command_read(struct command *command, const struct command_option *options, const char *usage,
                  int argc, char **argv, struct err *err);
-/* The output to be freed: as given, or regime2.h5 in the current folder for data/regime2.ini. */
-int command_output(char **name, const struct command *command, const char *given, struct err *err);
+/* The output to be freed: as given, or for data/regime2.ini the file regime2 + ending (".h5") in
+ * the current folder. */
+int command_output(char **name, const struct command *command, const char *given,
+                   const char *ending, struct err *err);
 /* CODE_INPUT if the output is this input, --force or not. */
 int command_spare(const char *output, const char *input, struct err *err);
 /* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. */

@@ -1,6 +1,7 @@
 /* The sections of the ini file that are not a network's or an integrator's, checks, data. */
 #define _XOPEN_SOURCE 700
 #include "solver/config.h"
+#include "integrators/anderson.h"
 #include "kernels/rng.h"
 #include "solver/fashion.h"
 
@@ -40,6 +41,8 @@ static const struct param_row data_rows[] = {
 
 #define OFFSET(field) offsetof(struct solver_settings, field)
 static const struct param_row solver_rows[] = {
+    {"method", PARAM_CHOICE, OFFSET(method), "march", 0, 0, "march fixed_point", NULL,
+     "of the limit: once forward in time, or sweeps over two-time kernels and responses"},
     {"sites", PARAM_INT, OFFSET(sites), "2048", 8, 100000000, NULL, NULL,
      "Monte Carlo sites S of each neuron population of the limit"},
     {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
@@ -50,7 +53,7 @@ static const struct param_row solver_rows[] = {
      "independent replicates of the limit, for its error bars; 0: networks only"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "seed of all random weights, of the limit and of the networks"},
-    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-6, 0.1, NULL, NULL,
+    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
      "of the bases, relative to rms; f is accurate to a few hundredths of it"},
     {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
      "where site arrays live; shadow: poisoned memory, for tests"},
@@ -58,6 +61,20 @@ static const struct param_row solver_rows[] = {
      "OpenMP threads, 0 = all; results do not depend on it"},
     {"max_memory", PARAM_REAL, OFFSET(max_memory), "8", 1e-3, 1e6, NULL, NULL,
      "GB; a run estimated above it is refused"},
+    {"fp_tolerance", PARAM_REAL, OFFSET(fixed_point.tolerance), "1e-4", 1e-13, 1, NULL,
+     "method=fixed_point", "largest relative change of a kernel in the last sweep"},
+    {"max_sweeps", PARAM_INT, OFFSET(fixed_point.max_sweeps), "200", 1, 100000, NULL,
+     "method=fixed_point", "sweeps at most"},
+    {"damping", PARAM_REAL, OFFSET(fixed_point.damping), "1", 1e-3, 1, NULL, "method=fixed_point",
+     "share of the new kernels in each sweep; 1: undamped, which ends exactly (docs/methods.md)"},
+    {"anderson", PARAM_INT, OFFSET(fixed_point.anderson), "0", 0, ANDERSON_DEPTH, NULL,
+     "method=fixed_point", "earlier sweeps that take part in the mixing, once changes are small"},
+    {"sweep_draws", PARAM_CHOICE, OFFSET(fixed_point.draws), "common", 0, 0, "common fresh",
+     "method=fixed_point", "the same normals in every sweep, or new ones"},
+    {"jitter", PARAM_REAL, OFFSET(fixed_point.jitter), "1e-8", 1e-15, 1e-3, NULL,
+     "method=fixed_point", "smallest pivot of a kernel, relative to its diagonal"},
+    {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, "method=fixed_point",
+     "shift of the fields that measures responses; 0: 1e-3, or 0.2 with relu or rho < 1"},
 };
 #undef OFFSET
 
@@ -70,6 +87,8 @@ static const struct param_row reference_rows[] = {
      "balanced: W1^T W1 = N I, |w|^2 = N; less seed noise, same limit"},
     {"centre", PARAM_CHOICE, OFFSET(centre), "yes", 0, 0, "no yes", NULL,
      "train and record f - f(0), as the limit does"},
+    {"coordinate_check", PARAM_CHOICE, OFFSET(coordinate_check), "no", 0, 0, "no yes", NULL,
+     "measure the initial, propagating and effective part of every signal, forward and backward"},
 };
 #undef OFFSET
 
@@ -236,7 +255,7 @@ int config_data(struct config *config, struct params *params, struct data *data,
  * recorded ini of a run has them all. Networks may be switched off by an empty `widths`; then the
  * rest of [reference] may stay. */
 static int check_unused(const struct config *config, const struct params *params, struct err *err) {
-    static const char *const networks[] = {"seeds", "draws", "centre"};
+    static const char *const networks[] = {"seeds", "draws", "centre", "coordinate_check"};
     const struct model *model = model_list[config->network.model];
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
@@ -265,6 +284,10 @@ static int check_flow(const struct config *config, const struct params *params, 
             return params_error(params, "network", rules[i], err,
                                 "it acts once a step of gradient descent and has no gradient flow; "
                                 "it needs [training] integrator = gd");
+    if (training->integrator == INTEGRATOR_BS32 && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(params, "training", "integrator", err,
+                            "method = fixed_point needs the same steps in every sweep: gd, euler "
+                            "or heun");
     if (training->integrator == INTEGRATOR_BS32 && config->solver.replicates &&
         fmin(training->rtol, training->atol) < config->solver.tolerance)
         return params_error(
@@ -275,12 +298,27 @@ static int check_flow(const struct config *config, const struct params *params, 
     return CODE_OK;
 }
 
+/* The coordinate check takes apart experts of one hidden layer. */
+static int check_coordinate(const struct config *config, const struct params *params,
+                            struct err *err) {
+    const struct network *network = &config->network;
+    const struct model *model = model_list[network->model];
+    bool deep = !strcmp(model->name, "regime1") &&
+                (network->expert_layers != 2 || network->expert_output != EXPERT_OUTPUT_LINEAR);
+    if (config->reference.coordinate_check && (deep || !model->plain))
+        return params_error(params, "reference", "coordinate_check", err,
+                            "it is for experts of one hidden layer: regime2, regime3, or regime1 "
+                            "with expert_layers = 2 and a linear output");
+    return CODE_OK;
+}
+
 int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
     const struct model *model = model_list[config->network.model];
     const struct int_list *widths = &config->reference.widths;
     const char *key, *reason;
     TRY(check_unused(config, params, err));
     TRY(check_flow(config, params, err));
+    TRY(check_coordinate(config, params, err));
     if (config->solver.replicates == 0 && widths->count == 0)
         return params_error(params, "solver", "replicates", err,
                             "without a limit there must be [reference] widths");

@@ -2,7 +2,7 @@
 #ifndef SOLVER_CONFIG_H
 #define SOLVER_CONFIG_H
 
-#include "integrators/integrator.h"
+#include "integrators/fixed_point.h"
 #include "solver/io.h"
 
 enum source { SOURCE_GAUSSIAN, SOURCE_FILE, SOURCE_MULTI_INDEX, SOURCE_FASHION };
@@ -13,16 +13,18 @@ struct data_settings {
     const char *file, *folder;
 };
 
+enum method { METHOD_MARCH, METHOD_FIXED_POINT };
 struct solver_settings {
-    int sites, expert_sites, unit_sites, replicates, backend, threads;
+    int method, sites, expert_sites, unit_sites, replicates, backend, threads;
     uint64_t seed;
     double tolerance, max_memory;
+    struct fixed_point_settings fixed_point;
 };
 
 enum draws { DRAWS_IID, DRAWS_BALANCED };
 struct reference_settings {
     struct int_list widths;
-    int seeds, draws, centre;
+    int seeds, draws, centre, coordinate_check;
 };
 
 enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_FULL };

@@ -83,19 +83,20 @@ done:
 
 /* Opens the group "a/b/c", creating what is missing. */
 static int open_group(hid_t *group, const struct io *io, const char *path, struct err *err) {
-    char part[NAME];
-    assert(strlen(path) < sizeof part);
+    char part[NAME], whole[NAME];
+    size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", io->prefix, path);
+    assert(length < sizeof whole);
     *group = -1;
-    for (size_t end = 0; path[end];) {
-        end += strspn(path + end, "/");
-        end += strcspn(path + end, "/");
-        snprintf(part, sizeof part, "%.*s", (int)end, path);
+    for (size_t end = 0; end < length;) {
+        end += strspn(whole + end, "/");
+        end += strcspn(whole + end, "/");
+        snprintf(part, sizeof part, "%.*s", (int)end, whole);
         htri_t exists = H5Lexists(io->file, part, H5P_DEFAULT);
         TRY(check(exists, "look up", part, err));
         if (!exists)
             TRY(create_group(io->file, part, err));
     }
-    *group = H5Gopen2(io->file, *path ? path : "/", H5P_DEFAULT);
+    *group = H5Gopen2(io->file, length ? whole : "/", H5P_DEFAULT);
     return check(*group, "open group", path, err);
 }
 
@@ -179,11 +180,9 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
         return set_attribute(group, name, H5T_NATIVE_INT, list->count, list->value, err);
     case PARAM_REALS:
         return set_attribute(group, name, H5T_NATIVE_DOUBLE, reals->count, reals->value, err);
-    case PARAM_CHOICE:
-    case PARAM_TEXT:
-        break;
+    default: /* words */
+        return set_text(group, name, text, err);
     }
-    return set_text(group, name, text, err);
 }
 
 static int set_ini(hid_t group, const struct params *params, struct err *err) {
@@ -449,8 +448,8 @@ static int write_series(hid_t group, const struct record *record, const struct s
 
 static int write_reached(hid_t group, const struct record *record, struct err *err) {
     struct dataset array = {.name = "n",
-                            .dims = "t",
-                            .about = "number of runs that reached t",
+                            .dims = record->axis,
+                            .about = "number of runs that reached it",
                             .rank = 1,
                             .shape = {(hsize_t)record->T},
                             .type = H5T_NATIVE_INT};
@@ -463,13 +462,13 @@ static int write_reached(hid_t group, const struct record *record, struct err *e
     return code;
 }
 
-/* The length of the axis "basis" of the first series that has it, or 0. */
-static size_t basis_length(const struct record *record) {
+/* The length of the named axis of the first series that has it, or 0. */
+static size_t named_length(const struct record *record) {
     for (int k = 0; k < record->count; k++) {
         const char *dims = record->series[k].dims;
         struct text_word word;
         for (int axis = 0; text_next_word(&dims, " ", &word); axis++)
-            if (text_is(word, "basis"))
+            if (text_is(word, record->named))
                 return record->series[k].shape[axis];
     }
     return 0;
@@ -477,11 +476,13 @@ static size_t basis_length(const struct record *record) {
 
 static int write_labels(hid_t group, const struct record *record, const char *const *labels,
                         struct err *err) {
-    struct dataset array = {.name = "basis_name",
-                            .dims = "basis",
-                            .about = "names along the axis basis",
+    char name[64];
+    snprintf(name, sizeof name, "%s_name", record->named);
+    struct dataset array = {.name = name,
+                            .dims = record->named,
+                            .about = "names along this axis",
                             .rank = 1,
-                            .shape = {basis_length(record)},
+                            .shape = {named_length(record)},
                             .type = -1};
     if (!array.shape[0])
         return CODE_OK;

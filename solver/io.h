@@ -23,7 +23,8 @@
 
 struct io {
     char *path, *partial;
-    int64_t file; /* HDF5 id, 0 = none */
+    int64_t file;    /* HDF5 id, 0 = none */
+    char prefix[24]; /* of all names of groups: "" or, for instance, "mup/" */
 };
 
 /* Turns HDF5's automatic error printing off; call once, in main. */
@@ -38,7 +39,7 @@ int io_provenance(struct io *io, const char *name, const char *value, struct err
 int io_data(struct io *io, const struct data *data, struct err *err);
 /* Writes all series of the record into the group (created, with parents, at the first call; later
  * calls rewrite the values in place): NAME, NAME_se, and NAME_runs where keep_runs; dataset
- * n [T] = runs that reached t. labels: names along an axis "basis" (count = shape of that axis),
+ * n [T] = runs that reached t. labels: names along the axis record->named (count = its length),
  * may be NULL, else written as a string dataset basis_name [basis]. Flushes. */
 int io_record(struct io *io, const char *group, const struct record *record,
               const char *const *labels, struct err *err);

@@ -63,7 +63,7 @@ static int solve(struct run *run, const struct options *options, struct err *err
     const struct command *command = &options->command;
     char *output = NULL;
     int code;
-    DO(command_output(&output, command, options->output, err));
+    DO(command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
     DO(command_spare(output, command->file, err));
     DO(command_spare(output, run->config.data.file, err));

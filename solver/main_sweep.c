@@ -64,7 +64,7 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
     const struct command *command = &options->command;
     char *output = NULL;
     int code;
-    DO(command_output(&output, command, options->output, err));
+    DO(command_output(&output, command, options->output, ".h5", err));
     DO(command_spare(output, command->file, err));
     DO(sweep_open(sweep, command->file, command->overrides, command->override, output,
                   options->force, options->retry, err));

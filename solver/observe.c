@@ -49,7 +49,7 @@ static int add_numbers(struct record *record, const struct numbers *numbers, siz
 
 static const char *const basis_side[] = {"forward", "backward"};
 
-static int add_limit(struct record *record, const struct net *net, size_t T, char ***labels,
+static int add_ranks(struct record *record, const struct net *net, size_t T, char ***labels,
                      struct err *err) {
     size_t bases = 2 * (size_t)net->maps;
     const size_t rank[] = {T, bases};
@@ -60,10 +60,8 @@ static int add_limit(struct record *record, const struct net *net, size_t T, cha
         snprintf((*labels)[i], SERIES_NAME, "%s %s", net->map[i / 2]->declared.name,
                  basis_side[i % 2]);
     }
-    TRY(add(record, "rank", "t basis", "rank of the basis of each map and direction",
-            "rows of q, p", 2, rank, err));
-    return add(record, "fallback", "t",
-               "normals drawn so far without full matching, for want of sites", "", 1, rank, err);
+    return add(record, "rank", "t basis", "rank of the basis of each map and direction",
+               "rows of q, p", 2, rank, err);
 }
 
 int observe_declare(struct record *record, const struct config *config,
@@ -88,8 +86,13 @@ int observe_declare(struct record *record, const struct config *config,
     for (int k = 0; k < GATE_SERIES && net.has_router; k++)
         DO(add(record, gate_series[k].name, "t mu", gate_series[k].about, gate_series[k].equation,
                2, shape, err));
+    if (config->reference.coordinate_check)
+        DO(coordinate_declare(record, setup, err));
     if (!setup->N)
-        DO(add_limit(record, &net, T, labels, err));
+        DO(add(record, "fallback", "t",
+               "normals drawn so far without full matching, for want of sites", "", 1, shape, err));
+    if (!setup->N && config->solver.method == METHOD_MARCH)
+        DO(add_ranks(record, &net, T, labels, err));
     if (setup->responses)
         DO(response_declare(record, &net, err));
 done:
@@ -99,6 +102,7 @@ done:
 
 int observer_init(struct observer *observer, const struct config *config, struct record *record,
                   int run, const struct net *net, struct err *err) {
+    const struct backend *backend = backend_list[config->solver.backend]; /* outlives the net */
     int T = record->T;
     *observer = (struct observer){.config = config, .record = record, .run = run};
     size_t P = (size_t)net->setup.P;
@@ -106,12 +110,12 @@ int observer_init(struct observer *observer, const struct config *config, struct
     TRY(base_alloc(&observer->scratch, most, sizeof *observer->scratch, err));
     if (net->has_router) {
         const struct array *gate = net->gate.array;
-        TRY(array_init(&observer->work_array, gate->backend, gate->sites, gate->group,
+        TRY(array_init(&observer->work_array, backend, gate->sites, gate->group,
                        2 * net->gate.count, err));
     }
     for (int k = 0; k < net->kernels && config->output.kernels == KERNELS_FULL; k++) {
         const struct array *array = net->kernel[k].rows.array;
-        TRY(array_init(&observer->history[k], array->backend, array->sites, array->group, 0, err));
+        TRY(array_init(&observer->history[k], backend, array->sites, array->group, 0, err));
     }
     return net->setup.responses
                ? response_init(&observer->response, &observer->responses, record, run, net, err)
@@ -124,6 +128,7 @@ void observer_free(struct observer *observer) {
     for (int k = 0; k < observer->responses; k++)
         response_free(&observer->response[k]);
     free(observer->response);
+    coordinate_free(&observer->coordinate);
     array_free(&observer->work_array);
     free(observer->scratch);
     *observer = (struct observer){0};
@@ -192,15 +197,17 @@ static int measure_gates(struct observer *observer, const struct net *net, int t
 }
 
 static void measure_limit(struct observer *observer, const struct net *net, int t) {
-    double *rank = record_at(observer->record, observer->next++, observer->run, t);
     double *fallback = record_at(observer->record, observer->next++, observer->run, t);
+    *fallback = 0;
+    for (int i = 0; i < net->populations; i++)
+        *fallback += net->population[i]->fallback;
+    if (net->setup.field)
+        return;
+    double *rank = record_at(observer->record, observer->next++, observer->run, t);
     for (int i = 0; i < net->maps; i++) {
         rank[2 * i] = net->map[i]->q.rows;
         rank[2 * i + 1] = net->map[i]->p.rows;
     }
-    *fallback = 0;
-    for (int i = 0; i < net->populations; i++)
-        *fallback += net->population[i]->fallback;
 }
 
 int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err) {
@@ -217,6 +224,9 @@ int observer_measure(struct observer *observer, const struct net *net, int t, st
     }
     if (net->has_router)
         TRY(measure_gates(observer, net, t, err));
+    if (observer->config->reference.coordinate_check)
+        TRY(coordinate_measure(&observer->coordinate, net, t, observer->run, observer->record,
+                               &observer->next, err));
     if (!net->setup.N)
         measure_limit(observer, net, t);
     for (int k = 0; k < observer->responses; k++)

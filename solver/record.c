@@ -21,8 +21,8 @@ static int axis_of(const char *dims, const char *name) {
     return -1;
 }
 
-/* Whether dims names exactly this many axes, t first, none twice. */
-static bool dims_valid(const char *dims, int axes) {
+/* Whether dims names exactly this many axes, `first` first, none twice. */
+static bool dims_valid(const char *dims, int axes, const char *first) {
     struct text_word word[SERIES_AXES + 1];
     int count = 0;
     for (; count <= axes && text_next_word(&dims, " ", &word[count]); count++)
@@ -30,12 +30,12 @@ static bool dims_valid(const char *dims, int axes) {
             if (word[k].length == word[count].length &&
                 !memcmp(word[k].text, word[count].text, word[k].length))
                 return false;
-    return count == axes && text_is(word[0], "t");
+    return count == axes && text_is(word[0], first);
 }
 
 int record_init(struct record *record, int runs, int T, struct err *err) {
     assert(runs >= 0 && T > 0);
-    *record = (struct record){.runs = runs, .T = T};
+    *record = (struct record){.axis = "t", .named = "basis", .runs = runs, .T = T};
     return base_alloc(&record->steps, (size_t)runs, sizeof *record->steps, err);
 }
 
@@ -55,7 +55,8 @@ static int grow(struct record *record, struct err *err) {
 
 int record_add(struct record *record, struct series series, struct err *err) {
     assert(series.name[0] && series.dims && !record_find(record, series.name));
-    assert(series.axes > 0 && series.axes <= SERIES_AXES && dims_valid(series.dims, series.axes));
+    assert(series.axes > 0 && series.axes <= SERIES_AXES &&
+           dims_valid(series.dims, series.axes, record->axis));
     assert(series.shape[0] == (size_t)record->T);
     TRY(grow(record, err));
     size_t runs = (size_t)record->runs, most = SIZE_MAX / sizeof(double) / (runs ? runs : 1);
@@ -128,6 +129,17 @@ void record_statistics(const struct record *record, const struct series *series,
         size_t t = k / row, s = k / inner % extent;
         average(record, series->values + k, series->size, s > t ? s : t, &mean[k], &se[k]);
     }
+}
+
+int record_average(const struct record *record, const char *name, double **mean, double **se,
+                   struct err *err) {
+    const struct series *series = record_find(record, name);
+    if (!series)
+        return CODE_OK;
+    TRY(base_alloc(mean, 2 * series->size, sizeof **mean, err));
+    *se = *mean + series->size;
+    record_statistics(record, series, *mean, *se);
+    return CODE_OK;
 }
 
 int record_reached(const struct record *record, int t) {

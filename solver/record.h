@@ -1,8 +1,9 @@
 /* What a run measures: named arrays over time, one copy per replicate of the limit or per seed of
  * a finite network, and their mean and standard error.
  *
- * Time is always the first axis; entry t is measured before update t. A run that was stopped has
- * recorded steps[run] <= T times; averages at t are over the runs that reached t. */
+ * Time is the first axis (or the number of a sweep: `axis`); entry t is measured before update t. A
+ * run that was stopped has recorded steps[run] <= T times; averages at t are over the runs that
+ * reached t. */
 #ifndef SOLVER_RECORD_H
 #define SOLVER_RECORD_H
 
@@ -11,7 +12,7 @@
 #define SERIES_AXES 4
 #define SERIES_NAME 48
 
-/* One quantity. dims names the axes, blank-separated, first "t"; names of one series differ. */
+/* One quantity. dims names the axes, blank-separated, `axis` first; names of one series differ. */
 struct series {
     char name[SERIES_NAME];
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
@@ -23,6 +24,8 @@ struct series {
 };
 
 struct record {
+    const char *axis;  /* name of the first axis of all series: "t" */
+    const char *named; /* of the axis whose entries have names: "basis" */
     int runs, T;
     int *steps; /* [runs] times recorded */
     int count, capacity;
@@ -42,6 +45,10 @@ double *record_at(const struct record *record, const struct series *series, int 
  * later of both times. */
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se);
+/* The same of the series of this name, if there is one: *mean and *se, one block to be freed as
+ * *mean; else untouched. */
+int record_average(const struct record *record, const char *name, double **mean, double **se,
+                   struct err *err);
 /* Runs that reached t. */
 int record_reached(const struct record *record, int t);
 

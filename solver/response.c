@@ -9,9 +9,11 @@
 static const struct {
     const char *about, *equation;
 } texts[] = {
-    {"response B[t][.][s][.]: coefficient of x_s in W^T y_t; truncated pseudo-inverse",
+    {"response B[t][.][s][.]: coefficient of x_s in W^T y_t (march: truncated "
+     "pseudo-inverse, fixed_point: probes)",
      "br fg <dy_t/du_s>"},
-    {"response A[t][.][s][.]: coefficient of y_s in W x_t; truncated pseudo-inverse",
+    {"response A[t][.][s][.]: coefficient of y_s in W x_t (march: truncated "
+     "pseudo-inverse, fixed_point: probes)",
      "fr bg <dx_t/dv_s>"},
 };
 
@@ -135,6 +137,13 @@ done:
 /* W^T y_s shows e_b through C = bg <y_s, p_b>, W x_s shows e_a through fg <x_s, q_a>. */
 int response_measure(struct response *response, int t, struct err *err) {
     const struct map *map = response->map;
+    if (map->field) {
+        const struct twotime *R = &map->field->given.R[response->forward ? 0 : 1];
+        size_t block = twotime_size(R) / (size_t)R->T;
+        memcpy(response->values + (size_t)t * block, R->value + (size_t)t * block,
+               block * sizeof *R->value);
+        return CODE_OK;
+    }
     if (response->forward) {
         TRY(solve(response, t, map->numbers.bg, map->E, map->met, err));
         return keep(response, map->C, map->p.rows, err);

@@ -4,6 +4,8 @@
 #include "solver/run.h"
 #include "solver/observe.h"
 #include "solver/provenance.h"
+#include "solver/sweeps.h"
+#include "solver/text.h"
 
 #include <math.h>
 #include <omp.h>
@@ -20,7 +22,26 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
     return run_prepare(run, err);
 }
 
+/* The parameterization of this run; the record has it alone. */
+static int choose(struct run *run, struct err *err) {
+    struct network *network = &run->config.network;
+    const struct int_list *given = &network->parameterizations;
+    const char *text = params_find(&run->params, "network", "parameterization")->text;
+    struct text_word word = {0};
+    char name[TEXT_CLIP];
+    int side = run->side ? run->side : 1;
+    if (!run->side && given->count > 1)
+        return params_error(&run->params, "network", "parameterization", err,
+                            "dmft-compare sets several side by side; here it must be one");
+    for (int k = 0; k < side; k++)
+        text_next_word(&text, " \t", &word);
+    snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
+    network->parameterization = given->value[side - 1];
+    return params_record(&run->params, "network", "parameterization", name, err);
+}
+
 int run_prepare(struct run *run, struct err *err) {
+    TRY(choose(run, err));
     TRY(config_data(&run->config, &run->params, &run->data, err));
     TRY(thin_coordinates(run->data.X, run->data.P, run->data.D, &run->A, NULL, &run->K, err));
     TRY(config_check(&run->config, &run->params, run->K, err));
@@ -62,11 +83,19 @@ done:
     return code;
 }
 
+static bool by_sweeps(const struct run *run, int N) {
+    return !N && run->config.solver.method == METHOD_FIXED_POINT;
+}
+
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
     struct net_setup setup = setup_of(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
-    TRY(net_bytes(&setup, integrator_evaluations(&run->config.training),
-                  full ? run->config.training.steps : 0, bytes, err));
+    int T = full ? run->config.training.steps : 0; /* of rows kept for two-time kernels */
+    if (by_sweeps(run, N))
+        TRY(fixed_point_bytes(&setup, &run->config.training, &run->config.solver.fixed_point, T,
+                              bytes, err));
+    else
+        TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
     *bytes *= concurrent(run, runs);
@@ -119,7 +148,7 @@ static void warn_rank(struct run *run) {
     int units = solver->expert_sites, P = run->data.P;
     int least = units < solver->sites ? units : solver->sites;
     double rows = P * integrator_evaluations(&run->config.training);
-    if (!solver->replicates || net_compresses(&run->config.network) ||
+    if (!solver->replicates || by_sweeps(run, 0) || net_compresses(&run->config.network) ||
         2 * rows <= POPULATION_ROOM * least)
         return;
     log_line(&run->log,
@@ -132,8 +161,10 @@ static void warn_rank(struct run *run) {
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
-    TRY(io_create(&run->io, output, force, err));
+    if (!run->io_open)
+        TRY(io_create(&run->io, output, force, err));
     run->io_open = true;
+    memcpy(run->io.prefix, run->prefix, sizeof run->prefix);
     TRY(io_parameters(&run->io, &run->params, &run->config, err));
     TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
                          err));
@@ -180,14 +211,18 @@ done:
 struct ensemble {
     struct run *run;
     int N, r;
-    struct record *record;
+    struct record *record, *sweeps; /* sweeps: NULL, or those of a fixed-point iteration */
     const char *group;
-    const char *const *labels;
+    const char *const *labels, *const *kernels;
     double start, *next; /* times: of the beginning, of the next save */
 };
 
 static int ensemble_write(const struct ensemble *e, struct err *err) {
-    return e->run->io_open ? io_record(&e->run->io, e->group, e->record, e->labels, err) : CODE_OK;
+    if (!e->run->io_open)
+        return CODE_OK;
+    if (e->sweeps)
+        TRY(io_record(&e->run->io, "limit/sweeps", e->sweeps, e->kernels, err));
+    return io_record(&e->run->io, e->group, e->record, e->labels, err);
 }
 
 /* Saves now and then: every 20 seconds, and in no more than a tenth of the time. A save that fails
@@ -233,22 +268,76 @@ static int ensemble_step(void *context, const struct net *net, int t, struct err
     return CODE_OK;
 }
 
+static int ensemble_sweep(void *context, const struct fixed_point_state *state, struct err *err) {
+    const struct ensemble *e = context;
+    const struct fixed_point_kernel *worst = sweeps_worst(state);
+#pragma omp critical(record)
+    {
+        e->sweeps->steps[e->r] = state->sweep + 1;
+        log_progress(&e->run->log,
+                     "limit  replicate %d/%d  sweep %d  times %d/%d  largest change %.2g (%s)",
+                     e->r + 1, e->record->runs, state->sweep + 1, state->reached, e->record->T,
+                     worst->change, worst->name);
+        ensemble_save(e);
+    }
+    if (e->run->stop && *e->run->stop)
+        return err_set(err, CODE_INTERRUPTED, "interrupted");
+    return CODE_OK;
+}
+
+/* Run number e->r, whatever its method. */
+static int ensemble_run(struct ensemble *e, struct err *err) {
+    const struct run *run = e->run;
+    if (!e->sweeps)
+        return one_run(run, e->N, e->r, e->record, ensemble_step, e, err);
+    struct net_setup setup = setup_of(run, 0, e->r);
+    const struct sweeps_calls calls = {e, ensemble_sweep, ensemble_step};
+    int code =
+        sweeps_run(&run->config, &setup, run->data.y, e->r, e->record, e->sweeps, &calls, err);
+    if (code == CODE_NUMERICAL) {
+        char text[sizeof err->text];
+        memcpy(text, err->text, sizeof text);
+        err_set(err, code, "limit, replicate %d: %.1800s", e->r, text);
+    }
+    return code;
+}
+
+/* Attributes of the group, and the sweeps if there are any. */
+static int ensemble_open(struct ensemble *e, const struct net_setup *setup, struct record *sweeps,
+                         char ***kernels, struct err *err) {
+    struct run *run = e->run;
+    const struct config *config = &run->config;
+    if (by_sweeps(run, e->N)) {
+        TRY(sweeps_declare(sweeps, config, setup, e->record->runs, kernels, err));
+        e->sweeps = sweeps;
+        e->kernels = (const char *const *)*kernels;
+    }
+    if (!run->io_open)
+        return CODE_OK;
+    if (e->N)
+        TRY(io_attribute(&run->io, e->group, "N", e->N, err));
+    if (setup->responses && e->sweeps)
+        TRY(io_attribute(&run->io, e->group, "probe",
+                         fixed_point_probe(&config->network, config->solver.fixed_point.probe),
+                         err));
+    else if (setup->responses)
+        TRY(io_attribute(&run->io, e->group, "rcond", setup->tolerance, err));
+    return io_attribute(&run->io, e->group, "dt", config->training.dt, err);
+}
+
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err) {
     struct net_setup setup = setup_of(run, N, 0);
     int first = runs, code = CODE_OK, parallel = concurrent(run, runs);
-    char **labels = NULL, group[64];
+    char **labels = NULL, **kernels = NULL, group[64];
     double start = base_seconds(), next = start + 20;
+    struct record sweeps = {0};
     snprintf(group, sizeof group, N ? "reference/N%04d" : "limit", N);
-    struct ensemble common = {run, N, 0, record, group, NULL, start, &next};
+    struct ensemble common = {
+        .run = run, .N = N, .record = record, .group = group, .start = start, .next = &next};
     DO(record_init(record, runs, run->config.training.steps, err));
     DO(observe_declare(record, &run->config, &setup, &labels, err));
     common.labels = (const char *const *)labels;
-    if (N && run->io_open)
-        DO(io_attribute(&run->io, group, "N", N, err));
-    if (run->io_open)
-        DO(io_attribute(&run->io, group, "dt", run->config.training.dt, err));
-    if (setup.responses && run->io_open)
-        DO(io_attribute(&run->io, group, "rcond", setup.tolerance, err));
+    DO(ensemble_open(&common, &setup, &sweeps, &kernels, err));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) if (parallel > 1)
     for (int r = 0; r < runs; r++) {
         struct ensemble mine = common;
@@ -259,7 +348,7 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
         skip = first < runs;
         if (skip)
             continue;
-        int mine_code = one_run(run, N, r, record, ensemble_step, &mine, &mine_err);
+        int mine_code = ensemble_run(&mine, &mine_err);
 #pragma omp critical(record)
         if (mine_code && r < first) { /* the lowest failing run reports */
             first = r;
@@ -271,7 +360,9 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
     int written = ensemble_write(&common, code ? &ignored : err);
     code = code ? code : written;
 done:
+    record_free(&sweeps);
     free(labels);
+    free(kernels);
     return code;
 }
 

@@ -1,0 +1,476 @@
+/* The limit by fixed-point iteration: the causal factor and the mixing by themselves, exact ends of
+ * undamped sweeps, linear networks and every other network against the march, responses, jumps. */
+#include "tests/support.h"
+#include "integrators/anderson.h"
+#include "solver/sweeps.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double entry(const double *K, size_t n, size_t a, size_t b) {
+    double sum = 0;
+    for (size_t k = 0; k < n; k++)
+        sum += K[a * n + k] * K[b * n + k];
+    return sum;
+}
+
+/* K = X X^T/S of T P = n rows with `rank` directions; row t begins a new one while there are any.
+ */
+static void random_kernel(struct twotime *K, int T, int P, int rank) {
+    struct rng_stream stream = {.seed = 3, .purpose = PURPOSE_DATA};
+    size_t n = (size_t)T * (size_t)P;
+    double *X, pair[2];
+    ASK(twotime_init(K, T, P, P, err));
+    ASK(base_alloc(&X, n * n, sizeof *X, err));
+    for (size_t a = 0; a < n; a++)
+        for (size_t k = 0; k < (size_t)rank && k <= a; k++) {
+            rng_normal_pair(stream, (uint32_t)a, (uint32_t)k, pair);
+            X[a * n + k] = pair[0];
+        }
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = 0; b < n; b++)
+            K->value[a * n + b] = entry(X, n, a, b);
+    free(X);
+}
+
+/* L L^T = K to round-off where K is regular; K with the floor of jitter K_aa where it is not; L is
+ * lower triangular; zero rows stay zero. */
+static void factor(void **state) {
+    (void)state;
+    const int T = 6, P = 3, n = T * P;
+    double L[18 * 18];
+    for (int rank = n; rank >= 4; rank -= 14) {
+        struct twotime K;
+        int floored;
+        random_kernel(&K, T, P, rank);
+        for (int a = 0; a < n; a++)
+            K.value[5 * n + a] = K.value[a * n + 5] = 0; /* one row that vanishes */
+        ASK(twotime_cholesky(&K, 1e-8, L, &floored, err));
+        assert_int_equal(floored, rank == n ? 0 : n - 1 - rank);
+        for (int a = 0; a < n; a++)
+            for (int b = 0; b <= a; b++) {
+                double scale = sqrt(K.value[a * n + a] * K.value[b * n + b]);
+                double tolerance = rank == n ? 1e-13 * n : a == b ? 2e-8 : 1e-7;
+                CHECK_ABS(entry(L, (size_t)n, (size_t)a, (size_t)b), K.value[a * n + b],
+                          tolerance * scale, "rank %d, (%d, %d)", rank, a, b);
+                if (a > b)
+                    assert_true(L[b * n + a] == 0);
+            }
+        twotime_free(&K);
+    }
+}
+
+/* x <- M x + b with M of rank 5: five differences span all changes, so that seven mixings end at
+ * the fixed point up to round-off and the cut of directions at 1e-6; damping alone is far away. */
+static void anderson_solves_a_linear_problem(void **state) {
+    (void)state;
+    enum { N = 40, RANK = 5 };
+    const double rate[RANK] = {0.9, -0.8, 0.7, 0.5, -0.3};
+    for (int depth = 0; depth <= RANK; depth += RANK) {
+        struct anderson anderson = {.depth = depth, .damping = 1};
+        struct twotime given = {1, 1, N, NULL}, measured = given;
+        ASK(base_alloc(&given.value, N, sizeof(double), err));
+        ASK(base_alloc(&measured.value, N, sizeof(double), err));
+        struct fixed_point_kernel kernel = {"K", &given, &measured, 0};
+        for (int sweep = 0; sweep < RANK + 3; sweep++) {
+            for (int i = 0; i < N; i++)
+                measured.value[i] = 1 + (i < RANK ? rate[i] * given.value[i] : 0);
+            ASK(anderson_mix(&anderson, &kernel, 1, err));
+        }
+        double error = 0;
+        for (int i = 0; i < N; i++)
+            error = fmax(error, fabs(given.value[i] - (i < RANK ? 1 / (1 - rate[i]) : 1)));
+        if (depth)
+            assert_true(error < 1e-5);
+        else
+            assert_true(error > 1);
+        anderson_free(&anderson);
+        free(given.value);
+        free(measured.value);
+    }
+}
+
+/* A run by each method. */
+struct both {
+    struct run run[2];
+    struct record record[2];
+};
+
+/* more: of both; fixed: of the fixed point alone, or NULL. */
+static void both_init(struct both *both, const char *file, const char *const *more,
+                      const char *const *fixed) {
+    const char *overrides[32] = {"reference.widths=", "solver.method=march"};
+    int n = 2;
+    while (*more)
+        overrides[n++] = *more++;
+    *both = (struct both){0};
+    for (int k = 0; k < 2; k++) {
+        overrides[1] = k ? "solver.method=fixed_point" : "solver.method=march";
+        while (k && fixed && *fixed)
+            overrides[n++] = *fixed++;
+        support_run(&both->run[k], file, overrides);
+        ASK(run_ensemble(&both->run[k], 0, both->run[k].config.solver.replicates, &both->record[k],
+                         err));
+    }
+}
+
+static void both_free(struct both *both) {
+    for (int k = 0; k < 2; k++) {
+        record_free(&both->record[k]);
+        run_free(&both->run[k]);
+    }
+}
+
+/* Neither method has sampling error in a linear network: f and every kernel agree at every time,
+ * for gradient descent and for the trapezoidal rule. Errors: jitter 1e-8 (as much in kernels; a
+ * smaller one is worse, docs/methods.md), tolerance 1e-8 of the bases, fp_tolerance 1e-10. Sites are
+ * a power of two, for orthogonal probes. */
+static void linear_networks_agree(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *more[4];
+    } cases[] = {
+        {"data/dense.ini", {"network.depth=3", NULL}},
+        {"data/dense.ini", {"training.integrator=heun", "training.steps=5", NULL}},
+        {"data/regime1.ini", {"network.rho=1", "network.expert_layers=2", NULL}},
+        {"data/regime2.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
+        {"data/regime2_mup.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
+        {"data/regime3.ini",
+         {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=4", NULL}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *more[16] = {"network.activation=linear", "solver.sites=1024",
+                                "solver.tolerance=1e-8",     "solver.replicates=1",
+                                "output.kernels=full",       "training.steps=8",
+                                "training.eta0=0.1"};
+        const char *const strict[] = {"solver.fp_tolerance=1e-10", NULL};
+        struct both both;
+        for (int n = 7, k = 0; cases[i].more[k]; k++)
+            more[n++] = cases[i].more[k];
+        both_init(&both, cases[i].file, more, strict);
+        const struct record *march = &both.record[0], *fixed = &both.record[1];
+        for (int s = 0; s < march->count; s++) {
+            const struct series *a = &march->series[s], *b = record_find(fixed, a->name);
+            double largest = 1;
+            if (!b || !strcmp(a->name, "fallback") || a->name[1] == '_')
+                continue; /* ranks; responses need not be unique */
+            for (size_t k = 0; k < a->size; k++)
+                largest = fmax(largest, fabs(a->values[k]));
+            for (size_t k = 0; k < a->size; k++)
+                CHECK_ABS(b->values[k], a->values[k], 1e-6 * largest, "case %zu, %s entry %zu", i,
+                          a->name, k);
+        }
+        both_free(&both);
+    }
+}
+
+/* Mean over inputs of the entries of run r at time t; of f: times the target. */
+static double input_mean(const struct both *both, int k, const struct series *series, int r,
+                         int t) {
+    const struct record *record = &both->record[k];
+    const double *row = record_at(record, series, r, t);
+    size_t P = series->size / series->shape[0];
+    double sum = 0;
+    for (size_t mu = 0; mu < P; mu++)
+        sum += row[mu] * (strcmp(series->name, "f") ? 1 : both->run[k].data.y[mu]) / (double)P;
+    return sum;
+}
+
+/* Fixed point minus march of one quantity, and its standard error. */
+static void difference(const struct both *both, const char *name, int t, double *value,
+                       double *se) {
+    *value = *se = 0;
+    for (int k = 0; k < 2; k++) {
+        const struct record *record = &both->record[k];
+        const struct series *series = record_find(record, name);
+        double sum = 0, squares = 0, n = record->runs;
+        for (int r = 0; r < record->runs; r++) {
+            double x = input_mean(both, k, series, r, t);
+            sum += x;
+            squares += x * x;
+        }
+        *value += (k ? 1 : -1) * sum / n;
+        *se = hypot(*se, sqrt(fmax(squares / n - sum / n * sum / n, 0) / (n - 1)));
+    }
+}
+
+/* f and all equal-time kernels, averaged over inputs, at three times. Both methods have a bias of
+ * order 1/sites (noise of the responses adds its square to a kernel), so the difference D is
+ * extrapolated: (4 D(4 S) - D(S))/3, and must vanish within 4 standard errors. */
+static void agree(const char *file, const char *const more[2][16]) {
+    struct both both[2]; /* S, 4 S */
+    for (int i = 0; i < 2; i++)
+        both_init(&both[i], file, more[i], NULL);
+    const struct record *record = &both[0].record[0];
+    for (int s = 0; s < record->count; s++) {
+        const char *name = record->series[s].name;
+        if (strcmp(name, "f") != 0 && !strstr(name, "_diag"))
+            continue;
+        for (int i = 1; i <= 3; i++) {
+            int t = i * (record->T - 1) / 3;
+            double D[2], se[2];
+            for (int k = 0; k < 2; k++)
+                difference(&both[k], name, t, &D[k], &se[k]);
+            CHECK_ABS((4 * D[1] - D[0]) / 3, 0, 4 * hypot(4 * se[1], se[0]) / 3, "%s: %s at t = %d",
+                      file, name, t);
+        }
+    }
+    both_free(&both[0]);
+    both_free(&both[1]);
+}
+
+static bool is_long;
+
+static void networks_agree(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *more[7];
+    } cases[] = {
+        {"data/dense.ini", {NULL}},
+        {"data/regime1.ini", {NULL}},
+        {"data/regime1.ini", {"network.gate=sigmoid", "network.rho=1", NULL}},
+        {"data/regime2.ini", {NULL}},
+        {"data/regime2_mup.ini", {NULL}},
+        {"data/regime2.ini", {"network.rho=0.5", NULL}},
+        {"data/regime3.ini", {NULL}},
+        {"data/regime3_mup.ini", {NULL}},
+        {"data/residual.ini", {"network.rho=1", "data.inputs=4", NULL}},
+        {"data/residual.ini",
+         {"network.rho=1", "network.alpha=4", "network.expert_width=1", "network.bias_draws=normal",
+          "data.inputs=4", NULL}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *more[2][16];
+        if (!is_long && i != 0 && i != 2 && i != 5 && i != 7 && i != 9)
+            continue;
+        bool residual = strstr(cases[i].file, "residual"), pairs = strstr(cases[i].file, "regime3");
+        bool units = pairs || (residual && !cases[i].more[2]), experts = !units && i > 2;
+        for (int k = 0; k < 2; k++) {
+            int n = 0;
+            more[k][n++] = "solver.replicates=12";
+            more[k][n++] = residual  ? "training.steps=7"
+                           : is_long ? "training.steps=16"
+                                     : "training.steps=7";
+            more[k][n++] = k ? "solver.sites=1024" : "solver.sites=256";
+            if (units)
+                more[k][n++] = k ? "solver.unit_sites=512" : "solver.unit_sites=128";
+            if (pairs)
+                more[k][n++] = k ? "solver.expert_sites=64" : "solver.expert_sites=16";
+            if (experts)
+                more[k][n++] = k ? "solver.expert_sites=1024" : "solver.expert_sites=256";
+            for (int j = 0; cases[i].more[j]; j++)
+                more[k][n++] = cases[i].more[j];
+            more[k][n] = NULL;
+        }
+        agree(cases[i].file, (const char *const(*)[16])more);
+    }
+}
+
+struct ends {
+    int end; /* first sweep that changed nothing but round-off; -1: none yet */
+    double change;
+};
+
+static int on_sweep(void *context, const struct fixed_point_state *state, struct err *err) {
+    struct ends *ends = context;
+    (void)err;
+    ends->change = sweeps_worst(state)->change;
+    if (ends->end < 0 && ends->change < 1e-10)
+        ends->end = state->sweep;
+    return CODE_OK;
+}
+
+static int on_measure(void *context, const struct net *net, int t, struct err *err) {
+    (void)context, (void)net, (void)t, (void)err;
+    return CODE_OK;
+}
+
+/* Undamped sweeps with common random numbers: after 2 x (wide maps in series) x T sweeps the next
+ * one finds the same kernels, up to round-off (1e-16 over the probes' shift 1e-3, and the floor of
+ * the factors: 1e-16/1e-8). Damped ones are far from it. */
+static void sweeps_end_exactly(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *more;
+        int series;
+    } cases[] = {{"data/dense.ini", "network.depth=2", 1},
+                 {"data/dense.ini", "network.depth=4", 3},
+                 {"data/regime2.ini", "solver.expert_sites=256", 2},
+                 {"data/regime3.ini", "solver.expert_sites=16", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int damped = 0; damped < 2; damped++) {
+            const char *overrides[] = {"solver.method=fixed_point",
+                                       cases[i].more,
+                                       "solver.sites=256",
+                                       "training.steps=4",
+                                       "reference.widths=",
+                                       damped ? "solver.damping=0.7" : "solver.damping=1",
+                                       strstr(cases[i].file, "regime3") ? "solver.unit_sites=128"
+                                                                        : NULL,
+                                       NULL};
+            struct run run;
+            struct ends ends = {.end = -1};
+            const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
+            support_run(&run, cases[i].file, overrides);
+            run.config.solver.fixed_point.max_sweeps = 2 * cases[i].series * 4 + 1;
+            run.config.solver.fixed_point.tolerance = 1e-13;
+            struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, run.K, run.A);
+            struct err err;
+            int code = fixed_point_run(&setup, &run.config.training, run.data.y,
+                                       &run.config.solver.fixed_point, &calls, &err);
+            assert_true(!code || (code == CODE_NUMERICAL && strstr(err.text, "max_sweeps")));
+            if (damped)
+                assert_true(ends.change > 1e-8);
+            else
+                assert_in_range(ends.end, 4, 2 * cases[i].series * 4);
+            run_free(&run);
+        }
+}
+
+/* The response applied to a trajectory that it meets, at time t of run r: with M[mu][nu] =
+ * sum_{s,k} R[t,mu][s,k] K[s,k][t,nu] and the targets y, the mean over mu of y_mu M[mu][mu]
+ * (diagonal), or of sum_nu y_mu M[mu][nu] y_nu. */
+static double action(const struct both *both, int k, const char *response, const char *kernel,
+                     bool diagonal, int r, int t) {
+    const struct record *record = &both->record[k];
+    const struct series *R = record_find(record, response), *K = record_find(record, kernel);
+    const double *y = both->run[k].data.y;
+    size_t P = R->shape[1], n = (size_t)record->T * P;
+    const double *row = record_at(record, R, r, t), *values = K->values + (size_t)r * K->size;
+    double sum = 0;
+    for (size_t a = 0; a < n; a++)
+        for (size_t mu = 0; mu < P; mu++)
+            for (size_t nu = 0; nu < P; nu++)
+                if (!diagonal || mu == nu)
+                    sum += y[mu] * row[mu * n + a] * values[a * n + (size_t)t * P + nu] *
+                           (diagonal ? 1 : y[nu]);
+    return sum / (double)P;
+}
+
+/* The same, mean and standard error over runs. */
+static void mean_action(const struct both *both, int k, const char *response, const char *kernel,
+                        bool diagonal, int t, double *mean, double *se) {
+    double sum = 0, squares = 0, n = both->record[k].runs;
+    for (int r = 0; r < both->record[k].runs; r++) {
+        double x = action(both, k, response, kernel, diagonal, r, t);
+        sum += x;
+        squares += x * x;
+    }
+    *mean = sum / n;
+    *se = sqrt(fmax(squares / n - *mean * *mean, 0) / (n - 1));
+}
+
+/* Responses of both methods, applied to the kernel of the rows they act on: A G and B Phi agree
+ * within 4 standard errors over 12 replicates. */
+static void responses_agree(void **state) {
+    (void)state;
+    const char *const more[] = {"solver.sites=2048",   "solver.replicates=12",  "training.steps=6",
+                                "output.kernels=full", "solver.tolerance=1e-4", NULL};
+    static const char *const pairs[][2] = {
+        {"A_W2_0", "G2"}, {"B_W2_0", "Phi1"}, {"A_W3_0", "G3"}, {"B_W3_0", "Phi2"}};
+    struct both both;
+    both_init(&both, "data/dense.ini", more, NULL);
+    for (int i = 0; i < 4; i++)
+        for (int t = 3; t < 6; t += 2) {
+            double value[2], se[2];
+            for (int k = 0; k < 2; k++)
+                mean_action(&both, k, pairs[i][0], pairs[i][1], false, t, &value[k], &se[k]);
+            CHECK_ABS(value[1], value[0], 4 * hypot(se[0], se[1]), "%s %s at t = %d", pairs[i][0],
+                      pairs[i][1], t);
+            assert_true(fabs(value[0]) > 4 * se[0]); /* not an agreement of zeros */
+        }
+    both_free(&both);
+}
+
+/* Top-K: the gradient of the logits jumps where the mask does, and the response of the router
+ * contains it. Probes of 0.2 move many masks and agree with the march, which needs no derivative;
+ * probes of 1e-9 move none and miss it by many standard errors. */
+static void jumps_of_masks_respond(void **state) {
+    (void)state;
+    const char *const more[] = {"network.rho=0.5",          "solver.sites=1024",
+                                "solver.expert_sites=1024", "solver.replicates=12",
+                                "training.steps=6",         "output.kernels=full",
+                                "solver.tolerance=1e-4",    NULL};
+    const char *const tiny[] = {"solver.probe=1e-9", NULL};
+    double value[2], se[2], miss;
+    struct both both;
+    both_init(&both, "data/regime2.ini", more, NULL);
+    for (int k = 0; k < 2; k++)
+        mean_action(&both, k, "B_Q", "Phi1", true, 5, &value[k], &se[k]);
+    CHECK_ABS(value[1], value[0], 4 * hypot(se[0], se[1]), "B_Q Phi1 with jumps");
+    both_free(&both);
+    both_init(&both, "data/regime2.ini", more, tiny);
+    mean_action(&both, 1, "B_Q", "Phi1", true, 5, &value[1], &se[1]);
+    miss = fabs(value[1] - value[0]) / hypot(se[0], se[1]);
+    if (miss < 10)
+        fail_msg("without jumps B_Q Phi1 is off by only %.2g standard errors", miss);
+    both_free(&both);
+}
+
+/* The same bits for any number of threads, and on the shadow backend. */
+static void bits_do_not_depend_on_where(void **state) {
+    (void)state;
+    const char *const other[] = {"solver.threads=2", "solver.backend=shadow"};
+    for (int i = 0; i < 2; i++) {
+        struct run run[2];
+        struct record record[2] = {0};
+        for (int k = 0; k < 2; k++) {
+            const char *overrides[] = {"solver.method=fixed_point",
+                                       "reference.widths=",
+                                       "solver.sites=300",
+                                       "solver.replicates=1",
+                                       "training.steps=4",
+                                       "solver.max_sweeps=30",
+                                       k ? other[i] : "solver.threads=1",
+                                       NULL};
+            support_run(&run[k], "data/regime2.ini", overrides);
+            ASK(run_ensemble(&run[k], 0, 1, &record[k], err));
+        }
+        for (int s = 0; s < record[0].count; s++)
+            assert_memory_equal(record[0].series[s].values, record[1].series[s].values,
+                                record[0].series[s].size * sizeof(double));
+        for (int k = 0; k < 2; k++) {
+            record_free(&record[k]);
+            run_free(&run[k]);
+        }
+    }
+}
+
+/* New normals in every sweep: the kernels settle at the level of the sampling noise. */
+static void fresh_draws(void **state) {
+    (void)state;
+    const char *const overrides[] = {"solver.method=fixed_point", "solver.sweep_draws=fresh",
+                                     "reference.widths=",         "solver.sites=1024",
+                                     "training.steps=5",          "solver.fp_tolerance=1e-6",
+                                     "solver.max_sweeps=20",      NULL};
+    struct run run;
+    struct ends ends = {.end = -1};
+    struct err err;
+    const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
+    support_run(&run, "data/dense.ini", overrides);
+    struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, run.K, run.A);
+    assert_int_equal(fixed_point_run(&setup, &run.config.training, run.data.y,
+                                     &run.config.solver.fixed_point, &calls, &err),
+                     CODE_NUMERICAL);
+    assert_true(ends.change > 1e-4 && ends.change < 1);
+    run_free(&run);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(sweeps_end_exactly),
+    cmocka_unit_test(responses_agree),
+    cmocka_unit_test(jumps_of_masks_respond),
+    cmocka_unit_test(bits_do_not_depend_on_where),
+    cmocka_unit_test(fresh_draws),
+    cmocka_unit_test(factor),
+    cmocka_unit_test(anderson_solves_a_linear_problem),
+    cmocka_unit_test(linear_networks_agree),
+    cmocka_unit_test(networks_agree),
+};
+
+/* With "long": more steps. */
+int main(int argc, char **argv) {
+    is_long = argc > 1 && !strcmp(argv[1], "long");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
