@@ -116,9 +116,9 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_coordinate long
 	$(MAKE) SAN=1 test
 
-plot-test: dmft-solve
+plot-test: all
 	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
-	    tests/test_plot.py
+	    tests/test_plot.py tests/test_studies.py
 
 # Data and picture of studies/NAME.ini: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
 study: dmft-sweep
@@ -142,6 +142,7 @@ format:
 
 install: all
 	install -D -t $(DESTDIR)$(PREFIX)/bin dmft-solve dmft-sweep dmft-compare
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(wildcard docs/man/*.1)
 
 info:
 	@echo 'version   $(VERSION)'
