@@ -5,8 +5,9 @@
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
 #   make plot-test    the pictures (needs Python: pip install ./plot pytest)
+#   make study NAME=lr_transfer        data and picture of a study in studies/
 #   make bench        cost and accuracy of the limit beside finite networks
-#   make              builds ./dmft-solve;  make info says with what;  make install PREFIX=/usr/local
+#   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare;  make info says with what;  make install PREFIX=/usr/local
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags; each set of
 # options has its own folder under build/.
@@ -19,6 +20,7 @@ PACKAGES := gcc libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev l
             zlib1g-dev dataset-fashion-mnist
 
 CC := gcc
+PYTHON := python3
 PREFIX := /usr/local
 OPT := -O2 -g -ffp-contract=off
 BUILD := build/release
@@ -37,26 +39,31 @@ LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-con
 
 KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
            map_adam map_field change thin
-MODELS := model stage rewind gate router balance regime1 regime2 regime3 residual
+MODELS := model plain stage rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator gd optimizer flow anderson fixed_point
-SOLVER := base text row param record data fashion partial io config provenance stats response observe sweeps run report
+SOLVER := base text row param record data fashion partial io config provenance stats response coordinate \
+          observe sweeps run report command grid sweep result summary compare compare_table
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population change map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
-         residual residual_limit residual_reference flow fixed_point optimizer optimizer_limit
+         residual residual_limit residual_reference flow fixed_point optimizer optimizer_limit sweep \
+         coordinate compare
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
                 $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \
-                $(BUILD)/tests/reduction_residual.o $(BUILD)/tests/oracle_optimizer.o
+                $(BUILD)/tests/reduction_residual.o $(BUILD)/tests/oracle_coordinate.o $(BUILD)/tests/oracle_optimizer.o
 
-all: dmft-solve
+all: dmft-solve dmft-sweep dmft-compare
 
-dmft-solve: $(BUILD)/dmft-solve
+dmft-solve dmft-sweep dmft-compare: %: $(BUILD)/%
 	@cp $< $@
 
 $(BUILD)/dmft-solve: $(BUILD)/solver/main.o $(OBJECTS)
+$(BUILD)/dmft-sweep: $(BUILD)/solver/main_sweep.o $(OBJECTS)
+$(BUILD)/dmft-compare: $(BUILD)/solver/main_compare.o $(OBJECTS)
+$(BUILD)/dmft-solve $(BUILD)/dmft-sweep $(BUILD)/dmft-compare:
 	@echo '  LD $@'
 	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
@@ -67,7 +74,7 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
 
-$(BUILD)/bench $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
+$(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
 	@echo '  LD $@'
 	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
@@ -93,7 +100,7 @@ run: packages
 	$(MAKE) all
 	[ -e regime2.h5 ] && echo "regime2.h5 is here already" || ./dmft-solve data/regime2.ini
 
-test: dmft-solve $(TESTS:%=$(BUILD)/test_%)
+test: all $(TESTS:%=$(BUILD)/test_%)
 	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%)
 
 FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/param.c
@@ -107,14 +114,26 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_reference3 long
 	$(BUILD)/test_residual_reference long
 	$(BUILD)/test_networks long
+	$(BUILD)/test_coordinate long
 	$(MAKE) SAN=1 test
 
-plot-test: dmft-solve
-	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -q -p no:cacheprovider \
-	    tests/test_plot.py
+plot-test: all
+	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
+	    tests/test_plot.py tests/test_studies.py
 
-bench: $(BUILD)/bench
-	$<
+# Data and picture of studies/NAME.ini: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
+study: dmft-sweep
+	./dmft-sweep studies/$(NAME).ini
+	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) plot/studies.py $(NAME).h5
+
+bench: $(BUILD)/bench $(BUILD)/bench_methods
+	$(BUILD)/bench
+	$(BUILD)/bench_methods
+
+# docs/methods.png (needs Python with matplotlib)
+methods-figure: $(BUILD)/bench_methods
+	$< figure > build/methods.csv
+	python3 plot/methods.py build/methods.csv docs/methods.png
 
 validation: $(BUILD)/validation
 	$< > docs/validation.md
@@ -122,8 +141,9 @@ validation: $(BUILD)/validation
 format:
 	clang-format -i -style=file $(wildcard */*.c */*.h)
 
-install: dmft-solve
-	install -D dmft-solve $(DESTDIR)$(PREFIX)/bin/dmft-solve
+install: all
+	install -D -t $(DESTDIR)$(PREFIX)/bin dmft-solve dmft-sweep dmft-compare
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(wildcard docs/man/*.1)
 
 info:
 	@echo 'version   $(VERSION)'
@@ -132,9 +152,9 @@ info:
 	@for p in $(PKG); do echo "library   $$p $$(pkg-config --modversion $$p)"; done
 
 clean:
-	rm -rf build dmft-solve
+	rm -rf build dmft-solve dmft-sweep dmft-compare
 
 FORCE:
-.PHONY: all run test check-long plot-test bench validation format packages install info clean FORCE
+.PHONY: all run test check-long plot-test study bench methods-figure validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)

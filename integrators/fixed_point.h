@@ -2,7 +2,7 @@
  * responses, on the same network programs as the march, through field maps (kernels/field.h).
  *
  * A sweep runs the program over the whole window with fields drawn from the kernels of the sweep
- * before, measures new kernels, runs it once more with probes for the responses, and mixes:
+ * before, measures new kernels, runs it twice more with probes for the responses, and mixes:
  *
  *     K <- K + damping (K_new - K)           anderson = m: of the last m + 1 sweeps, the affine
  *                                            combination whose changes cancel best
@@ -10,7 +10,7 @@
  * until no kernel changes by more than fp_tolerance (Frobenius norm, relative to the new kernel).
  * The equations are causal, and a sweep carries correct kernels through one map one way: undamped
  * sweeps with common random numbers end exactly after 2 x (wide maps in series) x T sweeps.
- * Cost of a sweep: of order 6 S (P T)^2 multiplications per map, memory 6 S P T numbers. */
+ * Cost of a sweep: about 12 S (P T)^2 flops per map; memory 8 S P T + 8 (P T)^2 numbers. */
 #ifndef INTEGRATORS_FIXED_POINT_H
 #define INTEGRATORS_FIXED_POINT_H
 

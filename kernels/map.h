@@ -111,6 +111,12 @@ struct map_kind {
     int (*change)(struct map *map, const struct stage *stage, const double *c,
                   struct change *change, struct err *err);
     int (*learn)(struct map *map, const struct stage *stage, const double *c, struct err *err);
+    /* Of a finite network: s_f W [target sites][source sites] on the host. */
+    int (*matrix)(const struct map *map, double *out, struct err *err);
+    /* Of a limit map that keeps its normals (`responses`): s_f W(0) x and s_f (W - W(0)) x of the
+     * last forward. */
+    int (*parts)(const struct map *map, struct rows initial, struct rows effective,
+                 struct err *err);
 };
 
 extern const struct map_kind map_finite, map_history, map_limit, map_adam, map_field;

@@ -87,10 +87,19 @@ static int finite_change(struct map *map, const struct stage *stage, const doubl
     return map_finite_change(map, stage, c, s, change, err);
 }
 
+static int finite_matrix(const struct map *map, double *out, struct err *err) {
+    size_t count = targets(map) * sources(map);
+    map->W.backend->get(array_all(&map->W), out);
+    for (size_t k = 0; k < count; k++)
+        out[k] *= map->declared.s_f;
+    return map->W.backend->sync(err);
+}
+
 const struct map_kind map_finite = {
     .init = finite_init,
     .forward = finite_forward,
     .backward = finite_backward,
     .keep = map_keep_rows,
     .change = finite_change,
+    .matrix = finite_matrix,
 };

@@ -37,27 +37,44 @@ static int history_backward(struct map *map, struct rows y, struct rows out, str
     return history_apply(&map->Z, &map->q, map->numbers.lr, y, out, err);
 }
 
-/* From now on the explicit matrix W = (1/(m s_f)) sum_k Z_k q_k^T. */
-static int become_finite(struct map *map, struct err *err) {
+/* W [n] over the source sites = (factor/m) sum_k Z_k q_k^T */
+static int explicit_matrix(const struct map *map, double factor, struct array *W, struct err *err) {
     const struct population *source = map->declared.source;
     size_t n = map->declared.target->sites, K = (size_t)map->q.rows;
-    double scale = 1 / (map->declared.s_f * (double)source->sites), *Z = NULL, *C = NULL;
+    double scale = factor / (double)source->sites, *Z = NULL, *C = NULL;
     int code = CODE_OK;
     DO(base_alloc(&Z, n * K, sizeof *Z, err));
     DO(base_alloc(&C, n * K, sizeof *C, err));
-    DO(array_init(&map->W, source->backend, source->sites, source->group, (int)n, err));
+    DO(array_init(W, source->backend, source->sites, source->group, (int)n, err));
     map->Z.backend->get(array_all(&map->Z), Z);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < K; k++)
             C[i * K + k] = scale * Z[k * n + i];
-    map->q.backend->combine(array_all(&map->W), 0, C, array_all(&map->q));
-    array_free(&map->q);
-    array_free(&map->Z);
-    map->kind = &map_finite;
+    map->q.backend->combine(array_all(W), 0, C, array_all(&map->q));
 done:
     free(Z);
     free(C);
     return code;
+}
+
+static int history_matrix(const struct map *map, double *out, struct err *err) {
+    struct array W = {0};
+    int code;
+    DO(explicit_matrix(map, 1, &W, err));
+    W.backend->get(array_all(&W), out);
+    DO(W.backend->sync(err));
+done:
+    array_free(&W);
+    return code;
+}
+
+/* From now on the explicit matrix. */
+static int become_finite(struct map *map, struct err *err) {
+    TRY(explicit_matrix(map, 1 / map->declared.s_f, &map->W, err));
+    array_free(&map->q);
+    array_free(&map->Z);
+    map->kind = &map_finite;
+    return CODE_OK;
 }
 
 /* One row when a single y serves all inputs: (1/m) y (sum_mu c_mu x_mu)^T. */
@@ -84,4 +101,5 @@ const struct map_kind map_history = {
     .backward = history_backward,
     .keep = map_keep_rows,
     .learn = history_learn,
+    .matrix = history_matrix,
 };

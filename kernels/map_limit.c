@@ -180,10 +180,33 @@ static int limit_change(struct map *map, const struct stage *stage, const double
     return CODE_OK;
 }
 
+/* What is learned of Z acts on <q, x>; its normals and those of p make W(0) x. */
+static int limit_parts(const struct map *map, struct rows initial, struct rows effective,
+                       struct err *err) {
+    const struct backend *backend = initial.array->backend;
+    int count = initial.count * map->q.rows;
+    double *C;
+    backend->combine(effective, 0, map->R, array_all(&map->Z));
+    rows_zero(initial);
+    if (map->normals.rows) {
+        TRY(base_alloc(&C, (size_t)count, sizeof *C, err));
+        memcpy(C, map->R, (size_t)count * sizeof *C);
+        scale_matrix(C, count, map->numbers.fg);
+        backend->combine(initial, 0, C, array_all(&map->normals));
+        scale_matrix(C, count, -1);
+        backend->combine(effective, 1, C, array_all(&map->normals));
+        free(C);
+    }
+    if (map->met)
+        backend->combine(initial, 1, map->E, array_rows(&map->p, 0, map->met));
+    return CODE_OK;
+}
+
 const struct map_kind map_limit = {
     .init = limit_init,
     .forward = limit_forward,
     .backward = limit_backward,
     .keep = limit_keep,
     .change = limit_change,
+    .parts = limit_parts,
 };

@@ -1,5 +1,6 @@
 /* Gates of a mixture of many experts. */
 #include "models/gate.h"
+#include "models/plain.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -124,4 +125,20 @@ int gate_backward(struct gate *gate, double to_a, struct rows x, struct rows b, 
     TRY(map_backward(gate->Q, gate->g_psi, z, err));
     rows_add(NULL, z, z1);
     return CODE_OK;
+}
+
+int gate_plain(const struct gate *gate, struct plain *plain, struct err *err) {
+    plain->agg = 1.0 / plain->M;
+    plain->share = gate->share;
+    plain_rows(gate->phi, plain->phi);
+    if (!gate->Q)
+        return CODE_OK;
+    plain_rows(gate->psi, plain->psi);
+    TRY(plain_map(gate->Q, 1, plain->Q, err));
+    if (!plain->W2_init)
+        return CODE_OK;
+    size_t count = (size_t)plain->P * (size_t)plain->M;
+    TRY(base_alloc(&plain->Q_init, count, sizeof(double), err));
+    TRY(base_alloc(&plain->Q_eff, count, sizeof(double), err));
+    return plain_parts(gate->Q, plain->P, plain->Q_init, plain->Q_eff, err);
 }

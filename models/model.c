@@ -18,10 +18,12 @@ const struct model *const model_list[] = {&model_dense,   &model_regime1,  &mode
 #define OFFSET(field) offsetof(struct network, field)
 const struct param_row network_rows[] = {
     {"model", PARAM_CHOICE, OFFSET(model), NULL, 0, 0, MODEL_NAMES, NULL, "the network"},
-    {"parameterization", PARAM_CHOICE, OFFSET(parameterization), "mssp", 0, 0, "mup mssp sp", NULL,
+    {"parameterization", PARAM_CHOICES, OFFSET(parameterizations), "mssp", 0, 0, "mup mssp sp",
+     NULL,
      "scales of weights and rates: muP, the maximally scale-stable one, or (regime1, networks "
-     "only) "
-     "the standard one"},
+     "only) the standard one; several: dmft-compare sets them side by side"},
+    {"read_out", PARAM_CHOICE, OFFSET(read_out), "normal", 0, 0, "normal zero", NULL,
+     "initial read-out w: standard normal, or zero"},
     {"activation", PARAM_CHOICE, OFFSET(activation), "tanh", 0, 0,
      "linear tanh erf relu gelu softplus", NULL, "sigma; erf is erf(h), gelu is h Phi(h)"},
     {"gate", PARAM_CHOICE, OFFSET(gate), "sigmoid", 0, 0, "sigmoid softmax constant", NULL,
@@ -286,7 +288,7 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
                                   : declared.a0 == 0 && plain ? &map_history
                                                               : &map_finite;
     TRY(map_init(*map, kind, declared, net->setup.tolerance, stream, err));
-    (*map)->responses = net->setup.responses;
+    (*map)->responses = net->setup.responses || net->setup.parts;
     return field ? field_attach(*map, field, err) : CODE_OK;
 }
 
@@ -318,6 +320,10 @@ int net_thin_iid(struct net *net, struct population *population, int K, double a
     int code = net_thin(net, population, K, amplitude, thin, err);
     population->matched = matched;
     return code;
+}
+
+double net_read_out_amplitude(const struct net *net) {
+    return net->setup.network->read_out == READ_OUT_ZERO ? 0 : 1;
 }
 
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,

@@ -20,6 +20,7 @@ enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
 enum aggregation { AGGREGATION_M, AGGREGATION_K };
 enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
 enum expert_output { EXPERT_OUTPUT_LINEAR, EXPERT_OUTPUT_ACTIVATED };
+enum read_out { READ_OUT_NORMAL, READ_OUT_ZERO };
 enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
 enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 
@@ -29,12 +30,13 @@ enum optimizer { OPTIMIZER_GD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADA
 
 /* Section [network]. */
 struct network {
-    int model, parameterization, activation, gate, aggregation, lambda_in;
+    int model, parameterization, read_out, activation, gate, aggregation, lambda_in;
     double beta, kappa, iota, rho;
     int expert_width;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias;
     struct real_list biases;
+    struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
 };
 extern const struct param_row network_rows[];
 extern const size_t network_rows_count;
@@ -59,6 +61,7 @@ struct numbers {
 };
 
 struct net;
+struct plain;
 struct model {
     const char *name, *doc, *source;
     const char *keys;        /* of [network], blank-separated, besides model */
@@ -74,6 +77,9 @@ struct model {
     /* After the parameters have learnt, once a step: what moves by a rule of the model instead of
      * a gradient. NULL: nothing does. */
     void (*rule)(struct net *net);
+    /* The network as plain matrices after an evaluation (plain.h). NULL: its experts, or it has
+     * none, are not of one hidden layer. */
+    int (*plain)(const struct net *net, struct plain *plain, struct err *err);
 };
 extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
 
@@ -92,6 +98,7 @@ struct net_setup {
     int P, K;
     const double *A; /* [P][K] coordinates of the inputs (thin_coordinates); Adam: X/sqrt(D) */
     bool responses;  /* limit maps keep what responses are solved from */
+    bool parts;      /* limit maps can tell W(0) x from what is learned */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */
@@ -240,6 +247,7 @@ void net_carry(struct net *net, struct rows rows);
 void net_kernel(struct net *net, struct kernel kernel);
 void net_numbers(struct net *net, struct numbers numbers);
 
+double net_read_out_amplitude(const struct net *net); /* of the initial w: 1 or 0 */
 /* f = <w, h>/gamma0 */
 void net_read_out(const struct net *net, const struct thin *w, struct rows h, double *f);
 /* out [P][K] = <x_mu, W_k>. In the limit the sampling error at t = 0 is subtracted, where the true

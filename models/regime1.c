@@ -17,6 +17,7 @@
  * Standard parameterization (networks only): every matrix has std fan_in^{-1/2} and one rate eta0,
  * that is Q and w of amplitude sqrt N and gamma0 sqrt N here, and the rates in regime1_rates. */
 #include "models/regime1.h"
+#include "models/plain.h"
 #include "models/router.h"
 
 #include <math.h>
@@ -130,7 +131,8 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
     bool sp = net->model == &model_regime1 && network->parameterization == PARAMETERIZATION_SP;
-    double root = sp ? sqrt(setup->N) : 1, w0 = sp ? setup->gamma0 * root : 1;
+    double root = sp ? sqrt(setup->N) : 1;
+    double w0 = net_read_out_amplitude(net) * (sp ? setup->gamma0 * root : 1);
     TRY((s->router.fluctuating && !setup->N ? net_thin_iid : net_thin)(net, top, 1, w0, &s->w,
                                                                        err));
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->zi, &s->g1};
@@ -239,18 +241,88 @@ static int regime1_backward(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+/* Values [P][N_e] of one expert into [P][M][N_e]. */
+static void gather(const struct plain *p, const double *values, int i, double *out) {
+    size_t M = (size_t)p->M, N_e = (size_t)p->N_e;
+    for (size_t k = 0; k < (size_t)p->P * N_e; k++)
+        out[(k / N_e * M + (size_t)i) * N_e + k % N_e] = values[k];
+}
+
+/* Q [M][N] and s1. */
+static int plain_router(const struct net *net, struct plain *p, struct err *err) {
+    const struct regime1 *s = net->state;
+    size_t row = (size_t)p->N, count = (size_t)p->M * row;
+    if (!s->router.Q)
+        return CODE_OK;
+    memcpy(p->psi, s->router.psi, (size_t)p->P * (size_t)p->M * sizeof(double));
+    if (!p->Q) {
+        TRY(base_alloc(&p->Q, count, sizeof(double), err));
+        TRY(base_alloc(&p->s1, (size_t)p->P * row, sizeof(double), err));
+    }
+    plain_rows(array_all(&s->router.Q->W), p->Q);
+    for (size_t k = 0; k < count; k++)
+        p->Q[k] /= (double)row;
+    return CODE_OK;
+}
+
+/* Matrices i of the experts, or in the limit their parts. scratch: [N or 2 P][N] */
+static int plain_expert(const struct net *net, struct plain *p, int i, double *scratch,
+                        struct err *err) {
+    const struct regime1 *s = net->state;
+    const struct layer *in = &s->layer[i], *out = &s->layer[s->M + i];
+    size_t M = (size_t)p->M, N = (size_t)p->N, count = (size_t)p->P * N;
+    if (p->W2_init) {
+        TRY(plain_parts(in->W, p->P, scratch, scratch + count, err));
+        gather(p, scratch, i, p->W2_init);
+        gather(p, scratch + count, i, p->W2_eff);
+    }
+    if (!p->W2)
+        return CODE_OK;
+    plain_rows(in->x, scratch);
+    gather(p, scratch, i, p->s2);
+    plain_rows(in->slope, scratch);
+    gather(p, scratch, i, p->slope2);
+    TRY(plain_map(in->W, 1, p->W2 + (size_t)i * N * N, err));
+    TRY(plain_map(out->W, 1, scratch, err));
+    for (size_t k = 0; k < N * N; k++)
+        p->W3[(k / N * M + (size_t)i) * N + k % N] = scratch[k];
+    return CODE_OK;
+}
+
+/* Experts of two matrices; N_e = N, agg = 1. The router, a thin matrix, is there in the limit. */
+static int regime1_plain(const struct net *net, struct plain *plain, struct err *err) {
+    const struct regime1 *s = net->state;
+    size_t P = (size_t)net->setup.P, N = s->w->W.sites, most = net->setup.N ? N : 0;
+    double *scratch;
+    TRY(plain_init(plain, net, s->w, s->M, (int)N, err));
+    TRY(plain_router(net, plain, err));
+    plain_rows(s->h1, plain->h1);
+    plain_rows(s->h_top, plain->h3);
+    plain_rows(s->x1, plain->s1);
+    if (plain->phi)
+        memcpy(plain->phi, s->router.p, P * (size_t)s->M * sizeof(double));
+    TRY(base_alloc(&scratch, (2 * P > most ? 2 * P : most) * N, sizeof *scratch, err));
+    int code = CODE_OK;
+    for (int i = 0; i < s->M && !code; i++)
+        code = plain_expert(net, plain, i, scratch, err);
+    free(scratch);
+    return code;
+}
+
 const struct model model_regime1 = {
     .name = "regime1",
     .doc = "fixed number of deep experts, width to infinity",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
-    .keys = "parameterization activation gate beta rho experts expert_layers expert_output q0 "
-            "router_rate bias biases bias_std bias_noise",
+    .keys =
+        "parameterization read_out activation gate beta rho experts expert_layers expert_output q0 "
+        "router_rate bias biases bias_std bias_noise",
     .state_size = sizeof(struct regime1),
     .check = regime1_check,
     .init = regime1_init,
     .forward = regime1_forward,
     .backward = regime1_backward,
+    .plain = regime1_plain,
 };
 
 const struct model model_dense = {
@@ -258,7 +330,7 @@ const struct model model_dense = {
     .doc = "deep dense network, width to infinity",
     .source = "Bordelon & Pehlevan, Self-consistent dynamical field theory of kernel evolution in "
               "wide neural networks (2022)",
-    .keys = "activation depth",
+    .keys = "read_out activation depth",
     .state_size = sizeof(struct regime1),
     .check = dense_check,
     .init = dense_init,

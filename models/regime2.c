@@ -14,6 +14,7 @@
  * M^{-1/2}: then nothing of its random part is left in the limit. */
 #include "models/regime2.h"
 #include "models/gate.h"
+#include "models/plain.h"
 
 #include <math.h>
 
@@ -60,7 +61,7 @@ static int regime2_init(struct net *net, struct err *err) {
     TRY(net_map(net, in, &s->W_in, err));
     TRY(net_map(net, out, &s->W_out, err));
     TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
-    TRY(net_thin(net, top, 1, 1, &s->w, err));
+    TRY(net_thin(net, top, 1, net_read_out_amplitude(net), &s->w, err));
 
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->z_in, &s->g1};
     struct rows *on_units[] = {&s->h_in, &s->x_in, &s->slope_in, &s->x2, &s->g_in};
@@ -124,17 +125,36 @@ static int regime2_backward(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+/* W3 = M W_out, agg = 1/M. */
+static int regime2_plain(const struct net *net, struct plain *plain, struct err *err) {
+    const struct regime2 *s = net->state;
+    int M = (int)s->gate.phi.array->sites;
+    TRY(plain_init(plain, net, s->w, M, net->setup.network->expert_width, err));
+    plain->b_scale = 1;
+    TRY(gate_plain(&s->gate, plain, err));
+    plain_rows(s->h1, plain->h1);
+    plain_rows(s->x1, plain->s1);
+    plain_rows(s->h3, plain->h3);
+    plain_rows(s->x_in, plain->s2);
+    plain_rows(s->slope_in, plain->slope2);
+    TRY(plain_map(s->W_in, 1, plain->W2, err));
+    TRY(plain_parts(s->W_in, plain->P, plain->W2_init, plain->W2_eff, err));
+    return plain_map(s->W_out, M, plain->W3, err);
+}
+
 const struct model model_regime2 = {
     .name = "regime2",
     .doc = "width and number of experts to infinity together, expert width fixed",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
               "docs/theory/regime2.md",
-    .keys = "parameterization activation gate beta kappa expert_width rho aggregation lambda_in",
+    .keys = "parameterization read_out activation gate beta kappa expert_width rho aggregation "
+            "lambda_in",
     .solver_keys = "expert_sites",
     .state_size = sizeof(struct regime2),
     .check = regime2_check,
     .init = regime2_init,
     .forward = regime2_forward,
     .backward = regime2_backward,
+    .plain = regime2_plain,
 };

@@ -23,6 +23,7 @@
  */
 #include "models/regime3.h"
 #include "models/gate.h"
+#include "models/plain.h"
 
 #include <math.h>
 
@@ -75,7 +76,7 @@ static int regime3_maps(struct net *net, const struct regime3_populations *on, s
     TRY(net_map(net, in, &s->in, err));
     TRY(net_map(net, out, &s->out, err));
     TRY(net_thin(net, on->bottom, net->setup.K, 1, &s->W1, err));
-    return net_thin(net, on->top, 1, 1, &s->w, err);
+    return net_thin(net, on->top, 1, net_read_out_amplitude(net), &s->w, err);
 }
 
 static int regime3_rows(struct net *net, const struct regime3_populations *on, struct err *err) {
@@ -208,17 +209,78 @@ static int regime3_backward(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+/* W[i][j][:] += A[j][:] for all experts i; A [N_e][N]. */
+static int add_shared_in(const struct map *A, const struct plain *p, struct err *err) {
+    size_t row = (size_t)p->N_e * (size_t)p->N;
+    double *values;
+    TRY(base_alloc(&values, row, sizeof *values, err));
+    int code = plain_map(A, 1, values, err);
+    for (size_t k = 0; k < row * (size_t)p->M; k++)
+        p->W2[k] += values[k % row];
+    free(values);
+    return code;
+}
+
+/* W[n][i][:] += A[n][:] for all experts i; A [N][N_e]. */
+static int add_shared_out(const struct map *A, const struct plain *p, struct err *err) {
+    size_t N_e = (size_t)p->N_e, row = (size_t)p->M * N_e;
+    double *values;
+    TRY(base_alloc(&values, (size_t)p->N * N_e, sizeof *values, err));
+    int code = plain_map(A, 1, values, err);
+    for (size_t k = 0; k < row * (size_t)p->N; k++)
+        p->W3[k] += values[k / row * N_e + k % N_e];
+    free(values);
+    return code;
+}
+
+/* The same for A s1 in the limit; A never learns. */
+static int add_shared_parts(const struct map *A, const struct plain *p, struct err *err) {
+    size_t N_e = (size_t)p->N_e, row = (size_t)p->M * N_e, count = (size_t)p->P * N_e;
+    double *values;
+    TRY(base_alloc(&values, 2 * count, sizeof *values, err));
+    int code = plain_parts(A, p->P, values, values + count, err);
+    for (size_t k = 0; k < row * (size_t)p->P; k++)
+        p->W2_init[k] += values[k / row * N_e + k % N_e];
+    free(values);
+    return code;
+}
+
+/* W2 = W_in, or A_in + P_in; W3 = M W_out, or A_out + M P_out; agg = 1/M. */
+static int regime3_plain(const struct net *net, struct plain *plain, struct err *err) {
+    const struct regime3 *s = net->state;
+    int M = (int)s->gate.phi.array->sites;
+    TRY(plain_init(plain, net, s->w, M, s->x.array->group, err));
+    TRY(gate_plain(&s->gate, plain, err));
+    plain_rows(s->h1, plain->h1);
+    plain_rows(s->x1, plain->s1);
+    plain_rows(s->h3, plain->h3);
+    plain_rows(s->x, plain->s2);
+    plain_rows(s->slope, plain->slope2);
+    TRY(plain_map(s->in, 1, plain->W2, err));
+    TRY(plain_map(s->out, M, plain->W3, err));
+    TRY(plain_parts(s->in, plain->P, plain->W2_init, plain->W2_eff, err));
+    if (!s->A_in)
+        return CODE_OK;
+    if (plain->W2_init)
+        return add_shared_parts(s->A_in, plain, err);
+    if (!plain->W2)
+        return CODE_OK;
+    TRY(add_shared_in(s->A_in, plain, err));
+    return add_shared_out(s->A_out, plain, err);
+}
+
 const struct model model_regime3 = {
     .name = "regime3",
     .doc = "width, number of experts and expert width to infinity together",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendices N (MSSP) and O (muP), corrected as in "
               "docs/theory/regime3.md",
-    .keys = "parameterization activation gate beta kappa iota rho aggregation",
+    .keys = "parameterization read_out activation gate beta kappa iota rho aggregation",
     .solver_keys = "expert_sites unit_sites",
     .state_size = sizeof(struct regime3),
     .check = regime3_check,
     .init = regime3_init,
     .forward = regime3_forward,
     .backward = regime3_backward,
+    .plain = regime3_plain,
 };

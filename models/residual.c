@@ -210,7 +210,7 @@ static int residual_init(struct net *net, struct err *err) {
     int P = setup->P, L = s->L = setup->network->depth;
     TRY(net_population(net, "stream", 1, (size_t)setup->sites, 1, &stream, err));
     TRY(net_thin(net, stream, setup->K, 1, &s->W0, err));
-    TRY(net_thin(net, stream, 1, 1, &s->w, err));
+    TRY(net_thin(net, stream, 1, net_read_out_amplitude(net), &s->w, err));
     TRY(net_rows(net, stream, P, &s->work, err));
     for (int l = 0; l <= L; l++) {
         TRY(net_rows(net, stream, P, &s->h[l], err));
@@ -287,7 +287,7 @@ const struct model model_residual = {
     .doc = "deep residual mixture of experts, experts of infinite or finite width",
     .source = "Hyperparameter Transfer with Mixture-of-Experts Layers, section 4 and appendix E, "
               "corrected as in docs/theory/residual.md",
-    .keys = "activation rho depth alpha expert_width experts eta_bias bias_std bias_draws",
+    .keys = "read_out activation rho depth alpha expert_width experts eta_bias bias_std bias_draws",
     .solver_keys = "expert_sites unit_sites",
     .state_size = sizeof(struct residual),
     .check = residual_check,

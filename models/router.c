@@ -56,6 +56,7 @@ int router_init(struct router *router, struct net *net, struct population *botto
     TRY(net_vector(net, P * M, &router->start, err));
     TRY(net_vector(net, P * M, &router->gpsi, err));
     TRY(net_vector(net, M, &router->b, err));
+    TRY(net_vector(net, P, &router->entropy, err));
     for (int i = 0; i < M && network->bias; i++)
         router->b[i] = network->biases.count ? network->biases.value[i]
                                              : network->bias_std * shared_normal(net, 0, 0, i);
@@ -73,6 +74,13 @@ int router_init(struct router *router, struct net *net, struct population *botto
         {"psi", "t mu i", "router logits, bias included", "<Q_i x1> + b_i", router->psi, 2, {P, M}},
         {"p", "t mu i", "gates", "softmax or sigmoid of beta psi, top-K", router->p, 2, {P, M}},
         {"gphi", "t mu i", "gradient of the gates", "<w o(h_i)>", router->gphi, 2, {P, M}},
+        {"router_entropy",
+         "t mu",
+         "entropy of the gates, 1 where all M are equal",
+         "-sum_i q_i ln q_i / ln M, q = p/sum p",
+         router->entropy,
+         1,
+         {P}},
     };
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         net_numbers(net, numbers[k]);
@@ -98,6 +106,15 @@ static void gate_of(const struct router *router, enum gate_kind kind, const doub
         p[i] /= sum;
 }
 
+static double entropy_of(const double *p, int M) {
+    double sum = 0, entropy = 0;
+    for (int i = 0; i < M; i++)
+        sum += p[i];
+    for (int i = 0; i < M; i++)
+        entropy -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
+    return M > 1 ? entropy / log(M) : 1;
+}
+
 void router_forward(struct router *router, const struct net *net, struct rows x1) {
     const struct network *network = net->setup.network;
     int P = net->setup.P, M = router->M;
@@ -115,6 +132,7 @@ void router_forward(struct router *router, const struct net *net, struct rows x1
             router->psi[mu * M + i] +=
                 router->b[i] + network->bias_noise * shared_normal(net, 1, net->t, i);
         gate_of(router, network->gate, router->psi + mu * M, router->p + mu * M);
+        router->entropy[mu] = entropy_of(router->p + mu * M, M);
     }
 }
 

@@ -30,6 +30,7 @@ struct router {
     struct thin *Q;                        /* NULL without gates */
     double *psi, *start, *p, *gphi, *gpsi; /* [P][M] */
     double *b;                             /* [M] */
+    double *entropy;                       /* [P] of the normalised gates, over ln M */
 };
 
 /* NULL, or why the settings do not fit M = experts. */

@@ -63,13 +63,14 @@ void log_close(struct log *log); /* ends a standing progress line */
 
 /* A declared key of the ini file. The row alone drives default, check, help and record. */
 enum param_type {
-    PARAM_INT,    /* int */
-    PARAM_SEED,   /* uint64_t */
-    PARAM_REAL,   /* double */
-    PARAM_CHOICE, /* int, the index in choices */
-    PARAM_TEXT,   /* const char *, owned by struct params; "" when empty */
-    PARAM_INTS,   /* struct int_list, blank-separated, may be empty */
-    PARAM_REALS   /* struct real_list, likewise */
+    PARAM_INT,     /* int */
+    PARAM_SEED,    /* uint64_t */
+    PARAM_REAL,    /* double */
+    PARAM_CHOICE,  /* int, the index in choices */
+    PARAM_CHOICES, /* struct int_list of such, one or more, all different */
+    PARAM_TEXT,    /* const char *, owned by struct params; "" when empty */
+    PARAM_INTS,    /* struct int_list, blank-separated, may be empty */
+    PARAM_REALS    /* struct real_list, likewise */
 };
 #define INT_LIST_MAX 32
 struct int_list {

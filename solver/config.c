@@ -53,7 +53,7 @@ static const struct param_row solver_rows[] = {
      "independent replicates of the limit, for its error bars; 0: networks only"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "seed of all random weights, of the limit and of the networks"},
-    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-6, 0.1, NULL, NULL,
+    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
      "of the bases, relative to rms; f is accurate to a few hundredths of it"},
     {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
      "where site arrays live; shadow: poisoned memory, for tests"},
@@ -87,6 +87,8 @@ static const struct param_row reference_rows[] = {
      "balanced: W1^T W1 = N I, |w|^2 = N; less seed noise, same limit"},
     {"centre", PARAM_CHOICE, OFFSET(centre), "yes", 0, 0, "no yes", NULL,
      "train and record f - f(0), as the limit does"},
+    {"coordinate_check", PARAM_CHOICE, OFFSET(coordinate_check), "no", 0, 0, "no yes", NULL,
+     "measure the initial, propagating and effective part of every signal, forward and backward"},
 };
 #undef OFFSET
 
@@ -253,7 +255,7 @@ int config_data(struct config *config, struct params *params, struct data *data,
  * recorded ini of a run has them all. Networks may be switched off by an empty `widths`; then the
  * rest of [reference] may stay. */
 static int check_unused(const struct config *config, const struct params *params, struct err *err) {
-    static const char *const networks[] = {"seeds", "draws", "centre"};
+    static const char *const networks[] = {"seeds", "draws", "centre", "coordinate_check"};
     const struct model *model = model_list[config->network.model];
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
@@ -299,12 +301,27 @@ static int check_flow(const struct config *config, const struct params *params, 
     return CODE_OK;
 }
 
+/* The coordinate check takes apart experts of one hidden layer. */
+static int check_coordinate(const struct config *config, const struct params *params,
+                            struct err *err) {
+    const struct network *network = &config->network;
+    const struct model *model = model_list[network->model];
+    bool deep = !strcmp(model->name, "regime1") &&
+                (network->expert_layers != 2 || network->expert_output != EXPERT_OUTPUT_LINEAR);
+    if (config->reference.coordinate_check && (deep || !model->plain))
+        return params_error(params, "reference", "coordinate_check", err,
+                            "it is for experts of one hidden layer: regime2, regime3, or regime1 "
+                            "with expert_layers = 2 and a linear output");
+    return CODE_OK;
+}
+
 int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
     const struct model *model = model_list[config->network.model];
     const struct int_list *widths = &config->reference.widths;
     const char *key, *reason;
     TRY(check_unused(config, params, err));
     TRY(check_flow(config, params, err));
+    TRY(check_coordinate(config, params, err));
     if (config->solver.replicates == 0 && widths->count == 0)
         return params_error(params, "solver", "replicates", err,
                             "without a limit there must be [reference] widths");
@@ -359,6 +376,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .P = P,
         .K = K,
         .A = A,
+        .parts = N == 0 && config->reference.coordinate_check &&
+                 config->solver.method != METHOD_FIXED_POINT,
         .stages = integrator_of(&config->training)->stages,
         .optimizer = (enum optimizer)config->training.optimizer,
         .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),

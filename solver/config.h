@@ -24,7 +24,7 @@ struct solver_settings {
 enum draws { DRAWS_IID, DRAWS_BALANCED };
 struct reference_settings {
     struct int_list widths;
-    int seeds, draws, centre;
+    int seeds, draws, centre, coordinate_check;
 };
 
 enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_FULL };

@@ -83,19 +83,20 @@ done:
 
 /* Opens the group "a/b/c", creating what is missing. */
 static int open_group(hid_t *group, const struct io *io, const char *path, struct err *err) {
-    char part[NAME];
-    assert(strlen(path) < sizeof part);
+    char part[NAME], whole[NAME];
+    size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", io->prefix, path);
+    assert(length < sizeof whole);
     *group = -1;
-    for (size_t end = 0; path[end];) {
-        end += strspn(path + end, "/");
-        end += strcspn(path + end, "/");
-        snprintf(part, sizeof part, "%.*s", (int)end, path);
+    for (size_t end = 0; end < length;) {
+        end += strspn(whole + end, "/");
+        end += strcspn(whole + end, "/");
+        snprintf(part, sizeof part, "%.*s", (int)end, whole);
         htri_t exists = H5Lexists(io->file, part, H5P_DEFAULT);
         TRY(check(exists, "look up", part, err));
         if (!exists)
             TRY(create_group(io->file, part, err));
     }
-    *group = H5Gopen2(io->file, *path ? path : "/", H5P_DEFAULT);
+    *group = H5Gopen2(io->file, length ? whole : "/", H5P_DEFAULT);
     return check(*group, "open group", path, err);
 }
 
@@ -179,11 +180,9 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
         return set_attribute(group, name, H5T_NATIVE_INT, list->count, list->value, err);
     case PARAM_REALS:
         return set_attribute(group, name, H5T_NATIVE_DOUBLE, reals->count, reals->value, err);
-    case PARAM_CHOICE:
-    case PARAM_TEXT:
-        break;
+    default: /* words */
+        return set_text(group, name, text, err);
     }
-    return set_text(group, name, text, err);
 }
 
 static int set_ini(hid_t group, const struct params *params, struct err *err) {
@@ -284,7 +283,15 @@ static int open_dataset(hid_t *set, hid_t group, const struct dataset *array, st
     return shut(H5Sclose, space, code, array->name, err);
 }
 
-/* The scale 0, 1, ..., length - 1 of an axis, open; created at its first use in the group. */
+static int create_scale(hid_t *scale, hid_t group, const struct dataset *array, const void *values,
+                        struct err *err) {
+    TRY(create_dataset(scale, group, array, err));
+    TRY(check(H5Dwrite(*scale, array->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write dataset",
+              array->name, err));
+    return check(H5DSset_scale(*scale, array->name), "make a scale of", array->name, err);
+}
+
+/* The scale of an axis, open; 0, 1, ..., length - 1 if it is new in the group. */
 static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t length,
                       struct err *err) {
     struct dataset array = {axis,     axis,          "index along this axis, from 0", "", 1,
@@ -292,15 +299,11 @@ static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t lengt
     TRY(open_dataset(scale, group, &array, err));
     if (*scale >= 0)
         return CODE_OK;
-    int code = CODE_OK, *values = NULL;
-    DO(base_alloc(&values, (size_t)length, sizeof *values, err));
+    int *values;
+    TRY(base_alloc(&values, (size_t)length, sizeof *values, err));
     for (hsize_t k = 0; k < length; k++)
         values[k] = (int)k;
-    DO(create_dataset(scale, group, &array, err));
-    DO(check(H5Dwrite(*scale, array.type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write dataset",
-             axis, err));
-    DO(check(H5DSset_scale(*scale, axis), "make a scale of", axis, err));
-done:
+    int code = create_scale(scale, group, &array, values, err);
     free(values);
     return code;
 }
@@ -342,6 +345,42 @@ done:
     return shut(H5Dclose, set, code, array->name, err);
 }
 
+int io_scale(struct io *io, const char *group, const char *axis, const double *values,
+             const char *const *text, int count, struct err *err) {
+    struct dataset array = {axis, axis, "coordinates", "", 1, {(hsize_t)count}, H5T_NATIVE_DOUBLE};
+    const void *from = text ? (const void *)text : values;
+    hid_t id, scale = -1, words = -1;
+    int code;
+    DO(open_group(&id, io, group, err));
+    DO(text_type(&words, err));
+    if (text)
+        array.type = words;
+    DO(create_scale(&scale, id, &array, from, err));
+done:
+    code = shut(H5Dclose, scale, code, axis, err);
+    code = shut(H5Tclose, words, code, axis, err);
+    return shut(H5Gclose, id, code, group, err);
+}
+
+/* The dataset of a series, values of one run. */
+static struct dataset dataset_of(const struct series *series) {
+    struct dataset array = {series->name,     series->dims, series->about,
+                            series->equation, series->axes, .type = H5T_NATIVE_DOUBLE};
+    for (int k = 0; k < series->axes; k++)
+        array.shape[k] = series->shape[k];
+    return array;
+}
+
+int io_series(struct io *io, const char *group, const struct series *series, struct err *err) {
+    struct dataset array = dataset_of(series);
+    hid_t id;
+    int code;
+    DO(open_group(&id, io, group, err));
+    DO(write_array(id, &array, series->values, err));
+done:
+    return shut(H5Gclose, id, code, group, err);
+}
+
 int io_data(struct io *io, const struct data *data, struct err *err) {
     int code = CODE_OK;
     hid_t group;
@@ -379,14 +418,7 @@ static int write_runs(hid_t group, const struct dataset *array, const struct rec
 static int write_series(hid_t group, const struct record *record, const struct series *series,
                         double *mean, double *se, struct err *err) {
     char name[NAME], text[SENTENCE];
-    struct dataset array = {.name = series->name,
-                            .dims = series->dims,
-                            .about = series->about,
-                            .equation = series->equation,
-                            .rank = series->axes,
-                            .type = H5T_NATIVE_DOUBLE};
-    for (int k = 0; k < series->axes; k++)
-        array.shape[k] = series->shape[k];
+    struct dataset array = dataset_of(series);
     record_statistics(record, series, mean, se);
     TRY(write_array(group, &array, mean, err));
 

@@ -23,7 +23,8 @@
 
 struct io {
     char *path, *partial;
-    int64_t file; /* HDF5 id, 0 = none */
+    int64_t file;    /* HDF5 id, 0 = none */
+    char prefix[24]; /* of all names of groups: "" or, for instance, "mup/" */
 };
 
 /* Turns HDF5's automatic error printing off; call once, in main. */
@@ -42,6 +43,12 @@ int io_data(struct io *io, const struct data *data, struct err *err);
  * may be NULL, else written as a string dataset basis_name [basis]. Flushes. */
 int io_record(struct io *io, const char *group, const struct record *record,
               const char *const *labels, struct err *err);
+/* Values of a series as they are, [shape], without statistics. */
+int io_series(struct io *io, const char *group, const struct series *series, struct err *err);
+/* The coordinates of an axis of a group, numbers or (text not NULL) words; before any array that
+ * has this axis. */
+int io_scale(struct io *io, const char *group, const char *axis, const double *values,
+             const char *const *text, int count, struct err *err);
 /* A named string or number attribute on a group (created when needed). */
 int io_attribute(struct io *io, const char *group, const char *name, double value, struct err *err);
 int io_text(struct io *io, const char *group, const char *name, const char *value, struct err *err);

@@ -86,6 +86,8 @@ int observe_declare(struct record *record, const struct config *config,
     for (int k = 0; k < GATE_SERIES && net.has_router; k++)
         DO(add(record, gate_series[k].name, "t mu", gate_series[k].about, gate_series[k].equation,
                2, shape, err));
+    if (config->reference.coordinate_check)
+        DO(coordinate_declare(record, setup, err));
     if (!setup->N)
         DO(add(record, "fallback", "t",
                "normals drawn so far without full matching, for want of sites", "", 1, shape, err));
@@ -126,6 +128,7 @@ void observer_free(struct observer *observer) {
     for (int k = 0; k < observer->responses; k++)
         response_free(&observer->response[k]);
     free(observer->response);
+    coordinate_free(&observer->coordinate);
     array_free(&observer->work_array);
     free(observer->scratch);
     *observer = (struct observer){0};
@@ -221,6 +224,9 @@ int observer_measure(struct observer *observer, const struct net *net, int t, st
     }
     if (net->has_router)
         TRY(measure_gates(observer, net, t, err));
+    if (observer->config->reference.coordinate_check)
+        TRY(coordinate_measure(&observer->coordinate, net, t, observer->run, observer->record,
+                               &observer->next, err));
     if (!net->setup.N)
         measure_limit(observer, net, t);
     for (int k = 0; k < observer->responses; k++)

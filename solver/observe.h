@@ -1,9 +1,11 @@
-/* What is measured of a net at every time: loss, f, the kernels of its model, gate statistics, and
- * for the limit the ranks of the bases and, with full kernels, the responses. */
+/* What is measured of a net at every time: loss, f, the kernels of its model, gate statistics, the
+ * coordinate check, and for the limit the ranks of the bases and, with full kernels, the responses.
+ */
 #ifndef SOLVER_OBSERVE_H
 #define SOLVER_OBSERVE_H
 
 #include "solver/config.h"
+#include "solver/coordinate.h"
 #include "solver/response.h"
 
 /* Declares all series of a record for one kind of net (limit or finite). The labels of axis
@@ -20,6 +22,7 @@ struct observer {
     struct array work_array;           /* for gate statistics */
     struct response *response;         /* [responses] */
     int responses;
+    struct coordinate coordinate;
     struct series *next; /* to be written, in the order of declaration */
     double *scratch;     /* host coefficients */
 };

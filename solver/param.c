@@ -91,6 +91,8 @@ static const struct param_section *find_owner(const struct params *params, const
 static int unknown_section(const struct params *params, const struct entry *at, struct err *err) {
     char note[TEXT_NOTE] = "";
     struct text_nearest nearest = {.given = at->section};
+    if (!strcmp(at->section, "sweep"))
+        return fail(params, at, err, "a sweep over values of keys is run by dmft-sweep");
     for (size_t s = 0; s < params->count; s++) {
         const char *name = params->sections[s].name;
         text_nearest_try(&nearest, (struct text_word){name, strlen(name)});

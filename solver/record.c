@@ -131,6 +131,17 @@ void record_statistics(const struct record *record, const struct series *series,
     }
 }
 
+int record_average(const struct record *record, const char *name, double **mean, double **se,
+                   struct err *err) {
+    const struct series *series = record_find(record, name);
+    if (!series)
+        return CODE_OK;
+    TRY(base_alloc(mean, 2 * series->size, sizeof **mean, err));
+    *se = *mean + series->size;
+    record_statistics(record, series, *mean, *se);
+    return CODE_OK;
+}
+
 int record_reached(const struct record *record, int t) {
     int count = 0;
     for (int run = 0; run < record->runs; run++)

@@ -45,6 +45,10 @@ double *record_at(const struct record *record, const struct series *series, int 
  * later of both times. */
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se);
+/* The same of the series of this name, if there is one: *mean and *se, one block to be freed as
+ * *mean; else untouched. */
+int record_average(const struct record *record, const char *name, double **mean, double **se,
+                   struct err *err);
 /* Runs that reached t. */
 int record_reached(const struct record *record, int t);
 

@@ -7,25 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Mean and standard error of a series of a record; both [size], caller frees *mean (one block).
- * Untouched if the record has no such series. */
-static int statistics(const struct record *record, const char *name, double **mean, double **se,
-                      struct err *err) {
-    const struct series *series = record_find(record, name);
-    if (!series)
-        return CODE_OK;
-    TRY(base_alloc(mean, 2 * series->size, sizeof **mean, err));
-    *se = *mean + series->size;
-    record_statistics(record, series, *mean, *se);
-    return CODE_OK;
-}
-
-#define TIMES 6
-/* A few times, ending with the last one; returns how many. */
-static int few_times(int T, int time[TIMES]) {
-    static const double share[TIMES] = {0, 0.1, 0.25, 0.5, 0.75, 1};
+int report_times(int T, int time[REPORT_TIMES]) {
+    static const double share[REPORT_TIMES] = {0, 0.1, 0.25, 0.5, 0.75, 1};
     int count = 0;
-    for (int k = 0; k < TIMES; k++) {
+    for (int k = 0; k < REPORT_TIMES; k++) {
         int t = (int)lround(share[k] * (T - 1));
         if (!count || t > time[count - 1])
             time[count++] = t;
@@ -47,12 +32,12 @@ static void print_cell(double mean, double half) {
 /* Rows: times; columns: the limit, each width, the extrapolation in 1/N and its z-score. */
 static int print_table(const struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    int n = widths->count, time[TIMES], code = CODE_OK;
-    int T = run->config.training.steps, count = few_times(T, time);
+    int n = widths->count, time[REPORT_TIMES], code = CODE_OK;
+    int T = run->config.training.steps, count = report_times(T, time);
     double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1];
-    DO(statistics(&run->limit, "loss", &mean[0], &se[0], err));
+    DO(record_average(&run->limit, "loss", &mean[0], &se[0], err));
     for (int i = 0; i < n; i++)
-        DO(statistics(&run->reference[i], "loss", &mean[i + 1], &se[i + 1], err));
+        DO(record_average(&run->reference[i], "loss", &mean[i + 1], &se[i + 1], err));
     printf("loss, mean with 95 %% interval (Student's t)\n   t  %18s", "limit");
     for (int i = 0; i < n; i++)
         printf("  %14s%4d", "N =", widths->value[i]);

@@ -7,4 +7,8 @@
 
 int report_print(const struct run *run, struct err *err);
 
+#define REPORT_TIMES 6
+/* A few times, ending with the last one; returns how many. */
+int report_times(int T, int time[REPORT_TIMES]);
+
 #endif

@@ -8,6 +8,7 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,8 +48,9 @@ void row_describe(const struct param_row *row, char *note) {
     case PARAM_TEXT:
         text_append(note, "text");
         return;
+    case PARAM_CHOICES:
     case PARAM_CHOICE:
-        text_append(note, "one of");
+        text_append(note, row->type == PARAM_CHOICE ? "one of" : "one or several of");
         while (text_next_word(&cursor, " ", &word))
             text_append(note, " %.*s", (int)word.length, word.text);
         return;
@@ -146,6 +148,21 @@ static bool parse_choice(const struct param_row *row, const char *text, int *out
     return false;
 }
 
+static bool parse_choices(const struct param_row *row, const char *text, struct int_list *out,
+                          char *note) {
+    struct text_word word;
+    char cut[TEXT_CLIP_SIZE];
+    for (out->count = 0; text_next_word(&text, " \t", &word); out->count++) {
+        snprintf(cut, sizeof cut, "%.*s", (int)word.length, word.text);
+        if (!parse_choice(row, cut, &out->value[out->count], note))
+            return false;
+        for (int k = 0; k < out->count; k++)
+            if (out->value[k] == out->value[out->count])
+                return refuse(row, note, "\"%s\" comes twice", cut);
+    }
+    return true; /* all different: never more than there are choices */
+}
+
 /* Words of a list, none or blank-separated, into integers or reals (the other is NULL). */
 static bool parse_list(const struct param_row *row, const char *text, int *ints, double *reals,
                        int *count, char *note) {
@@ -177,6 +194,8 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
         return parse_real(row, (struct text_word){text, strlen(text)}, out, note);
     case PARAM_CHOICE:
         return parse_choice(row, text, out, note);
+    case PARAM_CHOICES:
+        return parse_choices(row, text, out, note);
     case PARAM_INTS:
         return parse_list(row, text, ints->value, NULL, &ints->count, note);
     case PARAM_REALS:
@@ -201,6 +220,7 @@ void row_zero(const struct param_row *row, const char *text, void *out) {
     case PARAM_REAL:
         *(double *)out = 0.0;
         break;
+    case PARAM_CHOICES:
     case PARAM_INTS:
         *(struct int_list *)out = (struct int_list){0};
         break;

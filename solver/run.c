@@ -5,6 +5,7 @@
 #include "solver/observe.h"
 #include "solver/provenance.h"
 #include "solver/sweeps.h"
+#include "solver/text.h"
 
 #include <math.h>
 #include <omp.h>
@@ -18,6 +19,29 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
     TRY(config_sections(&run->sections, &sections, err));
     TRY(params_read(&run->params, run->sections, sections, file, overrides, override, &run->config,
                     err));
+    return run_prepare(run, err);
+}
+
+/* The parameterization of this run; the record has it alone. */
+static int choose(struct run *run, struct err *err) {
+    struct network *network = &run->config.network;
+    const struct int_list *given = &network->parameterizations;
+    const char *text = params_find(&run->params, "network", "parameterization")->text;
+    struct text_word word = {0};
+    char name[TEXT_CLIP];
+    int side = run->side ? run->side : 1;
+    if (!run->side && given->count > 1)
+        return params_error(&run->params, "network", "parameterization", err,
+                            "dmft-compare sets several side by side; here it must be one");
+    for (int k = 0; k < side; k++)
+        text_next_word(&text, " \t", &word);
+    snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
+    network->parameterization = given->value[side - 1];
+    return params_record(&run->params, "network", "parameterization", name, err);
+}
+
+int run_prepare(struct run *run, struct err *err) {
+    TRY(choose(run, err));
     TRY(config_data(&run->config, &run->params, &run->data, err));
     TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, err));
     TRY(config_check(&run->config, &run->params, run->K, err));
@@ -72,6 +96,8 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
                               bytes, err));
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
+    if (run->config.reference.coordinate_check) /* two plain copies of matrices and rows */
+        *bytes *= 3;
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
     *bytes *= concurrent(run, runs);
@@ -137,8 +163,10 @@ static void warn_rank(struct run *run) {
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
-    TRY(io_create(&run->io, output, force, err));
+    if (!run->io_open)
+        TRY(io_create(&run->io, output, force, err));
     run->io_open = true;
+    memcpy(run->io.prefix, run->prefix, sizeof run->prefix);
     TRY(io_parameters(&run->io, &run->params, &run->config, err));
     TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
                          err));

@@ -13,6 +13,8 @@ struct run {
     double *A; /* [P][K] coordinates of the inputs */
     int K;
     int threads;
+    int side;        /* which of several parameterizations, from 1; 0: there must be one only */
+    char prefix[24]; /* of the groups in the output */
     struct io io;
     bool io_open;
     struct log log;
@@ -24,7 +26,9 @@ struct run {
 /* Reads and checks everything; nothing is written yet. */
 int run_configure(struct run *run, const char *file, int overrides, char *const *override,
                   struct err *err);
-/* Announces memory; creates the output. */
+/* The second half of it, behind the ini: data, checks across keys, threads. */
+int run_prepare(struct run *run, struct err *err);
+/* Announces memory; creates the output, unless one is open. */
 int run_open(struct run *run, const char *output, bool force, struct err *err);
 /* The limit, then each width; results go to the file as they come. */
 int run_march(struct run *run, struct err *err);

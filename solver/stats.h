@@ -1,4 +1,4 @@
-/* Statistics of independent runs, at the edges: Student's t and fits in 1/N, by GSL. */
+/* Statistics of independent runs, at the edges: Student's t and fits in N, by GSL. */
 #ifndef SOLVER_STATS_H
 #define SOLVER_STATS_H
 
@@ -10,5 +10,20 @@ double stats_interval(double se, int n, double level);
  * positive and finite. count >= 2. */
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
                        double *a_se);
+
+/* Weighted least squares of ln gap_i = c + exponent ln N_i over the widths with |gap_i| > 2 se_i,
+ * where the error of ln gap_i is se_i/|gap_i|. Returns how many these are; NaN below two. */
+int stats_approach(const int *N, const double *gap, const double *se, int count, double *exponent,
+                   double *exponent_se);
+
+/* Least squares of value_i = c + exponent ln N_i, all of one weight: values are logarithms with
+ * standard errors se. The error is the larger of that from the residuals (three widths or more) and
+ * that from se; NaN if a value is not finite. count >= 2. */
+void stats_exponent(const int *N, const double *value, const double *se, int count,
+                    double *exponent, double *exponent_se);
+
+/* Where the parabola through three points, x increasing and the middle y the smallest, has its
+ * vertex; between the middles of the two intervals. */
+double stats_vertex(const double x[3], const double y[3]);
 
 #endif

@@ -49,6 +49,14 @@ int cli_open(void **state) {
     return 0;
 }
 
+void cli_program(const char *name) {
+    char *last = strrchr(program, '/') + 1;
+    assert_true(strlen(name) < sizeof program - (size_t)(last - program));
+    strcpy(last, name);
+    if (access(program, X_OK))
+        fail_msg("no program %s", program);
+}
+
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
     (void)status;
     (void)type;
@@ -180,14 +188,15 @@ static bool begins(const char *line, const char *with) {
 /* The place of the one line "dmft-solve: ..." behind this mark; NULL if another line stands there
  * than log before it and usage behind it. */
 static const char *find_message(const struct cli_result *result) {
-    static const char mark[] = "dmft-solve: ";
     const char *message = NULL;
+    char mark[64];
+    snprintf(mark, sizeof mark, "%.60s: ", strrchr(program, '/') + 1);
     for (const char *line = result->err, *end; *line; line = end + 1) {
         if (!(end = strchr(line, '\n')))
             return NULL;
         bool log = begins(line, "memory: ") || begins(line, "warning: ") ||
                    begins(line, "what was computed is in ");
-        bool usage = begins(line, "usage: ") || begins(line, "       dmft-solve") || line == end;
+        bool usage = begins(line, "usage: ") || begins(line, "       dmft-") || line == end;
         if (begins(line, mark) && !message)
             message = line + strlen(mark);
         else if (!(message ? usage : log))

@@ -21,6 +21,9 @@ extern const char cli_small[];
 int cli_open(void **state);
 int cli_close(void **state);
 
+/* From now on another program of the same folder is run. */
+void cli_program(const char *name);
+
 /* How a run ended. code: exit status, or minus the number of the signal that ended it. */
 struct cli_result {
     int code;
@@ -41,8 +44,8 @@ void cli_free(struct cli_result *result);
 void cli_pause(double seconds);
 
 /* Whether a run ended with this code, wrote nothing on standard output and on standard error one
- * line "dmft-solve: ..." that contains all parts (ended by NULL), with none but log lines before
- * and usage behind it. Prints what is wrong. */
+ * line "dmft-solve: ..." (the program's name) that contains all parts (ended by NULL), with none
+ * but log lines before and usage behind it. Prints what is wrong. */
 bool cli_ended(const struct cli_result *result, int code, const char *const *part);
 
 void cli_write(const char *name, const void *bytes, size_t size);

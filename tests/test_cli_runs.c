@@ -85,6 +85,27 @@ static void test_numerical_failures(void **state) {
                     ARGS("N = 1", "network ", "step ", "not finite", "lower eta0"));
 }
 
+/* Sweeps that end too early: which kernel still changes, and everything that was found. */
+static void test_fixed_point_that_does_not_converge(void **state) {
+    (void)state;
+    struct cli_result result;
+    size_t count;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--solver.method=fixed_point",
+                          "--solver.max_sweeps=3", "--solver.replicates=1"));
+    assert_true(cli_ended(&result, 3,
+                          ARGS("replicate 0: not converged in 3 sweeps", "still changes by",
+                               "fp_tolerance is 0.0001", "raise max_sweeps")));
+    cli_free(&result);
+    check_partial("limit", true);
+    hid_t file = cli_file("out.h5.partial");
+    double *change = cli_values(file, "limit/sweeps/change", &count);
+    assert_int_equal(count, 3 * 12); /* Phi, G, A, B of Q, W_in, W_out */
+    for (size_t i = 0; i < count; i++)
+        assert_true(change[i] >= 0);
+    free(change);
+    H5Fclose(file);
+}
+
 /* Waits until the partial file has this group, "/" for the file itself. */
 static void await_group(pid_t pid, const char *group) {
     bool found = false;
@@ -454,6 +475,7 @@ static void test_ini_of_a_file_repeats_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_numerical_failures),
+        TEST(test_fixed_point_that_does_not_converge),
         TEST(test_interruptions),
         TEST(test_signal_sent_twice),
         TEST(test_output_that_appears_meanwhile),

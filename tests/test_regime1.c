@@ -140,6 +140,19 @@ static void kernel_of(const struct net *net, const char *name, double *K) {
     fail_msg("no kernel %s", name);
 }
 
+/* Another form of it: ln sum p - sum_i p_i ln p_i / sum p. */
+static void check_entropy(const struct net *net, int P, int M, const char *what) {
+    const double *p = numbers_of(net, "p"), *entropy = numbers_of(net, "router_entropy");
+    for (int mu = 0; mu < P && p && M > 1; mu++) {
+        double sum = 0, part = 0;
+        for (const double *q = p + mu * M; q < p + (mu + 1) * M; q++) {
+            sum += *q;
+            part += *q > 0 ? *q * log(*q) : 0;
+        }
+        CHECK_ABS(entropy[mu], (log(sum) - part / sum) / log(M), 1e-14, "%s: entropy", what);
+    }
+}
+
 static void check_state(struct pair *p, int t, const char *what) {
     const struct oracle1 *o = p->oracle;
     const double *psi = numbers_of(&p->net, "psi"), *gphi = numbers_of(&p->net, "gphi");
@@ -151,6 +164,7 @@ static void check_state(struct pair *p, int t, const char *what) {
         CHECK_ABS(psi[k], o->psi[k], 1e-12, "%s: psi[%d] at %d", what, k, t);
         CHECK_ABS(gphi[k], o->gphi[k], 1e-12, "%s: gphi[%d] at %d", what, k, t);
     }
+    check_entropy(&p->net, o->P, o->M, what);
     kernel_of(&p->net, "Phi1", Phi1);
     kernel_of(&p->net, "G1", G1);
     kernel_of(&p->net, "PhiL", PhiL);

@@ -1,0 +1,89 @@
+/* The command line of the programs. */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/command.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop; /* set by the handler */
+
+/* The first Ctrl-C ends the run in order. One that comes more than a second later ends it at once;
+ * within that second it is the same request (timeout(1) signals the process and then its group). */
+static void on_signal(int number) {
+    static struct timespec first;
+    struct timespec now;
+    (void)number;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!stop)
+        first = now;
+    else if (now.tv_sec - first.tv_sec > 1)
+        _exit(CODE_INTERRUPTED);
+    stop = 1;
+}
+
+const volatile sig_atomic_t *command_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return &stop;
+}
+
+/* [--]section.key=value, or what was meant so; a file of that name is a file. */
+static bool is_override(const char *word) {
+    if (!strncmp(word, "--", 2))
+        return strchr(word, '.') || strchr(word, '=');
+    return strchr(word, '=') && access(word, F_OK) != 0;
+}
+
+int command_read(struct command *command, const struct command_option *options, const char *usage,
+                 int argc, char **argv, struct err *err) {
+    *command = (struct command){.override = argv};
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        const struct command_option *option = options;
+        while (option->word && strcmp(word, option->word) != 0)
+            option++;
+        if (option->given) {
+            *option->given = true;
+        } else if (option->value) {
+            if (++i == argc || !argv[i][0])
+                return err_set(err, CODE_INPUT, "%s needs %s", word, option->what);
+            *option->value = argv[i];
+        } else if (is_override(word)) {
+            command->override[command->overrides++] = argv[i]; /* never overtakes i */
+        } else if (word[0] == '-') {
+            return err_set(err, CODE_INPUT, "unknown option %s\n%s", word, usage);
+        } else if (command->file) {
+            return err_set(err, CODE_INPUT, "one ini file at a time: %s, %s", command->file, word);
+        } else {
+            command->file = word;
+        }
+    }
+    return CODE_OK;
+}
+
+int command_output(char **name, const struct command *command, const char *given,
+                   const char *ending, struct err *err) {
+    if (given)
+        return base_copy(name, given, err);
+    const char *slash = strrchr(command->file, '/');
+    const char *base = slash ? slash + 1 : command->file;
+    size_t length = strlen(base);
+    if (length > 4 && !strcmp(base + length - 4, ".ini"))
+        length -= 4;
+    TRY(base_alloc(name, length + strlen(ending) + 1, 1, err));
+    memcpy(*name, base, length);
+    strcpy(*name + length, ending);
+    return CODE_OK;
+}
+
+int command_spare(const char *output, const char *input, struct err *err) {
+    struct stat a, b;
+    if (input[0] && !stat(output, &a) && !stat(input, &b) && a.st_dev == b.st_dev &&
+        a.st_ino == b.st_ino)
+        return err_set(err, CODE_INPUT, "-o %s would overwrite an input of this run", output);
+    return CODE_OK;
+}

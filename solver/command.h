@@ -1,0 +1,32 @@
+/* The command line of the programs: options, one ini file, overrides; signals. */
+#ifndef SOLVER_COMMAND_H
+#define SOLVER_COMMAND_H
+
+#include "solver/base.h"
+#include <signal.h>
+
+/* An option: --word alone sets *given; with a value (-o OUT) it sets *value. */
+struct command_option {
+    const char *word;
+    bool *given;
+    const char **value, *what; /* what the value is, for messages */
+};
+struct command {
+    const char *file; /* NULL if none was given */
+    int overrides;
+    char **override; /* [--]section.key=value */
+};
+
+/* Reads the command line; options end with a NULL word. */
+int command_read(struct command *command, const struct command_option *options, const char *usage,
+                 int argc, char **argv, struct err *err);
+/* The output to be freed: as given, or for data/regime2.ini the file regime2 + ending (".h5") in
+ * the current folder. */
+int command_output(char **name, const struct command *command, const char *given,
+                   const char *ending, struct err *err);
+/* CODE_INPUT if the output is this input, --force or not. */
+int command_spare(const char *output, const char *input, struct err *err);
+/* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. */
+const volatile sig_atomic_t *command_signals(void);
+
+#endif

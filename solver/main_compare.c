@@ -1,0 +1,99 @@
+/* dmft-compare: the limit and networks of several widths, parameterizations side by side. */
+#include "solver/command.h"
+#include "solver/compare.h"
+#include "solver/provenance.h"
+
+#include <gsl/gsl_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct options {
+    struct command command;
+    const char *output;
+    bool force, help, version, quiet;
+};
+
+static const char usage[] =
+    "usage: dmft-compare [-o OUT.h5] [--force] [--quiet] FILE.ini [--section.key=value ...]\n"
+    "       dmft-compare --help | --version";
+
+static const char help[] =
+    "dmft-compare: finite networks of several widths against their infinite-width limit\n%s\n\n"
+    "FILE.ini is an ini of dmft-solve (dmft-solve --defaults) with [reference] widths and seeds, "
+    "and\n"
+    "[network] parameterization may be a list:\n\n"
+    "    [network]\n"
+    "    parameterization = mup mssp\n"
+    "    [reference]\n"
+    "    widths = 64 128 256\n"
+    "    coordinate_check = yes\n\n"
+    "For each parameterization OUT.h5 (default: the ini's name with _compare.h5) has a group, "
+    "/mup/limit,\n"
+    "/mup/reference/N0064 ... as dmft-solve writes them, and /mup/compare: every quantity "
+    "extrapolated to\n"
+    "N = infinity (NAME_inf), its z against the limit (NAME_z), the exponent of |network - limit| "
+    "in N\n"
+    "(NAME_approach), and the exponents of the coordinate check (rms_TERM_exponent). Tables go to "
+    "the screen.\n";
+
+static int read_options(struct options *options, int argc, char **argv, struct err *err) {
+    *options = (struct options){0};
+    const struct command_option known[] = {
+        {"--force", &options->force, NULL, NULL},
+        {"--quiet", &options->quiet, NULL, NULL},
+        {"--help", &options->help, NULL, NULL},
+        {"-h", &options->help, NULL, NULL},
+        {"--version", &options->version, NULL, NULL},
+        {"-o", NULL, &options->output, "the name of the output file"},
+        {0},
+    };
+    TRY(command_read(&options->command, known, usage, argc, argv, err));
+    if (!options->command.file && !options->help && !options->version)
+        return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
+    return CODE_OK;
+}
+
+static int work(struct compare *compare, const struct options *options, struct err *err) {
+    const struct command *command = &options->command;
+    char *output = NULL;
+    int code;
+    for (int k = 0; k < COMPARE_MOST; k++) {
+        log_init(&compare->run[k].log, options->quiet ? 0 : 1);
+        compare->run[k].stop = command_signals();
+    }
+    DO(command_output(&output, command, options->output, "_compare.h5", err));
+    DO(compare_configure(compare, command->file, command->overrides, command->override, err));
+    DO(command_spare(output, command->file, err));
+    DO(command_spare(output, compare->run[0].config.data.file, err));
+    DO(compare_run(compare, output, options->force, err));
+    log_line(&compare->run[0].log, "wrote %s", output);
+    DO(compare_table_print(compare, err));
+done:
+    for (int k = 0; k < compare->count && code; k++)
+        if (compare->run[k].io_open)
+            log_line(&compare->run[k].log, "what was computed is in %s",
+                     compare->run[k].io.partial);
+    free(output);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    struct options options;
+    struct compare compare = {0};
+    struct err err = {0};
+    io_quiet();
+    gsl_set_error_handler_off();
+    int code = read_options(&options, argc, argv, &err);
+    if (!code && options.version)
+        printf("dmft-compare %s\n", provenance_version);
+    else if (!code && options.help)
+        printf(help, usage);
+    else if (!code)
+        code = work(&compare, &options, &err);
+    compare_free(&compare);
+    if (!code && (fflush(stdout) || ferror(stdout)))
+        code = err_set(&err, CODE_SYSTEM, "cannot write to standard output");
+    if (code)
+        fprintf(stderr, "dmft-compare: %s\n", err.text);
+    return code;
+}

@@ -1,0 +1,101 @@
+/* dmft-sweep: the runs of an ini file over a grid of its keys, in parallel processes. */
+#include "solver/command.h"
+#include "solver/provenance.h"
+#include "solver/summary.h"
+#include "solver/sweep.h"
+
+#include <gsl/gsl_errno.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct options {
+    struct command command;
+    const char *output, *jobs;
+    bool force, help, version, quiet, retry;
+};
+
+static const char usage[] =
+    "usage: dmft-sweep [-o OUT.h5] [--jobs N] [--retry] [--force] [--quiet] FILE.ini "
+    "[--section.key=value ...]\n"
+    "       dmft-sweep --help | --version";
+
+static const char help[] =
+    "dmft-sweep: runs of dmft-solve over a grid of keys\n%s\n\n"
+    "FILE.ini is an ini of dmft-solve with one section more, whose keys are those to vary (at most "
+    "3):\n\n"
+    "    [sweep]\n"
+    "    training.eta0 = logspace(0.1, 10, 9)\n"
+    "    network.parameterization = mup mssp\n\n"
+    "Values are logspace(first, last, n), linspace(first, last, n) or a list. Every point is run "
+    "at "
+    "each of\nthe [reference] widths and in the limit, each in a process of its own, N at a time "
+    "(--jobs; default:\nall cores). Files go to OUT.d, the summary to OUT.h5, and a table of the "
+    "optimum to the screen. The\nsame command goes on with a sweep that was stopped or changed; "
+    "done runs are not repeated. Runs that\nended in a numerical failure count as done unless "
+    "--retry.\n";
+
+static int read_options(struct options *options, int argc, char **argv, int *jobs,
+                        struct err *err) {
+    *options = (struct options){0};
+    const struct command_option known[] = {
+        {"--force", &options->force, NULL, NULL},
+        {"--quiet", &options->quiet, NULL, NULL},
+        {"--retry", &options->retry, NULL, NULL},
+        {"--help", &options->help, NULL, NULL},
+        {"-h", &options->help, NULL, NULL},
+        {"--version", &options->version, NULL, NULL},
+        {"-o", NULL, &options->output, "the name of the output file"},
+        {"--jobs", NULL, &options->jobs, "the number of processes"},
+        {0},
+    };
+    TRY(command_read(&options->command, known, usage, argc, argv, err));
+    if (!options->command.file && !options->help && !options->version)
+        return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
+    *jobs = omp_get_num_procs();
+    char rest;
+    if (options->jobs &&
+        (sscanf(options->jobs, "%d%c", jobs, &rest) != 1 || *jobs < 1 || *jobs > 1024))
+        return err_set(err, CODE_INPUT, "--jobs %s: must be an integer, 1 to 1024", options->jobs);
+    return CODE_OK;
+}
+
+static int run(struct sweep *sweep, const struct options *options, int jobs, struct err *err) {
+    const struct command *command = &options->command;
+    char *output = NULL;
+    int code;
+    DO(command_output(&output, command, options->output, ".h5", err));
+    DO(command_spare(output, command->file, err));
+    DO(sweep_open(sweep, command->file, command->overrides, command->override, output,
+                  options->force, options->retry, err));
+    DO(command_spare(output, sweep->base.config.data.file, err));
+    DO(sweep_work(sweep, jobs, err));
+    DO(summary_write(sweep, err));
+    log_line(&sweep->log, "wrote %s", output);
+done:
+    free(output);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    struct options options;
+    struct sweep sweep = {.stop = command_signals()};
+    struct err err = {0};
+    int jobs;
+    io_quiet();
+    gsl_set_error_handler_off();
+    int code = read_options(&options, argc, argv, &jobs, &err);
+    log_init(&sweep.log, options.quiet ? 0 : 1);
+    if (!code && options.version)
+        printf("dmft-sweep %s\n", provenance_version);
+    else if (!code && options.help)
+        printf(help, usage);
+    else if (!code)
+        code = run(&sweep, &options, jobs, &err);
+    sweep_free(&sweep);
+    if (!code && (fflush(stdout) || ferror(stdout)))
+        code = err_set(&err, CODE_SYSTEM, "cannot write to standard output");
+    if (code)
+        fprintf(stderr, "dmft-sweep: %s\n", err.text);
+    return code;
+}

@@ -1,0 +1,234 @@
+/* dmft-compare: the fits, its file beside those of dmft-solve, what is refused. */
+#define _XOPEN_SOURCE 700
+#include "tests/support.h"
+#include "tests/cli.h"
+#include "solver/compare.h"
+#include "solver/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTHS = 3, RUNS = 2, T = 2 };
+static const int N[WIDTHS] = {64, 128, 256};
+
+/* --- fits ------------------------------------------------------------------------------------ */
+
+/* Exact power laws are found exactly; the error of a slope through two points is that of their
+ * difference over ln 2. */
+static void test_exponents_of_power_laws(void **state) {
+    (void)state;
+    double gap[WIDTHS], se[WIDTHS], log_value[WIDTHS], exponent, error;
+    for (int i = 0; i < WIDTHS; i++) {
+        gap[i] = -3 * pow(N[i], -1.5);
+        se[i] = 0.01 * fabs(gap[i]);
+        log_value[i] = log(5 * pow(N[i], 0.25));
+    }
+    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 3);
+    CHECK_ABS(exponent, -1.5, 1e-13, "approach");
+    se[0] = 0.6 * fabs(gap[0]); /* below two errors */
+    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 2);
+    CHECK_ABS(exponent, -1.5, 1e-13, "approach of two widths");
+    CHECK_ABS(error, sqrt(2) * 0.01 / log(2), 1e-13, "its error");
+    se[1] = NAN;
+    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 1);
+    assert_true(isnan(exponent) && isnan(error));
+
+    const double se_log[WIDTHS] = {0.03, 0.5, 0.04};
+    stats_exponent(N, log_value, se_log, 3, &exponent, &error);
+    CHECK_ABS(exponent, 0.25, 1e-13, "exponent");
+    CHECK_ABS(error, 0.05 / log(4), 1e-13, "its error, from the networks"); /* 3, 4, 5 */
+    log_value[1] += 1;
+    stats_exponent(N, log_value, se_log, 3, &exponent, &error);
+    CHECK_ABS(exponent, 0.25, 1e-13, "the middle point does not count");
+    /* residuals 2/3, -1/3, -1/3: variance 2/3 over spread 2 ln^2 2 */
+    CHECK_ABS(error, sqrt(1 / 3.) / log(2), 1e-13, "its error, from the residuals");
+    log_value[0] = -INFINITY;
+    stats_exponent(N, log_value, se_log, 3, &exponent, &error);
+    assert_true(isnan(exponent));
+}
+
+/* A record of two runs with values centre +- spread: mean centre, standard error spread. */
+static void fill(struct record *record, const char *name, double centre, double spread) {
+    struct series series = {.dims = "t", .about = "", .equation = "", .axes = 1, .shape = {T}};
+    snprintf(series.name, sizeof series.name, "%s", name);
+    ASK(record_add(record, series, err));
+    struct series *added = record_find(record, name);
+    for (int r = 0; r < RUNS; r++)
+        for (int t = 0; t < T; t++)
+            *record_at(record, added, r, t) = centre + (r ? spread : -spread);
+}
+
+static double entry(const struct comparison *fits, const char *name) {
+    const struct series *series = record_find(&fits->record, name);
+    assert_non_null(series);
+    return *record_at(&fits->record, series, 0, 1);
+}
+
+/* Networks at 2 + 3/N, their limit at 2 + 0.02, all with error 0.001 (at the approach 1e-9). */
+static void test_fits_of_a_known_law(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct comparison fits = {0};
+    run.config.reference.widths.count = WIDTHS;
+    ASK(record_init(&run.limit, RUNS, T, err));
+    run.limit.steps[0] = run.limit.steps[1] = T;
+    fill(&run.limit, "far", 2.02, 0.001);
+    fill(&run.limit, "near", 2, 1e-9);
+    for (int i = 0; i < WIDTHS; i++) {
+        struct record *record = &run.reference[i];
+        run.config.reference.widths.value[i] = N[i];
+        ASK(record_init(record, RUNS, T, err));
+        record->steps[0] = record->steps[1] = T;
+        fill(record, "far", 2 + 3. / N[i], 0.001);
+        fill(record, "near", 2 + 3. / N[i], 1e-9);
+        fill(record, "alone", 2 + 3. / N[i], 0.001);
+        fill(record, "rms_A1", 0.1 / sqrt(N[i]), 0);
+    }
+    ASK(compare_fit(&run, &fits, err));
+    CHECK_ABS(entry(&fits, "far_inf"), 2, 1e-12, "extrapolated");
+    double se = entry(&fits, "far_inf_se");
+    assert_true(se > 0.001 && se < 0.003);
+    CHECK_ABS(entry(&fits, "far_z"), -0.02 / hypot(se, 0.001), 1e-9, "z");
+    CHECK_ABS(entry(&fits, "near_z"), 0, 1e-5, "z of the truth");
+    CHECK_ABS(entry(&fits, "near_approach"), -1, 1e-6, "approach");
+    assert_true(entry(&fits, "near_approach_n") == 3);
+    CHECK_ABS(entry(&fits, "alone_inf"), 2, 1e-12, "extrapolated without a limit");
+    assert_true(isnan(entry(&fits, "alone_z")) && isnan(entry(&fits, "alone_approach")));
+    CHECK_ABS(entry(&fits, "rms_A1_exponent"), -0.5, 1e-12, "exponent of a term");
+    assert_null(record_find(&fits.record, "rms_A1_inf"));
+    record_free(&fits.record);
+    run_free(&run);
+}
+
+/* --- the program ----------------------------------------------------------------------------- */
+
+static const char ini[] =
+    "[network]\nmodel = regime2\nparameterization = mup mssp\nkappa = 0.5\n[data]\ninputs = 3\n"
+    "dimension = 4\n[training]\nsteps = 4\n[solver]\nsites = 64\nexpert_sites = 64\n"
+    "replicates = 2\nthreads = 1\n[reference]\nwidths = 8 16 32\nseeds = 3\n"
+    "coordinate_check = yes\n";
+
+static int clean(void **state) {
+    cli_program("dmft-compare");
+    return cli_clean(state);
+}
+
+/* Whether both files have the same bits in path of the one and prefix/path of the other. */
+static void check_same(hid_t one, hid_t both, const char *prefix, const char *path) {
+    char full[128];
+    size_t count, other;
+    snprintf(full, sizeof full, "%s/%s", prefix, path);
+    double *a = cli_values(one, path, &count), *b = cli_values(both, full, &other);
+    assert_int_equal(count, other);
+    assert_memory_equal(a, b, count * sizeof *a);
+    free(a);
+    free(b);
+}
+
+/* Each side is, in its group, what dmft-solve writes; and a table of each is printed. */
+static void test_sides_are_runs_of_dmft_solve(void **state) {
+    (void)state;
+    static const char *const sides[] = {"mup", "mssp"};
+    static const char *const paths[] = {"limit/loss", "limit/rms_h3", "reference/N0016/f",
+                                        "reference/N0032/rms_A1", "data/X"};
+    struct cli_result result;
+    cli_print("case.ini", ini);
+    cli_run(&result, ARGS("-o", "out.h5", "--quiet", "case.ini"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "\nmup: loss"));
+    assert_non_null(strstr(result.out, "\nmssp: loss"));
+    assert_non_null(strstr(result.out, "\nA21 "));
+    for (const char *line = result.out; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 100);
+    cli_free(&result);
+    assert_int_equal(cli_complete("out.h5"), 1);
+    hid_t both = cli_file("out.h5");
+    cli_program("dmft-solve");
+    for (int k = 0; k < 2; k++) {
+        char override[64];
+        snprintf(override, sizeof override, "network.parameterization=%s", sides[k]);
+        cli_run(&result, ARGS("-o", "one.h5", "--force", "case.ini", override));
+        assert_int_equal(result.code, 0);
+        cli_free(&result);
+        hid_t one = cli_file("one.h5");
+        for (size_t p = 0; p < COUNT(paths); p++)
+            check_same(one, both, sides[k], paths[p]);
+        char *own = cli_text(one, "parameters", "ini");
+        char group[32];
+        snprintf(group, sizeof group, "%s/parameters", sides[k]);
+        char *same = cli_text(both, group, "ini");
+        assert_string_equal(own, same);
+        free(own);
+        free(same);
+        H5Fclose(one);
+    }
+    size_t count;
+    double *z = cli_values(both, "mup/compare/loss_z", &count);
+    assert_true(count == 4 && isfinite(z[3]));
+    free(z);
+    H5Fclose(both);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *program, *arg[4], *part[3];
+    } table[] = {
+        {"dmft-solve",
+         {"case.ini"},
+         {"case.ini:3: [network] parameterization = mup mssp: dmft-compare sets several"}},
+        {"dmft-compare", {"--network.parameterization=mup mup"}, {"\"mup\" comes twice"}},
+        {"dmft-compare", {"--network.parameterization=mup mssq"}, {"unknown choice", "\"mssp\"?"}},
+        {"dmft-compare", {"--reference.widths=none"}, {"dmft-compare needs networks"}},
+        {"dmft-compare",
+         {"--network.parameterization=mup sp"},
+         {"parameterization=sp: must be mup or mssp here"}},
+        {"dmft-compare", {"-o", "case.ini"}, {"would overwrite an input"}},
+        {"dmft-compare", {"-o"}, {"needs the name of the output file"}},
+        {"dmft-compare", {"--defaults"}, {"unknown option --defaults"}},
+    };
+    cli_print("case.ini", ini);
+    for (size_t k = 0; k < COUNT(table); k++) {
+        struct cli_result result;
+        const char *arg[6] = {"case.ini"};
+        for (int a = 0; a < 4 && table[k].arg[a]; a++)
+            arg[strcmp(table[k].arg[0], "case.ini") ? a + 1 : 0] = table[k].arg[a];
+        cli_program(table[k].program);
+        cli_run(&result, arg);
+        assert_true(cli_ended(&result, 2, table[k].part));
+        cli_free(&result);
+        assert_false(cli_exists("case_compare.h5"));
+    }
+}
+
+/* The check is for experts of one hidden layer. */
+static void test_check_of_other_networks_is_refused(void **state) {
+    (void)state;
+    static const char *const networks[] = {"model = dense", "model = residual",
+                                           "model = regime1\nexpert_layers = 1",
+                                           "model = regime1\nexpert_layers = 2\n"
+                                           "expert_output = activated"};
+    for (size_t k = 0; k < COUNT(networks); k++) {
+        char text[512];
+        struct cli_result result;
+        snprintf(text, sizeof text, "[network]\n%s\n[reference]\nwidths = 8\n%s", networks[k],
+                 "coordinate_check = yes\n");
+        cli_print("case.ini", text);
+        cli_run(&result, ARGS("case.ini"));
+        assert_true(cli_ended(
+            &result, 2, ARGS("[reference] coordinate_check = yes: it is for experts of one")));
+        cli_free(&result);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exponents_of_power_laws),
+        cmocka_unit_test(test_fits_of_a_known_law),
+        cmocka_unit_test_setup(test_sides_are_runs_of_dmft_solve, clean),
+        cmocka_unit_test_setup(test_refusals, clean),
+        cmocka_unit_test_setup(test_check_of_other_networks_is_refused, clean),
+    };
+    return cmocka_run_group_tests(tests, cli_open, cli_close);
+}

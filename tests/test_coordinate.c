@@ -1,0 +1,438 @@
+/* The refined coordinate check: every term against plain loops, exponents in the width against an
+ * independent program's (data/ref/coordinate, see ABOUT there), and what theory predicts.
+ *
+ * The argument `long` takes all cases with the widths and seeds of the reference, and later times.
+ */
+#include "tests/support.h"
+#include "tests/oracle_coordinate.h"
+#include "solver/compare.h"
+#include "solver/stats.h"
+
+#include <hdf5.h>
+#include <hdf5_hl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_long;
+
+/* --- terms ----------------------------------------------------------------------------------- */
+
+static const struct map *find_map(const struct net *net, const char *name) {
+    for (int k = 0; k < net->maps; k++)
+        if (!strcmp(net->map[k]->declared.name, name))
+            return net->map[k];
+    return NULL;
+}
+
+/* to[k] += factor s_f W[n(k)][m(k)] of the named map, if there is one; shared: W is the same for
+ * every expert, else an expert has its own rows (in) or columns (out). */
+static void add_in(const struct net *net, const char *name, bool shared, int M, int Ne,
+                   double *to) {
+    const struct map *map = find_map(net, name);
+    if (!map)
+        return;
+    double *W = support_matrix(map);
+    int N = net->setup.N;
+    for (int k = 0; k < M * Ne * N; k++)
+        to[k] += map->declared.s_f * W[shared ? k % (Ne * N) : k];
+    free(W);
+}
+
+static void add_out(const struct net *net, const char *name, bool shared, int M, int Ne,
+                    double *to) {
+    const struct map *map = find_map(net, name);
+    if (!map)
+        return;
+    double *W = support_matrix(map);
+    for (int n = 0; n < net->setup.N; n++)
+        for (int u = 0; u < M * Ne; u++)
+            to[n * M * Ne + u] +=
+                map->declared.s_f * (shared ? 1 : M) * W[shared ? n * Ne + u % Ne : n * M * Ne + u];
+    free(W);
+}
+
+/* Regime I: matrices W2_i and W3_i. */
+static void add_experts(const struct net *net, int M, struct oracle_state *s) {
+    int N = net->setup.N;
+    char name[24];
+    for (int i = 0; i < M; i++) {
+        snprintf(name, sizeof name, "W2_%d", i);
+        double *W2 = support_matrix(find_map(net, name));
+        snprintf(name, sizeof name, "W3_%d", i);
+        double *W3 = support_matrix(find_map(net, name));
+        for (int k = 0; k < N * N; k++) {
+            s->W2[i * N * N + k] = W2[k];
+            s->W3[(k / N * M + i) * N + k % N] = W3[k];
+        }
+        free(W2);
+        free(W3);
+    }
+}
+
+static double *zeros(int count) {
+    double *values;
+    ASK(base_alloc(&values, (size_t)count, sizeof *values, err));
+    return values;
+}
+
+/* The matrices of now, and h1 from the inputs. */
+static void take(const struct net *net, const struct run *run, int M, int Ne,
+                 struct oracle_state *s) {
+    int N = net->setup.N, P = net->setup.P, K = run->K;
+    bool fixed = net->thins == 3; /* a router over few experts is thin */
+    double *W1 = support_get(array_all(&net->thin[0]->W));
+    *s = (struct oracle_state){zeros(P * N), zeros(M * N), zeros(M * Ne * N), zeros(M * Ne * N),
+                               zeros(N)};
+    for (int k = 0; k < P * N; k++)
+        for (int d = 0; d < K; d++)
+            s->h1[k] += run->A[k / N * K + d] * W1[d * N + k % N];
+    free(W1);
+    support_copy(s->W4, array_all(&net->thin[1]->W), 1 / (net->setup.gamma0 * N));
+    if (fixed) {
+        support_copy(s->Q, array_all(&net->thin[2]->W), 1.0 / N);
+        add_experts(net, M, s);
+        return;
+    }
+    add_in(net, "Q", false, M, 1, s->Q);
+    add_in(net, "W_in", false, M, Ne, s->W2);
+    add_in(net, "P_in", false, M, Ne, s->W2);
+    add_in(net, "A_in", true, M, Ne, s->W2);
+    add_out(net, "W_out", false, M, Ne, s->W3);
+    add_out(net, "P_out", false, M, Ne, s->W3);
+    add_out(net, "A_out", true, M, Ne, s->W3);
+}
+
+static void drop(struct oracle_state *s) {
+    free(s->h1);
+    free(s->Q);
+    free(s->W2);
+    free(s->W3);
+    free(s->W4);
+}
+
+/* Sums of a few hundred products, differences of matrices 1e-2 of their size: 1e-11 relative; the
+ * derivative of the gates by differences of h = 1e-5 is known to h^2 and 1e-16/h, 1e-9 with room.
+ */
+static void check_terms(const struct oracle_coordinate *o, const struct record *record, int t) {
+    int checked = 0;
+    for (int k = 0; k < record->count; k++) {
+        const char *name = record->series[k].name;
+        if (strncmp(name, "rms_", 4) != 0)
+            continue;
+        double want = oracle_coordinate_rms(o, name + 4);
+        bool by_difference = name[4] == 'R' || !strcmp(name, "rms_d1r");
+        CHECK_ABS(*record_at(record, &record->series[k], 0, t), want,
+                  1e-9 * want + (by_difference ? 1e-9 : 1e-15), "%s at t = %d", name, t);
+        checked++;
+    }
+    assert_int_equal(checked, 43);
+    for (int n = 0; n < o->N; n++)
+        CHECK_ABS(oracle_coordinate_sum(o, 1, n), oracle_coordinate_difference(o, 1, n), 1e-7,
+                  "gradient of f, neuron %d", n);
+}
+
+/* The same net twice: marched by the program with the check, and here step by step. */
+static void check_network(const char *ini, const char *const *overrides, int N, int M, int Ne,
+                          double agg, double b_scale) {
+    struct run run;
+    struct net net;
+    struct record record;
+    support_run(&run, ini, overrides);
+    ASK(run_ensemble(&run, N, 1, &record, err));
+    support_net(&net, &run, N, 0);
+    struct oracle_coordinate o = {.P = run.data.P,
+                                  .N = N,
+                                  .M = M,
+                                  .Ne = Ne,
+                                  .softmax = run.config.network.gate == GATE_SOFTMAX,
+                                  .many = agg == 1 ? 1 : M,
+                                  .agg = agg,
+                                  .b_scale = b_scale};
+    take(&net, &run, M, Ne, &o.start);
+    for (int t = 0; t < record.T; t++) {
+        support_evaluate(&net, &run);
+        take(&net, &run, M, Ne, &o.now);
+        check_terms(&o, &record, t);
+        drop(&o.now);
+        support_learn(&net, &run);
+    }
+    drop(&o.start);
+    net_free(&net);
+    record_free(&record);
+    run_free(&run);
+}
+
+#define SMALL "training.steps=4", "training.eta0=0.6", "reference.widths=8"
+
+static void test_terms_of_regime_1(void **state) {
+    (void)state;
+    static const char *const table[][8] = {
+        {SMALL, "network.parameterization=mup", "network.gate=softmax", "network.beta=1"},
+        {SMALL, "network.parameterization=mssp", "training.gamma0=1.5"},
+        {SMALL, "network.parameterization=mup", "network.read_out=zero"},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        check_network("data/ref/coordinate/regime1.ini", table[k], 8, 4, 8, 1, 8);
+}
+
+static void test_terms_of_regime_2(void **state) {
+    (void)state;
+    static const char *const table[][8] = {
+        {SMALL, "network.parameterization=mup", "training.gamma0=1.5"},
+        {SMALL, "network.parameterization=mssp", "network.gate=softmax"},
+        {SMALL, "network.parameterization=mssp", "network.read_out=zero"},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        check_network("data/ref/coordinate/regime2.ini", table[k], 8, 4, 4, 0.25, 1);
+}
+
+static void test_terms_of_regime_3(void **state) {
+    (void)state;
+    static const char *const table[][8] = {
+        {SMALL, "network.parameterization=mup", "network.kappa=0.5", "network.iota=0.5"},
+        {SMALL, "network.parameterization=mssp", "network.kappa=0.5", "network.iota=0.5",
+         "network.gate=softmax"},
+        {SMALL, "network.parameterization=mssp", "network.kappa=0.5", "network.iota=0.5",
+         "network.read_out=zero"},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        check_network("data/ref/coordinate/regime3.ini", table[k], 8, 4, 4, 0.25, 8);
+}
+
+/* --- exponents ------------------------------------------------------------------------------- */
+
+enum { WIDTHS = 8, STEPS = 16, TERMS = 64 };
+
+/* A case of coordinate.h5. */
+struct reference {
+    int widths, steps, terms, N[WIDTHS], seeds[WIDTHS], step[STEPS];
+    char names[2048], *name[TERMS];
+    double ln_rms[TERMS * STEPS * WIDTHS], ln_sd[TERMS * STEPS * WIDTHS];
+    double exponent[TERMS * STEPS], tolerance[TERMS * STEPS];
+};
+
+static void read_reference(struct reference *ref, const char *group) {
+    hid_t file = H5Fopen("data/ref/coordinate/coordinate.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t id = H5Gopen2(file, group, H5P_DEFAULT);
+    hsize_t shape[3];
+    assert_true(H5LTget_dataset_info(id, "ln_rms", shape, NULL, NULL) >= 0);
+    ref->terms = (int)shape[0];
+    ref->steps = (int)shape[1];
+    ref->widths = (int)shape[2];
+    assert_true(ref->terms <= TERMS && ref->steps <= STEPS && ref->widths <= WIDTHS);
+    assert_true(H5LTread_dataset_int(id, "N", ref->N) >= 0);
+    assert_true(H5LTread_dataset_int(id, "seeds", ref->seeds) >= 0);
+    assert_true(H5LTread_dataset_int(id, "steps", ref->step) >= 0);
+    assert_true(H5LTread_dataset_double(id, "ln_rms", ref->ln_rms) >= 0);
+    assert_true(H5LTread_dataset_double(id, "ln_sd", ref->ln_sd) >= 0);
+    assert_true(H5LTread_dataset_double(id, "exponent", ref->exponent) >= 0);
+    assert_true(H5LTread_dataset_double(id, "tolerance", ref->tolerance) >= 0);
+    assert_true(H5LTget_attribute_string(id, ".", "terms", ref->names) >= 0);
+    int k = 0;
+    for (char *at = strtok(ref->names, " "); at; at = strtok(NULL, " "))
+        ref->name[k++] = at;
+    assert_int_equal(k, ref->terms);
+    H5Gclose(id);
+    H5Fclose(file);
+}
+
+/* The stored exponent through the first `widths` widths, and its standard error from the seeds. */
+static void stored_exponent(const struct reference *ref, int entry, int widths, double *exponent,
+                            double *se) {
+    double x[WIDTHS], mean = 0, spread = 0, scatter = 0;
+    *exponent = *se = 0;
+    for (int i = 0; i < widths; i++)
+        mean += (x[i] = log(ref->N[i])) / widths;
+    for (int i = 0; i < widths; i++) {
+        double sd = ref->ln_sd[entry * ref->widths + i], weight = x[i] - mean;
+        spread += weight * weight;
+        *exponent += weight * ref->ln_rms[entry * ref->widths + i];
+        scatter += weight * weight * sd * sd / ref->seeds[i];
+    }
+    *exponent /= spread;
+    *se = sqrt(scatter) / spread;
+}
+
+static double fitted(const struct comparison *fits, const char *term, const char *suffix, int t) {
+    char name[64];
+    snprintf(name, sizeof name, "rms_%s_%s", term, suffix);
+    return *record_at(&fits->record, record_find(&fits->record, name), 0, t);
+}
+
+struct tally {
+    int judged, far;
+    double largest, squares;
+    char worst[64];
+};
+
+/* One exponent: ours against the stored one at the same widths, and against that of all widths with
+ * its tolerance (ABOUT there), also where we took fewer. Exact zeros must agree. */
+static void judge(const struct reference *ref, int term, int k, int widths,
+                  const struct comparison *fits, struct tally *tally) {
+    int entry = term * ref->steps + k, t = ref->step[k];
+    double want, se, ours = fitted(fits, ref->name[term], "exponent", t);
+    stored_exponent(ref, entry, widths, &want, &se);
+    if (isnan(ours) != isnan(want))
+        fail_msg("%s at t = %d: %g, stored %g", ref->name[term], t, ours, want);
+    if (isnan(ours))
+        return;
+    if (isfinite(ref->tolerance[entry]))
+        CHECK_ABS(ours, ref->exponent[entry], ref->tolerance[entry], "%s at t = %d",
+                  ref->name[term], t);
+    double z = (ours - want) / hypot(se, fitted(fits, ref->name[term], "exponent_se", t));
+    tally->judged++;
+    tally->squares += z * z;
+    tally->far += fabs(z) > 3;
+    if (fabs(z) > tally->largest) {
+        tally->largest = fabs(z);
+        snprintf(tally->worst, sizeof tally->worst, "%s at t = %d", ref->name[term], t);
+    }
+}
+
+/* Runs the networks of a case and fits; T measured times, the first `widths` widths. */
+static void run_case(struct run *run, struct comparison *fits, const struct reference *ref,
+                     const char *const *overrides, const char *ini, int widths) {
+    support_run(run, ini, overrides);
+    run->config.reference.widths.count = widths;
+    for (int i = 0; i < widths; i++) {
+        run->config.reference.widths.value[i] = ref->N[i];
+        ASK(run_ensemble(run, ref->N[i], ref->seeds[i], &run->reference[i], err));
+    }
+    *fits = (struct comparison){0};
+    ASK(compare_fit(run, fits, err));
+}
+
+/* All exponents of a case at the times in reach. Terms of a case share networks: with a zero
+ * read-out muP stays near its start, where every term goes with one number, the growth of w, and
+ * the rms is about one |z|. Judged are the largest, 4, and the rms, 2.5 (1.88 in regime2_mup_zero
+ * at all widths; at three widths 1.4, and 0.5, 0.8, 0.6 with the next three seeds). */
+static void check_case(int regime, const char *parameterization, const char *read_out) {
+    char group[64], ini[64], par[64], out[64], steps[32];
+    snprintf(group, sizeof group, "regime%d_%s_%s", regime, parameterization, read_out);
+    snprintf(ini, sizeof ini, "data/ref/coordinate/regime%d.ini", regime);
+    snprintf(par, sizeof par, "network.parameterization=%s", parameterization);
+    snprintf(out, sizeof out, "network.read_out=%s", read_out);
+    int T = is_long && regime < 3 ? 31 : 3;
+    snprintf(steps, sizeof steps, "training.steps=%d", T);
+    const char *const overrides[] = {par, out, steps, NULL};
+    struct reference *ref;
+    struct run run;
+    struct comparison fits;
+    struct tally tally = {0};
+    ASK(base_alloc(&ref, 1, sizeof *ref, err)); /* zero: the names come without their end */
+    read_reference(ref, group);
+    int widths = is_long ? ref->widths : 3;
+    run_case(&run, &fits, ref, overrides, ini, widths);
+    for (int k = 0; k < ref->steps && ref->step[k] < T; k++)
+        for (int term = 0; term < ref->terms; term++)
+            judge(ref, term, k, widths, &fits, &tally);
+    double rms = sqrt(tally.squares / tally.judged);
+    print_message("%s: largest |z| %.2f (%s), rms %.2f of %d\n", group, tally.largest, tally.worst,
+                  rms, tally.judged);
+    record_free(&fits.record);
+    run_free(&run);
+    free(ref);
+    assert_true(tally.judged > 30 && tally.largest <= 4 && rms <= 2.5);
+}
+
+static void test_exponents_agree(void **state) {
+    (void)state;
+    static const char *const parameterization[] = {"mup", "mssp"}, *read_out[] = {"normal", "zero"};
+    for (int regime = 1; regime <= 3; regime++)
+        for (int k = 0; k < 4; k += regime == 3 && !is_long ? 3 : 1)
+            check_case(regime, parameterization[k / 2], read_out[k % 2]);
+}
+
+/* --- the limit ------------------------------------------------------------------------------- */
+
+/* Mean square of a term at t and its standard error over the runs: that is what goes as a + b/N. */
+static void mean_square(const struct record *record, const char *name, int t, double *mean,
+                        double *se) {
+    const struct series *series = record_find(record, name);
+    double sum = 0, squares = 0, n = record->runs;
+    for (int r = 0; r < record->runs; r++) {
+        double x = *record_at(record, series, r, t);
+        sum += x * x / n;
+        squares += pow(x, 4);
+    }
+    *mean = sum;
+    *se = sqrt((squares / n - sum * sum) / (n - 1));
+}
+
+/* Every term that the limit has is where networks tend. */
+static void check_limit(const char *ini, int terms, const char *const *overrides) {
+    static const int N[] = {32, 64, 128};
+    enum { WIDTH = 3, SEEDS = 32, LIMITS = 16 };
+    struct run run;
+    struct record limit, networks[WIDTH];
+    double largest = 0;
+    int judged = 0;
+    support_run(&run, ini, overrides);
+    int last = run.config.training.steps - 1;
+    ASK(run_ensemble(&run, 0, LIMITS, &limit, err));
+    for (int i = 0; i < WIDTH; i++)
+        ASK(run_ensemble(&run, N[i], SEEDS, &networks[i], err));
+    for (int k = 0; k < limit.count; k++) {
+        const char *name = limit.series[k].name;
+        double value[WIDTH], error[WIDTH], a, a_se, exact, exact_se;
+        if (!compare_is_term(name))
+            continue;
+        mean_square(&limit, name, last, &exact, &exact_se);
+        for (int i = 0; i < WIDTH; i++)
+            mean_square(&networks[i], name, last, &value[i], &error[i]);
+        judged++;
+        if (value[0] == 0) { /* a router that starts at zero */
+            assert_true(exact == 0);
+            continue;
+        }
+        stats_extrapolate(N, value, error, WIDTH, &a, &a_se);
+        double z = (a - exact) / hypot(a_se, exact_se);
+        if (fabs(z) > 4)
+            fail_msg("%s: z = %.2f, networks %g +- %g, limit %g +- %g", name, z, a, a_se, exact,
+                     exact_se);
+        largest = fmax(largest, fabs(z));
+    }
+    print_message("%s: largest |z| %.2f of %d\n", ini, largest, judged);
+    assert_int_equal(judged, terms);
+    record_free(&limit);
+    for (int i = 0; i < WIDTH; i++)
+        record_free(&networks[i]);
+    run_free(&run);
+}
+
+static void test_limit_is_where_networks_tend(void **state) {
+    (void)state;
+#define SHORT "training.steps=6", "solver.sites=512"
+    static const char *const sides[] = {"network.parameterization=mssp",
+                                        "network.parameterization=mup"};
+    for (int k = 0; k < (is_long ? 2 : 1); k++) {
+        const char *const one[] = {SHORT, sides[k], NULL};
+        const char *const two[] = {SHORT, "solver.expert_sites=512", sides[k], NULL};
+        const char *const adam[] = {SHORT,
+                                    "solver.expert_sites=512",
+                                    "training.optimizer=adamw",
+                                    "training.weight_decay=0.01",
+                                    "training.eta0=0.05",
+                                    sides[k],
+                                    NULL};
+        const char *const three[] = {SHORT, "solver.expert_sites=128", "solver.unit_sites=128",
+                                     sides[k], NULL};
+        check_limit("data/ref/coordinate/regime1.ini", 13, one);
+        check_limit("data/ref/coordinate/regime2.ini", 13, two);
+        check_limit("data/ref/coordinate/regime2.ini", 13, adam);
+        check_limit("data/ref/coordinate/regime3.ini", 13, three);
+    }
+}
+
+int main(int argc, char **argv) {
+    is_long = argc > 1 && !strcmp(argv[1], "long");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_terms_of_regime_1),
+        cmocka_unit_test(test_terms_of_regime_2),
+        cmocka_unit_test(test_terms_of_regime_3),
+        cmocka_unit_test(test_exponents_agree),
+        cmocka_unit_test(test_limit_is_where_networks_tend),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,422 @@
+/* dmft-sweep: bad [sweep] sections, sweeps that are cut and go on, runs that diverge, the optimum.
+ */
+#define _XOPEN_SOURCE 700
+#include "solver/summary.h"
+#include "tests/support.h"
+#include "tests/cli.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gsl/gsl_randist.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char head[] =
+    "[network]\nmodel = regime2\nkappa = 0.5\n[data]\ninputs = 3\ndimension = 4\n[training]\n"
+    "steps = 6\n[solver]\nsites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n"
+    "[reference]\nwidths = 8 16\nseeds = 3\n[sweep]\n"; /* 17 lines */
+
+static void write_ini(const char *name, const char *sweep) {
+    char text[2048];
+    snprintf(text, sizeof text, "%s%s", head, sweep);
+    cli_print(name, text);
+}
+
+static int clean(void **state) {
+    return system("rm -rf out.d whole.d whole.h5") || cli_clean(state);
+}
+
+static int open_sweep(void **state) {
+    int code = cli_open(state);
+    if (!code)
+        cli_program("dmft-sweep");
+    return code;
+}
+
+#define SWEEP_TEST(name) cmocka_unit_test_setup(name, clean)
+
+/* --- refusals -------------------------------------------------------------------------------- */
+
+static void test_bad_sections_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *sweep, *arg[2], *part[3];
+    } table[] = {
+        {"", {0}, {"case.ini: [sweep] has no keys", "dmft-solve"}},
+        {"training.eta0\n", {0}, {"case.ini:18: [sweep] \"training.eta0\" has no \"=\""}},
+        {"eta0 = 1 2\n", {0}, {"case.ini:18: [sweep] eta0: a key to vary is written section.key"}},
+        {"training.eta0 =\n", {0}, {"case.ini:18: [sweep] training.eta0: no values"}},
+        {"training.eta0 = 1 0.5\n", {0}, {"values must increase, but 0.5 follows 1"}},
+        {"network.gate = softmax softmax\n", {0}, {"value \"softmax\" comes twice"}},
+        {"training.eta0 = logspace(1, 2)\n", {0}, {"must be logspace(first, last, n)"}},
+        {"training.eta0 = linspace(1, 2, 3) 4\n", {0}, {"must be linspace(first, last, n)"}},
+        {"training.eta0 = logspace(2, 1, 3)\n", {0}, {"first < last and 2 to"}},
+        {"training.eta0 = linspace(1, 2, 1)\n", {0}, {"first < last and 2 to"}},
+        {"training.eta0 = logspace(-1, 2, 3)\n", {0}, {"must be positive"}},
+        {"training.eta0 = 1 2\ntraining.eta0 = 3\n", {0}, {":19:", "given before in line 18"}},
+        {"reference.widths = 4 8\n", {0}, {"it cannot vary this key"}},
+        {"solver.replicates = 4 8\n", {0}, {"it cannot vary this key"}},
+        {"training.eta0 = 1\ntraining.gamma0 = 1\ndata.seed = 1\nsolver.seed = 1\n",
+         {0},
+         {"case.ini:21: [sweep] solver.seed: a sweep varies at most 3 keys"}},
+        {"training.etaO = 1 2\n",
+         {0},
+         {"case.ini:18: [sweep] training.etaO=1: unknown key", "\"eta0\"?"}},
+        {"trainin.eta0 = 1 2\n", {0}, {"case.ini:18: [sweep] trainin.eta0=1: unknown section"}},
+        {"training.eta0 = 1 fast\n", {0}, {"case.ini:18: [sweep] training.eta0=fast: not a num"}},
+        {"network.rho = 0.3 0.5\n", {0}, {"case.ini:18: [sweep] network.rho=0.3", "whole number"}},
+        {"network.activation = tanh linear\n[network]\nrho = 0.3\n",
+         {0},
+         {"case.ini:20: [network] rho = 0.3", "(at network.activation = tanh, N = 8)"}},
+        {"training.eta0 = \001\n", {0}, {"case.ini:18: a control character"}},
+        {"training.eta0 = 1 2\n",
+         {"--training.eta0=3"},
+         {"--training.eta0=3: [sweep] varies this key"}},
+        {"training.eta0 = 1 2\n",
+         {"--reference.widths=", "--solver.replicates=0"},
+         {"there must be [reference] widths"}},
+        {"training.eta0 = 1 2\n", {"--jobs", "none"}, {"--jobs none: must be an integer, 1 to"}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct cli_result result;
+        write_ini("case.ini", table[i].sweep);
+        cli_run(&result, ARGS("-o", "out.h5", "case.ini", table[i].arg[0], table[i].arg[1]));
+        const char *part[] = {table[i].part[0], table[i].part[1], NULL};
+        if (!cli_ended(&result, 2, part) || cli_exists("out.h5") || cli_exists("out.d"))
+            fail_msg("case %zu: %s", i, table[i].sweep);
+        cli_free(&result);
+    }
+}
+
+static void check_refused(const char *const *arg, const char *const *part) {
+    struct cli_result result;
+    cli_run(&result, arg);
+    assert_true(cli_ended(&result, 2, part));
+    cli_free(&result);
+}
+
+static void test_each_program_names_the_other(void **state) {
+    (void)state;
+    write_ini("case.ini", "training.eta0 = 1 2\n");
+    check_refused(ARGS("small.ini"), ARGS("small.ini: there is no section [sweep]", "dmft-solve"));
+    check_refused(ARGS("none.ini"), ARGS("none.ini: cannot be opened"));
+    check_refused(ARGS("."), ARGS(".: cannot be read"));
+    cli_program("dmft-solve");
+    check_refused(ARGS("-o", "out.h5", "case.ini"),
+                  ARGS("case.ini:17: [sweep]: a sweep over values of keys is run by dmft-sweep"));
+    cli_program("dmft-sweep");
+}
+
+/* --- sweeps ---------------------------------------------------------------------------------- */
+
+/* Runs sweep.ini into NAME.h5; what it printed, to be freed. */
+static char *sweep_into(const char *name, const char *more) {
+    char output[32];
+    struct cli_result result;
+    snprintf(output, sizeof output, "%s.h5", name);
+    cli_run(&result, ARGS("--quiet", "--jobs", "2", "-o", output, "sweep.ini", more));
+    if (result.code || *result.err)
+        fail_msg("exit code %d: %s", result.code, result.err);
+    free(result.err);
+    return result.out;
+}
+
+static void run_sweep(const char *name) {
+    free(sweep_into(name, NULL));
+}
+
+/* The complete units of out.d. */
+enum { UNITS = 32 };
+struct files {
+    int count;
+    char path[UNITS][300];
+    struct stat status[UNITS];
+};
+
+static bool ends(const char *name, const char *with) {
+    size_t length = strlen(name), end = strlen(with);
+    return length >= end && !strcmp(name + length - end, with);
+}
+
+static void list(struct files *files, const char *suffix) {
+    DIR *folder = opendir("out.d");
+    files->count = 0;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        char *path = files->path[files->count];
+        snprintf(path, sizeof *files->path, "out.d/%s", entry->d_name);
+        if (ends(path, suffix) && !stat(path, &files->status[files->count]))
+            assert_in_range(++files->count, 1, UNITS - 1);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+/* Whether the files that were there before are the same, not written anew. */
+static bool untouched(const struct files *before) {
+    bool same = true;
+    for (int i = 0; i < before->count; i++) {
+        const struct stat *old = &before->status[i];
+        struct stat now;
+        same = same && !stat(before->path[i], &now) && now.st_ino == old->st_ino &&
+               now.st_mtim.tv_sec == old->st_mtim.tv_sec &&
+               now.st_mtim.tv_nsec == old->st_mtim.tv_nsec;
+    }
+    return same;
+}
+
+static void check_same_summary(const char *first, const char *second) {
+    static const char *const set[] = {"sweep/loss",   "sweep/loss_se",   "sweep/loss_min",
+                                      "sweep/n",      "sweep/failed",    "sweep/N",
+                                      "optimum/at",   "optimum/at_se",   "optimum/loss",
+                                      "optimum/edge", "optimum/loss_se", "sweep/training.eta0"};
+    for (size_t k = 0; k < COUNT(set); k++)
+        assert_true(cli_same(first, second, set[k]));
+}
+
+/* Every number of the summary is that of a single run of dmft-solve. */
+static void test_units_are_single_runs(void **state) {
+    (void)state;
+    size_t count, times;
+    write_ini("sweep.ini", "training.eta0 = 0.2 0.4 0.8\nnetwork.parameterization = mup mssp\n");
+    run_sweep("out");
+    char *text = cli_read("sweep.ini", NULL);
+    *strstr(text, "[sweep]") = 0;
+    cli_print("single.ini", text);
+    cli_program("dmft-solve");
+    struct cli_result result;
+    cli_run(&result, ARGS("--quiet", "-o", "whole.h5", "single.ini", "--training.eta0=0.4",
+                          "--network.parameterization=mup"));
+    assert_int_equal(result.code, 0);
+    cli_program("dmft-sweep");
+    hid_t one = cli_file("whole.h5"), all = cli_file("out.h5");
+    double *loss = cli_values(all, "sweep/loss", &count),
+           *se = cli_values(all, "sweep/loss_se", &count);
+    double *N = cli_values(all, "sweep/N", &count);
+    static const char *const group[] = {"reference/N0008", "reference/N0016", "limit"};
+    assert_int_equal(count, 3);
+    assert_true(N[0] == 8 && N[1] == 16 && isinf(N[2]));
+    for (int c = 0; c < 3; c++) {
+        char set[64];
+        snprintf(set, sizeof set, "%s/loss", group[c]);
+        double *want = cli_values(one, set, &times);
+        snprintf(set, sizeof set, "%s/loss_se", group[c]);
+        double *want_se = cli_values(one, set, &times);
+        int unit = (1 * 2 + 0) * 3 + c; /* [eta0][parameterization][N] */
+        CHECK_ABS(loss[unit], want[5], 0, "final loss of %s", group[c]);
+        CHECK_ABS(se[unit], want_se[5], 4e-16, "its error"); /* another order of sums */
+        free(want);
+        free(want_se);
+    }
+    H5Fclose(one);
+    H5Fclose(all);
+    free(loss);
+    free(se);
+    free(N);
+    free(text);
+    cli_free(&result);
+}
+
+/* Files that were complete when the sweep was cut are not touched by the second call, and the end
+ * is that of a sweep that nobody cut. Nine units, the limits take a tenth of a second and more. */
+static void cut(int number, int code, const char *word) {
+    static const char more[] = "--training.steps=200";
+    struct files before, after = {0};
+    struct cli_result result;
+    write_ini("sweep.ini", "training.eta0 = 0.2 0.4 0.8\n");
+    pid_t pid = cli_start(ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "sweep.ini", more), 0);
+    for (list(&after, ".h5"); !after.count; list(&after, ".h5"))
+        cli_pause(1e-3);
+    kill(pid, number);
+    cli_wait(pid, &result);
+    assert_int_equal(result.code, code);
+    assert_true(!word || strstr(result.err, word));
+    assert_false(cli_exists("out.h5"));
+    cli_free(&result);
+    cli_pause(0.05); /* children of a killed parent are killed, too */
+    list(&before, ".h5");
+    assert_in_range(before.count, 1, 8);
+    free(sweep_into("out", more));
+    assert_true(untouched(&before));
+    list(&after, ".h5");
+    assert_int_equal(after.count, 9);
+    list(&after, "partial");
+    assert_int_equal(after.count, 0);
+    free(sweep_into("whole", more));
+    check_same_summary("out.h5", "whole.h5");
+}
+
+static void test_a_killed_sweep_goes_on(void **state) {
+    (void)state;
+    cut(SIGKILL, -SIGKILL, NULL);
+}
+
+static void test_an_interrupted_sweep_goes_on(void **state) {
+    cut(SIGINT, 130, "interrupted; the same command goes on from here");
+    clean(state);
+    cut(SIGTERM, 130, "interrupted");
+}
+
+/* What is the same in the new sweep is not run again, whatever its place in the grid. */
+static void test_a_changed_sweep_runs_what_is_new(void **state) {
+    (void)state;
+    struct files before, after;
+    write_ini("sweep.ini", "training.eta0 = 0.2 0.4 0.8\n");
+    run_sweep("out");
+    list(&before, ".h5");
+    assert_int_equal(before.count, 9);
+    write_ini("sweep.ini", "training.eta0 = 0.1 0.2 0.4 0.8\n");
+    run_sweep("out");
+    list(&after, ".h5");
+    assert_int_equal(after.count, 12);
+    free(sweep_into("out", "--solver.seed=2"));
+    list(&after, ".h5");
+    assert_int_equal(after.count, 24);
+    assert_true(untouched(&before));
+}
+
+/* A folder is one sweep's at a time. */
+static void test_a_folder_is_locked(void **state) {
+    (void)state;
+    struct cli_result result;
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    write_ini("sweep.ini", "training.eta0 = 0.2 0.4\n");
+    assert_int_equal(mkdir("out.d", 0777), 0);
+    int lock = open("out.d/lock", O_RDWR | O_CREAT, 0666);
+    assert_int_equal(fcntl(lock, F_SETLK, &whole), 0);
+    cli_run(&result, ARGS("-o", "out.h5", "sweep.ini"));
+    assert_true(cli_ended(&result, 2, ARGS("another dmft-sweep is at work in out.d")));
+    close(lock);
+    cli_free(&result);
+}
+
+static void test_others_files_are_not_overwritten(void **state) {
+    (void)state;
+    struct cli_result result;
+    write_ini("sweep.ini", "training.eta0 = 0.2 0.4\n");
+    cli_print("out.h5", "mine");
+    cli_run(&result, ARGS("-o", "out.h5", "sweep.ini"));
+    assert_true(cli_ended(&result, 2, ARGS("out.h5: exists already")));
+    assert_false(cli_exists("out.d"));
+    cli_free(&result);
+}
+
+/* eta0 = 1e4 diverges in the limit and in networks: recorded, done, and run again on request. */
+static void test_divergence_is_a_result(void **state) {
+    (void)state;
+    struct files failed, again;
+    size_t count;
+    write_ini("sweep.ini", "training.eta0 = 0.2 0.4 1e4\n");
+    char *table = sweep_into("out", "--training.steps=20");
+    assert_non_null(strstr(table, "a neighbour failed"));
+    list(&failed, ".failed");
+    assert_int_equal(failed.count, 3);
+    char *text = cli_read(failed.path[0], NULL);
+    assert_non_null(strstr(text, "not finite"));
+    free(sweep_into("out", "--training.steps=20"));
+    assert_true(untouched(&failed));
+    hid_t file = cli_file("out.h5");
+    double *loss = cli_values(file, "sweep/loss", &count);
+    double *fails = cli_values(file, "sweep/failed", &count);
+    double *edge = cli_values(file, "optimum/edge", &count), *at;
+    at = cli_values(file, "optimum/at", &count);
+    assert_int_equal(count, 3);
+    for (int u = 0; u < 9; u++) { /* [eta0][N] */
+        assert_int_equal(isnan(loss[u]) != 0, u >= 6);
+        assert_int_equal(fails[u] == 1, u >= 6);
+    }
+    for (int c = 0; c < 3; c++)
+        assert_true(edge[c] == EDGE_FAILED && at[c] == 0.4);
+    H5Fclose(file);
+    struct cli_result result;
+    cli_run(&result,
+            ARGS("--quiet", "--retry", "-o", "out.h5", "sweep.ini", "--training.steps=20"));
+    assert_int_equal(result.code, 0);
+    list(&again, ".failed");
+    assert_int_equal(again.count, 3);
+    assert_false(untouched(&failed));
+    cli_free(&result);
+    free(table);
+    free(text);
+    free(loss);
+    free(fails);
+    free(edge);
+    free(at);
+}
+
+/* --- the optimum ----------------------------------------------------------------------------- */
+
+enum { GRID = 5, RUNS = 8, REPEATS = 2000 };
+
+/* ln loss = (x - 0.3)^2 + noise, at x = -2 ... 2. */
+static void draw(double loss[GRID][RUNS], double noise, gsl_rng *rng) {
+    for (int i = 0; i < GRID; i++)
+        for (int r = 0; r < RUNS; r++)
+            loss[i][r] =
+                exp(pow(i - 2 - 0.3, 2)) * (1 + (noise > 0 ? gsl_ran_gaussian(rng, noise) : 0));
+}
+
+static const double x[GRID] = {-2, -1, 0, 1, 2};
+
+static void test_optimum_of_a_parabola(void **state) {
+    (void)state;
+    double loss[GRID][RUNS], at, at_se;
+    const double *rows[GRID] = {loss[0], loss[1], loss[2], loss[3], loss[4]};
+    int best;
+    draw(loss, 0, NULL);
+    assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_NONE);
+    CHECK_ABS(at, 0.3, 1e-15, "the vertex"); /* a few roundings of numbers of order one */
+    CHECK_ABS(at_se, 0, 1e-15, "no noise, no error");
+    assert_int_equal(best, 2);
+    assert_int_equal(summary_optimum(2, x + 2, rows + 2, RUNS, &at, &at_se, &best), EDGE_LOWEST);
+    assert_true(at == 0 && isnan(at_se) && best == 0);
+    assert_int_equal(summary_optimum(3, x, rows, RUNS, &at, &at_se, &best), EDGE_HIGHEST);
+    assert_true(at == 0 && isnan(at_se) && best == 2);
+    rows[3] = NULL;
+    assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_FAILED);
+    assert_true(at == 0 && best == 2);
+    const double *none[GRID] = {0};
+    assert_int_equal(summary_optimum(GRID, x, none, RUNS, &at, &at_se, &best), EDGE_ALL_FAILED);
+    assert_true(isnan(at) && best == -1);
+}
+
+/* The mean square of the jackknife's error is the variance of the optimum over repeats. Each is
+ * known to a share of sqrt(2/REPEATS) and sqrt(2/(7 REPEATS)), together 3.4 %; five times that. */
+static void test_error_of_the_optimum(void **state) {
+    (void)state;
+    double loss[GRID][RUNS], at, at_se, sum = 0, squares = 0, errors = 0;
+    const double *rows[GRID] = {loss[0], loss[1], loss[2], loss[3], loss[4]};
+    int best;
+    gsl_rng *rng = gsl_rng_alloc(gsl_rng_taus2);
+    for (int k = 0; k < REPEATS; k++) {
+        draw(loss, 0.03, rng);
+        assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_NONE);
+        sum += at;
+        squares += at * at;
+        errors += at_se * at_se;
+    }
+    gsl_rng_free(rng);
+    double variance = (squares - sum * sum / REPEATS) / (REPEATS - 1);
+    CHECK_ABS(errors / REPEATS / variance, 1, 0.17, "variance");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SWEEP_TEST(test_bad_sections_are_refused),
+        SWEEP_TEST(test_each_program_names_the_other),
+        SWEEP_TEST(test_units_are_single_runs),
+        SWEEP_TEST(test_a_killed_sweep_goes_on),
+        SWEEP_TEST(test_an_interrupted_sweep_goes_on),
+        SWEEP_TEST(test_a_changed_sweep_runs_what_is_new),
+        SWEEP_TEST(test_a_folder_is_locked),
+        SWEEP_TEST(test_others_files_are_not_overwritten),
+        SWEEP_TEST(test_divergence_is_a_result),
+        SWEEP_TEST(test_optimum_of_a_parabola),
+        SWEEP_TEST(test_error_of_the_optimum),
+    };
+    return cmocka_run_group_tests(tests, open_sweep, cli_close);
+}
