@@ -167,8 +167,8 @@ static int limit_keep(struct map *map, struct stage *stage, struct rows y, struc
 }
 
 /* Z_a += sum_mu c_mu R_mu,a y_mu; directions met since do not learn. */
-static int limit_learn(struct map *map, const struct stage *stage, const double *c,
-                       struct err *err) {
+static int limit_change(struct map *map, const struct stage *stage, const double *c,
+                        struct change *change, struct err *err) {
     struct rows y = array_all(&stage->y);
     int P = stage->P, rank = stage->rank, rows = y.count;
     double *C;
@@ -176,8 +176,7 @@ static int limit_learn(struct map *map, const struct stage *stage, const double 
     for (int a = 0; a < rank; a++)
         for (int mu = 0; mu < P; mu++)
             C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * stage->R[mu * rank + a];
-    y.array->backend->combine(array_rows(&map->Z, 0, rank), 1, C, y);
-    free(C);
+    *change = (struct change){array_rows(&map->Z, 0, rank), y, C, 1};
     return CODE_OK;
 }
 
@@ -208,6 +207,6 @@ const struct map_kind map_limit = {
     .forward = limit_forward,
     .backward = limit_backward,
     .keep = limit_keep,
-    .learn = limit_learn,
+    .change = limit_change,
     .parts = limit_parts,
 };

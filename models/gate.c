@@ -33,8 +33,10 @@ int gate_init(struct gate *gate, struct net *net, struct population *bottom,
     TRY(net_rows(net, experts, P, &gate->psi, err));
     TRY(net_rows(net, experts, P, &gate->a, err));
     TRY(net_rows(net, experts, P, &gate->g_psi, err));
-    net_parameter(net,
-                  (struct parameter){.map = gate->Q, .rate = network->kappa, .y = gate->g_psi});
+    net_parameter(net, (struct parameter){.map = gate->Q,
+                                          .rate = network->kappa,
+                                          .adam = {1, net->setup.gamma0 / network->kappa},
+                                          .y = gate->g_psi});
     TRY(net_rows(net, experts, P, &gate->slope, err));
     TRY(net_rows(net, experts, P, &gate->mask, err));
     TRY(net_rows(net, experts, P, &gate->work, err));

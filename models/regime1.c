@@ -30,15 +30,14 @@ struct layer {
     struct rows h, x, slope, z, g;
 };
 
-/* Multipliers of eta0 gamma0^2 N for each block. */
 struct rates {
-    double W1, W, Q, b, w;
+    struct rate W1, W, Q, b, w;
 };
 
 struct regime1 {
     int M, E;
     bool activated; /* o is sigma */
-    struct rates rate;
+    struct rates rates;
     struct router router;
     struct layer layer[NET_MAPS]; /* [E][M] */
     struct thin *W1, *w;
@@ -48,11 +47,19 @@ struct regime1 {
 
 static struct rates regime1_rates(const struct net_setup *setup) {
     const struct network *network = setup->network;
-    double gamma2 = setup->gamma0 * setup->gamma0, N = setup->N;
+    double gamma0 = setup->gamma0, gamma2 = gamma0 * gamma0, N = setup->N, in = setup->read_in,
+           router = network->router_rate;
     if (network->parameterization == PARAMETERIZATION_SP)
-        return (struct rates){1 / (gamma2 * N), 1 / gamma2, N / gamma2 * network->router_rate,
-                              1 / gamma2, N};
-    return (struct rates){1, 1, network->router_rate, 1, 1};
+        return (struct rates){.W1 = {1 / (gamma2 * N), {in, in * gamma0 * N}},
+                              .W = {1 / gamma2, {N, gamma0 * N}},
+                              .Q = {N / gamma2 * router, {N * router, gamma0}},
+                              .b = {1 / gamma2, {1, gamma0}},
+                              .w = {N, {gamma0 * N, 1}}};
+    return (struct rates){.W1 = {1, {in, in * gamma0}},
+                          .W = {1, {1, gamma0}},
+                          .Q = {router, {router, gamma0}},
+                          .b = {1, {1, gamma0}},
+                          .w = {1, {1, 1}}};
 }
 
 static const char *sizes_check(const struct network *network, const char **key) {
@@ -95,7 +102,9 @@ static int init_layer(struct net *net, int l, int i, struct population *source,
     declared.target = *target;
     TRY(net_all_rows(net, *target, P, rows, sizeof rows / sizeof *rows, err));
     TRY(net_map(net, declared, &layer->W, err));
-    net_parameter(net, (struct parameter){.map = layer->W, .rate = s->rate.W, .y = layer->g});
+    net_parameter(
+        net, (struct parameter){
+                 .map = layer->W, .rate = s->rates.W.gd, .adam = s->rates.W.adam, .y = layer->g});
     return CODE_OK;
 }
 
@@ -143,17 +152,23 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
         }
     net_kernel(net, (struct kernel){"PhiL", "feature kernel of the top", "<h_top h_top>", s->h_top,
                                     1, false});
-    net_parameter(net,
-                  (struct parameter){.thin = s->W1, .A = setup->A, .rate = s->rate.W1, .y = s->g1});
-    net_parameter(
-        net, (struct parameter){.thin = s->w, .A = net->ones, .rate = s->rate.w, .y = s->h_top});
-    return router_init(&s->router, net, bottom, s->x1, root, s->rate.Q, s->rate.b, err);
+    net_parameter(net, (struct parameter){.thin = s->W1,
+                                          .A = setup->A,
+                                          .rate = s->rates.W1.gd,
+                                          .adam = s->rates.W1.adam,
+                                          .y = s->g1});
+    net_parameter(net, (struct parameter){.thin = s->w,
+                                          .A = net->ones,
+                                          .rate = s->rates.w.gd,
+                                          .adam = s->rates.w.adam,
+                                          .y = s->h_top});
+    return router_init(&s->router, net, bottom, s->x1, root, s->rates.Q, s->rates.b, err);
 }
 
 static int regime1_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     const struct network *network = net->setup.network;
-    s->rate = regime1_rates(&net->setup);
+    s->rates = regime1_rates(&net->setup);
     s->M = network->experts;
     s->E = network->expert_layers;
     s->activated = network->expert_output == EXPERT_OUTPUT_ACTIVATED;
@@ -165,7 +180,7 @@ static int dense_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     s->M = s->router.M = s->router.K = 1;
     s->activated = true;
-    s->rate = (struct rates){1, 1, 1, 1, 1};
+    s->rates = regime1_rates(&net->setup);
     s->E = net->setup.network->depth - 1;
     return regime1_build(net, 1, s->E, err);
 }

@@ -72,10 +72,12 @@ static int regime2_init(struct net *net, struct err *err) {
 
     struct rows w = array_all(&s->w->W);
     double lambda_in = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
-    net_parameter(net, (struct parameter){.map = s->W_in, .rate = lambda_in, .y = s->g_in});
-    net_parameter(net, (struct parameter){.map = s->W_out, .rate = 1, .y = w});
-    net_parameter(net, (struct parameter){.thin = s->W1, .A = setup->A, .rate = 1, .y = s->g1});
-    net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h3});
+    double gamma0 = setup->gamma0;
+    net_parameter(
+        net, (struct parameter){
+                 .map = s->W_in, .rate = lambda_in, .adam = {1, gamma0 / kappa}, .y = s->g_in});
+    net_parameter(net, (struct parameter){.map = s->W_out, .rate = 1, .adam = {1, gamma0}, .y = w});
+    net_ends(net, s->W1, s->g1, s->w, s->h3);
 
     double kk = kappa * kappa;
     const struct kernel kernels[] = {

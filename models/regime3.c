@@ -151,10 +151,12 @@ static int regime3_init(struct net *net, struct err *err) {
     s->to_a = iota / kappa / group;
 
     struct rows w = array_all(&s->w->W);
-    net_parameter(net, (struct parameter){.map = s->in, .rate = 1 / kappa, .y = s->g});
-    net_parameter(net, (struct parameter){.map = s->out, .rate = iota / kappa, .y = w});
-    net_parameter(net, (struct parameter){.thin = s->W1, .A = setup->A, .rate = 1, .y = s->g1});
-    net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h3});
+    struct adam_scale adam = {1, setup->gamma0};
+    net_parameter(net,
+                  (struct parameter){.map = s->in, .rate = 1 / kappa, .adam = adam, .y = s->g});
+    net_parameter(net,
+                  (struct parameter){.map = s->out, .rate = iota / kappa, .adam = adam, .y = w});
+    net_ends(net, s->W1, s->g1, s->w, s->h3);
     regime3_kernels(net);
     return CODE_OK;
 }

@@ -47,6 +47,10 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
  * the loss. The path is recorded as an absolute one. Data beyond max_memory are refused
  * before anything is allocated. */
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err);
+/* Coordinates A [P][*K] of the inputs for the read-in: over the basis of their span, or with Adam,
+ * which moves entry by entry, X/sqrt(D) itself. */
+int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
+                       struct err *err);
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
  * width, K = rank of the inputs for balanced draws. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);

@@ -43,7 +43,7 @@ static int choose(struct run *run, struct err *err) {
 int run_prepare(struct run *run, struct err *err) {
     TRY(choose(run, err));
     TRY(config_data(&run->config, &run->params, &run->data, err));
-    TRY(thin_coordinates(run->data.X, run->data.P, run->data.D, &run->A, NULL, &run->K, err));
+    TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, err));
     TRY(config_check(&run->config, &run->params, run->K, err));
     int threads = run->config.solver.threads;
     run->threads = threads ? threads : omp_get_max_threads();
@@ -181,7 +181,7 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
                    void *context, struct err *err) {
     struct net_setup setup = setup_of(run, N, r);
     const struct training *training = &run->config.training;
-    const struct integrator *integrator = integrator_list[training->integrator];
+    const struct integrator *integrator = integrator_of(training);
     struct net net;
     struct observer observer = {0};
     int code, t = 0;

@@ -409,10 +409,18 @@ static void test_limit_is_where_networks_tend(void **state) {
     for (int k = 0; k < (is_long ? 2 : 1); k++) {
         const char *const one[] = {SHORT, sides[k], NULL};
         const char *const two[] = {SHORT, "solver.expert_sites=512", sides[k], NULL};
+        const char *const adam[] = {SHORT,
+                                    "solver.expert_sites=512",
+                                    "training.optimizer=adamw",
+                                    "training.weight_decay=0.01",
+                                    "training.eta0=0.05",
+                                    sides[k],
+                                    NULL};
         const char *const three[] = {SHORT, "solver.expert_sites=128", "solver.unit_sites=128",
                                      sides[k], NULL};
         check_limit("data/ref/coordinate/regime1.ini", 13, one);
         check_limit("data/ref/coordinate/regime2.ini", 13, two);
+        check_limit("data/ref/coordinate/regime2.ini", 13, adam);
         check_limit("data/ref/coordinate/regime3.ini", 13, three);
     }
 }
