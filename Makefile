@@ -38,21 +38,22 @@ CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cfla
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm
 
 KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
-           map_field thin
+           map_adam map_field change thin
 MODELS := model plain stage look rewind gate router balance regime1 regime2 regime3 residual
-INTEGRATORS := integrator batch gd flow anderson fixed_point
+INTEGRATORS := integrator batch gd optimizer flow anderson fixed_point
 SOLVER := base text row param record data fashion partial io config provenance stats response coordinate \
           observe sweeps run report command grid sweep result summary compare compare_table
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
-TESTS := architecture param rng backend functions basis population map data fashion io oracle oracle_regime1 network regime1 limit \
+TESTS := architecture param rng backend functions basis population change map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
-         residual residual_limit residual_reference flow batches fixed_point sweep coordinate compare
+         residual residual_limit residual_reference flow batches fixed_point optimizer optimizer_limit sweep \
+         coordinate compare
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
                 $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \
-                $(BUILD)/tests/reduction_residual.o $(BUILD)/tests/oracle_coordinate.o
+                $(BUILD)/tests/reduction_residual.o $(BUILD)/tests/oracle_coordinate.o $(BUILD)/tests/oracle_optimizer.o
 
 all: dmft-solve dmft-sweep dmft-compare
 
@@ -116,9 +117,9 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_coordinate long
 	$(MAKE) SAN=1 test
 
-plot-test: dmft-solve
+plot-test: all
 	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
-	    tests/test_plot.py
+	    tests/test_plot.py tests/test_studies.py
 
 # Data and picture of studies/NAME.ini: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
 study: dmft-sweep
@@ -142,6 +143,7 @@ format:
 
 install: all
 	install -D -t $(DESTDIR)$(PREFIX)/bin dmft-solve dmft-sweep dmft-compare
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(wildcard docs/man/*.1)
 
 info:
 	@echo 'version   $(VERSION)'

@@ -37,7 +37,7 @@ double fixed_point_probe(const struct network *network, double probe) {
 
 /* Evaluations of the first `times` measured times. */
 static int evaluations(const struct training *training, int times) {
-    const struct integrator *integrator = integrator_list[training->integrator];
+    const struct integrator *integrator = integrator_of(training);
     return times ? 1 + (times - 1) * training->substeps * integrator->stages : 0;
 }
 
@@ -57,7 +57,7 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
                     struct err *err) {
     struct net *net = &it->net;
     const struct training *training = it->training;
-    const struct integrator *integrator = integrator_list[training->integrator];
+    const struct integrator *integrator = integrator_of(training);
     int last = pass == FIELD_MEASURE ? it->horizon : it->reached;
     TRY(freeze_start(&it->freeze, mode, err));
     for (int i = 0; i < net->maps; i++)

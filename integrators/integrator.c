@@ -1,8 +1,11 @@
 /* The list of integrators and the settings of training. */
 #include "integrators/integrator.h"
 
-const struct integrator *const integrator_list[] = {&integrator_gd, &integrator_euler,
+const struct integrator *integrator_of(const struct training *training) {
+    static const struct integrator *const list[] = {&integrator_gd, &integrator_euler,
                                                     &integrator_heun, &integrator_bs32};
+    return training->optimizer == OPTIMIZER_GD ? list[training->integrator] : &integrator_optimizer;
+}
 
 #define OFFSET(field) offsetof(struct training, field)
 const struct param_row training_rows[] = {
@@ -21,6 +24,26 @@ const struct param_row training_rows[] = {
     {"integrator", PARAM_CHOICE, OFFSET(integrator), "gd", 0, 0, "gd euler heun bs32", NULL,
      "gd: gradient descent; else gradient flow: fixed steps of order 1 (euler) or 2 (heun), "
      "adaptive ones of order 3 (bs32)"},
+    {"optimizer", PARAM_CHOICE, OFFSET(optimizer), "gd", 0, 0, "gd momentum adam adamw",
+     "integrator=gd",
+     "what a step is: along the gradient, along a decaying sum of gradients, or of Adam, with "
+     "decoupled weight decay (adamw)"},
+    {"momentum", PARAM_REAL, OFFSET(momentum), "0.9", 0, 1, NULL, "optimizer=momentum",
+     "v = momentum v + gradient, W -= rate v"},
+    {"beta1", PARAM_REAL, OFFSET(beta1), "0.9", 0, 0.999999, NULL, "optimizer=adam|adamw",
+     "decay of Adam's first moment"},
+    {"beta2", PARAM_REAL, OFFSET(beta2), "0.999", 0, 0.999999, NULL, "optimizer=adam|adamw",
+     "decay of Adam's second moment"},
+    {"eps", PARAM_REAL, OFFSET(eps), "0.05", 1e-12, 1e6, NULL, "optimizer=adam|adamw",
+     "eps0 of Adam, relative to the size of gradients at any width (docs/theory/"
+     "parameterizations.md); far below 0.05 the limit is approached slowly"},
+    {"adam_eps", PARAM_CHOICE, OFFSET(adam_eps), "outside", 0, 0, "outside inside",
+     "optimizer=adam|adamw", "outside: m/(sqrt(v) + eps); inside: m/sqrt(v + eps^2)"},
+    {"adam_read_in", PARAM_CHOICE, OFFSET(adam_read_in), "sqrt_D", 0, 0, "sqrt_D 1",
+     "optimizer=adam|adamw",
+     "by what Adam's rate and eps of the entries of W1, of variance 1, are divided"},
+    {"weight_decay", PARAM_REAL, OFFSET(weight_decay), "0.01", 0, 1, NULL, "optimizer=adamw",
+     "omega: a step begins with W *= 1 - omega, biases excepted; the same at any width"},
     {"dt", PARAM_REAL, OFFSET(dt), "1", 1e-6, 1e6, NULL, "integrator=euler|heun|bs32",
      "time between two measured times; gradient descent makes one step in time 1"},
     {"substeps", PARAM_INT, OFFSET(substeps), "1", 1, 1000000, NULL, "integrator=euler|heun",
@@ -32,6 +55,5 @@ const struct param_row training_rows[] = {
 const size_t training_rows_count = sizeof training_rows / sizeof *training_rows;
 
 double integrator_evaluations(const struct training *training) {
-    return (double)training->steps * training->substeps *
-           integrator_list[training->integrator]->stages;
+    return (double)training->steps * training->substeps * integrator_of(training)->stages;
 }

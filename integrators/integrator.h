@@ -8,12 +8,14 @@
 
 #include "models/model.h"
 
+enum adam_eps { ADAM_EPS_OUTSIDE, ADAM_EPS_INSIDE };
+enum adam_read_in { ADAM_READ_IN_ROOT_D, ADAM_READ_IN_1 };
 enum integrators { INTEGRATOR_GD, INTEGRATOR_EULER, INTEGRATOR_HEUN, INTEGRATOR_BS32 };
 
 /* Section [training]. */
 struct training {
-    int steps, loss, integrator, substeps;
-    double eta0, gamma0, dt, rtol, atol;
+    int steps, loss, integrator, substeps, optimizer, adam_eps, adam_read_in;
+    double eta0, gamma0, dt, rtol, atol, momentum, beta1, beta2, eps, weight_decay;
     int batch, order;
 };
 
@@ -25,7 +27,9 @@ struct integrator {
 };
 extern const struct integrator integrator_gd, integrator_euler;  /* gd.c */
 extern const struct integrator integrator_heun, integrator_bs32; /* flow.c */
-extern const struct integrator *const integrator_list[];         /* index = training.integrator */
+extern const struct integrator integrator_optimizer;             /* optimizer.c */
+/* The one that `integrator` and `optimizer` choose. */
+const struct integrator *integrator_of(const struct training *training);
 extern const struct param_row training_rows[];
 extern const size_t training_rows_count;
 

@@ -14,6 +14,8 @@
 #include "kernels/rng.h"
 #include "solver/base.h"
 
+#include <math.h>
+
 #define BACKEND_BLOCK 256
 
 struct array {
@@ -33,6 +35,22 @@ struct rows {
 
 /* Functions of one variable, with their derivative. */
 enum fn { FN_LINEAR, FN_TANH, FN_ERF, FN_RELU, FN_GELU, FN_SOFTPLUS, FN_SIGMOID, FN_EXP };
+
+/* A step of Adam: rate and eps, and what takes the bias of their start out of the moments,
+ * 1/(1 - beta^steps). */
+struct adam {
+    double beta1, beta2, rate, eps, unbias1, unbias2;
+    bool inside; /* eps^2 is added to the second moment, else eps to its root */
+};
+
+/* The step of one entry along g, minus its gradient, and its moments. */
+static inline double adam_step(const struct adam *adam, double g, double *m, double *v) {
+    *m = adam->beta1 * *m + (1 - adam->beta1) * g;
+    *v = adam->beta2 * *v + (1 - adam->beta2) * g * g;
+    double square = adam->unbias2 * *v, eps = adam->eps;
+    return adam->rate * adam->unbias1 * *m /
+           (adam->inside ? sqrt(square + eps * eps) : sqrt(square) + eps);
+}
 
 struct backend {
     const char *name;
@@ -69,6 +87,8 @@ struct backend {
     void (*tile_mean)(struct rows x, struct rows y);
     /* mask = 1 on the K largest sites of each row of x, else 0; ties go to the lower site. */
     int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
+    /* y += adam_step(g, m, v), entry by entry; the rows are of one shape. */
+    void (*adam)(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y);
     /* Waits for all operations and reports a failure of any of them. */
     int (*sync)(struct err *err);
 };

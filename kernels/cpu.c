@@ -331,6 +331,17 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     return CODE_OK;
 }
 
+static void cpu_adam(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y) {
+#pragma omp parallel for schedule(static) collapse(2) if (worth(10 * cells(y)))
+    for (int k = 0; k < y.count; k++)
+        for (int block = 0; block < cpu_blocks(y.array); block++) {
+            const double *pg = cpu_at(g, k, block);
+            double *pm = cpu_at(m, k, block), *pv = cpu_at(v, k, block), *py = cpu_at(y, k, block);
+            for (int i = 0, used = cpu_used(y.array, block); i < used; i++)
+                py[i] += adam_step(&adam, pg[i], pm + i, pv + i);
+        }
+}
+
 static int cpu_sync(struct err *err) {
     (void)err;
     return CODE_OK;
@@ -353,5 +364,6 @@ const struct backend backend_cpu = {
     .tile = cpu_tile,
     .tile_mean = cpu_tile_mean,
     .top = cpu_top,
+    .adam = cpu_adam,
     .sync = cpu_sync,
 };

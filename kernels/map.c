@@ -32,6 +32,7 @@ int map_init(struct map *map, const struct map_kind *kind, struct map_declaratio
              double tolerance, struct rng_stream stream, struct err *err) {
     map_declare(map, declared);
     map->kind = kind;
+    map->decay = 1;
     map->tolerance = tolerance;
     map->stream = stream;
     return kind->init(map, err);
@@ -39,6 +40,7 @@ int map_init(struct map *map, const struct map_kind *kind, struct map_declaratio
 
 void map_free(struct map *map) {
     array_free(&map->W);
+    array_free(&map->work);
     array_free(&map->q);
     array_free(&map->e);
     array_free(&map->Z);
@@ -77,7 +79,21 @@ int map_keep(struct map *map, int k, struct rows y, struct err *err) {
 }
 
 int map_learn(struct map *map, int k, const double *c, struct err *err) {
-    return map->kind->learn(map, &map->stage[k], c, err);
+    struct change change;
+    if (map->kind->learn)
+        return map->kind->learn(map, &map->stage[k], c, err);
+    TRY(map_change(map, k, c, &change, err));
+    change_apply(&change);
+    return CODE_OK;
+}
+
+int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err) {
+    return map->kind->change(map, &map->stage[k], c, change, err);
+}
+
+void map_decay(struct map *map, double factor) {
+    map->decay *= factor;
+    rows_scale(factor, array_all(&map->W));
 }
 
 void map_mark(struct map *map, struct map_mark *mark) {

@@ -13,7 +13,7 @@
  * input (P), or a single row that serves all inputs (a read-out handed backward); shapes
  * [count][sites].
  *
- * Four kinds of map follow the same declaration:
+ * Five kinds of map follow the same declaration:
  *
  * map_finite: the explicit n x m matrix; the populations have as many sites as units.
  *
@@ -38,10 +38,15 @@
  * with bg = lr fr and br = lr fg always: <y, W x> = <W^T y, x>/lr to round-off.
  * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
  *
+ * map_adam: the same where entries of the learned part move one by one, which no finite rank
+ * expresses: s_f W = (random part as above) + (1/m) D, D an explicit matrix over the sites of both
+ * sides, so that <D_i, x> adds to W x and lr <D_.j, y> to W^T y.
+ *
  * map_field: Gaussian fields and response terms from given two-time kernels (field.h). */
 #ifndef KERNELS_MAP_H
 #define KERNELS_MAP_H
 
+#include "kernels/change.h"
 #include "kernels/population.h"
 
 struct map_declaration {
@@ -72,8 +77,11 @@ struct map {
     double tolerance;         /* limit: of the bases */
     struct rng_stream stream; /* finite: of W(0) */
     struct rows x;            /* of the last forward */
-    /* finite */
+    /* finite; adam: D, once it has learnt */
     struct array W; /* [n] over the source sites */
+    /* adam */
+    double decay;      /* of the random part, since the start */
+    struct array work; /* [P] over the target sites */
     /* limit */
     struct array q, e; /* over the source sites; q of history: past inputs times coefficients */
     struct array Z, p; /* over the target sites; Z of history: past y */
@@ -99,12 +107,19 @@ struct map_kind {
     int (*forward)(struct map *map, struct rows x, struct rows out, struct err *err);
     int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);
     int (*keep)(struct map *map, struct stage *stage, struct rows y, struct err *err);
+    /* What learn does to explicit entries; or, where there are none that stay, learn itself. */
+    int (*change)(struct map *map, const struct stage *stage, const double *c,
+                  struct change *change, struct err *err);
     int (*learn)(struct map *map, const struct stage *stage, const double *c, struct err *err);
     /* Of a finite network: s_f W [target sites][source sites] on the host. */
     int (*matrix)(const struct map *map, double *out, struct err *err);
+    /* Of a limit map that keeps its normals (`responses`): s_f W(0) x and s_f (W - W(0)) x of the
+     * last forward. */
+    int (*parts)(const struct map *map, struct rows initial, struct rows effective,
+                 struct err *err);
 };
 
-extern const struct map_kind map_finite, map_history, map_limit, map_field;
+extern const struct map_kind map_finite, map_history, map_limit, map_adam, map_field;
 
 /* The declaration and its numbers; everything else zero. */
 void map_declare(struct map *map, struct map_declaration declared);
@@ -128,7 +143,19 @@ struct map_mark {
 };
 void map_mark(struct map *map, struct map_mark *mark);
 void map_return(struct map *map, const struct map_mark *mark);
+/* What map_learn would add to the entries (kinds finite, limit, adam). */
+int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
+/* W *= factor (kinds finite, adam). */
+void map_decay(struct map *map, double factor);
 /* For kinds that learn from the rows themselves: copies of x and y. */
 int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err);
+/* For kinds with explicit entries W: out = scale <W_i, x>; out = beta out + scale sum_i y_i W_i;
+ * and W_i += s sum_mu c_mu y_mu,i x_mu. */
+int map_finite_forward(const struct map *map, double scale, struct rows x, struct rows out,
+                       struct err *err);
+int map_finite_backward(const struct map *map, double scale, struct rows y, double beta,
+                        struct rows out, struct err *err);
+int map_finite_change(struct map *map, const struct stage *stage, const double *c, double s,
+                      struct change *change, struct err *err);
 
 #endif

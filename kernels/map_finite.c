@@ -22,10 +22,11 @@ static int finite_init(struct map *map, struct err *err) {
     return CODE_OK;
 }
 
-/* out = s_f W x = s_f m <W_i, x>, through host coefficients [n][P]. */
-static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+/* Through host coefficients [n][P]. */
+int map_finite_forward(const struct map *map, double scale, struct rows x, struct rows out,
+                       struct err *err) {
     size_t n = targets(map), P = (size_t)x.count;
-    double scale = map->declared.s_f * (double)sources(map), *C = NULL, *result = NULL;
+    double *C = NULL, *result = NULL;
     int code = CODE_OK;
     DO(base_alloc(&C, n * P, sizeof *C, err));
     DO(base_alloc(&result, n * P, sizeof *result, err));
@@ -40,36 +41,50 @@ done:
     return code;
 }
 
-static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+int map_finite_backward(const struct map *map, double scale, struct rows y, double beta,
+                        struct rows out, struct err *err) {
     size_t n = targets(map), P = (size_t)y.count;
     double *C;
     TRY(base_alloc(&C, n * P, sizeof *C, err));
     y.array->backend->get(y, C);
     for (size_t i = 0; i < n * P; i++)
-        C[i] *= map->declared.s_b;
-    y.array->backend->combine(out, 0, C, array_all(&map->W));
+        C[i] *= scale;
+    y.array->backend->combine(out, beta, C, array_all(&map->W));
     free(C);
     return CODE_OK;
 }
 
-/* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */
-static int finite_learn(struct map *map, const struct stage *stage, const double *c,
-                        struct err *err) {
+int map_finite_change(struct map *map, const struct stage *stage, const double *c, double s,
+                      struct change *change, struct err *err) {
     struct rows x = array_all(&stage->x), y = array_all(&stage->y);
     size_t n = targets(map), P = (size_t)stage->P;
-    double scale = 1 / (map->declared.s_f * (double)sources(map)), *C = NULL, *values = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(&C, n * P, sizeof *C, err));
-    DO(base_alloc(&values, n * (size_t)y.count, sizeof *values, err));
-    y.array->backend->get(y, values);
-    for (size_t i = 0; i < n; i++)
-        for (size_t mu = 0; mu < P; mu++)
-            C[i * P + mu] = scale * c[mu] * values[(y.count == 1 ? 0 : mu) * n + i];
-    y.array->backend->combine(array_all(&map->W), 1, C, x);
-done:
-    free(C);
+    double *C, *values;
+    TRY(base_alloc(&values, n * (size_t)y.count, sizeof *values, err));
+    int code = base_alloc(&C, n * P, sizeof *C, err);
+    if (!code) {
+        y.array->backend->get(y, values);
+        for (size_t i = 0; i < n; i++)
+            for (size_t mu = 0; mu < P; mu++)
+                C[i * P + mu] = s * c[mu] * values[(y.count == 1 ? 0 : mu) * n + i];
+        *change = (struct change){array_all(&map->W), x, C, s};
+    }
     free(values);
     return code;
+}
+
+static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    return map_finite_forward(map, map->declared.s_f * (double)sources(map), x, out, err);
+}
+
+static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    return map_finite_backward(map, map->declared.s_b, y, 0, out, err);
+}
+
+/* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */
+static int finite_change(struct map *map, const struct stage *stage, const double *c,
+                         struct change *change, struct err *err) {
+    double s = 1 / (map->declared.s_f * (double)sources(map));
+    return map_finite_change(map, stage, c, s, change, err);
 }
 
 static int finite_matrix(const struct map *map, double *out, struct err *err) {
@@ -85,6 +100,6 @@ const struct map_kind map_finite = {
     .forward = finite_forward,
     .backward = finite_backward,
     .keep = map_keep_rows,
-    .learn = finite_learn,
+    .change = finite_change,
     .matrix = finite_matrix,
 };

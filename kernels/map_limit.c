@@ -167,8 +167,8 @@ static int limit_keep(struct map *map, struct stage *stage, struct rows y, struc
 }
 
 /* Z_a += sum_mu c_mu R_mu,a y_mu; directions met since do not learn. */
-static int limit_learn(struct map *map, const struct stage *stage, const double *c,
-                       struct err *err) {
+static int limit_change(struct map *map, const struct stage *stage, const double *c,
+                        struct change *change, struct err *err) {
     struct rows y = array_all(&stage->y);
     int P = stage->P, rank = stage->rank, rows = y.count;
     double *C;
@@ -176,8 +176,29 @@ static int limit_learn(struct map *map, const struct stage *stage, const double 
     for (int a = 0; a < rank; a++)
         for (int mu = 0; mu < P; mu++)
             C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * stage->R[mu * rank + a];
-    y.array->backend->combine(array_rows(&map->Z, 0, rank), 1, C, y);
-    free(C);
+    *change = (struct change){array_rows(&map->Z, 0, rank), y, C, 1};
+    return CODE_OK;
+}
+
+/* What is learned of Z acts on <q, x>; its normals and those of p make W(0) x. */
+static int limit_parts(const struct map *map, struct rows initial, struct rows effective,
+                       struct err *err) {
+    const struct backend *backend = initial.array->backend;
+    int count = initial.count * map->q.rows;
+    double *C;
+    backend->combine(effective, 0, map->R, array_all(&map->Z));
+    rows_zero(initial);
+    if (map->normals.rows) {
+        TRY(base_alloc(&C, (size_t)count, sizeof *C, err));
+        memcpy(C, map->R, (size_t)count * sizeof *C);
+        scale_matrix(C, count, map->numbers.fg);
+        backend->combine(initial, 0, C, array_all(&map->normals));
+        scale_matrix(C, count, -1);
+        backend->combine(effective, 1, C, array_all(&map->normals));
+        free(C);
+    }
+    if (map->met)
+        backend->combine(initial, 1, map->E, array_rows(&map->p, 0, map->met));
     return CODE_OK;
 }
 
@@ -186,5 +207,6 @@ const struct map_kind map_limit = {
     .forward = limit_forward,
     .backward = limit_backward,
     .keep = limit_keep,
-    .learn = limit_learn,
+    .change = limit_change,
+    .parts = limit_parts,
 };

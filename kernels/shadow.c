@@ -132,6 +132,15 @@ static int shadow_top(struct rows x, size_t K, struct rows mask, struct err *err
     return backend_cpu.top(x_real, K, mask_real, err);
 }
 
+static void shadow_adam(struct adam adam, struct rows g, struct rows m, struct rows v,
+                        struct rows y) {
+    REAL(g);
+    REAL(m);
+    REAL(v);
+    REAL(y);
+    backend_cpu.adam(adam, g_real, m_real, v_real, y_real);
+}
+
 static int shadow_sync(struct err *err) {
     return backend_cpu.sync(err);
 }
@@ -153,5 +162,6 @@ const struct backend backend_shadow = {
     .tile = shadow_tile,
     .tile_mean = shadow_tile_mean,
     .top = shadow_top,
+    .adam = shadow_adam,
     .sync = shadow_sync,
 };

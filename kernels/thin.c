@@ -27,16 +27,23 @@ void thin_read(const struct thin *thin, const double *A, struct rows out) {
     thin->W.backend->combine(out, 0, A, array_all(&thin->W));
 }
 
-int thin_learn(struct thin *thin, const double *A, const double *c, struct rows y,
-               struct err *err) {
+int thin_change(const struct thin *thin, const double *A, const double *c, struct rows y,
+                struct change *change, struct err *err) {
     int K = thin->W.rows, P = y.count;
     double *C;
     TRY(base_alloc(&C, (size_t)K * (size_t)P, sizeof *C, err));
     for (int k = 0; k < K; k++)
         for (int mu = 0; mu < P; mu++)
             C[k * P + mu] = c[mu] * A[mu * K + k];
-    thin->W.backend->combine(array_all(&thin->W), 1, C, y);
-    free(C);
+    *change = (struct change){array_all(&thin->W), y, C, 1};
+    return CODE_OK;
+}
+
+int thin_learn(struct thin *thin, const double *A, const double *c, struct rows y,
+               struct err *err) {
+    struct change change;
+    TRY(thin_change(thin, A, c, y, &change, err));
+    change_apply(&change);
     return CODE_OK;
 }
 

@@ -9,6 +9,7 @@
 #ifndef KERNELS_THIN_H
 #define KERNELS_THIN_H
 
+#include "kernels/change.h"
 #include "kernels/population.h"
 
 struct thin {
@@ -22,6 +23,9 @@ int thin_init(struct thin *thin, struct population *population, int K, double am
 void thin_free(struct thin *thin); /* accepts a zeroed struct; idempotent */
 void thin_read(const struct thin *thin, const double *A, struct rows out);
 int thin_learn(struct thin *thin, const double *A, const double *c, struct rows y, struct err *err);
+/* What thin_learn would add to the columns. */
+int thin_change(const struct thin *thin, const double *A, const double *c, struct rows y,
+                struct change *change, struct err *err);
 
 /* Inputs X [P][D] as X/sqrt(D) = A B with B [*K][D] orthonormal rows (Gram-Schmidt in the order of
  * the inputs), K = rank <= min(P, D); A [P][K] is allocated by the call, B too unless NULL. */

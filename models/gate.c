@@ -33,8 +33,10 @@ int gate_init(struct gate *gate, struct net *net, struct population *bottom,
     TRY(net_rows(net, experts, P, &gate->psi, err));
     TRY(net_rows(net, experts, P, &gate->a, err));
     TRY(net_rows(net, experts, P, &gate->g_psi, err));
-    net_parameter(net,
-                  (struct parameter){.map = gate->Q, .rate = network->kappa, .y = gate->g_psi});
+    net_parameter(net, (struct parameter){.map = gate->Q,
+                                          .rate = network->kappa,
+                                          .adam = {1, net->setup.gamma0 / network->kappa},
+                                          .y = gate->g_psi});
     TRY(net_rows(net, experts, P, &gate->slope, err));
     TRY(net_rows(net, experts, P, &gate->mask, err));
     TRY(net_rows(net, experts, P, &gate->work, err));
@@ -125,9 +127,18 @@ int gate_backward(struct gate *gate, double to_a, struct rows x, struct rows b, 
     return CODE_OK;
 }
 
-void gate_plain(const struct gate *gate, struct plain *plain) {
+int gate_plain(const struct gate *gate, struct plain *plain, struct err *err) {
     plain->agg = 1.0 / plain->M;
     plain->share = gate->share;
     plain_rows(gate->phi, plain->phi);
+    if (!gate->Q)
+        return CODE_OK;
     plain_rows(gate->psi, plain->psi);
+    TRY(plain_map(gate->Q, 1, plain->Q, err));
+    if (!plain->W2_init)
+        return CODE_OK;
+    size_t count = (size_t)plain->P * (size_t)plain->M;
+    TRY(base_alloc(&plain->Q_init, count, sizeof(double), err));
+    TRY(base_alloc(&plain->Q_eff, count, sizeof(double), err));
+    return plain_parts(gate->Q, plain->P, plain->Q_init, plain->Q_eff, err);
 }

@@ -33,8 +33,8 @@ int gate_forward(struct gate *gate, struct rows x1, struct err *err);
  * rows over the units, z: free rows over the bottom. */
 int gate_backward(struct gate *gate, double to_a, struct rows x, struct rows b, struct rows work,
                   struct rows z, struct rows z1, struct err *err);
-/* Gates and logits as plain numbers, agg = 1/M; Q is the caller's. */
-void gate_plain(const struct gate *gate, struct plain *plain);
+/* Gates, logits and Q as plain numbers, agg = 1/M. */
+int gate_plain(const struct gate *gate, struct plain *plain, struct err *err);
 /* NULL, or why rho does not fit a number of experts. */
 const char *gate_check(const struct network *network, double experts, const char **key);
 

@@ -114,6 +114,7 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
 
 void net_free(struct net *net) {
     net_drop_stages(net);
+    net_drop_moments(net);
     for (int i = 0; i < net->arrays; i++) {
         array_free(net->array[i]);
         free(net->array[i]);
@@ -158,26 +159,55 @@ static double rank_bytes(const struct net *net, const struct population *populat
            rank_bound(net, population, evaluations);
 }
 
-/* The matrix; what starts at zero is a history of at most min(n, m) rows before it is one. It gains
- * rows for each of its moves, about one per stage and evaluation. */
+static double rows_bytes(struct rows rows) {
+    return (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
+}
+
+bool net_adam(const struct net_setup *setup) {
+    return setup->optimizer == OPTIMIZER_ADAM || setup->optimizer == OPTIMIZER_ADAMW;
+}
+
+static double entries_bytes(const struct map *map) {
+    const struct population *s = map->declared.source;
+    return (double)array_bytes(s->sites, s->group, 1) * (double)map->declared.target->sites;
+}
+
+/* The matrix; what starts at zero and learns by plain gradient descent is a history of at most
+ * min(n, m) rows before it is one. It gains rows for each of its moves, about one per stage and
+ * evaluation. */
 static double matrix_bytes(const struct net_setup *setup, const struct map *map,
                            double evaluations) {
     const struct population *s = map->declared.source, *t = map->declared.target;
     double row = (double)array_bytes(s->sites, s->group, 1),
            rows = setup->P * evaluations * setup->stages;
     double most = (double)(s->sites < t->sites ? s->sites : t->sites);
-    if (map->declared.a0 != 0)
-        return row * (double)t->sites;
-    double matrix = rows < most ? 0 : row * (double)t->sites;
+    if (map->declared.a0 != 0 || setup->optimizer != OPTIMIZER_GD)
+        return entries_bytes(map);
+    double matrix = rows < most ? 0 : entries_bytes(map);
     row += (double)array_bytes(t->sites, t->group, 1);
     return matrix + 1.5 * row * fmin(rows, most);
 }
 
-/* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
+/* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. With
+ * Adam, which keeps what is learnt elsewhere, nothing then. */
 static double limit_map_bytes(const struct net *net, const struct map *map, double evaluations) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double copies = map->declared.a0 == 0 ? 1 : 3;
+    double copies = map->declared.a0 != 0 ? 3 : net_adam(&net->setup) ? 0 : 1;
     return 1.5 * copies * (rank_bytes(net, s, evaluations) + rank_bytes(net, t, evaluations));
+}
+
+/* What the optimizer remembers: velocities, of a limit those of Z; or two moments of each entry,
+ * and of a limit the entries themselves. */
+static double moment_bytes(const struct net *net, const struct parameter *p, double evaluations) {
+    const struct net_setup *setup = &net->setup;
+    bool adam = net_adam(setup);
+    if (setup->optimizer == OPTIMIZER_GD)
+        return 0;
+    if (p->map && !setup->N && !adam)
+        return 1.5 * rank_bytes(net, p->map->declared.target, evaluations);
+    if (p->map)
+        return (adam ? 2 + !setup->N : 1) * entries_bytes(p->map);
+    return p->thin ? (adam ? 2 : 1) * rows_bytes(array_all(&p->thin->W)) : 0;
 }
 
 /* The normals in Z once more; coefficients [T P][rank] of both sides, and while a response is
@@ -191,14 +221,10 @@ static double response_bytes(const struct net *net, const struct map *map, int T
                                  : 1.5 * rank_bytes(net, t, T) + 5 * sizeof(double) * rows * rank;
 }
 
-static double rows_bytes(struct rows rows) {
-    return (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
-}
-
-/* y, and of a finite matrix x. */
+/* y, and where entries are explicit x. */
 static double stage_bytes(const struct net_setup *setup, const struct parameter *p) {
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
-    if (p->map && setup->N) {
+    if (p->map && (setup->N || net_adam(setup))) {
         const struct population *source = p->map->declared.source;
         bytes += (double)array_bytes(source->sites, source->group, setup->P);
     }
@@ -225,7 +251,8 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     for (int i = 0; i < net.maps && setup->responses && !setup->field; i++)
         total += response_bytes(&net, net.map[i], T);
     for (int i = 0; i < net.parameters; i++)
-        total += setup->stages * stage_bytes(setup, &net.parameter[i]);
+        total += setup->stages * stage_bytes(setup, &net.parameter[i]) +
+                 moment_bytes(&net, &net.parameter[i], evaluations);
     for (int k = 0; k < net.kernels; k++)
         total += 1.5 * T * rows_bytes(net.kernel[k].rows);
     net_free(&net);
@@ -269,12 +296,13 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
     if (net->setup.declare_only)
         return CODE_OK;
     const struct field_settings *field = net->setup.field;
-    const struct map_kind *kind = field              ? &map_field
-                                  : !net->setup.N    ? &map_limit
-                                  : declared.a0 == 0 ? &map_history
-                                                     : &map_finite;
+    bool adam = net_adam(&net->setup), plain = net->setup.optimizer == OPTIMIZER_GD;
+    const struct map_kind *kind = field                       ? &map_field
+                                  : !net->setup.N             ? adam ? &map_adam : &map_limit
+                                  : declared.a0 == 0 && plain ? &map_history
+                                                              : &map_finite;
     TRY(map_init(*map, kind, declared, net->setup.tolerance, stream, err));
-    (*map)->responses = net->setup.responses;
+    (*map)->responses = net->setup.responses || net->setup.parts;
     return field ? field_attach(*map, field, err) : CODE_OK;
 }
 
@@ -363,6 +391,17 @@ void net_thin_averages(const struct net *net, const struct thin *thin, struct ro
 void net_parameter(struct net *net, struct parameter parameter) {
     assert(net->parameters < NET_MAPS + NET_THINS);
     net->parameter[net->parameters++] = parameter;
+}
+
+void net_ends(struct net *net, struct thin *W1, struct rows g1, struct thin *w, struct rows h_top) {
+    double factor = net->setup.read_in;
+    net_parameter(net, (struct parameter){.thin = W1,
+                                          .A = net->A,
+                                          .rate = 1,
+                                          .adam = {factor, factor * net->setup.gamma0},
+                                          .y = g1});
+    net_parameter(
+        net, (struct parameter){.thin = w, .A = net->ones, .rate = 1, .adam = {1, 1}, .y = h_top});
 }
 
 void net_kernel(struct net *net, struct kernel kernel) {

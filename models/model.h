@@ -24,6 +24,10 @@ enum read_out { READ_OUT_NORMAL, READ_OUT_ZERO };
 enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
 enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 
+/* How gradient descent moves: along the gradient, along a decaying sum of gradients, or each entry
+ * by the ratio of its gradient's moments (and all weights decay by a factor: adamw). */
+enum optimizer { OPTIMIZER_GD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+
 /* Section [network]. */
 struct network {
     int model, parameterization, read_out, activation, gate, aggregation, lambda_in;
@@ -94,14 +98,18 @@ struct net_setup {
     int P, K;          /* inputs of an evaluation; their directions */
     int inputs, tests; /* of the training set (0: P); inputs that are only looked at */
     int rest;          /* directions of the latter that are not among the K */
-    const double *A;   /* [inputs + tests][K + rest] coordinates (thin_coordinates) */
-    bool responses;    /* limit maps keep what responses are solved from */
+    const double
+        *A;         /* [inputs + tests][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
+    bool responses; /* limit maps keep what responses are solved from */
+    bool parts;     /* limit maps can tell W(0) x from what is learned */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */
     const struct field_settings *field;
-    int sweep;         /* which draws; 0 unless these are renewed */
-    int stages;        /* that the integrator keeps; for net_bytes */
+    int sweep;  /* which draws; 0 unless these are renewed */
+    int stages; /* that the integrator keeps; for net_bytes */
+    enum optimizer optimizer;
+    double read_in;    /* Adam: factor of rate and eps of the read-in */
     bool declare_only; /* shapes without memory or draws: for net_bytes */
 };
 
@@ -109,6 +117,12 @@ struct net_setup {
 struct kept {
     struct array y;
     double *A;
+};
+
+/* Multipliers of Adam's rate and eps, for gradients (1/P) sum_mu Delta_mu y_mu x_mu^T (of a thin
+ * matrix y A^T, of host numbers A). */
+struct adam_scale {
+    double rate, eps;
 };
 
 /* What the integrator moves, with the rate that multiplies c Delta_mu: a map or a thin matrix (with
@@ -121,8 +135,11 @@ struct parameter {
     const double *A;
     int K; /* of host */
     double rate;
+    struct adam_scale adam;
     struct rows y;
     struct kept kept[MAP_STAGES];
+    struct array moment[2]; /* velocity; or first and second moment */
+    double *host_moment;    /* [2][K] */
 };
 
 /* What a pass over the time window changes: rows of sites, or K host numbers, and their start. */
@@ -193,6 +210,8 @@ void net_rewind(struct net *net);
  * the rows of T measured times that two-time kernels keep. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
+/* Whether entries learn one by one, by their own moments. */
+bool net_adam(const struct net_setup *setup);
 /* Whether bases compress in time: not with ReLU, nor with a mask. */
 bool net_compresses(const struct network *network);
 
@@ -221,7 +240,14 @@ int net_place(struct net *net, int stages, const double *weight, struct err *err
 void net_commit(struct net *net); /* the present place is W_n */
 /* One gradient step of the last evaluation, and the model's own rule. */
 int net_learn(struct net *net, double step, struct err *err);
-void net_drop_stages(struct net *net); /* frees what was kept */
+/* What the entries of parameter p change by (or, added to host [K], its host numbers) for
+ * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
+int net_change(const struct net *net, const struct parameter *p, int k, double rate,
+               struct change *change, double *host, struct err *err);
+void net_decay(struct net *net, double factor); /* all weights *= factor; biases stay */
+void net_next(struct net *net);         /* the parameters have moved: the model's own rule, t + 1 */
+void net_drop_stages(struct net *net);  /* frees what was kept */
+void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
 
 /* For models, in init. `relative` is the size in units of N; limit_sites the number of sites in
  * the limit; group the units per site of the population before. */
@@ -245,6 +271,9 @@ int net_all_rows(struct net *net, const struct population *population, int count
                  struct rows *const *rows, size_t n, struct err *err);        /* n times net_rows */
 int net_vector(struct net *net, int count, double **vector, struct err *err); /* host scratch */
 void net_parameter(struct net *net, struct parameter parameter);
+/* The parameters at both ends in the scalings of muP and MSSP: the read-in, which learns with g1,
+ * and the read-out, with h_top. */
+void net_ends(struct net *net, struct thin *W1, struct rows g1, struct thin *w, struct rows h_top);
 /* Rows that a rule of the model changes from step to step (thin matrices are known). */
 void net_carry(struct net *net, struct rows rows);
 void net_kernel(struct net *net, struct kernel kernel);

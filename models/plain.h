@@ -5,7 +5,9 @@
  *     h2_i = W2_i s1,    s2_i = sigma(h2_i)   h3 = agg sum_i phi_i W3_i s2_i,   f = W4 h3
  *
  * for diagnostics that take a network to pieces, whatever maps it is made of. W4 = w/(gamma0 N).
- * In the limit only what lives on sites exists: h1, psi, h3 and W4, with N = sites. */
+ * In the limit only what lives on sites exists: h1, psi, h3 and W4, with N = sites; and W(0) s1 and
+ * dW s1 for Q and W2, where limit maps can tell (net_setup.parts); a router over few experts (Q,
+ * s1). */
 #ifndef MODELS_PLAIN_H
 #define MODELS_PLAIN_H
 
@@ -21,7 +23,9 @@ struct plain {
     double *psi, *phi;    /* [P][M]; psi NULL without a router */
     double *s2, *slope2;  /* [P][M][N_e]: sigma(h2), sigma'(h2) */
     double *Q, *W2, *W3;  /* [M][N] (NULL without a router), [M][N_e][N], [N][M][N_e] */
-    double *W4;           /* [N] */
+    double *Q_init, *Q_eff;   /* limit [P][M]: Q(0) s1 and (Q - Q(0)) s1 */
+    double *W2_init, *W2_eff; /* limit [P][M][N_e] */
+    double *W4;               /* [N] */
 };
 
 /* Sizes, memory, gate and W4; what the limit does not have stays NULL. */
@@ -32,5 +36,7 @@ void plain_free(struct plain *plain); /* accepts a zeroed struct; idempotent */
 void plain_rows(struct rows rows, double *out);
 /* out [target][source] = factor times the matrix as it is used forward. */
 int plain_map(const struct map *map, double factor, double *out, struct err *err);
+/* initial, effective [P][target]: of W s1 in the limit. */
+int plain_parts(const struct map *map, int P, double *initial, double *effective, struct err *err);
 
 #endif

@@ -30,15 +30,14 @@ struct layer {
     struct rows h, x, slope, z, g;
 };
 
-/* Multipliers of eta0 gamma0^2 N for each block. */
 struct rates {
-    double W1, W, Q, b, w;
+    struct rate W1, W, Q, b, w;
 };
 
 struct regime1 {
     int M, E;
     bool activated; /* o is sigma */
-    struct rates rate;
+    struct rates rates;
     struct router router;
     struct layer layer[NET_MAPS]; /* [E][M] */
     struct thin *W1, *w;
@@ -48,11 +47,19 @@ struct regime1 {
 
 static struct rates regime1_rates(const struct net_setup *setup) {
     const struct network *network = setup->network;
-    double gamma2 = setup->gamma0 * setup->gamma0, N = setup->N;
+    double gamma0 = setup->gamma0, gamma2 = gamma0 * gamma0, N = setup->N, in = setup->read_in,
+           router = network->router_rate;
     if (network->parameterization == PARAMETERIZATION_SP)
-        return (struct rates){1 / (gamma2 * N), 1 / gamma2, N / gamma2 * network->router_rate,
-                              1 / gamma2, N};
-    return (struct rates){1, 1, network->router_rate, 1, 1};
+        return (struct rates){.W1 = {1 / (gamma2 * N), {in, in * gamma0 * N}},
+                              .W = {1 / gamma2, {N, gamma0 * N}},
+                              .Q = {N / gamma2 * router, {N * router, gamma0}},
+                              .b = {1 / gamma2, {1, gamma0}},
+                              .w = {N, {gamma0 * N, 1}}};
+    return (struct rates){.W1 = {1, {in, in * gamma0}},
+                          .W = {1, {1, gamma0}},
+                          .Q = {router, {router, gamma0}},
+                          .b = {1, {1, gamma0}},
+                          .w = {1, {1, 1}}};
 }
 
 static const char *sizes_check(const struct network *network, const char **key) {
@@ -95,7 +102,9 @@ static int init_layer(struct net *net, int l, int i, struct population *source,
     declared.target = *target;
     TRY(net_all_rows(net, *target, P, rows, sizeof rows / sizeof *rows, err));
     TRY(net_map(net, declared, &layer->W, err));
-    net_parameter(net, (struct parameter){.map = layer->W, .rate = s->rate.W, .y = layer->g});
+    net_parameter(
+        net, (struct parameter){
+                 .map = layer->W, .rate = s->rates.W.gd, .adam = s->rates.W.adam, .y = layer->g});
     return CODE_OK;
 }
 
@@ -143,17 +152,23 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
         }
     net_kernel(net, (struct kernel){"PhiL", "feature kernel of the top", "<h_top h_top>", s->h_top,
                                     1, false});
-    net_parameter(net,
-                  (struct parameter){.thin = s->W1, .A = net->A, .rate = s->rate.W1, .y = s->g1});
-    net_parameter(
-        net, (struct parameter){.thin = s->w, .A = net->ones, .rate = s->rate.w, .y = s->h_top});
-    return router_init(&s->router, net, bottom, s->x1, root, s->rate.Q, s->rate.b, err);
+    net_parameter(net, (struct parameter){.thin = s->W1,
+                                          .A = net->A,
+                                          .rate = s->rates.W1.gd,
+                                          .adam = s->rates.W1.adam,
+                                          .y = s->g1});
+    net_parameter(net, (struct parameter){.thin = s->w,
+                                          .A = net->ones,
+                                          .rate = s->rates.w.gd,
+                                          .adam = s->rates.w.adam,
+                                          .y = s->h_top});
+    return router_init(&s->router, net, bottom, s->x1, root, s->rates.Q, s->rates.b, err);
 }
 
 static int regime1_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     const struct network *network = net->setup.network;
-    s->rate = regime1_rates(&net->setup);
+    s->rates = regime1_rates(&net->setup);
     s->M = network->experts;
     s->E = network->expert_layers;
     s->activated = network->expert_output == EXPERT_OUTPUT_ACTIVATED;
@@ -165,7 +180,7 @@ static int dense_init(struct net *net, struct err *err) {
     struct regime1 *s = net->state;
     s->M = s->router.M = s->router.K = 1;
     s->activated = true;
-    s->rate = (struct rates){1, 1, 1, 1, 1};
+    s->rates = regime1_rates(&net->setup);
     s->E = net->setup.network->depth - 1;
     return regime1_build(net, 1, s->E, err);
 }
@@ -226,44 +241,70 @@ static int regime1_backward(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
-/* Rows over the units of one expert into [P][M][N_e]. */
-static void gather(const struct plain *p, struct rows rows, int i, double *scratch, double *out) {
+/* Values [P][N_e] of one expert into [P][M][N_e]. */
+static void gather(const struct plain *p, const double *values, int i, double *out) {
     size_t M = (size_t)p->M, N_e = (size_t)p->N_e;
-    plain_rows(rows, scratch);
     for (size_t k = 0; k < (size_t)p->P * N_e; k++)
-        out[(k / N_e * M + (size_t)i) * N_e + k % N_e] = scratch[k];
+        out[(k / N_e * M + (size_t)i) * N_e + k % N_e] = values[k];
 }
 
-/* Experts of two matrices; N_e = N, agg = 1. */
+/* Q [M][N] and s1. */
+static int plain_router(const struct net *net, struct plain *p, struct err *err) {
+    const struct regime1 *s = net->state;
+    size_t row = (size_t)p->N, count = (size_t)p->M * row;
+    if (!s->router.Q)
+        return CODE_OK;
+    memcpy(p->psi, s->router.psi, (size_t)p->P * (size_t)p->M * sizeof(double));
+    if (!p->Q) {
+        TRY(base_alloc(&p->Q, count, sizeof(double), err));
+        TRY(base_alloc(&p->s1, (size_t)p->P * row, sizeof(double), err));
+    }
+    plain_rows(array_all(&s->router.Q->W), p->Q);
+    for (size_t k = 0; k < count; k++)
+        p->Q[k] /= (double)row;
+    return CODE_OK;
+}
+
+/* Matrices i of the experts, or in the limit their parts. scratch: [N or 2 P][N] */
+static int plain_expert(const struct net *net, struct plain *p, int i, double *scratch,
+                        struct err *err) {
+    const struct regime1 *s = net->state;
+    const struct layer *in = &s->layer[i], *out = &s->layer[s->M + i];
+    size_t M = (size_t)p->M, N = (size_t)p->N, count = (size_t)p->P * N;
+    if (p->W2_init) {
+        TRY(plain_parts(in->W, p->P, scratch, scratch + count, err));
+        gather(p, scratch, i, p->W2_init);
+        gather(p, scratch + count, i, p->W2_eff);
+    }
+    if (!p->W2)
+        return CODE_OK;
+    plain_rows(in->x, scratch);
+    gather(p, scratch, i, p->s2);
+    plain_rows(in->slope, scratch);
+    gather(p, scratch, i, p->slope2);
+    TRY(plain_map(in->W, 1, p->W2 + (size_t)i * N * N, err));
+    TRY(plain_map(out->W, 1, scratch, err));
+    for (size_t k = 0; k < N * N; k++)
+        p->W3[(k / N * M + (size_t)i) * N + k % N] = scratch[k];
+    return CODE_OK;
+}
+
+/* Experts of two matrices; N_e = N, agg = 1. The router, a thin matrix, is there in the limit. */
 static int regime1_plain(const struct net *net, struct plain *plain, struct err *err) {
     const struct regime1 *s = net->state;
-    size_t P = (size_t)net->setup.P, M = (size_t)s->M, N = s->w->W.sites;
-    double *scratch = NULL;
-    int code;
-    DO(plain_init(plain, net, s->w, s->M, (int)N, err));
+    size_t P = (size_t)net->setup.P, N = s->w->W.sites, most = net->setup.N ? N : 0;
+    double *scratch;
+    TRY(plain_init(plain, net, s->w, s->M, (int)N, err));
+    TRY(plain_router(net, plain, err));
     plain_rows(s->h1, plain->h1);
     plain_rows(s->h_top, plain->h3);
-    if (plain->psi)
-        memcpy(plain->psi, s->router.psi, P * M * sizeof(double));
-    if (!plain->W2)
-        return CODE_OK;
-    DO(base_alloc(&scratch, (P > N ? P : N) * N, sizeof *scratch, err));
     plain_rows(s->x1, plain->s1);
-    memcpy(plain->phi, s->router.p, P * M * sizeof(double));
-    if (plain->Q)
-        plain_rows(array_all(&s->router.Q->W), plain->Q);
-    for (size_t k = 0; k < M * N && plain->Q; k++)
-        plain->Q[k] /= (double)N;
-    for (int i = 0; i < s->M; i++) {
-        const struct layer *in = &s->layer[i], *out = &s->layer[s->M + i];
-        gather(plain, in->x, i, scratch, plain->s2);
-        gather(plain, in->slope, i, scratch, plain->slope2);
-        DO(plain_map(in->W, 1, plain->W2 + (size_t)i * N * N, err));
-        DO(plain_map(out->W, 1, scratch, err));
-        for (size_t k = 0; k < N * N; k++)
-            plain->W3[(k / N * M + (size_t)i) * N + k % N] = scratch[k];
-    }
-done:
+    if (plain->phi)
+        memcpy(plain->phi, s->router.p, P * (size_t)s->M * sizeof(double));
+    TRY(base_alloc(&scratch, (2 * P > most ? 2 * P : most) * N, sizeof *scratch, err));
+    int code = CODE_OK;
+    for (int i = 0; i < s->M && !code; i++)
+        code = plain_expert(net, plain, i, scratch, err);
     free(scratch);
     return code;
 }

@@ -72,10 +72,12 @@ static int regime2_init(struct net *net, struct err *err) {
 
     struct rows w = array_all(&s->w->W);
     double lambda_in = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
-    net_parameter(net, (struct parameter){.map = s->W_in, .rate = lambda_in, .y = s->g_in});
-    net_parameter(net, (struct parameter){.map = s->W_out, .rate = 1, .y = w});
-    net_parameter(net, (struct parameter){.thin = s->W1, .A = net->A, .rate = 1, .y = s->g1});
-    net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h3});
+    double gamma0 = setup->gamma0;
+    net_parameter(
+        net, (struct parameter){
+                 .map = s->W_in, .rate = lambda_in, .adam = {1, gamma0 / kappa}, .y = s->g_in});
+    net_parameter(net, (struct parameter){.map = s->W_out, .rate = 1, .adam = {1, gamma0}, .y = w});
+    net_ends(net, s->W1, s->g1, s->w, s->h3);
 
     double kk = kappa * kappa;
     const struct kernel kernels[] = {
@@ -129,15 +131,15 @@ static int regime2_plain(const struct net *net, struct plain *plain, struct err 
     int M = (int)s->gate.phi.array->sites;
     TRY(plain_init(plain, net, s->w, M, net->setup.network->expert_width, err));
     plain->b_scale = 1;
-    gate_plain(&s->gate, plain);
+    TRY(gate_plain(&s->gate, plain, err));
     plain_rows(s->h1, plain->h1);
     plain_rows(s->x1, plain->s1);
     plain_rows(s->h3, plain->h3);
     plain_rows(s->x_in, plain->s2);
     plain_rows(s->slope_in, plain->slope2);
     TRY(plain_map(s->W_in, 1, plain->W2, err));
-    TRY(plain_map(s->W_out, M, plain->W3, err));
-    return plain_map(s->gate.Q, 1, plain->Q, err);
+    TRY(plain_parts(s->W_in, plain->P, plain->W2_init, plain->W2_eff, err));
+    return plain_map(s->W_out, M, plain->W3, err);
 }
 
 const struct model model_regime2 = {

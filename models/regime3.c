@@ -151,10 +151,12 @@ static int regime3_init(struct net *net, struct err *err) {
     s->to_a = iota / kappa / group;
 
     struct rows w = array_all(&s->w->W);
-    net_parameter(net, (struct parameter){.map = s->in, .rate = 1 / kappa, .y = s->g});
-    net_parameter(net, (struct parameter){.map = s->out, .rate = iota / kappa, .y = w});
-    net_parameter(net, (struct parameter){.thin = s->W1, .A = net->A, .rate = 1, .y = s->g1});
-    net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h3});
+    struct adam_scale adam = {1, setup->gamma0};
+    net_parameter(net,
+                  (struct parameter){.map = s->in, .rate = 1 / kappa, .adam = adam, .y = s->g});
+    net_parameter(net,
+                  (struct parameter){.map = s->out, .rate = iota / kappa, .adam = adam, .y = w});
+    net_ends(net, s->W1, s->g1, s->w, s->h3);
     regime3_kernels(net);
     return CODE_OK;
 }
@@ -231,12 +233,24 @@ static int add_shared_out(const struct map *A, const struct plain *p, struct err
     return code;
 }
 
+/* The same for A s1 in the limit; A never learns. */
+static int add_shared_parts(const struct map *A, const struct plain *p, struct err *err) {
+    size_t N_e = (size_t)p->N_e, row = (size_t)p->M * N_e, count = (size_t)p->P * N_e;
+    double *values;
+    TRY(base_alloc(&values, 2 * count, sizeof *values, err));
+    int code = plain_parts(A, p->P, values, values + count, err);
+    for (size_t k = 0; k < row * (size_t)p->P; k++)
+        p->W2_init[k] += values[k / row * N_e + k % N_e];
+    free(values);
+    return code;
+}
+
 /* W2 = W_in, or A_in + P_in; W3 = M W_out, or A_out + M P_out; agg = 1/M. */
 static int regime3_plain(const struct net *net, struct plain *plain, struct err *err) {
     const struct regime3 *s = net->state;
     int M = (int)s->gate.phi.array->sites;
     TRY(plain_init(plain, net, s->w, M, s->x.array->group, err));
-    gate_plain(&s->gate, plain);
+    TRY(gate_plain(&s->gate, plain, err));
     plain_rows(s->h1, plain->h1);
     plain_rows(s->x1, plain->s1);
     plain_rows(s->h3, plain->h3);
@@ -244,8 +258,12 @@ static int regime3_plain(const struct net *net, struct plain *plain, struct err 
     plain_rows(s->slope, plain->slope2);
     TRY(plain_map(s->in, 1, plain->W2, err));
     TRY(plain_map(s->out, M, plain->W3, err));
-    TRY(plain_map(s->gate.Q, 1, plain->Q, err));
-    if (!s->A_in || !plain->W2)
+    TRY(plain_parts(s->in, plain->P, plain->W2_init, plain->W2_eff, err));
+    if (!s->A_in)
+        return CODE_OK;
+    if (plain->W2_init)
+        return add_shared_parts(s->A_in, plain, err);
+    if (!plain->W2)
         return CODE_OK;
     TRY(add_shared_in(s->A_in, plain, err));
     return add_shared_out(s->A_out, plain, err);

@@ -143,9 +143,10 @@ static int init_block(struct net *net, int l, struct population *stream, struct 
         TRY(net_all_rows(net, experts, P, shared, 2, err));
     }
     TRY(balance_init(&k->balance, net, experts, l, err));
-    net_parameter(net, (struct parameter){.map = k->W1, .rate = 1, .y = k->gk});
-    net_parameter(net, (struct parameter){.map = k->W2, .rate = 1, .y = s->g[l + 1]});
-    net_parameter(net, (struct parameter){.map = k->R, .rate = 1, .y = k->sd});
+    struct adam_scale adam = {1, net->setup.gamma0};
+    net_parameter(net, (struct parameter){.map = k->W1, .rate = 1, .adam = adam, .y = k->gk});
+    net_parameter(net, (struct parameter){.map = k->W2, .rate = 1, .adam = adam, .y = s->g[l + 1]});
+    net_parameter(net, (struct parameter){.map = k->R, .rate = 1, .adam = adam, .y = k->sd});
     return CODE_OK;
 }
 
@@ -221,8 +222,7 @@ static int residual_init(struct net *net, struct err *err) {
     for (int mu = 0; mu < P; mu++)
         s->share[mu] = 1.0 / L;
     s->selects = setup->network->rho < 1;
-    net_parameter(net, (struct parameter){.thin = s->W0, .A = net->A, .rate = 1, .y = s->g[0]});
-    net_parameter(net, (struct parameter){.thin = s->w, .A = net->ones, .rate = 1, .y = s->h[L]});
+    net_ends(net, s->W0, s->g[0], s->w, s->h[L]);
     add_kernels(net);
     return add_numbers(net, err);
 }

@@ -42,7 +42,7 @@ static double shared_normal(const struct net *net, uint32_t owner, int draw, int
 }
 
 int router_init(struct router *router, struct net *net, struct population *bottom, struct rows x1,
-                double amplitude, double rate_Q, double rate_b, struct err *err) {
+                double amplitude, struct rate rate_Q, struct rate rate_b, struct err *err) {
     const struct network *network = net->setup.network;
     int P = net->setup.P, M = router->M;
     double q0 = router_amplitude(network) * amplitude;
@@ -61,10 +61,15 @@ int router_init(struct router *router, struct net *net, struct population *botto
         router->b[i] = network->biases.count ? network->biases.value[i]
                                              : network->bias_std * shared_normal(net, 0, 0, i);
     net_parameter(
-        net, (struct parameter){.thin = router->Q, .A = router->gpsi, .rate = rate_Q, .y = x1});
+        net,
+        (struct parameter){
+            .thin = router->Q, .A = router->gpsi, .rate = rate_Q.gd, .adam = rate_Q.adam, .y = x1});
     if (network->bias == BIAS_TRAINED)
-        net_parameter(
-            net, (struct parameter){.host = router->b, .A = router->gpsi, .K = M, .rate = rate_b});
+        net_parameter(net, (struct parameter){.host = router->b,
+                                              .A = router->gpsi,
+                                              .K = M,
+                                              .rate = rate_b.gd,
+                                              .adam = rate_b.adam});
     const struct numbers numbers[] = {
         {"psi", "t mu i", "router logits, bias included", "<Q_i x1> + b_i", router->psi, 2, {P, M}},
         {"p", "t mu i", "gates", "softmax or sigmoid of beta psi, top-K", router->p, 2, {P, M}},

@@ -16,6 +16,12 @@
 
 #include "models/model.h"
 
+/* Multipliers of learning rates: gradient descent's, of eta0 gamma0^2 N, and Adam's. */
+struct rate {
+    double gd;
+    struct adam_scale adam;
+};
+
 struct router {
     int M, K;
     bool gates; /* false: p = 1 and no router */
@@ -35,7 +41,7 @@ void router_plan(struct router *router, const struct network *network, int M);
  * q0, rate_Q and rate_b are multipliers; x1 are the rows that Q reads. gphi is for the network to
  * write. */
 int router_init(struct router *router, struct net *net, struct population *bottom, struct rows x1,
-                double amplitude, double rate_Q, double rate_b, struct err *err);
+                double amplitude, struct rate rate_Q, struct rate rate_b, struct err *err);
 void router_forward(struct router *router, const struct net *net, struct rows x1);
 void router_backward(struct router *router, const struct net *net, struct rows z1);
 

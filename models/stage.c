@@ -28,23 +28,52 @@ int net_keep(struct net *net, int k, struct err *err) {
     return CODE_OK;
 }
 
+/* c [P] = rate Delta_mu/P of stage k. */
+static void coefficients(const struct net *net, int k, double rate, double *c) {
+    int P = net->setup.P;
+    for (int mu = 0; mu < P; mu++)
+        c[mu] = rate / P * net->stage_Delta[k * P + mu];
+}
+
+/* change [K] += sum_mu c_mu A_mu */
+static void add_host(const struct net *net, const struct parameter *p, int k, const double *c,
+                     double *change) {
+    for (int j = 0; j < p->K; j++)
+        for (int mu = 0; mu < net->setup.P; mu++)
+            change[j] += c[mu] * p->kept[k].A[mu * p->K + j];
+}
+
+int net_change(const struct net *net, const struct parameter *p, int k, double rate,
+               struct change *change, double *host, struct err *err) {
+    const struct kept *kept = &p->kept[k];
+    int code = CODE_OK;
+    double *c;
+    TRY(base_alloc(&c, (size_t)net->setup.P, sizeof *c, err));
+    coefficients(net, k, rate, c);
+    if (p->map)
+        DO(map_change(p->map, k, c, change, err));
+    if (p->thin)
+        DO(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
+    add_host(net, p, k, c, host);
+done:
+    free(c);
+    return code;
+}
+
 /* Adds step K_k. */
 static int move(struct net *net, int k, double step, struct err *err) {
-    int P = net->setup.P, code = CODE_OK;
+    int code = CODE_OK;
     double *c;
-    TRY(base_alloc(&c, (size_t)P, sizeof *c, err));
+    TRY(base_alloc(&c, (size_t)net->setup.P, sizeof *c, err));
     for (int i = 0; i < net->parameters; i++) {
         struct parameter *p = &net->parameter[i];
         struct kept *kept = &p->kept[k];
-        for (int mu = 0; mu < P; mu++)
-            c[mu] = step * net->setup.gamma0 / P * p->rate * net->stage_Delta[k * P + mu];
+        coefficients(net, k, step * net->setup.gamma0 * p->rate, c);
         if (p->map)
             DO(map_learn(p->map, k, c, err));
         if (p->thin)
             DO(thin_learn(p->thin, kept->A, c, array_all(&kept->y), err));
-        for (int j = 0; j < p->K; j++)
-            for (int mu = 0; mu < P; mu++)
-                p->host[j] += c[mu] * kept->A[mu * p->K + j];
+        add_host(net, p, k, c, p->host);
     }
 done:
     free(c);
@@ -69,10 +98,21 @@ int net_learn(struct net *net, double step, struct err *err) {
     TRY(net_keep(net, 0, err));
     TRY(net_place(net, 1, &step, err));
     net_commit(net);
+    net_next(net);
+    return CODE_OK;
+}
+
+void net_next(struct net *net) {
     if (net->model->rule)
         net->model->rule(net);
     net->t++;
-    return CODE_OK;
+}
+
+void net_decay(struct net *net, double factor) {
+    for (int i = 0; i < net->maps; i++)
+        map_decay(net->map[i], factor);
+    for (int i = 0; i < net->thins; i++)
+        rows_scale(factor, array_all(&net->thin[i]->W));
 }
 
 void net_drop_stages(struct net *net) {
@@ -81,4 +121,12 @@ void net_drop_stages(struct net *net) {
             array_free(&net->parameter[i].kept[k].y);
             free(net->parameter[i].kept[k].A);
         }
+}
+
+void net_drop_moments(struct net *net) {
+    for (int i = 0; i < net->parameters; i++) {
+        array_free(&net->parameter[i].moment[0]);
+        array_free(&net->parameter[i].moment[1]);
+        free(net->parameter[i].host_moment);
+    }
 }

@@ -9,7 +9,6 @@ the runs of every point of the grid, and these are what dmft_plot.load gives of 
     dmft_plot.loss(plt.gca(), runs["mup", 1.0])
 """
 import argparse
-import itertools
 import os
 import sys
 
@@ -68,10 +67,12 @@ def stability(summary, runs):
     """muP above MSSP: the loss, and how every kernel depends on the width."""
     figure, axes = plt.subplots(2, 3, figsize=(9.6, 5.2), layout="constrained", sharex=True,
                                 sharey="col", width_ratios=[1.05, 1, 1])
+    common = set.intersection(*(set(dmft_plot.kernels_of(run)) for run in runs.values()))
     for row, (name, run) in zip(axes, runs.items()):
         dmft_plot.curves(row[0], run, "loss")
         row[0].set_ylabel(f"{TITLES[name]}\n" + r"loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
         kernels, data = dmft_plot.kernels_of(run), dmft_plot.widths_of(run, 2)[0][1]
+        kernels = dict(sorted(kernels.items(), key=lambda item: item[0] not in common))
         for ax, kind in zip(row[1:], ("feature", "gradient")):
             dmft_plot.exponents(ax, run, {key: stored for key, stored in kernels.items()
                                           if kind in data[stored].attrs["about"]})
@@ -116,14 +117,16 @@ def freeze(summary, runs):
         colour = COLOURS[1] if name == "sp" else COLOURS[0]
         style = {"ls": "-" if rho == 1 else "--", "color": colour, "mfc": colour if rho == 1 else
                  "white", "marker": "o", "ms": 4.5, "capsize": 2}
-        label = f"{'SP' if name == 'sp' else 'μP'}, {'soft' if rho == 1 else f'top-{rho * M:.0f}'}"
+        routing = "soft" if rho == 1 else f"top-{rho * M:.0f}"
+        label = f"{'SP' if name == 'sp' else 'μP'}, {routing}"
         N, mean, half = entropies(run, -1)
         axes[1].errorbar(N, mean, half, label=label, **style)
         gap = np.log(rho * M) / np.log(M) - mean
         axes[2].errorbar(N, gap, np.minimum(half, 0.9 * gap), label=label, **style)
     guide = 0.4 * (1 - entropies(runs["mup", 1.0], -1)[1][0]) * N[0] / N
     axes[2].plot(N, guide, color="grey", ls=":", lw=1.2)
-    axes[2].text(N[-3], 0.6 * guide[-3], "$1/N$", color="grey", ha="right", va="top", fontsize=8)
+    axes[2].annotate("$1/N$", (N[len(N) // 2], guide[len(N) // 2]), (-4, -4), color="grey",
+                     textcoords="offset points", ha="right", va="top", fontsize=8)
     axes[1].set(ylabel="entropy $/\\,\\ln M$", title="at the last step", ylim=(0, 1.02))
     axes[1].axhline(1, color="black", lw=0.6, ls=":")
     axes[1].axhline(np.log(2) / np.log(M), color="black", lw=0.6, ls=":")

@@ -314,6 +314,9 @@ static int check_flow(const struct config *config, const struct params *params, 
         return params_error(params, "training", "integrator", err,
                             "method = fixed_point needs the same steps in every sweep: gd, euler "
                             "or heun");
+    if (training->optimizer != OPTIMIZER_GD && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(params, "training", "optimizer", err,
+                            "method = fixed_point knows plain gradient descent only: gd");
     if (training->integrator == INTEGRATOR_BS32 && config->solver.replicates &&
         fmin(training->rtol, training->atol) < config->solver.tolerance)
         return params_error(
@@ -371,6 +374,31 @@ int config_check(const struct config *config, const struct params *params, int K
     return CODE_OK;
 }
 
+static bool trains_by_adam(const struct training *training) {
+    return training->optimizer == OPTIMIZER_ADAM || training->optimizer == OPTIMIZER_ADAMW;
+}
+
+int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
+                       int *rest, struct err *err) {
+    int inputs = data->P + data->tests, all;
+    size_t count = (size_t)inputs * (size_t)data->D;
+    *rest = 0;
+    *K = data->D;
+    if (trains_by_adam(&config->training)) {
+        TRY(base_alloc(A, count, sizeof **A, err));
+        for (size_t i = 0; i < count; i++)
+            (*A)[i] = data->X[i] / sqrt((double)data->D);
+        return CODE_OK;
+    }
+    TRY(thin_coordinates(data->X, inputs, data->D, A, NULL, &all, err));
+    *K = 0;
+    for (int mu = 0; mu < data->P; mu++)
+        while (*K < all && (*A)[(size_t)mu * (size_t)all + (size_t)*K] != 0)
+            ++*K;
+    *rest = all - *K;
+    return CODE_OK;
+}
+
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
                               const double *A) {
     return (struct net_setup){
@@ -389,9 +417,14 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .P = P,
         .K = K,
         .A = A,
-        .stages = integrator_list[config->training.integrator]->stages,
-        /* solved from evaluations that are all measured */
+        .parts = N == 0 && config->reference.coordinate_check &&
+                 config->solver.method != METHOD_FIXED_POINT,
+        .stages = integrator_of(&config->training)->stages,
+        .optimizer = (enum optimizer)config->training.optimizer,
+        .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),
+        /* solved from evaluations that are all measured, of random matrices that do not decay */
         .responses = N == 0 && config->output.kernels == KERNELS_FULL &&
+                     config->training.optimizer != OPTIMIZER_ADAMW &&
                      integrator_evaluations(&config->training) == config->training.steps,
     };
 }

@@ -47,6 +47,11 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
  * folder), checked against the loss. The path is recorded as an absolute one. Data beyond
  * max_memory are refused before anything is allocated. */
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err);
+/* Coordinates A [P + tests][*K + *rest] of the inputs for the read-in: over a basis of the span of
+ * the training inputs, then of what only test inputs have; or with Adam, which moves entry by
+ * entry, X/sqrt(D) itself. */
+int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
+                       int *rest, struct err *err);
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
  * width, K = rank of the inputs for balanced draws. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);

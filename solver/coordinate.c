@@ -16,7 +16,8 @@
  *     I6: W2_0^T g2_0 (init) + W2_0^T dg2 (prop) + dW2^T g2 (eff)
  * Of each the root of the mean square over entries, experts and inputs is kept. Gradients are
  * multiplied by the width (df/dphi by 1/agg, b by b_scale), so that all are of order one where
- * nothing vanishes or blows up. In the limit there are those terms that need no matrix. */
+ * nothing vanishes or blows up. In the limit there are those terms that need
+ * no matrix, and of psi and h2 those that limit maps can tell apart. */
 #include "solver/coordinate.h"
 
 #include <cblas.h>
@@ -74,58 +75,60 @@ enum term {
 
 static const struct {
     const char *name, *about, *equation;
-    bool router, limit; /* needs a router; exists in the limit */
+    bool router;                           /* needs one */
+    enum { NETWORKS, PARTS, LIMIT } where; /* in the limit: never, if its maps tell parts, always */
 } term[TERMS] = {
-    [H1_INIT] = {"h1_init", "pre-activation of the bottom, at t = 0", "W1_0 x", false, true},
-    [H1_EFF] = {"h1_eff", "its change", "dW1 x", false, true},
-    [PSI] = {"psi", "router logits, biases included", "Q s1", true, true},
-    [H3] = {"h3", "output of the mixture", "A1 + A21 + A22 + A3", false, true},
-    [H3_DELTA] = {"h3_delta", "its change", "h3 - h3_0", false, true},
-    [F_DELTA] = {"f_delta", "change of the output", "f - f_0", false, true},
-    [W4_UPD] = {"w4_upd", "change of the read-out, times N", "N dW4", false, true},
-    [PSI_INIT] = {"psi_init", "logits at t = 0", "Q0 s1_0", true, false},
-    [PSI_PROP] = {"psi_prop", "logits, propagating", "Q0 ds1", true, false},
-    [PSI_EFF] = {"psi_eff", "logits, effective", "dQ s1", true, false},
-    [H2_INIT] = {"h2_init", "hidden units of the experts at t = 0", "W2_0 s1_0", false, false},
-    [H2_PROP] = {"h2_prop", "hidden units, propagating", "W2_0 ds1", false, false},
-    [H2_EFF] = {"h2_eff", "hidden units, effective", "dW2 s1", false, false},
-    [H3I_INIT] = {"h3i_init", "output of one expert, initial", "W3_0 s2_0", false, false},
-    [H3I_PROP] = {"h3i_prop", "output of one expert, propagating", "W3_0 ds2", false, false},
-    [H3I_EFF] = {"h3i_eff", "output of one expert, effective", "dW3 s2", false, false},
-    [A1] = {"A1", "aggregated: initial", "agg sum phi W3_0 s2_0", false, false},
+    [H1_INIT] = {"h1_init", "pre-activation of the bottom, at t = 0", "W1_0 x", false, LIMIT},
+    [H1_EFF] = {"h1_eff", "its change", "dW1 x", false, LIMIT},
+    [PSI] = {"psi", "router logits, biases included", "Q s1", true, LIMIT},
+    [H3] = {"h3", "output of the mixture", "A1 + A21 + A22 + A3", false, LIMIT},
+    [H3_DELTA] = {"h3_delta", "its change", "h3 - h3_0", false, LIMIT},
+    [F_DELTA] = {"f_delta", "change of the output", "f - f_0", false, LIMIT},
+    [W4_UPD] = {"w4_upd", "change of the read-out, times N", "N dW4", false, LIMIT},
+    [PSI_INIT] = {"psi_init", "logits at t = 0", "Q0 s1_0", true, PARTS},
+    [PSI_PROP] = {"psi_prop", "logits, propagating", "Q0 ds1", true, PARTS},
+    [PSI_EFF] = {"psi_eff", "logits, effective", "dQ s1", true, PARTS},
+    [H2_INIT] = {"h2_init", "hidden units of the experts at t = 0", "W2_0 s1_0", false, PARTS},
+    [H2_PROP] = {"h2_prop", "hidden units, propagating", "W2_0 ds1", false, PARTS},
+    [H2_EFF] = {"h2_eff", "hidden units, effective", "dW2 s1", false, PARTS},
+    [H3I_INIT] = {"h3i_init", "output of one expert, initial", "W3_0 s2_0", false, NETWORKS},
+    [H3I_PROP] = {"h3i_prop", "output of one expert, propagating", "W3_0 ds2", false, NETWORKS},
+    [H3I_EFF] = {"h3i_eff", "output of one expert, effective", "dW3 s2", false, NETWORKS},
+    [A1] = {"A1", "aggregated: initial", "agg sum phi W3_0 s2_0", false, NETWORKS},
     [A21] = {"A21", "aggregated: propagating from the bottom",
-             "agg sum phi W3_0 (sigma(W2_0 s1) - s2_0)", false, false},
+             "agg sum phi W3_0 (sigma(W2_0 s1) - s2_0)", false, NETWORKS},
     [A22] = {"A22", "aggregated: propagating from W2", "agg sum phi W3_0 (s2 - sigma(W2_0 s1))",
-             false, false},
-    [A3] = {"A3", "aggregated: effective", "agg sum phi dW3 s2", false, false},
-    [F_INIT] = {"f_init", "output at t = 0, not centred", "W4_0 h3_0", false, false},
-    [F_PROP] = {"f_prop", "output, propagating", "W4_0 dh3", false, false},
-    [F_EFF] = {"f_eff", "output, effective", "dW4 h3", false, false},
-    [B_00] = {"b_00", "gradient at the hidden units", "W3_0^T W4_0", false, false},
-    [B_0D] = {"b_0d", "gradient at the hidden units", "W3_0^T dW4", false, false},
-    [B_D0] = {"b_d0", "gradient at the hidden units", "dW3^T W4_0", false, false},
-    [B_DD] = {"b_dd", "gradient at the hidden units", "dW3^T dW4", false, false},
-    [DPHI_INIT] = {"dphi_init", "gradient of the gates, W3_0", "(b_00 + b_0d) s2", true, false},
-    [DPHI_UPD] = {"dphi_upd", "gradient of the gates, dW3", "(b_d0 + b_dd) s2", true, false},
-    [DPHI] = {"dphi", "gradient of the gates", "b s2", true, false},
-    [A4] = {"A4", "gradient through the experts", "N sum W2_0^T g2[W3_0]", false, false},
-    [A5] = {"A5", "gradient through the experts", "N sum W2_0^T g2[dW3]", false, false},
-    [A6] = {"A6", "gradient through the experts", "N sum dW2^T g2[W3_0]", false, false},
-    [E] = {"E", "gradient through the experts", "N sum dW2^T g2[dW3]", false, false},
-    [D1E] = {"d1e", "gradient through the experts", "A4 + A5 + A6 + E", false, false},
-    [R00] = {"R00", "gradient through the router", "N Q0^T dpsi[W3_0]", true, false},
-    [R0D] = {"R0d", "gradient through the router", "N Q0^T dpsi[dW3]", true, false},
-    [RD0] = {"Rd0", "gradient through the router", "N dQ^T dpsi[W3_0]", true, false},
-    [RDD] = {"Rdd", "gradient through the router", "N dQ^T dpsi[dW3]", true, false},
-    [D1R] = {"d1r", "gradient through the router", "R00 + R0d + Rd0 + Rdd", true, false},
-    [I6_INIT] = {"I6_init", "backward aggregation, initial", "N sum W2_0^T g2_0", false, false},
-    [I6_PROP] = {"I6_prop", "backward aggregation, propagating", "N sum W2_0^T dg2", false, false},
-    [I6_EFF] = {"I6_eff", "backward aggregation, effective", "N sum dW2^T g2", false, false},
+             false, NETWORKS},
+    [A3] = {"A3", "aggregated: effective", "agg sum phi dW3 s2", false, NETWORKS},
+    [F_INIT] = {"f_init", "output at t = 0, not centred", "W4_0 h3_0", false, NETWORKS},
+    [F_PROP] = {"f_prop", "output, propagating", "W4_0 dh3", false, NETWORKS},
+    [F_EFF] = {"f_eff", "output, effective", "dW4 h3", false, NETWORKS},
+    [B_00] = {"b_00", "gradient at the hidden units", "W3_0^T W4_0", false, NETWORKS},
+    [B_0D] = {"b_0d", "gradient at the hidden units", "W3_0^T dW4", false, NETWORKS},
+    [B_D0] = {"b_d0", "gradient at the hidden units", "dW3^T W4_0", false, NETWORKS},
+    [B_DD] = {"b_dd", "gradient at the hidden units", "dW3^T dW4", false, NETWORKS},
+    [DPHI_INIT] = {"dphi_init", "gradient of the gates, W3_0", "(b_00 + b_0d) s2", true, NETWORKS},
+    [DPHI_UPD] = {"dphi_upd", "gradient of the gates, dW3", "(b_d0 + b_dd) s2", true, NETWORKS},
+    [DPHI] = {"dphi", "gradient of the gates", "b s2", true, NETWORKS},
+    [A4] = {"A4", "gradient through the experts", "N sum W2_0^T g2[W3_0]", false, NETWORKS},
+    [A5] = {"A5", "gradient through the experts", "N sum W2_0^T g2[dW3]", false, NETWORKS},
+    [A6] = {"A6", "gradient through the experts", "N sum dW2^T g2[W3_0]", false, NETWORKS},
+    [E] = {"E", "gradient through the experts", "N sum dW2^T g2[dW3]", false, NETWORKS},
+    [D1E] = {"d1e", "gradient through the experts", "A4 + A5 + A6 + E", false, NETWORKS},
+    [R00] = {"R00", "gradient through the router", "N Q0^T dpsi[W3_0]", true, NETWORKS},
+    [R0D] = {"R0d", "gradient through the router", "N Q0^T dpsi[dW3]", true, NETWORKS},
+    [RD0] = {"Rd0", "gradient through the router", "N dQ^T dpsi[W3_0]", true, NETWORKS},
+    [RDD] = {"Rdd", "gradient through the router", "N dQ^T dpsi[dW3]", true, NETWORKS},
+    [D1R] = {"d1r", "gradient through the router", "R00 + R0d + Rd0 + Rdd", true, NETWORKS},
+    [I6_INIT] = {"I6_init", "backward aggregation, initial", "N sum W2_0^T g2_0", false, NETWORKS},
+    [I6_PROP] = {"I6_prop", "backward aggregation, propagating", "N sum W2_0^T dg2", false,
+                 NETWORKS},
+    [I6_EFF] = {"I6_eff", "backward aggregation, effective", "N sum dW2^T g2", false, NETWORKS},
 };
 
 static bool exists(int k, const struct net_setup *setup) {
     return (!term[k].router || setup->network->gate != GATE_CONSTANT) &&
-           (term[k].limit || setup->N);
+           (setup->N || term[k].where == LIMIT || (term[k].where == PARTS && setup->parts));
 }
 
 int coordinate_declare(struct record *record, const struct net_setup *setup, struct err *err) {
@@ -220,6 +223,28 @@ static void split(const struct coordinate *c, const double *W0, const double *dW
     value[1] = rms(c->work[0], out);
     apply(1, dW, rows, p->N, p->s1, p->P, c->work[0]);
     value[2] = rms(c->work[0], out);
+}
+
+/* The same in the limit, of W0 s1 at both times and dW s1. */
+static void split_parts(const struct coordinate *c, const double *start, const double *initial,
+                        const double *effective, size_t n, double *value) {
+    value[0] = rms(start, n);
+    subtract(initial, start, c->work[0], n);
+    value[1] = rms(c->work[0], n);
+    value[2] = rms(effective, n);
+}
+
+static void limit_parts(const struct coordinate *c, double *value) {
+    const struct plain *o = &c->start, *p = &c->now;
+    size_t experts = (size_t)p->P * (size_t)p->M, hidden = (size_t)p->P * units(p);
+    if (p->Q_init)
+        split_parts(c, o->Q_init, p->Q_init, p->Q_eff, experts, value + PSI_INIT);
+    else if (p->Q && p->W2_init) { /* few experts: <Q0, s1> is 0 but for sampling */
+        apply(1, p->Q, p->M, p->N, p->s1, p->P, c->work[0]);
+        value[PSI_EFF] = rms(c->work[0], experts);
+    }
+    if (p->W2_init)
+        split_parts(c, o->W2_init, p->W2_init, p->W2_eff, hidden, value + H2_INIT);
 }
 
 /* What exists in the limit too. */
@@ -432,7 +457,8 @@ static void difference(struct plain *p, const struct plain *start) {
 static int begin(struct coordinate *check, const struct net *net, struct err *err) {
     const struct plain *start = &check->start;
     TRY(net->model->plain(net, &check->start, err));
-    size_t most = start->W2 ? units(start) : 0, N = (size_t)start->N, M = (size_t)start->M;
+    size_t most = start->W2 || start->W2_init ? units(start) : 0, N = (size_t)start->N,
+           M = (size_t)start->M;
     most = most > N ? most : N;
     most = most > M ? most : M;
     for (int k = 0; k < 4; k++)
@@ -449,6 +475,7 @@ int coordinate_measure(struct coordinate *check, const struct net *net, int t, i
     TRY(net->model->plain(net, &check->now, err));
     difference(&check->now, &check->start);
     signals(check, value);
+    limit_parts(check, value);
     if (net->setup.N) {
         TRY(forward(check, net, value, err));
         TRY(backward(check, value, err));

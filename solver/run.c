@@ -14,19 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Directions of training inputs come first, then those that only test inputs have. */
-static int coordinates(struct run *run, struct err *err) {
-    const struct data *data = &run->data;
-    int all;
-    TRY(thin_coordinates(data->X, data->P + data->tests, data->D, &run->A, NULL, &all, err));
-    run->K = 0;
-    for (int mu = 0; mu < data->P; mu++)
-        while (run->K < all && run->A[(size_t)mu * (size_t)all + (size_t)run->K] != 0)
-            run->K++;
-    run->rest = all - run->K;
-    return CODE_OK;
-}
-
 int run_configure(struct run *run, const char *file, int overrides, char *const *override,
                   struct err *err) {
     size_t sections;
@@ -57,7 +44,7 @@ static int choose(struct run *run, struct err *err) {
 int run_prepare(struct run *run, struct err *err) {
     TRY(choose(run, err));
     TRY(config_data(&run->config, &run->params, &run->data, err));
-    TRY(coordinates(run, err));
+    TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
     TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
     int threads = run->config.solver.threads;
     run->threads = threads ? threads : omp_get_max_threads();
@@ -115,6 +102,8 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
                               bytes, err));
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
+    if (run->config.reference.coordinate_check) /* two plain copies of matrices and rows */
+        *bytes *= 3;
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
     *bytes *= concurrent(run, runs);
@@ -228,7 +217,7 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
                    void *context, struct err *err) {
     struct net_setup setup = run_setup(run, N, r);
     const struct training *training = &run->config.training;
-    const struct integrator *integrator = integrator_list[training->integrator];
+    const struct integrator *integrator = integrator_of(training);
     struct net net;
     struct observer observer = {0};
     struct batch batch = {0};

@@ -232,7 +232,8 @@ static void print_row(const struct summary *summary, int unit, double at, double
 
 static void print_head(const struct summary *summary) {
     const struct grid *grid = &summary->sweep->grid;
-    printf("optimum of %s, and the final loss there (+-: standard errors)\n",
+    printf("optimum of %s, and the final loss there (+-: standard errors of sampling; a parabola\n"
+           "between the values of the grid may be off by half a step)\n",
            grid->axis[summary->axis].key);
     for (int a = 0; a < grid->axes; a++)
         if (a != summary->axis)

@@ -4,8 +4,9 @@
  * and each combination of the other keys: the vertex of the parabola through the smallest mean
  * final loss and its two neighbours, ln loss against ln key (against the key itself where values
  * are not all positive). Its standard error is the jackknife's over the runs, which share their
- * initial weights along the key. Where a neighbour is missing there is no parabola: the value of
- * the grid is given, without an error, and `edge` says why. */
+ * initial weights along the key; it is the error of sampling alone: a minimum that is sharper than
+ * a parabola may lie half a step of the grid away. Where a neighbour is missing there is no
+ * parabola: the value of the grid is given, without an error, and `edge` says why. */
 #ifndef SOLVER_SUMMARY_H
 #define SOLVER_SUMMARY_H
 

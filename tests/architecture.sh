@@ -34,13 +34,13 @@ allowed() {
     param) echo 'params_' ;;
     backend) echo 'backend_|array_|rows_' ;;
     cpu | shadow) echo 'backend_' ;;
-    map_finite | map_history | map_limit) echo 'map_' ;;
+    map_finite | map_history | map_limit | map_adam) echo 'map_' ;;
     map_field) echo 'map_field|field_' ;;
     look | rewind) echo 'net_' ;;
     model) echo 'model_|net_|network_' ;;
     stage) echo 'net_' ;;
     integrator) echo 'integrator_|training_' ;;
-    gd | flow) echo 'integrator_' ;;
+    gd | optimizer | flow) echo 'integrator_' ;;
     regime1) echo 'model_regime1|model_dense' ;;
     regime2) echo 'model_regime2' ;;
     regime3) echo 'model_regime3' ;;

@@ -1,10 +1,12 @@
 /* The refined coordinate check: every term against plain loops, exponents in the width against an
  * independent program's (data/ref/coordinate, see ABOUT there), and what theory predicts.
  *
- * The argument `long` takes the widths and seeds of the reference and its later times. */
+ * The argument `long` takes all cases with the widths and seeds of the reference, and later times.
+ */
 #include "tests/support.h"
 #include "tests/oracle_coordinate.h"
 #include "solver/compare.h"
+#include "solver/stats.h"
 
 #include <hdf5.h>
 #include <hdf5_hl.h>
@@ -338,8 +340,89 @@ static void test_exponents_agree(void **state) {
     (void)state;
     static const char *const parameterization[] = {"mup", "mssp"}, *read_out[] = {"normal", "zero"};
     for (int regime = 1; regime <= 3; regime++)
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < 4; k += regime == 3 && !is_long ? 3 : 1)
             check_case(regime, parameterization[k / 2], read_out[k % 2]);
+}
+
+/* --- the limit ------------------------------------------------------------------------------- */
+
+/* Mean square of a term at t and its standard error over the runs: that is what goes as a + b/N. */
+static void mean_square(const struct record *record, const char *name, int t, double *mean,
+                        double *se) {
+    const struct series *series = record_find(record, name);
+    double sum = 0, squares = 0, n = record->runs;
+    for (int r = 0; r < record->runs; r++) {
+        double x = *record_at(record, series, r, t);
+        sum += x * x / n;
+        squares += pow(x, 4);
+    }
+    *mean = sum;
+    *se = sqrt((squares / n - sum * sum) / (n - 1));
+}
+
+/* Every term that the limit has is where networks tend. */
+static void check_limit(const char *ini, int terms, const char *const *overrides) {
+    static const int N[] = {32, 64, 128};
+    enum { WIDTH = 3, SEEDS = 32, LIMITS = 16 };
+    struct run run;
+    struct record limit, networks[WIDTH];
+    double largest = 0;
+    int judged = 0;
+    support_run(&run, ini, overrides);
+    int last = run.config.training.steps - 1;
+    ASK(run_ensemble(&run, 0, LIMITS, &limit, err));
+    for (int i = 0; i < WIDTH; i++)
+        ASK(run_ensemble(&run, N[i], SEEDS, &networks[i], err));
+    for (int k = 0; k < limit.count; k++) {
+        const char *name = limit.series[k].name;
+        double value[WIDTH], error[WIDTH], a, a_se, exact, exact_se;
+        if (!compare_is_term(name))
+            continue;
+        mean_square(&limit, name, last, &exact, &exact_se);
+        for (int i = 0; i < WIDTH; i++)
+            mean_square(&networks[i], name, last, &value[i], &error[i]);
+        judged++;
+        if (value[0] == 0) { /* a router that starts at zero */
+            assert_true(exact == 0);
+            continue;
+        }
+        stats_extrapolate(N, value, error, WIDTH, &a, &a_se);
+        double z = (a - exact) / hypot(a_se, exact_se);
+        if (fabs(z) > 4)
+            fail_msg("%s: z = %.2f, networks %g +- %g, limit %g +- %g", name, z, a, a_se, exact,
+                     exact_se);
+        largest = fmax(largest, fabs(z));
+    }
+    print_message("%s: largest |z| %.2f of %d\n", ini, largest, judged);
+    assert_int_equal(judged, terms);
+    record_free(&limit);
+    for (int i = 0; i < WIDTH; i++)
+        record_free(&networks[i]);
+    run_free(&run);
+}
+
+static void test_limit_is_where_networks_tend(void **state) {
+    (void)state;
+#define SHORT "training.steps=6", "solver.sites=512"
+    static const char *const sides[] = {"network.parameterization=mssp",
+                                        "network.parameterization=mup"};
+    for (int k = 0; k < (is_long ? 2 : 1); k++) {
+        const char *const one[] = {SHORT, sides[k], NULL};
+        const char *const two[] = {SHORT, "solver.expert_sites=512", sides[k], NULL};
+        const char *const adam[] = {SHORT,
+                                    "solver.expert_sites=512",
+                                    "training.optimizer=adamw",
+                                    "training.weight_decay=0.01",
+                                    "training.eta0=0.05",
+                                    sides[k],
+                                    NULL};
+        const char *const three[] = {SHORT, "solver.expert_sites=128", "solver.unit_sites=128",
+                                     sides[k], NULL};
+        check_limit("data/ref/coordinate/regime1.ini", 13, one);
+        check_limit("data/ref/coordinate/regime2.ini", 13, two);
+        check_limit("data/ref/coordinate/regime2.ini", 13, adam);
+        check_limit("data/ref/coordinate/regime3.ini", 13, three);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -349,6 +432,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_terms_of_regime_2),
         cmocka_unit_test(test_terms_of_regime_3),
         cmocka_unit_test(test_exponents_agree),
+        cmocka_unit_test(test_limit_is_where_networks_tend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

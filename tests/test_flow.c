@@ -172,7 +172,7 @@ static void start(struct net *net, struct run *run, const char *file, const char
 
 static void advance(struct net *net, const struct run *run) {
     const struct training *training = &run->config.training;
-    ASK(integrator_list[training->integrator]->advance(net, training, run->data.y, err));
+    ASK(integrator_of(training)->advance(net, training, run->data.y, err));
 }
 
 /* sum over columns of <W_k^2> */

@@ -113,6 +113,35 @@ static void shadow_gives_the_same_bits(void **state) {
     compare_bits(top, top_shadow, 8, "top-K");
 }
 
+/* The same three with momentum and with Adam, for networks as well. */
+static void optimizers_keep_the_bits(void **state) {
+    (void)state;
+    static const char *const optimizers[] = {"training.optimizer=momentum",
+                                             "training.optimizer=adam", "training.optimizer=adamw"};
+    static const char *const variants[][2] = {{"training.steps=8", "training.steps=13"},
+                                              {"solver.threads=1", "solver.threads=3"},
+                                              {"solver.backend=cpu", "solver.backend=shadow"}};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) {
+            const char *const a[] = {optimizers[i],
+                                     "training.eta0=0.1",
+                                     "solver.sites=700",
+                                     "solver.replicates=1",
+                                     "reference.seeds=1",
+                                     variants[k][0],
+                                     NULL};
+            const char *const b[] = {optimizers[i],
+                                     "training.eta0=0.1",
+                                     "solver.sites=700",
+                                     "solver.replicates=1",
+                                     "reference.seeds=1",
+                                     variants[k][1],
+                                     NULL};
+            compare_bits(a, b, 8, optimizers[i]);
+        }
+    omp_set_num_threads(omp_get_num_procs());
+}
+
 /* Two runs that differ in the step taken at t = 5: everything up to t = 5 has the same bits, f at 6
  * does not. */
 static void causality(void **state) {
@@ -213,6 +242,7 @@ int main(void) {
         cmocka_unit_test(a_run_is_the_prefix_of_a_longer_one),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(shadow_gives_the_same_bits),
+        cmocka_unit_test(optimizers_keep_the_bits),
         cmocka_unit_test(causality),
         cmocka_unit_test(too_few_sites_do_no_harm),
         cmocka_unit_test(linear_networks_have_no_sampling_error),

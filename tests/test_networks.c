@@ -163,6 +163,10 @@ static void fresh_inputs(void **state) {
         {"data/regime1.ini",
          {"loss", "f", "test_loss", "Phi1_diag", "G1_diag", "psi", "p"},
          {"data.inputs=10", "training.order=shuffled", "reference.widths=64 128 256"}},
+        {"data/regime2.ini",
+         {"loss", "f", "test_loss", "Phi1_diag", "G1_diag", "Phib_diag", "Gb_diag"},
+         {"data.inputs=80", "training.optimizer=adam", "training.eta0=0.05", "training.eps=0.1",
+          "solver.expert_sites=512", "reference.widths=32 64 128"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++) {
         const char *overrides[16] = {"reference.seeds=96", "solver.replicates=8",
@@ -172,11 +176,56 @@ static void fresh_inputs(void **state) {
     }
 }
 
+/* Optimizers, of which the limit is that of the same algorithm; by default two of them. */
+static void optimizers(void **state) {
+    (void)state;
+#define ADAM                                                                                       \
+    "training.optimizer=adam", "training.eta0=0.08", "training.eps=0.1", "training.beta2=0.99",    \
+        "training.gamma0=1", "training.steps=20", "reference.seeds=96", "solver.replicates=16"
+#define PAIRS "solver.sites=512", "solver.expert_sites=64", "solver.unit_sites=64"
+    static const struct {
+        const char *ini, *names[SERIES], *overrides[20];
+    } cases[] = {
+        {"data/regime2.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phib_diag", "Gb_diag"},
+         {"network.parameterization=mup", "solver.sites=512", "solver.expert_sites=512",
+          "reference.widths=32 64 128", ADAM}},
+        {"data/dense.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi2_diag", "G2_diag", "PhiL_diag"},
+         {"training.optimizer=momentum", "training.eta0=0.05", "training.steps=20",
+          "solver.sites=1024", "solver.replicates=16", "reference.seeds=96",
+          "reference.widths=32 64 128"}},
+        {"data/regime2.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phib_diag", "Gb_diag"},
+         {"network.parameterization=mssp", "network.kappa=0.5", "solver.sites=1024",
+          "solver.expert_sites=1024", "reference.widths=64 128 256", ADAM}},
+        {"data/dense.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi2_diag", "G2_diag", "PhiL_diag"},
+         {"solver.sites=1024", "reference.widths=64 128 256", "training.optimizer=adamw",
+          "training.weight_decay=0.02", "training.eta0=0.08", "training.steps=20",
+          "reference.seeds=96", "solver.replicates=16"}},
+        {"data/regime3.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phibar_diag", "Gbar_diag"},
+         {"reference.widths=32 48 64", PAIRS, ADAM}},
+        {"data/regime3_mup.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phibar_diag", "Gbar_diag"},
+         {"reference.widths=32 48 64", PAIRS, ADAM}},
+        {"data/residual.ini",
+         {"loss", "f", "Ch_1_diag", "Cg_0_diag", "Mphi_0_diag", "Mg_0_diag", "MAA_0_diag"},
+         {"network.alpha=2", "network.expert_width=1", "network.rho=1", "network.depth=1",
+          "data.inputs=4", "solver.sites=1024", "solver.expert_sites=1024",
+          "reference.widths=32 64 128", ADAM}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++)
+        compare_series(cases[i].ini, cases[i].names, cases[i].overrides, 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_approach_the_limit),
         cmocka_unit_test(residual_networks),
         cmocka_unit_test(fresh_inputs),
+        cmocka_unit_test(optimizers),
         cmocka_unit_test(every_kind_of_network),
     };
     is_long = argc > 1 && !strcmp(argv[1], "long");

@@ -22,12 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { T = 20, P = 4, MOST = 48 };
+enum { LONGEST = 20, P = 4, MOST = 48 };
+static int T;          /* steps of the case, at most LONGEST */
 static int replicates; /* 32 at S = 1024; with the argument `long` 48 at S = 2048 */
 
 /* A trajectory with its standard errors, and how many runs it is made of. */
 struct track {
-    double mean[T], se[T];
+    double mean[LONGEST], se[LONGEST];
     int runs;
 };
 
@@ -163,18 +164,18 @@ static void judge_kernels(hid_t file, const char *run, const struct quantity *q,
     }
 }
 
-/* The motion of the logits since t = 0, of each input and expert. */
-static void judge_logits(hid_t file, const char *run, const struct record *record,
+/* The motion of the logits since t = 0, of each input and expert; stored as `name`. */
+static void judge_logits(hid_t file, const char *run, const char *name, const struct record *record,
                          struct score *score) {
     const struct series *psi = record_find(record, "psi");
     int M = psi ? (int)psi->shape[2] : 0;
     for (int k = 0; k < P * M; k++) {
         struct track a, b;
-        stored(file, "dpsi", k, P * M, &b);
+        stored(file, name, k, P * M, &b);
         ours(record, "psi", k, M, &a);
         for (int t = T - 1; t >= 0; t--)
             a.mean[t] -= a.mean[0];
-        judge(run, "dpsi", &a, &b, 1, 0, score);
+        judge(run, name, &a, &b, 1, 0, score);
     }
 }
 
@@ -218,6 +219,7 @@ static void one_case(const char *folder, const char *name) {
     snprintf(ini, sizeof ini, "data/ref/%s/%s.ini", folder, name);
     snprintf(h5, sizeof h5, "data/ref/%s/%s.h5", folder, name);
     support_run(&run, ini, overrides);
+    T = run.config.training.steps;
     ASK(run_ensemble(&run, 0, replicates, &record, err));
     hid_t file = H5Fopen(h5, H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(file >= 0);
@@ -226,7 +228,7 @@ static void one_case(const char *folder, const char *name) {
     judge_loss_and_f(file, name, &record, &score);
     judge_kernels(file, name, first ? regime1 : regime2, &record, &score);
     if (first)
-        judge_logits(file, name, &record, &score);
+        judge_logits(file, name, run.config.training.optimizer ? "psi" : "dpsi", &record, &score);
     H5Fclose(file);
     print_message("%s: largest |z| %.2f, rms %.2f of %d\n", name, score.largest,
                   sqrt(score.squares / score.count), score.count);
@@ -240,6 +242,7 @@ static void one_case(const char *folder, const char *name) {
         (void)state;                                                                               \
         one_case(#folder, #name);                                                                  \
     }
+CASE(regime1, adam_sigmoid_M2)
 CASE(regime1, dense_L3_M1)
 CASE(regime1, linear_softmax_trainedbias_L2_M3)
 CASE(regime1, sigmoid_L2_M3)
@@ -256,6 +259,7 @@ CASE(regime2, Ds)
 int main(int argc, char **argv) {
     replicates = argc > 1 && !strcmp(argv[1], "long") ? MOST : 32;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regime1_adam_sigmoid_M2),
         cmocka_unit_test(regime1_dense_L3_M1),
         cmocka_unit_test(regime1_linear_softmax_trainedbias_L2_M3),
         cmocka_unit_test(regime1_sigmoid_L2_M3),

@@ -4,8 +4,7 @@
     python3 convert.py REGIME1.json [FOLDER]
 
 Needs numpy and h5py; FOLDER is by default the script's own. Values are carried over bit for bit
-(checked by reading back), the same input gives the same bytes. Cases not trained by gradient
-descent are left out.
+(checked by reading back), the same input gives the same bytes.
 """
 import json
 import os
@@ -95,7 +94,25 @@ def router(par):
     return lines + [f"bias = {BIASES[par['kb']]}", "biases = " + " ".join(map(number, par["b"]))]
 
 
+def training(par):
+    """Gradient descent, or Adam of the conventions in ABOUT."""
+    if "eta" not in par:
+        return [f"eta0 = {number(par['eta0'])}", f"gamma0 = {number(par['gamma0'])}"]
+    return [
+        f"eta0 = {number(par['eta'])}",
+        "gamma0 = 1",
+        "optimizer = adam",
+        f"beta1 = {number(par['b1'])}",
+        f"beta2 = {number(par['b2'])}",
+        f"eps = {number(par['eps'])}",
+        "adam_eps = inside",
+        "adam_read_in = 1",
+    ]
+
+
 def ini(name, par):
+    # what a case trained by Adam does not say is fixed there
+    par = {"out": "lin", "kQ": 1, "kb": 0, "L": 2, **par}
     assert par["out"] == "lin" and par["kQ"] == 1
     return "\n".join([
         f"# Reference case {name} of regime1, see ABOUT.",
@@ -114,8 +131,7 @@ def ini(name, par):
         "",
         "[training]",
         f"steps = {par['T']}",
-        f"eta0 = {number(par['eta0'])}",
-        f"gamma0 = {number(par['gamma0'])}",
+        *training(par),
         "loss = mse",
         "",
         "[solver]",
@@ -152,9 +168,6 @@ def main(source, folder=os.path.dirname(os.path.abspath(__file__))):
         reference = json.load(file)
     X, y = reference["X"], reference["y"]
     for name, case in reference["cases"].items():
-        if case["optimizer"] != "sgd":
-            print(f"{name}: left out, trained by {case['optimizer']}")
-            continue
         path = os.path.join(folder, name)
         write_h5(path + ".h5", X, y, case)
         with open(path + ".ini", "w", encoding="utf-8") as file:
