@@ -39,8 +39,8 @@ LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-con
 
 KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
            map_adam map_field change thin
-MODELS := model plain stage rewind gate router balance regime1 regime2 regime3 residual
-INTEGRATORS := integrator gd optimizer flow anderson fixed_point
+MODELS := model plain stage look rewind gate router balance regime1 regime2 regime3 residual
+INTEGRATORS := integrator batch gd optimizer flow anderson fixed_point
 SOLVER := base text row param record data fashion partial io config provenance stats response coordinate \
           observe sweeps run report command grid sweep result summary compare compare_table
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
@@ -48,7 +48,7 @@ LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%
 OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population change map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
-         residual residual_limit residual_reference flow fixed_point optimizer optimizer_limit sweep \
+         residual residual_limit residual_reference flow batches fixed_point optimizer optimizer_limit sweep \
          coordinate compare
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \

@@ -1,7 +1,7 @@
-/* Full-batch gradient descent: one step of size eta0 (times gamma0^2 N and the rate of each block,
- * docs/theory/regime2.md section 1). The limit is that of the same discrete algorithm, exactly.
- * Euler's scheme of gradient flow is the same with steps eta0 dt/substeps; dt and substeps are 1
- * for gradient descent. */
+/* Gradient descent, of full batches or minibatches: one step of size eta0 (times gamma0^2 N and the
+ * rate of each block, docs/theory/regime2.md section 1). The limit is that of the same discrete
+ * algorithm, exactly. Euler's scheme of gradient flow is the same with steps eta0 dt/substeps; dt
+ * and substeps are 1 for gradient descent. */
 #include "integrators/integrator.h"
 
 static int gd_advance(struct net *net, const struct training *training, const double *y,

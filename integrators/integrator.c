@@ -14,6 +14,11 @@ const struct param_row training_rows[] = {
     {"eta0", PARAM_REAL, OFFSET(eta0), "0.3", 0, 1e6, NULL, NULL, "learning rate eta0"},
     {"gamma0", PARAM_REAL, OFFSET(gamma0), "1", 1e-6, 1e6, NULL, NULL,
      "feature learning strength: 0.1 is lazy, 1 is rich"},
+    {"batch", PARAM_INT, OFFSET(batch), "0", 0, 100000, NULL, NULL,
+     "inputs of a step, P; 0: all of them"},
+    {"order", PARAM_CHOICE, OFFSET(order), "cyclic", 0, 0, "cyclic shuffled", NULL,
+     "in which batches go through the inputs, epoch after epoch: their own, or one drawn anew for "
+     "each epoch"},
     {"loss", PARAM_CHOICE, OFFSET(loss), "mse", 0, 0, "mse logistic", NULL,
      "mse: (y - f)^2/2; logistic: log(1 + exp(-y f)), labels +-1"},
     {"integrator", PARAM_CHOICE, OFFSET(integrator), "gd", 0, 0, "gd euler heun bs32", NULL,

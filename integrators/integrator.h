@@ -16,6 +16,7 @@ enum integrators { INTEGRATOR_GD, INTEGRATOR_EULER, INTEGRATOR_HEUN, INTEGRATOR_
 struct training {
     int steps, loss, integrator, substeps, optimizer, adam_eps, adam_read_in;
     double eta0, gamma0, dt, rtol, atol, momentum, beta1, beta2, eps, weight_decay;
+    int batch, order;
 };
 
 struct integrator {

@@ -96,6 +96,25 @@ void map_decay(struct map *map, double factor) {
     rows_scale(factor, array_all(&map->W));
 }
 
+void map_mark(struct map *map, struct map_mark *mark) {
+    assert(!map->field);
+    *mark = (struct map_mark){map->x,   map->q.rows, map->Z.rows, map->normals.rows,
+                              map->met, map->R,      map->E};
+    map->R = map->E = NULL;
+}
+
+void map_return(struct map *map, const struct map_mark *mark) {
+    free(map->R);
+    free(map->E);
+    map->x = mark->x;
+    map->q.rows = mark->q;
+    map->Z.rows = mark->Z;
+    map->normals.rows = mark->normals;
+    map->met = mark->met;
+    map->R = mark->R;
+    map->E = mark->E;
+}
+
 int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err) {
     TRY(array_keep(&stage->x, map->x, err));
     return array_keep(&stage->y, y, err);

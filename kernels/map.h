@@ -134,6 +134,15 @@ int map_backward(struct map *map, struct rows y, struct rows out, struct err *er
 int map_keep(struct map *map, int k, struct rows y, struct err *err);
 /* c [P], one per row of x of stage k */
 int map_learn(struct map *map, int k, const double *c, struct err *err);
+/* What a forward pass adds to a map: put aside before one that is only to be looked at (of a
+ * network or a limit), and undone after it. */
+struct map_mark {
+    struct rows x;
+    int q, Z, normals, met;
+    double *R, *E;
+};
+void map_mark(struct map *map, struct map_mark *mark);
+void map_return(struct map *map, const struct map_mark *mark);
 /* What map_learn would add to the entries (kinds finite, limit, adam). */
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
 /* W *= factor (kinds finite, adam). */

@@ -108,6 +108,20 @@ int population_absorb(struct population *population, struct rows rows, struct er
     return append_span(population, array_rows(&population->work, 0, kept), err);
 }
 
+void population_look(struct population *population, uint32_t draw, struct population_mark *mark) {
+    *mark = (struct population_mark){population->stream, population->span.rows,
+                                     population->fallback, population->full};
+    population->stream.purpose = PURPOSE_LOOK;
+    population->stream.draw = draw;
+}
+
+void population_return(struct population *population, const struct population_mark *mark) {
+    population->stream = mark->stream;
+    population->span.rows = mark->span;
+    population->fallback = mark->fallback;
+    population->full = mark->full;
+}
+
 /* A permutation of the numbers below 2^bits, another one for each cycle of probes. */
 static uint32_t scramble(uint32_t i, int bits, const uint32_t key[4]) {
     uint32_t mask = (uint32_t)((1ull << bits) - 1);

@@ -52,6 +52,15 @@ int population_fresh(struct population *population, struct rows opposite, struct
                      struct err *err);
 /* Adds what is new of orthonormal rows to the span. Nothing without matching or out of room. */
 int population_absorb(struct population *population, struct rows rows, struct err *err);
+/* Draws for what is only looked at come from a stream of their own, number `draw` onwards, and
+ * leave nothing: population_return undoes all since population_look. */
+struct population_mark {
+    struct rng_stream stream;
+    int span, fallback;
+    bool full;
+};
+void population_look(struct population *population, uint32_t draw, struct population_mark *mark);
+void population_return(struct population *population, const struct population_mark *mark);
 /* k more rows of signs [k][sites], +-1: Walsh functions of scrambled sites, orthogonal to all
  * before if the number of sites is a power of two above theirs; nearly so otherwise. */
 void population_probes(struct population *population, int k, double *signs);

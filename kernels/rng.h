@@ -17,7 +17,9 @@ enum purpose {
     PURPOSE_DATA = 3,   /* drawn inputs */
     PURPOSE_BIAS = 4,   /* router biases (owner 0) and noise (owner 1), for all runs of a seed;
                            selection biases, owner = block */
-    PURPOSE_PROBE = 5   /* permutations of sites for probes; owner = population */
+    PURPOSE_PROBE = 5,  /* permutations of sites for probes; owner = population */
+    PURPOSE_LOOK = 6,   /* what inputs that are only looked at meet; owner = population */
+    PURPOSE_ORDER = 7   /* permutations of the inputs, draw = epoch */
 };
 
 struct rng_stream {

@@ -94,8 +94,15 @@ enum fn net_activation(const struct net *net) {
 int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     *net = (struct net){.model = model_list[setup->network->model], .setup = *setup};
     int P = setup->P;
+    if (!setup->inputs)
+        net->setup.inputs = P;
+    TRY(base_alloc(&net->index, (size_t)P, sizeof *net->index, err));
+    for (int mu = 0; mu < P; mu++)
+        net->index[mu] = mu;
+    TRY(net_vector(net, P * setup->K, &net->A, err));
+    TRY(net_vector(net, P * setup->rest, &net->A_rest, err));
     TRY(net_vector(net, P, &net->f, err));
-    TRY(net_vector(net, P, &net->f0, err));
+    TRY(net_origin(net, 1, &net->f0, err));
     TRY(net_vector(net, P, &net->Delta, err));
     TRY(net_vector(net, P, &net->ones, err));
     TRY(net_vector(net, MAP_STAGES * P, &net->stage_Delta, err));
@@ -126,6 +133,9 @@ void net_free(struct net *net) {
     }
     for (int i = 0; i < net->vectors; i++)
         free(net->vector[i]);
+    for (int i = 0; i < net->origins; i++)
+        free(net->origin[i].all);
+    free(net->index);
     free(net->state);
     *net = (struct net){0};
 }
@@ -139,7 +149,7 @@ static double rank_bound(const struct net *net, const struct population *populat
     const struct net_setup *setup = &net->setup;
     double rows = setup->P * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (net_compresses(setup->network))
-        rows = fmin(rows, 20.0 * setup->P * -log10(setup->tolerance));
+        rows = fmin(rows, 20.0 * net->setup.inputs * -log10(setup->tolerance));
     return fmin(rows, most);
 }
 
@@ -230,6 +240,10 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     double total = 0;
     for (int i = 0; i < net.arrays; i++)
         total += (double)array_bytes(net.array[i]->sites, net.array[i]->group, net.array[i]->rows);
+    if (net.setup.inputs + net.setup.tests > net.setup.P)
+        total *= 2;                     /* put aside in a look */
+    for (int i = 0; i < net.thins; i++) /* and in the span of the population */
+        total += 2 * rows_bytes(array_all(&net.thin[i]->W));
     for (int i = 0; i < net.maps; i++)
         total += setup->N       ? matrix_bytes(setup, net.map[i], evaluations)
                  : setup->field ? field_bytes(net.map[i], setup->field)
@@ -351,6 +365,7 @@ int net_all_rows(struct net *net, const struct population *population, int count
 int net_vector(struct net *net, int count, double **vector, struct err *err) {
     assert(net->vectors < NET_VECTORS);
     TRY(base_alloc(vector, (size_t)count, sizeof **vector, err));
+    net->length[net->vectors] = count;
     net->vector[net->vectors++] = *vector;
     return CODE_OK;
 }
@@ -381,7 +396,7 @@ void net_parameter(struct net *net, struct parameter parameter) {
 void net_ends(struct net *net, struct thin *W1, struct rows g1, struct thin *w, struct rows h_top) {
     double factor = net->setup.read_in;
     net_parameter(net, (struct parameter){.thin = W1,
-                                          .A = net->setup.A,
+                                          .A = net->A,
                                           .rate = 1,
                                           .adam = {factor, factor * net->setup.gamma0},
                                           .y = g1});
@@ -399,8 +414,7 @@ void net_numbers(struct net *net, struct numbers numbers) {
     net->number[net->numbers++] = numbers;
 }
 
-/* l(f) and Delta = -dl/df of one input. */
-static double loss_of(enum loss loss, double f, double y, double *Delta) {
+double net_loss(enum loss loss, double f, double y, double *Delta) {
     if (loss == LOSS_LOGISTIC) {
         double margin = y * f; /* l = log(1 + exp(-y f)) */
         *Delta = y / (1 + exp(margin));
@@ -412,20 +426,22 @@ static double loss_of(enum loss loss, double f, double y, double *Delta) {
 
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err) {
     int P = net->setup.P;
+    net_gather(net);
     TRY(net->model->forward(net, net->f, err));
     net->loss = 0;
     for (int mu = 0; mu < P; mu++) {
         if (!net->started && net->setup.centre)
             net->f0[mu] = net->f[mu];
         net->f[mu] -= net->f0[mu];
-        net->loss += loss_of(loss, net->f[mu], y[mu], &net->Delta[mu]) / P;
+        net->loss += net_loss(loss, net->f[mu], y[net->index[mu]], &net->Delta[mu]) / P;
     }
-    net->started = true;
     if (!isfinite(net->loss))
         return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0%s",
                        net->setup.network->gate == GATE_SOFTMAX
                            ? ", or beta (softmax gates condense: docs/method.md, section 5)"
                            : "");
     TRY(net->model->backward(net, err));
+    if (!net->started)
+        TRY(net_start(net, err));
     return net->setup.backend->sync(err);
 }

@@ -95,10 +95,13 @@ struct net_setup {
     uint64_t seed;
     int replicate;
     double gamma0;
-    int P, K;
-    const double *A; /* [P][K] coordinates of the inputs (thin_coordinates); Adam: X/sqrt(D) */
-    bool responses;  /* limit maps keep what responses are solved from */
-    bool parts;      /* limit maps can tell W(0) x from what is learned */
+    int P, K;          /* inputs of an evaluation; their directions */
+    int inputs, tests; /* of the training set (0: P); inputs that are only looked at */
+    int rest;          /* directions of the latter that are not among the K */
+    const double
+        *A;         /* [inputs + tests][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
+    bool responses; /* limit maps keep what responses are solved from */
+    bool parts;     /* limit maps can tell W(0) x from what is learned */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */
@@ -146,6 +149,12 @@ struct carried {
     int K;
 };
 
+/* What is subtracted from an evaluation: the values of each input at W(0), [K]. */
+struct origin {
+    double *now, *all; /* [P][K], [inputs + tests][K] */
+    int K;
+};
+
 #define NET_POPULATIONS 128
 #define NET_MAPS 128
 #define NET_THINS 16
@@ -153,6 +162,7 @@ struct carried {
 #define NET_KERNELS 300
 #define NET_VECTORS 64
 #define NET_CARRIED 64
+#define NET_ORIGINS 2
 
 struct net {
     const struct model *model;
@@ -166,11 +176,18 @@ struct net {
     struct kernel kernel[NET_KERNELS];
     struct numbers number[NET_KERNELS];
     struct carried carried[NET_CARRIED];
-    struct rows gate; /* of a router over many experts, if it has one */
+    struct origin origin[NET_ORIGINS];
+    int origins;
+    int *index;          /* [P] inputs of the next evaluation; at first 0 ... P - 1 */
+    double *A, *A_rest;  /* [P][K], [P][rest] of the last one */
+    struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
+    bool looking;        /* at inputs that leave no trace */
+    struct rows gate;    /* of a router over many experts, if it has one */
     bool has_router;
     void *state; /* of the model */
     bool started;
     double *vector[NET_VECTORS];
+    int length[NET_VECTORS];
     double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */
     double loss;
     int t;                     /* gradient steps so far */
@@ -189,8 +206,8 @@ void net_rewind(struct net *net);
 
 /* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
  * bounded by one row per evaluation and input and by what smooth activations were seen to need, 20
- * P log10(1/tolerance); ReLU and top-K fill the former. T > 0 adds the rows of T measured times
- * that two-time kernels keep. */
+ * log10(1/tolerance) for each input of the training set; ReLU and top-K fill the former. T > 0 adds
+ * the rows of T measured times that two-time kernels keep. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
 /* Whether entries learn one by one, by their own moments. */
@@ -198,10 +215,20 @@ bool net_adam(const struct net_setup *setup);
 /* Whether bases compress in time: not with ReLU, nor with a mask. */
 bool net_compresses(const struct network *network);
 
-/* Forward, loss and Delta, backward: everything that can be measured at this place. loss is the
- * mean over inputs. */
+/* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
+ * place. loss is the mean over these inputs. y [inputs]: of the training set. */
 enum loss { LOSS_MSE, LOSS_LOGISTIC };
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
+double net_loss(enum loss loss, double f, double y, double *Delta); /* l, Delta = -dl/df */
+
+/* f [count] of inputs first, first + 1, ... of the training set and, after it, the test inputs, at
+ * this place (look.c). They enter no basis, and everything else is as if nothing had happened.
+ * Before the end of the first evaluation it finds their origins; f may then be NULL. */
+int net_look(struct net *net, int first, int count, double *f, struct err *err);
+/* For net_evaluate: takes A and origins of the inputs `index`; after the first evaluation, keeps
+ * its origins and looks for those of all other inputs. */
+void net_gather(struct net *net);
+int net_start(struct net *net, struct err *err);
 
 /* Moving the parameters (stage.c). From where they were last committed, W_n, they can be placed at
  *     W_n + sum_k weight_k K_k,    K_k = gamma0/P rate sum_mu Delta_mu y_mu x_mu^T
@@ -233,6 +260,11 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
  * draws of read-in and read-out; in the limit, where finite-size fluctuations decide. */
 int net_thin_iid(struct net *net, struct population *population, int K, double amplitude,
                  struct thin **thin, struct err *err);
+/* The read-in of all inputs. */
+int net_read_in(struct net *net, struct population *bottom, struct thin **W1, struct err *err);
+void net_read(const struct net *net, const struct thin *W1, struct rows h1);
+/* Host numbers [P][K] that are subtracted and belong to W(0). */
+int net_origin(struct net *net, int K, double **now, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err);
 int net_all_rows(struct net *net, const struct population *population, int count,

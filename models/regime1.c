@@ -129,7 +129,7 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     int P = setup->P;
     TRY(net_population(net, "bottom", 1, (size_t)setup->sites, 1, &bottom, err));
     TRY(net_population(net, "top", 1, (size_t)setup->sites, 1, &top, err));
-    TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
+    TRY(net_read_in(net, bottom, &s->W1, err));
     bool sp = net->model == &model_regime1 && network->parameterization == PARAMETERIZATION_SP;
     double root = sp ? sqrt(setup->N) : 1;
     double w0 = net_read_out_amplitude(net) * (sp ? setup->gamma0 * root : 1);
@@ -153,7 +153,7 @@ static int regime1_build(struct net *net, int M, int E, struct err *err) {
     net_kernel(net, (struct kernel){"PhiL", "feature kernel of the top", "<h_top h_top>", s->h_top,
                                     1, false});
     net_parameter(net, (struct parameter){.thin = s->W1,
-                                          .A = setup->A,
+                                          .A = net->A,
                                           .rate = s->rates.W1.gd,
                                           .adam = s->rates.W1.adam,
                                           .y = s->g1});
@@ -197,7 +197,7 @@ static int regime1_forward(struct net *net, double *f, struct err *err) {
     struct regime1 *s = net->state;
     enum fn sigma = net_activation(net);
     double average[net->setup.P];
-    thin_read(s->W1, net->setup.A, s->h1);
+    net_read(net, s->W1, s->h1);
     rows_fn(sigma, s->h1, s->x1, s->slope1);
     router_forward(&s->router, net, s->x1);
     rows_zero(s->h_top);

@@ -60,7 +60,7 @@ static int regime2_init(struct net *net, struct err *err) {
     struct map_declaration out = {"W_out", units, top, a0, 1, 1, true};
     TRY(net_map(net, in, &s->W_in, err));
     TRY(net_map(net, out, &s->W_out, err));
-    TRY(net_thin(net, bottom, setup->K, 1, &s->W1, err));
+    TRY(net_read_in(net, bottom, &s->W1, err));
     TRY(net_thin(net, top, 1, net_read_out_amplitude(net), &s->w, err));
 
     struct rows *on_bottom[] = {&s->h1, &s->x1, &s->slope1, &s->z1, &s->z_in, &s->g1};
@@ -102,7 +102,7 @@ static int regime2_init(struct net *net, struct err *err) {
 static int regime2_forward(struct net *net, double *f, struct err *err) {
     struct regime2 *s = net->state;
     enum fn sigma = net_activation(net);
-    thin_read(s->W1, net->setup.A, s->h1);
+    net_read(net, s->W1, s->h1);
     rows_fn(sigma, s->h1, s->x1, s->slope1);
     TRY(gate_forward(&s->gate, s->x1, err));
     TRY(map_forward(s->W_in, s->x1, s->h_in, err));

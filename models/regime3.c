@@ -75,7 +75,7 @@ static int regime3_maps(struct net *net, const struct regime3_populations *on, s
     }
     TRY(net_map(net, in, &s->in, err));
     TRY(net_map(net, out, &s->out, err));
-    TRY(net_thin(net, on->bottom, net->setup.K, 1, &s->W1, err));
+    TRY(net_read_in(net, on->bottom, &s->W1, err));
     return net_thin(net, on->top, 1, net_read_out_amplitude(net), &s->w, err);
 }
 
@@ -165,7 +165,7 @@ static int regime3_forward(struct net *net, double *f, struct err *err) {
     struct regime3 *s = net->state;
     const struct backend *backend = net->setup.backend;
     enum fn sigma = net_activation(net);
-    thin_read(s->W1, net->setup.A, s->h1);
+    net_read(net, s->W1, s->h1);
     rows_fn(sigma, s->h1, s->x1, s->slope1);
     TRY(gate_forward(&s->gate, s->x1, err));
     TRY(map_forward(s->in, s->x1, s->h, err));

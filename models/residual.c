@@ -209,7 +209,7 @@ static int residual_init(struct net *net, struct err *err) {
     struct population *stream;
     int P = setup->P, L = s->L = setup->network->depth;
     TRY(net_population(net, "stream", 1, (size_t)setup->sites, 1, &stream, err));
-    TRY(net_thin(net, stream, setup->K, 1, &s->W0, err));
+    TRY(net_read_in(net, stream, &s->W0, err));
     TRY(net_thin(net, stream, 1, net_read_out_amplitude(net), &s->w, err));
     TRY(net_rows(net, stream, P, &s->work, err));
     for (int l = 0; l <= L; l++) {
@@ -231,7 +231,7 @@ static int residual_forward(struct net *net, double *f, struct err *err) {
     struct residual *s = net->state;
     const struct backend *backend = net->setup.backend;
     int P = net->setup.P;
-    thin_read(s->W0, net->setup.A, s->h[0]);
+    net_read(net, s->W0, s->h[0]);
     for (int l = 0; l < s->L; l++) {
         struct block *k = &s->block[l];
         TRY(map_forward(k->R, s->h[l], s->p, err));

@@ -53,7 +53,7 @@ int router_init(struct router *router, struct net *net, struct population *botto
     TRY((net->setup.N || router->fluctuating ? net_thin_iid : net_thin)(net, bottom, M, q0,
                                                                         &router->Q, err));
     TRY(net_vector(net, P * M, &router->psi, err));
-    TRY(net_vector(net, P * M, &router->start, err));
+    TRY(net_origin(net, M, &router->start, err));
     TRY(net_vector(net, P * M, &router->gpsi, err));
     TRY(net_vector(net, M, &router->b, err));
     TRY(net_vector(net, P, &router->entropy, err));

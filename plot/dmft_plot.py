@@ -191,6 +191,8 @@ def input_heat(ax, run, name, t, limits=None):
     """K[t][mu][t][nu] of the limit (else the widest network), inputs in the order of decreasing
     target, a line between targets of different sign."""
     y = run["data"]["y"].values
+    if "batch" in run["data"]:
+        y = y[run["data"]["batch"].values[t]]
     order, border = np.argsort(-y, kind="stable"), np.count_nonzero(y > 0) - 0.5
     values = ensembles(run)[-1][2][name].isel(t=t, s=t).values
     image = heat(ax, values[np.ix_(order, order)], limits)

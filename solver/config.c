@@ -23,6 +23,10 @@ static const struct param_row data_rows[] = {
      "source=gaussian|multi_index|fashion",
      "number of inputs, P; fashion: even, the first of each kind in the training set, y "
      "alternates"},
+    {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
+     "source=gaussian|multi_index|fashion",
+     "inputs that are not trained on: further draws, or (even) the first of each kind in the test "
+     "set; file: X_test and y_test, where they are"},
     {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
      "source=gaussian|multi_index", "dimension of an input, D"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, "source=gaussian|multi_index",
@@ -96,6 +100,8 @@ static const struct param_row reference_rows[] = {
 static const struct param_row output_rows[] = {
     {"kernels", PARAM_CHOICE, OFFSET(kernels), "diagonal", 0, 0, "none diagonal full", NULL,
      "diagonal: equal time and input, [T][P]; full: [T][P][T][P], and responses A, B"},
+    {"test_every", PARAM_INT, OFFSET(test_every), "1", 1, 1000000, NULL, NULL,
+     "test inputs are evaluated at every n-th measured time"},
 };
 #undef OFFSET
 
@@ -104,7 +110,7 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
         {"network", "the network and its parameterization", network_rows, network_rows_count,
          offsetof(struct config, network), model_other_keys},
         {"data", "the inputs and targets", ROWS(data_rows), offsetof(struct config, data), NULL},
-        {"training", "full-batch training", training_rows, training_rows_count,
+        {"training", "training", training_rows, training_rows_count,
          offsetof(struct config, training), NULL},
         {"solver", "the numerics of the limit", ROWS(solver_rows), offsetof(struct config, solver),
          NULL},
@@ -125,13 +131,11 @@ static double staircase(const double *x) {
 
 static int draw_data(const struct data_settings *settings, struct data *data, struct err *err) {
     struct rng_stream stream = {.seed = settings->seed, .purpose = PURPOSE_DATA};
-    size_t P = (size_t)settings->inputs, D = (size_t)settings->dimension;
+    size_t all = (size_t)settings->inputs + (size_t)settings->tests;
+    size_t D = (size_t)settings->dimension;
     double pair[2];
-    data->P = settings->inputs;
-    data->D = settings->dimension;
-    TRY(base_alloc(&data->X, P * D, sizeof *data->X, err));
-    TRY(base_alloc(&data->y, P, sizeof *data->y, err));
-    for (size_t mu = 0; mu < P; mu++) {
+    TRY(data_init(data, settings->inputs, settings->tests, settings->dimension, err));
+    for (size_t mu = 0; mu < all; mu++) {
         for (size_t i = 0; i < D; i++) {
             rng_normal_pair(stream, (uint32_t)mu, (uint32_t)(i / 2), pair);
             data->X[mu * D + i] = pair[i % 2];
@@ -169,10 +173,11 @@ static int record_path(struct params *params, const char *key, const char *path,
     return code;
 }
 
-/* X, its basis and the coordinates take about 3 P D numbers. */
+/* X, its basis and the coordinates take about 3 P D numbers, P with test inputs. */
 static int check_size(const struct config *config, const struct params *params, int dimension,
                       struct err *err) {
-    double P = config->data.inputs, D = dimension, most = config->solver.max_memory;
+    double P = (double)config->data.inputs + config->data.tests, D = dimension,
+           most = config->solver.max_memory;
     double needed = 1e-9 * sizeof(double) * (3 * P * D);
     if (needed <= most)
         return CODE_OK;
@@ -202,6 +207,9 @@ static int check_fashion(const struct data_settings *settings, const struct para
     if (settings->inputs % 2)
         return params_error(params, "data", "inputs", err,
                             "must be even, as many with y = +1 as with y = -1");
+    if (settings->tests % 2)
+        return params_error(params, "data", "test_inputs", err,
+                            "must be even, as many with y = +1 as with y = -1");
     if (FASHION_SIDE % settings->side)
         return params_error(params, "data", "side", err, "must divide %d", FASHION_SIDE);
     if (classes->count == 0 || classes->count % 2)
@@ -217,7 +225,8 @@ static int check_fashion(const struct data_settings *settings, const struct para
 static int read_fashion(struct config *config, struct params *params, struct data *data,
                         struct err *err) {
     struct data_settings *settings = &config->data;
-    struct fashion fashion = {NULL, settings->classes, settings->inputs, settings->side};
+    struct fashion fashion = {NULL, settings->classes, settings->inputs, settings->side,
+                              settings->tests};
     char *path = NULL;
     int code;
     DO(check_size(config, params, settings->side * settings->side, err));
@@ -229,6 +238,27 @@ static int read_fashion(struct config *config, struct params *params, struct dat
 done:
     free(path);
     return code;
+}
+
+/* Labels, and what suits the numbers of inputs. */
+static int check_inputs(const struct config *config, const struct params *params,
+                        const struct data *data, struct err *err) {
+    const struct training *training = &config->training;
+    for (int mu = 0; mu < data->P + data->tests && training->loss == LOSS_LOGISTIC; mu++)
+        if (fabs(data->y[mu]) != 1)
+            return params_error(
+                params, "training", "loss", err, "labels must be +1 or -1, but %s[%d] = %g",
+                mu < data->P ? "y" : "y_test", mu < data->P ? mu : mu - data->P, data->y[mu]);
+    if (training->batch > data->P)
+        return params_error(params, "training", "batch", err, "there are only %d inputs", data->P);
+    if (training->order && !training->batch)
+        return params_error(params, "training", "order", err, "it is used only with batch");
+    bool sweeps = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
+    if (sweeps && (training->batch || data->tests))
+        return params_error(params, "solver", "method", err,
+                            "%s need method = march, or replicates = 0",
+                            training->batch ? "minibatches" : "test inputs");
+    return CODE_OK;
 }
 
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
@@ -244,11 +274,7 @@ int config_data(struct config *config, struct params *params, struct data *data,
         TRY(check_size(config, params, settings->dimension, err));
         TRY(draw_data(settings, data, err));
     }
-    for (int mu = 0; mu < data->P && config->training.loss == LOSS_LOGISTIC; mu++)
-        if (fabs(data->y[mu]) != 1)
-            return params_error(params, "training", "loss", err,
-                                "labels must be +1 or -1, but y[%d] = %g", mu, data->y[mu]);
-    return CODE_OK;
+    return check_inputs(config, params, data, err);
 }
 
 /* Keys of [solver] and [reference] that nothing would use. One at its default does no harm: the
@@ -277,11 +303,11 @@ static int check_unused(const struct config *config, const struct params *params
  * below the jumps that a limit makes when a direction enters a basis. */
 static int check_flow(const struct config *config, const struct params *params, struct err *err) {
     const struct training *training = &config->training;
-    const char *const rules[] = {"eta_bias", "bias_noise"};
-    const double values[] = {config->network.eta_bias, config->network.bias_noise};
-    for (int i = 0; i < 2 && training->integrator != INTEGRATOR_GD; i++)
+    const char *const rules[] = {"eta_bias", "bias_noise", "batch"};
+    const double values[] = {config->network.eta_bias, config->network.bias_noise, training->batch};
+    for (int i = 0; i < 3 && training->integrator != INTEGRATOR_GD; i++)
         if (values[i] != 0)
-            return params_error(params, "network", rules[i], err,
+            return params_error(params, i < 2 ? "network" : "training", rules[i], err,
                                 "it acts once a step of gradient descent and has no gradient flow; "
                                 "it needs [training] integrator = gd");
     if (training->integrator == INTEGRATOR_BS32 && config->solver.method == METHOD_FIXED_POINT)
@@ -312,6 +338,9 @@ static int check_coordinate(const struct config *config, const struct params *pa
         return params_error(params, "reference", "coordinate_check", err,
                             "it is for experts of one hidden layer: regime2, regime3, or regime1 "
                             "with expert_layers = 2 and a linear output");
+    if (config->reference.coordinate_check && config->training.batch)
+        return params_error(params, "reference", "coordinate_check", err,
+                            "it follows the same inputs and has no minibatches");
     return CODE_OK;
 }
 
@@ -322,6 +351,9 @@ int config_check(const struct config *config, const struct params *params, int K
     TRY(check_unused(config, params, err));
     TRY(check_flow(config, params, err));
     TRY(check_coordinate(config, params, err));
+    if (config->solver.replicates && K > config->solver.sites)
+        return params_error(params, "solver", "sites", err,
+                            "the inputs have %d directions, and as many sites are needed", K);
     if (config->solver.replicates == 0 && widths->count == 0)
         return params_error(params, "solver", "replicates", err,
                             "without a limit there must be [reference] widths");
@@ -347,14 +379,23 @@ static bool trains_by_adam(const struct training *training) {
 }
 
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
-                       struct err *err) {
-    size_t count = (size_t)data->P * (size_t)data->D;
-    if (!trains_by_adam(&config->training))
-        return thin_coordinates(data->X, data->P, data->D, A, NULL, K, err);
-    TRY(base_alloc(A, count, sizeof **A, err));
-    for (size_t i = 0; i < count; i++)
-        (*A)[i] = data->X[i] / sqrt((double)data->D);
+                       int *rest, struct err *err) {
+    int inputs = data->P + data->tests, all;
+    size_t count = (size_t)inputs * (size_t)data->D;
+    *rest = 0;
     *K = data->D;
+    if (trains_by_adam(&config->training)) {
+        TRY(base_alloc(A, count, sizeof **A, err));
+        for (size_t i = 0; i < count; i++)
+            (*A)[i] = data->X[i] / sqrt((double)data->D);
+        return CODE_OK;
+    }
+    TRY(thin_coordinates(data->X, inputs, data->D, A, NULL, &all, err));
+    *K = 0;
+    for (int mu = 0; mu < data->P; mu++)
+        while (*K < all && (*A)[(size_t)mu * (size_t)all + (size_t)*K] != 0)
+            ++*K;
+    *rest = all - *K;
     return CODE_OK;
 }
 

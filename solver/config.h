@@ -7,7 +7,7 @@
 
 enum source { SOURCE_GAUSSIAN, SOURCE_FILE, SOURCE_MULTI_INDEX, SOURCE_FASHION };
 struct data_settings {
-    int source, inputs, dimension, side;
+    int source, inputs, tests, dimension, side;
     uint64_t seed;
     struct int_list classes;
     const char *file, *folder;
@@ -29,7 +29,7 @@ struct reference_settings {
 
 enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_FULL };
 struct output_settings {
-    int kernels;
+    int kernels, test_every;
 };
 
 struct config {
@@ -43,14 +43,15 @@ struct config {
 
 /* The sections in the order of the file; *count of them. The caller frees the array. */
 int config_sections(struct param_section **sections, size_t *count, struct err *err);
-/* The data set: drawn, or read (a path in the ini is relative to the ini's folder), checked against
- * the loss. The path is recorded as an absolute one. Data beyond max_memory are refused
- * before anything is allocated. */
+/* The data set, with test inputs: drawn, or read (a path in the ini is relative to the ini's
+ * folder), checked against the loss. The path is recorded as an absolute one. Data beyond
+ * max_memory are refused before anything is allocated. */
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err);
-/* Coordinates A [P][*K] of the inputs for the read-in: over the basis of their span, or with Adam,
- * which moves entry by entry, X/sqrt(D) itself. */
+/* Coordinates A [P + tests][*K + *rest] of the inputs for the read-in: over a basis of the span of
+ * the training inputs, then of what only test inputs have; or with Adam, which moves entry by
+ * entry, X/sqrt(D) itself. */
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
-                       struct err *err);
+                       int *rest, struct err *err);
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
  * width, K = rank of the inputs for balanced draws. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);

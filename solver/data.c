@@ -1,4 +1,5 @@
-/* Data sets: the datasets X and y at the root of an HDF5 file, checked before they are used. */
+/* Data sets: the datasets X and y at the root of an HDF5 file, and X_test and y_test where they
+ * are, checked before they are used. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/data.h"
 
@@ -79,28 +80,35 @@ static int get_shape(hid_t set, int least, hsize_t shape[2], const char *name, c
     return CODE_OK;
 }
 
-static int get_sizes(struct data *data, hid_t X, hid_t y, const char *path, size_t max_values,
-                     struct err *err) {
+/* Inputs and targets in the file. */
+struct pair {
+    const char *X_name, *y_name;
+    hid_t X, y;
+    int P, D;
+};
+
+static int get_sizes(struct pair *pair, const char *path, size_t max_values, struct err *err) {
+    const char *X = pair->X_name, *y = pair->y_name;
     hsize_t x_shape[2], y_shape[2];
-    TRY(get_shape(X, 2, x_shape, "X", path, err));
-    TRY(get_shape(y, 1, y_shape, "y", path, err));
+    TRY(get_shape(pair->X, 2, x_shape, X, path, err));
+    TRY(get_shape(pair->y, 1, y_shape, y, path, err));
     unsigned long long P = x_shape[0], D = x_shape[1], rows = y_shape[0], columns = y_shape[1];
     if (!P || !D)
-        return err_set(err, CODE_INPUT, "data file %s: X is empty (%llu rows of %llu numbers)",
-                       path, P, D);
+        return err_set(err, CODE_INPUT, "data file %s: %s is empty (%llu rows of %llu numbers)",
+                       path, X, P, D);
     if (columns != 1)
-        return err_set(err, CODE_INPUT, "data file %s: y has %llu columns, only one is allowed",
-                       path, columns);
+        return err_set(err, CODE_INPUT, "data file %s: %s has %llu columns, only one is allowed",
+                       path, y, columns);
     if (rows != P)
         return err_set(err, CODE_INPUT,
-                       "data file %s: lengths differ, X has %llu rows and y has %llu", path, P,
-                       rows);
+                       "data file %s: lengths differ, %s has %llu rows and %s has %llu", path, X, P,
+                       y, rows);
     if (P > INT_MAX || D > INT_MAX || P > max_values / D)
         return err_set(err, CODE_INPUT,
-                       "data file %s: X is too large, %llu x %llu numbers where %zu are allowed",
-                       path, P, D, max_values);
-    data->P = (int)P;
-    data->D = (int)D;
+                       "data file %s: %s is too large, %llu x %llu numbers where %zu are allowed",
+                       path, X, P, D, max_values);
+    pair->P = (int)P;
+    pair->D = (int)D;
     return CODE_OK;
 }
 
@@ -114,40 +122,72 @@ static int read_values(hid_t set, double *values, const char *name, const char *
     return CODE_OK;
 }
 
-static int check_values(const struct data *data, const char *path, struct err *err) {
-    for (int mu = 0; mu < data->P; mu++) {
+/* The values of a pair, behind `first` other inputs. */
+static int read_pair(struct data *data, const struct pair *pair, int first, const char *path,
+                     struct err *err) {
+    size_t D = (size_t)data->D;
+    double *X = data->X + (size_t)first * D, *y = data->y + first;
+    TRY(read_values(pair->X, X, pair->X_name, path, err));
+    TRY(read_values(pair->y, y, pair->y_name, path, err));
+    for (int mu = 0; mu < pair->P; mu++) {
         for (int i = 0; i < data->D; i++) {
-            double value = data->X[(size_t)mu * (size_t)data->D + (size_t)i];
+            double value = X[(size_t)mu * D + (size_t)i];
             if (!isfinite(value))
-                return err_set(err, CODE_INPUT, "data file %s: X[%d][%d] is %s", path, mu, i,
-                               describe(value));
+                return err_set(err, CODE_INPUT, "data file %s: %s[%d][%d] is %s", path,
+                               pair->X_name, mu, i, describe(value));
         }
-        if (!isfinite(data->y[mu]))
-            return err_set(err, CODE_INPUT, "data file %s: y[%d] is %s", path, mu,
-                           describe(data->y[mu]));
+        if (!isfinite(y[mu]))
+            return err_set(err, CODE_INPUT, "data file %s: %s[%d] is %s", path, pair->y_name, mu,
+                           describe(y[mu]));
     }
     return CODE_OK;
 }
 
+static int open_pair(struct pair *pair, hid_t file, const char *path, size_t max_values,
+                     struct err *err) {
+    TRY(open_dataset(&pair->X, file, pair->X_name, path, err));
+    TRY(open_dataset(&pair->y, file, pair->y_name, path, err));
+    return get_sizes(pair, path, max_values, err);
+}
+
+/* Closing what was only read has nothing to lose. */
+static void close_pair(const struct pair *pair) {
+    if (pair->y >= 0)
+        H5Dclose(pair->y);
+    if (pair->X >= 0)
+        H5Dclose(pair->X);
+}
+
+int data_init(struct data *data, int P, int tests, int D, struct err *err) {
+    size_t rows = (size_t)P + (size_t)tests;
+    *data = (struct data){.P = P, .D = D, .tests = tests};
+    TRY(base_alloc(&data->X, rows * (size_t)D, sizeof *data->X, err));
+    return base_alloc(&data->y, rows, sizeof *data->y, err);
+}
+
 int data_read(struct data *data, const char *path, size_t max_values, struct err *err) {
+    struct pair train = {"X", "y", -1, -1, 0, 0}, test = {"X_test", "y_test", -1, -1, 0, 0};
     *data = (struct data){0};
     TRY(data_check_file(path, err));
     int code = CODE_OK;
-    hid_t file = -1, X = -1, y = -1;
+    hid_t file = -1;
     DO(open_file(&file, path, err));
-    DO(open_dataset(&X, file, "X", path, err));
-    DO(open_dataset(&y, file, "y", path, err));
-    DO(get_sizes(data, X, y, path, max_values, err));
-    DO(base_alloc(&data->X, (size_t)data->P * (size_t)data->D, sizeof *data->X, err));
-    DO(base_alloc(&data->y, (size_t)data->P, sizeof *data->y, err));
-    DO(read_values(X, data->X, "X", path, err));
-    DO(read_values(y, data->y, "y", path, err));
-    DO(check_values(data, path, err));
-done: /* closing what was only read has nothing to lose */
-    if (y >= 0)
-        H5Dclose(y);
-    if (X >= 0)
-        H5Dclose(X);
+    DO(open_pair(&train, file, path, max_values, err));
+    if (H5Lexists(file, test.X_name, H5P_DEFAULT) > 0) {
+        size_t left = max_values - (size_t)train.P * (size_t)train.D;
+        DO(open_pair(&test, file, path, left, err));
+        if (test.D != train.D)
+            DO(err_set(err, CODE_INPUT,
+                       "data file %s: inputs differ in length, X has %d numbers and X_test %d",
+                       path, train.D, test.D));
+    }
+    DO(data_init(data, train.P, test.P, train.D, err));
+    DO(read_pair(data, &train, 0, path, err));
+    if (test.P)
+        DO(read_pair(data, &test, train.P, path, err));
+done:
+    close_pair(&train);
+    close_pair(&test);
     if (file >= 0)
         H5Fclose(file);
     if (code)

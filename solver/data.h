@@ -4,13 +4,16 @@
 
 #include "solver/base.h"
 
-/* P inputs of dimension D and their targets. */
+/* P inputs of dimension D and their targets, then those of test inputs. */
 struct data {
-    int P, D;
-    double *X; /* [P][D] */
-    double *y; /* [P] */
+    int P, D, tests;
+    double *X; /* [P + tests][D] */
+    double *y; /* [P + tests] */
 };
-/* Reads X [P][D] and y [P] or [P][1] (any integer or float type) of an HDF5 file. CODE_INPUT with
+/* X and y of these numbers of inputs, zero. */
+int data_init(struct data *data, int P, int tests, int D, struct err *err);
+/* Reads X [P][D] and y [P] or [P][1] (any integer or float type) of an HDF5 file, and X_test and
+ * y_test where it has them. CODE_INPUT with
  * one sentence naming the file and what is wrong: cannot be opened, not HDF5, no X or y, not
  * numeric, wrong rank, lengths that differ, P or D of 0, more than max_values entries of X, NaN or
  * infinite (with its index, counted from 0). Sizes are checked before anything is allocated. */

@@ -1,11 +1,11 @@
 /* Fashion-MNIST: 60 000 training images of 28 x 28 grey pixels with labels 0 to 9 in two IDX files,
- * gzipped, as Debian's package dataset-fashion-mnist has them.
+ * gzipped, as Debian's package dataset-fashion-mnist has them; 10 000 test images in two more.
  *
  * Inputs with y = +1 and -1 alternate, the former first; each kind in the order of the file. An
  * image becomes the means b[mu][i] of D = side^2 blocks of pixels, i = side row + column; then
  *     c[mu][i] = b[mu][i] - sum_nu b[nu][i] / P,      x[mu] = sqrt(D) c[mu] / |c[mu]|,
- * every feature centred over the chosen inputs, then every input scaled to |x|^2 = D. Factors that
- * an input has in common drop out, so P c is summed in whole pixels: exact up to |P c|^2.
+ * every feature centred over the P training inputs, then every input scaled to |x|^2 = D. Factors
+ * that an input has in common drop out, so P c is summed in whole pixels: exact up to |P c|^2.
  *
  * The files are read to their ends, image by image, for the checksum that gzip has there. */
 #define _POSIX_C_SOURCE 200809L
@@ -97,8 +97,9 @@ static int kind_of(int label, const struct int_list *classes) {
     return -1;
 }
 
-static int choose(struct data *data, const struct fashion *fashion, struct idx *images,
-                  struct idx *labels, struct err *err) {
+/* Inputs first ... first + count - 1. */
+static int choose(struct data *data, int first, int count, const struct fashion *fashion,
+                  struct idx *images, struct idx *labels, struct err *err) {
     int found[2] = {0};
     for (uint32_t n = 0; n < images->extent[0]; n++) {
         unsigned char pixel[PIXELS], label;
@@ -108,33 +109,33 @@ static int choose(struct data *data, const struct fashion *fashion, struct idx *
             return err_set(err, CODE_INPUT, "data file %s: label %d of image %u, where 0 to %d are",
                            labels->path, label, n, FASHION_CLASSES - 1);
         int kind = kind_of(label, &fashion->classes);
-        if (kind < 0 || found[kind] == data->P / 2)
+        if (kind < 0 || found[kind] == count / 2)
             continue;
-        int mu = 2 * found[kind]++ + kind;
+        int mu = first + 2 * found[kind]++ + kind;
         data->y[mu] = kind ? -1 : 1;
         add_blocks(pixel, fashion->side, data->X + (size_t)mu * (size_t)data->D);
     }
     TRY(idx_end(images, err));
     TRY(idx_end(labels, err));
     for (int kind = 0; kind < 2; kind++)
-        if (found[kind] < data->P / 2)
+        if (found[kind] < count / 2)
             return err_set(err, CODE_INPUT,
                            "data file %s: has %d images of the classes with y = %s1, and %d inputs "
                            "need %d",
-                           images->path, found[kind], kind ? "-" : "+", data->P, data->P / 2);
+                           images->path, found[kind], kind ? "-" : "+", count, count / 2);
     return CODE_OK;
 }
 
 static int normalise(struct data *data, const char *path, struct err *err) {
-    size_t P = (size_t)data->P, D = (size_t)data->D;
+    size_t P = (size_t)data->P, D = (size_t)data->D, all = P + (size_t)data->tests;
     for (size_t i = 0; i < D; i++) {
         double sum = 0;
         for (size_t mu = 0; mu < P; mu++)
             sum += data->X[mu * D + i];
-        for (size_t mu = 0; mu < P; mu++)
+        for (size_t mu = 0; mu < all; mu++)
             data->X[mu * D + i] = (double)P * data->X[mu * D + i] - sum;
     }
-    for (size_t mu = 0; mu < P; mu++) {
+    for (size_t mu = 0; mu < all; mu++) {
         double *x = data->X + mu * D, square = 0;
         for (size_t i = 0; i < D; i++)
             square += x[i] * x[i];
@@ -149,25 +150,37 @@ static int normalise(struct data *data, const char *path, struct err *err) {
     return CODE_OK;
 }
 
-int fashion_read(struct data *data, const struct fashion *fashion, struct err *err) {
+/* From the files of the training set (train) or the test set (t10k). */
+static int read_set(struct data *data, int first, int count, const struct fashion *fashion,
+                    const char *set, struct err *err) {
     struct idx images = {0}, labels = {0};
+    char name[64];
     int code;
-    *data = (struct data){.P = fashion->inputs, .D = fashion->side * fashion->side};
-    DO(idx_open(&images, fashion->folder, "train-images-idx3-ubyte.gz", 3, err));
-    DO(idx_open(&labels, fashion->folder, "train-labels-idx1-ubyte.gz", 1, err));
+    snprintf(name, sizeof name, "%s-images-idx3-ubyte.gz", set);
+    DO(idx_open(&images, fashion->folder, name, 3, err));
+    snprintf(name, sizeof name, "%s-labels-idx1-ubyte.gz", set);
+    DO(idx_open(&labels, fashion->folder, name, 1, err));
     if (images.extent[1] != FASHION_SIDE || images.extent[2] != FASHION_SIDE)
         DO(err_set(err, CODE_INPUT, "data file %s: has images of %u x %u pixels instead of %d x %d",
                    images.path, images.extent[1], images.extent[2], FASHION_SIDE, FASHION_SIDE));
     if (images.extent[0] != labels.extent[0])
         DO(err_set(err, CODE_INPUT, "data file %s: has %u images, but there are %u labels",
                    images.path, images.extent[0], labels.extent[0]));
-    DO(base_alloc(&data->X, (size_t)data->P * (size_t)data->D, sizeof *data->X, err));
-    DO(base_alloc(&data->y, (size_t)data->P, sizeof *data->y, err));
-    DO(choose(data, fashion, &images, &labels, err));
-    DO(normalise(data, images.path, err));
+    DO(choose(data, first, count, fashion, &images, &labels, err));
 done:
     idx_close(&images);
     idx_close(&labels);
+    return code;
+}
+
+int fashion_read(struct data *data, const struct fashion *fashion, struct err *err) {
+    int P = fashion->inputs, tests = fashion->tests, code;
+    DO(data_init(data, P, tests, fashion->side * fashion->side, err));
+    DO(read_set(data, 0, P, fashion, "train", err));
+    if (tests)
+        DO(read_set(data, P, tests, fashion, "t10k", err));
+    DO(normalise(data, fashion->folder, err));
+done:
     if (code)
         data_free(data);
     return code;

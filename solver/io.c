@@ -192,12 +192,10 @@ static int set_ini(hid_t group, const struct params *params, struct err *err) {
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
     params_write(params, stream);
-    int code = CODE_OK;
     bool failed = ferror(stream) != 0;
-    if (fclose(stream) || failed)
-        code = err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    else
-        code = set_text(group, "ini", text, err);
+    int code = fclose(stream) || failed
+                   ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
+                   : set_text(group, "ini", text, err);
     free(text);
     return code;
 }
@@ -382,16 +380,25 @@ done:
 }
 
 int io_data(struct io *io, const struct data *data, struct err *err) {
-    int code = CODE_OK;
+    size_t P = (size_t)data->P, D = (size_t)data->D, tests = (size_t)data->tests;
+    const struct series all[] = {
+        {"X", "mu i", "inputs", "", 2, {P, D}, .values = data->X},
+        {"y", "mu", "targets", "", 1, {P}, .values = data->y},
+        {"X_test", "nu i", "test inputs", "", 2, {tests, D}, .values = data->X + P * D},
+        {"y_test", "nu", "their targets", "", 1, {tests}, .values = data->y + P},
+    };
+    for (int k = 0; k < (tests ? 4 : 2); k++)
+        TRY(io_series(io, "data", &all[k], err));
+    return CODE_OK;
+}
+
+int io_batches(struct io *io, const int *index, int T, int P, struct err *err) {
+    struct dataset array = {"batch",       "t b", "rows of X", "", 2, {(hsize_t)T, (hsize_t)P},
+                            H5T_NATIVE_INT};
     hid_t group;
-    struct dataset X = {.name = "X", .dims = "mu i", .about = "inputs", .rank = 2};
-    struct dataset y = {.name = "y", .dims = "mu", .about = "targets", .rank = 1};
-    X.shape[0] = y.shape[0] = (hsize_t)data->P;
-    X.shape[1] = (hsize_t)data->D;
-    X.type = y.type = H5T_NATIVE_DOUBLE;
+    int code;
     DO(open_group(&group, io, "data", err));
-    DO(write_array(group, &X, data->X, err));
-    DO(write_array(group, &y, data->y, err));
+    DO(write_array(group, &array, index, err));
 done:
     return shut(H5Gclose, group, code, "data", err);
 }
@@ -447,12 +454,9 @@ static int write_series(hid_t group, const struct record *record, const struct s
 }
 
 static int write_reached(hid_t group, const struct record *record, struct err *err) {
-    struct dataset array = {.name = "n",
-                            .dims = record->axis,
-                            .about = "number of runs that reached it",
-                            .rank = 1,
-                            .shape = {(hsize_t)record->T},
-                            .type = H5T_NATIVE_INT};
+    struct dataset array = {
+        "n",           record->axis, "number of runs that reached it", "", 1, {(hsize_t)record->T},
+        H5T_NATIVE_INT};
     int *count;
     TRY(base_alloc(&count, (size_t)record->T, sizeof *count, err));
     for (int t = 0; t < record->T; t++)
@@ -478,12 +482,8 @@ static int write_labels(hid_t group, const struct record *record, const char *co
                         struct err *err) {
     char name[64];
     snprintf(name, sizeof name, "%s_name", record->named);
-    struct dataset array = {.name = name,
-                            .dims = record->named,
-                            .about = "names along this axis",
-                            .rank = 1,
-                            .shape = {named_length(record)},
-                            .type = -1};
+    struct dataset array = {
+        name, record->named, "names along this axis", "", 1, {named_length(record)}, -1};
     if (!array.shape[0])
         return CODE_OK;
     int code = CODE_OK;

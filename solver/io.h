@@ -35,8 +35,10 @@ int io_create(struct io *io, const char *path, bool force, struct err *err);
 int io_parameters(struct io *io, const struct params *params, const void *config, struct err *err);
 /* One string attribute of /provenance; creates the group when needed. Call repeatedly. */
 int io_provenance(struct io *io, const char *name, const char *value, struct err *err);
-/* /data/X ("mu i") and /data/y ("mu"). */
+/* /data/X ("mu i") and /data/y ("mu"); of test inputs X_test ("nu i") and y_test ("nu"). */
 int io_data(struct io *io, const struct data *data, struct err *err);
+/* /data/batch [T][P] ("t b"): which input, a row of X, was at which place of the batch. */
+int io_batches(struct io *io, const int *index, int T, int P, struct err *err);
 /* Writes all series of the record into the group (created, with parents, at the first call; later
  * calls rewrite the values in place): NAME, NAME_se, and NAME_runs where keep_runs; dataset
  * n [T] = runs that reached t. labels: names along the axis record->named (count = its length),

@@ -47,6 +47,14 @@ static int add_numbers(struct record *record, const struct numbers *numbers, siz
                1 + numbers->axes, shape, err);
 }
 
+static int add_tests(struct record *record, size_t T, struct err *err) {
+    const char *accuracy = "share of the inputs with y f > 0";
+    TRY(add(record, "accuracy", "t", "accuracy on the inputs trained on", accuracy, 1, &T, err));
+    TRY(add(record, "test_loss", "t", "mean over test inputs of the loss, NaN where not evaluated",
+            "as loss", 1, &T, err));
+    return add(record, "test_accuracy", "t", "accuracy on the test inputs", accuracy, 1, &T, err);
+}
+
 static const char *const basis_side[] = {"forward", "backward"};
 
 static int add_ranks(struct record *record, const struct net *net, size_t T, char ***labels,
@@ -95,6 +103,8 @@ int observe_declare(struct record *record, const struct config *config,
         DO(add_ranks(record, &net, T, labels, err));
     if (setup->responses)
         DO(response_declare(record, &net, err));
+    if (setup->tests)
+        DO(add_tests(record, T, err));
 done:
     net_free(&net);
     return code;
@@ -232,6 +242,37 @@ int observer_measure(struct observer *observer, const struct net *net, int t, st
     for (int k = 0; k < observer->responses; k++)
         TRY(response_measure(&observer->response[k], t, err));
     return net->setup.backend->sync(err);
+}
+
+static double *at(const struct observer *observer, const char *name, int t) {
+    const struct record *record = observer->record;
+    return record_at(record, record_find(record, name), observer->run, t);
+}
+
+int observer_look(struct observer *observer, struct net *net, const double *y, int t,
+                  struct err *err) {
+    int P = net->setup.P, tests = net->setup.tests, right = 0, code = CODE_OK;
+    double *f, Delta, loss = 0;
+    if (!tests)
+        return CODE_OK;
+    for (int mu = 0; mu < P; mu++)
+        right += net->f[mu] * y[net->index[mu]] > 0;
+    *at(observer, "accuracy", t) = (double)right / P;
+    if (t % observer->config->output.test_every)
+        return CODE_OK;
+    TRY(base_alloc(&f, (size_t)tests, sizeof *f, err));
+    DO(net_look(net, net->setup.inputs, tests, f, err));
+    y += net->setup.inputs;
+    right = 0;
+    for (int mu = 0; mu < tests; mu++) {
+        loss += net_loss((enum loss)observer->config->training.loss, f[mu], y[mu], &Delta) / tests;
+        right += f[mu] * y[mu] > 0;
+    }
+    *at(observer, "test_loss", t) = loss;
+    *at(observer, "test_accuracy", t) = (double)right / tests;
+done:
+    free(f);
+    return code;
 }
 
 int observe_rank(const struct net *net) {

@@ -1,5 +1,6 @@
-/* What is measured of a net at every time: loss, f, the kernels of its model, gate statistics, the
- * coordinate check, and for the limit the ranks of the bases and, with full kernels, the responses.
+/* What is measured of a net at every time: loss, f, those of test inputs, the kernels of its model,
+ * gate statistics, the coordinate check, and for the limit the ranks of the bases and, with full
+ * kernels, the responses.
  */
 #ifndef SOLVER_OBSERVE_H
 #define SOLVER_OBSERVE_H
@@ -30,6 +31,9 @@ int observer_init(struct observer *observer, const struct config *config, struct
                   int run, const struct net *net, struct err *err);
 /* After net_evaluate at time t; all values of that time go into the record. */
 int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err);
+/* Loss and accuracy at inputs that are not trained on; the net stays as it is. y: of all inputs. */
+int observer_look(struct observer *observer, struct net *net, const double *y, int t,
+                  struct err *err);
 void observer_free(struct observer *observer);
 
 /* Largest rank of any basis of the net; 0 for finite nets. */

@@ -75,9 +75,10 @@ static void print_gates(const struct run *run) {
     const struct series *pr = record_find(record, "gate_participation");
     const struct series *largest = record_find(record, "gate_largest");
     double lowest = 1, peak = 0, growth = 0;
-    int P = run->data.P, at = 0;
+    int at = 0;
     if (!pr)
         return;
+    int P = (int)pr->shape[1];
     for (int r = 0; r < record->runs; r++) {
         const double *p = record_at(record, pr, r, 0), *l = record_at(record, largest, r, 0);
         for (int i = 0; i < record->T * P; i++) {

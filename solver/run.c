@@ -2,6 +2,7 @@
  * there is a single one do the operations inside it share out their blocks of sites. Either way the
  * numbers are the same. */
 #include "solver/run.h"
+#include "integrators/batch.h"
 #include "solver/observe.h"
 #include "solver/provenance.h"
 #include "solver/sweeps.h"
@@ -43,16 +44,21 @@ static int choose(struct run *run, struct err *err) {
 int run_prepare(struct run *run, struct err *err) {
     TRY(choose(run, err));
     TRY(config_data(&run->config, &run->params, &run->data, err));
-    TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, err));
-    TRY(config_check(&run->config, &run->params, run->K, err));
+    TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
+    TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
     int threads = run->config.solver.threads;
     run->threads = threads ? threads : omp_get_max_threads();
     backend_start(run->threads);
     return CODE_OK;
 }
 
-static struct net_setup setup_of(const struct run *run, int N, int r) {
-    return config_setup(&run->config, N, r, run->data.P, run->K, run->A);
+struct net_setup run_setup(const struct run *run, int N, int r) {
+    int P = batch_size(&run->config.training, run->data.P);
+    struct net_setup setup = config_setup(&run->config, N, r, P, run->K, run->A);
+    setup.inputs = run->data.P;
+    setup.tests = run->data.tests;
+    setup.rest = run->rest;
+    return setup;
 }
 
 /* Runs in flight at once; a single one shares out its blocks of sites instead. */
@@ -64,7 +70,7 @@ static int concurrent(const struct run *run, int runs) {
  * series while they are computed and twice in the image of the file, which is copied to be saved.
  * What is kept run by run is in the file as well. */
 static int record_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {
-    struct net_setup setup = setup_of(run, N, 0);
+    struct net_setup setup = run_setup(run, N, 0);
     struct record record;
     char **labels = NULL;
     double largest = 0, values = 0;
@@ -88,7 +94,7 @@ static bool by_sweeps(const struct run *run, int N) {
 }
 
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
-    struct net_setup setup = setup_of(run, N, 0);
+    struct net_setup setup = run_setup(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
     int T = full ? run->config.training.steps : 0; /* of rows kept for two-time kernels */
     if (by_sweeps(run, N))
@@ -144,20 +150,49 @@ static int check_memory(struct run *run, struct err *err) {
         remedy);
 }
 
-/* Bases that do not compress grow by P an evaluation. */
+/* Bases that do not compress grow by P an evaluation; and so does any basis while every step brings
+ * inputs of its own. A population between two maps holds a basis and normals for each of them. */
 static void warn_rank(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
-    int units = solver->expert_sites, P = run->data.P;
-    int least = units < solver->sites ? units : solver->sites;
+    const char *keys = model_list[run->config.network.model]->solver_keys;
+    int P = batch_size(&run->config.training, run->data.P), least = solver->sites;
     double rows = P * integrator_evaluations(&run->config.training);
-    if (!solver->replicates || by_sweeps(run, 0) || net_compresses(&run->config.network) ||
-        2 * rows <= POPULATION_ROOM * least)
+    bool compresses = net_compresses(&run->config.network);
+    char end[64] = "";
+    if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
+        least = solver->expert_sites;
+    if (compresses)
+        rows = fmin(rows, run->data.P);
+    if (!solver->replicates || by_sweeps(run, 0) || (compresses && P == run->data.P) ||
+        4 * rows <= POPULATION_ROOM * least)
         return;
+    if (rows > POPULATION_RANK_LIMIT * least && least > POPULATION_SMALL)
+        snprintf(end, sizeof end, "; the run will probably end at step %d",
+                 (int)(POPULATION_RANK_LIMIT * least / P));
     log_line(&run->log,
-             "warning: with relu or rho < 1 bases grow by %d every evaluation, up to %.0f of %d "
-             "sites; more "
+             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s; more "
              "than %.0f sites keep all normals matched",
-             P, fmin(rows, least), least, 2 * rows / POPULATION_ROOM);
+             compresses ? "new inputs at every step" : "relu or rho < 1", P, fmin(rows, least),
+             least, end, 4 * rows / POPULATION_ROOM);
+}
+
+static int write_batches(struct run *run, struct err *err) {
+    const struct training *training = &run->config.training;
+    int T = training->steps, P = training->batch, *index = NULL, code = CODE_OK;
+    struct batch batch = {0};
+    if (!P)
+        return CODE_OK;
+    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
+    DO(base_alloc(&index, (size_t)T * (size_t)P, sizeof *index, err));
+    for (int t = 0; t < T; t++)
+        batch_at(&batch, t, index + (size_t)t * (size_t)P);
+    DO(io_batches(&run->io, index, T, P, err));
+    log_line(&run->log, "batches: %d of %d inputs a step, %.3g epochs", P, run->data.P,
+             (double)T * P / run->data.P);
+done:
+    batch_free(&batch);
+    free(index);
+    return code;
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
@@ -172,6 +207,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
                          err));
     TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
     TRY(io_data(&run->io, &run->data, err));
+    TRY(write_batches(run, err));
     return io_flush(&run->io, err);
 }
 
@@ -179,20 +215,24 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
 static int one_run(const struct run *run, int N, int r, struct record *record,
                    int (*step)(void *context, const struct net *net, int t, struct err *err),
                    void *context, struct err *err) {
-    struct net_setup setup = setup_of(run, N, r);
+    struct net_setup setup = run_setup(run, N, r);
     const struct training *training = &run->config.training;
     const struct integrator *integrator = integrator_of(training);
     struct net net;
     struct observer observer = {0};
+    struct batch batch = {0};
     int code, t = 0;
     DO(net_init(&net, &setup, err));
+    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
     DO(observer_init(&observer, &run->config, record, r, &net, err));
     for (; t < record->T; t++) {
+        batch_at(&batch, t, net.index);
         if (t)
             DO(integrator->advance(&net, training, run->data.y, err));
         else
             DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
         DO(observer_measure(&observer, &net, t, err));
+        DO(observer_look(&observer, &net, run->data.y, t, err));
         DO(step(context, &net, t, err));
     }
 done:
@@ -205,6 +245,7 @@ done:
             err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, text);
     }
     observer_free(&observer);
+    batch_free(&batch);
     net_free(&net);
     return code;
 }
@@ -292,7 +333,7 @@ static int ensemble_run(struct ensemble *e, struct err *err) {
     const struct run *run = e->run;
     if (!e->sweeps)
         return one_run(run, e->N, e->r, e->record, ensemble_step, e, err);
-    struct net_setup setup = setup_of(run, 0, e->r);
+    struct net_setup setup = run_setup(run, 0, e->r);
     const struct sweeps_calls calls = {e, ensemble_sweep, ensemble_step};
     int code =
         sweeps_run(&run->config, &setup, run->data.y, e->r, e->record, e->sweeps, &calls, err);
@@ -328,7 +369,7 @@ static int ensemble_open(struct ensemble *e, const struct net_setup *setup, stru
 }
 
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err) {
-    struct net_setup setup = setup_of(run, N, 0);
+    struct net_setup setup = run_setup(run, N, 0);
     int first = runs, code = CODE_OK, parallel = concurrent(run, runs);
     char **labels = NULL, **kernels = NULL, group[64];
     double start = base_seconds(), next = start + 20;

@@ -10,8 +10,8 @@ struct run {
     struct params params;
     struct param_section *sections;
     struct data data;
-    double *A; /* [P][K] coordinates of the inputs */
-    int K;
+    double *A; /* [P + tests][K + rest] coordinates of the inputs */
+    int K, rest;
     int threads;
     int side;        /* which of several parameterizations, from 1; 0: there must be one only */
     char prefix[24]; /* of the groups in the output */
@@ -35,6 +35,8 @@ int run_march(struct run *run, struct err *err);
 int run_finish(struct run *run, bool force, struct err *err);
 void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
 
+/* Of one run: width N (0: limit), number of the replicate or seed. */
+struct net_setup run_setup(const struct run *run, int N, int r);
 /* All runs (replicates or seeds) of one ensemble into a fresh record; N = 0: the limit. Without an
  * open file nothing is written. For run_march and tests. */
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err);

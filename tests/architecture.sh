@@ -36,7 +36,7 @@ allowed() {
     cpu | shadow) echo 'backend_' ;;
     map_finite | map_history | map_limit | map_adam) echo 'map_' ;;
     map_field) echo 'map_field|field_' ;;
-    rewind) echo 'net_' ;;
+    look | rewind) echo 'net_' ;;
     model) echo 'model_|net_|network_' ;;
     stage) echo 'net_' ;;
     integrator) echo 'integrator_|training_' ;;

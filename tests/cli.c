@@ -195,7 +195,7 @@ static const char *find_message(const struct cli_result *result) {
         if (!(end = strchr(line, '\n')))
             return NULL;
         bool log = begins(line, "memory: ") || begins(line, "warning: ") ||
-                   begins(line, "what was computed is in ");
+                   begins(line, "batches: ") || begins(line, "what was computed is in ");
         bool usage = begins(line, "usage: ") || begins(line, "       dmft-") || line == end;
         if (begins(line, mark) && !message)
             message = line + strlen(mark);

@@ -31,7 +31,7 @@ void support_run(struct run *run, const char *file, const char *const *overrides
 }
 
 void support_net(struct net *net, const struct run *run, int N, int replicate) {
-    struct net_setup setup = config_setup(&run->config, N, replicate, run->data.P, run->K, run->A);
+    struct net_setup setup = run_setup(run, N, replicate);
     ASK(net_init(net, &setup, err));
 }
 

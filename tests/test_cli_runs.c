@@ -85,6 +85,20 @@ static void test_numerical_failures(void **state) {
                     ARGS("N = 1", "network ", "step ", "not finite", "lower eta0"));
 }
 
+/* A single pass: 20 new directions a step in a basis that may have 270. */
+static void test_rank_cap(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--data.inputs=400", "--data.dimension=60",
+                          "--training.batch=20", "--training.steps=20", "--solver.sites=300",
+                          "--solver.expert_sites=300"));
+    assert_true(cli_ended(&result, 3, ARGS("replicate 0, step 13: ", "too few sites", "280 of")));
+    assert_non_null(strstr(result.err, "with new inputs at every step bases grow by 20 every "
+                                       "evaluation, up to 300 of 300 sites; the run will probably "
+                                       "end at step 13; more than 2000 sites"));
+    cli_free(&result);
+}
+
 /* Sweeps that end too early: which kernel still changes, and everything that was found. */
 static void test_fixed_point_that_does_not_converge(void **state) {
     (void)state;
@@ -399,6 +413,32 @@ static void test_layout_without_router(void **state) {
     cli_clean(NULL);
 }
 
+/* A batch takes the place of the inputs; test_every leaves the other times out. */
+static void test_layout_of_batches(void **state) {
+    (void)state;
+    static const double order[] = {0, 1, 2, 0, 1, 2, 0, 1};
+    size_t count;
+    solve(ARGS("--training.batch=2", "--data.test_inputs=5", "--output.test_every=3"));
+    hid_t file = cli_file("out.h5");
+    check_dataset(file, "limit", "f", "t mu", (const hsize_t[]){T, 2});
+    check_dataset(file, "limit", "Phi1_diag", "t mu", (const hsize_t[]){T, 2});
+    check_dataset(file, "limit", "accuracy", "t", (const hsize_t[]){T});
+    check_dataset(file, "limit", "test_accuracy_se", "t", (const hsize_t[]){T});
+    check_dataset(file, "data", "X_test", "nu i", (const hsize_t[]){5, 4});
+    check_dataset(file, "data", "y_test", "nu", (const hsize_t[]){5});
+    check_dataset(file, "data", "batch", "t b", (const hsize_t[]){T, 2});
+    double *index = cli_values(file, "data/batch", &count);
+    assert_memory_equal(index, order, sizeof order);
+    double *loss = cli_values(file, "limit/test_loss", &count);
+    for (int t = 0; t < T; t++)
+        assert_true(t % 3 ? isnan(loss[t]) : loss[t] > 0);
+    assert_true(loss[0] == 0.5);
+    free(index);
+    free(loss);
+    H5Fclose(file);
+    cli_clean(NULL);
+}
+
 /* --- the same bits --------------------------------------------------------------------------- */
 
 static void assert_same(const char *first, const char *second) {
@@ -475,6 +515,7 @@ static void test_ini_of_a_file_repeats_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_numerical_failures),
+        TEST(test_rank_cap),
         TEST(test_fixed_point_that_does_not_converge),
         TEST(test_interruptions),
         TEST(test_signal_sent_twice),
@@ -484,6 +525,7 @@ int main(void) {
         TEST(test_data_paths),
         TEST(test_layout),
         TEST(test_layout_without_router),
+        TEST(test_layout_of_batches),
         TEST(test_threads_and_backends),
         TEST(test_fewer_steps_are_a_beginning),
         TEST(test_ini_of_a_file_repeats_it),

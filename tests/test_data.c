@@ -126,6 +126,41 @@ static void test_data(void **state) {
     }
 }
 
+/* X_test and y_test follow; what is wrong with them is said by their names. */
+static void test_test_inputs(void **state) {
+    static const struct {
+        struct set X, y;
+        const char *part;
+    } cases[] = {
+        {{2, {2, 3}, "double"}, {1, {2}, "double"}, NULL},
+        {{2, {2, 4}, "double"}, {1, {2}, "double"}, "X has 3 numbers and X_test 4"},
+        {{2, {2, 3}, "double"}, {1, {3}, "double"}, "X_test has 2 rows and y_test has 3"},
+        {{2, {2, 3}, "double"}, {.rank = -1}, "no dataset y_test"},
+        {{2, {3, 3}, "double"}, {1, {3}, "double"}, "X_test is too large"},
+    };
+    const struct data_case train = {good_X, good_y, "", NULL};
+    char path[PATH_MAX];
+    struct err err;
+    struct data data;
+    in_folder(path, state, "data.h5");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        write_case(path, &train);
+        hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+        write_set(file, "X_test", &cases[k].X, "");
+        write_set(file, "y_test", &cases[k].y, "");
+        assert_true(H5Fclose(file) >= 0);
+        int code = data_read(&data, path, 20, &err);
+        if (cases[k].part) {
+            assert_refused(code, CODE_INPUT, cases[k].part, &err);
+            continue;
+        }
+        assert_ok(code, &err);
+        assert_true(data.P == 4 && data.tests == 2 && data.X[7] == 7 && data.X[12 + 4] == 4);
+        assert_true(data.y[3] == 3 && data.y[4] == 0 && data.y[5] == 1);
+        data_free(&data);
+    }
+}
+
 static void test_data_refused(void **state) {
     const struct data_case cases[] = {
         {{.rank = -1}, good_y, "", "no dataset X"},
@@ -216,10 +251,8 @@ static int quiet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_data),
-        IN_FOLDER(test_data_refused),
-        IN_FOLDER(test_data_huge),
-        IN_FOLDER(test_data_files),
+        IN_FOLDER(test_data),      IN_FOLDER(test_test_inputs), IN_FOLDER(test_data_refused),
+        IN_FOLDER(test_data_huge), IN_FOLDER(test_data_files),
     };
     return cmocka_run_group_tests_name("data", tests, quiet, close_library);
 }

@@ -70,17 +70,17 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-static const struct fashion two_classes = {folder, {2, {3, 7}}, 4, 7};
+static const struct fashion two_classes = {folder, {2, {3, 7}}, 4, 7, 0};
 
-/* x of the images n[P] by the formula of fashion.c in floating point. Every number is below 255 and
- * is a mean of 16 pixels minus another mean: 1e-12 is a thousand times the round-off. */
+/* x of the images n[P + tests] by the formula of fashion.c in floating point. Every number is below
+ * 255 and is a mean of 16 pixels minus another mean: 1e-12 is a thousand times the round-off. */
 static void check_inputs(const struct data *data, const int *n, const double *y) {
     double b[8][49] = {{0}};
-    int P = data->P;
-    for (int mu = 0; mu < P; mu++)
+    int P = data->P, all = P + data->tests;
+    for (int mu = 0; mu < all; mu++)
         for (int i = 0; i < PIXELS; i++)
             b[mu][i / 28 / 4 * 7 + i % 28 / 4] += pixel(n[mu], i) / 16.0;
-    for (int mu = 0; mu < P; mu++) {
+    for (int mu = 0; mu < all; mu++) {
         double c[49], square = 0, length = 0;
         for (int i = 0; i < 49; i++) {
             c[i] = b[mu][i];
@@ -99,7 +99,7 @@ static void check_inputs(const struct data *data, const int *n, const double *y)
 static void test_inputs(void **state) {
     (void)state;
     struct data data;
-    struct fashion groups = {folder, {4, {7, 8, 5, 3}}, 8, 7}, whole = two_classes;
+    struct fashion groups = {folder, {4, {7, 8, 5, 3}}, 8, 7, 0}, whole = two_classes;
     write_good();
     ASK(fashion_read(&data, &two_classes, err));
     assert_true(data.P == 4 && data.D == 49);
@@ -113,6 +113,32 @@ static void test_inputs(void **state) {
     ASK(fashion_read(&data, &whole, err));
     assert_int_equal(data.D, PIXELS);
     data_free(&data);
+}
+
+/* Other labels in the files of the test set; features are centred over the training inputs. */
+static void test_test_inputs(void **state) {
+    (void)state;
+    static const unsigned char other[COUNT] = {7, 3, 5, 7, 3, 8, 3, 5, 7};
+    struct fashion both = two_classes;
+    struct data data;
+    struct err missing;
+    char path[2][64];
+    both.tests = 4;
+    snprintf(path[0], sizeof path[0], "%s/t10k-images-idx3-ubyte.gz", folder);
+    snprintf(path[1], sizeof path[1], "%s/t10k-labels-idx1-ubyte.gz", folder);
+    write_good();
+    assert_int_equal(fashion_read(&data, &both, &missing), CODE_INPUT);
+    assert_non_null(strstr(missing.text, "t10k-images-idx3-ubyte.gz: No such file"));
+    write_gzip(path[0], images, sizeof images - 1);
+    memcpy(labels + 8, other, COUNT);
+    write_gzip(path[1], labels, sizeof labels - 1);
+    ASK(fashion_read(&data, &both, err));
+    assert_true(data.P == 4 && data.tests == 4);
+    check_inputs(&data, (const int[]){0, 3, 2, 5, 1, 0, 4, 3},
+                 (const double[]){1, -1, 1, -1, 1, -1, 1, -1});
+    data_free(&data);
+    remove(path[0]);
+    remove(path[1]);
 }
 
 /* 0: read; else refused with one sentence that names a file. */
@@ -258,9 +284,10 @@ static void test_package(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inputs),  cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_missing), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_keys),    cmocka_unit_test(test_package),
+        cmocka_unit_test(test_inputs),      cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_missing),     cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_keys),        cmocka_unit_test(test_package),
+        cmocka_unit_test(test_test_inputs),
     };
     return cmocka_run_group_tests_name("fashion", tests, open_folder, remove_folder);
 }

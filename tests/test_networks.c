@@ -147,6 +147,35 @@ static void residual_networks(void **state) {
     }
 }
 
+/* A single pass, four inputs a step, and epochs in shuffled order; test inputs at every step. */
+static void fresh_inputs(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *names[SERIES], *overrides[6];
+    } cases[] = {
+        {"data/dense.ini",
+         {"loss", "f", "test_loss", "Phi1_diag", "G1_diag", "Phi2_diag", "G2_diag"},
+         {"data.inputs=80", "reference.widths=32 64 128"}},
+        {"data/regime2.ini",
+         {"loss", "f", "test_loss", "Phi1_diag", "G1_diag", "Phib_diag", "Gb_diag"},
+         {"data.inputs=80", "training.eta0=0.4", "solver.expert_sites=512",
+          "reference.widths=32 64 128"}},
+        {"data/regime1.ini",
+         {"loss", "f", "test_loss", "Phi1_diag", "G1_diag", "psi", "p"},
+         {"data.inputs=10", "training.order=shuffled", "reference.widths=64 128 256"}},
+        {"data/regime2.ini",
+         {"loss", "f", "test_loss", "Phi1_diag", "G1_diag", "Phib_diag", "Gb_diag"},
+         {"data.inputs=80", "training.optimizer=adam", "training.eta0=0.05", "training.eps=0.1",
+          "solver.expert_sites=512", "reference.widths=32 64 128"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++) {
+        const char *overrides[16] = {"reference.seeds=96", "solver.replicates=8",
+                                     "solver.sites=512", "training.batch=4", "data.test_inputs=12"};
+        memcpy(overrides + 5, cases[i].overrides, sizeof cases[i].overrides);
+        compare_series(cases[i].file, cases[i].names, overrides, 0);
+    }
+}
+
 /* Optimizers, of which the limit is that of the same algorithm; by default two of them. */
 static void optimizers(void **state) {
     (void)state;
@@ -195,6 +224,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_approach_the_limit),
         cmocka_unit_test(residual_networks),
+        cmocka_unit_test(fresh_inputs),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(every_kind_of_network),
     };

@@ -1,0 +1,162 @@
+/* Which inputs an evaluation has: those of a batch, and those that are only looked at.
+ *
+ * A pass that is looked at conditions W(0) of a limit on what it asks exactly as any other forward
+ * pass would, with normals from a stream of its own, and then forgets that it did: bases, spans and
+ * draws return to where they were (docs/method.md, section 8). Inputs of one look come with the
+ * same normals every time, so that differences over time have little noise. */
+#include "models/model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+int net_origin(struct net *net, int K, double **now, struct err *err) {
+    assert(net->origins < NET_ORIGINS);
+    struct origin *origin = &net->origin[net->origins++];
+    size_t all = (size_t)(net->setup.inputs + net->setup.tests);
+    TRY(net_vector(net, net->setup.P * K, now, err));
+    *origin = (struct origin){.now = *now, .K = K};
+    return base_alloc(&origin->all, all * (size_t)K, sizeof *origin->all, err);
+}
+
+void net_gather(struct net *net) {
+    size_t K = (size_t)net->setup.K, rest = (size_t)net->setup.rest;
+    for (int mu = 0; mu < net->setup.P; mu++) {
+        size_t to = (size_t)mu, from = (size_t)net->index[mu];
+        const double *A = net->setup.A + from * (K + rest);
+        memcpy(net->A + to * K, A, K * sizeof *A);
+        memcpy(net->A_rest + to * rest, A + K, rest * sizeof *A);
+        for (int i = 0; i < net->origins; i++) {
+            const struct origin *origin = &net->origin[i];
+            size_t k = (size_t)origin->K;
+            memcpy(origin->now + to * k, origin->all + from * k, k * sizeof *origin->now);
+        }
+    }
+}
+
+/* The origins of the inputs `index` are those found now. */
+static void keep_origins(const struct net *net) {
+    for (int mu = 0; mu < net->setup.P; mu++)
+        for (int i = 0; i < net->origins; i++) {
+            const struct origin *origin = &net->origin[i];
+            size_t k = (size_t)origin->K, from = (size_t)mu, to = (size_t)net->index[mu];
+            memcpy(origin->all + to * k, origin->now + from * k, k * sizeof *origin->now);
+        }
+}
+
+int net_start(struct net *net, struct err *err) {
+    int inputs = net->setup.inputs, tests = net->setup.tests;
+    bool origins = net->setup.centre || !net->setup.N;
+    if (origins && inputs > net->setup.P)
+        TRY(net_look(net, 0, inputs, NULL, err));
+    if (origins && tests)
+        TRY(net_look(net, inputs, tests, NULL, err));
+    keep_origins(net);
+    net->started = true;
+    return CODE_OK;
+}
+
+/* What the passes of a look overwrite. */
+struct aside {
+    struct array array[NET_ARRAYS];
+    double *vector[NET_VECTORS];
+    int *index;
+};
+
+static int put_aside(const struct net *net, struct aside *aside, struct err *err) {
+    for (int i = 0; i < net->arrays; i++)
+        TRY(array_keep(&aside->array[i], array_all(net->array[i]), err));
+    for (int i = 0; i < net->vectors; i++) {
+        size_t length = (size_t)net->length[i];
+        TRY(base_alloc(&aside->vector[i], length, sizeof(double), err));
+        memcpy(aside->vector[i], net->vector[i], length * sizeof(double));
+    }
+    TRY(base_alloc(&aside->index, (size_t)net->setup.P, sizeof(int), err));
+    memcpy(aside->index, net->index, (size_t)net->setup.P * sizeof(int));
+    return CODE_OK;
+}
+
+static void take_back(struct net *net, const struct aside *aside) {
+    for (int i = 0; i < net->arrays; i++)
+        rows_copy(array_all(&aside->array[i]), array_all(net->array[i]));
+    for (int i = 0; i < net->vectors; i++)
+        memcpy(net->vector[i], aside->vector[i], (size_t)net->length[i] * sizeof(double));
+    memcpy(net->index, aside->index, (size_t)net->setup.P * sizeof(int));
+}
+
+static void aside_free(struct aside *aside) {
+    for (int i = 0; i < NET_ARRAYS; i++)
+        array_free(&aside->array[i]);
+    for (int i = 0; i < NET_VECTORS; i++)
+        free(aside->vector[i]);
+    free(aside->index);
+    free(aside);
+}
+
+/* A forward pass of `count` <= P inputs; the last one fills up the rows. */
+static int look(struct net *net, int first, int count, double *f, struct err *err) {
+    struct population_mark population[NET_POPULATIONS];
+    struct map_mark map[NET_MAPS];
+    for (int mu = 0; mu < net->setup.P; mu++)
+        net->index[mu] = first + (mu < count ? mu : count - 1);
+    net_gather(net);
+    for (int i = 0; i < net->populations; i++) /* no chunk needs more than 256 P normals */
+        population_look(net->population[i], (uint32_t)first << 8, &population[i]);
+    for (int i = 0; i < net->maps; i++)
+        map_mark(net->map[i], &map[i]);
+    net->looking = true;
+    int code = net->model->forward(net, net->f, err);
+    net->looking = false;
+    for (int i = 0; i < net->maps; i++)
+        map_return(net->map[i], &map[i]);
+    for (int i = 0; i < net->populations; i++)
+        population_return(net->population[i], &population[i]);
+    if (!net->started) {
+        if (net->setup.centre)
+            memcpy(net->f0, net->f, (size_t)net->setup.P * sizeof *net->f);
+        keep_origins(net);
+    }
+    for (int mu = 0; mu < count && f; mu++)
+        f[mu] = net->f[mu] - net->f0[mu];
+    return code;
+}
+
+/* Columns of the read-in that nothing learns from: of a network once, in the limit at every look,
+ * orthonormal to all that bottom has met until then. */
+static int draw_unseen(struct net *net, struct err *err) {
+    struct population *bottom = net->unseen->population;
+    struct population_mark mark;
+    population_look(bottom, 1u << 31, &mark);
+    int code = population_fresh(bottom, (struct rows){0}, array_all(&net->unseen->W), err);
+    population_return(bottom, &mark);
+    return code;
+}
+
+int net_look(struct net *net, int first, int count, double *f, struct err *err) {
+    struct aside *aside;
+    int P = net->setup.P, code = CODE_OK;
+    TRY(base_alloc(&aside, 1, sizeof *aside, err));
+    DO(put_aside(net, aside, err));
+    if (net->unseen && !net->setup.N)
+        DO(draw_unseen(net, err));
+    for (int i = 0; i < count; i += P)
+        DO(look(net, first + i, count - i < P ? count - i : P, f ? f + i : NULL, err));
+    take_back(net, aside);
+done:
+    aside_free(aside);
+    return code;
+}
+
+int net_read_in(struct net *net, struct population *bottom, struct thin **W1, struct err *err) {
+    TRY(net_thin(net, bottom, net->setup.K, 1, W1, err));
+    if (!net->setup.rest)
+        return CODE_OK;
+    TRY(net_thin(net, bottom, net->setup.rest, 0, &net->unseen, err));
+    return net->setup.N && !net->setup.declare_only ? draw_unseen(net, err) : CODE_OK;
+}
+
+void net_read(const struct net *net, const struct thin *W1, struct rows h1) {
+    thin_read(W1, net->A, h1);
+    if (net->looking && net->unseen)
+        h1.array->backend->combine(h1, 1, net->A_rest, array_all(&net->unseen->W));
+}

@@ -1,0 +1,393 @@
+/* Minibatches and test inputs: the order of inputs, a plain-loop oracle trained on the same
+ * batches, the lazy linear network in closed form, and identities: a batch of everything is
+ * full-batch training, a test input leaves no trace, and one that is a training input has its
+ * output. The limit on fresh inputs is judged by own networks in test_batches_limit.c. */
+#include "integrators/batch.h"
+#include "tests/oracle_dense.h"
+#include "tests/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the order -------------------------------------------------------------------------------- */
+
+/* Whether index [n] has each of 0 ... n - 1 once. */
+static bool is_permutation(const int *index, int n) {
+    bool seen[64] = {false};
+    for (int i = 0; i < n; i++) {
+        if (index[i] < 0 || index[i] >= n || seen[index[i]])
+            return false;
+        seen[index[i]] = true;
+    }
+    return true;
+}
+
+/* 7 steps of 6 are 3 epochs of 14. */
+static void every_epoch_has_every_input(void **state) {
+    (void)state;
+    enum { N = 14, P = 6, STEPS = 7 };
+    struct training training = {.batch = P};
+    int index[STEPS * P], again[P];
+    for (training.order = BATCH_CYCLIC; training.order <= BATCH_SHUFFLED; training.order++) {
+        struct batch batch;
+        ASK(batch_init(&batch, &training, N, 5, err));
+        for (int t = 0; t < STEPS; t++)
+            batch_at(&batch, t, index + t * P);
+        for (int epoch = 0; epoch < 3; epoch++)
+            assert_true(is_permutation(index + epoch * N, N));
+        bool same = !memcmp(index, index + N, N * sizeof *index);
+        assert_true(same == (training.order == BATCH_CYCLIC));
+        for (int i = 0; i < N && training.order == BATCH_CYCLIC; i++)
+            assert_int_equal(index[i], i);
+        batch_at(&batch, 2, again); /* whatever came before */
+        assert_memory_equal(again, index + 2 * P, sizeof again);
+        batch_free(&batch);
+    }
+}
+
+/* Each input comes first equally often: 6000 epochs of 6, 1000 +- 29; 5 sigma. */
+static void shuffles_are_fair(void **state) {
+    (void)state;
+    enum { N = 6, EPOCHS = 6000 };
+    struct training training = {.order = BATCH_SHUFFLED};
+    struct batch batch;
+    int first[N] = {0}, index[N];
+    ASK(batch_init(&batch, &training, N, 1, err));
+    for (int t = 0; t < EPOCHS; t++) {
+        batch_at(&batch, t, index);
+        first[index[0]]++;
+    }
+    for (int i = 0; i < N; i++)
+        CHECK_ABS(first[i], EPOCHS / N, 145, "input %d", i);
+    batch_free(&batch);
+}
+
+/* --- networks --------------------------------------------------------------------------------- */
+
+/* To the evaluated time t. */
+static void advance(struct net *net, const struct run *run, struct batch *batch, int t) {
+    batch_at(batch, t, net->index);
+    if (t)
+        support_learn(net, run);
+    support_evaluate(net, run);
+}
+
+static void start(struct run *run, struct net *net, struct batch *batch, int N) {
+    support_net(net, run, N, 0);
+    ASK(batch_init(batch, &run->config.training, run->data.P, run->config.solver.seed, err));
+}
+
+static void stop(struct run *run, struct net *net, struct batch *batch) {
+    net_free(net);
+    batch_free(batch);
+    run_free(run);
+}
+
+enum { WIDTH = 14, DEPTH = 3 };
+
+/* W1 [N][D] from the columns over directions of training inputs and over those of test inputs. */
+static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
+    int K = run->K, all = K + run->rest, D = run->data.D, rank;
+    double *A, *B, *seen = support_get(array_all(&net->thin[0]->W));
+    double *unseen = support_get(array_all(&net->unseen->W));
+    ASK(thin_coordinates(run->data.X, run->data.P + run->data.tests, D, &A, &B, &rank, err));
+    assert_int_equal(rank, all);
+    for (int n = 0; n < WIDTH; n++)
+        for (int d = 0; d < D; d++) {
+            W1[n * D + d] = 0;
+            for (int k = 0; k < all; k++)
+                W1[n * D + d] +=
+                    (k < K ? seen + k * WIDTH : unseen + (k - K) * WIDTH)[n] * B[k * D + d];
+        }
+    free(seen);
+    free(unseen);
+    free(A);
+    free(B);
+}
+
+/* The raw output of one input. */
+static double oracle_f(struct oracle_dense *o, const double *x) {
+    for (int mu = 0; mu < o->P; mu++)
+        memcpy(o->X + mu * o->D, x, (size_t)o->D * sizeof *x);
+    o->centre = false;
+    oracle_dense_forward(o);
+    return o->f[0];
+}
+
+static void oracle_batch(struct oracle_dense *o, const struct run *run, const double *f0,
+                         const int *index) {
+    for (int mu = 0; mu < o->P; mu++) {
+        memcpy(o->X + mu * o->D, run->data.X + index[mu] * o->D, (size_t)o->D * sizeof *o->X);
+        o->y[mu] = run->data.y[index[mu]];
+        o->f0[mu] = f0[index[mu]];
+    }
+    o->centre = true;
+}
+
+/* Ten steps on three of 12 inputs, an epoch is four of them; five test inputs, in two looks, are
+ * outside of the span of the training inputs (D = 20). Sums of 20 terms of order one, ten steps at
+ * a rate below 1/2: round-off of 1e-14. */
+static void equals_oracle(void **state) {
+    (void)state;
+    const char *const overrides[] = {"data.inputs=12",          "data.test_inputs=5",
+                                     "data.dimension=20",       "training.batch=3",
+                                     "training.order=shuffled", NULL};
+    struct run run;
+    struct net net;
+    struct batch batch;
+    double f0[17], f[5];
+    support_run(&run, "data/dense.ini", overrides);
+    start(&run, &net, &batch, WIDTH);
+    assert_true(run.K == 12 && run.rest == 5);
+    struct oracle_dense *o = oracle_dense_new(3, 20, WIDTH, DEPTH);
+    o->eta0 = run.config.training.eta0;
+    o->gamma0 = run.config.training.gamma0;
+    copy_read_in(o->W1, &net, &run);
+    support_copy(o->w, array_all(&net.thin[2]->W), 1);
+    for (int l = 0; l < DEPTH - 1; l++)
+        support_copy(o->W + l * WIDTH * WIDTH, array_all(&net.map[l]->W), sqrt(WIDTH));
+    for (int mu = 0; mu < 17; mu++)
+        f0[mu] = oracle_f(o, run.data.X + mu * 20);
+    for (int t = 0; t < 10; t++) {
+        advance(&net, &run, &batch, t);
+        ASK(net_look(&net, 12, 5, f, err));
+        for (int nu = 0; nu < 5; nu++)
+            CHECK_ABS(f[nu], oracle_f(o, run.data.X + (12 + nu) * 20) - f0[12 + nu], 1e-12,
+                      "test input %d at %d", nu, t);
+        oracle_batch(o, &run, f0, net.index);
+        CHECK_ABS(net.loss, oracle_dense_forward(o), 1e-12, "loss at %d", t);
+        for (int mu = 0; mu < 3; mu++)
+            CHECK_ABS(net.f[mu], o->f[mu], 1e-12, "f[%d] at %d", mu, t);
+        oracle_dense_step(o);
+    }
+    oracle_dense_free(o);
+    stop(&run, &net, &batch);
+}
+
+/* --- identities ------------------------------------------------------------------------------- */
+
+static void small_run(struct run *run, const char *file, const char *const *overrides) {
+    support_run(run, file, overrides);
+    run->config.training.steps = 6;
+    run->config.solver.sites = 192;
+    run->config.solver.unit_sites = 32;
+    if (run->config.solver.expert_sites > 64)
+        run->config.solver.expert_sites = 64;
+}
+
+static void ensemble(struct record *record, const char *file, const char *const *overrides, int N,
+                     int runs) {
+    struct run run;
+    small_run(&run, file, overrides);
+    ASK(run_ensemble(&run, N, runs, record, err));
+    run_free(&run);
+}
+
+/* All series of a are in b, bit for bit. */
+static void assert_same(const struct record *a, const struct record *b) {
+    for (int k = 0; k < a->count; k++) {
+        const struct series *one = &a->series[k], *other = record_find(b, one->name);
+        assert_true(other && one->size == other->size);
+        if (memcmp(one->values, other->values, (size_t)a->runs * one->size * sizeof(double)))
+            fail_msg("%s differs", one->name);
+    }
+}
+
+enum { MOST = 8 };
+
+/* Limit and network, with and without one more override. */
+static void check_same(const char *file, const char *const *overrides, const char *one_more) {
+    const char *both[MOST + 1] = {NULL};
+    int n = 0;
+    for (; overrides[n]; n++)
+        both[n] = overrides[n];
+    for (int N = 0; N <= 16; N += 16) {
+        struct record before, after;
+        both[n] = NULL;
+        ensemble(&before, file, both, N, 2);
+        both[n] = one_more;
+        ensemble(&after, file, both, N, 2);
+        assert_same(&before, &after);
+        record_free(&before);
+        record_free(&after);
+    }
+}
+
+static void a_batch_of_all_inputs_is_full_batch(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"data.inputs=4", NULL};
+    check_same("data/regime1.ini", overrides, "training.batch=4");
+    check_same("data/regime2.ini", overrides, "training.batch=4");
+    check_same("data/residual.ini", overrides, "training.batch=4");
+}
+
+/* Every network, its spare rows and its selection biases; two-time kernels and responses; batches;
+ * more directions than the training inputs have; looks in several parts, the last one not full. */
+static void test_inputs_leave_no_trace(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *overrides[4];
+    } cases[] = {
+        {"data/dense.ini", {"output.kernels=full"}},
+        {"data/dense.ini", {"training.batch=3", "reference.draws=balanced"}},
+        {"data/dense.ini", {"network.activation=relu", "solver.backend=shadow"}},
+        {"data/regime1.ini", {"training.batch=1", "training.order=shuffled"}},
+        {"data/regime2.ini", {"network.rho=0.5", "training.batch=3"}},
+        {"data/regime2.ini", {"network.gate=softmax", "reference.centre=no"}},
+        {"data/regime3.ini", {"training.batch=2"}},
+        {"data/regime3_mup.ini", {"output.kernels=full"}},
+        {"data/residual.ini", {"network.rho=0.5", "network.eta_bias=0.3", "training.batch=2"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *overrides[MOST] = {"data.inputs=4"};
+        memcpy(overrides + 1, cases[i].overrides, sizeof cases[i].overrides);
+        check_same(cases[i].file, overrides, "data.test_inputs=7");
+    }
+}
+
+/* What is looked at is evaluated as it would be for training. Networks: to round-off. Limit: what a
+ * basis has is exact, and what it lacks of x is below the tolerance, 1e-4 here; two maps and a
+ * response term of that size each. */
+static void a_test_input_that_is_trained_on(void **state) {
+    (void)state;
+    static const char *const files[] = {"data/dense.ini", "data/regime1.ini", "data/regime2.ini",
+                                        "data/regime3.ini", "data/residual.ini"};
+    static const char *const overrides[] = {"data.inputs=6", "training.batch=3",
+                                            "solver.tolerance=1e-4", NULL};
+    for (int i = 0; i < 10; i++) {
+        struct run run;
+        struct net net;
+        struct batch batch;
+        double f[3], most = 0;
+        int N = i < 5 ? 16 : 0;
+        small_run(&run, files[i % 5], overrides);
+        start(&run, &net, &batch, N);
+        for (int t = 0; t < 6; t++) {
+            advance(&net, &run, &batch, t);
+            ASK(net_look(&net, net.index[0], 3, f, err)); /* cyclic */
+            for (int mu = 0; mu < 3; mu++) {
+                CHECK_ABS(f[mu], net.f[mu], N ? 1e-13 : 3e-4, "%s, N = %d: f[%d] at %d",
+                          files[i % 5], N, mu, t);
+                most = fmax(most, fabs(net.f[mu]));
+            }
+        }
+        assert_true(most > 0.05);
+        stop(&run, &net, &batch);
+    }
+}
+
+/* Kernels between inputs, in and outside of the batch. */
+static double overlap(const struct run *run, int mu, int nu) {
+    double sum = 0;
+    for (int i = 0; i < run->data.D; i++)
+        sum += run->data.X[mu * run->data.D + i] * run->data.X[nu * run->data.D + i];
+    return sum / run->data.D;
+}
+
+/* Largest error of f over a single pass, at training inputs and at test inputs, outside of the
+ * span of the former too (D = 20). */
+static double lazy_error(double gamma0, const char *dimension) {
+    const char *const overrides[] = {"data.inputs=12",
+                                     "data.test_inputs=6",
+                                     dimension,
+                                     "training.batch=2",
+                                     "network.activation=linear",
+                                     "solver.sites=512",
+                                     "training.eta0=0.2",
+                                     NULL};
+    enum { P = 2, N_X = 12, ALL = 18 };
+    struct run run;
+    struct net net;
+    struct batch batch;
+    double exact[ALL] = {0}, f[ALL - N_X], most = 0;
+    support_run(&run, "data/dense.ini", overrides);
+    run.config.training.gamma0 = gamma0;
+    start(&run, &net, &batch, 0);
+    for (int t = 0; t < N_X / P; t++) {
+        double Delta[P];
+        advance(&net, &run, &batch, t);
+        ASK(net_look(&net, N_X, ALL - N_X, f, err));
+        for (int mu = 0; mu < P; mu++) {
+            most = fmax(most, fabs(net.f[mu] - exact[net.index[mu]]));
+            Delta[mu] = run.data.y[net.index[mu]] - exact[net.index[mu]];
+        }
+        for (int nu = N_X; nu < ALL; nu++)
+            most = fmax(most, fabs(f[nu - N_X] - exact[nu]));
+        for (int nu = 0; nu < ALL; nu++)
+            for (int mu = 0; mu < P; mu++)
+                exact[nu] += run.config.training.eta0 * (DEPTH + 1) / P * Delta[mu] *
+                             overlap(&run, nu, net.index[mu]);
+    }
+    stop(&run, &net, &batch);
+    return most;
+}
+
+/* gamma0 -> 0 in a linear limit: f(x) moves by eta0/P sum_mu Delta_mu Theta(x, x_mu), Theta = 4 x
+ * x'/D for the four weight matrices, whatever batch x is in, but for O(gamma0^2): there is no
+ * sampling noise. The coefficient is of order one; that the error is of this order and nothing else
+ * shows when gamma0 halves: fourfold less, but for relative O(gamma0^2). */
+static void lazy_single_pass(void **state) {
+    (void)state;
+    static const char *const dimensions[] = {"data.dimension=10", "data.dimension=20"};
+    for (int i = 0; i < 2; i++) {
+        double error = lazy_error(0.02, dimensions[i]), half = lazy_error(0.01, dimensions[i]);
+        assert_true(half < 1e-4);
+        CHECK_ABS(error / half, 4, 1e-2, "%s", dimensions[i]);
+    }
+}
+
+/* A single replicate: its operations are shared out. */
+static void threads_do_not_matter(void **state) {
+    (void)state;
+    static const char *const files[] = {"data/regime1.ini", "data/regime2.ini"};
+    for (int i = 0; i < 2; i++) {
+        const char *overrides[] = {"data.inputs=8",    "data.test_inputs=5",
+                                   "training.batch=3", "training.order=shuffled",
+                                   "solver.threads=1", NULL};
+        struct run run;
+        struct record record[2];
+        for (int k = 0; k < 2; k++) {
+            overrides[4] = k ? "solver.threads=2" : "solver.threads=1";
+            small_run(&run, files[i], overrides);
+            run.config.solver.sites = 600; /* three blocks */
+            ASK(run_ensemble(&run, 0, 1, &record[k], err));
+            run_free(&run);
+        }
+        assert_same(&record[0], &record[1]);
+        record_free(&record[0]);
+        record_free(&record[1]);
+    }
+}
+
+/* 20 new directions a step: after 14 steps more than 0.9 x 300. */
+static void a_single_pass_ends_at_the_rank_cap(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"data.inputs=400",   "data.dimension=60",
+                                            "training.batch=20", "training.steps=20",
+                                            "solver.sites=300",  NULL};
+    struct run run;
+    struct record record;
+    struct err err = {0};
+    support_run(&run, "data/dense.ini", overrides);
+    assert_int_equal(run_ensemble(&run, 0, 1, &record, &err), CODE_NUMERICAL);
+    assert_non_null(strstr(err.text, "too few sites"));
+    assert_int_equal(record.steps[0], 13);
+    record_free(&record);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_epoch_has_every_input),
+        cmocka_unit_test(shuffles_are_fair),
+        cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(a_batch_of_all_inputs_is_full_batch),
+        cmocka_unit_test(test_inputs_leave_no_trace),
+        cmocka_unit_test(a_test_input_that_is_trained_on),
+        cmocka_unit_test(lazy_single_pass),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(a_single_pass_ends_at_the_rank_cap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
