@@ -133,7 +133,7 @@ bench: $(BUILD)/bench $(BUILD)/bench_methods
 # docs/methods.png (needs Python with matplotlib)
 methods-figure: $(BUILD)/bench_methods
 	$< figure > build/methods.csv
-	python3 plot/methods.py build/methods.csv docs/methods.png
+	$(PYTHON) plot/methods.py build/methods.csv docs/methods.png
 
 validation: $(BUILD)/validation
 	$< > docs/validation.md
