@@ -1,7 +1,7 @@
 # dmft-solve
 #
 #   make run          installs what is missing, builds, runs data/regime2.ini
-#   make test         passes the tests (one to two minutes)
+#   make test         passes the tests (three minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
 #   make plot-test    the pictures (needs Python: pip install ./plot pytest)
@@ -49,7 +49,7 @@ OBJECTS := $(LIB:%=$(BUILD)/%.o)
 TESTS := architecture param rng backend functions basis population change map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
          residual residual_limit residual_reference flow batches fixed_point optimizer optimizer_limit sweep \
-         coordinate compare
+         coordinate compare studies
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \
                 $(BUILD)/tests/oracle_regime3.o $(BUILD)/tests/oracle_residual.o \

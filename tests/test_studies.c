@@ -1,0 +1,161 @@
+/* What the figures of studies/ claim, as exponents in the width with their errors: networks of the
+ * same ini, fewer and narrower. The pictures themselves: test_studies.py. */
+#include "tests/support.h"
+#include "solver/stats.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PACKAGE "/usr/share/datasets/fashion-mnist"
+enum { WIDTHS = 4 };
+
+/* studies/NAME.ini up to [sweep], whose keys are among the overrides. */
+static void open_study(struct run *run, const char *name, const char *const *overrides) {
+    char path[64], copy[64], line[256];
+    snprintf(path, sizeof path, "studies/%s.ini", name);
+    snprintf(copy, sizeof copy, "build/test_studies_%s.ini", name);
+    FILE *from = fopen(path, "r"), *to = fopen(copy, "w");
+    assert_non_null(from);
+    assert_non_null(to);
+    while (fgets(line, sizeof line, from) && strncmp(line, "[sweep]", 7) != 0)
+        fputs(line, to);
+    fclose(from);
+    assert_int_equal(fclose(to), 0);
+    support_run(run, copy, overrides);
+    remove(copy);
+}
+
+/* Exponent of |offset - mean over inputs| of a series at time t, over the widths of the run. */
+static void exponent_of(const struct run *run, const struct record *records, const char *name,
+                        double offset, int t, double *exponent, double *se) {
+    double value[WIDTHS], error[WIDTHS];
+    for (int i = 0; i < WIDTHS; i++) {
+        const struct record *record = &records[i];
+        const struct series *series = record_find(record, name);
+        double sum = 0, squares = 0, n = record->runs;
+        size_t P = series->size / (size_t)record->T;
+        for (int r = 0; r < record->runs; r++) {
+            double mean = 0;
+            for (size_t mu = 0; mu < P; mu++)
+                mean += record_at(record, series, r, t)[mu] / (double)P;
+            sum += mean - offset;
+            squares += (mean - offset) * (mean - offset);
+        }
+        value[i] = log(fabs(sum / n));
+        error[i] = sqrt((squares - sum * sum / n) / (n * (n - 1))) / fabs(sum / n);
+    }
+    stats_exponent(run->config.reference.widths.value, value, error, WIDTHS, exponent, se);
+}
+
+static void run_widths(struct run *run, struct record *records) {
+    assert_int_equal(run->config.reference.widths.count, WIDTHS);
+    for (int i = 0; i < WIDTHS; i++)
+        ASK(run_ensemble(run, run->config.reference.widths.value[i], run->config.reference.seeds,
+                         &records[i], err));
+}
+
+static void free_widths(struct run *run, struct record *records) {
+    for (int i = 0; i < WIDTHS; i++)
+        record_free(&records[i]);
+    run_free(run);
+}
+
+/* Errors below 0.2 keep 0 and -1 five of them apart. */
+static void check_exponent(const struct run *run, const struct record *records, const char *name,
+                           int t, double expected) {
+    double exponent, se;
+    exponent_of(run, records, name, 0, t, &exponent, &se);
+    print_message("  %-12s t = %2d: %+.3f +- %.3f\n", name, t, exponent, se);
+    if (!(fabs(exponent - expected) <= 4 * se && se < 0.2))
+        fail_msg("%s at %d: exponent %g +- %g, not %g", name, t, exponent, se, expected);
+}
+
+/* muP starts with top features and inner gradients of order 1/N and has found others at the end; in
+ * MSSP they are of order one from the first step on. */
+static void check_regime(const char *study, const char *const *names, const char *widths) {
+    const char *const mup[] = {"network.parameterization=mup", widths, "reference.seeds=32", NULL};
+    const char *const mssp[] = {"network.parameterization=mssp", widths, "reference.seeds=32",
+                                NULL};
+    struct run run;
+    struct record records[WIDTHS];
+    open_study(&run, study, mup);
+    run_widths(&run, records);
+    for (int k = 0; names[k]; k++) {
+        double exponent, se;
+        check_exponent(&run, records, names[k], 0, -1);
+        exponent_of(&run, records, names[k], 0, run.config.training.steps - 1, &exponent, &se);
+        print_message("  %-12s at the end: %+.3f +- %.3f\n", names[k], exponent, se);
+        assert_true(exponent > -0.2);
+    }
+    free_widths(&run, records);
+    open_study(&run, study, mssp);
+    run_widths(&run, records);
+    for (int k = 0; names[k]; k++) {
+        check_exponent(&run, records, names[k], 0, 0);
+        check_exponent(&run, records, names[k], run.config.training.steps / 2, 0);
+    }
+    free_widths(&run, records);
+}
+
+static void regime2(void **state) {
+    (void)state;
+    static const char *const names[] = {"Phi3_diag", "G1_diag", "Gb_diag", "Gphi_diag", NULL};
+    check_regime("fig1_regime2", names, "reference.widths=32 64 128 256");
+}
+
+static void regime3(void **state) {
+    (void)state;
+    static const char *const names[] = {"Phi3_diag", "G1_diag", NULL};
+    check_regime("regime3", names, "reference.widths=32 64 96 128");
+}
+
+/* Exponent of the distance of the entropy/ln M from that of equal gates at the last step, and the
+ * entropy of the widest network. */
+static void distance(const char *parameterization, const char *rho, double equal, double *exponent,
+                     double *se, double *entropy) {
+    const char *const overrides[] = {"reference.widths=48 96 192 384", "reference.seeds=48",
+                                     parameterization, rho, NULL};
+    struct run run;
+    struct record records[WIDTHS];
+    double value, error;
+    open_study(&run, "routers_freeze", overrides);
+    run_widths(&run, records);
+    int last = run.config.training.steps - 1, P = run.data.P;
+    exponent_of(&run, records, "router_entropy", equal, last, exponent, se);
+    *entropy = 0;
+    for (int mu = 0; mu < P; mu++) {
+        support_entry(&records[WIDTHS - 1], "router_entropy", (size_t)(last * P + mu), &value,
+                      &error);
+        *entropy += value / P;
+    }
+    print_message("  %s %s: entropy %.4f, distance %+.3f +- %.3f\n", parameterization, rho,
+                  *entropy, *exponent, *se);
+    free_widths(&run, records);
+}
+
+/* SP: the router is the more concentrated the wider. muP: soft gates are equal but for O(1/N); with
+ * top-2 they differ at every width. */
+static void routers(void **state) {
+    (void)state;
+    double exponent, se, entropy, soft, soft_se;
+    if (access(PACKAGE, F_OK)) {
+        print_message("[  SKIPPED ] routers: no %s here\n", PACKAGE);
+        skip();
+    }
+    distance("network.parameterization=sp", "network.rho=1", 1, &exponent, &se, &entropy);
+    assert_true(exponent > 4 * se && entropy < 0.7);
+    distance("network.parameterization=mup", "network.rho=1", 1, &soft, &soft_se, &entropy);
+    assert_true(fabs(soft + 1) < 4 * soft_se && soft_se < 0.1 && entropy > 0.999);
+    distance("network.parameterization=mup", "network.rho=0.5", 0.5, &exponent, &se, &entropy);
+    assert_true(exponent - soft > 4 * hypot(se, soft_se));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regime2),
+        cmocka_unit_test(regime3),
+        cmocka_unit_test(routers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
