@@ -115,6 +115,7 @@ check-long: test build/fuzz_param
 	$(BUILD)/test_residual_reference long
 	$(BUILD)/test_networks long
 	$(BUILD)/test_coordinate long
+	$(BUILD)/test_fixed_point long
 	$(MAKE) SAN=1 test
 
 plot-test: all

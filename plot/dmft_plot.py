@@ -1,10 +1,11 @@
 """Pictures of what dmft-solve computed, and its files as xarray datasets.
 
-    dmft-plot RUN.h5 [-o OUT.png] [--what loss|kernels|exponents|gates|convergence|all]
+    dmft-plot RUN.h5 [-o OUT.png] [--what loss|kernels|exponents|gates|convergence|coordinate|all]
               [--times T ...] [--kernels NAME ...]
 
 or python -m dmft_plot. With --what all (the default) every picture that the file has data for is
-written, OUT_loss.png, OUT_kernels.png and so on. In a script:
+written, OUT_loss.png, OUT_kernels.png and so on; of a file of dmft-compare one of each for every
+parameterization, OUT_mup_loss.png, and the coordinate check of all. In a script:
 
     import dmft_plot, matplotlib.pyplot as plt
     run = dmft_plot.load("regime2.h5")     # {"limit": Dataset, "reference/N0064": Dataset, ...}
@@ -42,6 +43,28 @@ GATES = {"gate_participation": r"participation  $\langle\phi\rangle^2 / \langle\
          "load2": r"loads  $\langle(\bar m_k - \rho)^2\rangle$",
          "b2": r"variance of biases  $b_k$",
          "qstar": r"selection threshold  $q^*$"}
+NAMES = {"mup": "\u03bcP", "mssp": "MSSP", "sp": "SP"}
+# The terms of the coordinate check, forward and backward, as docs/output.md lists them.
+COORDINATES = [
+    [("router logits", {"psi_init": "initial", "psi_prop": "propagating", "psi_eff": "effective"}),
+     ("hidden units", {"h2_init": "initial", "h2_prop": "propagating", "h2_eff": "effective"}),
+     ("output of one expert", {"h3i_init": "initial", "h3i_prop": "propagating",
+                               "h3i_eff": "effective"}),
+     ("experts aggregated", {"A1": "initial", "A21": "propagating, from $W_1$",
+                             "A3": "effective", "A22": "propagating, from $W_2$"}),
+     ("output $f$", {"f_init": "initial", "f_prop": "propagating", "f_eff": "effective"})],
+    [("gradient at the hidden units", {"b_00": "$W_3(0), W_4(0)$", "b_0d": r"$W_3(0), \Delta W_4$",
+                                       "b_dd": r"$\Delta W_3, \Delta W_4$",
+                                       "b_d0": r"$\Delta W_3, W_4(0)$"}),
+     ("gradient of the gates", {"dphi_init": "$W_3(0)$", "dphi_upd": r"$\Delta W_3$"}),
+     ("back through the experts", {"A4": "$W_2(0), W_3(0)$", "A5": r"$W_2(0), \Delta W_3$",
+                                   "E": r"$\Delta W_2, \Delta W_3$",
+                                   "A6": r"$\Delta W_2, W_3(0)$"}),
+     ("back through the router", {"R00": "$Q(0), W_3(0)$", "R0d": r"$Q(0), \Delta W_3$",
+                                  "Rdd": r"$\Delta Q, \Delta W_3$",
+                                  "Rd0": r"$\Delta Q, W_3(0)$"}),
+     ("backward aggregation", {"I6_init": "initial", "I6_prop": "propagating",
+                               "I6_eff": "effective"})]]
 EXPERTS = {"p": "gate  $p_i$", "psi": r"logit  $\psi_i$"}
 
 
@@ -62,6 +85,14 @@ def load(path):
         file.visititems(lambda name, item: names.append(name) if hasattr(item, "keys") else None)
     return {name: xarray.open_dataset(path, group=name, engine="h5netcdf", decode_cf=False)
             for name in names}
+
+
+def sides(run):
+    """{parameterization: run} of what dmft-compare wrote, else {"": run}."""
+    names = [name for name in NAMES if name + "/compare" in run]
+    return {side: {"/": run["/"]} | {name.removeprefix(side + "/"): data for name, data in
+                                     run.items() if name.startswith(side + "/")}
+            for side in names} or {"": run}
 
 
 def ensembles(run):
@@ -141,8 +172,8 @@ def heading(run, name, stored):
 def title(run):
     """Model and parameterization, main parameters, whether the run came to its end."""
     keys = run["parameters"].attrs
-    words, names = [keys["network.model"]], {"mup": "\u03bcP", "mssp": "MSSP", "sp": "SP"}
-    words += [names[keys["network.parameterization"]]] if words[0].startswith("regime") else []
+    words = [keys["network.model"]]
+    words += [NAMES[keys["network.parameterization"]]] if words[0].startswith("regime") else []
     words += [rf"$\{name}_0 = {keys[f'training.{name}0']:g}$" for name in ("eta", "gamma")]
     return ", ".join(words) + ("" if run["/"].attrs["complete"] else "  (incomplete)")
 
@@ -276,6 +307,19 @@ def experts(ax, run, name):
         ax.plot([], [], color="grey", ls=style, label=label)
 
 
+def coordinates(ax, run, terms):
+    """Exponents in N of the parts {name: label} of a signal over time; bands: 2 standard errors.
+    Parts that are exactly zero are left out."""
+    for level in (0, -0.5, -1):
+        ax.axhline(level, color="black" if level == 0 else "0.8", lw=0.7, zorder=0)
+    for colour, (name, label) in zip(COLOURS, terms.items()):
+        exponent = run["compare"].get(f"rms_{name}_exponent")
+        if exponent is not None and np.isfinite(exponent).any():
+            band(ax, exponent.values, 2 * run["compare"][exponent.name + "_se"].values, colour,
+                 label=label)
+    ax.set_ylim(-2.3, 0.8)
+
+
 def panels(run, rows, columns, width=3.0, height=2.3, **more):
     """A figure and its axes [rows][columns]; inches of one panel."""
     figure, axes = plt.subplots(rows, columns, squeeze=False, layout="constrained",
@@ -361,6 +405,25 @@ def figure_convergence(run, options):
     return legend(figure, axes[0, 0], "bars: 95 %\nhollow: 0 inside")
 
 
+def figure_coordinate(run, _):
+    parts = sides(run)
+    if not any("rms_A1_exponent" in part.get("compare", {}) for part in parts.values()):
+        raise Missing("not made by dmft-compare with [reference] coordinate_check = yes")
+    figure, axes = panels(next(iter(parts.values())), 2 * len(parts), 5, 2.15, 1.9, sharex=True,
+                          sharey=True)
+    figure.suptitle("exponent in $N$ of the parts of every signal;  bands: 2 standard errors",
+                    fontsize=9, x=0.01, ha="left", color="0.35")
+    rows = [(side, part, terms) for side, part in parts.items() for terms in COORDINATES]
+    for row, (side, part, terms) in zip(axes, rows):
+        for ax, (words, some) in zip(row, terms):
+            coordinates(ax, part, some)
+            ax.set_title(words)
+            ax.legend(fontsize=6.5, loc="lower right", labelspacing=0.2, handlelength=1.2)
+            ax.label_outer()
+        row[0].set_ylabel(f"{NAMES[side]}, {'backward' if terms is COORDINATES[1] else 'forward'}")
+    return figure
+
+
 FIGURES = {"loss": figure_loss, "kernels": figure_kernels, "exponents": figure_exponents,
            "gates": figure_gates, "convergence": figure_convergence}
 
@@ -370,7 +433,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="dmft-plot", description="Pictures of a dmft-solve run.")
     parser.add_argument("file")
     parser.add_argument("-o", metavar="OUT.png", help="default: FILE.png in the current folder")
-    parser.add_argument("--what", choices=[*FIGURES, "all"], default="all",
+    parser.add_argument("--what", choices=[*FIGURES, "coordinate", "all"], default="all",
                         help="all: OUT_loss.png, OUT_kernels.png, ... as far as there are data")
     parser.add_argument("--times", type=int, nargs="+", metavar="T", help="of heat maps (two) "
                         "and of convergence")
@@ -381,12 +444,19 @@ def main(arguments=None):
     plt.switch_backend("Agg")
     try:
         run = load(options.file)
-        ensembles(run)
-        for what in FIGURES if options.what == "all" else [options.what]:
-            out = stem + (f"_{what}" if options.what == "all" else "") + (suffix or ".png")
+        chosen = [*FIGURES, "coordinate"] if options.what == "all" else [options.what]
+        pictures = [(side, what, part, FIGURES[what]) for side, part in sides(run).items()
+                    for what in chosen if what in FIGURES]
+        if "coordinate" in chosen and (options.what != "all" or "" not in sides(run)):
+            pictures.append(("", "coordinate", run, figure_coordinate))
+        for part in sides(run).values():
+            ensembles(part)
+        for side, what, part, figure in pictures:
+            words = [stem] + [side] * (side != "") + [what] * (options.what == "all")
+            out = "_".join(words) + (suffix or ".png")
             try:
                 with plt.rc_context(STYLE):
-                    FIGURES[what](run, options).savefig(out)
+                    figure(part, options).savefig(out)
                 print(out)
                 drawn += 1
             except Missing as missing:

@@ -173,6 +173,28 @@ def test_all_pictures(files, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("error")
+def test_sides(files, tmp_path, capsys):
+    """What dmft-compare writes: every picture of each parameterization, the coordinate check of
+    both; and the lines of that are the exponents of the file."""
+    path = str(tmp_path / "sides.h5")
+    subprocess.run([SOLVE.replace("dmft-solve", "dmft-compare"), "--quiet", "-o", path, os.path.join(
+        HERE, "..", "data", "regime2_compare.ini"), *SMALL, "--solver.expert_sites=64"], check=True,
+        stdout=subprocess.DEVNULL)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    every = [f"{side}_{what}" for side in ("mssp", "mup") for what in sorted(dmft_plot.FIGURES)]
+    assert pictures(path, folder) == (0, sorted([*every, "coordinate"]))
+    run = dmft_plot.load(path)
+    axes = dmft_plot.figure_coordinate(run, None).axes
+    assert axes[3].get_title() == "experts aggregated" and axes[0].get_ylabel().startswith("\u03bcP")
+    stored = run["mup/compare"]["rms_A1_exponent"].values
+    lines = [line for line in axes[3].lines if line.get_label() == "initial"]
+    np.testing.assert_array_equal(lines[0].get_ydata(), stored)
+    assert dmft_plot.main([files["few"], "--what", "coordinate"]) == 2
+    assert "not made by dmft-compare" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("error")
 def test_a_run_that_was_stopped(files, tmp_path):
     """n = 3 2 1 0 0 0 runs: NaN from t = 3 on, no error from t = 2 on."""
     path = str(tmp_path / "stopped.h5.partial")
