@@ -54,6 +54,7 @@ static inline double adam_step(const struct adam *adam, double g, double *m, dou
 
 struct backend {
     const char *name;
+    bool shared; /* arrays hold this rank's share of their sites (set in a copy of the table) */
     /* Memory for capacity rows, uninitialised (shadow: NaN). */
     int (*alloc)(struct array *array, int capacity, struct err *err);
     /* Larger capacity; the rows in use keep their values. */

@@ -1,4 +1,5 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
+#include "kernels/dist.h"
 #include "solver/command.h"
 #include "solver/provenance.h"
 #include "solver/report.h"
@@ -83,18 +84,15 @@ int main(int argc, char **argv) {
     struct options options;
     struct run run = {.stop = command_signals()};
     struct err err = {0};
+    dist_start(&argc, &argv);
     io_quiet();
     gsl_set_error_handler_off();
     int code = read_options(&options, argc, argv, &err);
-    log_init(&run.log, options.quiet ? 0 : 1);
+    log_init(&run.log, options.quiet || dist_rank() ? 0 : 1);
     if (!code && (options.help || options.version || options.defaults))
         code = print_help(&options, &err);
     else if (!code)
         code = solve(&run, &options, &err);
     run_free(&run);
-    if (!code && (fflush(stdout) || ferror(stdout)))
-        code = err_set(&err, CODE_SYSTEM, "cannot write to standard output");
-    if (code)
-        fprintf(stderr, "dmft-solve: %s\n", err.text);
-    return code;
+    return command_end("dmft-solve", code, &err);
 }

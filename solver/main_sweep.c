@@ -1,4 +1,5 @@
 /* dmft-sweep: the runs of an ini file over a grid of its keys, in parallel processes. */
+#include "kernels/dist.h"
 #include "solver/command.h"
 #include "solver/provenance.h"
 #include "solver/summary.h"
@@ -82,10 +83,11 @@ int main(int argc, char **argv) {
     struct sweep sweep = {.stop = command_signals()};
     struct err err = {0};
     int jobs;
+    dist_start(&argc, &argv);
     io_quiet();
     gsl_set_error_handler_off();
     int code = read_options(&options, argc, argv, &jobs, &err);
-    log_init(&sweep.log, options.quiet ? 0 : 1);
+    log_init(&sweep.log, options.quiet || dist_rank() ? 0 : 1);
     if (!code && options.version)
         printf("dmft-sweep %s\n", provenance_version);
     else if (!code && options.help)
@@ -93,9 +95,5 @@ int main(int argc, char **argv) {
     else if (!code)
         code = run(&sweep, &options, jobs, &err);
     sweep_free(&sweep);
-    if (!code && (fflush(stdout) || ferror(stdout)))
-        code = err_set(&err, CODE_SYSTEM, "cannot write to standard output");
-    if (code)
-        fprintf(stderr, "dmft-sweep: %s\n", err.text);
-    return code;
+    return command_end("dmft-sweep", code, &err);
 }

@@ -1,10 +1,17 @@
-/* The life of a run. Replicates and seeds are independent: each thread takes whole runs; only where
- * there is a single one do the operations inside it share out their blocks of sites. Either way the
- * numbers are the same. */
+/* The life of a run. Replicates and seeds are independent: each rank, and in it each thread, takes
+ * whole runs; only where there is a single one for all threads, or fewer than ranks, do the
+ * operations inside it share out their blocks of sites. Either way the numbers are the same.
+ *
+ * Every rank works on its own runs of all ensembles and keeps quiet about how that ends; then all
+ * ranks exchange what they have, and the failure of the lowest run, if any, is that of all. Rank 0,
+ * the only one with an open file, writes. */
+#define _POSIX_C_SOURCE 200809L
 #include "solver/run.h"
 #include "integrators/batch.h"
+#include "kernels/dist.h"
 #include "solver/observe.h"
 #include "solver/provenance.h"
+#include "solver/share.h"
 #include "solver/sweeps.h"
 #include "solver/text.h"
 
@@ -17,9 +24,11 @@
 int run_configure(struct run *run, const char *file, int overrides, char *const *override,
                   struct err *err) {
     size_t sections;
-    TRY(config_sections(&run->sections, &sections, err));
-    TRY(params_read(&run->params, run->sections, sections, file, overrides, override, &run->config,
-                    err));
+    if (!dist_rank()) {
+        TRY(config_sections(&run->sections, &sections, err));
+        TRY(params_read(&run->params, run->sections, sections, file, overrides, override,
+                        &run->config, err));
+    }
     return run_prepare(run, err);
 }
 
@@ -41,11 +50,29 @@ static int choose(struct run *run, struct err *err) {
     return params_record(&run->params, "network", "parameterization", name, err);
 }
 
+/* The sites of the limit are shared out where there are fewer replicates than ranks and blocks
+ * enough. */
+static void share_sites(struct run *run) {
+    const struct solver_settings *solver = &run->config.solver;
+    int ranks = run->whole ? 1 : dist_ranks();
+    if (solver->replicates >= ranks || solver->sites < ranks * BACKEND_BLOCK)
+        return;
+    run->config.shared = *backend_list[solver->backend];
+    run->config.shared.shared = true;
+}
+
 int run_prepare(struct run *run, struct err *err) {
+    size_t sections = run->params.count;
+    if (dist_rank())
+        TRY(config_sections(&run->sections, &sections, err));
+    TRY(share_params(&run->params, run->sections, sections, &run->config, err));
     TRY(choose(run, err));
-    TRY(config_data(&run->config, &run->params, &run->data, err));
+    if (!dist_rank())
+        TRY(config_data(&run->config, &run->params, &run->data, err));
+    TRY(share_data(&run->data, err));
     TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
     TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
+    share_sites(run);
     int threads = run->config.solver.threads;
     run->threads = threads ? threads : omp_get_max_threads();
     backend_start(run->threads);
@@ -61,9 +88,35 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
     return setup;
 }
 
-/* Runs in flight at once; a single one shares out its blocks of sites instead. */
-static int concurrent(const struct run *run, int runs) {
-    return runs < run->threads ? runs : run->threads;
+enum { EVERY = -1 };
+
+/* The rank that makes a run; or every rank makes its share of the sites. Networks are dealt out
+ * from the last width on, which costs most. */
+static int maker(const struct run *run, int N, int r) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int before = 0;
+    if (run->whole)
+        return run->rank;
+    if (!N && run->config.shared.name)
+        return EVERY;
+    for (int i = widths->count - 1; N && i >= 0 && widths->value[i] != N; i--)
+        before += run->config.reference.seeds;
+    return (before + r) % dist_ranks();
+}
+
+static bool mine(const struct run *run, int N, int r) {
+    int rank = maker(run, N, r);
+    return rank == EVERY || rank == dist_rank();
+}
+
+/* Runs in flight at once on this rank; a single one shares out its blocks of sites instead. */
+static int concurrent(const struct run *run, int N, int runs) {
+    int count = 0;
+    for (int r = 0; r < runs; r++)
+        count += mine(run, N, r);
+    if (count < 1 || maker(run, N, 0) == EVERY)
+        return 1;
+    return count < run->threads ? count : run->threads;
 }
 
 /* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest
@@ -72,11 +125,10 @@ static int concurrent(const struct run *run, int runs) {
 static int record_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     struct record record;
-    char **labels = NULL;
     double largest = 0, values = 0;
     int code;
     DO(record_init(&record, 0, run->config.training.steps, err));
-    DO(observe_declare(&record, &run->config, &setup, &labels, err));
+    DO(observe_declare(&record, &run->config, &setup, &record.labels, err));
     for (int k = 0; k < record.count; k++) {
         double size = (double)record.series[k].size;
         values += size * (runs + 2 * (2 + (record.series[k].keep_runs ? runs : 0)));
@@ -85,7 +137,6 @@ static int record_bytes(const struct run *run, int N, int runs, double *bytes, s
     *bytes = sizeof(double) * (values + 2 * largest);
 done:
     record_free(&record);
-    free(labels);
     return code;
 }
 
@@ -106,7 +157,7 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
         *bytes *= 3;
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
-    *bytes *= concurrent(run, runs);
+    *bytes *= concurrent(run, N, runs);
     return CODE_OK;
 }
 
@@ -198,6 +249,8 @@ done:
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
+    if (dist_rank())
+        return CODE_OK;
     if (!run->io_open)
         TRY(io_create(&run->io, output, force, err));
     run->io_open = true;
@@ -255,17 +308,29 @@ struct ensemble {
     struct run *run;
     int N, r;
     struct record *record, *sweeps; /* sweeps: NULL, or those of a fixed-point iteration */
-    const char *group;
-    const char *const *labels, *const *kernels;
+    char group[24];
     double start, *next; /* times: of the beginning, of the next save */
 };
 
+static struct ensemble ensemble_of(struct run *run, int N, struct record *record) {
+    struct ensemble e = {.run = run, .N = N, .record = record};
+    snprintf(e.group, sizeof e.group, N ? "reference/N%04d" : "limit", N);
+    if (by_sweeps(run, N))
+        e.sweeps = &run->sweeps;
+    return e;
+}
+
+static const char *const *labels_of(const struct record *record) {
+    return (const char *const *)record->labels;
+}
+
 static int ensemble_write(const struct ensemble *e, struct err *err) {
+    struct io *io = &e->run->io;
     if (!e->run->io_open)
         return CODE_OK;
     if (e->sweeps)
-        TRY(io_record(&e->run->io, "limit/sweeps", e->sweeps, e->kernels, err));
-    return io_record(&e->run->io, e->group, e->record, e->labels, err);
+        TRY(io_record(io, "limit/sweeps", e->sweeps, labels_of(e->sweeps), err));
+    return io_record(io, e->group, e->record, labels_of(e->record), err);
 }
 
 /* Saves now and then: every 20 seconds, and in no more than a tenth of the time. A save that fails
@@ -282,10 +347,12 @@ static void ensemble_save(const struct ensemble *e) {
 
 static void ensemble_progress(const struct ensemble *e, const struct net *net, int t) {
     const struct record *record = e->record;
-    double done = 0, spent = base_seconds() - e->start;
-    for (int r = 0; r < record->runs; r++)
-        done += (double)record->steps[r] / record->T / record->runs;
-    int left = (int)fmin(spent / done * (1 - done) + 0.5, 1e8);
+    double done = 0, all = 0, spent = base_seconds() - e->start;
+    for (int r = 0; r < record->runs; r++) {
+        done += record->steps[r];
+        all += mine(e->run, e->N, r) ? record->T : 0;
+    }
+    int left = (int)fmin(spent / done * (all - done) + 0.5, 1e8);
     if (e->N)
         log_progress(&e->run->log, "N = %d  network %d/%d  step %d/%d  loss %.5g  %d:%02d left",
                      e->N, e->r + 1, record->runs, t + 1, record->T, net->loss, left / 60,
@@ -297,6 +364,14 @@ static void ensemble_progress(const struct ensemble *e, const struct net *net, i
                      left / 60, left % 60);
 }
 
+/* A signal. Ranks that share sites stop together. */
+static int ensemble_heed(const struct ensemble *e, struct err *err) {
+    bool stop = e->run->stop && *e->run->stop;
+    if (maker(e->run, e->N, e->r) == EVERY)
+        stop = dist_any(stop);
+    return stop ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
+}
+
 /* After each measured time: publish it, tell, write now and then, heed a signal. */
 static int ensemble_step(void *context, const struct net *net, int t, struct err *err) {
     const struct ensemble *e = context;
@@ -306,9 +381,7 @@ static int ensemble_step(void *context, const struct net *net, int t, struct err
         ensemble_progress(e, net, t);
         ensemble_save(e);
     }
-    if (e->run->stop && *e->run->stop)
-        return err_set(err, CODE_INTERRUPTED, "interrupted");
-    return CODE_OK;
+    return ensemble_heed(e, err);
 }
 
 static int ensemble_sweep(void *context, const struct fixed_point_state *state, struct err *err) {
@@ -323,9 +396,7 @@ static int ensemble_sweep(void *context, const struct fixed_point_state *state, 
                      worst->change, worst->name);
         ensemble_save(e);
     }
-    if (e->run->stop && *e->run->stop)
-        return err_set(err, CODE_INTERRUPTED, "interrupted");
-    return CODE_OK;
+    return ensemble_heed(e, err);
 }
 
 /* Run number e->r, whatever its method. */
@@ -345,82 +416,144 @@ static int ensemble_run(struct ensemble *e, struct err *err) {
     return code;
 }
 
-/* Attributes of the group, and the sweeps if there are any. */
-static int ensemble_open(struct ensemble *e, const struct net_setup *setup, struct record *sweeps,
-                         char ***kernels, struct err *err) {
-    struct run *run = e->run;
-    const struct config *config = &run->config;
-    if (by_sweeps(run, e->N)) {
-        TRY(sweeps_declare(sweeps, config, setup, e->record->runs, kernels, err));
-        e->sweeps = sweeps;
-        e->kernels = (const char *const *)*kernels;
-    }
-    if (!run->io_open)
+/* Its record, and that of the sweeps if there are any. */
+static int ensemble_declare(const struct ensemble *e, int runs, struct err *err) {
+    const struct config *config = &e->run->config;
+    struct net_setup setup = run_setup(e->run, e->N, 0);
+    char **kernels = NULL;
+    TRY(record_init(e->record, runs, config->training.steps, err));
+    TRY(observe_declare(e->record, config, &setup, &e->record->labels, err));
+    if (!e->sweeps)
         return CODE_OK;
-    if (e->N)
-        TRY(io_attribute(&run->io, e->group, "N", e->N, err));
-    if (setup->responses && e->sweeps)
-        TRY(io_attribute(&run->io, e->group, "probe",
-                         fixed_point_probe(&config->network, config->solver.fixed_point.probe),
-                         err));
-    else if (setup->responses)
-        TRY(io_attribute(&run->io, e->group, "rcond", setup->tolerance, err));
-    return io_attribute(&run->io, e->group, "dt", config->training.dt, err);
-}
-
-int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err) {
-    struct net_setup setup = run_setup(run, N, 0);
-    int first = runs, code = CODE_OK, parallel = concurrent(run, runs);
-    char **labels = NULL, **kernels = NULL, group[64];
-    double start = base_seconds(), next = start + 20;
-    struct record sweeps = {0};
-    snprintf(group, sizeof group, N ? "reference/N%04d" : "limit", N);
-    struct ensemble common = {
-        .run = run, .N = N, .record = record, .group = group, .start = start, .next = &next};
-    DO(record_init(record, runs, run->config.training.steps, err));
-    DO(observe_declare(record, &run->config, &setup, &labels, err));
-    common.labels = (const char *const *)labels;
-    DO(ensemble_open(&common, &setup, &sweeps, &kernels, err));
-#pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) if (parallel > 1)
-    for (int r = 0; r < runs; r++) {
-        struct ensemble mine = common;
-        struct err mine_err = {0};
-        mine.r = r;
-        bool skip;
-#pragma omp critical(record)
-        skip = first < runs;
-        if (skip)
-            continue;
-        int mine_code = ensemble_run(&mine, &mine_err);
-#pragma omp critical(record)
-        if (mine_code && r < first) { /* the lowest failing run reports */
-            first = r;
-            code = mine_code;
-            *err = mine_err;
-        }
-    }
-    struct err ignored;
-    int written = ensemble_write(&common, code ? &ignored : err);
-    code = code ? code : written;
-done:
-    record_free(&sweeps);
-    free(labels);
-    free(kernels);
+    record_free(e->sweeps);
+    int code = sweeps_declare(e->sweeps, config, &setup, runs, &kernels, err);
+    e->sweeps->labels = kernels;
     return code;
 }
 
-int run_march(struct run *run, struct err *err) {
-    const struct int_list *widths = &run->config.reference.widths;
-    if (run->config.solver.replicates)
-        TRY(run_ensemble(run, 0, run->config.solver.replicates, &run->limit, err));
-    for (int i = 0; i < widths->count; i++)
-        TRY(run_ensemble(run, widths->value[i], run->config.reference.seeds, &run->reference[i],
+/* Attributes of the group. */
+static int ensemble_open(const struct ensemble *e, struct err *err) {
+    const struct config *config = &e->run->config;
+    struct net_setup setup = run_setup(e->run, e->N, 0);
+    struct io *io = &e->run->io;
+    if (!e->run->io_open)
+        return CODE_OK;
+    if (e->N)
+        TRY(io_attribute(io, e->group, "N", e->N, err));
+    if (setup.responses && e->sweeps)
+        TRY(io_attribute(io, e->group, "probe",
+                         fixed_point_probe(&config->network, config->solver.fixed_point.probe),
                          err));
+    else if (setup.responses)
+        TRY(io_attribute(io, e->group, "rcond", setup.tolerance, err));
+    return io_attribute(io, e->group, "dt", config->training.dt, err);
+}
+
+/* The runs that this rank makes; *first: the lowest that failed, if one did. */
+static int ensemble_compute(const struct ensemble *e, int *first, struct err *err) {
+    int runs = e->record->runs, parallel = concurrent(e->run, e->N, runs), code = CODE_OK;
+    double start = base_seconds(), next = start + 20;
+    struct err ignored;
+    *first = 0;
+    TRY(ensemble_open(e, err));
+    *first = runs;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) if (parallel > 1)
+    for (int r = 0; r < runs; r++) {
+        struct ensemble one = *e;
+        struct err one_err = {0};
+        bool skip = !mine(e->run, e->N, r);
+        one.r = r;
+        one.start = start;
+        one.next = &next;
+#pragma omp critical(record)
+        skip = skip || *first < runs;
+        if (skip)
+            continue;
+        int one_code = ensemble_run(&one, &one_err);
+#pragma omp critical(record)
+        if (one_code && r < *first) { /* the lowest failing run reports */
+            *first = r;
+            code = one_code;
+            *err = one_err;
+        }
+    }
+    int written = ensemble_write(e, code ? &ignored : err);
+    return code ? code : written;
+}
+
+/* What each rank has made -> all ranks, and the file. */
+static int ensemble_collect(const struct ensemble *e, struct err *err) {
+    for (int r = 0; r < e->record->runs; r++) {
+        int rank = maker(e->run, e->N, r);
+        if (rank == EVERY)
+            continue;
+        share_run(e->record, r, rank);
+        if (e->sweeps)
+            share_run(e->sweeps, r, rank);
+    }
+    return ensemble_write(e, err);
+}
+
+int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err) {
+    struct ensemble e = ensemble_of(run, N, record);
+    int first;
+    TRY(ensemble_declare(&e, runs, err));
+    return ensemble_compute(&e, &first, err);
+}
+
+/* The limit (k = 0), then each width. Returns how many runs it has, maybe none. */
+static int ensemble_number(struct run *run, int k, struct ensemble *e) {
+    const struct int_list *widths = &run->config.reference.widths;
+    *e = ensemble_of(run, k ? widths->value[k - 1] : 0, k ? &run->reference[k - 1] : &run->limit);
+    return k ? run->config.reference.seeds : run->config.solver.replicates;
+}
+
+int run_compute(struct run *run, struct err *err) {
+    int count = 1 + run->config.reference.widths.count, first, before = 0, code = CODE_OK;
+    struct ensemble e;
+    for (int k = 0; k < count; k++) {
+        int runs = ensemble_number(run, k, &e);
+        if (runs)
+            TRY(ensemble_declare(&e, runs, err));
+    }
+    run->failed = (struct err){0};
+    for (int k = 0; k < count && !code; k++) {
+        int runs = ensemble_number(run, k, &e);
+        if (runs)
+            code = ensemble_compute(&e, &first, &run->failed);
+        run->place = before + first;
+        before += runs;
+    }
     log_close(&run->log);
     return CODE_OK;
 }
 
+int run_collect(struct run *run, struct err *err) {
+    int count = 1 + run->config.reference.widths.count;
+    struct ensemble e;
+    *err = run->failed;
+    bool together = run->config.shared.name && run->place < run->config.solver.replicates;
+    if (dist_ranks() == 1 || (err->code && together)) /* then all ranks have failed alike */
+        return err->code;
+    int code = share_failure(err->code, run->place, err);
+    for (int k = 0; k < count; k++) {
+        struct err ignored;
+        if (ensemble_number(run, k, &e)) {
+            int written = ensemble_collect(&e, code ? &ignored : err);
+            code = code ? code : written;
+        }
+    }
+    return code;
+}
+
+int run_march(struct run *run, struct err *err) {
+    TRY(run_compute(run, err));
+    return run_collect(run, err);
+}
+
 int run_finish(struct run *run, bool force, struct err *err) {
+    if (!run->io_open) /* ranks but 0 */
+        return CODE_OK;
     TRY(io_finish(&run->io, force, err));
     run->io_open = false;
     return CODE_OK;
@@ -432,6 +565,7 @@ void run_free(struct run *run) {
         io_close(&run->io);
     run->io_open = false;
     record_free(&run->limit);
+    record_free(&run->sweeps);
     for (int i = 0; i < INT_LIST_MAX; i++)
         record_free(&run->reference[i]);
     params_free(&run->params);
