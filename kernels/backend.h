@@ -6,8 +6,11 @@
  * Nothing outside a backend may look through array.memory: values cross by put and get only, small
  * matrices (coefficients) are host arrays, row-major. The backend `shadow` proves it.
  *
- * <u v> is the site average (1/S) sum_i u_i v_i. Sums run over the blocks in a fixed order, so
- * results have the same bits for any number of threads. */
+ * <u v> is the site average (1/S) sum_i u_i v_i. Blocks are cut into at most BACKEND_PARTS parts; a
+ * sum over sites is the sum, in order, over the parts of sums, in order, over their blocks, so
+ * results have the same bits for any number of threads. A backend that is `shared` keeps on each
+ * rank (dist.h) the sites of some whole parts; where there are fewer parts than ranks, all sites on
+ * every rank. What comes to the host is complete, and the same on all ranks. */
 #ifndef KERNELS_BACKEND_H
 #define KERNELS_BACKEND_H
 
@@ -17,14 +20,23 @@
 #include <math.h>
 
 #define BACKEND_BLOCK 256
+#define BACKEND_PARTS 64
+
+/* What of an array is on this rank: its blocks, and the parts that they make up. */
+struct array_share {
+    bool shared; /* else everything */
+    int parts, first_part, end_part;
+    size_t blocks, first, end; /* blocks: of the whole array, as parts */
+};
 
 struct array {
     const struct backend *backend;
     void *memory;
     size_t sites;
     int group;
-    int rows;     /* in use */
-    int capacity; /* allocated */
+    struct array_share share; /* from array_init */
+    int rows;                 /* in use */
+    int capacity;             /* allocated */
 };
 
 /* Rows first .. first + count - 1 of an array. count = 0, array = NULL: nothing. */
@@ -54,7 +66,8 @@ static inline double adam_step(const struct adam *adam, double g, double *m, dou
 
 struct backend {
     const char *name;
-    bool shared; /* arrays hold this rank's share of their sites (set in a copy of the table) */
+    bool can_share; /* whether a copy of the table may be ... */
+    bool shared;    /* ... shared: arrays keep this rank's share of their sites */
     /* Memory for capacity rows, uninitialised (shadow: NaN). */
     int (*alloc)(struct array *array, int capacity, struct err *err);
     /* Larger capacity; the rows in use keep their values. */
@@ -128,8 +141,10 @@ void rows_scale(double factor, struct rows x);                /* x *= factor */
 static inline void rows_zero(struct rows y) {
     y.array->backend->combine(y, 0, NULL, (struct rows){0});
 }
-/* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows. */
+/* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows on this
+ * rank. */
 size_t array_width(const struct array *array);
-size_t array_bytes(size_t sites, int group, int rows);
+size_t array_part(const struct array_share *share, int part); /* the first block of a part */
+size_t array_bytes(const struct backend *backend, size_t sites, int group, int rows);
 
 #endif

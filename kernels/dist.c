@@ -72,6 +72,11 @@ void dist_sum(size_t *counts, int n) {
         MPI_Allreduce(MPI_IN_PLACE, counts, n, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
 }
 
+void dist_largest(uint64_t *values, int n) {
+    if (dist_count > 1)
+        MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+}
+
 bool dist_any(bool mine) {
     int any = mine;
     if (dist_count > 1)
@@ -120,6 +125,10 @@ void dist_collect(double *values, const size_t *first) {
 
 void dist_sum(size_t *counts, int n) {
     (void)counts, (void)n;
+}
+
+void dist_largest(uint64_t *values, int n) {
+    (void)values, (void)n;
 }
 
 bool dist_any(bool mine) {

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* First and last of a program. Standard output of ranks but 0 goes nowhere. */
 void dist_start(int *argc, char ***argv);
@@ -24,8 +25,9 @@ int dist_ranks(void);
 void dist_broadcast(void *bytes, size_t size, int root);
 /* values[first[r]] ... values[first[r + 1] - 1] of each rank r -> all ranks. */
 void dist_collect(double *values, const size_t *first);
-/* Sums of counts over ranks. */
+/* Sums over ranks, largest values of all ranks. */
 void dist_sum(size_t *counts, int n);
+void dist_largest(uint64_t *values, int n);
 bool dist_any(bool mine);
 /* The lowest value of all ranks, and a rank that has it. */
 int dist_lowest(int mine, int *rank);

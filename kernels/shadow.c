@@ -14,7 +14,7 @@
 /* Bytes of one half: whole pages. */
 static size_t shadow_half(const struct array *a, int capacity) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (array_bytes(a->sites, a->group, capacity) + page - 1) / page * page;
+    return (array_bytes(a->backend, a->sites, a->group, capacity) + page - 1) / page * page;
 }
 
 static struct array shadow_real(const struct array *a) {
@@ -147,6 +147,7 @@ static int shadow_sync(struct err *err) {
 
 const struct backend backend_shadow = {
     .name = "shadow",
+    .can_share = true,
     .alloc = shadow_alloc,
     .resize = shadow_resize,
     .release = shadow_release,

@@ -55,9 +55,11 @@ static int choose(struct run *run, struct err *err) {
 static void share_sites(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
     int ranks = run->whole ? 1 : dist_ranks();
-    if (solver->replicates >= ranks || solver->sites < ranks * BACKEND_BLOCK)
+    const struct backend *backend = backend_list[solver->backend];
+    run->config.shared = (struct backend){0};
+    if (!backend->can_share || solver->replicates >= ranks || solver->sites < ranks * BACKEND_BLOCK)
         return;
-    run->config.shared = *backend_list[solver->backend];
+    run->config.shared = *backend;
     run->config.shared.shared = true;
 }
 

@@ -21,7 +21,7 @@ struct run {
     bool io_open;
     struct log log;
     const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
-    struct record limit, sweeps; /* sweeps: of a fixed-point iteration */
+    struct record limit, sweeps;       /* sweeps: of a fixed-point iteration */
     struct record reference[INT_LIST_MAX];
     struct err failed; /* the first failure on this rank; code 0: none */
     int place;         /* the number of the run that failed, counted through all ensembles */
@@ -46,7 +46,7 @@ struct net_setup run_setup(const struct run *run, int N, int r);
  * ranks made to all ranks and to the file. */
 int run_compute(struct run *run, struct err *err);
 int run_collect(struct run *run, struct err *err);
-/* The runs (replicates or seeds) of one ensemble that this rank makes, into a fresh record; N = 0: the limit. Without an
- * open file nothing is written. For run_march and tests. */
+/* The runs (replicates or seeds) of one ensemble that this rank makes, into a fresh record; N = 0:
+ * the limit. Without an open file nothing is written. For run_march and tests. */
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err);
 #endif
