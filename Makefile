@@ -9,8 +9,9 @@
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare;  make info says with what;  make install PREFIX=/usr/local
 #
-# DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags; each set of
-# options has its own folder under build/.
+# DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags, MPI=1 builds for
+# mpirun (docs/mpi.md) and has its tests in make MPI=1 test-mpi; each set of options has its own
+# folder under build/.
 
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
 # What a fresh Debian machine lacks; clang serves the fuzz target and the format check, the data set
@@ -108,6 +109,10 @@ run: packages
 test: all $(TESTS:%=$(BUILD)/test_%)
 	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%)
 
+# make MPI=1 test-mpi (needs Debian's libopenmpi-dev and openmpi-bin)
+test-mpi: $(BUILD)/dmft-solve $(BUILD)/dmft-sweep $(BUILD)/dmft-compare $(BUILD)/test_mpi
+	@DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(BUILD)/test_mpi
+
 FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/param.c
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
@@ -161,6 +166,6 @@ clean:
 	rm -rf build dmft-solve dmft-sweep dmft-compare
 
 FORCE:
-.PHONY: all run test check-long plot-test study bench methods-figure validation format packages install info clean FORCE
+.PHONY: all run test test-mpi check-long plot-test study bench methods-figure validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)
