@@ -1,9 +1,10 @@
-/* The reference backend: OpenBLAS and OpenMP.
+/* The reference backend: vector loops (skinny.h), OpenBLAS and OpenMP.
  *
  * Layout: [block][row][width], a block being BACKEND_BLOCK groups of sites; the rows of a block are
  * contiguous, so a product with a basis streams through memory and appending rows moves nothing
  * until the capacity is used up. BLAS is called single-threaded, inside one block. */
 #include "kernels/backend.h"
+#include "kernels/skinny.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -11,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of the first factor of dots() that one task handles; fixed, so bits do not depend on
+/* Rows of the longer factor of dots() that one task handles; fixed, so bits do not depend on
  * threads. */
 #define CHUNK 32
+/* Rows of the shorter factor of a product beyond which BLAS does it. */
+#define SKINNY 16
 
 /* Whether this many elementary operations pay for waking other threads. Small regions on a loaded
  * machine cost more than they save. */
@@ -104,23 +107,38 @@ static void cpu_normals(struct rows rows, struct rng_stream stream) {
         }
 }
 
+/* C[k][l] += the sum over a block, rows of C `stride` apart. */
+static void block_dots(struct rows a, struct rows b, int block, double *C, int stride) {
+    size_t width = array_width(a.array);
+    int used = cpu_used(a.array, block);
+    const double *x = cpu_at(a, 0, block), *y = cpu_at(b, 0, block);
+    if (a.count <= SKINNY || b.count <= SKINNY)
+        skinny_dots(x, a.count, y, b.count, used, width, C, stride);
+    else
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a.count, b.count, used, 1.0, x,
+                    (int)width, y, (int)width, 1.0, C, stride);
+}
+
 static void cpu_dots(struct rows a, struct rows b, double *C) {
     assert(!a.count || !b.count ||
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (!a.count || !b.count)
         return;
-    int width = (int)array_width(a.array), blocks = cpu_blocks(a.array);
+    bool by_a = a.count > b.count;
+    int blocks = cpu_blocks(a.array), count = by_a ? a.count : b.count;
     double scale = 1.0 / (double)a.array->sites;
+    memset(C, 0, (size_t)a.count * (size_t)b.count * sizeof *C);
 #pragma omp parallel for schedule(static) if (worth(cells(a) * (size_t)b.count))
-    for (int first = 0; first < a.count; first += CHUNK) {
-        int rows = a.count - first < CHUNK ? a.count - first : CHUNK;
-        double *out = C + (size_t)first * (size_t)b.count;
+    for (int first = 0; first < count; first += CHUNK) {
+        int rows = count - first < CHUNK ? count - first : CHUNK;
+        struct rows x = by_a ? rows_part(a, first, rows) : a;
+        struct rows y = by_a ? b : rows_part(b, first, rows);
+        double *out = C + (by_a ? first * b.count : first);
         for (int block = 0; block < blocks; block++)
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, b.count,
-                        cpu_used(a.array, block), 1.0, cpu_at(a, first, block), width,
-                        cpu_at(b, 0, block), width, block ? 1.0 : 0.0, out, b.count);
-        for (int i = 0; i < rows * b.count; i++)
-            out[i] *= scale;
+            block_dots(x, y, block, out, b.count);
+        for (int k = 0; k < x.count; k++)
+            for (int l = 0; l < y.count; l++)
+                out[k * b.count + l] *= scale;
     }
 }
 
@@ -147,7 +165,10 @@ static void cpu_combine(struct rows y, double beta, const double *C, struct rows
 #pragma omp parallel for schedule(static) if (worth(cells(y) * (size_t)(a.count + 1)))
     for (int block = 0; block < cpu_blocks(y.array); block++) {
         int used = cpu_used(y.array, block);
-        if (a.count)
+        if (a.count && (a.count <= SKINNY || y.count <= SKINNY))
+            skinny_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count,
+                           used, (size_t)width);
+        else if (a.count)
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1.0, C,
                         a.count, cpu_at(a, 0, block), width, beta, cpu_at(y, 0, block), width);
         else if (beta == 0.0)
