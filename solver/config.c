@@ -1,5 +1,6 @@
 /* The sections of the ini file that are not a network's or an integrator's, checks, data. */
 #define _XOPEN_SOURCE 700
+#include "kernels/profile.h"
 #include "solver/config.h"
 #include "integrators/anderson.h"
 #include "kernels/rng.h"
@@ -407,7 +408,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
                               const double *A) {
     return (struct net_setup){
         .network = &config->network,
-        .backend = config_backend(config, N),
+        .backend = profile_backend(config_backend(config, N)),
         .N = N,
         .sites = config->solver.sites,
         .expert_sites = config->solver.expert_sites,

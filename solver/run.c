@@ -5,7 +5,7 @@
  * Every rank works on its own runs of all ensembles and keeps quiet about how that ends; then all
  * ranks exchange what they have, and the failure of the lowest run, if any, is that of all. Rank 0,
  * the only one with an open file, writes. */
-#define _POSIX_C_SOURCE 200809L
+#include "kernels/profile.h"
 #include "solver/run.h"
 #include "integrators/batch.h"
 #include "kernels/dist.h"
@@ -327,12 +327,16 @@ static const char *const *labels_of(const struct record *record) {
 }
 
 static int ensemble_write(const struct ensemble *e, struct err *err) {
+    double start = base_seconds();
+    int before = profile_enter("files", ""), code = CODE_OK;
     struct io *io = &e->run->io;
-    if (!e->run->io_open)
-        return CODE_OK;
-    if (e->sweeps)
-        TRY(io_record(io, "limit/sweeps", e->sweeps, labels_of(e->sweeps), err));
-    return io_record(io, e->group, e->record, labels_of(e->record), err);
+    if (e->run->io_open && e->sweeps)
+        code = io_record(io, "limit/sweeps", e->sweeps, labels_of(e->sweeps), err);
+    if (e->run->io_open && !code)
+        code = io_record(io, e->group, e->record, labels_of(e->record), err);
+    profile_other(base_seconds() - start);
+    profile_leave(before);
+    return code;
 }
 
 /* Saves now and then: every 20 seconds, and in no more than a tenth of the time. A save that fails
