@@ -31,6 +31,8 @@ void dist_largest(uint64_t *values, int n);
 bool dist_any(bool mine);
 /* The lowest value of all ranks, and a rank that has it. */
 int dist_lowest(int mine, int *rank);
+/* Exchanges so far in which all ranks took part, and the bytes that came to this rank. */
+void dist_traffic(double *exchanges, double *bytes);
 /* Memory for messages, to be freed. Without it the job ends. */
 double *dist_buffer(size_t count);
 

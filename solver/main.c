@@ -67,7 +67,7 @@ static int print_help(const struct options *options, struct err *err) {
 static int solve(struct run *run, const struct options *options, struct err *err) {
     const struct command *command = &options->command;
     char *output = NULL;
-    double start = base_seconds();
+    double start = base_seconds(), exchanges, bytes;
     int code;
     profile_on = options->profile;
     DO(command_output(&output, command, options->output, ".h5", err));
@@ -79,6 +79,9 @@ static int solve(struct run *run, const struct options *options, struct err *err
     DO(run_finish(run, options->force, err));
     log_line(&run->log, "wrote %s", output);
     DO(report_print(run, err));
+    dist_traffic(&exchanges, &bytes);
+    if (options->profile && dist_ranks() > 1)
+        log_line(&run->log, "ranks: %.0f exchanges, %.3g MB received", exchanges, 1e-6 * bytes);
     if (options->profile && !dist_rank())
         DO(costs_print(stderr, base_seconds() - start, run->threads, err));
 done:
