@@ -74,7 +74,7 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS)
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
 
-$(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
+$(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor $(BUILD)/validation: $(BUILD)/%: $(BUILD)/tests/%.o $(OBJECTS)
 	@echo '  LD $@'
 	@$(CC) $(OPT) -fopenmp $^ $(LDLIBS) -o $@
 
@@ -132,9 +132,10 @@ study: dmft-sweep
 	./dmft-sweep studies/$(NAME).ini
 	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) plot/studies.py $(NAME).h5
 
-bench: $(BUILD)/bench $(BUILD)/bench_methods
+bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 	$(BUILD)/bench
 	$(BUILD)/bench_methods
+	$(BUILD)/bench_floor
 
 # docs/methods.png (needs Python with matplotlib)
 methods-figure: $(BUILD)/bench_methods
