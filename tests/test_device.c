@@ -21,7 +21,7 @@ static const struct {
     {"data/regime2.ini", {"output.kernels=full", "solver.expert_sites=70"}},
     {"data/regime2_softmax.ini", {"solver.expert_sites=70"}},
     {"data/regime3.ini", {"solver.expert_sites=30", "solver.unit_sites=24"}},
-    {"data/residual.ini", {"solver.expert_sites=30", "solver.unit_sites=24"}},
+    {"data/residual.ini", {"solver.expert_sites=32", "solver.unit_sites=24"}},
 };
 
 /* Limit (N = 0) or networks, two runs on two threads. */

@@ -34,9 +34,9 @@ inline cublasStatus_t cublasDgemm(cublasHandle_t handle, cublasOperation_t op_a,
                                   const double *a, int lda, const double *b, int ldb,
                                   const double *beta, double *c, int ldc) {
     double factor = *alpha, old = *beta;
-    emulated_pointer(a);
-    emulated_pointer(b);
-    emulated_pointer(c);
+    a = emulated_real(a, 0);
+    b = emulated_real(b, 0);
+    c = emulated_real(c, 0);
     (*handle)->queue.push_back([=] {
         cblas_dgemm(CblasColMajor, (CBLAS_TRANSPOSE)op_a, (CBLAS_TRANSPOSE)op_b, m, n, k, factor, a,
                     lda, b, ldb, old, c, ldc);

@@ -2,11 +2,11 @@
  * without a device run it: an emulation on the host, which checks the arithmetic and the queueing
  * of the backend, not the speed or the compiler of a GPU.
  *
- * Device memory is an arena that can be touched only while a queued operation runs; fresh memory is
- * NaN, and what lies behind an allocation is checked when it is set free. A stream keeps its
+ * Device addresses cannot be read or written; queued operations are given the true ones, if their
+ * pointers lie on the device. Fresh memory is NaN, and what lies behind an allocation is checked
+ * when it is set free. A stream keeps its
  * operations until it is synchronised, so a result that the host reads too early, or coefficients
- * that it overwrites too early, show. The threads of a kernel run one after the other; pointers
- * among their arguments must lie on the device. */
+ * that it overwrites too early, show. The threads of a kernel run one after the other. */
 #ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
 #define TESTS_CUDA_HOST_CUDA_RUNTIME_H
 
@@ -47,28 +47,26 @@ struct cudaLaunchConfig_t {
 
 static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
 
+[[noreturn]] inline void emulated_fail(const char *what) {
+    fprintf(stderr, "emulated device: %s\n", what);
+    abort();
+}
+
 struct emulated_device {
     static const size_t size = (size_t)1 << 32, guard = 256;
-    std::recursive_mutex mutex;
-    char *base =
-        (char *)mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    std::map<size_t, size_t> taken; /* offset, bytes with the guard */
-    size_t top = 0;                 /* end of the memory ever taken */
+    std::mutex mutex;                /* of the map */
+    std::map<size_t, size_t> taken;  /* offset, bytes with the guard */
+    char *base = reserve(PROT_NONE); /* addresses as the host sees them */
+    char *real = reserve(PROT_READ | PROT_WRITE);
 
-    [[noreturn]] void fail(const char *what) {
-        fprintf(stderr, "emulated device: %s\n", what);
-        abort();
+    static char *reserve(int rights) {
+        void *memory = mmap(NULL, size, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED)
+            emulated_fail("no memory");
+        return (char *)memory;
     }
-    void unlock() {
-        if (top && mprotect(base, top, PROT_READ | PROT_WRITE))
-            fail("mprotect");
-    }
-    void lock() {
-        if (top && mprotect(base, top, PROT_NONE))
-            fail("mprotect");
-    }
-    bool holds(const void *p) {
-        return (const char *)p >= base && (const char *)p < base + top;
+    bool holds(const void *p) const {
+        return (const char *)p >= base && (const char *)p < base + size;
     }
 };
 
@@ -77,15 +75,24 @@ inline emulated_device &device() {
     return *one;
 }
 
-/* All operations of a stream, with device memory open meanwhile. */
+/* Where the values are: of a device address; of a struct with such an address `at`. */
+template <class T> inline T *emulated_real(T *p, int) {
+    if (p && !device().holds(p))
+        emulated_fail("an operation is given a pointer of the host");
+    return p ? (T *)(device().real + ((const char *)p - device().base)) : p;
+}
+template <class T> inline auto emulated_real(T value, int) -> decltype(value.at, T()) {
+    value.at = emulated_real(value.at, 0);
+    return value;
+}
+template <class T> inline T emulated_real(T value, long) {
+    return value;
+}
+
 inline void emulated_run(cudaStream_t stream) {
-    emulated_device &d = device();
-    std::lock_guard<std::recursive_mutex> hold(d.mutex);
-    d.unlock();
     for (std::function<void()> &operation : stream->queue)
         operation();
     stream->queue.clear();
-    d.lock();
 }
 
 inline cudaError_t cudaGetLastError() {
@@ -139,7 +146,7 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 inline cudaError_t cudaMalloc(void **memory, size_t bytes) {
     emulated_device &d = device();
-    std::lock_guard<std::recursive_mutex> hold(d.mutex);
+    std::lock_guard<std::mutex> hold(d.mutex);
     size_t at = 0, whole = (bytes + 255) / 256 * 256 + d.guard;
     for (const auto &block : d.taken) { /* the first gap that is large enough */
         if (block.first - at >= whole)
@@ -149,11 +156,7 @@ inline cudaError_t cudaMalloc(void **memory, size_t bytes) {
     if (whole > d.size - at)
         return cudaErrorMemoryAllocation;
     d.taken[at] = whole;
-    if (at + whole > d.top)
-        d.top = (at + whole + 4095) / 4096 * 4096;
-    d.unlock();
-    memset(d.base + at, 0xff, whole); /* NaN */
-    d.lock();
+    memset(d.real + at, 0xff, whole); /* NaN */
     *memory = d.base + at;
     return cudaSuccess;
 }
@@ -162,16 +165,16 @@ inline cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t) {
     return cudaMalloc(memory, bytes);
 }
 
-/* Called with device memory open. */
 inline void emulated_free(void *memory) {
     emulated_device &d = device();
+    std::lock_guard<std::mutex> hold(d.mutex);
     auto block = d.taken.find((size_t)((char *)memory - d.base));
     if (block == d.taken.end())
-        d.fail("freed what was not allocated");
-    const char *end = (char *)memory + block->second;
+        emulated_fail("freed what was not allocated");
+    const char *end = d.real + block->first + block->second;
     for (const char *p = end - d.guard; p < end; p++)
         if (*p != (char)0xff)
-            d.fail("written behind an allocation");
+            emulated_fail("written behind an allocation");
     d.taken.erase(block);
 }
 
@@ -201,10 +204,10 @@ inline cudaError_t cudaFreeHost(void *memory) {
 inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                                      size_t bytes, size_t rows, cudaMemcpyKind kind,
                                      cudaStream_t stream) {
-    emulated_device &d = device();
-    if (d.holds(to) != (kind != cudaMemcpyDeviceToHost) ||
-        d.holds(from) != (kind != cudaMemcpyHostToDevice))
-        d.fail("a copy from or to the wrong side");
+    if (kind != cudaMemcpyDeviceToHost)
+        to = emulated_real(to, 0);
+    if (kind != cudaMemcpyHostToDevice)
+        from = emulated_real(from, 0);
     stream->queue.push_back([=] {
         for (size_t k = 0; k < rows; k++)
             memcpy((char *)to + k * to_pitch, (const char *)from + k * from_pitch, bytes);
@@ -217,27 +220,11 @@ inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cud
     return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
 }
 
-/* Arguments of kernels: pointers, and structs with a pointer `at`. */
-inline void emulated_pointer(const void *p) {
-    if (p && !device().holds(p))
-        device().fail("a kernel is given a pointer of the host");
-}
-template <class T> inline auto emulated_check(const T &value, int) -> decltype(value.at, void()) {
-    emulated_pointer(value.at);
-}
-template <class T> inline void emulated_check(const T &value, long) {
-    if constexpr (std::is_pointer<T>::value)
-        emulated_pointer(value);
-    else
-        (void)value;
-}
-
 template <typename... Formal, typename... Actual>
 inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Formal...),
                                       Actual... actual) {
     dim3 grid = config->gridDim, block = config->blockDim;
-    std::tuple<Formal...> arguments(actual...);
-    (emulated_check(actual, 0), ...);
+    std::tuple<Formal...> arguments(emulated_real(actual, 0)...);
     config->stream->queue.push_back([=] {
         gridDim = grid;
         blockDim = block;
