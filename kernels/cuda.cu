@@ -236,9 +236,9 @@ static int cuda_alloc(struct array *array, int capacity, struct err *err) {
         *err = self.failure;
         return err->code;
     }
-    if (array->sites > INT_MAX)
-        return err_set(err, CODE_SYSTEM, "backend = cuda handles at most %d sites, not %zu",
-                       INT_MAX, array->sites);
+    if (row_stride(array) > INT_MAX)
+        return err_set(err, CODE_SYSTEM, "backend = cuda handles fewer than 2^31 sites, not %zu",
+                       array->sites);
     cudaError_t status = cudaMallocAsync(&memory, bytes, self.stream);
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
