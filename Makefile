@@ -51,7 +51,7 @@ NVCCFLAGS := -std=c++17 -O2 --fmad=false -Werror all-warnings -I. -MMD -MP \
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) \
          -lm $(CUDA_LIBS)
 
-KERNELS := backend cpu shadow freeze basis population twotime map map_finite map_history map_limit \
+KERNELS := backend skinny functions cpu shadow freeze basis population twotime map map_finite map_history map_limit \
            map_adam map_field change thin
 MODELS := model plain stage look rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator batch gd optimizer flow anderson fixed_point
@@ -105,6 +105,11 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo '  CC $<'
 	@$(CC) $(CFLAGS) -c $< -o $@
+
+# Vector loops: unrolled whole, with fused multiply-adds where the machine has them.
+$(BUILD)/kernels/skinny.o: CFLAGS += -O3 -ffp-contract=fast
+# Vector functions do not set errno.
+$(BUILD)/kernels/functions.o: CFLAGS += -fno-math-errno
 
 $(BUILD)/%.o: %.cu
 	@mkdir -p $(@D)

@@ -1,19 +1,21 @@
-/* The reference backend: OpenBLAS and OpenMP.
+/* The reference backend: vector loops (skinny.h), OpenBLAS and OpenMP.
  *
  * Layout: [block][row][width], a block being BACKEND_BLOCK groups of sites; the rows of a block are
  * contiguous, so a product with a basis streams through memory and appending rows moves nothing
  * until the capacity is used up. BLAS is called single-threaded, inside one block. */
-#include "kernels/backend.h"
+#include "kernels/functions.h"
+#include "kernels/skinny.h"
 
 #include <assert.h>
 #include <cblas.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of the first factor of dots() that one task handles; fixed, so bits do not depend on
+/* Rows of the longer factor of dots() that one task handles; fixed, so bits do not depend on
  * threads. */
 #define CHUNK 32
+/* Rows of the shorter factor of a product beyond which BLAS does it. */
+#define SKINNY 16
 
 /* Whether this many elementary operations pay for waking other threads. Small regions on a loaded
  * machine cost more than they save. */
@@ -97,17 +99,22 @@ static void cpu_normals(struct rows rows, struct rng_stream stream) {
     size_t width = array_width(a); /* a multiple of 8: pairs never straddle blocks */
 #pragma omp parallel for schedule(static) collapse(2) if (worth(20 * cells(rows)))
     for (int block = 0; block < cpu_blocks(a); block++)
-        for (int k = 0; k < rows.count; k++) {
-            double *y = cpu_at(rows, k, block), pair[2];
-            int used = cpu_used(a, block);
-            for (int i = 0; i < used; i += 2) {
-                uint32_t site = (uint32_t)(((size_t)block * width + (size_t)i) / 2);
-                rng_normal_pair(stream, stream.draw + (uint32_t)k, site, pair);
-                y[i] = pair[0];
-                if (i + 1 < used)
-                    y[i + 1] = pair[1];
-            }
-        }
+        for (int k = 0; k < rows.count; k++)
+            functions_normals(stream, stream.draw + (uint32_t)k,
+                              (uint32_t)((size_t)block * width / 2), cpu_used(a, block),
+                              cpu_at(rows, k, block));
+}
+
+/* C[k][l] += the sum over a block, rows of C `stride` apart. */
+static void block_dots(struct rows a, struct rows b, int block, double *C, int stride) {
+    size_t width = array_width(a.array);
+    int used = cpu_used(a.array, block);
+    const double *x = cpu_at(a, 0, block), *y = cpu_at(b, 0, block);
+    if (a.count <= SKINNY || b.count <= SKINNY)
+        skinny_dots(x, a.count, y, b.count, used, width, C, stride);
+    else
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a.count, b.count, used, 1.0, x,
+                    (int)width, y, (int)width, 1.0, C, stride);
 }
 
 static void cpu_dots(struct rows a, struct rows b, double *C) {
@@ -115,33 +122,45 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (!a.count || !b.count)
         return;
-    int width = (int)array_width(a.array), blocks = cpu_blocks(a.array);
+    bool by_a = a.count > b.count;
+    int blocks = cpu_blocks(a.array), count = by_a ? a.count : b.count;
     double scale = 1.0 / (double)a.array->sites;
+    memset(C, 0, (size_t)a.count * (size_t)b.count * sizeof *C);
 #pragma omp parallel for schedule(static) if (worth(cells(a) * (size_t)b.count))
-    for (int first = 0; first < a.count; first += CHUNK) {
-        int rows = a.count - first < CHUNK ? a.count - first : CHUNK;
-        double *out = C + (size_t)first * (size_t)b.count;
+    for (int first = 0; first < count; first += CHUNK) {
+        int rows = count - first < CHUNK ? count - first : CHUNK;
+        struct rows x = by_a ? rows_part(a, first, rows) : a;
+        struct rows y = by_a ? b : rows_part(b, first, rows);
+        double *out = C + (by_a ? first * b.count : first);
         for (int block = 0; block < blocks; block++)
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, rows, b.count,
-                        cpu_used(a.array, block), 1.0, cpu_at(a, first, block), width,
-                        cpu_at(b, 0, block), width, block ? 1.0 : 0.0, out, b.count);
-        for (int i = 0; i < rows * b.count; i++)
-            out[i] *= scale;
+            block_dots(x, y, block, out, b.count);
+        for (int k = 0; k < x.count; k++)
+            for (int l = 0; l < y.count; l++)
+                out[k * b.count + l] *= scale;
     }
+}
+
+static double sum_of(const double *x, const double *y, int n) {
+    double sum = 0;
+    if (y)
+#pragma omp simd reduction(+ : sum)
+        for (int i = 0; i < n; i++)
+            sum += x[i] * y[i];
+    else
+#pragma omp simd reduction(+ : sum)
+        for (int i = 0; i < n; i++)
+            sum += x[i];
+    return sum;
 }
 
 static void cpu_averages(struct rows a, struct rows b, double *out) {
 #pragma omp parallel for schedule(static) if (worth(cells(a)))
     for (int k = 0; k < a.count; k++) {
         double sum = 0;
-        for (int block = 0; block < cpu_blocks(a.array); block++) {
-            const double *x = cpu_at(a, k, block);
-            const double *y = b.array ? cpu_at(b, b.count == 1 ? 0 : k, block) : NULL;
-            double part = 0;
-            for (int i = 0, used = cpu_used(a.array, block); i < used; i++)
-                part += y ? x[i] * y[i] : x[i];
-            sum += part;
-        }
+        for (int block = 0; block < cpu_blocks(a.array); block++)
+            sum +=
+                sum_of(cpu_at(a, k, block), b.array ? cpu_at(b, b.count == 1 ? 0 : k, block) : NULL,
+                       cpu_used(a.array, block));
         out[k] = sum / (double)a.array->sites;
     }
 }
@@ -153,7 +172,10 @@ static void cpu_combine(struct rows y, double beta, const double *C, struct rows
 #pragma omp parallel for schedule(static) if (worth(cells(y) * (size_t)(a.count + 1)))
     for (int block = 0; block < cpu_blocks(y.array); block++) {
         int used = cpu_used(y.array, block);
-        if (a.count)
+        if (a.count && (a.count <= SKINNY || y.count <= SKINNY))
+            skinny_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count,
+                           used, (size_t)width);
+        else if (a.count)
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1.0, C,
                         a.count, cpu_at(a, 0, block), width, beta, cpu_at(y, 0, block), width);
         else if (beta == 0.0)
@@ -165,63 +187,14 @@ static void cpu_combine(struct rows y, double beta, const double *C, struct rows
     }
 }
 
-static double cpu_sigmoid(double u) {
-    return u >= 0 ? 1 / (1 + exp(-u)) : exp(u) / (1 + exp(u));
-}
-
-/* fn(u) and fn'(u). */
-static double cpu_fn(enum fn fn, double u, double *slope) {
-    static const double inv_sqrt_2 = 0.70710678118654752440, inv_sqrt_2pi = 0.39894228040143267794,
-                        two_by_sqrt_pi = 1.12837916709551257390;
-    double value;
-    switch (fn) {
-    case FN_TANH:
-        value = tanh(u);
-        *slope = 1 - value * value;
-        return value;
-    case FN_ERF:
-        *slope = two_by_sqrt_pi * exp(-u * u);
-        return erf(u);
-    case FN_RELU:
-        *slope = isnan(u) ? u : u > 0;
-        return u < 0 ? 0 : u; /* keeps NaN */
-    case FN_GELU:
-        value = 0.5 * erfc(-u * inv_sqrt_2);
-        *slope = value + u * inv_sqrt_2pi * exp(-0.5 * u * u);
-        return u * value;
-    case FN_SOFTPLUS:
-        *slope = cpu_sigmoid(u);
-        return u > 0 ? u + log1p(exp(-u)) : log1p(exp(u));
-    case FN_SIGMOID:
-        value = cpu_sigmoid(u);
-        *slope = value * (1 - value);
-        return value;
-    case FN_EXP:
-        return *slope = exp(u);
-    case FN_LINEAR:
-        break;
-    }
-    *slope = 1;
-    return u;
-}
-
 static void cpu_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
                           struct rows value, struct rows slope) {
 #pragma omp parallel for schedule(static) collapse(2) if (worth(10 * cells(x)))
     for (int k = 0; k < x.count; k++)
-        for (int block = 0; block < cpu_blocks(x.array); block++) {
-            const double *in = cpu_at(x, k, block);
-            double *v = value.array ? cpu_at(value, k, block) : NULL;
-            double *d = slope.array ? cpu_at(slope, k, block) : NULL;
-            double factor = scale ? scale[k] : 1, offset = shift ? shift[k] : 0, derivative;
-            for (int i = 0, used = cpu_used(x.array, block); i < used; i++) {
-                double result = cpu_fn(fn, factor * in[i] + offset, &derivative);
-                if (v)
-                    v[i] = result;
-                if (d)
-                    d[i] = derivative;
-            }
-        }
+        for (int block = 0; block < cpu_blocks(x.array); block++)
+            functions_apply(fn, scale ? scale[k] : 1, shift ? shift[k] : 0, cpu_at(x, k, block),
+                            cpu_used(x.array, block), value.array ? cpu_at(value, k, block) : NULL,
+                            slope.array ? cpu_at(slope, k, block) : NULL);
 }
 
 static void cpu_multiply(struct rows a, struct rows b, struct rows y) {
@@ -234,6 +207,7 @@ static void cpu_multiply(struct rows a, struct rows b, struct rows y) {
             double *py = cpu_at(y, k, block);
             int groups = cpu_used(y.array, block) / group;
             if (step_a == group && step_b == group) {
+#pragma omp simd
                 for (int i = 0; i < groups * group; i++)
                     py[i] = pa[i] * pb[i];
                 continue;
@@ -340,12 +314,9 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
 static void cpu_adam(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y) {
 #pragma omp parallel for schedule(static) collapse(2) if (worth(10 * cells(y)))
     for (int k = 0; k < y.count; k++)
-        for (int block = 0; block < cpu_blocks(y.array); block++) {
-            const double *pg = cpu_at(g, k, block);
-            double *pm = cpu_at(m, k, block), *pv = cpu_at(v, k, block), *py = cpu_at(y, k, block);
-            for (int i = 0, used = cpu_used(y.array, block); i < used; i++)
-                py[i] += adam_step(&adam, pg[i], pm + i, pv + i);
-        }
+        for (int block = 0; block < cpu_blocks(y.array); block++)
+            functions_adam(&adam, cpu_at(g, k, block), cpu_used(y.array, block),
+                           cpu_at(m, k, block), cpu_at(v, k, block), cpu_at(y, k, block));
 }
 
 static int cpu_sync(struct err *err) {

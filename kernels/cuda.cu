@@ -397,15 +397,11 @@ static void cuda_combine(struct rows y, double beta, const double *C, struct row
                   "combine");
 }
 
-static __device__ double sigmoid(double u) {
-    return u >= 0 ? 1 / (1 + exp(-u)) : exp(u) / (1 + exp(u));
-}
-
-/* fn(u) and fn'(u), as in cpu.c. */
+/* fn(u) and fn'(u), as in functions.c. */
 static __device__ double function(enum fn fn, double u, double *slope) {
     const double inv_sqrt_2 = 0.70710678118654752440, inv_sqrt_2pi = 0.39894228040143267794,
                  two_by_sqrt_pi = 1.12837916709551257390;
-    double value;
+    double value, e;
     switch (fn) {
     case FN_TANH:
         value = tanh(u);
@@ -422,12 +418,13 @@ static __device__ double function(enum fn fn, double u, double *slope) {
         *slope = value + u * inv_sqrt_2pi * exp(-0.5 * u * u);
         return u * value;
     case FN_SOFTPLUS:
-        *slope = sigmoid(u);
-        return u > 0 ? u + log1p(exp(-u)) : log1p(exp(u));
+        e = exp(-fabs(u));
+        *slope = (u < 0 ? e : 1) / (1 + e);
+        return log1p(e) + (u < 0 ? 0 : u);
     case FN_SIGMOID:
-        value = sigmoid(u);
-        *slope = value * (1 - value);
-        return value;
+        e = exp(-fabs(u));
+        *slope = e / ((1 + e) * (1 + e));
+        return (u < 0 ? e : 1) / (1 + e);
     case FN_EXP:
         return *slope = exp(u);
     case FN_LINEAR:

@@ -48,15 +48,22 @@ ON_DEVICE static inline void rng_bits(struct rng_stream stream, uint32_t draw, u
         bits[i] = result.v[i];
 }
 
-/* The normals of sites 2 * pair and 2 * pair + 1 in row `draw` of the stream. */
-ON_DEVICE static inline void rng_normal_pair(struct rng_stream stream, uint32_t draw, uint32_t pair,
-                                             double normal[2]) {
+/* What the normals of a pair are made of: u in (0, 1] and an angle. */
+ON_DEVICE static inline void rng_polar(struct rng_stream stream, uint32_t draw, uint32_t pair,
+                                       double *u, double *angle) {
     uint32_t bits[4];
     rng_bits(stream, draw, pair, bits);
     uint64_t a = ((uint64_t)bits[1] << 32) | bits[0];
     uint64_t b = ((uint64_t)bits[3] << 32) | bits[2];
-    double u = ((double)(a >> 11) + 1.0) * 0x1p-53; /* in (0, 1] */
-    double angle = (double)(b >> 11) * (0x1p-53 * 6.283185307179586476925);
+    *u = ((double)(a >> 11) + 1.0) * 0x1p-53;
+    *angle = (double)(b >> 11) * (0x1p-53 * 6.283185307179586476925);
+}
+
+/* The normals of sites 2 * pair and 2 * pair + 1 in row `draw` of the stream. */
+ON_DEVICE static inline void rng_normal_pair(struct rng_stream stream, uint32_t draw, uint32_t pair,
+                                             double normal[2]) {
+    double u, angle;
+    rng_polar(stream, draw, pair, &u, &angle);
     double radius = sqrt(-2.0 * log(u));
     normal[0] = radius * cos(angle);
     normal[1] = radius * sin(angle);

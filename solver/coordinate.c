@@ -299,6 +299,21 @@ static double aggregate(const struct coordinate *c, const double *W3, const doub
     return rms(c->work[1], (size_t)p->P * (size_t)p->N);
 }
 
+/* s2 of now, and of t = 0, once more by the arithmetic of the terms, whatever that of the maps:
+ * what is zero is then zero to the last bit. */
+static int hidden_units(const struct coordinate *c, const struct net *net, int t, struct err *err) {
+    const struct plain *o = &c->start, *p = &c->now;
+    int U = p->M * p->N_e;
+    size_t n = (size_t)p->P * (size_t)U;
+    apply(1, o->W2, U, p->N, p->s1, p->P, c->work[0]);
+    apply(1, p->W2, U, p->N, p->s1, p->P, p->s2);
+    add(p->s2, 1, c->work[0], n);
+    TRY(activate(net, p->P, (size_t)U, p->s2, err));
+    if (t == 0)
+        memcpy(o->s2, p->s2, n * sizeof *o->s2);
+    return CODE_OK;
+}
+
 static int forward(const struct coordinate *c, const struct net *net, double *value,
                    struct err *err) {
     const struct plain *o = &c->start, *p = &c->now;
@@ -477,6 +492,7 @@ int coordinate_measure(struct coordinate *check, const struct net *net, int t, i
     signals(check, value);
     limit_parts(check, value);
     if (net->setup.N) {
+        TRY(hidden_units(check, net, t, err));
         TRY(forward(check, net, value, err));
         TRY(backward(check, value, err));
     }

@@ -1,0 +1,19 @@
+/* Products of rows over the sites of one block, where one factor has few rows: the shape of every
+ * step, of which BLAS spends half on copying the other factor. All rows begin at multiples of 64
+ * bytes and are `width` apart; n <= width sites are in use. Vector code for the machine at hand is
+ * chosen at run time. */
+#ifndef KERNELS_SKINNY_H
+#define KERNELS_SKINNY_H
+
+#include <stddef.h>
+
+/* C[k][l] += sum_i a_k,i b_l,i,   C [na][nb], rows of C `stride` apart */
+void skinny_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
+                 int stride);
+/* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
+void skinny_combine(double *y, int ny, double beta, const double *C, const double *a, int na, int n,
+                    size_t width);
+/* Which vector code this is: "avx512", "avx2" or "plain". */
+const char *skinny_name(void);
+
+#endif
