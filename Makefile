@@ -51,12 +51,12 @@ NVCCFLAGS := -std=c++17 -O2 --fmad=false -Werror all-warnings -I. -MMD -MP \
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) \
          -lm $(CUDA_LIBS)
 
-KERNELS := backend skinny functions cpu shadow freeze basis population twotime map map_finite map_history map_limit \
+KERNELS := backend profile skinny functions cpu shadow freeze basis population twotime map map_finite map_history map_limit \
            map_adam map_field change thin
 MODELS := model plain stage look rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator batch gd optimizer flow anderson fixed_point
 SOLVER := base text row param record data fashion partial io config provenance stats response coordinate \
-          observe sweeps run report command grid sweep result summary compare compare_table
+          observe sweeps run report costs command grid sweep result summary compare compare_table
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o) $(if $(CUDA),$(BUILD)/kernels/cuda.o)

@@ -1,6 +1,7 @@
 /* Rank-revealing orthonormal bases: block Gram-Schmidt against the base by two products, then among
  * the new rows in order, the whole twice. */
 #include "kernels/basis.h"
+#include "kernels/profile.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,8 +38,8 @@ static int gram_schmidt(struct rows x, double threshold, struct rows out, double
     return kept;
 }
 
-int basis_residual(struct rows base, struct rows x, double threshold, struct array *out,
-                   struct array *scratch, int *kept, struct err *err) {
+static int residual(struct rows base, struct rows x, double threshold, struct array *out,
+                    struct array *scratch, int *kept, struct err *err) {
     int n = x.count;
     double *C;
     *kept = 0;
@@ -58,6 +59,14 @@ int basis_residual(struct rows base, struct rows x, double threshold, struct arr
     }
     free(C);
     return CODE_OK;
+}
+
+int basis_residual(struct rows base, struct rows x, double threshold, struct array *out,
+                   struct array *scratch, int *kept, struct err *err) {
+    int before = profile_enter("spans", "");
+    int code = residual(base, x, threshold, out, scratch, kept, err);
+    profile_leave(before);
+    return code;
 }
 
 int basis_defect(struct rows base, double *defect, struct err *err) {

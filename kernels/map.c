@@ -1,5 +1,6 @@
 /* The verbs, and the numbers that follow from a declaration. */
 #include "kernels/field.h"
+#include "kernels/profile.h"
 
 #include <assert.h>
 #include <math.h>
@@ -64,12 +65,18 @@ void map_free(struct map *map) {
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     assert(x.count == out.count);
     map->x = x;
-    return map->kind->forward(map, x, out, err);
+    int before = profile_enter(map->declared.name, "forward");
+    int code = map->kind->forward(map, x, out, err);
+    profile_leave(before);
+    return code;
 }
 
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     assert(y.count == out.count);
-    return map->kind->backward(map, y, out, err);
+    int before = profile_enter(map->declared.name, "backward");
+    int code = map->kind->backward(map, y, out, err);
+    profile_leave(before);
+    return code;
 }
 
 int map_keep(struct map *map, int k, struct rows y, struct err *err) {
@@ -80,11 +87,13 @@ int map_keep(struct map *map, int k, struct rows y, struct err *err) {
 
 int map_learn(struct map *map, int k, const double *c, struct err *err) {
     struct change change;
+    int before = profile_enter(map->declared.name, "learn"), code;
     if (map->kind->learn)
-        return map->kind->learn(map, &map->stage[k], c, err);
-    TRY(map_change(map, k, c, &change, err));
-    change_apply(&change);
-    return CODE_OK;
+        code = map->kind->learn(map, &map->stage[k], c, err);
+    else if (!(code = map_change(map, k, c, &change, err)))
+        change_apply(&change);
+    profile_leave(before);
+    return code;
 }
 
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err) {

@@ -1,5 +1,6 @@
 /* The sections of the ini file that are not a network's or an integrator's, checks, data. */
 #define _XOPEN_SOURCE 700
+#include "kernels/profile.h"
 #include "solver/config.h"
 #include "integrators/anderson.h"
 #include "kernels/rng.h"
@@ -403,7 +404,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
                               const double *A) {
     return (struct net_setup){
         .network = &config->network,
-        .backend = backend_list[config->solver.backend],
+        .backend = profile_backend(backend_list[config->solver.backend]),
         .N = N,
         .sites = config->solver.sites,
         .expert_sites = config->solver.expert_sites,

@@ -1,5 +1,7 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
+#include "kernels/profile.h"
 #include "solver/command.h"
+#include "solver/costs.h"
 #include "solver/provenance.h"
 #include "solver/report.h"
 
@@ -11,11 +13,12 @@
 struct options {
     struct command command;
     const char *output;
-    bool force, help, version, defaults, quiet;
+    bool force, help, version, defaults, quiet, profile;
 };
 
 static const char usage[] =
-    "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] FILE.ini [--section.key=value ...]\n"
+    "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] [--profile] FILE.ini "
+    "[--section.key=value ...]\n"
     "       dmft-solve --help | --version | --defaults";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
@@ -23,6 +26,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
     const struct command_option known[] = {
         {"--force", &options->force, NULL, NULL},
         {"--quiet", &options->quiet, NULL, NULL},
+        {"--profile", &options->profile, NULL, NULL},
         {"--help", &options->help, NULL, NULL},
         {"-h", &options->help, NULL, NULL},
         {"--version", &options->version, NULL, NULL},
@@ -62,7 +66,9 @@ static int print_help(const struct options *options, struct err *err) {
 static int solve(struct run *run, const struct options *options, struct err *err) {
     const struct command *command = &options->command;
     char *output = NULL;
+    double start = base_seconds();
     int code;
+    profile_on = options->profile;
     DO(command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
     DO(command_spare(output, command->file, err));
@@ -72,6 +78,8 @@ static int solve(struct run *run, const struct options *options, struct err *err
     DO(run_finish(run, options->force, err));
     log_line(&run->log, "wrote %s", output);
     DO(report_print(run, err));
+    if (options->profile)
+        DO(costs_print(stderr, base_seconds() - start, run->threads, err));
 done:
     if (code && run->io_open)
         log_line(&run->log, "what was computed is in %s", run->io.partial);

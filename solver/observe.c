@@ -1,4 +1,5 @@
 /* Measuring a net at every time. */
+#include "kernels/profile.h"
 #include "solver/observe.h"
 
 #include <stdio.h>
@@ -112,7 +113,8 @@ done:
 
 int observer_init(struct observer *observer, const struct config *config, struct record *record,
                   int run, const struct net *net, struct err *err) {
-    const struct backend *backend = backend_list[config->solver.backend]; /* outlives the net */
+    const struct backend *backend =
+        profile_backend(backend_list[config->solver.backend]); /* outlives the net */
     int T = record->T;
     *observer = (struct observer){.config = config, .record = record, .run = run};
     size_t P = (size_t)net->setup.P;
@@ -220,7 +222,7 @@ static void measure_limit(struct observer *observer, const struct net *net, int 
     }
 }
 
-int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err) {
+static int measure(struct observer *observer, const struct net *net, int t, struct err *err) {
     size_t bytes = (size_t)net->setup.P * sizeof *net->f;
     observer->next = observer->record->series;
     *record_at(observer->record, observer->next++, observer->run, t) = net->loss;
@@ -242,6 +244,13 @@ int observer_measure(struct observer *observer, const struct net *net, int t, st
     for (int k = 0; k < observer->responses; k++)
         TRY(response_measure(&observer->response[k], t, err));
     return net->setup.backend->sync(err);
+}
+
+int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err) {
+    int before = profile_enter("measuring", "");
+    int code = measure(observer, net, t, err);
+    profile_leave(before);
+    return code;
 }
 
 static double *at(const struct observer *observer, const char *name, int t) {

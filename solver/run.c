@@ -1,6 +1,7 @@
 /* The life of a run. Replicates and seeds are independent: each thread takes whole runs; only where
  * there is a single one do the operations inside it share out their blocks of sites. Either way the
  * numbers are the same. */
+#include "kernels/profile.h"
 #include "solver/run.h"
 #include "integrators/batch.h"
 #include "solver/observe.h"
@@ -275,11 +276,15 @@ struct ensemble {
 };
 
 static int ensemble_write(const struct ensemble *e, struct err *err) {
-    if (!e->run->io_open)
-        return CODE_OK;
-    if (e->sweeps)
-        TRY(io_record(&e->run->io, "limit/sweeps", e->sweeps, e->kernels, err));
-    return io_record(&e->run->io, e->group, e->record, e->labels, err);
+    double start = base_seconds();
+    int before = profile_enter("files", ""), code = CODE_OK;
+    if (e->run->io_open && e->sweeps)
+        code = io_record(&e->run->io, "limit/sweeps", e->sweeps, e->kernels, err);
+    if (e->run->io_open && !code)
+        code = io_record(&e->run->io, e->group, e->record, e->labels, err);
+    profile_other(base_seconds() - start);
+    profile_leave(before);
+    return code;
 }
 
 /* Saves now and then: every 20 seconds, and in no more than a tenth of the time. A save that fails

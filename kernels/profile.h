@@ -1,0 +1,41 @@
+/* Where the time goes: a table of operations that counts calls, seconds, flops and bytes of
+ * another one's, for each place of the program (a map and its direction, the growth of spans,
+ * measuring, files; "network" otherwise). Off, it costs a branch at the gates of a place and
+ * nothing in an operation. Nested places count for the inner one. Threads count for themselves;
+ * read when they are done. */
+#ifndef KERNELS_PROFILE_H
+#define KERNELS_PROFILE_H
+
+#include "kernels/backend.h"
+
+extern bool profile_on; /* set once, before anything is made */
+
+/* The table to use instead of `backend`, of which there is one in a program; itself when off. */
+const struct backend *profile_backend(const struct backend *backend);
+
+int profile_push(const char *place, const char *part);
+void profile_pop(int before);
+/* Until profile_leave with the result, what this thread does is done at place (and part). */
+static inline int profile_enter(const char *place, const char *part) {
+    return profile_on ? profile_push(place, part) : 0;
+}
+static inline void profile_leave(int before) {
+    if (profile_on)
+        profile_pop(before);
+}
+
+#define PROFILE_NAME 40
+/* flops: two for each product of dots, averages and combine, one for an element of the others.
+ * bytes: of all rows that are read or written, once each. op "": time at the place outside of
+ * operations and inner places, for places that ask for it (profile_other). */
+struct profile_entry {
+    char place[PROFILE_NAME];
+    const char *op;
+    double calls, seconds, flops, bytes;
+};
+/* Seconds at this place that no operation counts. */
+void profile_other(double seconds);
+/* All entries, added up over threads, which are *threads: to be freed by the caller. */
+int profile_read(struct profile_entry **entries, int *count, int *threads, struct err *err);
+
+#endif
