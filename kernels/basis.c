@@ -1,5 +1,5 @@
 /* Rank-revealing orthonormal bases: block Gram-Schmidt against the base by two products, then among
- * the new rows in order, the whole twice. */
+ * the new rows in order; the whole once more for the rows that were kept. */
 #include "kernels/basis.h"
 #include "kernels/profile.h"
 
@@ -24,11 +24,11 @@ static int gram_schmidt(struct rows x, double threshold, struct rows out, double
     const struct backend *backend = x.array->backend;
     int kept = 0;
     for (int mu = 0; mu < x.count; mu++) {
-        struct rows v = rows_part(out, kept, 1), before = rows_part(out, 0, kept);
+        struct rows v = rows_part(out, kept, 1);
         double norm2;
         rows_copy(rows_part(x, mu, 1), v);
-        project(before, v, C);
-        project(before, v, C);
+        project(rows_part(out, 0, kept), v, C);
+        project(rows_part(out, 0, kept), v, C);
         backend->averages(v, v, &norm2);
         if (!(norm2 > threshold * threshold))
             continue;
@@ -38,8 +38,10 @@ static int gram_schmidt(struct rows x, double threshold, struct rows out, double
     return kept;
 }
 
-static int residual(struct rows base, struct rows x, double threshold, struct array *out,
-                    struct array *scratch, int *kept, struct err *err) {
+/* A rest that is small beside its row has overlaps with the base of eps over its relative norm,
+ * which normalising enlarges; so what was kept goes the same way once more. */
+static int residual(struct rows base, struct rows x, const double *known, double threshold,
+                    struct array *out, struct array *scratch, int *kept, struct err *err) {
     int n = x.count;
     double *C;
     *kept = 0;
@@ -48,10 +50,14 @@ static int residual(struct rows base, struct rows x, double threshold, struct ar
     TRY(base_alloc(&C, (size_t)n * (size_t)(base.count + 1), sizeof *C, err));
     struct rows rest = array_rows(scratch, 0, n), first = array_rows(out, 0, n);
     rows_copy(x, rest);
-    project(base, rest, C);
-    project(base, rest, C);
+    if (known && base.count) {
+        for (int i = 0; i < n * base.count; i++)
+            C[i] = -known[i];
+        x.array->backend->combine(rest, 1, C, base);
+    } else
+        project(base, rest, C);
     *kept = gram_schmidt(rest, threshold, first, C);
-    if (*kept) { /* normalising a small rest has enlarged its overlaps: once more */
+    if (*kept) {
         rest = array_rows(scratch, 0, *kept);
         rows_copy(rows_part(first, 0, *kept), rest);
         project(base, rest, C);
@@ -61,10 +67,10 @@ static int residual(struct rows base, struct rows x, double threshold, struct ar
     return CODE_OK;
 }
 
-int basis_residual(struct rows base, struct rows x, double threshold, struct array *out,
-                   struct array *scratch, int *kept, struct err *err) {
+int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
+                   struct array *out, struct array *scratch, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
-    int code = residual(base, x, threshold, out, scratch, kept, err);
+    int code = residual(base, x, known, threshold, out, scratch, kept, err);
     profile_leave(before);
     return code;
 }

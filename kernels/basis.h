@@ -11,9 +11,10 @@
 /* What rows x add to an orthonormal set `base` (may be empty): row by row, the part of x outside of
  * base and of the rows kept before, if its rms exceeds threshold, normalised. The kept rows are the
  * first *kept rows of `out` (resized to hold x.count rows; `scratch` likewise). *kept <= x.count.
+ * known: <x, base> [x.count][base.count], if the caller has it, else NULL.
  */
-int basis_residual(struct rows base, struct rows x, double threshold, struct array *out,
-                   struct array *scratch, int *kept, struct err *err);
+int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
+                   struct array *out, struct array *scratch, int *kept, struct err *err);
 
 /* max |<u_k u_l> - delta_kl|, for checks. */
 int basis_defect(struct rows base, double *defect, struct err *err);

@@ -47,8 +47,8 @@ static int mean_span(const struct population *population, struct rows rows, stru
         return CODE_OK;
     DO(array_init(&raw, units->backend, units->sites, 1, rows.count, err));
     units->backend->tile_mean(rows, array_all(&raw));
-    DO(basis_residual((struct rows){0}, array_all(&raw), inside, means, &units->scratch, &kept,
-                      err));
+    DO(basis_residual((struct rows){0}, array_all(&raw), NULL, inside, means, &units->scratch,
+                      &kept, err));
     means->rows = kept;
 done:
     array_free(&raw);
@@ -85,7 +85,7 @@ int population_fresh(struct population *population, struct rows opposite, struct
     if (!room)
         population->fallback += out.count;
     struct rows known = room ? array_all(&population->span) : opposite;
-    TRY(basis_residual(known, out, inside, work, &population->scratch, &kept, err));
+    TRY(basis_residual(known, out, NULL, inside, work, &population->scratch, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_zero(out);
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
@@ -103,7 +103,7 @@ int population_absorb(struct population *population, struct rows rows, struct er
     }
     if (!population->matched || !has_room(population, rows.count))
         return CODE_OK;
-    TRY(basis_residual(array_all(&population->span), rows, inside, &population->work,
+    TRY(basis_residual(array_all(&population->span), rows, NULL, inside, &population->work,
                        &population->scratch, &kept, err));
     return append_span(population, array_rows(&population->work, 0, kept), err);
 }
