@@ -18,6 +18,10 @@
 
 #define BACKEND_BLOCK 256
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct array {
     const struct backend *backend;
     void *memory;
@@ -44,7 +48,7 @@ struct adam {
 };
 
 /* The step of one entry along g, minus its gradient, and its moments. */
-static inline double adam_step(const struct adam *adam, double g, double *m, double *v) {
+ON_DEVICE static inline double adam_step(const struct adam *adam, double g, double *m, double *v) {
     *m = adam->beta1 * *m + (1 - adam->beta1) * g;
     *v = adam->beta2 * *v + (1 - adam->beta2) * g * g;
     double square = adam->unbias2 * *v, eps = adam->eps;
@@ -54,6 +58,8 @@ static inline double adam_step(const struct adam *adam, double g, double *m, dou
 
 struct backend {
     const char *name;
+    /* Whether it is there, and the bytes free in a memory of its own (host memory: HUGE_VAL). */
+    int (*open)(double *bytes, struct err *err);
     /* Memory for capacity rows, uninitialised (shadow: NaN). */
     int (*alloc)(struct array *array, int capacity, struct err *err);
     /* Larger capacity; the rows in use keep their values. */
@@ -89,14 +95,16 @@ struct backend {
     int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
     /* y += adam_step(g, m, v), entry by entry; the rows are of one shape. */
     void (*adam)(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y);
-    /* Waits for all operations and reports a failure of any of them. */
+    /* Waits for all operations of this thread and reports a failure of any of them. An array
+     * belongs to the thread that works on it; others may have it after a sync. */
     int (*sync)(struct err *err);
 };
 
 extern const struct backend backend_cpu;           /* OpenBLAS and OpenMP */
 extern const struct backend backend_shadow;        /* the same on separate, poisoned memory */
+extern const struct backend backend_cuda;          /* cuBLAS and own kernels; make CUDA=1 */
 extern const struct backend *const backend_list[]; /* ends with NULL */
-#define BACKEND_NAMES "cpu shadow"
+#define BACKEND_NAMES "cpu shadow cuda"
 
 /* One-time settings of the libraries underneath (single-threaded BLAS inside blocks). */
 void backend_start(int threads);
@@ -113,7 +121,8 @@ int array_reserve(struct array *array, int rows, struct err *err);
 struct rows array_rows(const struct array *array, int first, int count);
 struct rows array_all(const struct array *array);
 static inline struct rows rows_part(struct rows rows, int first, int count) {
-    return (struct rows){rows.array, rows.first + first, count};
+    struct rows part = {rows.array, rows.first + first, count};
+    return part;
 }
 void rows_copy(struct rows x, struct rows y); /* y = x */
 static inline void rows_fn(enum fn fn, struct rows x, struct rows value, struct rows slope) {
@@ -125,10 +134,15 @@ static inline void rows_multiply(struct rows a, struct rows b, struct rows y) {
 void rows_add(const double *c, struct rows x, struct rows y); /* y_k += c[k] x_k; c NULL: 1 */
 void rows_scale(double factor, struct rows x);                /* x *= factor */
 static inline void rows_zero(struct rows y) {
-    y.array->backend->combine(y, 0, NULL, (struct rows){0});
+    struct rows none = {NULL, 0, 0};
+    y.array->backend->combine(y, 0, NULL, none);
 }
 /* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows. */
 size_t array_width(const struct array *array);
 size_t array_bytes(size_t sites, int group, int rows);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,5 +1,5 @@
 /* Rank-revealing orthonormal bases: block Gram-Schmidt against the base by two products, then among
- * the new rows in order; the whole once more for the rows that were kept. */
+ * the new rows in order, the whole twice. */
 #include "kernels/basis.h"
 #include "kernels/profile.h"
 
@@ -39,7 +39,9 @@ static int gram_schmidt(struct rows x, double threshold, struct rows out, double
 }
 
 /* A rest that is small beside its row has overlaps with the base of eps over its relative norm,
- * which normalising enlarges; so what was kept goes the same way once more. */
+ * which normalising enlarges; so what was kept goes the same way once more. The second product
+ * before that keeps them from growing by as much with every row that rests on the one before:
+ * without it the fourth row of a chain, each within 1e-4 of the last, is nine tenths base. */
 static int residual(struct rows base, struct rows x, const double *known, double threshold,
                     struct array *out, struct array *scratch, int *kept, struct err *err) {
     int n = x.count;
@@ -56,6 +58,7 @@ static int residual(struct rows base, struct rows x, const double *known, double
         x.array->backend->combine(rest, 1, C, base);
     } else
         project(base, rest, C);
+    project(base, rest, C);
     *kept = gram_schmidt(rest, threshold, first, C);
     if (*kept) {
         rest = array_rows(scratch, 0, *kept);

@@ -47,6 +47,12 @@ static double *cpu_at(struct rows r, int row, int block) {
     return (double *)r.array->memory + line * width;
 }
 
+static int cpu_open(double *bytes, struct err *err) {
+    (void)err;
+    *bytes = HUGE_VAL;
+    return CODE_OK;
+}
+
 static int cpu_alloc(struct array *array, int capacity, struct err *err) {
     size_t bytes = array_bytes(array->sites, array->group, capacity);
     array->capacity = capacity;
@@ -326,6 +332,7 @@ static int cpu_sync(struct err *err) {
 
 const struct backend backend_cpu = {
     .name = "cpu",
+    .open = cpu_open,
     .alloc = cpu_alloc,
     .resize = cpu_resize,
     .release = cpu_release,

@@ -111,6 +111,20 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
     return CODE_OK;
 }
 
+/* Site arrays of so many bytes, where they live in a memory of their own. */
+static int check_device(struct run *run, double bytes, struct err *err) {
+    double room;
+    TRY(backend_list[run->config.solver.backend]->open(&room, err));
+    if (bytes > room)
+        return err_set(err, CODE_SYSTEM,
+                       "the run would need about %.3g GB on the device, which has %.3g GB free; "
+                       "try fewer threads, sites or steps, or smaller widths",
+                       1e-9 * bytes, 1e-9 * room);
+    if (isfinite(room))
+        log_line(&run->log, "memory of the device: %.3g GB free", 1e-9 * room);
+    return CODE_OK;
+}
+
 static int check_memory(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     double limit = 0, largest = 0, kept = 0, most = run->config.solver.max_memory;
@@ -134,7 +148,7 @@ static int check_memory(struct run *run, struct err *err) {
              1e-9 * limit, 1e-9 * largest, 1e-9 * kept);
     double total = 1e-9 * ((limit > largest ? limit : largest) + kept);
     if (total <= most)
-        return CODE_OK;
+        return check_device(run, fmax(limit, largest), err);
     bool full = run->config.output.kernels == KERNELS_FULL;
     const char *remedy = full ? "kernels = diagonal, or fewer steps, replicates or seeds"
                          : kept > limit && kept > largest ? "fewer steps, replicates or seeds"
@@ -397,6 +411,10 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
         if (skip)
             continue;
         int mine_code = ensemble_run(&mine, &mine_err);
+        if (mine_code == CODE_NUMERICAL) { /* unless the numbers are those of a failed device */
+            int failed = setup.backend->sync(&mine_err);
+            mine_code = failed ? failed : mine_code;
+        }
 #pragma omp critical(record)
         if (mine_code && r < first) { /* the lowest failing run reports */
             first = r;
