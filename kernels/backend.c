@@ -6,7 +6,28 @@
 #include <cblas.h>
 #include <omp.h>
 
-const struct backend *const backend_list[] = {&backend_cpu, &backend_shadow, NULL};
+#ifndef CUDA
+/* Stands in for what is not compiled in; without arrays nothing else can be called. */
+static int missing(struct err *err) {
+    return err_set(err, CODE_INPUT,
+                   "backend = cuda is not compiled into this program; build it with make CUDA=1");
+}
+
+static int missing_open(double *bytes, struct err *err) {
+    (void)bytes;
+    return missing(err);
+}
+
+static int missing_alloc(struct array *array, int capacity, struct err *err) {
+    (void)array;
+    (void)capacity;
+    return missing(err);
+}
+
+const struct backend backend_cuda = {.name = "cuda", .open = missing_open, .alloc = missing_alloc};
+#endif
+
+const struct backend *const backend_list[] = {&backend_cpu, &backend_shadow, &backend_cuda, NULL};
 
 void backend_start(int threads) {
     openblas_set_num_threads(1);

@@ -29,14 +29,18 @@ struct array_share {
     size_t blocks, first, end; /* blocks: of the whole array, as parts */
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct array {
     const struct backend *backend;
     void *memory;
     size_t sites;
     int group;
-    struct array_share share; /* from array_init */
-    int rows;                 /* in use */
-    int capacity;             /* allocated */
+    int rows;     /* in use */
+    int capacity; /* allocated */
+    struct array_share share;
 };
 
 /* Rows first .. first + count - 1 of an array. count = 0, array = NULL: nothing. */
@@ -56,7 +60,7 @@ struct adam {
 };
 
 /* The step of one entry along g, minus its gradient, and its moments. */
-static inline double adam_step(const struct adam *adam, double g, double *m, double *v) {
+ON_DEVICE static inline double adam_step(const struct adam *adam, double g, double *m, double *v) {
     *m = adam->beta1 * *m + (1 - adam->beta1) * g;
     *v = adam->beta2 * *v + (1 - adam->beta2) * g * g;
     double square = adam->unbias2 * *v, eps = adam->eps;
@@ -66,8 +70,8 @@ static inline double adam_step(const struct adam *adam, double g, double *m, dou
 
 struct backend {
     const char *name;
-    bool can_share; /* whether a copy of the table may be ... */
-    bool shared;    /* ... shared: arrays keep this rank's share of their sites */
+    /* Whether it is there, and the bytes free in a memory of its own (host memory: HUGE_VAL). */
+    int (*open)(double *bytes, struct err *err);
     /* Memory for capacity rows, uninitialised (shadow: NaN). */
     int (*alloc)(struct array *array, int capacity, struct err *err);
     /* Larger capacity; the rows in use keep their values. */
@@ -103,14 +107,18 @@ struct backend {
     int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
     /* y += adam_step(g, m, v), entry by entry; the rows are of one shape. */
     void (*adam)(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y);
-    /* Waits for all operations and reports a failure of any of them. */
+    /* Waits for all operations of this thread and reports a failure of any of them. An array
+     * belongs to the thread that works on it; others may have it after a sync. */
     int (*sync)(struct err *err);
+    bool can_share; /* whether a copy of the table may be ... */
+    bool shared;    /* ... shared: arrays keep this rank's share of their sites */
 };
 
 extern const struct backend backend_cpu;           /* OpenBLAS and OpenMP */
 extern const struct backend backend_shadow;        /* the same on separate, poisoned memory */
+extern const struct backend backend_cuda;          /* cuBLAS and own kernels; make CUDA=1 */
 extern const struct backend *const backend_list[]; /* ends with NULL */
-#define BACKEND_NAMES "cpu shadow"
+#define BACKEND_NAMES "cpu shadow cuda"
 
 /* One-time settings of the libraries underneath (single-threaded BLAS inside blocks). */
 void backend_start(int threads);
@@ -127,7 +135,8 @@ int array_reserve(struct array *array, int rows, struct err *err);
 struct rows array_rows(const struct array *array, int first, int count);
 struct rows array_all(const struct array *array);
 static inline struct rows rows_part(struct rows rows, int first, int count) {
-    return (struct rows){rows.array, rows.first + first, count};
+    struct rows part = {rows.array, rows.first + first, count};
+    return part;
 }
 void rows_copy(struct rows x, struct rows y); /* y = x */
 static inline void rows_fn(enum fn fn, struct rows x, struct rows value, struct rows slope) {
@@ -139,12 +148,17 @@ static inline void rows_multiply(struct rows a, struct rows b, struct rows y) {
 void rows_add(const double *c, struct rows x, struct rows y); /* y_k += c[k] x_k; c NULL: 1 */
 void rows_scale(double factor, struct rows x);                /* x *= factor */
 static inline void rows_zero(struct rows y) {
-    y.array->backend->combine(y, 0, NULL, (struct rows){0});
+    struct rows none = {NULL, 0, 0};
+    y.array->backend->combine(y, 0, NULL, none);
 }
 /* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows on this
  * rank. */
 size_t array_width(const struct array *array);
 size_t array_part(const struct array_share *share, int part); /* the first block of a part */
 size_t array_bytes(const struct backend *backend, size_t sites, int group, int rows);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,5 +1,4 @@
-/* Rank-revealing orthonormal bases: block Gram-Schmidt against the base by two products, then among
- * the new rows in order; the whole once more for the rows that were kept. */
+/* Rank-revealing orthonormal bases: all rows against the base by two products, then row by row. */
 #include "kernels/basis.h"
 #include "kernels/profile.h"
 
@@ -17,29 +16,43 @@ static void project(struct rows base, struct rows y, double *C) {
     y.array->backend->combine(y, 1, C, base);
 }
 
-/* Rows x in their order: what is left of each beside the rows kept before, if its norm exceeds
- * threshold, normalised, into out. Two passes, because one leaves overlaps of eps / (norm left).
- * Returns how many were kept; C is scratch of x.count. */
-static int gram_schmidt(struct rows x, double threshold, struct rows out, double *C) {
+/* v, a row of norm one but for round-off enlarged in normalising, goes through all again; returns
+ * whether it is still there. */
+static bool settle(struct rows base, struct rows before, struct rows v, double *C) {
+    double norm2;
+    project(base, v, C);
+    project(before, v, C);
+    v.array->backend->averages(v, v, &norm2);
+    if (!(norm2 > 0.01))
+        return false;
+    rows_scale(1 / sqrt(norm2), v);
+    return true;
+}
+
+/* Rows x in their order, without their part in the base: what is left of each beside the rows kept
+ * before, if its norm exceeds threshold, normalised, into out. A rest that is small beside its row
+ * has overlaps of eps over its relative norm, which normalising enlarges: so it is projected twice,
+ * and once more afterwards, on the base too. That must be done before a next row rests on it: else
+ * the fourth row of a chain, each within 1e-4 of the last, is nine tenths base. */
+static int gram_schmidt(struct rows base, struct rows x, double threshold, struct rows out,
+                        double *C) {
     const struct backend *backend = x.array->backend;
     int kept = 0;
     for (int mu = 0; mu < x.count; mu++) {
-        struct rows v = rows_part(out, kept, 1);
+        struct rows v = rows_part(out, kept, 1), before = rows_part(out, 0, kept);
         double norm2;
         rows_copy(rows_part(x, mu, 1), v);
-        project(rows_part(out, 0, kept), v, C);
-        project(rows_part(out, 0, kept), v, C);
+        project(before, v, C);
+        project(before, v, C);
         backend->averages(v, v, &norm2);
         if (!(norm2 > threshold * threshold))
             continue;
         rows_scale(1 / sqrt(norm2), v);
-        kept++;
+        kept += settle(base, before, v, C);
     }
     return kept;
 }
 
-/* A rest that is small beside its row has overlaps with the base of eps over its relative norm,
- * which normalising enlarges; so what was kept goes the same way once more. */
 static int residual(struct rows base, struct rows x, const double *known, double threshold,
                     struct array *out, struct array *scratch, int *kept, struct err *err) {
     int n = x.count;
@@ -48,7 +61,7 @@ static int residual(struct rows base, struct rows x, const double *known, double
     TRY(array_reserve(out, n, err));
     TRY(array_reserve(scratch, n, err));
     TRY(base_alloc(&C, (size_t)n * (size_t)(base.count + 1), sizeof *C, err));
-    struct rows rest = array_rows(scratch, 0, n), first = array_rows(out, 0, n);
+    struct rows rest = array_rows(scratch, 0, n);
     rows_copy(x, rest);
     if (known && base.count) {
         for (int i = 0; i < n * base.count; i++)
@@ -56,13 +69,7 @@ static int residual(struct rows base, struct rows x, const double *known, double
         x.array->backend->combine(rest, 1, C, base);
     } else
         project(base, rest, C);
-    *kept = gram_schmidt(rest, threshold, first, C);
-    if (*kept) {
-        rest = array_rows(scratch, 0, *kept);
-        rows_copy(rows_part(first, 0, *kept), rest);
-        project(base, rest, C);
-        *kept = gram_schmidt(rest, 0.1, first, C); /* norms near one; less is only noise */
-    }
+    *kept = gram_schmidt(base, rest, threshold, array_rows(out, 0, n), C);
     free(C);
     return CODE_OK;
 }

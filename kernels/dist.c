@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#ifdef DMFT_MPI
+#ifdef MPI
 #include <mpi.h>
 
 /* Set once, by dist_start. */

@@ -10,6 +10,12 @@
 #include <math.h>
 #include <stdint.h>
 
+#ifdef __CUDACC__ /* what kernels call is compiled for the device */
+#define ON_DEVICE __device__
+#else
+#define ON_DEVICE
+#endif
+
 /* Never renumbered: stored results depend on the values. */
 enum purpose {
     PURPOSE_POOL = 1,   /* matched normals and thin matrices of a population; owner = population */
@@ -32,8 +38,8 @@ struct rng_stream {
 };
 
 /* 128 random bits of row `draw` and number `pair` of the stream. */
-static inline void rng_bits(struct rng_stream stream, uint32_t draw, uint32_t pair,
-                            uint32_t bits[4]) {
+ON_DEVICE static inline void rng_bits(struct rng_stream stream, uint32_t draw, uint32_t pair,
+                                      uint32_t bits[4]) {
     philox4x32_ctr_t counter = {{pair, draw, stream.replicate,
                                  (stream.width << 12) | (stream.owner << 4) | stream.purpose}};
     philox4x32_key_t key = {{(uint32_t)stream.seed, (uint32_t)(stream.seed >> 32)}};
@@ -43,8 +49,8 @@ static inline void rng_bits(struct rng_stream stream, uint32_t draw, uint32_t pa
 }
 
 /* What the normals of a pair are made of: u in (0, 1] and an angle. */
-static inline void rng_polar(struct rng_stream stream, uint32_t draw, uint32_t pair, double *u,
-                             double *angle) {
+ON_DEVICE static inline void rng_polar(struct rng_stream stream, uint32_t draw, uint32_t pair,
+                                       double *u, double *angle) {
     uint32_t bits[4];
     rng_bits(stream, draw, pair, bits);
     uint64_t a = ((uint64_t)bits[1] << 32) | bits[0];
@@ -54,8 +60,8 @@ static inline void rng_polar(struct rng_stream stream, uint32_t draw, uint32_t p
 }
 
 /* The normals of sites 2 * pair and 2 * pair + 1 in row `draw` of the stream. */
-static inline void rng_normal_pair(struct rng_stream stream, uint32_t draw, uint32_t pair,
-                                   double normal[2]) {
+ON_DEVICE static inline void rng_normal_pair(struct rng_stream stream, uint32_t draw, uint32_t pair,
+                                             double normal[2]) {
     double u, angle;
     rng_polar(stream, draw, pair, &u, &angle);
     double radius = sqrt(-2.0 * log(u));

@@ -27,6 +27,10 @@ static struct array shadow_real(const struct array *a) {
     struct array r##_array = (r).array ? shadow_real((r).array) : (struct array){0};               \
     struct rows r##_real = {(r).array ? &r##_array : NULL, (r).first, (r).count}
 
+static int shadow_open(double *bytes, struct err *err) {
+    return backend_cpu.open(bytes, err);
+}
+
 static int shadow_alloc(struct array *array, int capacity, struct err *err) {
     size_t half = shadow_half(array, capacity);
     char *memory = mmap(NULL, 2 * half, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -147,7 +151,7 @@ static int shadow_sync(struct err *err) {
 
 const struct backend backend_shadow = {
     .name = "shadow",
-    .can_share = true,
+    .open = shadow_open,
     .alloc = shadow_alloc,
     .resize = shadow_resize,
     .release = shadow_release,
@@ -165,4 +169,5 @@ const struct backend backend_shadow = {
     .top = shadow_top,
     .adam = shadow_adam,
     .sync = shadow_sync,
+    .can_share = true,
 };

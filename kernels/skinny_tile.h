@@ -20,7 +20,10 @@ INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t widt
     int i = 0;
     for (; i + LANES <= n; i += LANES) {
         NAME(vec) x[4];
-        UNROLL for (int r = 0; r < R; r++) x[r] = NAME(load)(a + (size_t)r * width + i);
+        UNROLL for (int r = 0; r < R; r++) {
+            x[r] = NAME(load)(a + (size_t)r * width + i);
+            __builtin_prefetch(a + (size_t)(r + 4) * width + i);
+        }
         UNROLL for (int l = 0; l < L; l++) {
             NAME(vec) y = NAME(load)(b + (size_t)l * width + i);
             UNROLL for (int r = 0; r < R; r++) sum[r][l] += x[r] * y;
@@ -80,7 +83,10 @@ INLINE void NAME(combine_tile)(double *y, double beta, const double *C, const do
         }
     for (int r = 0; r < na; r++) {
         NAME(vec) x[4];
-        UNROLL for (int v = 0; v < V; v++) x[v] = NAME(load)(a + (size_t)r * width + v * LANES);
+        UNROLL for (int v = 0; v < V; v++) {
+            x[v] = NAME(load)(a + (size_t)r * width + v * LANES);
+            __builtin_prefetch(a + (size_t)(r + 8) * width + v * LANES);
+        }
         UNROLL for (int l = 0; l < L; l++) {
             UNROLL for (int v = 0; v < V; v++) sum[l][v] += C[l * na + r] * x[v];
         }

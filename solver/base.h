@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Exit codes of the program, and return values of every function that can fail. */
 enum code {
     CODE_OK = 0,
@@ -91,5 +95,9 @@ struct param_row {
     const char *when;    /* "key=choice|choice": used only then (key of the same section) */
     const char *doc;
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

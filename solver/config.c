@@ -61,7 +61,7 @@ static const struct param_row solver_rows[] = {
     {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
      "of the bases, relative to rms; f is accurate to a few hundredths of it"},
     {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
-     "where site arrays live; shadow: poisoned memory, for tests"},
+     "where site arrays live; cuda: a GPU (make CUDA=1); shadow: poisoned memory, for tests"},
     {"threads", PARAM_INT, OFFSET(threads), "0", 0, 1024, NULL, NULL,
      "OpenMP threads, 0 = all; results do not depend on it"},
     {"max_memory", PARAM_REAL, OFFSET(max_memory), "8", 1e-3, 1e6, NULL, NULL,

@@ -13,7 +13,7 @@ static void multiply(double *x) {
                 x + 2 * n * n, n);
 }
 
-#define TRIAD ((size_t)2 << 20)
+#define TRIAD ((size_t)8 << 20)
 static void triad(double *x) {
     double *restrict a = x, *b = x + TRIAD, *c = x + 2 * TRIAD;
 #pragma omp simd

@@ -9,7 +9,7 @@
 /* wall: seconds of the run, which used so many threads. */
 int costs_print(FILE *stream, double wall, int threads, struct err *err);
 /* Of all threads together: flops a second of dgemm (512 x 512 x 512), bytes a second of
- * a = b + s c over 48 MB a thread. */
+ * a = b + s c over 200 MB a thread. */
 void costs_machine(int threads, double *dgemm, double *triad);
 
 #endif

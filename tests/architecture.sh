@@ -33,7 +33,7 @@ allowed() {
     base) echo 'base_|err_|log_' ;;
     param) echo 'params_' ;;
     backend) echo 'backend_|array_|rows_' ;;
-    cpu | shadow) echo 'backend_' ;;
+    cpu | shadow | cuda) echo 'backend_' ;;
     map_finite | map_history | map_limit | map_adam) echo 'map_' ;;
     map_field) echo 'map_field|field_' ;;
     look | rewind) echo 'net_' ;;
@@ -58,7 +58,7 @@ for object in "$BUILD"/kernels/*.o "$BUILD"/models/*.o "$BUILD"/integrators/*.o 
 done
 close symbols_carry_the_name_of_their_file
 
-for file in kernels/*.[ch] models/*.[ch] integrators/*.[ch] solver/*.[ch] tests/*.[ch]; do
+for file in kernels/*.[ch] kernels/*.cu models/*.[ch] integrators/*.[ch] solver/*.[ch] tests/*.[ch] tests/*/*.h; do
     [ "$(wc -l <"$file")" -le 600 ] || say "$file is longer than 600 lines"
     awk -v f="$file" 'length($0) > 100 {print f ":" NR ": longer than 100"; bad = 1} END {exit bad}' \
         "$file" || failed=1
@@ -66,7 +66,7 @@ done
 close files_and_lines_are_short
 
 if command -v clang-format >/dev/null; then
-    for file in kernels/*.[ch] models/*.[ch] integrators/*.[ch] solver/*.[ch] tests/*.[ch]; do
+    for file in kernels/*.[ch] kernels/*.cu models/*.[ch] integrators/*.[ch] solver/*.[ch] tests/*.[ch] tests/*/*.h; do
         clang-format -style=file --dry-run -Werror "$file" 2>/dev/null || say "$file: run make format"
     done
     close sources_are_formatted

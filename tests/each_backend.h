@@ -3,6 +3,7 @@
 #define TESTS_EACH_BACKEND_H
 
 #include "kernels/basis.h"
+#include "tests/wanted.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,11 +52,13 @@ static void array_from(struct array *array, size_t sites, int group, const doubl
     backend->put(array_all(array), x);
 }
 
-/* Runs a group of tests once per backend; the number of failures. */
-#define EACH_BACKEND(tests, failed)                                                                \
+/* Runs a group of tests once per backend, or on that named `only`; counts failures. */
+#define EACH_BACKEND(tests, only, failed)                                                          \
     do {                                                                                           \
         backend_start(1);                                                                          \
         for (int b_ = 0; backend_list[b_]; b_++) {                                                 \
+            if (!wanted(backend_list[b_], only))                                                   \
+                continue;                                                                          \
             backend = backend_list[b_];                                                            \
             failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);               \
         }                                                                                          \

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "tests/wanted.h"
 
 #include <float.h>
 #include <limits.h>
@@ -550,7 +550,8 @@ static const struct {
 
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
 
-int main(void) {
+int main(int argc, char **argv) {
+    const char *only = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest others[] = {TEST(test_names), TEST(test_out_of_memory)};
     const struct CMUnitTest comparisons[] = {TEST(test_fresh_shadow_rows_are_nan),
                                              TEST(test_shadow_memory_cannot_be_touched),
@@ -562,9 +563,11 @@ int main(void) {
         tests[i] = (struct CMUnitTest){operations[i].name, over_shapes, NULL, teardown,
                                        (void *)&operations[i].check};
     for (int i = 0; backend_list[i]; i++) {
+        if (!wanted(backend_list[i], only))
+            continue;
         backend = backend_list[i];
         failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
         failed += cmocka_run_group_tests_name(backend->name, others, NULL, NULL);
     }
-    return failed + cmocka_run_group_tests_name("both", comparisons, NULL, NULL);
+    return only ? failed : failed + cmocka_run_group_tests_name("both", comparisons, NULL, NULL);
 }

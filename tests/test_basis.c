@@ -313,7 +313,7 @@ static void test_full_space(void **state) {
     assert_int_equal(check_residual(x, 15, 15, 20, 2, 1e-6), 5);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_rows),       cmocka_unit_test(test_nearly_dependent_rows),
         cmocka_unit_test(test_repeated_rows),     cmocka_unit_test(test_zero_rows),
@@ -322,6 +322,6 @@ int main(void) {
         cmocka_unit_test(test_full_space),
     };
     int failed = 0;
-    EACH_BACKEND(tests, failed);
+    EACH_BACKEND(tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;
 }

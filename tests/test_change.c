@@ -115,13 +115,13 @@ static void adam(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),
         cmocka_unit_test(momentum),
         cmocka_unit_test(adam),
     };
     int failed = 0;
-    EACH_BACKEND(tests, failed);
+    EACH_BACKEND(tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "kernels/backend.h"
 #include "tests/cli.h"
 
 #include <math.h>
@@ -112,6 +113,24 @@ static void test_values_are_refused(void **state) {
         {.arg = {"--network.model=regime9"}, .part = {"--network.model=regime9", "regime2"}},
     };
     check_refusals(table, COUNT(table));
+}
+
+/* Not compiled in, or its device is hidden: one sentence, before anything is written. */
+static void test_backend_that_is_not_there(void **state) {
+    (void)state;
+    struct cli_result result;
+    struct err err;
+    double bytes;
+    cli_print("case.ini", cli_small);
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);
+    int code = backend_cuda.open(&bytes, &err);
+    assert_true(code == CODE_SYSTEM || code == CODE_INPUT);
+    assert_non_null(strstr(err.text, code == CODE_INPUT ? "make CUDA=1" : "finds no device"));
+    cli_run(&result, ARGS("-o", "out.h5", "case.ini", "--solver.backend=cuda"));
+    assert_true(cli_ended(&result, code, ARGS(err.text)));
+    assert_false(cli_exists("out.h5") || cli_exists("out.h5.partial"));
+    cli_free(&result);
+    unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 static void test_keys_must_fit_together(void **state) {
@@ -399,6 +418,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_names_are_refused),
         TEST(test_values_are_refused),
+        TEST(test_backend_that_is_not_there),
         TEST(test_keys_must_fit_together),
         TEST(test_data_is_refused),
         TEST(test_command_lines_are_refused),

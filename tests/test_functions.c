@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "tests/wanted.h"
 
 #include <float.h>
 #include <gsl/gsl_cdf.h>
@@ -155,7 +155,7 @@ static void test_units_in_the_last_place(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions),
         cmocka_unit_test(test_slopes_are_derivatives),
@@ -165,6 +165,8 @@ int main(void) {
     int failed = 0;
     backend_start(1);
     for (int i = 0; backend_list[i]; i++) {
+        if (!wanted(backend_list[i], argc > 1 ? argv[1] : NULL))
+            continue;
         backend = backend_list[i];
         failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
     }

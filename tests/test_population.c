@@ -364,7 +364,7 @@ static void test_thin_coordinates(void **state) {
     free(X);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fresh_is_orthonormal),
         cmocka_unit_test(test_draws_can_be_repeated),
@@ -377,6 +377,6 @@ int main(void) {
         cmocka_unit_test(test_thin_coordinates),
     };
     int failed = 0;
-    EACH_BACKEND(tests, failed);
+    EACH_BACKEND(tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;
 }

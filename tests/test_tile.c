@@ -1,6 +1,7 @@
 /* The operations between units and pairs (expert i, unit j) against plain loops, on every backend,
  * a map that starts at zero as a history against the explicit matrix, and shared normals. */
 #include "tests/support.h"
+#include "tests/wanted.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 enum { ROWS = 3 };
+static const char *only; /* backend */
 
 /* Groups i and units j: within one block, across blocks of units, of experts, of both. */
 static const size_t shapes[][2] = {{1, 1},  {1, 300},  {7, 3},   {257, 1},
@@ -70,8 +72,9 @@ static void both(const struct backend *backend, size_t M, size_t N_e, const doub
 /* The mean of M numbers in order: M additions and a division, round-off M eps <|x|>. */
 static void equal_plain_loops(void **state) {
     (void)state;
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-        for (int b = 0; backend_list[b]; b++) {
+    for (int b = 0; backend_list[b]; b++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes && wanted(backend_list[b], only);
+             s++) {
             size_t M = shapes[s][0], N_e = shapes[s][1];
             double *units = random_values(ROWS * N_e), *pairs = random_values(ROWS * M * N_e);
             double *tiled, *mean;
@@ -224,12 +227,15 @@ static void shared_normals(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_plain_loops),
         cmocka_unit_test(bits_depend_on_nothing),
         cmocka_unit_test(history_equals_the_matrix),
         cmocka_unit_test(shared_normals),
     };
+    only = argc > 1 ? argv[1] : NULL;
+    if (only) /* the others are about cpu and shadow */
+        cmocka_set_test_filter("equal_plain_loops");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,581 @@
+/* The cuda backend: cuBLAS for products, short kernels for the rest; same table, same meaning and
+ * the same random numbers as cpu.c.
+ *
+ * Layout: [row][stride], the sites of a row one after the other, stride = sites rounded up to a
+ * multiple of 8. Arrays stay on the device. Every host thread has a stream and a cuBLAS handle of
+ * its own, made when it first needs them, so replicates run side by side; operations are queued and
+ * the host waits only where numbers come back to it (get, dots, averages, top). Coefficients go
+ * through pinned memory that has as much device memory beside it.
+ *
+ * Nothing depends on the order in which threads of the device run: no atomics, sums in a fixed
+ * order. A kernel loops over rows k and sites i with the stride of its grid; no shared memory, no
+ * barriers, so tests/cuda_host can run the same source thread by thread on a machine without a
+ * device. Operations that return nothing keep their first failure for sync(); from then on they do
+ * nothing, and what they owe the host is NaN. */
+#include "kernels/backend.h"
+
+#include <assert.h>
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS 256          /* of a block of the device */
+#define BLOCKS 1024          /* at most, along the sites */
+#define GRID_ROWS 65535      /* at most, along the rows: a limit of the device */
+#define STAGING (1 << 20)    /* numbers, at first */
+#define PARTS ((size_t)1024) /* partial sums of an average */
+#define AFFINE 32            /* rows whose scale and shift travel with a launch */
+
+/* What a host thread works with. */
+struct context {
+    bool open;
+    cudaStream_t stream;
+    cublasHandle_t blas;
+    double *host, *device; /* staging: pinned memory, and as much on the device */
+    size_t size, used;     /* numbers */
+    struct err failure;    /* the first one, until sync() tells; code 0: none */
+    ~context() {           /* nobody is left to be told of failures */
+        if (!open)
+            return;
+        cudaStreamSynchronize(stream);
+        cudaFreeHost(host);
+        cudaFree(device);
+        cublasDestroy(blas);
+        cudaStreamDestroy(stream);
+    }
+};
+
+static thread_local struct context self;
+
+static int explain(cudaError_t status, const char *where, struct err *err) {
+    cudaGetLastError(); /* else the next call would report it again */
+    return err_set(err, CODE_SYSTEM, "the CUDA device failed (%s): %s", where,
+                   cudaGetErrorString(status));
+}
+
+#define TRY_CUDA(call, where)                                                                      \
+    do {                                                                                           \
+        cudaError_t try_status_ = (call);                                                          \
+        if (try_status_ != cudaSuccess)                                                            \
+            return explain(try_status_, where, err);                                               \
+    } while (0)
+
+/* Whether a call within an operation succeeded; keeps the first failure. */
+static bool good(cudaError_t status, const char *where) {
+    struct err failure;
+    if (status == cudaSuccess)
+        return true;
+    explain(status, where, &failure);
+    if (!self.failure.code)
+        self.failure = failure;
+    return false;
+}
+
+static bool good_blas(cublasStatus_t status, const char *where) {
+    if (status != CUBLAS_STATUS_SUCCESS && !self.failure.code)
+        err_set(&self.failure, CODE_SYSTEM, "the CUDA device failed (%s): %s", where,
+                cublasGetStatusString(status));
+    return status == CUBLAS_STATUS_SUCCESS;
+}
+
+/* Is there a device that the program was compiled for? */
+static int find_device(struct err *err) {
+    int count = 0, major = 0, minor = 0;
+    cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || !count) {
+        cudaGetLastError();
+        return err_set(err, CODE_SYSTEM, "backend = cuda finds no device: %s",
+                       cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status));
+    }
+    TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "start");
+    TRY_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "start");
+    if (major < 8)
+        return err_set(err, CODE_SYSTEM,
+                       "backend = cuda needs a device of compute capability 8.0 or later; the "
+                       "first one here has %d.%d",
+                       major, minor);
+    return CODE_OK;
+}
+
+static int start(struct err *err) {
+    if (self.open)
+        return CODE_OK;
+    cudaMemPool_t pool;
+    uint64_t all = UINT64_MAX; /* memory set free stays in the pool, for the next array */
+    TRY(find_device(err));
+    TRY_CUDA(cudaDeviceGetDefaultMemPool(&pool, 0), "start");
+    TRY_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "start");
+    TRY_CUDA(cudaStreamCreateWithFlags(&self.stream, cudaStreamNonBlocking), "start");
+    cublasStatus_t status = cublasCreate(&self.blas);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetStream(self.blas, self.stream);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return err_set(err, CODE_SYSTEM, "cuBLAS does not start: %s",
+                       cublasGetStatusString(status));
+    self.open = true;
+    return CODE_OK;
+}
+
+/* Whether operations of this thread still make sense. */
+static bool ready(void) {
+    if (!self.failure.code)
+        start(&self.failure);
+    return !self.failure.code;
+}
+
+/* Whether all that was queued is done, and well; the staging memory is free again. */
+static bool wait(const char *where) {
+    self.used = 0;
+    return good(cudaStreamSynchronize(self.stream), where) && !self.failure.code;
+}
+
+/* Staging memory; valid until the next wait() or take(). */
+struct slot {
+    double *host, *device;
+};
+
+static bool take(size_t count, struct slot *slot, const char *where) {
+    count = (count + 31) / 32 * 32; /* aligned like an allocation */
+    if (self.used + count > self.size && !wait(where))
+        return false;
+    if (count > self.size) {
+        size_t size = count > STAGING ? count : STAGING;
+        good(cudaFreeHost(self.host), where);
+        good(cudaFree(self.device), where);
+        self.host = self.device = NULL;
+        self.size = 0;
+        if (!good(cudaMallocHost((void **)&self.host, size * sizeof(double)), where) ||
+            !good(cudaMalloc((void **)&self.device, size * sizeof(double)), where))
+            return false;
+        self.size = size;
+    }
+    slot->host = self.host + self.used;
+    slot->device = self.device + self.used;
+    self.used += count;
+    return true;
+}
+
+/* The first `count` numbers of a slot, which the queue is about to write. */
+static bool fetch(struct slot slot, size_t count, const char *where) {
+    return good(cudaMemcpyAsync(slot.host, slot.device, count * sizeof(double),
+                                cudaMemcpyDeviceToHost, self.stream),
+                where) &&
+           wait(where);
+}
+
+static void owe(double *out, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = NAN;
+}
+
+/* Rows on the device: site i of row k is at[k * stride + i]; stride 0: one row for all. */
+struct view {
+    double *at;
+    size_t stride;
+};
+
+static size_t row_stride(const struct array *array) {
+    return (array->sites + 7) / 8 * 8;
+}
+
+static double *row_at(struct rows rows) {
+    return (double *)rows.array->memory + (size_t)rows.first * row_stride(rows.array);
+}
+
+static struct view view_of(struct rows rows) {
+    struct view view = {NULL, 0};
+    if (rows.array) {
+        view.at = row_at(rows);
+        view.stride = row_stride(rows.array);
+    }
+    return view;
+}
+
+/* A factor of one row serves all. */
+static struct view factor_of(struct rows rows) {
+    struct view view = view_of(rows);
+    if (rows.count == 1)
+        view.stride = 0;
+    return view;
+}
+
+#define EACH(k, rows, i, sites)                                                                    \
+    for (size_t k = blockIdx.y; k < (rows); k += gridDim.y)                                        \
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (sites);                \
+             i += (size_t)gridDim.x * blockDim.x)
+
+/* A thread for each of `sites` in each of `rows`, as far as the grid goes. */
+template <typename... Formal, typename... Actual>
+static void launch(const char *where, size_t rows, size_t sites, void (*kernel)(Formal...),
+                   Actual... actual) {
+    if (!rows || !sites || !ready())
+        return;
+    size_t blocks = (sites + THREADS - 1) / THREADS;
+    cudaLaunchConfig_t config = {};
+    config.gridDim.x = (unsigned)(blocks < BLOCKS ? blocks : BLOCKS);
+    config.gridDim.y = (unsigned)(rows < GRID_ROWS ? rows : GRID_ROWS);
+    config.blockDim.x = THREADS;
+    config.stream = self.stream;
+    good(cudaLaunchKernelEx(&config, kernel, actual...), where);
+}
+
+static int cuda_open(double *bytes, struct err *err) {
+    size_t available, total;
+    TRY(start(err));
+    TRY_CUDA(cudaMemGetInfo(&available, &total), "start");
+    *bytes = (double)available;
+    return CODE_OK;
+}
+
+static int cuda_alloc(struct array *array, int capacity, struct err *err) {
+    size_t bytes = (size_t)capacity * row_stride(array) * sizeof(double);
+    void *memory = NULL;
+    if (!ready()) {
+        *err = self.failure;
+        return err->code;
+    }
+    if (row_stride(array) > INT_MAX)
+        return err_set(err, CODE_SYSTEM, "backend = cuda handles fewer than 2^31 sites, not %zu",
+                       array->sites);
+    cudaError_t status = cudaMallocAsync(&memory, bytes, self.stream);
+    if (status == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        return err_set(err, CODE_SYSTEM,
+                       "out of memory: %d rows over %zu sites (%.3g GB) on the CUDA device",
+                       capacity, array->sites, 1e-9 * (double)bytes);
+    }
+    TRY_CUDA(status, "alloc");
+    array->memory = memory;
+    array->capacity = capacity;
+    return CODE_OK;
+}
+
+static void cuda_release(struct array *array) {
+    ready();
+    good(cudaFreeAsync(array->memory, self.stream), "release");
+    array->memory = NULL;
+}
+
+static int cuda_resize(struct array *array, int capacity, struct err *err) {
+    struct array larger = *array;
+    size_t bytes = (size_t)array->rows * row_stride(array) * sizeof(double);
+    TRY(cuda_alloc(&larger, capacity, err));
+    TRY_CUDA(
+        cudaMemcpyAsync(larger.memory, array->memory, bytes, cudaMemcpyDeviceToDevice, self.stream),
+        "resize");
+    cuda_release(array);
+    *array = larger;
+    return CODE_OK;
+}
+
+static void cuda_put(struct rows rows, const double *host) {
+    size_t line = rows.array->sites * sizeof(double);
+    size_t pitch = row_stride(rows.array) * sizeof(double);
+    if (rows.count && ready() &&
+        good(cudaMemcpy2DAsync(row_at(rows), pitch, host, line, line, (size_t)rows.count,
+                               cudaMemcpyHostToDevice, self.stream),
+             "put"))
+        wait("put"); /* the caller may change its numbers now */
+}
+
+static void cuda_get(struct rows rows, double *host) {
+    size_t line = rows.array->sites * sizeof(double);
+    size_t pitch = row_stride(rows.array) * sizeof(double);
+    if (!(rows.count && ready() &&
+          good(cudaMemcpy2DAsync(host, line, row_at(rows), pitch, line, (size_t)rows.count,
+                                 cudaMemcpyDeviceToHost, self.stream),
+               "get") &&
+          wait("get")))
+        owe(host, (size_t)rows.count * rows.array->sites);
+}
+
+/* A thread draws the normals of two sites. */
+static __global__ void k_normals(struct view y, size_t rows, size_t sites,
+                                 struct rng_stream stream) {
+    EACH(k, rows, pair, (sites + 1) / 2) {
+        double normal[2], *out = y.at + k * y.stride + 2 * pair;
+        rng_normal_pair(stream, stream.draw + (uint32_t)k, (uint32_t)pair, normal);
+        out[0] = normal[0];
+        if (2 * pair + 1 < sites)
+            out[1] = normal[1];
+    }
+}
+
+static void cuda_normals(struct rows rows, struct rng_stream stream) {
+    size_t count = (size_t)rows.count, sites = rows.array->sites;
+    launch("normals", count, (sites + 1) / 2, k_normals, view_of(rows), count, sites, stream);
+}
+
+/* Row-major C = a b^T is column-major C^T = b^T a, as cuBLAS has it. */
+static void cuda_dots(struct rows a, struct rows b, double *C) {
+    size_t count = (size_t)a.count * (size_t)b.count;
+    double scale = 1.0, zero = 0;
+    struct slot out;
+    if (!count)
+        return;
+    assert(a.array->sites == b.array->sites && a.array->group == b.array->group);
+    scale /= (double)a.array->sites;
+    if (ready() && take(count, &out, "dots") &&
+        good_blas(cublasDgemm(self.blas, CUBLAS_OP_T, CUBLAS_OP_N, b.count, a.count,
+                              (int)a.array->sites, &scale, row_at(b), (int)row_stride(b.array),
+                              row_at(a), (int)row_stride(a.array), &zero, out.device, b.count),
+                  "dots") &&
+        fetch(out, count, "dots"))
+        memcpy(C, out.host, count * sizeof *C);
+    else
+        owe(C, count);
+}
+
+/* out[k][part] = sum over i = part, part + parts, ... of a_ki b_ki */
+static __global__ void k_averages(struct view a, struct view b, size_t rows, size_t sites,
+                                  size_t parts, double *out) {
+    EACH(k, rows, part, parts) {
+        double sum = 0;
+        for (size_t i = part; i < sites; i += parts)
+            sum += b.at ? a.at[k * a.stride + i] * b.at[k * b.stride + i] : a.at[k * a.stride + i];
+        out[k * parts + part] = sum;
+    }
+}
+
+/* The partial sums are added up on the host, where the result is wanted anyway. */
+static void cuda_averages(struct rows a, struct rows b, double *out) {
+    size_t rows = (size_t)a.count, sites = a.array->sites, parts = sites < PARTS ? sites : PARTS;
+    struct slot sums;
+    if (!rows)
+        return;
+    if (!ready() || !take(rows * parts, &sums, "averages")) {
+        owe(out, rows);
+        return;
+    }
+    launch("averages", rows, parts, k_averages, view_of(a), factor_of(b), rows, sites, parts,
+           sums.device);
+    if (!fetch(sums, rows * parts, "averages")) {
+        owe(out, rows);
+        return;
+    }
+    for (size_t k = 0; k < rows; k++) {
+        double sum = 0;
+        for (size_t part = 0; part < parts; part++)
+            sum += sums.host[k * parts + part];
+        out[k] = sum / (double)sites;
+    }
+}
+
+/* y = beta y + c a; without a: y = beta y */
+static __global__ void k_combine(struct view y, double beta, double c, struct view a, size_t rows,
+                                 size_t sites) {
+    EACH(k, rows, i, sites) {
+        double *out = y.at + k * y.stride + i, old = beta == 0 ? 0 : beta * *out;
+        *out = a.at ? old + c * a.at[k * a.stride + i] : old;
+    }
+}
+
+/* Row-major y = C a is column-major y^T = a^T C^T. */
+static void cuda_combine(struct rows y, double beta, const double *C, struct rows a) {
+    size_t count = (size_t)y.count * (size_t)a.count, sites = y.array->sites;
+    double one = 1;
+    struct rows none = {NULL, 0, 0};
+    struct slot in;
+    if (!y.count || !ready())
+        return;
+    if (count <= 1) {
+        launch("combine", (size_t)y.count, sites, k_combine, view_of(y), beta, count ? *C : 0.0,
+               view_of(count ? a : none), (size_t)y.count, sites);
+        return;
+    }
+    if (!take(count, &in, "combine"))
+        return;
+    memcpy(in.host, C, count * sizeof *C);
+    if (good(cudaMemcpyAsync(in.device, in.host, count * sizeof *C, cudaMemcpyHostToDevice,
+                             self.stream),
+             "combine"))
+        good_blas(cublasDgemm(self.blas, CUBLAS_OP_N, CUBLAS_OP_N, (int)sites, y.count, a.count,
+                              &one, row_at(a), (int)row_stride(a.array), in.device, a.count, &beta,
+                              row_at(y), (int)row_stride(y.array)),
+                  "combine");
+}
+
+/* fn(u) and fn'(u), as in functions.c. */
+static __device__ double function(enum fn fn, double u, double *slope) {
+    const double inv_sqrt_2 = 0.70710678118654752440, inv_sqrt_2pi = 0.39894228040143267794,
+                 two_by_sqrt_pi = 1.12837916709551257390;
+    double value, e;
+    switch (fn) {
+    case FN_TANH:
+        value = tanh(u);
+        *slope = 1 - value * value;
+        return value;
+    case FN_ERF:
+        *slope = two_by_sqrt_pi * exp(-u * u);
+        return erf(u);
+    case FN_RELU:
+        *slope = isnan(u) ? u : u > 0;
+        return u < 0 ? 0 : u; /* keeps NaN */
+    case FN_GELU:
+        value = 0.5 * erfc(-u * inv_sqrt_2);
+        *slope = value + u * inv_sqrt_2pi * exp(-0.5 * u * u);
+        return u * value;
+    case FN_SOFTPLUS:
+        e = exp(-fabs(u));
+        *slope = (u < 0 ? e : 1) / (1 + e);
+        return log1p(e) + (u < 0 ? 0 : u);
+    case FN_SIGMOID:
+        e = exp(-fabs(u));
+        *slope = e / ((1 + e) * (1 + e));
+        return (u < 0 ? e : 1) / (1 + e);
+    case FN_EXP:
+        return *slope = exp(u);
+    case FN_LINEAR:
+        break;
+    }
+    *slope = 1;
+    return u;
+}
+
+struct affine {
+    double scale[AFFINE], shift[AFFINE];
+};
+
+static __global__ void k_pointwise(enum fn fn, struct affine affine, struct view x,
+                                   struct view value, struct view slope, size_t rows,
+                                   size_t sites) {
+    EACH(k, rows, i, sites) {
+        double u = affine.scale[k % AFFINE] * x.at[k * x.stride + i] + affine.shift[k % AFFINE];
+        double derivative, result = function(fn, u, &derivative);
+        if (value.at)
+            value.at[k * value.stride + i] = result;
+        if (slope.at)
+            slope.at[k * slope.stride + i] = derivative;
+    }
+}
+
+static void cuda_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
+                           struct rows value, struct rows slope) {
+    int most = scale || shift ? AFFINE : x.count; /* rows of a launch */
+    for (int first = 0; first < x.count; first += most) {
+        int rows = x.count - first < most ? x.count - first : most;
+        struct affine affine;
+        for (int k = 0; k < AFFINE; k++) {
+            affine.scale[k] = scale && k < rows ? scale[first + k] : 1;
+            affine.shift[k] = shift && k < rows ? shift[first + k] : 0;
+        }
+        launch("pointwise", (size_t)rows, x.array->sites, k_pointwise, fn, affine,
+               view_of(rows_part(x, first, rows)), view_of(rows_part(value, first, rows)),
+               view_of(rows_part(slope, first, rows)), (size_t)rows, x.array->sites);
+    }
+}
+
+/* A site of a factor serves `each` sites of y. */
+static __global__ void k_multiply(struct view a, size_t each_a, struct view b, size_t each_b,
+                                  struct view y, size_t rows, size_t sites) {
+    EACH(k, rows, i, sites) {
+        y.at[k * y.stride + i] = a.at[k * a.stride + i / each_a] * b.at[k * b.stride + i / each_b];
+    }
+}
+
+static void cuda_multiply(struct rows a, struct rows b, struct rows y) {
+    int group = y.array->group;
+    size_t each_a = (size_t)(a.array->group == group ? 1 : group);
+    size_t each_b = (size_t)(b.array->group == group ? 1 : group);
+    size_t rows = (size_t)y.count, sites = y.array->sites;
+    launch("multiply", rows, sites, k_multiply, factor_of(a), each_a, factor_of(b), each_b,
+           view_of(y), rows, sites);
+}
+
+static __global__ void k_group_sum(struct view x, size_t group, struct view y, size_t rows,
+                                   size_t sites) {
+    EACH(k, rows, i, sites) {
+        const double *in = x.at + k * x.stride + i * group;
+        double sum = 0;
+        for (size_t j = 0; j < group; j++)
+            sum += in[j];
+        y.at[k * y.stride + i] = sum;
+    }
+}
+
+static void cuda_group_sum(struct rows x, struct rows y) {
+    size_t group = (size_t)(x.array->group / y.array->group), rows = (size_t)y.count;
+    launch("group_sum", rows, y.array->sites, k_group_sum, view_of(x), group, view_of(y), rows,
+           y.array->sites);
+}
+
+static __global__ void k_tile(struct view x, size_t units, struct view y, size_t rows,
+                              size_t sites) {
+    EACH(k, rows, i, sites) {
+        y.at[k * y.stride + i] = x.at[k * x.stride + i % units];
+    }
+}
+
+static void cuda_tile(struct rows x, struct rows y) {
+    size_t units = x.array->sites, rows = (size_t)y.count;
+    assert((size_t)y.array->group == units && x.array->group == 1 && x.count == y.count);
+    launch("tile", rows, y.array->sites, k_tile, view_of(x), units, view_of(y), rows,
+           y.array->sites);
+}
+
+static __global__ void k_tile_mean(struct view x, size_t groups, struct view y, size_t rows,
+                                   size_t units) {
+    EACH(k, rows, j, units) {
+        double sum = 0;
+        for (size_t i = 0; i < groups; i++)
+            sum += x.at[k * x.stride + i * units + j];
+        y.at[k * y.stride + j] = sum / (double)groups;
+    }
+}
+
+static void cuda_tile_mean(struct rows x, struct rows y) {
+    size_t units = y.array->sites, groups = x.array->sites / units, rows = (size_t)y.count;
+    assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
+    launch("tile_mean", rows, units, k_tile_mean, view_of(x), groups, view_of(y), rows, units);
+}
+
+/* On the host, by the cpu's own: its order of ties is the definition. */
+static int cuda_top(struct rows x, size_t K, struct rows mask, struct err *err) {
+    size_t sites = x.array->sites;
+    struct array copy = {};
+    double *values = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&values, (size_t)x.count * sites, sizeof *values, err));
+    DO(array_init(&copy, &backend_cpu, sites, x.array->group, x.count, err));
+    cuda_get(x, values);
+    backend_cpu.put(array_all(&copy), values);
+    DO(backend_cpu.top(array_all(&copy), K, array_all(&copy), err));
+    backend_cpu.get(array_all(&copy), values);
+    cuda_put(mask, values);
+done:
+    free(values);
+    array_free(&copy);
+    return code;
+}
+
+static __global__ void k_adam(struct adam adam, struct view g, struct view m, struct view v,
+                              struct view y, size_t rows, size_t sites) {
+    EACH(k, rows, i, sites) {
+        y.at[k * y.stride + i] += adam_step(&adam, g.at[k * g.stride + i], m.at + k * m.stride + i,
+                                            v.at + k * v.stride + i);
+    }
+}
+
+static void cuda_adam(struct adam adam, struct rows g, struct rows m, struct rows v,
+                      struct rows y) {
+    size_t rows = (size_t)y.count;
+    launch("adam", rows, y.array->sites, k_adam, adam, view_of(g), view_of(m), view_of(v),
+           view_of(y), rows, y.array->sites);
+}
+
+static int cuda_sync(struct err *err) {
+    if (ready() && wait("sync"))
+        return CODE_OK;
+    *err = self.failure;
+    self.failure.code = 0;
+    return err->code;
+}
+
+const struct backend backend_cuda = {
+    "cuda",        cuda_open,      cuda_alloc, cuda_resize,    cuda_release, cuda_put,
+    cuda_get,      cuda_normals,   cuda_dots,  cuda_averages,  cuda_combine, cuda_pointwise,
+    cuda_multiply, cuda_group_sum, cuda_tile,  cuda_tile_mean, cuda_top,     cuda_adam,
+    cuda_sync,     false,          false,
+};

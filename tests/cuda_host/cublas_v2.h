@@ -1,0 +1,47 @@
+/* A stand-in for cuBLAS, see cuda_runtime.h beside this file. */
+#ifndef TESTS_CUDA_HOST_CUBLAS_V2_H
+#define TESTS_CUDA_HOST_CUBLAS_V2_H
+
+#include <cblas.h>
+#include <cuda_runtime.h>
+
+enum cublasStatus_t { CUBLAS_STATUS_SUCCESS };
+enum cublasOperation_t { CUBLAS_OP_N = CblasNoTrans, CUBLAS_OP_T = CblasTrans };
+typedef cudaStream_t *cublasHandle_t;
+
+inline const char *cublasGetStatusString(cublasStatus_t) {
+    return "success";
+}
+
+inline cublasStatus_t cublasCreate(cublasHandle_t *handle) {
+    *handle = new cudaStream_t;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+inline cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+    delete handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+    *handle = stream;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Factors are read at the call, matrices when the stream gets there. */
+inline cublasStatus_t cublasDgemm(cublasHandle_t handle, cublasOperation_t op_a,
+                                  cublasOperation_t op_b, int m, int n, int k, const double *alpha,
+                                  const double *a, int lda, const double *b, int ldb,
+                                  const double *beta, double *c, int ldc) {
+    double factor = *alpha, old = *beta;
+    a = emulated_real(a, 0);
+    b = emulated_real(b, 0);
+    c = emulated_real(c, 0);
+    (*handle)->queue.push_back([=] {
+        cblas_dgemm(CblasColMajor, (CBLAS_TRANSPOSE)op_a, (CBLAS_TRANSPOSE)op_b, m, n, k, factor, a,
+                    lda, b, ldb, old, c, ldc);
+    });
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,76 @@
+/* Whole runs on every other backend equal those on the cpu, T = 20: networks and limits of every
+ * kind. Round-off alone differs (order of sums, fused products, functions): 1e-15 of the largest
+ * value of a series, measured to grow to 1e-13 in twenty steps, in solved responses to 1e-12. A
+ * fixed point carries eps/jitter in the factors of its kernels (docs/methods.md), hence its jitter.
+ * So 1e-9 has room for another machine's rounding, and a wrong site, row or factor none. */
+#include "tests/support.h"
+#include "tests/wanted.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct backend *backend; /* under test */
+
+static const struct {
+    const char *file, *more[4];
+} cases[] = {
+    {"data/dense.ini", {NULL}},
+    {"data/dense.ini", {"network.activation=relu", "training.optimizer=momentum"}},
+    {"data/dense.ini", {"solver.method=fixed_point", "solver.max_sweeps=30", "solver.jitter=1e-4"}},
+    {"data/regime1.ini", {"network.activation=gelu"}},
+    {"data/regime1_adam.ini", {"network.activation=erf"}},
+    {"data/regime2.ini", {"output.kernels=full", "solver.expert_sites=70"}},
+    {"data/regime2_softmax.ini", {"solver.expert_sites=70"}},
+    {"data/regime3.ini", {"solver.expert_sites=30", "solver.unit_sites=24"}},
+    {"data/residual.ini", {"solver.expert_sites=32", "solver.unit_sites=24"}},
+};
+
+/* Limit (N = 0) or networks, two runs on two threads. */
+static void solve(size_t index, const char *name, int N, struct record *record) {
+    char choice[64];
+    struct run run;
+    const char *overrides[16] = {
+        "solver.sites=130",  "solver.replicates=2", "reference.seeds=2", "reference.widths=16",
+        "training.steps=20", "solver.threads=2",    "solver.seed=5",     choice};
+    int n = 8;
+    for (int k = 0; k < 4 && cases[index].more[k]; k++)
+        overrides[n++] = cases[index].more[k];
+    snprintf(choice, sizeof choice, "solver.backend=%s", name);
+    support_run(&run, cases[index].file, overrides);
+    ASK(run_ensemble(&run, N, 2, record, err));
+    run_free(&run);
+}
+
+static void runs_equal_the_cpu(void **state) {
+    (void)state;
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        for (int N = 0; N <= 16; N += 16) {
+            struct record here, there;
+            solve(index, "cpu", N, &here);
+            solve(index, backend->name, N, &there);
+            assert_int_equal(here.count, there.count);
+            for (int s = 0; s < here.count; s++) {
+                const struct series *x = &here.series[s], *y = &there.series[s];
+                double largest = 0;
+                for (size_t i = 0; i < 2 * x->size; i++)
+                    largest = fmax(largest, fabs(x->values[i]));
+                for (size_t i = 0; i < 2 * x->size; i++)
+                    CHECK_ABS(y->values[i], x->values[i], 1e-9 * largest, "%s: %s, N = %d, %s",
+                              backend->name, cases[index].file, N, x->name);
+            }
+            record_free(&here);
+            record_free(&there);
+        }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(runs_equal_the_cpu)};
+    int failed = 0;
+    for (int i = 1; backend_list[i]; i++) {
+        if (!wanted(backend_list[i], argc > 1 ? argv[1] : NULL))
+            continue;
+        backend = backend_list[i];
+        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
+    }
+    return failed;
+}
