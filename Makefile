@@ -185,10 +185,10 @@ bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 	$(BUILD)/bench_methods
 	$(BUILD)/bench_floor
 
-# docs/methods.png (needs Python with matplotlib)
-methods-figure: $(BUILD)/bench_methods
-	$< figure > build/methods.csv
-	$(PYTHON) plot/methods.py build/methods.csv docs/methods.png
+# docs/performance.png: work against precision (ten minutes; needs Python with matplotlib)
+bench-figures: $(BUILD)/bench_methods
+	$< figure > build/performance.csv
+	$(PYTHON) plot/performance.py build/performance.csv docs/performance.png
 
 validation: $(BUILD)/validation
 	$< > docs/validation.md
@@ -210,6 +210,6 @@ clean:
 	rm -rf build dmft-solve dmft-sweep dmft-compare
 
 FORCE:
-.PHONY: all run test test-mpi check-long plot-test study bench methods-figure validation format packages install info clean FORCE
+.PHONY: all run test test-mpi check-long plot-test study bench bench-figures validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)

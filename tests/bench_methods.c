@@ -3,7 +3,7 @@
  * root mean square over runs of f - f_ref, averaged over inputs, at the time where the loss has
  * fallen to about a third. The seconds for one per cent are those of as many runs as bring the
  * standard error there. With "figure": error of the loss and of a kernel against cost, for networks
- * of every kind and several sizes, as CSV on standard output (plot/methods.py). */
+ * of every kind and several sizes, as CSV on standard output (plot/performance.py). */
 #define _DEFAULT_SOURCE
 #include "solver/run.h"
 
@@ -61,27 +61,24 @@ static int work(const struct job *job, int t, int pipe) {
     return code;
 }
 
-/* all [runs][P] -> mean, rms of the mean and rms error about the reference, of averages of so many
- * runs; without a reference, standard deviation of a run. */
+/* all [runs][P] -> mean, its rms, and the rms error of an average of `together` runs: its bias, of
+ * which the share of chance is taken off, and its standard deviation. Without a reference, the
+ * latter alone. */
 static void judge(const double *all, int runs, int together, int P, const double *reference,
                   double *mean, double *size, double *error) {
-    int groups = runs / together;
-    double sum = 0, square = 0;
+    double variance = 0, bias = 0, square = 0;
     for (int mu = 0; mu < P; mu++) {
         mean[mu] = 0;
         for (int r = 0; r < runs; r++)
             mean[mu] += all[r * P + mu] / runs;
+        for (int r = 0; r < runs && runs > 1; r++)
+            variance += pow(all[r * P + mu] - mean[mu], 2) / ((runs - 1) * P);
         square += mean[mu] * mean[mu] / P;
-        for (int g = 0; g < groups; g++) {
-            double group = 0;
-            for (int r = g * together; r < (g + 1) * together; r++)
-                group += all[r * P + mu] / together;
-            double difference = group - (reference ? reference[mu] : mean[mu]);
-            sum += difference * difference / (P * (reference ? groups : groups - 1));
-        }
+        if (reference)
+            bias += pow(mean[mu] - reference[mu], 2) / P;
     }
     *size = sqrt(square);
-    *error = sqrt(sum);
+    *error = sqrt(fmax(bias - variance / runs, 0) + variance / together);
 }
 
 static int measure(const struct job *job, int t, const struct outcome *reference,
@@ -236,7 +233,7 @@ static int figure(void) {
         {"dense", "data/dense.ini", "Phi2_diag", {0}, false, false, 5, 11},
         {"regime1", "data/regime1.ini", "Phi1_diag", {"network.rho=1"}, false, false, 10, 16},
         {"regime2", "data/regime2.ini", "Phib_diag", {0}, true, false, 10, 16},
-        {"regime3", "data/regime3.ini", "Phibar_diag", {0}, true, true, 10, 16},
+        {"regime3", "data/regime3.ini", "Phibar_diag", {0}, true, true, 5, 11},
         {"residual",
          "data/residual.ini",
          "Ch_1_diag",
