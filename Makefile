@@ -11,15 +11,15 @@
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags; each set of
 # options has its own folder under build/. CUDA=1 adds the backend cuda (CUDA_HOME: where nvcc and
-# cuBLAS are); make CUDA=1 test tests it on the device. MPI=1 builds for mpirun (docs/mpi.md);
-# make MPI=1 test-mpi tests it.
+# cuBLAS are); make CUDA=1 test tests it on the device. MPI=1 builds for mpirun (docs/mpi.md); make
+# test tests that where mpicc is.
 
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
 # What a fresh Debian machine lacks; clang serves the fuzz target and the format check, the data set
-# (31 MB) source = fashion and its test.
+# (31 MB) source = fashion and its test, Open MPI the tests of MPI=1.
 PACKAGES := gcc g++ libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev libhdf5-dev libinih-dev \
             librandom123-dev libcmocka-dev hdf5-tools clang libclang-rt-14-dev clang-format \
-            zlib1g-dev dataset-fashion-mnist
+            zlib1g-dev dataset-fashion-mnist libopenmpi-dev openmpi-bin
 
 CC := gcc
 CXX := g++
@@ -148,13 +148,15 @@ run: packages
 	$(MAKE) all
 	[ -e regime2.h5 ] && echo "regime2.h5 is here already" || ./dmft-solve data/regime2.ini
 
-test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
-	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
-	    $(EMULATED:%='$(BUILD)/emulated_% cuda')
+# Where mpicc is, a plain build is compared with one for MPI.
+MPI_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(if $(shell command -v mpicc),build/mpi/test_mpi))
 
-# make MPI=1 test-mpi (needs Debian's libopenmpi-dev and openmpi-bin)
+test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
+	$(if $(MPI_TEST),@$(MAKE) --no-print-directory MPI=1 test-mpi)
+	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
+	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST)
+
 test-mpi: $(BUILD)/dmft-solve $(BUILD)/dmft-sweep $(BUILD)/dmft-compare $(BUILD)/test_mpi
-	@DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(BUILD)/test_mpi
 
 FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/param.c
 build/fuzz_param: $(FUZZ_SOURCES)

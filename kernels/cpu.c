@@ -453,6 +453,7 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     free(ties);
     return CODE_OK;
 }
+
 static void cpu_adam(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y) {
 #pragma omp parallel for schedule(static) collapse(2) if (worth(10 * cells(y)))
     for (int k = 0; k < y.count; k++)
