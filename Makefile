@@ -11,14 +11,15 @@
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags; each set of
 # options has its own folder under build/. CUDA=1 adds the backend cuda (CUDA_HOME: where nvcc and
-# cuBLAS are); make CUDA=1 test tests it on the device.
+# cuBLAS are); make CUDA=1 test tests it on the device. MPI=1 builds for mpirun (docs/mpi.md); make
+# test tests that where mpicc is.
 
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
 # What a fresh Debian machine lacks; clang serves the fuzz target and the format check, the data set
-# (31 MB) source = fashion and its test.
+# (31 MB) source = fashion and its test, Open MPI the tests of MPI=1.
 PACKAGES := gcc g++ libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev libhdf5-dev libinih-dev \
             librandom123-dev libcmocka-dev hdf5-tools clang libclang-rt-14-dev clang-format \
-            zlib1g-dev dataset-fashion-mnist
+            zlib1g-dev dataset-fashion-mnist libopenmpi-dev openmpi-bin
 
 CC := gcc
 CXX := g++
@@ -40,6 +41,11 @@ BUILD := $(if $(DEBUG)$(SAN),$(BUILD)-cuda,build/cuda)
 OPT += -DCUDA
 CUDA_LIBS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas -lcudart -lstdc++
 endif
+ifdef MPI
+CC := mpicc
+BUILD := $(BUILD:build/release=build)/mpi
+OPT += -DMPI
+endif
 PKG := openblas lapacke gsl hdf5-serial inih zlib
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
@@ -51,12 +57,12 @@ NVCCFLAGS := -std=c++17 -O2 --fmad=false -Werror all-warnings -I. -MMD -MP \
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) \
          -lm $(CUDA_LIBS)
 
-KERNELS := backend profile skinny functions cpu shadow freeze basis population twotime map map_finite map_history map_limit \
-           map_adam map_field change thin
+KERNELS := dist backend profile skinny functions cpu shadow freeze basis population twotime map map_finite \
+           map_history map_limit map_adam map_field change thin
 MODELS := model plain stage look rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator batch gd optimizer flow anderson fixed_point
-SOLVER := base text row param record data fashion partial io config provenance stats response coordinate \
-          observe sweeps run report costs command grid sweep result summary compare compare_table
+SOLVER := base text row param record data fashion partial io config provenance stats share response coordinate \
+          observe sweeps run ensemble report costs command grid sweep result summary compare compare_table
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o) $(if $(CUDA),$(BUILD)/kernels/cuda.o)
@@ -142,9 +148,15 @@ run: packages
 	$(MAKE) all
 	[ -e regime2.h5 ] && echo "regime2.h5 is here already" || ./dmft-solve data/regime2.ini
 
+# Where mpicc is, a plain build is compared with one for MPI.
+MPI_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(if $(shell command -v mpicc),build/mpi/test_mpi))
+
 test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
+	$(if $(MPI_TEST),@$(MAKE) --no-print-directory MPI=1 test-mpi)
 	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
-	    $(EMULATED:%='$(BUILD)/emulated_% cuda')
+	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST)
+
+test-mpi: $(BUILD)/dmft-solve $(BUILD)/dmft-sweep $(BUILD)/dmft-compare $(BUILD)/test_mpi
 
 FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/param.c
 build/fuzz_param: $(FUZZ_SOURCES)
@@ -200,6 +212,6 @@ clean:
 	rm -rf build dmft-solve dmft-sweep dmft-compare
 
 FORCE:
-.PHONY: all run test check-long plot-test study bench bench-figures validation format packages install info clean FORCE
+.PHONY: all run test test-mpi check-long plot-test study bench bench-figures validation format packages install info clean FORCE
 .SECONDARY:
 -include $(wildcard $(BUILD)/*/*.d)

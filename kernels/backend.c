@@ -1,5 +1,6 @@
 /* Life of site arrays, and the list of backends. */
 #include "kernels/backend.h"
+#include "kernels/dist.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -34,10 +35,38 @@ void backend_start(int threads) {
         omp_set_num_threads(threads);
 }
 
+size_t array_width(const struct array *array) {
+    size_t groups = array->sites / (size_t)array->group;
+    if (groups > BACKEND_BLOCK)
+        groups = BACKEND_BLOCK;
+    return (groups * (size_t)array->group + 7) / 8 * 8;
+}
+
+size_t array_part(const struct array_share *share, int part) {
+    size_t parts = (size_t)share->parts, number = (size_t)part;
+    return share->blocks == parts ? number : number * share->blocks / parts;
+}
+
+static struct array_share share_of(const struct array *array) {
+    size_t width = array_width(array), blocks = (array->sites + width - 1) / width;
+    int parts = blocks < BACKEND_PARTS ? (int)blocks : BACKEND_PARTS;
+    int ranks = dist_ranks(), rank = dist_rank();
+    struct array_share share = {.parts = parts, .end_part = parts, .blocks = blocks};
+    share.shared = array->backend->shared && parts >= ranks;
+    if (share.shared) {
+        share.first_part = rank * parts / ranks;
+        share.end_part = (rank + 1) * parts / ranks;
+    }
+    share.first = array_part(&share, share.first_part);
+    share.end = array_part(&share, share.end_part);
+    return share;
+}
+
 int array_init(struct array *array, const struct backend *backend, size_t sites, int group,
                int rows, struct err *err) {
     assert(group > 0 && sites % (size_t)group == 0);
     *array = (struct array){.backend = backend, .sites = sites, .group = group};
+    array->share = share_of(array);
     TRY(backend->alloc(array, rows > 0 ? rows : 1, err));
     array->rows = rows;
     return CODE_OK;
@@ -104,15 +133,8 @@ void rows_scale(double factor, struct rows x) {
     }
 }
 
-size_t array_width(const struct array *array) {
-    size_t groups = array->sites / (size_t)array->group;
-    if (groups > BACKEND_BLOCK)
-        groups = BACKEND_BLOCK;
-    return (groups * (size_t)array->group + 7) / 8 * 8;
-}
-
-size_t array_bytes(size_t sites, int group, int rows) {
-    struct array array = {.sites = sites, .group = group};
-    size_t width = array_width(&array), blocks = (sites + width - 1) / width;
-    return blocks * width * (size_t)rows * sizeof(double);
+size_t array_bytes(const struct backend *backend, size_t sites, int group, int rows) {
+    struct array array = {.backend = backend, .sites = sites, .group = group};
+    struct array_share share = share_of(&array);
+    return (share.end - share.first) * array_width(&array) * (size_t)rows * sizeof(double);
 }

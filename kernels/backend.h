@@ -6,8 +6,11 @@
  * Nothing outside a backend may look through array.memory: values cross by put and get only, small
  * matrices (coefficients) are host arrays, row-major. The backend `shadow` proves it.
  *
- * <u v> is the site average (1/S) sum_i u_i v_i. Sums run over the blocks in a fixed order, so
- * results have the same bits for any number of threads. */
+ * <u v> is the site average (1/S) sum_i u_i v_i. Blocks are cut into at most BACKEND_PARTS parts; a
+ * sum over sites is the sum, in order, over the parts of sums, in order, over their blocks, so
+ * results have the same bits for any number of threads. A backend that is `shared` keeps on each
+ * rank (dist.h) the sites of some whole parts; where there are fewer parts than ranks, all sites on
+ * every rank. What comes to the host is complete, and the same on all ranks. */
 #ifndef KERNELS_BACKEND_H
 #define KERNELS_BACKEND_H
 
@@ -17,6 +20,14 @@
 #include <math.h>
 
 #define BACKEND_BLOCK 256
+#define BACKEND_PARTS 64
+
+/* What of an array is on this rank: its blocks, and the parts that they make up. */
+struct array_share {
+    bool shared; /* else everything */
+    int parts, first_part, end_part;
+    size_t blocks, first, end; /* blocks: of the whole array, as parts */
+};
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +40,7 @@ struct array {
     int group;
     int rows;     /* in use */
     int capacity; /* allocated */
+    struct array_share share;
 };
 
 /* Rows first .. first + count - 1 of an array. count = 0, array = NULL: nothing. */
@@ -98,6 +110,8 @@ struct backend {
     /* Waits for all operations of this thread and reports a failure of any of them. An array
      * belongs to the thread that works on it; others may have it after a sync. */
     int (*sync)(struct err *err);
+    bool can_share; /* whether a copy of the table may be ... */
+    bool shared;    /* ... shared: arrays keep this rank's share of their sites */
 };
 
 extern const struct backend backend_cpu;           /* OpenBLAS and OpenMP */
@@ -137,9 +151,11 @@ static inline void rows_zero(struct rows y) {
     struct rows none = {NULL, 0, 0};
     y.array->backend->combine(y, 0, NULL, none);
 }
-/* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows. */
+/* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows on this
+ * rank. */
 size_t array_width(const struct array *array);
-size_t array_bytes(size_t sites, int group, int rows);
+size_t array_part(const struct array_share *share, int part); /* the first block of a part */
+size_t array_bytes(const struct backend *backend, size_t sites, int group, int rows);
 
 #ifdef __cplusplus
 }

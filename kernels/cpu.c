@@ -4,6 +4,7 @@
  * contiguous, so a product with a basis streams through memory and appending rows moves nothing
  * until the capacity is used up. BLAS is called single-threaded, inside one block. */
 #define _DEFAULT_SOURCE /* madvise */
+#include "kernels/dist.h"
 #include "kernels/functions.h"
 #include "kernels/skinny.h"
 
@@ -13,9 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Rows of the longer factor of dots() that one task handles; fixed, so bits do not depend on
- * threads. */
+/* Rows of the longer and of the shorter factor of dots() that one task handles; fixed, so bits do
+ * not depend on threads. */
 #define CHUNK 32
+#define SHORT 128
 /* Rows of the shorter factor of a product beyond which BLAS does it. */
 #define SKINNY 16
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -30,15 +32,25 @@ static size_t cells(struct rows rows) {
     return (size_t)rows.count * rows.array->sites;
 }
 
+/* Blocks are those on this rank. */
 static int cpu_blocks(const struct array *a) {
-    size_t width = array_width(a);
-    return (int)((a->sites + width - 1) / width);
+    return (int)(a->share.end - a->share.first);
+}
+
+/* The number of the first site of a block. */
+static size_t cpu_first(const struct array *a, int block) {
+    return (a->share.first + (size_t)block) * array_width(a);
 }
 
 /* Sites in use of a block. */
 static int cpu_used(const struct array *a, int block) {
-    size_t width = array_width(a), left = a->sites - (size_t)block * width;
+    size_t width = array_width(a), left = a->sites - cpu_first(a, block);
     return (int)(left < width ? left : width);
+}
+
+/* The block at which a part of this rank begins. */
+static int cpu_part(const struct array *a, int part) {
+    return (int)(array_part(&a->share, part) - a->share.first);
 }
 
 static double *cpu_at(struct rows r, int row, int block) {
@@ -54,7 +66,7 @@ static int cpu_open(double *bytes, struct err *err) {
 }
 
 static int cpu_alloc(struct array *array, int capacity, struct err *err) {
-    size_t bytes = array_bytes(array->sites, array->group, capacity);
+    size_t bytes = array_bytes(array->backend, array->sites, array->group, capacity);
     array->capacity = capacity;
     size_t page = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 64;
     array->memory = aligned_alloc(page, (bytes + page - 1) / page * page);
@@ -84,31 +96,48 @@ static void cpu_release(struct array *array) {
 }
 
 static void cpu_put(struct rows rows, const double *host) {
-    size_t width = array_width(rows.array);
     for (int k = 0; k < rows.count; k++)
         for (int block = 0; block < cpu_blocks(rows.array); block++)
             memcpy(cpu_at(rows, k, block),
-                   host + (size_t)k * rows.array->sites + (size_t)block * width,
+                   host + (size_t)k * rows.array->sites + cpu_first(rows.array, block),
                    (size_t)cpu_used(rows.array, block) * sizeof(double));
 }
 
+/* Numbers of all parts, `size` for each: those of this rank -> all ranks. */
+static void cpu_collect(const struct array *a, double *parts, size_t size) {
+    int ranks = dist_ranks();
+    size_t first[ranks + 1];
+    for (int r = 0; r <= ranks; r++)
+        first[r] = size * (size_t)(r * a->share.parts / ranks);
+    if (a->share.shared)
+        dist_collect(parts, first);
+}
+
 static void cpu_get(struct rows rows, double *host) {
-    size_t width = array_width(rows.array);
-    for (int k = 0; k < rows.count; k++)
-        for (int block = 0; block < cpu_blocks(rows.array); block++)
-            memcpy(host + (size_t)k * rows.array->sites + (size_t)block * width,
-                   cpu_at(rows, k, block), (size_t)cpu_used(rows.array, block) * sizeof(double));
+    const struct array *a = rows.array;
+    int ranks = dist_ranks();
+    size_t first[ranks + 1];
+    for (int r = 0; r < ranks; r++)
+        first[r] = array_part(&a->share, r * a->share.parts / ranks) * array_width(a);
+    first[ranks] = a->sites;
+    for (int k = 0; k < rows.count; k++) {
+        double *row = host + (size_t)k * a->sites;
+        for (int block = 0; block < cpu_blocks(a); block++)
+            memcpy(row + cpu_first(a, block), cpu_at(rows, k, block),
+                   (size_t)cpu_used(a, block) * sizeof(double));
+        if (a->share.shared)
+            dist_collect(row, first);
+    }
 }
 
 static void cpu_normals(struct rows rows, struct rng_stream stream) {
     const struct array *a = rows.array;
-    size_t width = array_width(a); /* a multiple of 8: pairs never straddle blocks */
 #pragma omp parallel for schedule(static) collapse(2) if (worth(20 * cells(rows)))
     for (int block = 0; block < cpu_blocks(a); block++)
         for (int k = 0; k < rows.count; k++)
             functions_normals(stream, stream.draw + (uint32_t)k,
-                              (uint32_t)((size_t)block * width / 2), cpu_used(a, block),
-                              cpu_at(rows, k, block));
+                              (uint32_t)(cpu_first(a, block) / 2), cpu_used(a, block),
+                              cpu_at(rows, k, block)); /* pairs never straddle blocks */
 }
 
 /* C[k][l] += the sum over a block, rows of C `stride` apart. */
@@ -123,27 +152,60 @@ static void block_dots(struct rows a, struct rows b, int block, double *C, int s
                     (int)width, y, (int)width, 1.0, C, stride);
 }
 
+/* A sum over sites, where `size` numbers of a part are ready. Shared: they wait for those of the
+ * other ranks. */
+static void cpu_add(const struct array_share *share, int part, double *sum, const double *ready,
+                    int count) {
+    bool first = share->shared || part == 0;
+    for (int i = 0; i < count; i++)
+        sum[i] = first ? ready[i] : sum[i] + ready[i];
+}
+
+/* Where the sums of a part go, [size]: shared, into numbers of all parts. */
+static double *cpu_place(const struct array_share *share, double *sums, int part, size_t size) {
+    return share->shared ? sums + (size_t)part * size : sums;
+}
+
+/* The sums of all parts, complete, in order -> out; frees them. */
+static void cpu_total(const struct array *a, double *sums, size_t size, double *out) {
+    int parts = a->share.parts;
+    cpu_collect(a, sums, size);
+    memcpy(out, sums, size * sizeof *out);
+    for (int part = 1; part < parts; part++)
+        for (size_t i = 0; i < size; i++)
+            out[i] += sums[(size_t)part * size + i];
+    free(sums);
+}
+
 static void cpu_dots(struct rows a, struct rows b, double *C) {
     assert(!a.count || !b.count ||
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (!a.count || !b.count)
         return;
-    bool by_a = a.count > b.count;
-    int blocks = cpu_blocks(a.array), count = by_a ? a.count : b.count;
-    double scale = 1.0 / (double)a.array->sites;
-    memset(C, 0, (size_t)a.count * (size_t)b.count * sizeof *C);
-#pragma omp parallel for schedule(static) if (worth(cells(a) * (size_t)b.count))
-    for (int first = 0; first < count; first += CHUNK) {
-        int rows = count - first < CHUNK ? count - first : CHUNK;
-        struct rows x = by_a ? rows_part(a, first, rows) : a;
-        struct rows y = by_a ? b : rows_part(b, first, rows);
-        double *out = C + (by_a ? first * b.count : first);
-        for (int block = 0; block < blocks; block++)
-            block_dots(x, y, block, out, b.count);
-        for (int k = 0; k < x.count; k++)
-            for (int l = 0; l < y.count; l++)
-                out[k * b.count + l] *= scale;
-    }
+    const struct array_share share = a.array->share;
+    size_t size = (size_t)a.count * (size_t)b.count;
+    double *sums = share.shared ? dist_buffer((size_t)share.parts * size) : C;
+    int rows = a.count > b.count ? CHUNK : SHORT, columns = a.count > b.count ? SHORT : CHUNK;
+#pragma omp parallel for schedule(static) collapse(2) if (worth(cells(a) * (size_t)b.count))
+    for (int i = 0; i < a.count; i += rows)
+        for (int j = 0; j < b.count; j += columns) {
+            struct rows x = rows_part(a, i, a.count - i < rows ? a.count - i : rows);
+            struct rows y = rows_part(b, j, b.count - j < columns ? b.count - j : columns);
+            double ready[CHUNK * SHORT];
+            for (int part = share.first_part; part < share.end_part; part++) {
+                double *out = cpu_place(&share, sums, part, size) + (size_t)i * (size_t)b.count + j;
+                memset(ready, 0, (size_t)x.count * (size_t)y.count * sizeof *ready);
+                for (int k = cpu_part(a.array, part); k < cpu_part(a.array, part + 1); k++)
+                    block_dots(x, y, k, ready, y.count);
+                for (int k = 0; k < x.count; k++)
+                    cpu_add(&share, part, out + (size_t)k * (size_t)b.count, ready + k * y.count,
+                            y.count);
+            }
+        }
+    if (share.shared)
+        cpu_total(a.array, sums, size, C);
+    for (size_t i = 0; i < size; i++)
+        C[i] *= 1.0 / (double)a.array->sites;
 }
 
 static double sum_of(const double *x, const double *y, int n) {
@@ -160,15 +222,22 @@ static double sum_of(const double *x, const double *y, int n) {
 }
 
 static void cpu_averages(struct rows a, struct rows b, double *out) {
+    const struct array_share share = a.array->share;
+    size_t size = (size_t)a.count;
+    double *sums = share.shared ? dist_buffer((size_t)share.parts * size) : out;
 #pragma omp parallel for schedule(static) if (worth(cells(a)))
-    for (int k = 0; k < a.count; k++) {
-        double sum = 0;
-        for (int block = 0; block < cpu_blocks(a.array); block++)
-            sum +=
-                sum_of(cpu_at(a, k, block), b.array ? cpu_at(b, b.count == 1 ? 0 : k, block) : NULL,
-                       cpu_used(a.array, block));
-        out[k] = sum / (double)a.array->sites;
-    }
+    for (int k = 0; k < a.count; k++)
+        for (int part = share.first_part; part < share.end_part; part++) {
+            double sum = 0;
+            for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
+                sum += sum_of(cpu_at(a, k, i), b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
+                              cpu_used(a.array, i));
+            cpu_add(&share, part, cpu_place(&share, sums, part, size) + k, &sum, 1);
+        }
+    if (share.shared)
+        cpu_total(a.array, sums, size, out);
+    for (size_t k = 0; k < size; k++)
+        out[k] /= (double)a.array->sites;
 }
 
 static void cpu_combine(struct rows y, double beta, const double *C, struct rows a) {
@@ -241,79 +310,147 @@ static void cpu_group_sum(struct rows x, struct rows y) {
         }
 }
 
-/* A group of y holds the blocks of x one after the other. */
+/* Every group of y is a copy of x. */
 static void cpu_tile(struct rows x, struct rows y) {
-    size_t units = x.array->sites, width = array_width(x.array);
+    size_t units = x.array->sites;
     assert((size_t)y.array->group == units && x.array->group == 1 && x.count == y.count);
+    double *whole = dist_buffer((size_t)x.count * units);
+    cpu_get(x, whole);
 #pragma omp parallel for schedule(static) collapse(2)
     for (int k = 0; k < y.count; k++)
         for (int block = 0; block < cpu_blocks(y.array); block++) {
             double *out = cpu_at(y, k, block);
             size_t groups = (size_t)cpu_used(y.array, block) / units;
             for (size_t i = 0; i < groups; i++)
-                for (int part = 0; part < cpu_blocks(x.array); part++)
-                    memcpy(out + i * units + (size_t)part * width, cpu_at(x, k, part),
-                           (size_t)cpu_used(x.array, part) * sizeof(double));
+                memcpy(out + i * units, whole + (size_t)k * units, units * sizeof *out);
         }
+    free(whole);
+}
+
+/* sum[j] over the groups of x of a part, added up in their order. */
+static void cpu_sum_groups(struct rows x, int k, int part, size_t units, double *sum) {
+    memset(sum, 0, units * sizeof *sum);
+    for (int block = cpu_part(x.array, part); block < cpu_part(x.array, part + 1); block++) {
+        const double *in = cpu_at(x, k, block);
+        for (size_t i = 0, used = (size_t)cpu_used(x.array, block); i < used; i += units)
+            for (size_t j = 0; j < units; j++)
+                sum[j] += in[i + j];
+    }
 }
 
 static void cpu_tile_mean(struct rows x, struct rows y) {
-    size_t units = y.array->sites, width = array_width(y.array), groups = x.array->sites / units;
+    const struct array_share share = x.array->share;
+    size_t units = y.array->sites, size = units * (size_t)y.count;
     assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
+    double *mean = dist_buffer(size), *sums = dist_buffer((size_t)share.parts * size);
 #pragma omp parallel for schedule(static) collapse(2)
     for (int k = 0; k < y.count; k++)
-        for (int part = 0; part < cpu_blocks(y.array); part++) {
-            double *out = cpu_at(y, k, part);
-            int used = cpu_used(y.array, part);
-            memset(out, 0, (size_t)used * sizeof(double));
-            for (size_t i = 0; i < groups; i++) {
-                const double *block = cpu_at(x, k, (int)(i / BACKEND_BLOCK));
-                const double *in = block + i % BACKEND_BLOCK * units + (size_t)part * width;
-                for (int j = 0; j < used; j++)
-                    out[j] += in[j];
-            }
-            for (int j = 0; j < used; j++)
-                out[j] /= (double)groups;
-        }
+        for (int part = share.first_part; part < share.end_part; part++)
+            cpu_sum_groups(x, k, part, units, sums + (size_t)part * size + (size_t)k * units);
+    cpu_total(x.array, sums, size, mean);
+    for (size_t j = 0; j < size; j++)
+        mean[j] /= (double)x.array->sites / (double)units;
+    cpu_put(y, mean);
+    free(mean);
 }
 
-struct ranked {
-    double value;
-    size_t site;
-};
+/* Numbers in the order of the values, without a difference between 0 and -0. */
+static uint64_t cpu_key(double value) {
+    uint64_t bits;
+    value += 0.0;
+    memcpy(&bits, &value, sizeof bits);
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
 
-/* Larger values first, then lower sites. */
-static int cpu_before(const void *a, const void *b) {
-    const struct ranked *x = a, *y = b;
-    if (x->value != y->value)
-        return x->value > y->value ? -1 : 1;
-    return (x->site > y->site) - (x->site < y->site);
+/* Numbers at least `least` of row k. */
+static size_t cpu_count(struct rows x, int k, uint64_t least) {
+    size_t count = 0;
+    for (int block = 0; block < cpu_blocks(x.array); block++) {
+        const double *in = cpu_at(x, k, block);
+        for (int i = 0, used = cpu_used(x.array, block); i < used; i++)
+            count += cpu_key(in[i]) >= least;
+    }
+    return count;
+}
+
+static uint64_t cpu_largest(struct rows x, int k) {
+    uint64_t largest = 0;
+    for (int block = 0; block < cpu_blocks(x.array); block++) {
+        const double *in = cpu_at(x, k, block);
+        for (int i = 0, used = cpu_used(x.array, block); i < used; i++)
+            largest = cpu_key(in[i]) > largest ? cpu_key(in[i]) : largest;
+    }
+    return largest;
+}
+
+/* The K-th largest number of each row, by bisection: K numbers are at least low, fewer at least
+ * high. Or, as good, a smaller one that exactly K numbers reach. */
+static void cpu_bisect(struct rows x, size_t K, uint64_t *low) {
+    bool shared = x.array->share.shared;
+    uint64_t high[x.count], middle[x.count];
+    size_t count[x.count];
+#pragma omp parallel for schedule(static) if (worth(cells(x)))
+    for (int k = 0; k < x.count; k++)
+        high[k] = cpu_largest(x, k);
+    if (shared)
+        dist_largest(high, x.count);
+    for (int k = 0; k < x.count; k++) {
+        low[k] = K == 0 ? high[k] + 1 : K == 1 ? high[k] : 0;
+        high[k]++;
+    }
+    for (bool open = true; open;) {
+        open = false;
+#pragma omp parallel for schedule(static) if (worth(cells(x)))
+        for (int k = 0; k < x.count; k++) {
+            middle[k] = low[k] + (high[k] - low[k]) / 2;
+            count[k] = high[k] > low[k] + 1 ? cpu_count(x, k, middle[k]) : 0;
+        }
+        if (shared)
+            dist_sum(count, x.count);
+        for (int k = 0; k < x.count; k++) {
+            if (high[k] <= low[k] + 1)
+                continue;
+            open = true;
+            if (count[k] == K)
+                high[k] = (low[k] = middle[k]) + 1;
+            else if (count[k] > K)
+                low[k] = middle[k];
+            else
+                high[k] = middle[k];
+        }
+    }
 }
 
 static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
-    size_t sites = x.array->sites, width = array_width(x.array);
-    struct ranked *scratch;
-    TRY(base_alloc(&scratch, sites * (size_t)x.count, sizeof *scratch, err));
-#pragma omp parallel for schedule(static) if (worth(10 * cells(x)))
+    int ranks = x.array->share.shared ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
+    uint64_t low[x.count];
+    size_t *ties; /* [ranks][rows], then how many numbers are larger */
+    TRY(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
+    cpu_bisect(x, K, low);
     for (int k = 0; k < x.count; k++) {
-        struct ranked *order = scratch + (size_t)k * sites;
-        for (size_t i = 0; i < sites; i++)
-            order[i] = (struct ranked){cpu_at(x, k, (int)(i / width))[i % width], i};
-        if (K == 1) { /* the largest alone needs no sorting */
-            for (size_t i = 1; i < sites; i++)
-                if (cpu_before(order + i, order) < 0) {
-                    struct ranked swap = order[0];
-                    order[0] = order[i];
-                    order[i] = swap;
-                }
-        } else
-            qsort(order, sites, sizeof *order, cpu_before);
-        for (size_t i = 0; i < sites; i++) {
-            size_t site = order[i].site;
-            cpu_at(mask, k, (int)(site / width))[site % width] = i < K ? 1 : 0;
+        size_t larger = cpu_count(x, k, low[k] + 1);
+        ties[ranks * x.count + k] = larger;
+        ties[rank * x.count + k] = cpu_count(x, k, low[k]) - larger;
+    }
+    if (ranks > 1)
+        dist_sum(ties, (ranks + 1) * x.count);
+#pragma omp parallel for schedule(static) if (worth(cells(x)))
+    for (int k = 0; k < x.count; k++) {
+        size_t left = K - ties[ranks * x.count + k]; /* to be given to the lowest sites */
+        for (int r = 0; r < rank; r++)
+            left -= ties[r * x.count + k] < left ? ties[r * x.count + k] : left;
+        for (int block = 0; block < cpu_blocks(x.array); block++) {
+            const double *in = cpu_at(x, k, block);
+            double *out = cpu_at(mask, k, block);
+            for (int i = 0, used = cpu_used(x.array, block); i < used; i++) {
+                uint64_t key = cpu_key(in[i]);
+                bool tie = key == low[k] && left > 0;
+                left -= tie;
+                out[i] = key > low[k] || tie;
+            }
         }
     }
-    free(scratch);
+    free(ties);
     return CODE_OK;
 }
 
@@ -350,4 +487,5 @@ const struct backend backend_cpu = {
     .top = cpu_top,
     .adam = cpu_adam,
     .sync = cpu_sync,
+    .can_share = true,
 };

@@ -170,28 +170,29 @@ static void profile_adam(struct adam adam, struct rows g, struct rows m, struct 
 }
 
 const struct backend *profile_backend(const struct backend *backend) {
-    static struct backend table;
+    static struct backend both[2]; /* with the same operations, on whole and on shared arrays */
+    struct backend *table = &both[backend->shared];
     if (!profile_on)
         return backend;
 #pragma omp critical(profile)
-    if (!inner) {
-        inner = backend;
-        table = *backend;
-        table.put = profile_put;
-        table.get = profile_get;
-        table.normals = profile_normals;
-        table.dots = profile_dots;
-        table.averages = profile_averages;
-        table.combine = profile_combine;
-        table.pointwise = profile_pointwise;
-        table.multiply = profile_multiply;
-        table.group_sum = profile_group_sum;
-        table.tile = profile_tile;
-        table.tile_mean = profile_tile_mean;
-        table.top = profile_top;
-        table.adam = profile_adam;
+    if (!table->name) {
+        inner = inner ? inner : backend;
+        *table = *backend;
+        table->put = profile_put;
+        table->get = profile_get;
+        table->normals = profile_normals;
+        table->dots = profile_dots;
+        table->averages = profile_averages;
+        table->combine = profile_combine;
+        table->pointwise = profile_pointwise;
+        table->multiply = profile_multiply;
+        table->group_sum = profile_group_sum;
+        table->tile = profile_tile;
+        table->tile_mean = profile_tile_mean;
+        table->top = profile_top;
+        table->adam = profile_adam;
     }
-    return &table;
+    return table;
 }
 
 static void merge(const struct table *table, struct profile_entry *all, int *number) {

@@ -155,12 +155,13 @@ static double rank_bound(const struct net *net, const struct population *populat
 
 static double rank_bytes(const struct net *net, const struct population *population,
                          double evaluations) {
-    return (double)array_bytes(population->sites, population->group, 1) *
+    return (double)array_bytes(population->backend, population->sites, population->group, 1) *
            rank_bound(net, population, evaluations);
 }
 
 static double rows_bytes(struct rows rows) {
-    return (double)array_bytes(rows.array->sites, rows.array->group, rows.count);
+    return (double)array_bytes(rows.array->backend, rows.array->sites, rows.array->group,
+                               rows.count);
 }
 
 bool net_adam(const struct net_setup *setup) {
@@ -169,7 +170,8 @@ bool net_adam(const struct net_setup *setup) {
 
 static double entries_bytes(const struct map *map) {
     const struct population *s = map->declared.source;
-    return (double)array_bytes(s->sites, s->group, 1) * (double)map->declared.target->sites;
+    return (double)array_bytes(s->backend, s->sites, s->group, 1) *
+           (double)map->declared.target->sites;
 }
 
 /* The matrix; what starts at zero and learns by plain gradient descent is a history of at most
@@ -178,13 +180,13 @@ static double entries_bytes(const struct map *map) {
 static double matrix_bytes(const struct net_setup *setup, const struct map *map,
                            double evaluations) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double row = (double)array_bytes(s->sites, s->group, 1),
+    double row = (double)array_bytes(s->backend, s->sites, s->group, 1),
            rows = setup->P * evaluations * setup->stages;
     double most = (double)(s->sites < t->sites ? s->sites : t->sites);
     if (map->declared.a0 != 0 || setup->optimizer != OPTIMIZER_GD)
         return entries_bytes(map);
     double matrix = rows < most ? 0 : entries_bytes(map);
-    row += (double)array_bytes(t->sites, t->group, 1);
+    row += (double)array_bytes(t->backend, t->sites, t->group, 1);
     return matrix + 1.5 * row * fmin(rows, most);
 }
 
@@ -226,7 +228,7 @@ static double stage_bytes(const struct net_setup *setup, const struct parameter 
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
     if (p->map && (setup->N || net_adam(setup))) {
         const struct population *source = p->map->declared.source;
-        bytes += (double)array_bytes(source->sites, source->group, setup->P);
+        bytes += (double)array_bytes(source->backend, source->sites, source->group, setup->P);
     }
     return bytes;
 }
@@ -239,7 +241,8 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     int code = net_init(&net, &shapes, err);
     double total = 0;
     for (int i = 0; i < net.arrays; i++)
-        total += (double)array_bytes(net.array[i]->sites, net.array[i]->group, net.array[i]->rows);
+        total += (double)array_bytes(net.array[i]->backend, net.array[i]->sites,
+                                     net.array[i]->group, net.array[i]->rows);
     if (net.setup.inputs + net.setup.tests > net.setup.P)
         total *= 2;                     /* put aside in a look */
     for (int i = 0; i < net.thins; i++) /* and in the span of the population */
@@ -312,8 +315,8 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
     TRY(base_alloc(thin, 1, sizeof **thin, err));
     net->thin[net->thins++] = *thin;
     if (net->setup.declare_only) {
-        (*thin)->W =
-            (struct array){.sites = population->sites, .group = population->group, .rows = K};
+        (*thin)->W = (struct array){population->backend, .sites = population->sites,
+                                    .group = population->group, .rows = K};
         return CODE_OK;
     }
     TRY(thin_init(*thin, population, K, amplitude, err));
@@ -348,7 +351,8 @@ int net_rows(struct net *net, const struct population *population, int count, st
     net->array[net->arrays++] = array;
     size_t sites = population->sites;
     if (net->setup.declare_only)
-        *array = (struct array){.sites = sites, .group = population->group, .rows = count};
+        *array = (struct array){population->backend, .sites = sites, .group = population->group,
+                                .rows = count};
     else
         TRY(array_init(array, population->backend, sites, population->group, count, err));
     *rows = array_all(array);

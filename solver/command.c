@@ -1,7 +1,9 @@
 /* The command line of the programs. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
+#include "kernels/dist.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -82,8 +84,21 @@ int command_output(char **name, const struct command *command, const char *given
 
 int command_spare(const char *output, const char *input, struct err *err) {
     struct stat a, b;
-    if (input[0] && !stat(output, &a) && !stat(input, &b) && a.st_dev == b.st_dev &&
+    if (!dist_rank() && input[0] && !stat(output, &a) && !stat(input, &b) && a.st_dev == b.st_dev &&
         a.st_ino == b.st_ino)
         return err_set(err, CODE_INPUT, "-o %s would overwrite an input of this run", output);
     return CODE_OK;
+}
+
+int command_end(const char *program, int code, struct err *err) {
+    if (!code && (fflush(stdout) || ferror(stdout)))
+        code = err_set(err, CODE_SYSTEM, "cannot write to standard output");
+    if (code)
+        dist_yield();
+    if (code && dist_rank())
+        fprintf(stderr, "%s: rank %d: %s\n", program, dist_rank(), err->text);
+    else if (code)
+        fprintf(stderr, "%s: %s\n", program, err->text);
+    dist_end(code);
+    return code;
 }

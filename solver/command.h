@@ -24,9 +24,11 @@ int command_read(struct command *command, const struct command_option *options, 
  * the current folder. */
 int command_output(char **name, const struct command *command, const char *given,
                    const char *ending, struct err *err);
-/* CODE_INPUT if the output is this input, --force or not. */
+/* CODE_INPUT if the output is this input, --force or not (where files are looked at: rank 0). */
 int command_spare(const char *output, const char *input, struct err *err);
 /* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. */
 const volatile sig_atomic_t *command_signals(void);
+/* The end of main: tells a failure, and returns the exit code. A failure of one rank ends all. */
+int command_end(const char *program, int code, struct err *err);
 
 #endif

@@ -159,13 +159,15 @@ static int run_side(struct compare *compare, int k, const char *output, bool for
     struct comparison *side = &compare->side[k];
     if (k) { /* the file goes from side to side */
         run->io = compare->run[k - 1].io;
-        run->io_open = true;
+        run->io_open = compare->run[k - 1].io_open;
         compare->run[k - 1].io_open = false;
     }
     log_line(&run->log, "%s", side->name);
     TRY(run_open(run, output, force, err));
     TRY(run_march(run, err));
     TRY(compare_fit(run, side, err));
+    if (!run->io_open) /* ranks but 0 */
+        return CODE_OK;
     for (int s = 0; s < side->record.count; s++)
         TRY(io_series(&run->io, "compare", &side->record.series[s], err));
     return io_flush(&run->io, err);

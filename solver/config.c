@@ -400,11 +400,15 @@ int config_coordinates(const struct config *config, const struct data *data, dou
     return CODE_OK;
 }
 
+const struct backend *config_backend(const struct config *config, int N) {
+    return !N && config->shared.name ? &config->shared : backend_list[config->solver.backend];
+}
+
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
                               const double *A) {
     return (struct net_setup){
         .network = &config->network,
-        .backend = profile_backend(backend_list[config->solver.backend]),
+        .backend = profile_backend(config_backend(config, N)),
         .N = N,
         .sites = config->solver.sites,
         .expert_sites = config->solver.expert_sites,

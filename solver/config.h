@@ -39,6 +39,7 @@ struct config {
     struct solver_settings solver;
     struct reference_settings reference;
     struct output_settings output;
+    struct backend shared; /* with a name: of a limit whose sites are shared out over ranks */
 };
 
 /* The sections in the order of the file; *count of them. The caller frees the array. */
@@ -55,6 +56,8 @@ int config_coordinates(const struct config *config, const struct data *data, dou
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
  * width, K = rank of the inputs for balanced draws. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);
+/* Of networks of width N, or (0) of the limit. It outlives the nets. */
+const struct backend *config_backend(const struct config *config, int N);
 /* The setup of one run: N = 0 and a replicate of the limit, or a width and a seed. */
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
                               const double *A);

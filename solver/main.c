@@ -1,4 +1,5 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
+#include "kernels/dist.h"
 #include "kernels/profile.h"
 #include "solver/command.h"
 #include "solver/costs.h"
@@ -66,7 +67,7 @@ static int print_help(const struct options *options, struct err *err) {
 static int solve(struct run *run, const struct options *options, struct err *err) {
     const struct command *command = &options->command;
     char *output = NULL;
-    double start = base_seconds();
+    double start = base_seconds(), exchanges, bytes;
     int code;
     profile_on = options->profile;
     DO(command_output(&output, command, options->output, ".h5", err));
@@ -78,7 +79,10 @@ static int solve(struct run *run, const struct options *options, struct err *err
     DO(run_finish(run, options->force, err));
     log_line(&run->log, "wrote %s", output);
     DO(report_print(run, err));
-    if (options->profile)
+    dist_traffic(&exchanges, &bytes);
+    if (options->profile && dist_ranks() > 1)
+        log_line(&run->log, "ranks: %.0f exchanges, %.3g MB received", exchanges, 1e-6 * bytes);
+    if (options->profile && !dist_rank())
         DO(costs_print(stderr, base_seconds() - start, run->threads, err));
 done:
     if (code && run->io_open)
@@ -91,18 +95,15 @@ int main(int argc, char **argv) {
     struct options options;
     struct run run = {.stop = command_signals()};
     struct err err = {0};
+    dist_start(&argc, &argv);
     io_quiet();
     gsl_set_error_handler_off();
     int code = read_options(&options, argc, argv, &err);
-    log_init(&run.log, options.quiet ? 0 : 1);
+    log_init(&run.log, options.quiet || dist_rank() ? 0 : 1);
     if (!code && (options.help || options.version || options.defaults))
         code = print_help(&options, &err);
     else if (!code)
         code = solve(&run, &options, &err);
     run_free(&run);
-    if (!code && (fflush(stdout) || ferror(stdout)))
-        code = err_set(&err, CODE_SYSTEM, "cannot write to standard output");
-    if (code)
-        fprintf(stderr, "dmft-solve: %s\n", err.text);
-    return code;
+    return command_end("dmft-solve", code, &err);
 }

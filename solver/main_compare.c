@@ -1,4 +1,5 @@
 /* dmft-compare: the limit and networks of several widths, parameterizations side by side. */
+#include "kernels/dist.h"
 #include "solver/command.h"
 #include "solver/compare.h"
 #include "solver/provenance.h"
@@ -58,7 +59,7 @@ static int work(struct compare *compare, const struct options *options, struct e
     char *output = NULL;
     int code;
     for (int k = 0; k < COMPARE_MOST; k++) {
-        log_init(&compare->run[k].log, options->quiet ? 0 : 1);
+        log_init(&compare->run[k].log, options->quiet || dist_rank() ? 0 : 1);
         compare->run[k].stop = command_signals();
     }
     DO(command_output(&output, command, options->output, "_compare.h5", err));
@@ -81,6 +82,7 @@ int main(int argc, char **argv) {
     struct options options;
     struct compare compare = {0};
     struct err err = {0};
+    dist_start(&argc, &argv);
     io_quiet();
     gsl_set_error_handler_off();
     int code = read_options(&options, argc, argv, &err);
@@ -91,9 +93,5 @@ int main(int argc, char **argv) {
     else if (!code)
         code = work(&compare, &options, &err);
     compare_free(&compare);
-    if (!code && (fflush(stdout) || ferror(stdout)))
-        code = err_set(&err, CODE_SYSTEM, "cannot write to standard output");
-    if (code)
-        fprintf(stderr, "dmft-compare: %s\n", err.text);
-    return code;
+    return command_end("dmft-compare", code, &err);
 }

@@ -1,4 +1,5 @@
 /* dmft-sweep: the runs of an ini file over a grid of its keys, in parallel processes. */
+#include "kernels/dist.h"
 #include "solver/command.h"
 #include "solver/provenance.h"
 #include "solver/summary.h"
@@ -54,6 +55,10 @@ static int read_options(struct options *options, int argc, char **argv, int *job
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     *jobs = omp_get_num_procs();
     char rest;
+    if (options->jobs && dist_ranks() > 1)
+        return err_set(err, CODE_INPUT,
+                       "--jobs is not for several ranks: each makes one run at a "
+                       "time");
     if (options->jobs &&
         (sscanf(options->jobs, "%d%c", jobs, &rest) != 1 || *jobs < 1 || *jobs > 1024))
         return err_set(err, CODE_INPUT, "--jobs %s: must be an integer, 1 to 1024", options->jobs);
@@ -64,12 +69,14 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
     const struct command *command = &options->command;
     char *output = NULL;
     int code;
+    if (dist_rank())
+        return sweep_share(sweep, err);
     DO(command_output(&output, command, options->output, ".h5", err));
     DO(command_spare(output, command->file, err));
     DO(sweep_open(sweep, command->file, command->overrides, command->override, output,
                   options->force, options->retry, err));
     DO(command_spare(output, sweep->base.config.data.file, err));
-    DO(sweep_work(sweep, jobs, err));
+    DO(dist_ranks() > 1 ? sweep_share(sweep, err) : sweep_work(sweep, jobs, err));
     DO(summary_write(sweep, err));
     log_line(&sweep->log, "wrote %s", output);
 done:
@@ -82,10 +89,11 @@ int main(int argc, char **argv) {
     struct sweep sweep = {.stop = command_signals()};
     struct err err = {0};
     int jobs;
+    dist_start(&argc, &argv);
     io_quiet();
     gsl_set_error_handler_off();
     int code = read_options(&options, argc, argv, &jobs, &err);
-    log_init(&sweep.log, options.quiet ? 0 : 1);
+    log_init(&sweep.log, options.quiet || dist_rank() ? 0 : 1);
     if (!code && options.version)
         printf("dmft-sweep %s\n", provenance_version);
     else if (!code && options.help)
@@ -93,9 +101,5 @@ int main(int argc, char **argv) {
     else if (!code)
         code = run(&sweep, &options, jobs, &err);
     sweep_free(&sweep);
-    if (!code && (fflush(stdout) || ferror(stdout)))
-        code = err_set(&err, CODE_SYSTEM, "cannot write to standard output");
-    if (code)
-        fprintf(stderr, "dmft-sweep: %s\n", err.text);
-    return code;
+    return command_end("dmft-sweep", code, &err);
 }

@@ -113,8 +113,7 @@ done:
 
 int observer_init(struct observer *observer, const struct config *config, struct record *record,
                   int run, const struct net *net, struct err *err) {
-    const struct backend *backend =
-        profile_backend(backend_list[config->solver.backend]); /* outlives the net */
+    const struct backend *backend = profile_backend(config_backend(config, net->setup.N));
     int T = record->T;
     *observer = (struct observer){.config = config, .record = record, .run = run};
     size_t P = (size_t)net->setup.P;

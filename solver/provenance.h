@@ -1,4 +1,4 @@
-/* Who made a file: version, compiler, libraries, backend, threads. */
+/* Who made a file: version, compiler, libraries, backend, threads, ranks. */
 #ifndef SOLVER_PROVENANCE_H
 #define SOLVER_PROVENANCE_H
 

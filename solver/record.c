@@ -80,6 +80,7 @@ void record_free(struct record *record) {
         free(record->series[k].values);
     free(record->series);
     free(record->steps);
+    free(record->labels);
     *record = (struct record){0};
 }
 

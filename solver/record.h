@@ -30,6 +30,7 @@ struct record {
     int *steps; /* [runs] times recorded */
     int count, capacity;
     struct series *series;
+    char **labels; /* names along the axis `named`, one block that belongs to the record; or NULL */
 };
 
 /* runs = 0: shapes alone, without memory for values. */

@@ -2,6 +2,7 @@
  * a unit is either done or will be run again from its beginning. */
 #define _GNU_SOURCE
 #include "solver/sweep.h"
+#include "kernels/dist.h"
 #include "solver/partial.h"
 #include "solver/provenance.h"
 #include "solver/text.h"
@@ -337,34 +338,39 @@ static int start(struct team *team, int w, int unit, struct err *err) {
     return code;
 }
 
-/* A unit has ended: done, diverged (kept in a file), or a reason to stop. */
-static int finish(struct team *team, int w, int status, struct err *err) {
-    struct sweep *sweep = team->sweep;
-    struct worker *worker = &team->worker[w];
-    struct sweep_unit *unit = &sweep->unit[worker->unit];
-    const char *text = team->err[w].text;
+/* A unit has ended with this code and message: done, diverged (kept in a file), or a reason to
+ * stop. *done: how many have. */
+static int settle(struct sweep *sweep, int number, int code, const char *text, double start,
+                  int *done, struct err *err) {
+    struct sweep_unit *unit = &sweep->unit[number];
     char note[TEXT_NOTE] = "", *path;
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : CODE_SYSTEM;
-    sweep_describe(sweep, worker->unit, note);
-    worker->pid = 0;
+    sweep_describe(sweep, number, note);
     unit->status = code == CODE_OK          ? SWEEP_DONE
                    : code == CODE_NUMERICAL ? SWEEP_FAILED
                                             : SWEEP_PENDING;
-    if (WIFSIGNALED(status))
-        return err_set(err, code, "%.700s: the process was ended by signal %d", note,
-                       WTERMSIG(status));
     if (code == CODE_INTERRUPTED)
         return err_set(err, code, "interrupted; the same command goes on from here");
     if (unit->status == SWEEP_PENDING)
         return err_set(err, code, "%.700s: %.1200s", note, text);
-    log_line(&sweep->log, "%d/%d  %s  %.1f s%s%s", ++team->done, sweep->count, note,
-             base_seconds() - worker->start, code ? "  failed: " : "", code ? text : "");
+    log_line(&sweep->log, "%d/%d  %s  %.1f s%s%s", ++*done, sweep->count, note,
+             base_seconds() - start, code ? "  failed: " : "", code ? text : "");
     if (unit->status == SWEEP_DONE)
         return CODE_OK;
-    TRY(sweep_path(&path, sweep, worker->unit, ".failed", err));
+    TRY(sweep_path(&path, sweep, number, ".failed", err));
     code = partial_write(path, text, strlen(text), err);
     free(path);
     return code;
+}
+
+static int finish(struct team *team, int w, int status, struct err *err) {
+    struct worker *worker = &team->worker[w];
+    char text[64];
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : CODE_SYSTEM;
+    worker->pid = 0;
+    snprintf(text, sizeof text, "the process was ended by signal %d",
+             WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    return settle(team->sweep, worker->unit, code, WIFSIGNALED(status) ? text : team->err[w].text,
+                  worker->start, &team->done, err);
 }
 
 /* Ends of children, without waiting. The first failure is kept. */
@@ -431,11 +437,16 @@ static int supervise(struct team *team, struct err *err) {
     return code;
 }
 
-int sweep_work(struct sweep *sweep, int jobs, struct err *err) {
-    struct team team = {.sweep = sweep, .jobs = jobs};
+static int count_done(struct sweep *sweep, int jobs) {
+    int done = 0;
     for (int u = 0; u < sweep->count; u++)
-        team.done += sweep->unit[u].status != SWEEP_PENDING;
-    log_line(&sweep->log, "%d runs, %d of them done, %d at a time", sweep->count, team.done, jobs);
+        done += sweep->unit[u].status != SWEEP_PENDING;
+    log_line(&sweep->log, "%d runs, %d of them done, %d at a time", sweep->count, done, jobs);
+    return done;
+}
+
+int sweep_work(struct sweep *sweep, int jobs, struct err *err) {
+    struct team team = {.sweep = sweep, .jobs = jobs, .done = count_done(sweep, jobs)};
     TRY(base_alloc(&team.worker, (size_t)jobs, sizeof *team.worker, err));
     void *shared = mmap(NULL, (size_t)jobs * sizeof *team.err, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -448,5 +459,92 @@ int sweep_work(struct sweep *sweep, int jobs, struct err *err) {
         munmap(shared, (size_t)jobs * sizeof *team.err);
     }
     free(team.worker);
+    return code;
+}
+
+/* ---- ranks: a round is one unit for each ---- */
+
+struct round {
+    int count;       /* 0: the end */
+    int *unit;       /* [count] on rank 0 */
+    struct run *run; /* [count] */
+    double start;
+};
+
+/* The next pending units of one column, which cost about the same, the most expensive column first.
+ */
+static void choose_units(const struct sweep *sweep, struct round *round) {
+    round->count = 0;
+    for (int column = sweep->columns - 1; column >= 0 && !round->count; column--)
+        for (int u = column; u < sweep->count && round->count < dist_ranks(); u += sweep->columns)
+            if (sweep->unit[u].status == SWEEP_PENDING)
+                round->unit[round->count++] = u;
+}
+
+/* Number k of the round on all ranks; its file on rank 0. */
+static int open_unit(struct sweep *sweep, const struct round *round, int k, struct err *err) {
+    struct run *run = &round->run[k];
+    char *path = NULL, *partial = NULL;
+    int code;
+    *run = (struct run){.whole = true, .rank = k, .stop = sweep->stop};
+    if (!dist_rank())
+        TRY(read_unit(sweep, round->unit[k], run, err));
+    TRY(run_prepare(run, err));
+    if (dist_rank())
+        return CODE_OK;
+    DO(sweep_path(&path, sweep, round->unit[k], ".h5", err));
+    DO(sweep_path(&partial, sweep, round->unit[k], ".h5.partial", err));
+    unlink(partial); /* of a run that was cut */
+    DO(run_open(run, path, true, err));
+done:
+    free(path);
+    free(partial);
+    return code;
+}
+
+/* The first failure is kept: all ranks have it. */
+static int work_round(struct sweep *sweep, const struct round *round, int *done, struct err *err) {
+    int code = CODE_OK;
+    for (int k = 0; k < round->count; k++)
+        TRY(open_unit(sweep, round, k, err));
+    for (int k = 0; k < round->count; k++)
+        TRY(run_compute(&round->run[k], err));
+    for (int k = 0; k < round->count; k++) {
+        struct err mine, settled;
+        int failed = run_collect(&round->run[k], &mine);
+        failed = failed ? failed : run_finish(&round->run[k], true, &mine);
+        if (!dist_rank()) {
+            failed = settle(sweep, round->unit[k], failed, mine.text, round->start, done, &settled);
+            mine = settled;
+        }
+        if (failed && failed != CODE_NUMERICAL && !code) {
+            code = failed;
+            *err = mine;
+        }
+    }
+    return code;
+}
+
+int sweep_share(struct sweep *sweep, struct err *err) {
+    struct round round = {0};
+    int code, ranks = dist_ranks(), done = dist_rank() ? 0 : count_done(sweep, ranks);
+    DO(base_alloc(&round.unit, (size_t)ranks, sizeof *round.unit, err));
+    DO(base_alloc(&round.run, (size_t)ranks, sizeof *round.run, err));
+    for (bool more = true; more && !code;) {
+        if (!dist_rank() && !*sweep->stop)
+            choose_units(sweep, &round);
+        dist_broadcast(&round.count, sizeof round.count, 0);
+        round.start = base_seconds();
+        code = work_round(sweep, &round, &done, err);
+        for (int k = 0; k < round.count; k++)
+            run_free(&round.run[k]);
+        more = round.count > 0;
+        round.count = 0;
+    }
+    if (!code && !dist_rank() && *sweep->stop)
+        code = err_set(err, CODE_INTERRUPTED, "interrupted; the same command goes on from here");
+done:
+    free(round.unit);
+    free(round.run);
     return code;
 }

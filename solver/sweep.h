@@ -39,6 +39,8 @@ int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const
                const char *output, bool force, bool retry, struct err *err);
 /* Runs what is pending, up to `jobs` units at a time. */
 int sweep_work(struct sweep *sweep, int jobs, struct err *err);
+/* The same by ranks, one unit for each at a time. Ranks but 0 have nothing in sweep but `stop`. */
+int sweep_share(struct sweep *sweep, struct err *err);
 void sweep_free(struct sweep *sweep); /* accepts a zeroed struct; idempotent */
 
 /* OUT.d/HASH and a suffix, to be freed. */

@@ -1,0 +1,224 @@
+/* Under mpirun: 1, 2 and 3 ranks, and the program built without MPI, write the same numbers, bit
+ * for bit, whether ranks share out runs (as many as ranks, or more) or the sites of one run;
+ * failures and signals end all ranks. The programs built for MPI lie beside this one. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/cli.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char folder[PATH_MAX]; /* of the programs */
+
+/* Of all runs. Populations of 1100 and 900 sites are 5 and 4 blocks: shares differ, and the last
+ * block is not full. */
+#define BEGIN(model) "[data]\ninputs = 3\ndimension = 4\n[network]\nmodel = " model "\n"
+#define SOLVER "[training]\nsteps = 4\n[solver]\nthreads = 1\nreplicates = 1\nsites = 1100\n"
+#define EXPERTS "expert_sites = 900\n"
+
+static const struct {
+    const char *what, *ini;
+} cases[] = {
+    {"dense", BEGIN("dense") SOLVER},
+    {"Adam, read-out and all", BEGIN("dense") "[training]\noptimizer = adam\nsteps = 4\n[solver]\n"
+                                              "threads = 1\nreplicates = 1\nsites = 800\n"},
+    {"groups, top-K, softmax, two-time kernels",
+     BEGIN("regime2") "gate = softmax\nrho = 0.25\nexpert_width = 3\n" SOLVER EXPERTS
+                      "[output]\nkernels = full\n"},
+    {"tiles of shared units",
+     BEGIN("regime3") "parameterization = mup\nrho = 0.5\n" SOLVER EXPERTS "unit_sites = 800\n"},
+    {"tiles of units that are not shared out",
+     BEGIN("regime3") "parameterization = mup\n" SOLVER EXPERTS "unit_sites = 64\n"},
+    {"experts that are not shared out",
+     BEGIN("residual") "alpha = 1\nrho = 0.25\nexpert_width = 2\neta_bias = 0.1\n" SOLVER
+                       "expert_sites = 200\n"},
+    {"fixed point", BEGIN("regime2") SOLVER EXPERTS "method = fixed_point\n"},
+    {"minibatches and test inputs",
+     BEGIN("regime2") "[data]\ntest_inputs = 2\n[training]\nbatch = 2\n" SOLVER EXPERTS},
+    {"the backend shadow", BEGIN("regime2") SOLVER EXPERTS "backend = shadow\n"},
+    {"whole runs: three replicates, two networks of each of two widths",
+     BEGIN("regime2") "[reference]\nwidths = 16 32\nseeds = 2\n[training]\nsteps = 4\n[solver]\n"
+                      "threads = 1\nreplicates = 3\nsites = 256\nexpert_sites = 256\n"},
+};
+
+static int open_all(void **state) {
+    /* Debian's mpirun refuses root, which tests in a container are. */
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    return cli_open(state);
+}
+
+/* Exit status; more ranks than cores are allowed. before: in front of mpirun. */
+static int ranks(const char *before, int n, const char *program, const char *arguments) {
+    char command[2 * PATH_MAX];
+    snprintf(command, sizeof command,
+             "%s mpirun --oversubscribe -n %d %s/%s --quiet --force %s </dev/null >stdout.txt "
+             "2>stderr.txt",
+             before, n, folder, program, arguments);
+    return system(command) >> 8;
+}
+
+static void must(int n, const char *program, const char *arguments) {
+    if (ranks("timeout 60", n, program, arguments)) {
+        char *text = cli_read("stderr.txt", NULL);
+        fail_msg("%d ranks, %s %s: %s", n, program, arguments, text);
+    }
+}
+
+struct pair {
+    hid_t first, second;
+    const char *what;
+    int compared;
+};
+
+static herr_t compare(hid_t file, const char *name, const H5O_info_t *info, void *context) {
+    struct pair *pair = context;
+    if (info->type != H5O_TYPE_DATASET)
+        return 0;
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), type = H5Dget_type(set);
+    bool number = H5Tget_class(type) == H5T_FLOAT || H5Tget_class(type) == H5T_INTEGER;
+    H5Tclose(type);
+    H5Dclose(set);
+    if (!number)
+        return 0;
+    size_t count[2];
+    double *values[] = {cli_values(pair->first, name, &count[0]),
+                        cli_values(pair->second, name, &count[1])};
+    if (count[0] != count[1] || memcmp(values[0], values[1], count[0] * sizeof(double)) != 0)
+        fail_msg("%s: %s differs", pair->what, name);
+    free(values[0]);
+    free(values[1]);
+    pair->compared++;
+    return 0;
+}
+
+static void same(const char *first, const char *second, const char *what) {
+    struct pair pair = {cli_file(first), cli_file(second), what, 0};
+    assert_true(H5Ovisit2(pair.first, H5_INDEX_NAME, H5_ITER_INC, compare, &pair, H5O_INFO_BASIC) >=
+                0);
+    assert_true(pair.compared > 10);
+    H5Fclose(pair.first);
+    H5Fclose(pair.second);
+}
+
+/* The program built without MPI. */
+static void plain(const char *output) {
+    struct cli_result result;
+    cli_run(&result, ARGS("--quiet", "--force", "-o", output, "case.ini"));
+    if (result.code)
+        fail_msg("without MPI: %s", result.err);
+    cli_free(&result);
+}
+
+static void ranks_write_the_same(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        cli_print("case.ini", cases[i].ini);
+        plain("plain.h5");
+        must(1, "dmft-solve", "-o one.h5 case.ini");
+        must(2, "dmft-solve", "-o two.h5 case.ini");
+        must(3, "dmft-solve", "-o three.h5 case.ini");
+        same("plain.h5", "one.h5", cases[i].what);
+        same("plain.h5", "two.h5", cases[i].what);
+        same("plain.h5", "three.h5", cases[i].what);
+    }
+}
+
+static const char both[] = BEGIN("regime2") "parameterization = mup mssp\n[training]\nsteps = 3\n"
+                                            "[solver]\nreplicates = 2\nsites = 256\n" EXPERTS
+                                            "[reference]\nwidths = 16 32 64\nseeds = 2\n";
+
+static void comparisons_are_the_same(void **state) {
+    (void)state;
+    cli_print("case.ini", both);
+    must(1, "dmft-compare", "-o one.h5 case.ini");
+    must(3, "dmft-compare", "-o three.h5 case.ini");
+    same("one.h5", "three.h5", "dmft-compare");
+}
+
+/* The last value diverges. */
+static const char grid[] =
+    BEGIN("regime2") "[training]\nsteps = 6\n[solver]\nreplicates = 2\nsites = 64\n"
+                     "expert_sites = 64\n[reference]\nwidths = 16\nseeds = 2\n"
+                     "[sweep]\ntraining.eta0 = 0.1 0.3 1 1e5\n";
+
+static void sweeps_are_the_same(void **state) {
+    (void)state;
+    cli_print("case.ini", grid);
+    must(1, "dmft-sweep", "-o one.h5 case.ini");
+    must(2, "dmft-sweep", "-o two.h5 case.ini");
+    must(3, "dmft-sweep", "-o three.h5 case.ini");
+    same("one.h5", "two.h5", "dmft-sweep");
+    same("one.h5", "three.h5", "dmft-sweep");
+    assert_int_equal(system("ls one.d > one.txt && ls three.d | cmp - one.txt"), 0);
+}
+
+/* How often a word is in a text. */
+static int occurrences(const char *text, const char *word) {
+    int count = 0;
+    while ((text = strstr(text, word))) {
+        text += strlen(word);
+        count++;
+    }
+    return count;
+}
+
+/* The message comes once, from whatever rank, with the exit code of the program. */
+static void failures_end_all_ranks(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments, *message;
+        int code;
+    } bad[] = {
+        {"-o none/out.h5 small.ini", "No such file or directory", 2},
+        {"-o out.h5 missing.ini", "cannot be opened", 2},
+        {"-o out.h5 small.ini --training.eta0=1e6 --training.steps=50", "is not finite", 3},
+        {"-o out.h5 small.ini --training.eta0=1e6 --training.steps=50 --solver.sites=1024 "
+         "--solver.replicates=1",
+         "is not finite", 3},
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        int code = ranks("timeout 60", 2, "dmft-solve", bad[i].arguments);
+        char *text = cli_read("stderr.txt", NULL);
+        if (code != bad[i].code || occurrences(text, bad[i].message) != 1)
+            fail_msg("%s: exit %d\n%s", bad[i].arguments, code, text);
+        free(text);
+    }
+    assert_int_equal(cli_complete("out.h5.partial"), 0);
+}
+
+/* mpirun ends its ranks a second after a signal. */
+static void signals_leave_a_readable_file(void **state) {
+    (void)state;
+    for (int replicates = 1; replicates <= 2; replicates++) { /* sites, then runs are shared */
+        char arguments[200];
+        cli_clean(NULL);
+        snprintf(arguments, sizeof arguments,
+                 "-o out.h5 small.ini --training.steps=100000 --solver.sites=1024 "
+                 "--solver.replicates=%d",
+                 replicates);
+        assert_int_not_equal(ranks("timeout -s INT 3", 2, "dmft-solve", arguments), 0);
+        assert_false(cli_exists("out.h5"));
+        assert_int_equal(cli_complete("out.h5.partial"), 0);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc < 1 || !realpath(argv[0], folder))
+        return 1;
+    *strrchr(folder, '/') = 0;
+    const struct CMUnitTest tests[] = {
+        TEST(ranks_write_the_same),          TEST(comparisons_are_the_same),
+        TEST(sweeps_are_the_same),           TEST(failures_end_all_ranks),
+        TEST(signals_leave_a_readable_file),
+    };
+    return cmocka_run_group_tests(tests, open_all, cli_close);
+}
