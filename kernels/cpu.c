@@ -10,22 +10,24 @@
 
 #include <assert.h>
 #include <cblas.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* Rows of the longer and of the shorter factor of dots() that one task handles; fixed, so bits do
- * not depend on threads. */
-#define CHUNK 32
-#define SHORT 128
+/* dots() works on TILE numbers of C at once, of at most SHORT rows of the shorter factor; a task is
+ * PIECE rows of the longer one. All fixed, so bits do not depend on threads. */
+#define TILE 8192
+#define SHORT 64
+#define PIECE 128
 /* Rows of the shorter factor of a product beyond which BLAS does it. */
 #define SKINNY 16
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Whether this many elementary operations pay for waking other threads. Small regions on a loaded
- * machine cost more than they save. */
+/* Whether this many elementary operations pay for waking other threads, if there are any. Small
+ * regions on a loaded machine cost more than they save. */
 static bool worth(size_t operations) {
-    return operations > 200000;
+    return operations > 200000 && omp_get_max_threads() > 1 && !omp_in_parallel();
 }
 
 static size_t cells(struct rows rows) {
@@ -141,29 +143,18 @@ static void cpu_normals(struct rows rows, struct rng_stream stream) {
 }
 
 /* C[k][l] += the sum over a block, rows of C `stride` apart. */
-static void block_dots(struct rows a, struct rows b, int block, double *C, int stride) {
+static void block_dots(struct rows a, struct rows b, int block, bool skinny, double *C,
+                       size_t stride) {
     size_t width = array_width(a.array);
     int used = cpu_used(a.array, block);
     const double *x = cpu_at(a, 0, block), *y = cpu_at(b, 0, block);
-    if (a.count <= SKINNY || b.count <= SKINNY)
-        skinny_dots(x, a.count, y, b.count, used, width, C, stride);
+    if (skinny && a.count > b.count)
+        skinny_dots(x, a.count, y, b.count, used, width, C, stride, 1);
+    else if (skinny)
+        skinny_dots(y, b.count, x, a.count, used, width, C, 1, stride);
     else
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a.count, b.count, used, 1.0, x,
-                    (int)width, y, (int)width, 1.0, C, stride);
-}
-
-/* A sum over sites, where `size` numbers of a part are ready. Shared: they wait for those of the
- * other ranks. */
-static void cpu_add(const struct array_share *share, int part, double *sum, const double *ready,
-                    int count) {
-    bool first = share->shared || part == 0;
-    for (int i = 0; i < count; i++)
-        sum[i] = first ? ready[i] : sum[i] + ready[i];
-}
-
-/* Where the sums of a part go, [size]: shared, into numbers of all parts. */
-static double *cpu_place(const struct array_share *share, double *sums, int part, size_t size) {
-    return share->shared ? sums + (size_t)part * size : sums;
+                    (int)width, y, (int)width, 1.0, C, (int)stride);
 }
 
 /* The sums of all parts, complete, in order -> out; frees them. */
@@ -177,35 +168,61 @@ static void cpu_total(const struct array *a, double *sums, size_t size, double *
     free(sums);
 }
 
+/* One tile of C, rows of which are `stride` apart. sums: room for all parts if these are worked on
+ * at once, on all threads or all ranks; else for one. */
+static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums, double *C,
+                      size_t stride) {
+    const struct array_share share = a.array->share;
+    bool by_a = a.count > b.count, skinny = (by_a ? b.count : a.count) <= SKINNY;
+    int count = by_a ? a.count : b.count, lanes = at_once ? share.parts : 1;
+    size_t size = (size_t)a.count * (size_t)b.count;
+    for (int from = 0; from < share.parts; from += lanes) {
+        int first = at_once ? share.first_part : from, end = at_once ? share.end_part : from + 1;
+#pragma omp parallel for schedule(static) collapse(2) if (at_once)
+        for (int part = first; part < end; part++)
+            for (int row = 0; row < count; row += PIECE) {
+                int rows = count - row < PIECE ? count - row : PIECE;
+                struct rows x = by_a ? rows_part(a, row, rows) : a;
+                struct rows y = by_a ? b : rows_part(b, row, rows);
+                double *sum = sums + (size_t)(part - from) * size;
+                sum += by_a ? row * b.count : row;
+                for (int k = 0; k < x.count; k++)
+                    memset(sum + k * b.count, 0, (size_t)y.count * sizeof *sum);
+                for (int k = cpu_part(a.array, part); k < cpu_part(a.array, part + 1); k++)
+                    block_dots(x, y, k, skinny, sum, (size_t)b.count);
+            }
+        if (share.shared)
+            cpu_collect(a.array, sums, size);
+        for (int part = from; part < from + lanes; part++)
+            for (int k = 0; k < a.count; k++) {
+                double *out = C + (size_t)k * stride;
+                const double *sum = sums + (size_t)(part - from) * size + k * b.count;
+                for (int l = 0; l < b.count; l++)
+                    out[l] = part ? out[l] + sum[l] : sum[l];
+            }
+    }
+    for (int k = 0; k < a.count; k++)
+        for (int l = 0; l < b.count; l++)
+            C[(size_t)k * stride + (size_t)l] *= 1.0 / (double)a.array->sites;
+}
+
 static void cpu_dots(struct rows a, struct rows b, double *C) {
     assert(!a.count || !b.count ||
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (!a.count || !b.count)
         return;
-    const struct array_share share = a.array->share;
-    size_t size = (size_t)a.count * (size_t)b.count;
-    double *sums = share.shared ? dist_buffer((size_t)share.parts * size) : C;
-    int rows = a.count > b.count ? CHUNK : SHORT, columns = a.count > b.count ? SHORT : CHUNK;
-#pragma omp parallel for schedule(static) collapse(2) if (worth(cells(a) * (size_t)b.count))
+    bool at_once = a.array->share.shared || worth(cells(a) * (size_t)b.count);
+    int shorter = a.count < b.count ? a.count : b.count;
+    shorter = shorter < SHORT ? shorter : SHORT;
+    int rows = a.count > b.count ? TILE / shorter : shorter;
+    int columns = a.count > b.count ? shorter : TILE / shorter;
+    double *sums = dist_buffer((at_once ? (size_t)a.array->share.parts : 1) * TILE);
     for (int i = 0; i < a.count; i += rows)
-        for (int j = 0; j < b.count; j += columns) {
-            struct rows x = rows_part(a, i, a.count - i < rows ? a.count - i : rows);
-            struct rows y = rows_part(b, j, b.count - j < columns ? b.count - j : columns);
-            double ready[CHUNK * SHORT];
-            for (int part = share.first_part; part < share.end_part; part++) {
-                double *out = cpu_place(&share, sums, part, size) + (size_t)i * (size_t)b.count + j;
-                memset(ready, 0, (size_t)x.count * (size_t)y.count * sizeof *ready);
-                for (int k = cpu_part(a.array, part); k < cpu_part(a.array, part + 1); k++)
-                    block_dots(x, y, k, ready, y.count);
-                for (int k = 0; k < x.count; k++)
-                    cpu_add(&share, part, out + (size_t)k * (size_t)b.count, ready + k * y.count,
-                            y.count);
-            }
-        }
-    if (share.shared)
-        cpu_total(a.array, sums, size, C);
-    for (size_t i = 0; i < size; i++)
-        C[i] *= 1.0 / (double)a.array->sites;
+        for (int j = 0; j < b.count; j += columns)
+            tile_dots(rows_part(a, i, a.count - i < rows ? a.count - i : rows),
+                      rows_part(b, j, b.count - j < columns ? b.count - j : columns), at_once, sums,
+                      C + (size_t)i * (size_t)b.count + j, (size_t)b.count);
+    free(sums);
 }
 
 static double sum_of(const double *x, const double *y, int n) {
@@ -224,7 +241,7 @@ static double sum_of(const double *x, const double *y, int n) {
 static void cpu_averages(struct rows a, struct rows b, double *out) {
     const struct array_share share = a.array->share;
     size_t size = (size_t)a.count;
-    double *sums = share.shared ? dist_buffer((size_t)share.parts * size) : out;
+    double *sums = share.shared ? dist_buffer((size_t)share.parts * size) : NULL;
 #pragma omp parallel for schedule(static) if (worth(cells(a)))
     for (int k = 0; k < a.count; k++)
         for (int part = share.first_part; part < share.end_part; part++) {
@@ -232,7 +249,10 @@ static void cpu_averages(struct rows a, struct rows b, double *out) {
             for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
                 sum += sum_of(cpu_at(a, k, i), b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
                               cpu_used(a.array, i));
-            cpu_add(&share, part, cpu_place(&share, sums, part, size) + k, &sum, 1);
+            if (sums)
+                sums[(size_t)part * size + (size_t)k] = sum;
+            else
+                out[k] = part ? out[k] + sum : sum;
         }
     if (share.shared)
         cpu_total(a.array, sums, size, out);

@@ -42,18 +42,18 @@ const char *skinny_name(void) {
 }
 
 void skinny_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
-                 int stride) {
+                 size_t along, size_t across) {
     switch (level()) {
 #if defined __x86_64__
     case AVX512:
-        dots_avx512(a, na, b, nb, n, width, C, stride);
+        dots_avx512(a, na, b, nb, n, width, C, along, across);
         break;
     case AVX2:
-        dots_avx2(a, na, b, nb, n, width, C, stride);
+        dots_avx2(a, na, b, nb, n, width, C, along, across);
         break;
 #endif
     default:
-        dots_plain(a, na, b, nb, n, width, C, stride);
+        dots_plain(a, na, b, nb, n, width, C, along, across);
     }
 }
 

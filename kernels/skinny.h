@@ -7,9 +7,10 @@
 
 #include <stddef.h>
 
-/* C[k][l] += sum_i a_k,i b_l,i,   C [na][nb], rows of C `stride` apart */
+/* C[k * along + l * across] += sum_i a_k,i b_l,i,   k < na, l < nb; a, the longer factor, is read
+ * once, row by row */
 void skinny_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
-                 int stride);
+                 size_t along, size_t across);
 /* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
 void skinny_combine(double *y, int ny, double beta, const double *C, const double *a, int na, int n,
                     size_t width);

@@ -13,16 +13,17 @@ INLINE NAME(vec) NAME(load)(const double *x) {
     return *(const NAME(vec) *)x;
 }
 
-/* R rows of a times L rows of b; R and L are constants where this is inlined. */
+/* R rows of a times L rows of b; R and L are constants where this is inlined. C[k * along + l *
+ * across]. */
 INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t width, int R, int L,
-                            double *C, int stride) {
+                            double *C, size_t along, size_t across) {
     NAME(vec) sum[4][TILE] = {0};
     int i = 0;
     for (; i + LANES <= n; i += LANES) {
         NAME(vec) x[4];
         UNROLL for (int r = 0; r < R; r++) {
             x[r] = NAME(load)(a + (size_t)r * width + i);
-            __builtin_prefetch(a + (size_t)(r + 4) * width + i);
+            __builtin_prefetch(a + (size_t)(r + 8) * width + i);
         }
         UNROLL for (int l = 0; l < L; l++) {
             NAME(vec) y = NAME(load)(b + (size_t)l * width + i);
@@ -36,39 +37,40 @@ INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t widt
             const double *x = a + (size_t)r * width, *y = b + (size_t)l * width;
             for (int j = i; j < n; j++)
                 total += x[j] * y[j];
-            C[r * stride + l] += total;
+            C[(size_t)r * along + (size_t)l * across] += total;
         }
     }
 }
 
 INLINE void NAME(dots_rows)(const double *a, int na, const double *b, int n, size_t width, int L,
-                            double *C, int stride) {
-    int r = 0;
-    for (; r + 4 <= na; r += 4)
-        NAME(dots_tile)(a + (size_t)r * width, b, n, width, 4, L, C + r * stride, stride);
-    for (; r < na; r++)
-        NAME(dots_tile)(a + (size_t)r * width, b, n, width, 1, L, C + r * stride, stride);
+                            double *C, size_t along, size_t across) {
+    size_t r = 0, rows = (size_t)na;
+    for (; r + 4 <= rows; r += 4)
+        NAME(dots_tile)(a + r * width, b, n, width, 4, L, C + r * along, along, across);
+    for (; r < rows; r++)
+        NAME(dots_tile)(a + r * width, b, n, width, 1, L, C + r * along, along, across);
 }
 
 static void NAME(dots)(const double *a, int na, const double *b, int nb, int n, size_t width,
-                       double *C, int stride) {
+                       double *C, size_t along, size_t across) {
     int l = 0;
-    for (; l + TILE <= nb; l += TILE)
-        NAME(dots_rows)(a, na, b + (size_t)l * width, n, width, TILE, C + l, stride);
-    b += (size_t)l * width;
-    C += l;
+    for (; l + TILE <= nb; l += TILE) {
+        NAME(dots_rows)(a, na, b, n, width, TILE, C, along, across);
+        b += TILE * width;
+        C += TILE * across;
+    }
     switch (nb - l) { /* fewer than TILE */
     case 4:
-        NAME(dots_rows)(a, na, b, n, width, TILE > 4 ? 4 : 1, C, stride);
+        NAME(dots_rows)(a, na, b, n, width, TILE > 4 ? 4 : 1, C, along, across);
         break;
     case 3:
-        NAME(dots_rows)(a, na, b, n, width, TILE > 3 ? 3 : 1, C, stride);
+        NAME(dots_rows)(a, na, b, n, width, TILE > 3 ? 3 : 1, C, along, across);
         break;
     case 2:
-        NAME(dots_rows)(a, na, b, n, width, 2, C, stride);
+        NAME(dots_rows)(a, na, b, n, width, 2, C, along, across);
         break;
     case 1:
-        NAME(dots_rows)(a, na, b, n, width, 1, C, stride);
+        NAME(dots_rows)(a, na, b, n, width, 1, C, along, across);
     }
 }
 

@@ -27,7 +27,9 @@ static double rate(int threads, void (*work)(double *)) {
     double best = 0;
 #pragma omp parallel num_threads(threads)
     {
-        double *x = calloc(3 * TRIAD, sizeof *x);
+        double *x = malloc(3 * TRIAD * sizeof *x);
+        for (size_t i = 0; i < 3 * TRIAD && x; i++)
+            x[i] = 1; /* pages of its own: untouched ones are all the same page of zeros */
         for (int round = 0; round < ROUNDS; round++) {
             double start = 0;
 #pragma omp barrier
