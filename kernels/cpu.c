@@ -216,7 +216,9 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
     shorter = shorter < SHORT ? shorter : SHORT;
     int rows = a.count > b.count ? TILE / shorter : shorter;
     int columns = a.count > b.count ? shorter : TILE / shorter;
-    double *sums = dist_buffer((at_once ? (size_t)a.array->share.parts : 1) * TILE);
+    size_t size =
+        (size_t)(a.count < rows ? a.count : rows) * (size_t)(b.count < columns ? b.count : columns);
+    double *sums = dist_buffer((at_once ? (size_t)a.array->share.parts : 1) * size);
     for (int i = 0; i < a.count; i += rows)
         for (int j = 0; j < b.count; j += columns)
             tile_dots(rows_part(a, i, a.count - i < rows ? a.count - i : rows),

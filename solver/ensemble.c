@@ -226,38 +226,47 @@ static int open(const struct ensemble *e, struct err *err) {
     return io_attribute(io, e->group, "dt", config->training.dt, err);
 }
 
+/* Run number one.r, unless it is another rank's or one has failed; the lowest failure is kept. */
+static void attempt(struct ensemble one, int *first, struct err *err) {
+    struct err mine_err = {0};
+    bool skip = !mine(one.run, one.N, one.r);
+#pragma omp critical(record)
+    skip = skip || *first < one.record->runs;
+    if (skip)
+        return;
+    int code = run(&one, &mine_err);
+    if (code == CODE_NUMERICAL) /* unless the numbers are those of a failed device */
+        config_backend(&one.run->config, one.N)->sync(&mine_err);
+#pragma omp critical(record)
+    if (code && one.r < *first) {
+        *first = one.r;
+        *err = mine_err;
+    }
+}
+
+/* libgomp keeps its threads for regions that are inside of no other, not even of one of a single
+ * thread: hence two loops. */
 int ensemble_compute(const struct ensemble *e, int *first, struct err *err) {
-    int runs = e->record->runs, parallel = ensemble_concurrent(e->run, e->N, runs), code = CODE_OK;
-    double start = base_seconds(), next = start + 20;
+    int runs = e->record->runs, parallel = ensemble_concurrent(e->run, e->N, runs);
+    struct ensemble one = *e;
     struct err ignored;
+    double next = base_seconds() + 20;
     *first = 0;
     TRY(open(e, err));
     *first = runs;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) if (parallel > 1)
-    for (int r = 0; r < runs; r++) {
-        struct ensemble one = *e;
-        struct err one_err = {0};
-        bool skip = !mine(e->run, e->N, r);
-        one.r = r;
-        one.start = start;
-        one.next = &next;
-#pragma omp critical(record)
-        skip = skip || *first < runs;
-        if (skip)
-            continue;
-        int one_code = run(&one, &one_err);
-        if (one_code == CODE_NUMERICAL) { /* unless the numbers are those of a failed device */
-            int failed = config_backend(&e->run->config, e->N)->sync(&one_err);
-            one_code = failed ? failed : one_code;
+    *err = (struct err){0};
+    one.start = base_seconds();
+    one.next = &next;
+    if (parallel == 1)
+        for (one.r = 0; one.r < runs; one.r++)
+            attempt(one, first, err);
+    else
+#pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) firstprivate(one)
+        for (int r = 0; r < runs; r++) {
+            one.r = r;
+            attempt(one, first, err);
         }
-#pragma omp critical(record)
-        if (one_code && r < *first) { /* the lowest failing run reports */
-            *first = r;
-            code = one_code;
-            *err = one_err;
-        }
-    }
-    int written = write(e, code ? &ignored : err);
+    int code = err->code, written = write(e, code ? &ignored : err);
     return code ? code : written;
 }
 
