@@ -480,6 +480,33 @@ static void test_threads_and_backends(void **state) {
     assert_same("one.h5", "other.h5");
 }
 
+/* A profile changes nothing; its shares are all of the time. */
+static void test_profile(void **state) {
+    (void)state;
+    struct cli_result result;
+    solve_as("one.h5", ARGS("--reference.widths=16"));
+    cli_run(&result, ARGS("-o", "other.h5", "--force", "--quiet", "--profile", "small.ini",
+                          "--reference.widths=16"));
+    assert_int_equal(result.code, 0);
+    assert_same("one.h5", "other.h5");
+    assert_non_null(strstr(result.err, "profile: "));
+    assert_non_null(strstr(result.err, "\nspans "));
+    char *shares = strstr(result.err, "\nshares:");
+    assert_non_null(shares);
+    double sum = 0;
+    int count = 0;
+    for (char *end = shares; (end = strstr(end, " %")); end++, count++) {
+        char *number = end;
+        while (number[-1] != ' ')
+            number--;
+        assert_true(atof(number) >= 0);
+        sum += atof(number);
+    }
+    assert_int_equal(count, 7);
+    assert_true(fabs(sum - 100) < 0.05 * count + 1e-9); /* one decimal is printed */
+    cli_free(&result);
+}
+
 static void test_fewer_steps_are_a_beginning(void **state) {
     (void)state;
     solve_as("one.h5", ARGS("--training.steps=6", "--reference.widths=16"));
@@ -527,6 +554,7 @@ int main(void) {
         TEST(test_layout_without_router),
         TEST(test_layout_of_batches),
         TEST(test_threads_and_backends),
+        TEST(test_profile),
         TEST(test_fewer_steps_are_a_beginning),
         TEST(test_ini_of_a_file_repeats_it),
     };
