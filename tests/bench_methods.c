@@ -31,13 +31,13 @@ struct outcome {
 };
 
 static int configure(struct run *run, const struct job *job, struct err *err) {
-    char *override[20], T[64];
+    char *override[20], T[64], kernels[] = "output.kernels=none";
     int n = 0;
     snprintf(T, sizeof T, "training.steps=%d", job->steps);
     override[n++] = T;
     override[n++] = (char[]){"solver.threads=1"};
     if (!job->series[1])
-        override[n++] = (char[]){"output.kernels=none"};
+        override[n++] = kernels;
     for (int i = 0; job->overrides[i]; i++)
         override[n++] = (char *)(uintptr_t)job->overrides[i];
     return run_configure(run, job->ini, n, override, err);
