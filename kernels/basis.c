@@ -81,16 +81,3 @@ int basis_residual(struct rows base, struct rows x, const double *known, double 
     profile_leave(before);
     return code;
 }
-
-int basis_defect(struct rows base, double *defect, struct err *err) {
-    double *G;
-    *defect = 0;
-    TRY(base_alloc(&G, (size_t)base.count * (size_t)base.count, sizeof *G, err));
-    if (base.count)
-        base.array->backend->dots(base, base, G);
-    for (int k = 0; k < base.count; k++)
-        for (int l = 0; l < base.count; l++)
-            *defect = fmax(*defect, fabs(G[k * base.count + l] - (k == l)));
-    free(G);
-    return CODE_OK;
-}

@@ -26,7 +26,8 @@ int sweep_width(const struct sweep *sweep, int column) {
     return column < sweep->widths.count ? sweep->widths.value[column] : 0;
 }
 
-void sweep_describe(const struct sweep *sweep, int unit, char *note) {
+/* Appends "training.eta0 = 0.3, N = 64" to note[TEXT_NOTE]. */
+static void describe(const struct sweep *sweep, int unit, char *note) {
     const struct grid *grid = &sweep->grid;
     int point = unit / sweep->columns, N = sweep_width(sweep, unit % sweep->columns);
     for (int a = 0; a < grid->axes; a++)
@@ -157,7 +158,7 @@ done:
     if (code == CODE_INPUT && !tell_line(&sweep->grid, err)) {
         char text[sizeof err->text], note[TEXT_NOTE] = "";
         memcpy(text, err->text, sizeof text);
-        sweep_describe(sweep, unit, note);
+        describe(sweep, unit, note);
         err_set(err, code, "%.1200s (at %.700s)", text, note);
     }
     return code;
@@ -344,7 +345,7 @@ static int settle(struct sweep *sweep, int number, int code, const char *text, d
                   int *done, struct err *err) {
     struct sweep_unit *unit = &sweep->unit[number];
     char note[TEXT_NOTE] = "", *path;
-    sweep_describe(sweep, number, note);
+    describe(sweep, number, note);
     unit->status = code == CODE_OK          ? SWEEP_DONE
                    : code == CODE_NUMERICAL ? SWEEP_FAILED
                                             : SWEEP_PENDING;
