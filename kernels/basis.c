@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* y -= <y, base> base, with C a scratch matrix of y.count x base.count. */
 static void project(struct rows base, struct rows y, double *C) {

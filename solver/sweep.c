@@ -195,7 +195,7 @@ static int lock_folder(struct sweep *sweep, struct err *err) {
     return code;
 }
 
-/* What is done; removes what a cut unit left. */
+/* What is done; with retry, failures are forgotten. */
 static int look_up(struct sweep *sweep, int unit, bool retry, struct err *err) {
     char *done, *failed;
     TRY(sweep_path(&done, sweep, unit, ".h5", err));
