@@ -114,25 +114,18 @@ static void mix(uint64_t *hash, const void *bytes, size_t size) {
 
 static int hash_unit(uint64_t *hash, const struct run *run, const struct data *data,
                      struct err *err) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    params_write(&run->params, stream);
-    bool failed = ferror(stream) != 0;
+    char *text;
+    size_t size;
+    int code = params_text(&run->params, &text, &size, err);
     *hash = UINT64_C(0xcbf29ce484222325);
-    if (!fclose(stream) && !failed) {
+    if (!code) {
         mix(hash, provenance_version, strlen(provenance_version));
         mix(hash, text, size);
         mix(hash, data->X, (size_t)data->P * (size_t)data->D * sizeof *data->X);
         mix(hash, data->y, (size_t)data->P * sizeof *data->y);
-    } else {
-        failed = true;
     }
     free(text);
-    return failed ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
-                  : CODE_OK;
+    return code;
 }
 
 /* Checks a unit and gives it its name. Data are read anew where the sweep varies them. */
