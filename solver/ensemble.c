@@ -11,7 +11,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { EVERY = -1 };
 
@@ -72,14 +71,10 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
         DO(step(context, &net, t, err));
     }
 done:
-    if (code == CODE_NUMERICAL) {
-        char text[sizeof err->text];
-        memcpy(text, err->text, sizeof text);
-        if (N)
-            err_set(err, code, "N = %d, network %d, step %d: %.1800s", N, r, t, text);
-        else
-            err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, text);
-    }
+    if (code == CODE_NUMERICAL && N)
+        err_set(err, code, "N = %d, network %d, step %d: %.1800s", N, r, t, err->text);
+    else if (code == CODE_NUMERICAL)
+        err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, err->text);
     observer_free(&observer);
     batch_free(&batch);
     net_free(&net);
@@ -186,11 +181,8 @@ static int run(struct ensemble *e, struct err *err) {
     const struct sweeps_calls calls = {e, sweep, step};
     int code =
         sweeps_run(&run->config, &setup, run->data.y, e->r, e->record, e->sweeps, &calls, err);
-    if (code == CODE_NUMERICAL) {
-        char text[sizeof err->text];
-        memcpy(text, err->text, sizeof text);
-        err_set(err, code, "limit, replicate %d: %.1800s", e->r, text);
-    }
+    if (code == CODE_NUMERICAL)
+        err_set(err, code, "limit, replicate %d: %.1800s", e->r, err->text);
     return code;
 }
 

@@ -92,8 +92,7 @@ static int read_unit(const struct sweep *sweep, int unit, struct run *run, struc
 
 /* A refused value of a point came as an override "--section.key=value": tells its line instead. */
 static bool tell_line(const struct grid *grid, struct err *err) {
-    char text[sizeof err->text];
-    memcpy(text, err->text, sizeof text);
+    const char *text = err->text;
     for (int a = 0; a < grid->axes; a++) {
         size_t length = strlen(grid->axis[a].key);
         if (strncmp(text, "--", 2) || strncmp(text + 2, grid->axis[a].key, length) ||
@@ -149,10 +148,9 @@ static int check_unit(struct sweep *sweep, int unit, bool vary_data, struct data
 done:
     run_free(&run);
     if (code == CODE_INPUT && !tell_line(&sweep->grid, err)) {
-        char text[sizeof err->text], note[TEXT_NOTE] = "";
-        memcpy(text, err->text, sizeof text);
+        char note[TEXT_NOTE] = "";
         describe(sweep, unit, note);
-        err_set(err, code, "%.1200s (at %.700s)", text, note);
+        err_set(err, code, "%.1200s (at %.700s)", err->text, note);
     }
     return code;
 }
@@ -504,13 +502,11 @@ static int work_round(struct sweep *sweep, const struct round *round, int *done,
     for (int k = 0; k < round->count; k++)
         TRY(run_compute(&round->run[k], err));
     for (int k = 0; k < round->count; k++) {
-        struct err mine, settled;
+        struct err mine;
         int failed = run_collect(&round->run[k], &mine);
         failed = failed ? failed : run_finish(&round->run[k], true, &mine);
-        if (!dist_rank()) {
-            failed = settle(sweep, round->unit[k], failed, mine.text, round->start, done, &settled);
-            mine = settled;
-        }
+        if (!dist_rank())
+            failed = settle(sweep, round->unit[k], failed, mine.text, round->start, done, &mine);
         if (failed && failed != CODE_NUMERICAL && !code) {
             code = failed;
             *err = mine;
