@@ -283,6 +283,19 @@ struct team {
     struct err *err;       /* [jobs] shared with the children */
 };
 
+static int interrupted(struct err *err) {
+    return err_set(err, CODE_INTERRUPTED, "interrupted; the same command goes on from here");
+}
+
+/* The file of a unit that starts, without what a run that was cut has left. */
+static int fresh_path(char **path, const struct sweep *sweep, int unit, struct err *err) {
+    char *partial;
+    TRY(sweep_path(&partial, sweep, unit, ".h5.partial", err));
+    unlink(partial);
+    free(partial);
+    return sweep_path(path, sweep, unit, ".h5", err);
+}
+
 static int solve(const struct sweep *sweep, int unit, const char *path, struct err *err) {
     struct run run = {.stop = sweep->stop};
     int code;
@@ -308,25 +321,21 @@ static void child(const struct team *team, int w, const char *path, pid_t parent
 
 static int start(struct team *team, int w, int unit, struct err *err) {
     struct worker *worker = &team->worker[w];
-    char *path, *partial;
-    TRY(sweep_path(&path, team->sweep, unit, ".h5", err));
-    int code = sweep_path(&partial, team->sweep, unit, ".h5.partial", err);
-    if (!code) {
-        pid_t parent = getpid();
-        unlink(partial); /* of a run that was cut */
-        *worker = (struct worker){.unit = unit, .start = base_seconds()};
-        memset(&team->err[w], 0, sizeof *team->err);
-        worker->pid = fork();
-        if (!worker->pid)
-            child(team, w, path, parent);
-        if (worker->pid < 0) {
-            worker->pid = 0;
-            code = err_set(err, CODE_SYSTEM, "cannot start a process: %s", strerror(errno));
-        }
-        team->sweep->unit[unit].status = SWEEP_RUNNING;
+    pid_t parent = getpid();
+    char *path;
+    int code = CODE_OK;
+    TRY(fresh_path(&path, team->sweep, unit, err));
+    *worker = (struct worker){.unit = unit, .start = base_seconds()};
+    memset(&team->err[w], 0, sizeof *team->err);
+    worker->pid = fork();
+    if (!worker->pid)
+        child(team, w, path, parent);
+    if (worker->pid < 0) {
+        worker->pid = 0;
+        code = err_set(err, CODE_SYSTEM, "cannot start a process: %s", strerror(errno));
     }
+    team->sweep->unit[unit].status = SWEEP_RUNNING;
     free(path);
-    free(partial);
     return code;
 }
 
@@ -341,7 +350,7 @@ static int settle(struct sweep *sweep, int number, int code, const char *text, d
                    : code == CODE_NUMERICAL ? SWEEP_FAILED
                                             : SWEEP_PENDING;
     if (code == CODE_INTERRUPTED)
-        return err_set(err, code, "interrupted; the same command goes on from here");
+        return interrupted(err);
     if (unit->status == SWEEP_PENDING)
         return err_set(err, code, "%.700s: %.1200s", note, text);
     log_line(&sweep->log, "%d/%d  %s  %.1f s%s%s", ++*done, sweep->count, note,
@@ -410,8 +419,7 @@ static int supervise(struct team *team, struct err *err) {
         struct err mine;
         int failed = reap(team, &mine);
         if (!code && !failed && team->sweep->stop && *team->sweep->stop)
-            failed =
-                err_set(&mine, CODE_INTERRUPTED, "interrupted; the same command goes on from here");
+            failed = interrupted(&mine);
         if (!code && !failed)
             failed = deal(team, &left, &mine);
         if (failed && !code) {
@@ -476,21 +484,16 @@ static void choose_units(const struct sweep *sweep, struct round *round) {
 /* Number k of the round on all ranks; its file on rank 0. */
 static int open_unit(struct sweep *sweep, const struct round *round, int k, struct err *err) {
     struct run *run = &round->run[k];
-    char *path = NULL, *partial = NULL;
-    int code;
+    char *path;
     *run = (struct run){.whole = true, .rank = k, .stop = sweep->stop};
     if (!dist_rank())
         TRY(read_unit(sweep, round->unit[k], run, err));
     TRY(run_prepare(run, err));
     if (dist_rank())
         return CODE_OK;
-    DO(sweep_path(&path, sweep, round->unit[k], ".h5", err));
-    DO(sweep_path(&partial, sweep, round->unit[k], ".h5.partial", err));
-    unlink(partial); /* of a run that was cut */
-    DO(run_open(run, path, true, err));
-done:
+    TRY(fresh_path(&path, sweep, round->unit[k], err));
+    int code = run_open(run, path, true, err);
     free(path);
-    free(partial);
     return code;
 }
 
@@ -532,7 +535,7 @@ int sweep_share(struct sweep *sweep, struct err *err) {
         round.count = 0;
     }
     if (!code && !dist_rank() && *sweep->stop)
-        code = err_set(err, CODE_INTERRUPTED, "interrupted; the same command goes on from here");
+        code = interrupted(err);
 done:
     free(round.unit);
     free(round.run);
