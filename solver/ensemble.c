@@ -81,9 +81,13 @@ done:
     return code;
 }
 
+void ensemble_group(char group[ENSEMBLE_GROUP], int N) {
+    snprintf(group, ENSEMBLE_GROUP, N ? "reference/N%04d" : "limit", N);
+}
+
 struct ensemble ensemble_of(struct run *run, int N, struct record *record) {
     struct ensemble e = {.run = run, .N = N, .record = record};
-    snprintf(e.group, sizeof e.group, N ? "reference/N%04d" : "limit", N);
+    ensemble_group(e.group, N);
     if (ensemble_by_sweeps(run, N))
         e.sweeps = &run->sweeps;
     return e;
