@@ -319,6 +319,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_full_space),
     };
     int failed = 0;
-    EACH_BACKEND(tests, argc > 1 ? argv[1] : NULL, failed);
+    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;
 }
