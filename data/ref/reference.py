@@ -1,4 +1,4 @@
-"""What the convert.py of the folders here share: from reference runs in JSON to NAME.h5 and NAME.ini.
+"""What the convert.py of the folders here share: from runs in JSON to NAME.h5 and NAME.ini.
 
 Needs numpy and h5py. Values are carried over bit for bit (checked by reading back), the same input
 gives the same bytes.
@@ -31,8 +31,8 @@ def without_seeds(net):
 
 
 def write_h5(path, about, X, y, groups, describe):
-    """In each group NAME and NAME_se of every quantity; the attribute n is the number of independent
-    runs. describe(name): dims, and what it is."""
+    """In each group NAME and NAME_se of every quantity; the attribute n is the number of
+    independent runs. describe(name): dims, and what it is."""
     with h5py.File(path, "w", libver="earliest") as file:
         file.attrs["about"] = about
         put(file, "X", X, "mu i", "inputs")
@@ -43,7 +43,8 @@ def write_h5(path, about, X, y, groups, describe):
             for name, value in quantities.items():
                 dims, text = describe(name)
                 put(group, name, value["mean"], dims, text)
-                put(group, name + "_se", value["se"], dims, f"standard error of {name}, from n runs")
+                put(group, name + "_se", value["se"], dims,
+                    f"standard error of {name}, from n runs")
 
 
 def check(path, X, y, groups):
@@ -78,7 +79,8 @@ def convert(script, doc, model, cases, describe):
     reference, folder = arguments(script, doc)
     for name, X, y, groups, ini in cases(reference):
         path = os.path.join(folder, name)
-        write_h5(path + ".h5", f"reference trajectories of {model}; see ABOUT", X, y, groups, describe)
+        about = f"reference trajectories of {model}; see ABOUT"
+        write_h5(path + ".h5", about, X, y, groups, describe)
         with open(path + ".ini", "w", encoding="utf-8") as file:
             file.write(ini)
         print(f"{name}: {check(path + '.h5', X, y, groups)} datasets")
