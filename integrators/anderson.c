@@ -5,7 +5,6 @@
 #include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 void anderson_free(struct anderson *anderson) {
     free(anderson->x);

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Site quantities are of order one; a kernel of this root mean square is round-off. */
 static const double negligible = 1e-12;

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* y -= <y, base> base, with C a scratch matrix of y.count x base.count. */
 static void project(struct rows base, struct rows y, double *C) {
@@ -80,17 +79,4 @@ int basis_residual(struct rows base, struct rows x, const double *known, double 
     int code = residual(base, x, known, threshold, out, scratch, kept, err);
     profile_leave(before);
     return code;
-}
-
-int basis_defect(struct rows base, double *defect, struct err *err) {
-    double *G;
-    *defect = 0;
-    TRY(base_alloc(&G, (size_t)base.count * (size_t)base.count, sizeof *G, err));
-    if (base.count)
-        base.array->backend->dots(base, base, G);
-    for (int k = 0; k < base.count; k++)
-        for (int l = 0; l < base.count; l++)
-            *defect = fmax(*defect, fabs(G[k * base.count + l] - (k == l)));
-    free(G);
-    return CODE_OK;
 }

@@ -16,7 +16,4 @@
 int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
                    struct array *out, struct array *scratch, int *kept, struct err *err);
 
-/* max |<u_k u_l> - delta_kl|, for checks. */
-int basis_defect(struct rows base, double *defect, struct err *err);
-
 #endif

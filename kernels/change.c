@@ -1,7 +1,6 @@
 /* Changes of explicit entries, and what optimizers make of them. */
 #include "kernels/change.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* Rows of the gradient that are there at once. */

@@ -1,8 +1,6 @@
 /* Sites and their pool of matched normals. */
 #include "kernels/population.h"
 
-#include <string.h>
-
 /* A vector of norm one counts as inside the span below this rest; it keeps |v| away from 0. */
 static const double inside = 1e-8;
 

@@ -6,13 +6,13 @@
  * sizes are exact and what vanishes with the width can be told from what does not) and it is
  * represented by S Monte Carlo sites.
  *
- * Matched normals (design: rule 1 of the limit map; here method section 2 of docs/method.md): each
- * new normal is made orthonormal, as a site average, to every earlier normal of the population,
- * whichever map drew it, and to every basis vector that lives on it. Moments are then exact and
- * sampling noise falls several fold. Once rank and pool fill POPULATION_ROOM of the sites, a new
- * normal is only made orthogonal to the basis it must be conditioned on (`opposite`): that part is
- * correctness, the rest was variance reduction. Such draws are counted. Where groups share the
- * normals of their units, <x tile(e)> = <E_i[x] e>: the mean over groups takes the place of x. */
+ * Matched normals (docs/method.md, section 2, rule 1): each new normal is made orthonormal, as a
+ * site average, to every earlier normal of the population, whichever map drew it, and to every
+ * basis vector that lives on it. Moments are then exact and sampling noise falls several fold. Once
+ * rank and pool fill POPULATION_ROOM of the sites, a new normal is only made orthogonal to the
+ * basis it must be conditioned on (`opposite`): that part is correctness, the rest was variance
+ * reduction. Such draws are counted. Where groups share the normals of their units,
+ * <x tile(e)> = <E_i[x] e>: the mean over groups takes the place of x. */
 #ifndef KERNELS_POPULATION_H
 #define KERNELS_POPULATION_H
 

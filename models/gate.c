@@ -3,7 +3,6 @@
 #include "models/plain.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 const char *gate_check(const struct network *network, double experts, const char **key) {
     double K = network->rho * experts;

@@ -164,7 +164,8 @@ static double rows_bytes(struct rows rows) {
                                rows.count);
 }
 
-bool net_adam(const struct net_setup *setup) {
+/* Whether entries learn one by one, by their own moments. */
+static bool by_adam(const struct net_setup *setup) {
     return setup->optimizer == OPTIMIZER_ADAM || setup->optimizer == OPTIMIZER_ADAMW;
 }
 
@@ -194,7 +195,7 @@ static double matrix_bytes(const struct net_setup *setup, const struct map *map,
  * Adam, which keeps what is learnt elsewhere, nothing then. */
 static double limit_map_bytes(const struct net *net, const struct map *map, double evaluations) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double copies = map->declared.a0 != 0 ? 3 : net_adam(&net->setup) ? 0 : 1;
+    double copies = map->declared.a0 != 0 ? 3 : by_adam(&net->setup) ? 0 : 1;
     return 1.5 * copies * (rank_bytes(net, s, evaluations) + rank_bytes(net, t, evaluations));
 }
 
@@ -202,7 +203,7 @@ static double limit_map_bytes(const struct net *net, const struct map *map, doub
  * and of a limit the entries themselves. */
 static double moment_bytes(const struct net *net, const struct parameter *p, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    bool adam = net_adam(setup);
+    bool adam = by_adam(setup);
     if (setup->optimizer == OPTIMIZER_GD)
         return 0;
     if (p->map && !setup->N && !adam)
@@ -226,7 +227,7 @@ static double response_bytes(const struct net *net, const struct map *map, int T
 /* y, and where entries are explicit x. */
 static double stage_bytes(const struct net_setup *setup, const struct parameter *p) {
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
-    if (p->map && (setup->N || net_adam(setup))) {
+    if (p->map && (setup->N || by_adam(setup))) {
         const struct population *source = p->map->declared.source;
         bytes += (double)array_bytes(source->backend, source->sites, source->group, setup->P);
     }
@@ -299,7 +300,7 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
     if (net->setup.declare_only)
         return CODE_OK;
     const struct field_settings *field = net->setup.field;
-    bool adam = net_adam(&net->setup), plain = net->setup.optimizer == OPTIMIZER_GD;
+    bool adam = by_adam(&net->setup), plain = net->setup.optimizer == OPTIMIZER_GD;
     const struct map_kind *kind = field                       ? &map_field
                                   : !net->setup.N             ? adam ? &map_adam : &map_limit
                                   : declared.a0 == 0 && plain ? &map_history

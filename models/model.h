@@ -210,8 +210,6 @@ void net_rewind(struct net *net);
  * the rows of T measured times that two-time kernels keep. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
-/* Whether entries learn one by one, by their own moments. */
-bool net_adam(const struct net_setup *setup);
 /* Whether bases compress in time: not with ReLU, nor with a mask. */
 bool net_compresses(const struct network *network);
 

@@ -20,9 +20,8 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from scipy.special import stdtrit
 
 import dmft_plot
-from dmft_plot import COLOURS, Missing
+from dmft_plot import COLOURS, NAMES, Missing
 
-TITLES = {"mup": "μP", "mssp": "MSSP"}
 SYMBOLS = {r"$\Phi_{bar}$": r"$\bar\Phi$", r"$\Phi_{til}$": r"$\tilde\Phi$",
            r"$G_{bar}$": r"$\bar G$", r"$G_{til}$": r"$\tilde G$"}
 PARAMETERIZATION = "network.parameterization"
@@ -70,7 +69,7 @@ def stability(summary, runs):
     common = set.intersection(*(set(dmft_plot.kernels_of(run)) for run in runs.values()))
     for row, (name, run) in zip(axes, runs.items()):
         dmft_plot.curves(row[0], run, "loss")
-        row[0].set_ylabel(f"{TITLES[name]}\n" + r"loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
+        row[0].set_ylabel(f"{NAMES[name]}\n" + r"loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
         kernels, data = dmft_plot.kernels_of(run), dmft_plot.widths_of(run, 2)[0][1]
         kernels = dict(sorted(kernels.items(), key=lambda item: item[0] not in common))
         for ax, kind in zip(row[1:], ("feature", "gradient")):
@@ -118,7 +117,7 @@ def freeze(summary, runs):
         style = {"ls": "-" if rho == 1 else "--", "color": colour, "mfc": colour if rho == 1 else
                  "white", "marker": "o", "ms": 4.5, "capsize": 2}
         routing = "soft" if rho == 1 else f"top-{rho * M:.0f}"
-        label = f"{'SP' if name == 'sp' else 'μP'}, {routing}"
+        label = f"{NAMES[name]}, {routing}"
         N, mean, half = entropies(run, -1)
         axes[1].errorbar(N, mean, half, label=label, **style)
         gap = np.log(rho * M) / np.log(M) - mean
@@ -163,12 +162,12 @@ def transfer(summary, runs):
             label = r"$N \to \infty$" if limit else f"$N = {N:.0f}$"
             ax.errorbar(part[key], part["loss"], np.minimum(half, 0.9 * part["loss"]), label=label,
                         color="black" if limit else shades[c], marker="o", ms=2.5, lw=1.1)
-        ax.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta_0$", title=TITLES[name])
+        ax.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta_0$", title=NAMES[name])
         best = optimum.sel({PARAMETERIZATION: name})
         freedom = np.nanmax(part_of(sweep, name)["n"].values, axis=0) - 1
         half = best["at_se"] * stdtrit(np.maximum(freedom, 1), 0.975)
         axes[-1].errorbar(x, best["at"], np.nan_to_num(half), color=COLOURS[k], marker="os"[k % 2],
-                          ms=4.5, capsize=2, lw=1.1, label=TITLES[name])
+                          ms=4.5, capsize=2, lw=1.1, label=NAMES[name])
         ax.xaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter(NullFormatter())

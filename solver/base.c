@@ -10,12 +10,13 @@
 #include <unistd.h>
 
 int err_set(struct err *err, int code, const char *format, ...) {
-    err->code = code;
+    char text[sizeof err->text];
     va_list list;
     va_start(list, format);
-    vsnprintf(err->text, sizeof err->text, format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    return code;
+    memcpy(err->text, text, strlen(text) + 1);
+    return err->code = code;
 }
 
 int base_alloc(void *out, size_t count, size_t size, struct err *err) {

@@ -27,7 +27,7 @@ struct err {
     char text[2048];
 };
 
-/* Writes the sentence and returns code. */
+/* Writes the sentence and returns code. err->text may be among the arguments: words around it. */
 int err_set(struct err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -11,7 +11,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { EVERY = -1 };
 
@@ -72,23 +71,23 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
         DO(step(context, &net, t, err));
     }
 done:
-    if (code == CODE_NUMERICAL) {
-        char text[sizeof err->text];
-        memcpy(text, err->text, sizeof text);
-        if (N)
-            err_set(err, code, "N = %d, network %d, step %d: %.1800s", N, r, t, text);
-        else
-            err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, text);
-    }
+    if (code == CODE_NUMERICAL && N)
+        err_set(err, code, "N = %d, network %d, step %d: %.1800s", N, r, t, err->text);
+    else if (code == CODE_NUMERICAL)
+        err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, err->text);
     observer_free(&observer);
     batch_free(&batch);
     net_free(&net);
     return code;
 }
 
+void ensemble_group(char group[ENSEMBLE_GROUP], int N) {
+    snprintf(group, ENSEMBLE_GROUP, N ? "reference/N%04d" : "limit", N);
+}
+
 struct ensemble ensemble_of(struct run *run, int N, struct record *record) {
     struct ensemble e = {.run = run, .N = N, .record = record};
-    snprintf(e.group, sizeof e.group, N ? "reference/N%04d" : "limit", N);
+    ensemble_group(e.group, N);
     if (ensemble_by_sweeps(run, N))
         e.sweeps = &run->sweeps;
     return e;
@@ -186,11 +185,8 @@ static int run(struct ensemble *e, struct err *err) {
     const struct sweeps_calls calls = {e, sweep, step};
     int code =
         sweeps_run(&run->config, &setup, run->data.y, e->r, e->record, e->sweeps, &calls, err);
-    if (code == CODE_NUMERICAL) {
-        char text[sizeof err->text];
-        memcpy(text, err->text, sizeof text);
-        err_set(err, code, "limit, replicate %d: %.1800s", e->r, text);
-    }
+    if (code == CODE_NUMERICAL)
+        err_set(err, code, "limit, replicate %d: %.1800s", e->r, err->text);
     return code;
 }
 

@@ -4,12 +4,14 @@
 
 #include "solver/run.h"
 
+enum { ENSEMBLE_GROUP = 24 }; /* bytes of the name of a group */
+
 /* An ensemble, and which of its runs is under way. */
 struct ensemble {
     struct run *run;
     int N, r;
     struct record *record, *sweeps; /* sweeps: NULL, or those of a fixed-point iteration */
-    char group[24];
+    char group[ENSEMBLE_GROUP];
     double start, *next; /* times: of the beginning, of the next save */
 };
 
@@ -17,6 +19,8 @@ bool ensemble_by_sweeps(const struct run *run, int N); /* by fixed-point iterati
 /* Runs in flight at once on this rank; a single one shares out its blocks of sites instead. */
 int ensemble_concurrent(const struct run *run, int N, int runs);
 
+/* Its group in the file: "limit" (N = 0), "reference/N0064". */
+void ensemble_group(char group[ENSEMBLE_GROUP], int N);
 struct ensemble ensemble_of(struct run *run, int N, struct record *record);
 /* Its record, and that of the sweeps if there are any. */
 int ensemble_declare(const struct ensemble *e, int runs, struct err *err);

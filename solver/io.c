@@ -185,24 +185,11 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
     }
 }
 
-static int set_ini(hid_t group, const struct params *params, struct err *err) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    params_write(params, stream);
-    bool failed = ferror(stream) != 0;
-    int code = fclose(stream) || failed
-                   ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
-                   : set_text(group, "ini", text, err);
-    free(text);
-    return code;
-}
-
 int io_parameters(struct io *io, const struct params *params, const void *config, struct err *err) {
     int code = CODE_OK;
     const struct param_value *value = params->values;
+    char *ini = NULL;
+    size_t size;
     hid_t group;
     DO(open_group(&group, io, "parameters", err));
     for (size_t s = 0; s < params->count; s++) {
@@ -215,8 +202,10 @@ int io_parameters(struct io *io, const struct params *params, const void *config
             DO(set_parameter(group, name, row, value->text, slot, err));
         }
     }
-    DO(set_ini(group, params, err));
+    DO(params_text(params, &ini, &size, err));
+    DO(set_text(group, "ini", ini, err));
 done:
+    free(ini);
     return shut(H5Gclose, group, code, "parameters", err);
 }
 

@@ -9,7 +9,6 @@
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct options {
     struct command command;

@@ -542,10 +542,19 @@ void params_defaults(const struct param_section *sections, size_t count, FILE *o
         write_section(&sections[s], NULL, out);
 }
 
-void params_write(const struct params *params, FILE *out) {
-    fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
-    for (size_t s = 0; s < params->count; s++)
-        write_section(&params->sections[s], section_values(params, &params->sections[s]), out);
+int params_text(const struct params *params, char **text, size_t *size, struct err *err) {
+    *text = NULL;
+    FILE *out = open_memstream(text, size);
+    bool failed = !out;
+    if (out) {
+        fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
+        for (size_t s = 0; s < params->count; s++)
+            write_section(&params->sections[s], section_values(params, &params->sections[s]), out);
+        failed = ferror(out) != 0;
+        failed = fclose(out) || failed;
+    }
+    return failed ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
+                  : CODE_OK;
 }
 
 static void write_help(const struct param_section *section, const struct param_row *row,

@@ -66,8 +66,9 @@ int params_error(const struct params *params, const char *section, const char *k
 /* A complete ini file with every key at its default and its documentation as comments; required
  * keys, and keys that are unused at these defaults, appear commented out. */
 void params_defaults(const struct param_section *sections, size_t count, FILE *out);
-/* The same with the values as read: an ini file that gives this configuration again. */
-void params_write(const struct params *params, FILE *out);
+/* The same with the values as read: an ini file that gives this configuration again, to be freed
+ * in any case; its length without the final 0. */
+int params_text(const struct params *params, char **text, size_t *size, struct err *err);
 /* One line per key for --help. */
 void params_help(const struct param_section *sections, size_t count, FILE *out);
 

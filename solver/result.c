@@ -25,12 +25,11 @@ static int read_losses(hid_t file, const char *set, double **loss, int *runs, in
 int result_losses(const char *path, const char *group, double **loss, int *runs, int *T,
                   struct err *err) {
     char set[128];
-    struct err mine;
     *loss = NULL;
     snprintf(set, sizeof set, "%s/loss_runs", group);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    int code = read_losses(file, set, loss, runs, T, &mine);
+    int code = read_losses(file, set, loss, runs, T, err);
     if (file >= 0)
         H5Fclose(file);
-    return code ? err_set(err, code, "%.700s: %.1000s", path, mine.text) : CODE_OK;
+    return code ? err_set(err, code, "%.700s: %.1000s", path, err->text) : CODE_OK;
 }

@@ -254,7 +254,7 @@ static int number_of(struct run *run, int k, struct ensemble *e) {
 }
 
 int run_compute(struct run *run, struct err *err) {
-    int count = 1 + run->config.reference.widths.count, first, before = 0, code = CODE_OK;
+    int count = 1 + run->config.reference.widths.count, first = 0, before = 0, code = CODE_OK;
     struct ensemble e;
     for (int k = 0; k < count; k++) {
         int runs = number_of(run, k, &e);

@@ -47,6 +47,6 @@ struct net_setup run_setup(const struct run *run, int N, int r);
 int run_compute(struct run *run, struct err *err);
 int run_collect(struct run *run, struct err *err);
 /* The runs (replicates or seeds) of one ensemble that this rank makes, into a fresh record; N = 0:
- * the limit. Without an open file nothing is written. For run_march and tests. */
+ * the limit. Without an open file nothing is written. For tests and benches. */
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err);
 #endif

@@ -7,17 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int write_text(const struct params *params, char **text, size_t *size, struct err *err) {
-    FILE *stream = open_memstream(text, size);
-    if (stream)
-        params_write(params, stream);
-    bool failed = !stream || ferror(stream);
-    if (stream && fclose(stream))
-        failed = true;
-    return failed ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
-                  : CODE_OK;
-}
-
 static int read_text(struct params *params, const struct param_section *sections, size_t count,
                      char *text, size_t size, struct config *config, struct err *err) {
     FILE *stream = fmemopen(text, size, "r");
@@ -37,7 +26,7 @@ int share_params(struct params *params, const struct param_section *sections, si
     if (dist_ranks() == 1)
         return CODE_OK;
     if (!dist_rank())
-        DO(write_text(params, &text, &size, err));
+        DO(params_text(params, &text, &size, err));
     dist_broadcast(&size, sizeof size, 0);
     if (dist_rank())
         DO(base_alloc(&text, size, 1, err));

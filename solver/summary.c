@@ -1,5 +1,6 @@
 /* What a sweep found. */
 #include "solver/summary.h"
+#include "solver/ensemble.h"
 #include "solver/provenance.h"
 #include "solver/result.h"
 #include "solver/stats.h"
@@ -77,7 +78,7 @@ struct summary {
 };
 
 static int read_cell(const struct sweep *sweep, int unit, struct cell *cell, struct err *err) {
-    char group[32], *path;
+    char group[ENSEMBLE_GROUP], *path;
     double *loss = NULL, squares = 0;
     int N = sweep_width(sweep, unit % sweep->columns), T = 0, code;
     *cell = (struct cell){.loss = NAN, .se = NAN, .least = INFINITY};
@@ -85,7 +86,7 @@ static int read_cell(const struct sweep *sweep, int unit, struct cell *cell, str
         cell->least = NAN;
         return CODE_OK;
     }
-    snprintf(group, sizeof group, N ? "reference/N%04d" : "limit", N);
+    ensemble_group(group, N);
     TRY(sweep_path(&path, sweep, unit, ".h5", err));
     DO(result_losses(path, group, &loss, &cell->runs, &T, err));
     DO(base_alloc(&cell->last, (size_t)cell->runs, sizeof *cell->last, err));

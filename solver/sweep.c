@@ -26,7 +26,8 @@ int sweep_width(const struct sweep *sweep, int column) {
     return column < sweep->widths.count ? sweep->widths.value[column] : 0;
 }
 
-void sweep_describe(const struct sweep *sweep, int unit, char *note) {
+/* Appends "training.eta0 = 0.3, N = 64" to note[TEXT_NOTE]. */
+static void describe(const struct sweep *sweep, int unit, char *note) {
     const struct grid *grid = &sweep->grid;
     int point = unit / sweep->columns, N = sweep_width(sweep, unit % sweep->columns);
     for (int a = 0; a < grid->axes; a++)
@@ -91,8 +92,7 @@ static int read_unit(const struct sweep *sweep, int unit, struct run *run, struc
 
 /* A refused value of a point came as an override "--section.key=value": tells its line instead. */
 static bool tell_line(const struct grid *grid, struct err *err) {
-    char text[sizeof err->text];
-    memcpy(text, err->text, sizeof text);
+    const char *text = err->text;
     for (int a = 0; a < grid->axes; a++) {
         size_t length = strlen(grid->axis[a].key);
         if (strncmp(text, "--", 2) || strncmp(text + 2, grid->axis[a].key, length) ||
@@ -113,25 +113,18 @@ static void mix(uint64_t *hash, const void *bytes, size_t size) {
 
 static int hash_unit(uint64_t *hash, const struct run *run, const struct data *data,
                      struct err *err) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&text, &size);
-    if (!stream)
-        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    params_write(&run->params, stream);
-    bool failed = ferror(stream) != 0;
+    char *text;
+    size_t size;
+    int code = params_text(&run->params, &text, &size, err);
     *hash = UINT64_C(0xcbf29ce484222325);
-    if (!fclose(stream) && !failed) {
+    if (!code) {
         mix(hash, provenance_version, strlen(provenance_version));
         mix(hash, text, size);
         mix(hash, data->X, (size_t)data->P * (size_t)data->D * sizeof *data->X);
         mix(hash, data->y, (size_t)data->P * sizeof *data->y);
-    } else {
-        failed = true;
     }
     free(text);
-    return failed ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
-                  : CODE_OK;
+    return code;
 }
 
 /* Checks a unit and gives it its name. Data are read anew where the sweep varies them. */
@@ -155,10 +148,9 @@ static int check_unit(struct sweep *sweep, int unit, bool vary_data, struct data
 done:
     run_free(&run);
     if (code == CODE_INPUT && !tell_line(&sweep->grid, err)) {
-        char text[sizeof err->text], note[TEXT_NOTE] = "";
-        memcpy(text, err->text, sizeof text);
-        sweep_describe(sweep, unit, note);
-        err_set(err, code, "%.1200s (at %.700s)", text, note);
+        char note[TEXT_NOTE] = "";
+        describe(sweep, unit, note);
+        err_set(err, code, "%.1200s (at %.700s)", err->text, note);
     }
     return code;
 }
@@ -194,7 +186,7 @@ static int lock_folder(struct sweep *sweep, struct err *err) {
     return code;
 }
 
-/* What is done; removes what a cut unit left. */
+/* What is done; with retry, failures are forgotten. */
 static int look_up(struct sweep *sweep, int unit, bool retry, struct err *err) {
     char *done, *failed;
     TRY(sweep_path(&done, sweep, unit, ".h5", err));
@@ -291,6 +283,19 @@ struct team {
     struct err *err;       /* [jobs] shared with the children */
 };
 
+static int interrupted(struct err *err) {
+    return err_set(err, CODE_INTERRUPTED, "interrupted; the same command goes on from here");
+}
+
+/* The file of a unit that starts, without what a run that was cut has left. */
+static int fresh_path(char **path, const struct sweep *sweep, int unit, struct err *err) {
+    char *partial;
+    TRY(sweep_path(&partial, sweep, unit, ".h5.partial", err));
+    unlink(partial);
+    free(partial);
+    return sweep_path(path, sweep, unit, ".h5", err);
+}
+
 static int solve(const struct sweep *sweep, int unit, const char *path, struct err *err) {
     struct run run = {.stop = sweep->stop};
     int code;
@@ -316,25 +321,21 @@ static void child(const struct team *team, int w, const char *path, pid_t parent
 
 static int start(struct team *team, int w, int unit, struct err *err) {
     struct worker *worker = &team->worker[w];
-    char *path, *partial;
-    TRY(sweep_path(&path, team->sweep, unit, ".h5", err));
-    int code = sweep_path(&partial, team->sweep, unit, ".h5.partial", err);
-    if (!code) {
-        pid_t parent = getpid();
-        unlink(partial); /* of a run that was cut */
-        *worker = (struct worker){.unit = unit, .start = base_seconds()};
-        memset(&team->err[w], 0, sizeof *team->err);
-        worker->pid = fork();
-        if (!worker->pid)
-            child(team, w, path, parent);
-        if (worker->pid < 0) {
-            worker->pid = 0;
-            code = err_set(err, CODE_SYSTEM, "cannot start a process: %s", strerror(errno));
-        }
-        team->sweep->unit[unit].status = SWEEP_RUNNING;
+    pid_t parent = getpid();
+    char *path;
+    int code = CODE_OK;
+    TRY(fresh_path(&path, team->sweep, unit, err));
+    *worker = (struct worker){.unit = unit, .start = base_seconds()};
+    memset(&team->err[w], 0, sizeof *team->err);
+    worker->pid = fork();
+    if (!worker->pid)
+        child(team, w, path, parent);
+    if (worker->pid < 0) {
+        worker->pid = 0;
+        code = err_set(err, CODE_SYSTEM, "cannot start a process: %s", strerror(errno));
     }
+    team->sweep->unit[unit].status = SWEEP_RUNNING;
     free(path);
-    free(partial);
     return code;
 }
 
@@ -344,12 +345,12 @@ static int settle(struct sweep *sweep, int number, int code, const char *text, d
                   int *done, struct err *err) {
     struct sweep_unit *unit = &sweep->unit[number];
     char note[TEXT_NOTE] = "", *path;
-    sweep_describe(sweep, number, note);
+    describe(sweep, number, note);
     unit->status = code == CODE_OK          ? SWEEP_DONE
                    : code == CODE_NUMERICAL ? SWEEP_FAILED
                                             : SWEEP_PENDING;
     if (code == CODE_INTERRUPTED)
-        return err_set(err, code, "interrupted; the same command goes on from here");
+        return interrupted(err);
     if (unit->status == SWEEP_PENDING)
         return err_set(err, code, "%.700s: %.1200s", note, text);
     log_line(&sweep->log, "%d/%d  %s  %.1f s%s%s", ++*done, sweep->count, note,
@@ -418,8 +419,7 @@ static int supervise(struct team *team, struct err *err) {
         struct err mine;
         int failed = reap(team, &mine);
         if (!code && !failed && team->sweep->stop && *team->sweep->stop)
-            failed =
-                err_set(&mine, CODE_INTERRUPTED, "interrupted; the same command goes on from here");
+            failed = interrupted(&mine);
         if (!code && !failed)
             failed = deal(team, &left, &mine);
         if (failed && !code) {
@@ -484,21 +484,16 @@ static void choose_units(const struct sweep *sweep, struct round *round) {
 /* Number k of the round on all ranks; its file on rank 0. */
 static int open_unit(struct sweep *sweep, const struct round *round, int k, struct err *err) {
     struct run *run = &round->run[k];
-    char *path = NULL, *partial = NULL;
-    int code;
+    char *path;
     *run = (struct run){.whole = true, .rank = k, .stop = sweep->stop};
     if (!dist_rank())
         TRY(read_unit(sweep, round->unit[k], run, err));
     TRY(run_prepare(run, err));
     if (dist_rank())
         return CODE_OK;
-    DO(sweep_path(&path, sweep, round->unit[k], ".h5", err));
-    DO(sweep_path(&partial, sweep, round->unit[k], ".h5.partial", err));
-    unlink(partial); /* of a run that was cut */
-    DO(run_open(run, path, true, err));
-done:
+    TRY(fresh_path(&path, sweep, round->unit[k], err));
+    int code = run_open(run, path, true, err);
     free(path);
-    free(partial);
     return code;
 }
 
@@ -510,13 +505,11 @@ static int work_round(struct sweep *sweep, const struct round *round, int *done,
     for (int k = 0; k < round->count; k++)
         TRY(run_compute(&round->run[k], err));
     for (int k = 0; k < round->count; k++) {
-        struct err mine, settled;
+        struct err mine;
         int failed = run_collect(&round->run[k], &mine);
         failed = failed ? failed : run_finish(&round->run[k], true, &mine);
-        if (!dist_rank()) {
-            failed = settle(sweep, round->unit[k], failed, mine.text, round->start, done, &settled);
-            mine = settled;
-        }
+        if (!dist_rank())
+            failed = settle(sweep, round->unit[k], failed, mine.text, round->start, done, &mine);
         if (failed && failed != CODE_NUMERICAL && !code) {
             code = failed;
             *err = mine;
@@ -542,7 +535,7 @@ int sweep_share(struct sweep *sweep, struct err *err) {
         round.count = 0;
     }
     if (!code && !dist_rank() && *sweep->stop)
-        code = err_set(err, CODE_INTERRUPTED, "interrupted; the same command goes on from here");
+        code = interrupted(err);
 done:
     free(round.unit);
     free(round.run);

@@ -47,7 +47,5 @@ void sweep_free(struct sweep *sweep); /* accepts a zeroed struct; idempotent */
 int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suffix,
                struct err *err);
 int sweep_width(const struct sweep *sweep, int column); /* 0: the limit */
-/* Appends "training.eta0 = 0.3, N = 64" to note[TEXT_NOTE]. */
-void sweep_describe(const struct sweep *sweep, int unit, char *note);
 
 #endif

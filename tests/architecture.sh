@@ -1,7 +1,8 @@
 #!/bin/sh
 # Rules that a compiler does not know: includes point one way (solver -> integrators -> models ->
-# kernels; solver/base.h and Random123 are for all), exported symbols carry the name of their file,
-# no file is longer than 600 lines, no line longer than 100, and everything is formatted.
+# kernels; solver/base.h and Random123 are for all, mpi.h is for kernels/dist.c alone), exported
+# symbols carry the name of their file, no file is longer than 600 lines, no line longer than 100,
+# and everything is formatted.
 bad=0
 say() {
     echo "$*"
@@ -20,11 +21,13 @@ failed=0
 for pair in "kernels models|integrators|solver|tests" "models integrators|solver|tests" \
     "integrators solver|tests" "solver tests"; do
     folder=${pair%% *}
-    for file in $(grep -lE "#include \"(${pair#* })/" "$folder"/*.[ch]); do
+    for file in $(grep -rlE --include='*.[ch]' --include='*.cu' "#include \"(${pair#* })/" "$folder"); do
         wrong=$(grep -E "#include \"(${pair#* })/" "$file" | grep -v '"solver/base.h"')
         [ -z "$wrong" ] || say "$file: $wrong"
     done
 done
+wrong=$(grep -lE '#include *[<"]mpi\.h' */*.[ch] */*.cu | grep -v '^kernels/dist\.c$')
+[ -z "$wrong" ] || say "only kernels/dist.c includes mpi.h, but also:" $wrong
 close includes_point_one_way
 
 # A module may export the names of the thing it defines beside its own (err_, log_ in base).

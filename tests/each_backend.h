@@ -1,4 +1,4 @@
-/* Tests that run on every backend of the list: what they share, and the loop over the backends. */
+/* What tests share that run on every backend of the list. */
 #ifndef TESTS_EACH_BACKEND_H
 #define TESTS_EACH_BACKEND_H
 
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define LENGTH(list) (sizeof(list) / sizeof *(list))
@@ -25,20 +26,25 @@ static struct err err;
             fail_msg("%s:%d: %s", __FILE__, __LINE__, err.text);                                   \
     } while (0)
 
-static void *memory(size_t count, size_t size) {
+static inline void assert_near(double got, long double want, long double bound) {
+    if (!(fabsl((long double)got - want) <= bound))
+        fail_msg("%s: %.17g instead of %.17Lg, bound %.3Lg", backend->name, got, want, bound);
+}
+
+static inline void *memory(size_t count, size_t size) {
     void *block = calloc(count ? count : 1, size);
     assert_non_null(block);
     return block;
 }
 
-static double *values(struct rows rows) {
+static inline double *values(struct rows rows) {
     double *host = memory((size_t)rows.count * rows.array->sites, sizeof *host);
     backend->get(rows, host);
     return host;
 }
 
 /* Standard normals that have nothing to do with those of the populations below. */
-static void draw(double *x, size_t count, uint32_t number) {
+static inline void draw(double *x, size_t count, uint32_t number) {
     struct rng_stream stream = {.seed = 4711, .purpose = PURPOSE_DATA};
     for (size_t i = 0; i < count; i++) {
         double pair[2];
@@ -47,21 +53,10 @@ static void draw(double *x, size_t count, uint32_t number) {
     }
 }
 
-static void array_from(struct array *array, size_t sites, int group, const double *x, int count) {
+static inline void array_from(struct array *array, size_t sites, int group, const double *x,
+                              int count) {
     ASK(array_init(array, backend, sites, group, count, &err));
     backend->put(array_all(array), x);
 }
-
-/* Runs a group of tests once per backend, or on that named `only`; counts failures. */
-#define EACH_BACKEND(tests, only, failed)                                                          \
-    do {                                                                                           \
-        backend_start(1);                                                                          \
-        for (int b_ = 0; backend_list[b_]; b_++) {                                                 \
-            if (!wanted(backend_list[b_], only))                                                   \
-                continue;                                                                          \
-            backend = backend_list[b_];                                                            \
-            failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);               \
-        }                                                                                          \
-    } while (0)
 
 #endif

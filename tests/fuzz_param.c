@@ -32,12 +32,8 @@ static char *read_and_write(void *bytes, size_t size, char *override) {
     fclose(in);
     require(code == err.code && (code == CODE_OK || code == CODE_INPUT), "unexpected code");
     require(!code || (*err.text && !strchr(err.text, '\n')), "not a sentence");
-    if (!code) {
-        FILE *out = open_memstream(&text, &length);
-        require(out != NULL, "no stream");
-        params_write(&params, out);
-        fclose(out);
-    }
+    if (!code)
+        require(!params_text(&params, &text, &length, &err), "not written");
     params_free(&params);
     return text;
 }

@@ -1,23 +1,10 @@
 #include "tests/oracle_dense.h"
+#include "tests/oracle.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static double *array(int count) {
-    double *a = calloc((size_t)count + 1, sizeof *a); /* never of size 0 */
-    if (!a) {
-        fprintf(stderr, "oracle_dense: out of memory\n");
-        abort();
-    }
-    return a;
-}
-
 struct oracle_dense *oracle_dense_new(int P, int D, int N, int depth) {
-    struct oracle_dense *o = calloc(1, sizeof *o);
-    if (!o)
-        abort();
+    struct oracle_dense *o = memory(1, sizeof *o);
     o->P = P;
     o->D = D;
     o->N = N;

@@ -1,18 +1,7 @@
 #include "tests/oracle_optimizer.h"
+#include "tests/oracle.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static void *memory(size_t count, size_t size) {
-    void *block = calloc(count, size);
-    if (!block) {
-        fprintf(stderr, "oracle_optimizer: out of memory\n");
-        abort();
-    }
-    return block;
-}
 
 static struct oracle_optimizer *start(void *network, double (*step)(void *), double *eta0) {
     struct oracle_optimizer *a = memory(1, sizeof *a);
@@ -25,9 +14,9 @@ static void add(struct oracle_optimizer *a, double *w, int count, double sgd, do
     struct oracle_weights *block = &a->block[a->blocks++];
     *block = (struct oracle_weights){
         .w = w, .count = count, .own = sgd, .sgd = sgd, .adam_rate = adam_rate, .nu = nu};
-    block->G = memory((size_t)count, sizeof(double));
-    block->first = memory((size_t)count, sizeof(double));
-    block->second = memory((size_t)count, sizeof(double));
+    block->G = array(count);
+    block->first = array(count);
+    block->second = array(count);
 }
 
 static double step_dense(void *o) {

@@ -1,26 +1,10 @@
 #include "tests/oracle_regime1.h"
+#include "tests/oracle.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static void stop(const char *text) {
-    fprintf(stderr, "oracle1: %s\n", text);
-    abort();
-}
-
-static double *array(int count) {
-    double *a = calloc((size_t)count, sizeof *a);
-    if (!a)
-        stop("out of memory");
-    return a;
-}
-
 struct oracle1 *oracle1_new(int P, int D, int N, int M, int E) {
-    struct oracle1 *o = calloc(1, sizeof *o);
-    if (!o)
-        stop("out of memory");
+    struct oracle1 *o = memory(1, sizeof *o);
     o->P = P;
     o->D = D;
     o->N = N;
@@ -90,23 +74,6 @@ static const double *expert_output(const struct oracle1 *o, int i) {
     return o->activated ? outgoing(o, o->E - 1, i) : oracle1_h(o, o->E - 1, i);
 }
 
-static double sig(double x) {
-    return 1 / (1 + exp(-x));
-}
-
-/* m_i of one input: 1 where fewer than K experts come before i */
-static void find_mask(const struct oracle1 *o, const double *psi, double *m) {
-    if (o->K < 0 || o->K > o->M)
-        stop("K is not from 0 to M");
-    for (int i = 0; i < o->M; i++) {
-        int before = 0;
-        for (int j = 0; j < o->M; j++)
-            if (psi[j] > psi[i] || (psi[j] == psi[i] && j < i))
-                before++;
-        m[i] = o->K == 0 || before < o->K ? 1 : 0;
-    }
-}
-
 /* mask and p of one input from psi */
 static void gate_forward(const struct oracle1 *o, const double *psi, double *m, double *p) {
     int M = o->M;
@@ -117,8 +84,10 @@ static void gate_forward(const struct oracle1 *o, const double *psi, double *m, 
         }
         return;
     }
+    if (o->K < 0 || o->K > M)
+        stop("K is not from 0 to M");
     if (!o->hold_mask)
-        find_mask(o, psi, m);
+        find_mask(psi, M, o->K ? o->K : M, m);
     if (o->gate == ORACLE1_SIGMOID) {
         for (int i = 0; i < M; i++)
             p[i] = m[i] * sig(psi[i]);

@@ -1,31 +1,14 @@
 #include "tests/oracle_regime2.h"
+#include "tests/oracle.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const double TWO_OVER_SQRT_PI = 1.12837916709551257390;
 static const double ONE_OVER_SQRT_2PI = 0.398942280401432677940;
 static const double SQRT_HALF = 0.707106781186547524401;
 
-static void stop(const char *text) {
-    fprintf(stderr, "oracle: %s\n", text);
-    abort();
-}
-
-/* [rows][columns], zeroed */
-static double *array(int rows, int columns) {
-    double *a = calloc((size_t)rows * (size_t)columns, sizeof *a);
-    if (!a)
-        stop("out of memory");
-    return a;
-}
-
 struct oracle *oracle_new(int P, int D, int N, int M, int Ne) {
-    struct oracle *o = calloc(1, sizeof *o);
-    if (!o)
-        stop("out of memory");
+    struct oracle *o = memory(1, sizeof *o);
     o->P = P;
     o->D = D;
     o->N = N;
@@ -35,29 +18,29 @@ struct oracle *oracle_new(int P, int D, int N, int M, int Ne) {
     o->activation = ORACLE_TANH;
     o->loss = ORACLE_MSE;
     o->gamma0 = o->beta = o->lambda_in = o->rho = o->eta0 = 1;
-    o->X = array(P, D);
-    o->y = array(P, 1);
-    o->W1 = array(N, D);
-    o->Q = array(M, N);
-    o->W2in = array(M * Ne, N);
-    o->W2out = array(N, M * Ne);
-    o->w4 = array(N, 1);
-    o->f0 = array(P, 1);
-    o->h1 = array(P, N);
-    o->psi = array(P, M);
-    o->mask = array(P, M);
-    o->phi = array(P, M);
-    o->h2 = array(P, M * Ne);
-    o->h3 = array(P, N);
-    o->f = array(P, 1);
-    o->Delta = array(P, 1);
-    o->b = array(M * Ne, 1);
-    o->gam = array(P, M);
-    o->gbar = array(P, 1);
-    o->gphi = array(P, M);
-    o->g2 = array(P, M * Ne);
-    o->z1 = array(P, N);
-    o->g1 = array(P, N);
+    o->X = array(P * D);
+    o->y = array(P);
+    o->W1 = array(N * D);
+    o->Q = array(M * N);
+    o->W2in = array(M * Ne * N);
+    o->W2out = array(N * M * Ne);
+    o->w4 = array(N);
+    o->f0 = array(P);
+    o->h1 = array(P * N);
+    o->psi = array(P * M);
+    o->mask = array(P * M);
+    o->phi = array(P * M);
+    o->h2 = array(P * M * Ne);
+    o->h3 = array(P * N);
+    o->f = array(P);
+    o->Delta = array(P);
+    o->b = array(M * Ne);
+    o->gam = array(P * M);
+    o->gbar = array(P);
+    o->gphi = array(P * M);
+    o->g2 = array(P * M * Ne);
+    o->z1 = array(P * N);
+    o->g1 = array(P * N);
     return o;
 }
 
@@ -70,10 +53,6 @@ void oracle_free(struct oracle *o) {
     for (size_t k = 0; k < sizeof owned / sizeof owned[0]; k++)
         free(owned[k]);
     free(o);
-}
-
-static double sig(double x) {
-    return 1 / (1 + exp(-x));
 }
 
 static double softplus(double x) {
@@ -118,21 +97,6 @@ double oracle_sigma_prime(enum oracle_activation activation, double h) {
     return 0;
 }
 
-/* m_i of one input: 1 where fewer than K experts come before i */
-static void find_mask(const struct oracle *o, const double *psi, double *m) {
-    double exact = o->rho * o->M;
-    int K = (int)lround(exact);
-    if (fabs(exact - K) > 1e-9 || K < 1 || K > o->M)
-        stop("rho M is not an integer from 1 to M");
-    for (int i = 0; i < o->M; i++) {
-        int before = 0;
-        for (int k = 0; k < o->M; k++)
-            if (psi[k] > psi[i] || (psi[k] == psi[i] && k < i))
-                before++;
-        m[i] = before < K ? 1 : 0;
-    }
-}
-
 static void softmax_gate(const struct oracle *o, const double *psi, const double *m, double *phi) {
     double top = -INFINITY; /* common shift of the exponents */
     for (int i = 0; i < o->M; i++)
@@ -156,7 +120,7 @@ static void gate_forward(const struct oracle *o, const double *psi, double *m, d
         return;
     }
     if (!o->hold_mask)
-        find_mask(o, psi, m);
+        find_mask(psi, o->M, whole(o->rho * o->M), m);
     if (o->gate == ORACLE_SOFTMAX) {
         softmax_gate(o, psi, m, phi);
         return;
@@ -393,8 +357,8 @@ void oracle_gradient_check(struct oracle *o, double h, double error[ORACLE_BLOCK
     for (int block = 0; block < ORACLE_BLOCKS; block++) {
         int count;
         double *w = oracle_block(o, block, &count);
-        before[block] = array(count, 1);
-        expected[block] = array(count, 1);
+        before[block] = array(count);
+        expected[block] = array(count);
         memcpy(before[block], w, (size_t)count * sizeof *w);
         for (int k = 0; k < count; k++)
             expected[block][k] = -oracle_rate(o, block) * difference(o, w + k, h);

@@ -1,21 +1,7 @@
 #include "tests/oracle_regime3.h"
+#include "tests/oracle.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static void stop(const char *text) {
-    fprintf(stderr, "oracle3: %s\n", text);
-    abort();
-}
-
-static double *array(int count) {
-    double *a = calloc((size_t)count, sizeof *a);
-    if (!a)
-        stop("out of memory");
-    return a;
-}
 
 int oracle3_count(const struct oracle3 *o, int block) {
     const int count[ORACLE3_BLOCKS] = {o->N * o->D, o->M * o->N, o->M * o->Ne * o->N,
@@ -24,9 +10,7 @@ int oracle3_count(const struct oracle3 *o, int block) {
 }
 
 struct oracle3 *oracle3_new(int P, int D, int N, int M, int Ne) {
-    struct oracle3 *o = calloc(1, sizeof *o);
-    if (!o)
-        stop("out of memory");
+    struct oracle3 *o = memory(1, sizeof *o);
     *o = (struct oracle3){.P = P, .D = D, .N = N, .M = M, .Ne = Ne};
     o->gate = ORACLE_SOFTMAX;
     o->activation = ORACLE_TANH;
@@ -66,29 +50,12 @@ void oracle3_free(struct oracle3 *o) {
     free(o);
 }
 
-static double sig(double x) {
-    return 1 / (1 + exp(-x));
-}
-
 static double sigma(const struct oracle3 *o, double h) {
     return oracle_sigma(o->activation, h);
 }
 
 static double sigma_prime(const struct oracle3 *o, double h) {
     return oracle_sigma_prime(o->activation, h);
-}
-
-/* 1 where fewer than K = rho M experts come before i */
-static void find_mask(const struct oracle3 *o, const double *psi, double *m) {
-    int K = (int)lround(o->rho * o->M);
-    if (fabs(o->rho * o->M - K) > 1e-9 || K < 1)
-        stop("rho M is not a whole number");
-    for (int i = 0; i < o->M; i++) {
-        int before = 0;
-        for (int k = 0; k < o->M; k++)
-            before += psi[k] > psi[i] || (psi[k] == psi[i] && k < i);
-        m[i] = before < K;
-    }
 }
 
 /* phit = M phi */
@@ -99,7 +66,7 @@ static void gate(const struct oracle3 *o, const double *psi, double *m, double *
     if (o->gate == ORACLE_CONSTANT)
         return;
     if (!o->hold_mask)
-        find_mask(o, psi, m);
+        find_mask(psi, o->M, whole(o->rho * o->M), m);
     for (int i = 0; i < o->M; i++)
         sum += m[i] * exp(o->beta * psi[i]) / o->M;
     for (int i = 0; i < o->M; i++)

@@ -1,52 +1,38 @@
 #include "tests/oracle_residual.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static double *array(int a, int b, int c) {
-    double *values = calloc((size_t)a * (size_t)b * (size_t)c, sizeof *values);
-    if (!values) {
-        fprintf(stderr, "oracle: out of memory\n");
-        abort();
-    }
-    return values;
-}
+#include "tests/oracle.h"
 
 static double tanh_slope(double x) {
     return 1 / (cosh(x) * cosh(x));
 }
 
 struct oracle_residual *oracle_residual_new(int P, int D, int N, int E, int Ne, int L) {
-    struct oracle_residual *o = calloc(1, sizeof *o);
-    if (!o)
-        abort();
+    struct oracle_residual *o = memory(1, sizeof *o);
     o->P = P, o->D = D, o->N = N, o->E = E, o->Ne = Ne, o->L = L;
     o->gamma0 = o->eta0 = o->rho = 1;
     o->phi = tanh;
     o->dphi = tanh_slope;
-    o->X = array(P, D, 1);
-    o->y = array(P, 1, 1);
-    o->W0 = array(N, D, 1);
-    o->W1 = array(L, E * Ne, N);
-    o->W2 = array(L, N, E * Ne);
-    o->r = array(L, E, N);
-    o->w = array(N, 1, 1);
-    o->b = array(L, E, 1);
-    o->f0 = array(P, 1, 1);
-    o->h = array(L + 1, P, N);
-    o->p = array(L, P, E);
-    o->c = array(L, P, E);
-    o->sd = array(L, P, E);
-    o->mask = array(L, P, E);
-    o->qstar = array(L, P, 1);
-    o->psi = array(L, P, E * Ne);
-    o->f = array(P, 1, 1);
-    o->Delta = array(P, 1, 1);
-    o->g = array(L + 1, P, N);
-    o->z = array(L, P, E * Ne);
-    o->u = array(L, P, E * Ne);
-    o->A = array(L, P, E);
+    o->X = array(P * D);
+    o->y = array(P);
+    o->W0 = array(N * D);
+    o->W1 = array(L * E * Ne * N);
+    o->W2 = array(L * N * E * Ne);
+    o->r = array(L * E * N);
+    o->w = array(N);
+    o->b = array(L * E);
+    o->f0 = array(P);
+    o->h = array((L + 1) * P * N);
+    o->p = array(L * P * E);
+    o->c = array(L * P * E);
+    o->sd = array(L * P * E);
+    o->mask = array(L * P * E);
+    o->qstar = array(L * P);
+    o->psi = array(L * P * E * Ne);
+    o->f = array(P);
+    o->Delta = array(P);
+    o->g = array((L + 1) * P * N);
+    o->z = array(L * P * E * Ne);
+    o->u = array(L * P * E * Ne);
+    o->A = array(L * P * E);
     return o;
 }
 
@@ -59,10 +45,6 @@ void oracle_residual_free(struct oracle_residual *o) {
     free(o);
 }
 
-static double sig(double x) {
-    return 1 / (1 + exp(-x));
-}
-
 /* Row mu of layer l of an array [layers][P][width]. */
 static double *row(const struct oracle_residual *o, double *a, int l, int mu, int width) {
     return a + ((size_t)l * (size_t)o->P + (size_t)mu) * (size_t)width;
@@ -71,9 +53,7 @@ static double *row(const struct oracle_residual *o, double *a, int l, int mu, in
 /* The K largest of q; of equal ones the lower index. */
 static void select(const struct oracle_residual *o, int l, int mu, const double *q) {
     double *mask = row(o, o->mask, l, mu, o->E);
-    int K = (int)lround(o->rho * o->E);
-    if (fabs(K - o->rho * o->E) > 1e-9)
-        abort();
+    int K = whole(o->rho * o->E);
     for (int k = 0; k < o->E; k++) {
         int before = 0;
         for (int i = 0; i < o->E; i++)
@@ -86,7 +66,7 @@ static void select(const struct oracle_residual *o, int l, int mu, const double 
 
 static void gates(struct oracle_residual *o, int l, int mu) {
     const double *h = row(o, o->h, l, mu, o->N), *r = o->r + l * o->E * o->N;
-    double *p = row(o, o->p, l, mu, o->E), *q = array(o->E, 1, 1);
+    double *p = row(o, o->p, l, mu, o->E), *q = array(o->E);
     for (int k = 0; k < o->E; k++) {
         p[k] = 0;
         for (int n = 0; n < o->N; n++)

@@ -1,39 +1,28 @@
 #include "tests/reduction_residual.h"
-
-#include <math.h>
-#include <stdlib.h>
-
-static double *array(int a, int b, int c) {
-    double *values = calloc((size_t)a * (size_t)b * (size_t)c, sizeof *values);
-    if (!values)
-        abort();
-    return values;
-}
+#include "tests/oracle.h"
 
 struct reduction_residual *reduction_residual_new(int P, int d, int E, int S, int L) {
-    struct reduction_residual *o = calloc(1, sizeof *o);
-    if (!o)
-        abort();
+    struct reduction_residual *o = memory(1, sizeof *o);
     o->P = P, o->d = d, o->E = E, o->S = S, o->L = L;
-    o->H0 = array(P, d, 1);
-    o->wv = array(d, 1, 1);
-    o->w1 = array(L, E * S, d);
-    o->w2 = array(L, E * S, d);
-    o->r = array(L, E, d);
-    o->b = array(L, E, 1);
-    o->H = array(L + 1, P, d);
-    o->G = array(L + 1, P, d);
-    o->f = array(P, 1, 1);
-    o->f0 = array(P, 1, 1);
-    o->Delta = array(P, 1, 1);
-    o->p = array(L, P, E);
-    o->mask = array(L, P, E);
-    o->A = array(L, P, E);
-    o->c = array(L, P, E);
-    o->sd = array(L, P, E);
-    o->phi = array(L, P, E * S);
-    o->gk = array(L, P, E * S);
-    o->load2 = array(L, 1, 1);
+    o->H0 = array(P * d);
+    o->wv = array(d);
+    o->w1 = array(L * E * S * d);
+    o->w2 = array(L * E * S * d);
+    o->r = array(L * E * d);
+    o->b = array(L * E);
+    o->H = array((L + 1) * P * d);
+    o->G = array((L + 1) * P * d);
+    o->f = array(P);
+    o->f0 = array(P);
+    o->Delta = array(P);
+    o->p = array(L * P * E);
+    o->mask = array(L * P * E);
+    o->A = array(L * P * E);
+    o->c = array(L * P * E);
+    o->sd = array(L * P * E);
+    o->phi = array(L * P * E * S);
+    o->gk = array(L * P * E * S);
+    o->load2 = array(L);
     return o;
 }
 
@@ -58,26 +47,19 @@ static size_t at(const struct reduction_residual *o, int l, int mu, int width, i
     return ((size_t)l * (size_t)o->P + (size_t)mu) * (size_t)width + (size_t)k;
 }
 
-static double sig(double x) {
-    return 1 / (1 + exp(-x));
-}
-
 /* (2.1) */
 static void gates(struct reduction_residual *o, int l, int mu) {
     const double *H = o->H + at(o, l, mu, o->d, 0), *b = o->b + l * o->E;
-    double *p = o->p + at(o, l, mu, o->E, 0), *q = array(o->E, 1, 1);
+    double *p = o->p + at(o, l, mu, o->E, 0), *mask = o->mask + at(o, l, mu, o->E, 0);
+    double *q = array(o->E);
     for (int k = 0; k < o->E; k++) {
         p[k] = dot(o->r + (l * o->E + k) * o->d, H, o->d);
         q[k] = sig(p[k]) + b[k];
     }
+    find_mask(q, o->E, whole(o->rho * o->E), mask);
     for (int k = 0; k < o->E; k++) {
-        int before = 0;
-        for (int i = 0; i < o->E; i++)
-            before += q[i] > q[k] || (q[i] == q[k] && i < k);
-        double m = before < lround(o->rho * o->E);
-        o->mask[at(o, l, mu, o->E, k)] = m;
-        o->c[at(o, l, mu, o->E, k)] = m * sig(p[k]);
-        o->sd[at(o, l, mu, o->E, k)] = m * sig(p[k]) * sig(-p[k]);
+        o->c[at(o, l, mu, o->E, k)] = mask[k] * sig(p[k]);
+        o->sd[at(o, l, mu, o->E, k)] = mask[k] * sig(p[k]) * sig(-p[k]);
     }
     free(q);
 }

@@ -5,13 +5,7 @@
  * n u/(1 - n u) times the sum of their absolute values; a scale and an addition to an old value are
  * a few roundings more. Hence the bound (n + 4) eps sum |terms| below, a factor of two above. */
 #define _DEFAULT_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "tests/wanted.h"
+#include "tests/each_backend.h"
 
 #include <float.h>
 #include <limits.h>
@@ -24,29 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LENGTH(list) (sizeof(list) / sizeof *(list))
-
-static const struct backend *backend; /* under test */
-static const struct rows none;
 static uint64_t random_state = 1;
-static struct err err;
 
 static double uniform(void) {
     random_state ^= random_state >> 12;
     random_state ^= random_state << 25;
     random_state ^= random_state >> 27;
     return (double)((random_state * 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-52 - 1;
-}
-
-#define ASK(call)                                                                                  \
-    do {                                                                                           \
-        if (call)                                                                                  \
-            fail_msg("%s:%d: %s", __FILE__, __LINE__, err.text);                                   \
-    } while (0)
-
-static void assert_near(double got, long double want, long double bound) {
-    if (!(fabsl((long double)got - want) <= bound))
-        fail_msg("%s: %.17g instead of %.17Lg, bound %.3Lg", backend->name, got, want, bound);
 }
 
 static double *numbers(size_t count, double value) {
@@ -552,22 +530,14 @@ static const struct {
 
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : NULL;
-    const struct CMUnitTest others[] = {TEST(test_names), TEST(test_out_of_memory)};
     const struct CMUnitTest comparisons[] = {TEST(test_fresh_shadow_rows_are_nan),
                                              TEST(test_shadow_memory_cannot_be_touched),
                                              TEST(test_bits_depend_on_nothing)};
-    struct CMUnitTest tests[LENGTH(operations)];
+    struct CMUnitTest tests[2 + LENGTH(operations)] = {TEST(test_names), TEST(test_out_of_memory)};
     int failed = 0;
-    backend_start(1);
-    for (size_t i = 0; i < LENGTH(tests); i++)
-        tests[i] = (struct CMUnitTest){operations[i].name, over_shapes, NULL, teardown,
-                                       (void *)&operations[i].check};
-    for (int i = 0; backend_list[i]; i++) {
-        if (!wanted(backend_list[i], only))
-            continue;
-        backend = backend_list[i];
-        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
-        failed += cmocka_run_group_tests_name(backend->name, others, NULL, NULL);
-    }
+    for (size_t i = 0; i < LENGTH(operations); i++)
+        tests[2 + i] = (struct CMUnitTest){operations[i].name, over_shapes, NULL, teardown,
+                                           (void *)&operations[i].check};
+    EACH_BACKEND(0, tests, only, failed);
     return only ? failed : failed + cmocka_run_group_tests_name("both", comparisons, NULL, NULL);
 }

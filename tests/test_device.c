@@ -66,11 +66,6 @@ static void runs_equal_the_cpu(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(runs_equal_the_cpu)};
     int failed = 0;
-    for (int i = 1; backend_list[i]; i++) {
-        if (!wanted(backend_list[i], argc > 1 ? argv[1] : NULL))
-            continue;
-        backend = backend_list[i];
-        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
-    }
+    EACH_BACKEND(1, tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;
 }

@@ -1,25 +1,10 @@
 /* The functions of one variable, of every backend: values, slopes, large arguments, NaN. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "tests/wanted.h"
+#include "tests/each_backend.h"
 
 #include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sf_erf.h>
 #include <gsl/gsl_sf_fermi_dirac.h>
-
-#define LENGTH(list) (sizeof(list) / sizeof *(list))
-
-static const struct backend *backend; /* under test */
-
-static void assert_near(double got, long double want, long double bound) {
-    if (!(fabsl((long double)got - want) <= bound))
-        fail_msg("%s: %.17g instead of %.17Lg, bound %.3Lg", backend->name, got, want, bound);
-}
 
 static const enum fn functions[] = {FN_LINEAR, FN_TANH,     FN_ERF,     FN_RELU,
                                     FN_GELU,   FN_SOFTPLUS, FN_SIGMOID, FN_EXP};
@@ -70,8 +55,7 @@ static void check_function(enum fn fn, double u, double value, double slope) {
 /* Values and slopes of fn at u, by the backend. */
 static void evaluate(enum fn fn, const double *u, size_t count, double *value, double *slope) {
     struct array x;
-    struct err err;
-    assert_int_equal(array_init(&x, backend, count, 1, 3, &err), CODE_OK);
+    ASK(array_init(&x, backend, count, 1, 3, &err));
     backend->put(array_rows(&x, 0, 1), u);
     rows_fn(fn, array_rows(&x, 0, 1), array_rows(&x, 1, 1), array_rows(&x, 2, 1));
     backend->get(array_rows(&x, 1, 1), value);
@@ -163,12 +147,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_units_in_the_last_place),
     };
     int failed = 0;
-    backend_start(1);
-    for (int i = 0; backend_list[i]; i++) {
-        if (!wanted(backend_list[i], argc > 1 ? argv[1] : NULL))
-            continue;
-        backend = backend_list[i];
-        failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);
-    }
+    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;
 }

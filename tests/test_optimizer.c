@@ -45,14 +45,14 @@ static struct map *find_map(const struct net *net, const char *name) {
 static void put_read_in(const struct couple *p, const double *W1) {
     const struct data *data = &p->run.data;
     int N = p->net.setup.N, D = data->D, K = p->net.setup.K, rank;
+    bool adam = p->run.config.training.optimizer >= OPTIMIZER_ADAM;
     double *A, *B, *columns;
     ASK(thin_coordinates(data->X, data->P, D, &A, &B, &rank, err));
     ASK(base_alloc(&columns, (size_t)(K * N), sizeof *columns, err));
     for (int k = 0; k < K; k++)
         for (int n = 0; n < N; n++)
             for (int d = 0; d < D; d++)
-                columns[k * N + n] +=
-                    (net_adam(&p->net.setup) ? k == d : B[k * D + d]) * W1[n * D + d];
+                columns[k * N + n] += (adam ? k == d : B[k * D + d]) * W1[n * D + d];
     put(&p->net.thin[0]->W, columns, 1);
     free(A);
     free(B);

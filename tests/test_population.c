@@ -377,6 +377,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_thin_coordinates),
     };
     int failed = 0;
-    EACH_BACKEND(tests, argc > 1 ? argv[1] : NULL, failed);
+    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;
 }

@@ -20,4 +20,17 @@ static inline bool wanted(const struct backend *backend, const char *only) {
     return false;
 }
 
+/* Runs a group of tests once per backend, from number `first` of the list on, or on that named
+ * `only`, with the variable `backend` set to it; counts failures. */
+#define EACH_BACKEND(first, tests, only, failed)                                                   \
+    do {                                                                                           \
+        backend_start(1);                                                                          \
+        for (int b_ = first; backend_list[b_]; b_++) {                                             \
+            if (!wanted(backend_list[b_], only))                                                   \
+                continue;                                                                          \
+            backend = backend_list[b_];                                                            \
+            failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);               \
+        }                                                                                          \
+    } while (0)
+
 #endif

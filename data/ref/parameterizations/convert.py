@@ -3,21 +3,16 @@
 
     python3 convert.py PARAMETERIZATIONS.json [FOLDER]
 
-Needs numpy and h5py; FOLDER is by default the script's own. Values are carried over bit for bit
-(checked by reading back), the same input gives the same bytes.
+FOLDER is by default the script's own. The rest is in ../reference.py.
 """
-import json
 import os
 import sys
 
 import h5py
 import numpy as np
 
-
-def put(group, name, values, dims, about):
-    data = group.create_dataset(name, data=np.asarray(values, "<f8"), track_times=False)
-    data.attrs["dims"] = dims
-    data.attrs["about"] = about
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from reference import arguments, number, put
 
 
 def dataset(case):
@@ -37,11 +32,6 @@ def write(path, tiny):
         for name, want in [("X", tiny["X"]), ("y", tiny["y"])] + \
                 [(dataset(case), f) for case, f in tiny["cases"].items()]:
             assert file[name][()].tobytes() == np.array(want, float).tobytes(), name
-
-
-def number(value):
-    """The shortest text that reads back as the same double; 1, not 1.0."""
-    return repr(value).removesuffix(".0")
 
 
 def ini(tiny, regime):
@@ -77,9 +67,9 @@ def ini(tiny, regime):
         ""])
 
 
-def main(source, folder=os.path.dirname(os.path.abspath(__file__))):
-    with open(source, encoding="utf-8") as file:
-        tiny = json.load(file)["tiny"]
+def main():
+    reference, folder = arguments(__file__, __doc__)
+    tiny = reference["tiny"]
     write(os.path.join(folder, "tiny.h5"), tiny)
     for regime in "regime1", "regime2", "regime3":
         with open(os.path.join(folder, regime + ".ini"), "w", encoding="utf-8") as file:
@@ -88,6 +78,4 @@ def main(source, folder=os.path.dirname(os.path.abspath(__file__))):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3) or sys.argv[1] == "--help":
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main()

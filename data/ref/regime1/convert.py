@@ -3,15 +3,15 @@
 
     python3 convert.py REGIME1.json [FOLDER]
 
-Needs numpy and h5py; FOLDER is by default the script's own. Values are carried over bit for bit
-(checked by reading back), the same input gives the same bytes.
+FOLDER is by default the script's own. The rest is in ../reference.py.
 """
-import json
 import os
 import sys
 
-import h5py
 import numpy as np
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from reference import convert, number, width_group, without_seeds
 
 ABOUT = {  # dims and what each quantity is; see ABOUT for the symbols
     "loss": ("t", "mean over inputs of (y - f)^2/2"),
@@ -31,27 +31,11 @@ ACTIVATIONS = {"tanh": "tanh", "lin": "linear"}
 BIASES = {0: "fixed", 1: "trained"}
 
 
-def put(group, name, values, dims, about):
-    data = group.create_dataset(name, data=np.asarray(values, "<f8"), track_times=False)
-    data.attrs["dims"] = dims
-    data.attrs["about"] = about
-
-
-def put_means(group, quantities, n):
-    """NAME and NAME_se of every quantity; the attribute n is the number of independent runs."""
-    group.attrs["n"] = np.int32(n)
-    for name, value in quantities.items():
-        dims, about = ABOUT[name]
-        put(group, name, value["mean"], dims, about)
-        put(group, name + "_se", value["se"], dims, f"standard error of {name}, from n runs")
-
-
 def groups(case):
     """(path, number of runs, quantities) of the limit and of each width."""
     yield "limit", case["mc_seeds"], case["dmft"]
     for width, net in case["nets"].items():
-        quantities = {key: value for key, value in net.items() if key != "seeds"}
-        yield f"nets/N{int(width):04d}", net["seeds"], quantities
+        yield width_group(width), net["seeds"], without_seeds(net)
 
 
 def check_runs(quantities, n, y):
@@ -64,21 +48,6 @@ def check_runs(quantities, n, y):
     slack = 2 * len(y) * half + 2 * half * np.abs(np.array(y) - mean).sum(1) + \
         2 * half * (n - 1) * se.sum(1) + len(y) * n * half**2
     assert (np.abs(left - right) <= 1.001 * slack).all(), np.abs(left - right) / slack
-
-
-def write_h5(path, X, y, case):
-    with h5py.File(path, "w", libver="earliest") as file:
-        file.attrs["about"] = "reference trajectories of regime1; see ABOUT"
-        put(file, "X", X, "mu i", "inputs")
-        put(file, "y", y, "mu", "targets")
-        for group, n, quantities in groups(case):
-            check_runs(quantities, n, y)
-            put_means(file.create_group(group), quantities, n)
-
-
-def number(value):
-    """The shortest text that reads back as the same double; 1, not 1.0."""
-    return repr(value).removesuffix(".0")
 
 
 def router(par):
@@ -144,38 +113,13 @@ def ini(name, par):
         ""])
 
 
-def check(path, X, y, case):
-    """Reads the file back: every number of the case is there, the same double, and nothing else."""
-    want, have = {"X": X, "y": y}, {}
-    with h5py.File(path) as file:
-        file.visititems(lambda name, item: have.update({name: item[()]})
-                        if isinstance(item, h5py.Dataset) else None)
-        for group, n, quantities in groups(case):
-            assert file[group].attrs["n"] == n
-            for name, value in quantities.items():
-                want[f"{group}/{name}"], want[f"{group}/{name}_se"] = value["mean"], value["se"]
-    assert have.keys() == want.keys()
-    for name, values in have.items():
-        expected = np.array(want[name], float)
-        assert values.dtype == np.float64 and values.shape == expected.shape, name
-        assert values.tobytes() == expected.tobytes(), name
-        assert np.isfinite(values).all(), name
-    return len(have)
-
-
-def main(source, folder=os.path.dirname(os.path.abspath(__file__))):
-    with open(source, encoding="utf-8") as file:
-        reference = json.load(file)
+def cases(reference):
     X, y = reference["X"], reference["y"]
     for name, case in reference["cases"].items():
-        path = os.path.join(folder, name)
-        write_h5(path + ".h5", X, y, case)
-        with open(path + ".ini", "w", encoding="utf-8") as file:
-            file.write(ini(name, case["params"]))
-        print(f"{name}: {check(path + '.h5', X, y, case)} datasets")
+        for _, n, quantities in groups(case):
+            check_runs(quantities, n, y)
+        yield name, X, y, list(groups(case)), ini(name, case["params"])
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3) or sys.argv[1] == "--help":
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    convert(__file__, __doc__, "regime1", cases, ABOUT.get)

@@ -3,15 +3,13 @@
 
     python3 convert.py REGIME3.json [FOLDER]
 
-Needs numpy and h5py; FOLDER is by default the script's own. Values are carried over bit for bit
-(checked by reading back), the same input gives the same bytes.
+FOLDER is by default the script's own. The rest is in ../reference.py.
 """
-import json
 import os
 import sys
 
-import h5py
-import numpy as np
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from reference import convert, number, width_group
 
 ABOUT = {  # what each quantity is; see ABOUT for the symbols
     "loss": "mean over inputs of (y - f)^2/2",
@@ -32,35 +30,11 @@ UNIT_SITES = 256
 EXPERT_SITES = 256  # of sigmoid gates: bias below the sampling error
 
 
-def put(group, name, values, dims, about):
-    data = group.create_dataset(name, data=np.asarray(values, "<f8"), track_times=False)
-    data.attrs["dims"] = dims
-    data.attrs["about"] = about
-
-
-def put_means(group, quantities, n):
-    """NAME and NAME_se of every quantity; the attribute n is the number of independent runs."""
-    group.attrs["n"] = np.int32(n)
-    for name, value in quantities.items():
-        dims = "t" if name in ("loss", "G3") else "t mu"
-        put(group, name, value["mean"], dims, ABOUT[name])
-        put(group, name + "_se", value["se"], dims, f"standard error of {name}, from n runs")
-
-
-def write_h5(path, case):
-    with h5py.File(path, "w", libver="earliest") as file:
-        file.attrs["about"] = "reference trajectories of regime3; see ABOUT"
-        put(file, "X", case["X"], "mu i", "inputs")
-        put(file, "y", case["y"], "mu", "targets")
-        put_means(file.create_group("limit"), case["dmft"], case["dmft_samples"]["nrep"])
-        for width, net in case["finite"].items():
-            put_means(file.create_group(f"nets/N{int(width):04d}"), net,
-                      case["finite_seeds"][width])
-
-
-def number(value):
-    """The shortest text that reads back as the same double; 1, not 1.0."""
-    return repr(value).removesuffix(".0")
+def groups(case):
+    """(path, number of runs, quantities) of the limit and of each width."""
+    yield "limit", case["dmft_samples"]["nrep"], case["dmft"]
+    for width, net in case["finite"].items():
+        yield width_group(width), case["finite_seeds"][width], net
 
 
 def ini(name, case):
@@ -105,38 +79,14 @@ def ini(name, case):
         ""])
 
 
-def check(path, case):
-    """Reads the file back: every number of the case is there, the same double, and nothing else."""
-    want = {"X": case["X"], "y": case["y"]}
-    for group, values in [("limit", case["dmft"])] + \
-                         [(f"nets/N{int(w):04d}", v) for w, v in case["finite"].items()]:
-        for name, value in values.items():
-            want[f"{group}/{name}"], want[f"{group}/{name}_se"] = value["mean"], value["se"]
-    have = {}
-    with h5py.File(path) as file:
-        file.visititems(lambda name, item: have.update({name: item[()]})
-                        if isinstance(item, h5py.Dataset) else None)
-    assert have.keys() == want.keys()
-    for name, values in have.items():
-        expected = np.array(want[name], float)
-        assert values.dtype == np.float64 and values.shape == expected.shape, name
-        assert values.tobytes() == expected.tobytes(), name
-        assert np.isfinite(values).all(), name
-    return len(have)
+def cases(reference):
+    for name, case in reference.items():
+        yield name, case["X"], case["y"], list(groups(case)), ini(name, case)
 
 
-def main(source, folder=os.path.dirname(os.path.abspath(__file__))):
-    with open(source, encoding="utf-8") as file:
-        cases = json.load(file)
-    for name, case in cases.items():
-        path = os.path.join(folder, name)
-        write_h5(path + ".h5", case)
-        with open(path + ".ini", "w", encoding="utf-8") as file:
-            file.write(ini(name, case))
-        print(f"{name}: {check(path + '.h5', case)} datasets")
+def describe(name):
+    return "t" if name in ("loss", "G3") else "t mu", ABOUT[name]
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3) or sys.argv[1] == "--help":
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    convert(__file__, __doc__, "regime3", cases, describe)

@@ -3,15 +3,15 @@
 
     python3 convert.py RESIDUAL.json [FOLDER]
 
-Needs numpy and h5py; FOLDER is by default the script's own. Values are carried over bit for bit
-(checked by reading back), the same input gives the same bytes.
+FOLDER is by default the script's own. The rest is in ../reference.py.
 """
-import json
 import os
 import sys
 
-import h5py
 import numpy as np
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from reference import convert, number, without_seeds
 
 QUANTITIES = {  # dims and what each quantity is; see ABOUT for the symbols
     "loss": ("t", "mean over inputs of (y - f)^2/2"),
@@ -32,21 +32,6 @@ QUANTITIES = {  # dims and what each quantity is; see ABOUT for the symbols
 LIMIT = ("alpha0", "Q64", "None")  # the full equations, by case
 
 
-def put(group, name, values, dims, about):
-    data = group.create_dataset(name, data=np.asarray(values, "<f8"), track_times=False)
-    data.attrs["dims"] = dims
-    data.attrs["about"] = about
-
-
-def put_means(group, quantities, n):
-    """NAME and NAME_se of every quantity; the attribute n is the number of independent runs."""
-    group.attrs["n"] = np.int32(n)
-    for name, value in quantities.items():
-        dims, about = QUANTITIES[name]
-        put(group, name, value["mean"], dims, about)
-        put(group, name + "_se", value["se"], dims, f"standard error of {name}, from n runs")
-
-
 def replicates(runs, y):
     """n from the identity mean_r sum_mu (y - f_r)^2 = sum_mu (y - f)^2 + (n - 1) sum_mu se_f^2,
     summed over time; the values are rounded to 8 digits, which leaves n within 0.05."""
@@ -58,28 +43,14 @@ def replicates(runs, y):
 
 
 def groups(case, y):
-    """Group of the file, quantities and number of runs of every ensemble of a case."""
+    """(path, number of runs, quantities) of every ensemble of a case."""
     for variant, runs in case["limit"].items():
         assert variant in LIMIT or variant == "noback"
-        yield "limit" if variant in LIMIT else "limit_noback", runs, replicates(runs, y)
+        yield "limit" if variant in LIMIT else "limit_noback", replicates(runs, y), runs
     for sizes, net in case["finite"].items():
-        quantities = {key: value for key, value in net.items() if key != "seeds"}
         assert replicates(net, y) == net["seeds"]
-        yield "nets/" + sizes.replace(",", "_").replace("=", ""), quantities, net["seeds"]
-
-
-def write_h5(path, case, data):
-    with h5py.File(path, "w", libver="earliest") as file:
-        file.attrs["about"] = "reference trajectories of residual; see ABOUT"
-        put(file, "X", data["X"], "mu i", "inputs")
-        put(file, "y", data["y"], "mu", "targets")
-        for name, quantities, n in groups(case, data["y"]):
-            put_means(file.create_group(name), quantities, n)
-
-
-def number(value):
-    """The shortest text that reads back as the same double; 1, not 1.0."""
-    return repr(value).removesuffix(".0")
+        path = "nets/" + sizes.replace(",", "_").replace("=", "")
+        yield path, net["seeds"], without_seeds(net)
 
 
 def ini(name, par):
@@ -125,37 +96,11 @@ def ini(name, par):
         ""])
 
 
-def check(path, case, data):
-    """Reads the file back: every number of the case is there, the same double, and nothing else."""
-    want = {"X": data["X"], "y": data["y"]}
-    for group, quantities, _ in groups(case, data["y"]):
-        for name, value in quantities.items():
-            want[f"{group}/{name}"], want[f"{group}/{name}_se"] = value["mean"], value["se"]
-    have = {}
-    with h5py.File(path) as file:
-        file.visititems(lambda name, item: have.update({name: item[()]})
-                        if isinstance(item, h5py.Dataset) else None)
-    assert have.keys() == want.keys()
-    for name, values in have.items():
-        expected = np.array(want[name], float)
-        assert values.dtype == np.float64 and values.shape == expected.shape, name
-        assert values.tobytes() == expected.tobytes(), name
-        assert np.isfinite(values).all(), name
-    return len(have)
-
-
-def main(source, folder=os.path.dirname(os.path.abspath(__file__))):
-    with open(source, encoding="utf-8") as file:
-        reference = json.load(file)
+def cases(reference):
+    X, y = reference["data"]["X"], reference["data"]["y"]
     for name, case in reference["cases"].items():
-        path = os.path.join(folder, name)
-        write_h5(path + ".h5", case, reference["data"])
-        with open(path + ".ini", "w", encoding="utf-8") as file:
-            file.write(ini(name, case["parameters"]))
-        print(f"{name}: {check(path + '.h5', case, reference['data'])} datasets")
+        yield name, X, y, list(groups(case, y)), ini(name, case["parameters"])
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3) or sys.argv[1] == "--help":
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    convert(__file__, __doc__, "residual", cases, QUANTITIES.get)
