@@ -185,7 +185,7 @@ study: dmft-sweep
 bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 	$(BUILD)/bench
 	$(BUILD)/bench_methods
-	$(BUILD)/bench_floor
+	$(BUILD)/bench_floor $(if $(CUDA),cuda)
 
 # docs/performance.png: work against precision (ten minutes; needs Python with matplotlib)
 bench-figures: $(BUILD)/bench_methods

@@ -101,9 +101,10 @@ struct backend {
     /* y_ij = x_j: the same units in every group; x has as many sites as a group of y, y.count rows.
      */
     void (*tile)(struct rows x, struct rows y);
-    /* y_j = mean over the groups i of x_ij, added up in the order of i; shapes as in tile. */
+    /* y_j = mean over the groups i of x_ij; shapes as in tile. */
     void (*tile_mean)(struct rows x, struct rows y);
-    /* mask = 1 on the K largest sites of each row of x, else 0; ties go to the lower site. */
+    /* mask = 1 on the K largest sites of each row of x, else 0; 0 <= K <= sites; ties go to the
+     * lower site. */
     int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
     /* y += adam_step(g, m, v), entry by entry; the rows are of one shape. */
     void (*adam)(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y);

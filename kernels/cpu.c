@@ -34,6 +34,23 @@ static size_t cells(struct rows rows) {
     return (size_t)rows.count * rows.array->sites;
 }
 
+/* Numbers that an operation of this thread found no memory for, until sync() tells. */
+static _Thread_local size_t starved;
+
+/* Memory of an operation, to be freed. NULL: the operation leaves NaN. What ranks share they must
+ * have, or the job ends. */
+static double *scratch(bool shared, size_t count) {
+    double *memory = shared ? dist_buffer(count) : malloc(count * sizeof *memory);
+    if (!memory)
+        starved = count;
+    return memory;
+}
+
+static void spoil(double *out, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = NAN;
+}
+
 /* Blocks are those on this rank. */
 static int cpu_blocks(const struct array *a) {
     return (int)(a->share.end - a->share.first);
@@ -157,28 +174,26 @@ static void block_dots(struct rows a, struct rows b, int block, bool skinny, dou
                     (int)width, y, (int)width, 1.0, C, (int)stride);
 }
 
-/* The sums of all parts, complete, in order -> out; frees them. */
-static void cpu_total(const struct array *a, double *sums, size_t size, double *out) {
-    int parts = a->share.parts;
+/* The sums of all parts, [parts][size], complete; the first is the total of all, in order. */
+static void cpu_total(const struct array *a, double *sums, size_t size) {
     cpu_collect(a, sums, size);
-    memcpy(out, sums, size * sizeof *out);
-    for (int part = 1; part < parts; part++)
+    for (int part = 1; part < a->share.parts; part++)
         for (size_t i = 0; i < size; i++)
-            out[i] += sums[(size_t)part * size + i];
-    free(sums);
+            sums[i] += sums[(size_t)part * size + i];
 }
 
 /* One tile of C, rows of which are `stride` apart. sums: room for all parts if these are worked on
  * at once, on all threads or all ranks; else for one. */
 static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums, double *C,
                       size_t stride) {
+    bool threads = worth(cells(a) * (size_t)b.count);
     const struct array_share share = a.array->share;
     bool by_a = a.count > b.count, skinny = (by_a ? b.count : a.count) <= SKINNY;
     int count = by_a ? a.count : b.count, lanes = at_once ? share.parts : 1;
     size_t size = (size_t)a.count * (size_t)b.count;
     for (int from = 0; from < share.parts; from += lanes) {
         int first = at_once ? share.first_part : from, end = at_once ? share.end_part : from + 1;
-#pragma omp parallel for schedule(static) collapse(2) if (at_once)
+#pragma omp parallel for schedule(static) collapse(2) if (threads)
         for (int part = first; part < end; part++)
             for (int row = 0; row < count; row += PIECE) {
                 int rows = count - row < PIECE ? count - row : PIECE;
@@ -218,8 +233,11 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
     int columns = a.count > b.count ? shorter : TILE / shorter;
     size_t size =
         (size_t)(a.count < rows ? a.count : rows) * (size_t)(b.count < columns ? b.count : columns);
-    double *sums = dist_buffer((at_once ? (size_t)a.array->share.parts : 1) * size);
-    for (int i = 0; i < a.count; i += rows)
+    size_t lanes = at_once ? (size_t)a.array->share.parts : 1;
+    double *sums = scratch(a.array->share.shared, lanes * size);
+    if (!sums)
+        spoil(C, (size_t)a.count * (size_t)b.count);
+    for (int i = 0; i < a.count && sums; i += rows)
         for (int j = 0; j < b.count; j += columns)
             tile_dots(rows_part(a, i, a.count - i < rows ? a.count - i : rows),
                       rows_part(b, j, b.count - j < columns ? b.count - j : columns), at_once, sums,
@@ -256,8 +274,11 @@ static void cpu_averages(struct rows a, struct rows b, double *out) {
             else
                 out[k] = part ? out[k] + sum : sum;
         }
-    if (share.shared)
-        cpu_total(a.array, sums, size, out);
+    if (sums) {
+        cpu_total(a.array, sums, size);
+        memcpy(out, sums, size * sizeof *out);
+        free(sums);
+    }
     for (size_t k = 0; k < size; k++)
         out[k] /= (double)a.array->sites;
 }
@@ -336,14 +357,17 @@ static void cpu_group_sum(struct rows x, struct rows y) {
 static void cpu_tile(struct rows x, struct rows y) {
     size_t units = x.array->sites;
     assert((size_t)y.array->group == units && x.array->group == 1 && x.count == y.count);
-    double *whole = dist_buffer((size_t)x.count * units);
-    cpu_get(x, whole);
-#pragma omp parallel for schedule(static) collapse(2)
+    double *whole = scratch(x.array->share.shared, (size_t)x.count * units);
+    if (whole)
+        cpu_get(x, whole);
+#pragma omp parallel for schedule(static) collapse(2) if (worth(cells(y)))
     for (int k = 0; k < y.count; k++)
         for (int block = 0; block < cpu_blocks(y.array); block++) {
             double *out = cpu_at(y, k, block);
             size_t groups = (size_t)cpu_used(y.array, block) / units;
-            for (size_t i = 0; i < groups; i++)
+            if (!whole)
+                spoil(out, groups * units);
+            for (size_t i = 0; i < groups && whole; i++)
                 memcpy(out + i * units, whole + (size_t)k * units, units * sizeof *out);
         }
     free(whole);
@@ -364,16 +388,22 @@ static void cpu_tile_mean(struct rows x, struct rows y) {
     const struct array_share share = x.array->share;
     size_t units = y.array->sites, size = units * (size_t)y.count;
     assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
-    double *mean = dist_buffer(size), *sums = dist_buffer((size_t)share.parts * size);
-#pragma omp parallel for schedule(static) collapse(2)
+    double *sums = scratch(share.shared, (size_t)share.parts * size);
+    if (!sums) {
+        for (int k = 0; k < y.count; k++)
+            for (int block = 0; block < cpu_blocks(y.array); block++)
+                spoil(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
+        return;
+    }
+#pragma omp parallel for schedule(static) collapse(2) if (worth(cells(x)))
     for (int k = 0; k < y.count; k++)
         for (int part = share.first_part; part < share.end_part; part++)
             cpu_sum_groups(x, k, part, units, sums + (size_t)part * size + (size_t)k * units);
-    cpu_total(x.array, sums, size, mean);
+    cpu_total(x.array, sums, size);
     for (size_t j = 0; j < size; j++)
-        mean[j] /= (double)x.array->sites / (double)units;
-    cpu_put(y, mean);
-    free(mean);
+        sums[j] /= (double)x.array->sites / (double)units;
+    cpu_put(y, sums);
+    free(sums);
 }
 
 /* Numbers in the order of the values, without a difference between 0 and -0. */
@@ -485,8 +515,10 @@ static void cpu_adam(struct adam adam, struct rows g, struct rows m, struct rows
 }
 
 static int cpu_sync(struct err *err) {
-    (void)err;
-    return CODE_OK;
+    size_t count = starved;
+    starved = 0;
+    return count ? err_set(err, CODE_SYSTEM, "out of memory: %zu numbers of one operation", count)
+                 : CODE_OK;
 }
 
 const struct backend backend_cpu = {

@@ -13,6 +13,7 @@
  * device. Operations that return nothing keep their first failure for sync(); from then on they do
  * nothing, and what they owe the host is NaN. */
 #include "kernels/backend.h"
+#include "kernels/dist.h"
 
 #include <assert.h>
 #include <cublas_v2.h>
@@ -80,8 +81,8 @@ static bool good_blas(cublasStatus_t status, const char *where) {
     return status == CUBLAS_STATUS_SUCCESS;
 }
 
-/* Is there a device that the program was compiled for? */
-static int find_device(struct err *err) {
+/* A device for this rank: is there one that the program was compiled for? */
+static int find_device(int *device, struct err *err) {
     int count = 0, major = 0, minor = 0;
     cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess || !count) {
@@ -89,13 +90,15 @@ static int find_device(struct err *err) {
         return err_set(err, CODE_SYSTEM, "backend = cuda finds no device: %s",
                        cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status));
     }
-    TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "start");
-    TRY_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "start");
+    *device = dist_rank() % count;
+    TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, *device), "start");
+    TRY_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, *device), "start");
     if (major < 8)
         return err_set(err, CODE_SYSTEM,
-                       "backend = cuda needs a device of compute capability 8.0 or later; the "
-                       "first one here has %d.%d",
-                       major, minor);
+                       "backend = cuda needs a device of compute capability 8.0 or later; device "
+                       "%d here has %d.%d",
+                       *device, major, minor);
+    TRY_CUDA(cudaSetDevice(*device), "start");
     return CODE_OK;
 }
 
@@ -104,16 +107,22 @@ static int start(struct err *err) {
         return CODE_OK;
     cudaMemPool_t pool;
     uint64_t all = UINT64_MAX; /* memory set free stays in the pool, for the next array */
-    TRY(find_device(err));
-    TRY_CUDA(cudaDeviceGetDefaultMemPool(&pool, 0), "start");
+    int device = 0;
+    TRY(find_device(&device, err));
+    TRY_CUDA(cudaDeviceGetDefaultMemPool(&pool, device), "start");
     TRY_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "start");
     TRY_CUDA(cudaStreamCreateWithFlags(&self.stream, cudaStreamNonBlocking), "start");
     cublasStatus_t status = cublasCreate(&self.blas);
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (status == CUBLAS_STATUS_SUCCESS) {
         status = cublasSetStream(self.blas, self.stream);
-    if (status != CUBLAS_STATUS_SUCCESS)
+        if (status != CUBLAS_STATUS_SUCCESS)
+            cublasDestroy(self.blas);
+    }
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        cudaStreamDestroy(self.stream);
         return err_set(err, CODE_SYSTEM, "cuBLAS does not start: %s",
                        cublasGetStatusString(status));
+    }
     self.open = true;
     return CODE_OK;
 }
@@ -262,9 +271,11 @@ static int cuda_resize(struct array *array, int capacity, struct err *err) {
     struct array larger = *array;
     size_t bytes = (size_t)array->rows * row_stride(array) * sizeof(double);
     TRY(cuda_alloc(&larger, capacity, err));
-    TRY_CUDA(
-        cudaMemcpyAsync(larger.memory, array->memory, bytes, cudaMemcpyDeviceToDevice, self.stream),
-        "resize");
+    cudaError_t status =
+        cudaMemcpyAsync(larger.memory, array->memory, bytes, cudaMemcpyDeviceToDevice, self.stream);
+    if (status != cudaSuccess)
+        cuda_release(&larger);
+    TRY_CUDA(status, "resize");
     cuda_release(array);
     *array = larger;
     return CODE_OK;

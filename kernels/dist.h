@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* First and last of a program. Standard output of ranks but 0 goes nowhere. */
 void dist_start(int *argc, char ***argv);
 /* After a failure (code not 0) all ranks end at once, wherever they are. */
@@ -23,7 +27,7 @@ int dist_ranks(void);
 
 /* bytes of rank `root` -> all ranks. */
 void dist_broadcast(void *bytes, size_t size, int root);
-/* values[first[r]] ... values[first[r + 1] - 1] of each rank r -> all ranks. */
+/* values[first[r]] ... values[first[r + 1] - 1] of each rank r -> all ranks; first [ranks + 1]. */
 void dist_collect(double *values, const size_t *first);
 /* Sums over ranks, largest values of all ranks. */
 void dist_sum(size_t *counts, int n);
@@ -31,9 +35,14 @@ void dist_largest(uint64_t *values, int n);
 bool dist_any(bool mine);
 /* The lowest value of all ranks, and a rank that has it. */
 int dist_lowest(int mine, int *rank);
-/* Exchanges so far in which all ranks took part, and the bytes that came to this rank. */
+/* Exchanges so far in which all ranks took part, and the bytes that came to this rank or, of what
+ * it broadcast itself, left it. */
 void dist_traffic(double *exchanges, double *bytes);
 /* Memory for messages, to be freed. Without it the job ends. */
 double *dist_buffer(size_t count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,6 +1,7 @@
 /* A table of operations around another one, with counters. */
 #include "kernels/profile.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,19 +10,20 @@ enum op { DOTS, AVERAGES, COMBINE, POINTWISE, MULTIPLY, NORMALS, ADAM, MOVE, TOP
 static const char *const op_name[OPS] = {"dots",    "averages", "combine", "pointwise", "multiply",
                                          "normals", "adam",     "move",    "top",       ""};
 
-#define PLACES 96
+#define PLACES 512 /* more are "network" */
 
 struct table {
     struct table *next;
     int places, here;
     char place[PLACES][PROFILE_NAME];
-    struct profile_entry entry[PLACES][OPS];
+    struct profile_cost cost[PLACES][OPS];
 };
 
 bool profile_on;
 static const struct backend *inner;
 static struct table *tables; /* of all threads; they stay to the end of the program */
 static _Thread_local struct table *mine;
+static _Thread_local struct err failure; /* met while an operation was waited for */
 
 /* NULL without memory: then nothing is counted. */
 static struct table *my_table(void) {
@@ -64,28 +66,33 @@ void profile_pop(int before) {
         table->here = before;
 }
 
+/* All threads work on an operation, or wait for it, unless each has a run of its own. */
 static void count(enum op op, double start, double flops, double values) {
     struct table *table = my_table();
+    struct err err;
+    if (!failure.code && inner && inner->sync(&err))
+        failure = err;
     if (!table)
         return;
-    struct profile_entry *entry = &table->entry[table->here][op];
-    entry->calls++;
-    entry->seconds += base_seconds() - start;
-    entry->flops += flops;
-    entry->bytes += sizeof(double) * values;
+    struct profile_cost *cost = &table->cost[table->here][op];
+    cost->calls++;
+    cost->seconds += (base_seconds() - start) * (omp_in_parallel() ? 1 : omp_get_max_threads());
+    cost->flops += flops;
+    cost->bytes += sizeof(double) * values;
 }
 
-void profile_other(double seconds) {
+void profile_other(double start) {
     if (profile_on)
-        count(OTHER, base_seconds() - seconds, 0, 0);
+        count(OTHER, start, 0, 0);
 }
 
-static double sites(struct rows rows) {
-    return rows.array ? (double)rows.array->sites : 0;
-}
-
+/* On this rank. */
 static double cells(struct rows rows) {
-    return rows.array ? sites(rows) * rows.count : 0;
+    if (!rows.array)
+        return 0;
+    const struct array_share *share = &rows.array->share;
+    double part = (double)(share->end - share->first) / (double)share->blocks;
+    return part * (double)rows.array->sites * rows.count;
 }
 
 static void profile_put(struct rows rows, const double *host) {
@@ -169,6 +176,14 @@ static void profile_adam(struct adam adam, struct rows g, struct rows m, struct 
     count(ADAM, start, 10 * cells(y), 7 * cells(y));
 }
 
+static int profile_sync(struct err *err) {
+    int code = failure.code ? failure.code : inner->sync(err);
+    if (failure.code)
+        *err = failure;
+    failure.code = 0;
+    return code;
+}
+
 const struct backend *profile_backend(const struct backend *backend) {
     static struct backend both[2]; /* with the same operations, on whole and on shared arrays */
     struct backend *table = &both[backend->shared];
@@ -191,6 +206,7 @@ const struct backend *profile_backend(const struct backend *backend) {
         table->tile_mean = profile_tile_mean;
         table->top = profile_top;
         table->adam = profile_adam;
+        table->sync = profile_sync;
     }
     return table;
 }
@@ -198,7 +214,7 @@ const struct backend *profile_backend(const struct backend *backend) {
 static void merge(const struct table *table, struct profile_entry *all, int *number) {
     for (int k = 0; k < table->places; k++)
         for (int op = 0; op < OPS; op++) {
-            const struct profile_entry *from = &table->entry[k][op];
+            const struct profile_cost *from = &table->cost[k][op];
             int at = 0;
             if (!from->calls)
                 continue;
@@ -211,20 +227,22 @@ static void merge(const struct table *table, struct profile_entry *all, int *num
                 memcpy(to->place, table->place[k], sizeof to->place);
                 ++*number;
             }
-            to->calls += from->calls;
-            to->seconds += from->seconds;
-            to->flops += from->flops;
-            to->bytes += from->bytes;
+            to->cost.calls += from->calls;
+            to->cost.seconds += from->seconds;
+            to->cost.flops += from->flops;
+            to->cost.bytes += from->bytes;
         }
 }
 
-int profile_read(struct profile_entry **entries, int *number, int *threads, struct err *err) {
+int profile_read(struct profile_entry **entries, int *number, struct err *err) {
     size_t room = 0;
-    *number = *threads = 0;
+    *number = 0;
     for (const struct table *table = tables; table; table = table->next)
-        room += PLACES * OPS;
+        for (int k = 0; k < table->places; k++)
+            for (int op = 0; op < OPS; op++)
+                room += table->cost[k][op].calls > 0;
     TRY(base_alloc(entries, room, sizeof **entries, err));
-    for (const struct table *table = tables; table; table = table->next, ++*threads)
+    for (const struct table *table = tables; table; table = table->next)
         merge(table, *entries, number);
     return CODE_OK;
 }

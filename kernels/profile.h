@@ -2,7 +2,8 @@
  * another one's, for each place of the program (a map and its direction, the growth of spans,
  * measuring, files; "network" otherwise). Off, it costs a branch at the gates of a place and
  * nothing in an operation. Nested places count for the inner one. Threads count for themselves;
- * read when they are done. */
+ * read when they are done. Ranks count what they do. Every operation is waited for, so a device
+ * runs slower under it than without. */
 #ifndef KERNELS_PROFILE_H
 #define KERNELS_PROFILE_H
 
@@ -25,18 +26,23 @@ static inline void profile_leave(int before) {
         profile_pop(before);
 }
 
+/* seconds: times the threads that an operation has, at work or waiting. flops: two for each product
+ * of dots, averages and combine, one for an element of the others. bytes: of all rows that are read
+ * or written, once each. */
+struct profile_cost {
+    double calls, seconds, flops, bytes;
+};
 #define PROFILE_NAME 40
-/* flops: two for each product of dots, averages and combine, one for an element of the others.
- * bytes: of all rows that are read or written, once each. op "": time at the place outside of
- * operations and inner places, for places that ask for it (profile_other). */
+/* op "": time at the place outside of operations and inner places, for places that ask for it
+ * (profile_other). */
 struct profile_entry {
     char place[PROFILE_NAME];
     const char *op;
-    double calls, seconds, flops, bytes;
+    struct profile_cost cost;
 };
-/* Seconds at this place that no operation counts. */
-void profile_other(double seconds);
-/* All entries, added up over threads, which are *threads: to be freed by the caller. */
-int profile_read(struct profile_entry **entries, int *count, int *threads, struct err *err);
+/* Since `start` (base_seconds) no operation has counted the time at this place. */
+void profile_other(double start);
+/* All entries, added up over threads: to be freed by the caller. */
+int profile_read(struct profile_entry **entries, int *count, struct err *err);
 
 #endif

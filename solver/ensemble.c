@@ -36,7 +36,7 @@ static bool mine(const struct run *run, int N, int r) {
 int ensemble_concurrent(const struct run *run, int N, int runs) {
     int count = 0;
     for (int r = 0; r < runs; r++)
-        count += mine(run, N, r);
+        count += run->whole || mine(run, N, r); /* rank 0 estimates for the ranks that make them */
     if (count < 1 || maker(run, N, 0) == EVERY)
         return 1;
     return count < run->threads ? count : run->threads;
@@ -105,7 +105,7 @@ static int write(const struct ensemble *e, struct err *err) {
         code = io_record(io, "limit/sweeps", e->sweeps, labels_of(e->sweeps), err);
     if (e->run->io_open && !code)
         code = io_record(io, e->group, e->record, labels_of(e->record), err);
-    profile_other(base_seconds() - start);
+    profile_other(start);
     profile_leave(before);
     return code;
 }

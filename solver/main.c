@@ -82,7 +82,8 @@ static int solve(struct run *run, const struct options *options, struct err *err
     if (options->profile && dist_ranks() > 1)
         log_line(&run->log, "ranks: %.0f exchanges, %.3g MB received", exchanges, 1e-6 * bytes);
     if (options->profile && !dist_rank())
-        DO(costs_print(stderr, base_seconds() - start, run->threads, err));
+        DO(costs_print(stderr, config_backend(&run->config, 1), base_seconds() - start,
+                       run->threads, err));
 done:
     if (code && run->io_open)
         log_line(&run->log, "what was computed is in %s", run->io.partial);

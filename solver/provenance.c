@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/provenance.h"
 #include "kernels/dist.h"
+#include "kernels/skinny.h"
 
 #include <cblas.h>
 #include <gsl/gsl_version.h>
@@ -29,6 +30,7 @@ int provenance_write(struct io *io, const char *backend, int threads, struct err
         {"gsl", gsl_version},
         {"hdf5", hdf5},
         {"backend", backend},
+        {"vectors", skinny_name()},
         {"threads", count},
         {"ranks", ranks},
         {"created", created},

@@ -120,8 +120,11 @@ static int hash_unit(uint64_t *hash, const struct run *run, const struct data *d
     if (!code) {
         mix(hash, provenance_version, strlen(provenance_version));
         mix(hash, text, size);
-        mix(hash, data->X, (size_t)data->P * (size_t)data->D * sizeof *data->X);
-        mix(hash, data->y, (size_t)data->P * sizeof *data->y);
+        const int shape[] = {data->P, data->tests, data->D};
+        size_t rows = (size_t)data->P + (size_t)data->tests;
+        mix(hash, shape, sizeof shape);
+        mix(hash, data->X, rows * (size_t)data->D * sizeof *data->X);
+        mix(hash, data->y, rows * sizeof *data->y);
     }
     free(text);
     return code;

@@ -1,9 +1,9 @@
 /* make bench, second part: the march beside the fixed point and averaged networks. CPU seconds and
  * peak memory of one run in a process of its own on one thread, and the error of what it says: the
- * root mean square over runs of f - f_ref, averaged over inputs, at the time where the loss has
- * fallen to about a third. The seconds for one per cent are those of as many runs as bring the
- * standard error there. With "figure": error of the loss and of a kernel against cost, for networks
- * of every kind and several sizes, as CSV on standard output (plot/performance.py). */
+ * root mean square over runs of f - f_ref, averaged over inputs, at a quarter of the window. The
+ * total seconds are those of as many runs as bring the standard error to 0.001. With "figure":
+ * error of the loss and of a kernel against cost, for networks of every kind and several sizes, as
+ * CSV on standard output (plot/performance.py). */
 #define _DEFAULT_SOURCE
 #include "solver/run.h"
 
@@ -114,7 +114,7 @@ static int measure(const struct job *job, int t, const struct outcome *reference
 
 #define FIXED_POINT "solver.method=fixed_point"
 
-/* At equal statistical error, of f at half of the window; eta0 falls as 1/T. */
+/* At equal statistical error, of f at a quarter of the window; eta0 falls as 1/T. */
 static int at_equal_error(void) {
     static const char *const eta0[] = {"training.eta0=0.5", "training.eta0=0.25",
                                        "training.eta0=0.125"};

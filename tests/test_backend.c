@@ -328,9 +328,9 @@ static void check_group_sum(struct shape shape, int count) {
 
 /* Sites by their rank: the number of sites that are larger, or equal and lower. */
 static void top_of(struct sample *x, struct sample *mask) {
-    size_t sites = x->sites, Ks[] = {1, 2, sites / 2, sites - 1, sites};
+    size_t sites = x->sites, Ks[] = {0, 1, 2, sites / 2, sites - 1, sites};
     for (size_t n = 0; n < LENGTH(Ks); n++) {
-        size_t K = Ks[n] < 1 ? 1 : Ks[n] > sites ? sites : Ks[n];
+        size_t K = Ks[n] > sites ? sites : Ks[n];
         ASK(backend->top(middle(x), K, middle(mask), &err));
         const double *now = fetch(mask);
         for (size_t i = 0; i < x->values; i++) {
@@ -511,6 +511,62 @@ static void test_bits_depend_on_nothing(void **state) {
     }
 }
 
+/* More blocks than parts, more rows than one task and than one tile of results take; a few rows on
+ * one side, and many on both. */
+static void test_products_in_parts(void **state) {
+    (void)state;
+    static const struct shape shape = {65 * BACKEND_BLOCK + 3, 1};
+    static const int counts[][2] = {{140, 12}, {12, 140}, {140, 70}, {2, 3}};
+    for (size_t n = 0; n < LENGTH(counts); n++) {
+        int rows = counts[n][0], columns = counts[n][1];
+        double *first = numbers((size_t)(rows * columns), 0), *other = numbers(140 * 70, 0);
+        for (int way = 0; way < 6; way++) {
+            backend = way % 2 ? &backend_shadow : &backend_cpu;
+            omp_set_num_threads(way / 2 + 1);
+            random_state = 77;
+            struct sample *a = sample(shape, rows), *b = sample(shape, columns);
+            if (way == 0)
+                dots_of(a, b);
+            backend->dots(middle(a), middle(b), way ? other : first);
+            if (way)
+                assert_memory_equal(other, first, (size_t)(rows * columns) * sizeof *other);
+            release();
+        }
+        free(first), free(other);
+    }
+}
+
+/* Without memory for 128 MB, which malloc asks the system for, an operation leaves NaN, sync()
+ * tells once, and then all is well. */
+static void test_no_memory_within_an_operation(void **state) {
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip();
+#endif
+    enum { UNITS = 16 << 20 };
+    struct array x, y;
+    struct rlimit before;
+    double mean;
+    backend = &backend_cpu;
+    omp_set_num_threads(1);
+    ASK(array_init(&x, backend, UNITS, 1, 1, &err));
+    ASK(array_init(&y, backend, UNITS, UNITS, 1, &err));
+    rows_zero(array_all(&x));
+    getrlimit(RLIMIT_AS, &before);
+    setrlimit(RLIMIT_AS, &(struct rlimit){1, before.rlim_max});
+    backend->tile(array_all(&x), array_all(&y));
+    setrlimit(RLIMIT_AS, &before);
+    backend->averages(array_all(&y), none, &mean);
+    assert_true(isnan(mean));
+    assert_int_equal(backend->sync(&err), CODE_SYSTEM);
+    assert_non_null(strstr(err.text, "out of memory: 16777216 numbers of one operation"));
+    assert_int_equal(backend->sync(&err), CODE_OK);
+    backend->tile(array_all(&x), array_all(&y));
+    backend->averages(array_all(&y), none, &mean);
+    assert_true(mean == 0);
+    array_free(&x), array_free(&y);
+}
+
 static const struct {
     const char *name;
     check *check;
@@ -530,9 +586,10 @@ static const struct {
 
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : NULL;
-    const struct CMUnitTest comparisons[] = {TEST(test_fresh_shadow_rows_are_nan),
-                                             TEST(test_shadow_memory_cannot_be_touched),
-                                             TEST(test_bits_depend_on_nothing)};
+    const struct CMUnitTest comparisons[] = {
+        TEST(test_fresh_shadow_rows_are_nan), TEST(test_shadow_memory_cannot_be_touched),
+        TEST(test_bits_depend_on_nothing), TEST(test_products_in_parts),
+        TEST(test_no_memory_within_an_operation)};
     struct CMUnitTest tests[2 + LENGTH(operations)] = {TEST(test_names), TEST(test_out_of_memory)};
     int failed = 0;
     for (size_t i = 0; i < LENGTH(operations); i++)

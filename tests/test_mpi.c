@@ -27,6 +27,8 @@ static const struct {
     const char *what, *ini;
 } cases[] = {
     {"dense", BEGIN("dense") SOLVER},
+    {"more blocks than parts", BEGIN("dense") "[training]\nsteps = 2\n[solver]\nthreads = 1\n"
+                                              "replicates = 1\nsites = 17000\n"},
     {"Adam, read-out and all", BEGIN("dense") "[training]\noptimizer = adam\nsteps = 4\n[solver]\n"
                                               "threads = 1\nreplicates = 1\nsites = 800\n"},
     {"groups, top-K, softmax, two-time kernels",

@@ -115,6 +115,10 @@ inline cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int) {
     return cudaSuccess;
 }
 
+inline cudaError_t cudaSetDevice(int) {
+    return cudaSuccess;
+}
+
 inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *, int) {
     return cudaSuccess;
 }
