@@ -153,9 +153,9 @@ static void print_row(FILE *stream, const struct profile_entry *entry, double to
     const struct profile_cost *cost = &entry->cost;
     double flops = cost->flops * threads / cost->seconds,
            bytes = cost->bytes * threads / cost->seconds;
-    fprintf(stream, "%-22s %-10s %9.0f %9.3f %6.1f %8.2f %7.0f %8.2f %7.0f\n", entry->place,
+    fprintf(stream, "%-22s %-10s %9.0f %9.3f %6.1f %9.3g %7.0f %9.3g %7.0f\n", entry->place,
             entry->op, cost->calls, cost->seconds / threads, 100 * cost->seconds / total,
-            1e-9 * flops, 100 * flops / machine->dgemm, 1e-9 * bytes,
+            1e-9 * cost->flops, 100 * flops / machine->dgemm, 1e-9 * cost->bytes,
             100 * bytes / machine->bandwidth);
 }
 
@@ -170,9 +170,9 @@ int costs_print(FILE *stream, const struct backend *backend, double wall, int th
     qsort(entries, (size_t)count, sizeof *entries, by_seconds);
     fprintf(stream,
             "profile: %.3f s, %d threads; all together dgemm %.1f GF/s, %s %.1f GB/s\n"
-            "%-22s %-10s %9s %9s %6s %8s %7s %8s %% %s\n",
+            "%-22s %-10s %9s %9s %6s %9s %7s %9s %% %s\n",
             wall, threads, 1e-9 * machine.dgemm, machine.stream, 1e-9 * machine.bandwidth, "place",
-            "operation", "calls", "seconds", "%", "GF/s", "% dgemm", "GB/s", machine.stream);
+            "operation", "calls", "seconds", "%", "Gflop", "% dgemm", "GB", machine.stream);
     for (int k = 0; k < count; k++) {
         share[kind_of(&entries[k])] += entries[k].cost.seconds;
         if (entries[k].cost.seconds >= 0.005 * total)
