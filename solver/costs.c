@@ -134,17 +134,18 @@ static const char *const kind_name[KINDS] = {"products of maps",
                                              "files",
                                              "rest"};
 
+/* Maps and spans copy and scale rows by pointwise operations, too. */
 static enum kind kind_of(const struct profile_entry *entry) {
     if (is(entry, NULL, "normals"))
         return NORMALS;
-    if (is(entry, NULL, "pointwise"))
-        return ACTIVATIONS;
     if (is(entry, "spans", NULL))
         return SPANS;
     if (is(entry, "measuring", NULL))
         return MEASURING;
     if (is(entry, "files", NULL))
         return FILES;
+    if (is(entry, "network", "pointwise"))
+        return ACTIVATIONS;
     return is(entry, "network", NULL) ? REST : PRODUCTS;
 }
 
