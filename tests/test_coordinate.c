@@ -401,6 +401,10 @@ static void check_limit(const char *ini, int terms, const char *const *overrides
     run_free(&run);
 }
 
+/* Adam in muP approaches slowly: at the default eps of 0.05 the mean square of h1_eff is 100, 74,
+ * 51, 32, 19 per cent above the limit at N = 32 ... 512, 13 and 6 (+- 2) at 1024 and 2048: a + b/N
+ * holds only there. At eps = 0.5 it holds from 32 on: noise of N^-1/2 in gradients is divided by
+ * eps. */
 static void test_limit_is_where_networks_tend(void **state) {
     (void)state;
 #define SHORT "training.steps=6", "solver.sites=512"
@@ -414,6 +418,7 @@ static void test_limit_is_where_networks_tend(void **state) {
                                     "training.optimizer=adamw",
                                     "training.weight_decay=0.01",
                                     "training.eta0=0.05",
+                                    k ? "training.eps=0.5" : "training.eps=0.05",
                                     sides[k],
                                     NULL};
         const char *const three[] = {SHORT, "solver.expert_sites=128", "solver.unit_sites=128",
