@@ -7,6 +7,7 @@
 #include "solver/text.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,7 +317,8 @@ static int write_file(struct io *io, const struct summary *summary, struct err *
     const struct sweep *sweep = summary->sweep;
     TRY(io_text(io, "", "program", "dmft-sweep", err));
     TRY(io_text(io, "parameters", "ini", sweep->grid.ini, err));
-    TRY(provenance_write(io, backend_list[sweep->base.config.solver.backend]->name, 1, err));
+    TRY(provenance_write(io, backend_list[sweep->base.config.solver.backend]->name,
+                         omp_get_max_threads(), err)); /* of all jobs together */
     TRY(write_cells(io, summary, err));
     if (summary->axis >= 0)
         TRY(write_optima(io, summary, err));
