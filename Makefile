@@ -82,8 +82,9 @@ EMULATED_OBJECTS = $(filter-out $(BUILD)/kernels/backend.o $(BUILD)/kernels/cuda
 
 all: dmft-solve dmft-sweep dmft-compare
 
-dmft-solve dmft-sweep dmft-compare: %: $(BUILD)/%
-	@cp $< $@
+# Those of the last make, whatever its options.
+dmft-solve dmft-sweep dmft-compare: %: $(BUILD)/% FORCE
+	@cmp -s $< $@ || cp $< $@
 
 $(BUILD)/dmft-solve: $(BUILD)/solver/main.o $(OBJECTS)
 $(BUILD)/dmft-sweep: $(BUILD)/solver/main_sweep.o $(OBJECTS)

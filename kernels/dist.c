@@ -56,6 +56,10 @@ int dist_ranks(void) {
     return dist_count;
 }
 
+int dist_strangers(void) {
+    return 0;
+}
+
 void dist_broadcast(void *bytes, size_t size, int root) {
     tally(size);
     for (size_t done = 0; done < size && dist_count > 1; done += most) {
@@ -130,6 +134,17 @@ int dist_rank(void) {
 
 int dist_ranks(void) {
     return 1;
+}
+
+int dist_strangers(void) {
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    int most = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *size = getenv(sizes[i]);
+        int count = size ? atoi(size) : 0;
+        most = count > most ? count : most;
+    }
+    return most;
 }
 
 void dist_broadcast(void *bytes, size_t size, int root) {

@@ -24,6 +24,8 @@ void dist_yield(void);
 
 int dist_rank(void);
 int dist_ranks(void);
+/* Built without MPI: how many processes a job has that this one was started in, else 0. */
+int dist_strangers(void);
 
 /* bytes of rank `root` -> all ranks. */
 void dist_broadcast(void *bytes, size_t size, int root);

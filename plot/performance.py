@@ -8,26 +8,28 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+# Colour, marker, label, and where sizes are written (points).
 STYLE = {
-    "march": ("black", "o", "march, $S$ sites"),
-    "fixed point": ("#0072B2", "s", "fixed point, $S$ sites"),
-    "network": ("#D55E00", "^", "one network, width $N$"),
-    "16 networks": ("#E69F00", "v", "mean of 16 networks"),
+    "march": ("black", "o", "march, $S$ sites", (-3, -9)),
+    "fixed point": ("#0072B2", "s", "fixed point, $S$ sites", (4, 2)),
+    "network": ("#D55E00", "^", "one network, width $N$", (3, 4)),
+    "16 networks": ("#E69F00", "v", "mean of 16 networks", (-4, -10)),
 }
 
 
 def curve(axis, rows, method):
     """One method: error against seconds, its smallest and largest size written beside it."""
-    colour, marker, label = STYLE[method]
+    colour, marker, label, place = STYLE[method]
     mine = [row for row in rows if row["method"] == method]
     seconds = [float(row["seconds"]) for row in mine]
     error = [float(row["error"]) for row in mine]
     axis.loglog(seconds, error, marker=marker, color=colour, label=label, ms=4, lw=1.2)
     for row in (mine[0], mine[-1]):
         axis.annotate(row["size"], (float(row["seconds"]), float(row["error"])), color=colour,
-                      textcoords="offset points", xytext=(3, 4), fontsize=6)
+                      textcoords="offset points", xytext=place, fontsize=6,
+                      ha="right" if place[0] < 0 else "left")
 
 
 def main(source, target):
@@ -44,9 +46,12 @@ def main(source, target):
                 curve(axis, [row for row in part if row["quantity"] == quantity], method)
             axis.set_title(f"{network}: {quantity.removesuffix('_diag')}", fontsize=9)
             axis.tick_params(labelsize=7)
+            axis.xaxis.set_major_locator(LogLocator(numticks=6))
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             for ticks in (axis.xaxis, axis.yaxis):
                 ticks.set_minor_formatter(NullFormatter())
-                ticks.set_major_locator(LogLocator(numticks=6))
+            axis.margins(0.12)
             axis.spines[["top", "right"]].set_visible(False)
         column[1].set_xlabel("CPU seconds", fontsize=8)
     for row in axes:

@@ -17,6 +17,8 @@ struct command {
     char **override; /* [--]section.key=value */
 };
 
+/* The beginning of main. */
+void command_start(int *argc, char ***argv);
 /* Reads the command line; options end with a NULL word. */
 int command_read(struct command *command, const struct command_option *options, const char *usage,
                  int argc, char **argv, struct err *err);
@@ -26,8 +28,11 @@ int command_output(char **name, const struct command *command, const char *given
                    const char *ending, struct err *err);
 /* CODE_INPUT if the output is this input, --force or not (where files are looked at: rank 0). */
 int command_spare(const char *output, const char *input, struct err *err);
-/* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. */
+/* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. A
+ * file that grows too large (ulimit -f) is an error of write. */
 const volatile sig_atomic_t *command_signals(void);
+/* From now on they end the program. */
+void command_let_go(void);
 /* The end of main: tells a failure, and returns the exit code. A failure of one rank ends all. */
 int command_end(const char *program, int code, struct err *err);
 

@@ -100,6 +100,10 @@ done:
 
 int costs_machine(const struct backend *backend, int threads, struct machine *machine,
                   struct err *err) {
+    void *volatile room_for_blas = malloc((size_t)threads * ((size_t)160 << 20));
+    free(room_for_blas); /* which waits for ever for its buffers if there is no room */
+    if (!room_for_blas)
+        return err_set(err, CODE_SYSTEM, "out of memory: the rates of this machine");
     const struct work squares = {(size_t)3 * 512 * 512, multiply};
     size_t part = TRIAD / (size_t)threads;
     const struct work lines = {part < 1 << 20 ? 1 << 20 : part, triad};
@@ -125,14 +129,10 @@ static bool is(const struct profile_entry *entry, const char *place, const char 
 }
 
 /* What an entry belongs to in the line of shares. */
-enum kind { PRODUCTS, SPANS, NORMALS, ACTIVATIONS, MEASURING, FILES, REST, KINDS };
-static const char *const kind_name[KINDS] = {"products of maps",
-                                             "orthonormalisation",
-                                             "normals",
-                                             "activations",
-                                             "measuring",
-                                             "files",
-                                             "rest"};
+enum kind { PRODUCTS, SPANS, NORMALS, ACTIVATIONS, MEASURING, FILES, OTHER, WAITING, KINDS };
+static const char *const kind_name[KINDS] = {
+    "products of maps", "orthonormalisation",        "normals", "activations", "measuring", "files",
+    "other operations", "waiting and small matrices"};
 
 /* Maps and spans copy and scale rows by pointwise operations, too. */
 static enum kind kind_of(const struct profile_entry *entry) {
@@ -146,7 +146,7 @@ static enum kind kind_of(const struct profile_entry *entry) {
         return FILES;
     if (is(entry, "network", "pointwise"))
         return ACTIVATIONS;
-    return is(entry, "network", NULL) ? REST : PRODUCTS;
+    return is(entry, "network", NULL) ? OTHER : PRODUCTS;
 }
 
 static void print_row(FILE *stream, const struct profile_entry *entry, double total, int threads,
@@ -158,6 +158,10 @@ static void print_row(FILE *stream, const struct profile_entry *entry, double to
             entry->op, cost->calls, cost->seconds / threads, 100 * cost->seconds / total,
             1e-9 * cost->flops, 100 * flops / machine->dgemm, 1e-9 * cost->bytes,
             100 * bytes / machine->bandwidth);
+}
+
+static void print_left(FILE *stream, const char *what, double seconds, double total, int threads) {
+    fprintf(stream, "%-43s %9.3f %6.1f\n", what, seconds / threads, 100 * seconds / total);
 }
 
 int costs_print(FILE *stream, const struct backend *backend, double wall, int threads,
@@ -181,11 +185,11 @@ int costs_print(FILE *stream, const struct backend *backend, double wall, int th
         else
             left += entries[k].cost.seconds;
     }
-    fprintf(stream, "%-22s %-10s %9s %9.3f %6.1f\n", "others", "", "", left / threads,
-            100 * left / total);
-    share[REST] = total;
-    for (int kind = 0; kind < REST; kind++)
-        share[REST] -= share[kind];
+    share[WAITING] = total;
+    for (int kind = 0; kind < WAITING; kind++)
+        share[WAITING] -= share[kind];
+    print_left(stream, "other rows", left, total, threads);
+    print_left(stream, kind_name[WAITING], share[WAITING], total, threads);
     fprintf(stream, "shares:");
     for (int kind = 0; kind < KINDS; kind++)
         fprintf(stream, "%s %s %.1f %%", kind ? "," : "", kind_name[kind],

@@ -6,7 +6,6 @@
 #include "solver/provenance.h"
 #include "solver/report.h"
 
-#include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -63,10 +62,26 @@ static int print_help(const struct options *options, struct err *err) {
     return CODE_OK;
 }
 
+/* Of rank 0. What cannot be told of a run that is done is a warning. */
+static void tell_costs(const struct run *run, double start) {
+    double wall = base_seconds() - start, exchanges, bytes;
+    struct err err;
+    if (dist_rank())
+        return;
+    command_let_go();
+    dist_traffic(&exchanges, &bytes);
+    if (dist_ranks() > 1)
+        fprintf(stderr, "ranks: %.0f exchanges, %.3g MB received by rank 0\n", exchanges,
+                1e-6 * bytes);
+    if (costs_print(stderr, config_backend(&run->config, 1), wall, run->threads, &err))
+        fprintf(stderr, "warning: no profile: %s\n", err.text);
+}
+
 static int solve(struct run *run, const struct options *options, struct err *err) {
     const struct command *command = &options->command;
     char *output = NULL;
-    double start = base_seconds(), exchanges, bytes;
+    double start = base_seconds();
+    bool begun = false;
     int code;
     profile_on = options->profile;
     DO(command_output(&output, command, options->output, ".h5", err));
@@ -74,19 +89,16 @@ static int solve(struct run *run, const struct options *options, struct err *err
     DO(command_spare(output, command->file, err));
     DO(command_spare(output, run->config.data.file, err));
     DO(run_open(run, output, options->force, err));
+    begun = true;
     DO(run_march(run, err));
     DO(run_finish(run, options->force, err));
     log_line(&run->log, "wrote %s", output);
     DO(report_print(run, err));
-    dist_traffic(&exchanges, &bytes);
-    if (options->profile && dist_ranks() > 1)
-        log_line(&run->log, "ranks: %.0f exchanges, %.3g MB received", exchanges, 1e-6 * bytes);
-    if (options->profile && !dist_rank())
-        DO(costs_print(stderr, config_backend(&run->config, 1), base_seconds() - start,
-                       run->threads, err));
 done:
     if (code && run->io_open)
         log_line(&run->log, "what was computed is in %s", run->io.partial);
+    if (begun && options->profile && (!code || dist_ranks() == 1))
+        tell_costs(run, start);
     free(output);
     return code;
 }
@@ -95,9 +107,7 @@ int main(int argc, char **argv) {
     struct options options;
     struct run run = {.stop = command_signals()};
     struct err err = {0};
-    dist_start(&argc, &argv);
-    io_quiet();
-    gsl_set_error_handler_off();
+    command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &err);
     log_init(&run.log, options.quiet || dist_rank() ? 0 : 1);
     if (!code && (options.help || options.version || options.defaults))

@@ -4,7 +4,6 @@
 #include "solver/compare.h"
 #include "solver/provenance.h"
 
-#include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -82,9 +81,7 @@ int main(int argc, char **argv) {
     struct options options;
     struct compare compare = {0};
     struct err err = {0};
-    dist_start(&argc, &argv);
-    io_quiet();
-    gsl_set_error_handler_off();
+    command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &err);
     if (!code && options.version)
         printf("dmft-compare %s\n", provenance_version);

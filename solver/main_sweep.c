@@ -5,7 +5,6 @@
 #include "solver/summary.h"
 #include "solver/sweep.h"
 
-#include <gsl/gsl_errno.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,9 +88,7 @@ int main(int argc, char **argv) {
     struct sweep sweep = {.stop = command_signals()};
     struct err err = {0};
     int jobs;
-    dist_start(&argc, &argv);
-    io_quiet();
-    gsl_set_error_handler_off();
+    command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &jobs, &err);
     log_init(&sweep.log, options.quiet || dist_rank() ? 0 : 1);
     if (!code && options.version)

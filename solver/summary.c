@@ -37,11 +37,12 @@ static enum edge locate(int count, const double *x, const double *const *loss, i
     *at = x[*best];
     if (*best == 0 || *best == count - 1)
         return *best ? EDGE_HIGHEST : EDGE_LOWEST;
+    if (!loss[*best - 1] || !loss[*best + 1])
+        return EDGE_FAILED;
     for (int k = 0; k < 3; k++) {
-        const double *values = loss[*best + k - 1];
-        if (!values)
-            return EDGE_FAILED;
-        y[k] = log(mean_without(values, runs, out));
+        y[k] = log(mean_without(loss[*best + k - 1], runs, out));
+        if (!isfinite(y[k]))
+            return EDGE_ZERO;
     }
     *at = stats_vertex(x + *best - 1, y);
     return EDGE_NONE;
@@ -212,8 +213,12 @@ done:
 /* One row of the table: a combination of the other keys, and a width. */
 static void print_row(const struct summary *summary, int unit, double at, double at_se, int best,
                       enum edge edge) {
-    static const char *const why[] = {"", "  (the lowest value)", "  (the highest value)",
-                                      "  (a neighbour failed)", "  (all failed)"};
+    static const char *const why[] = {"",
+                                      "  (the lowest value)",
+                                      "  (the highest value)",
+                                      "  (a neighbour failed)",
+                                      "  (all failed)",
+                                      "  (a loss is zero)"};
     const struct sweep *sweep = summary->sweep;
     const struct grid *grid = &sweep->grid;
     const struct cell *cell =
@@ -281,7 +286,8 @@ static int write_optima(struct io *io, const struct summary *summary, struct err
                            "jackknife standard error of at over the runs",
                            "smallest mean final loss of the grid", "its standard error",
                            "0: inside; at is a value of the grid for 1: its lowest, 2: its "
-                           "highest, 3: a neighbour failed; 4: all failed"};
+                           "highest, 3: beside a failed run, 5: where a loss is zero; 4: all "
+                           "failed"};
     const struct sweep *sweep = summary->sweep;
     const struct grid *grid = &sweep->grid;
     char dims[TEXT_NOTE];

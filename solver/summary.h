@@ -5,15 +5,15 @@
  * final loss and its two neighbours, ln loss against ln key (against the key itself where values
  * are not all positive). Its standard error is the jackknife's over the runs, which share their
  * initial weights along the key; it is the error of sampling alone: a minimum that is sharper than
- * a parabola may lie half a step of the grid away. Where a neighbour is missing there is no
- * parabola: the value of the grid is given, without an error, and `edge` says why. */
+ * a parabola may lie half a step of the grid away. Where a neighbour is missing, or a loss is zero,
+ * there is no parabola: the value of the grid is given, without an error, and `edge` says why. */
 #ifndef SOLVER_SUMMARY_H
 #define SOLVER_SUMMARY_H
 
 #include "solver/sweep.h"
 
 /* Why the optimum is a value of the grid; values of `edge` in the file. */
-enum edge { EDGE_NONE, EDGE_LOWEST, EDGE_HIGHEST, EDGE_FAILED, EDGE_ALL_FAILED };
+enum edge { EDGE_NONE, EDGE_LOWEST, EDGE_HIGHEST, EDGE_FAILED, EDGE_ALL_FAILED, EDGE_ZERO };
 
 /* The optimum along a key: x [count] increasing, final losses of `runs` runs each (NULL: failed).
  * Returns the place in x and its jackknife error (NaN at an edge or for one run), and *best, the

@@ -480,6 +480,29 @@ static void test_threads_and_backends(void **state) {
     assert_same("one.h5", "other.h5");
 }
 
+static void test_of_a_parallel_job_without_mpi(void **state) {
+    (void)state;
+    struct cli_result result;
+    setenv("PMI_SIZE", "3", 1);
+    cli_run(&result, ARGS("-o", "out.h5", "small.ini"));
+    unsetenv("PMI_SIZE");
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.err, "one of 3 processes of a job, but built without MPI"));
+    cli_free(&result);
+}
+
+/* What an interrupted or diverged run has cost is told too. */
+static void test_profile_of_a_failure(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_run(&result, ARGS("-o", "out.h5", "--quiet", "--profile", "--training.eta0=1e6",
+                          "--training.steps=50", "small.ini"));
+    assert_int_equal(result.code, 3);
+    assert_non_null(strstr(result.err, "\nshares:"));
+    assert_non_null(strstr(result.err, "is not finite"));
+    cli_free(&result);
+}
+
 /* A profile changes nothing; its shares are all of the time. */
 static void test_profile(void **state) {
     (void)state;
@@ -502,7 +525,7 @@ static void test_profile(void **state) {
         assert_true(atof(number) >= 0);
         sum += atof(number);
     }
-    assert_int_equal(count, 7);
+    assert_int_equal(count, 8);
     assert_true(fabs(sum - 100) < 0.05 * count + 1e-9); /* one decimal is printed */
     cli_free(&result);
 }
@@ -555,6 +578,8 @@ int main(void) {
         TEST(test_layout_of_batches),
         TEST(test_threads_and_backends),
         TEST(test_profile),
+        TEST(test_profile_of_a_failure),
+        TEST(test_of_a_parallel_job_without_mpi),
         TEST(test_fewer_steps_are_a_beginning),
         TEST(test_ini_of_a_file_repeats_it),
     };

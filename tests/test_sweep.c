@@ -376,6 +376,9 @@ static void test_optimum_of_a_parabola(void **state) {
     assert_true(at == 0 && isnan(at_se) && best == 0);
     assert_int_equal(summary_optimum(3, x, rows, RUNS, &at, &at_se, &best), EDGE_HIGHEST);
     assert_true(at == 0 && isnan(at_se) && best == 2);
+    memset(loss[2], 0, sizeof loss[2]);
+    assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_ZERO);
+    assert_true(at == 0 && isnan(at_se) && best == 2);
     rows[3] = NULL;
     assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_FAILED);
     assert_true(at == 0 && best == 2);
