@@ -63,7 +63,7 @@ static int print_table(const struct run *run, struct err *err) {
         printf("\n");
     }
     if (n == 1 || n == 2)
-        printf("networks approach the limit as a + b/N: three widths or more are extrapolated\n");
+        printf("three widths or more would be extrapolated, as a + b/N\n");
 done:
     for (int i = 0; i <= n; i++)
         free(mean[i]);
