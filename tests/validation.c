@@ -97,8 +97,8 @@ int main(void) {
         {"data/residual_multi_index.ini reference.seeds=32", NULL},
         {"data/residual.ini reference.widths=32\t64\t128 reference.seeds=8",
          "Beyond 3: with top-K and experts of infinite width the gates of a network fluctuate by "
-         "N_e^{-1/2}, N_e = N^2/32 here, and loads approach the limit as slowly as that "
-         "(docs/theory/residual.md); a + b/N is then not the law of the approach, which is "
+         "N_e^{-1/2},\nN_e = N^2/32 here, and loads approach the limit as slowly as that "
+         "(docs/theory/residual.md); a + b/N is\nthen not the law of the approach, which is "
          "monotone towards the limit at every entry."},
     };
     double worst = 0;
