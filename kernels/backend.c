@@ -47,6 +47,10 @@ size_t array_part(const struct array_share *share, int part) {
     return share->blocks == parts ? number : number * share->blocks / parts;
 }
 
+int array_rank(const struct array_share *share, int rank) {
+    return rank * share->parts / dist_ranks();
+}
+
 static struct array_share share_of(const struct array *array) {
     size_t width = array_width(array), blocks = (array->sites + width - 1) / width;
     int parts = blocks < BACKEND_PARTS ? (int)blocks : BACKEND_PARTS;
@@ -54,8 +58,8 @@ static struct array_share share_of(const struct array *array) {
     struct array_share share = {.parts = parts, .end_part = parts, .blocks = blocks};
     share.shared = array->backend->shared && parts >= ranks;
     if (share.shared) {
-        share.first_part = rank * parts / ranks;
-        share.end_part = (rank + 1) * parts / ranks;
+        share.first_part = array_rank(&share, rank);
+        share.end_part = array_rank(&share, rank + 1);
     }
     share.first = array_part(&share, share.first_part);
     share.end = array_part(&share, share.end_part);
@@ -133,8 +137,7 @@ void rows_scale(double factor, struct rows x) {
     }
 }
 
-size_t array_bytes(const struct backend *backend, size_t sites, int group, int rows) {
-    struct array array = {.backend = backend, .sites = sites, .group = group};
-    struct array_share share = share_of(&array);
-    return (share.end - share.first) * array_width(&array) * (size_t)rows * sizeof(double);
+size_t array_bytes(const struct array *array, int rows) {
+    struct array_share share = share_of(array);
+    return (share.end - share.first) * array_width(array) * (size_t)rows * sizeof(double);
 }

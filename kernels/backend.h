@@ -153,10 +153,11 @@ static inline void rows_zero(struct rows y) {
     y.array->backend->combine(y, 0, NULL, none);
 }
 /* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows on this
- * rank. */
+ * rank: of arrays with backend, sites and group, allocated or not. */
 size_t array_width(const struct array *array);
 size_t array_part(const struct array_share *share, int part); /* the first block of a part */
-size_t array_bytes(const struct backend *backend, size_t sites, int group, int rows);
+int array_rank(const struct array_share *share, int rank);    /* the first part of a rank */
+size_t array_bytes(const struct array *array, int rows);
 
 #ifdef __cplusplus
 }

@@ -85,7 +85,7 @@ static int cpu_open(double *bytes, struct err *err) {
 }
 
 static int cpu_alloc(struct array *array, int capacity, struct err *err) {
-    size_t bytes = array_bytes(array->backend, array->sites, array->group, capacity);
+    size_t bytes = array_bytes(array, capacity);
     array->capacity = capacity;
     size_t page = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 64;
     array->memory = aligned_alloc(page, (bytes + page - 1) / page * page);
@@ -127,7 +127,7 @@ static void cpu_collect(const struct array *a, double *parts, size_t size) {
     int ranks = dist_ranks();
     size_t first[ranks + 1];
     for (int r = 0; r <= ranks; r++)
-        first[r] = size * (size_t)(r * a->share.parts / ranks);
+        first[r] = size * (size_t)array_rank(&a->share, r);
     if (a->share.shared)
         dist_collect(parts, first);
 }
@@ -137,7 +137,7 @@ static void cpu_get(struct rows rows, double *host) {
     int ranks = dist_ranks();
     size_t first[ranks + 1];
     for (int r = 0; r < ranks; r++)
-        first[r] = array_part(&a->share, r * a->share.parts / ranks) * array_width(a);
+        first[r] = array_part(&a->share, array_rank(&a->share, r)) * array_width(a);
     first[ranks] = a->sites;
     for (int k = 0; k < rows.count; k++) {
         double *row = host + (size_t)k * a->sites;
@@ -174,51 +174,54 @@ static void block_dots(struct rows a, struct rows b, int block, bool skinny, dou
                     (int)width, y, (int)width, 1.0, C, (int)stride);
 }
 
+static void cpu_add(const double *x, size_t count, double *sum) {
+    for (size_t i = 0; i < count; i++)
+        sum[i] += x[i];
+}
+
 /* The sums of all parts, [parts][size], complete; the first is the total of all, in order. */
 static void cpu_total(const struct array *a, double *sums, size_t size) {
     cpu_collect(a, sums, size);
     for (int part = 1; part < a->share.parts; part++)
-        for (size_t i = 0; i < size; i++)
-            sums[i] += sums[(size_t)part * size + i];
+        cpu_add(sums + (size_t)part * size, size, sums);
+}
+
+/* The sums over a part, [a.count][b.count], of the rows of its longer factor from `row` on. */
+static void part_dots(struct rows a, struct rows b, int part, int row, double *sum) {
+    bool by_a = a.count > b.count, skinny = (by_a ? b.count : a.count) <= SKINNY;
+    int left = (by_a ? a.count : b.count) - row, rows = left < PIECE ? left : PIECE;
+    struct rows x = by_a ? rows_part(a, row, rows) : a, y = by_a ? b : rows_part(b, row, rows);
+    sum += by_a ? row * b.count : row;
+    for (int k = 0; k < x.count; k++)
+        memset(sum + k * b.count, 0, (size_t)y.count * sizeof *sum);
+    for (int block = cpu_part(a.array, part); block < cpu_part(a.array, part + 1); block++)
+        block_dots(x, y, block, skinny, sum, (size_t)b.count);
 }
 
 /* One tile of C, rows of which are `stride` apart. sums: room for all parts if these are worked on
- * at once, on all threads or all ranks; else for one. */
+ * at once, on all threads or all ranks; else for the total and a part. */
 static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums, double *C,
                       size_t stride) {
-    bool threads = worth(cells(a) * (size_t)b.count);
-    const struct array_share share = a.array->share;
-    bool by_a = a.count > b.count, skinny = (by_a ? b.count : a.count) <= SKINNY;
-    int count = by_a ? a.count : b.count, lanes = at_once ? share.parts : 1;
+    const struct array_share *share = &a.array->share;
+    int count = a.count > b.count ? a.count : b.count;
     size_t size = (size_t)a.count * (size_t)b.count;
-    for (int from = 0; from < share.parts; from += lanes) {
-        int first = at_once ? share.first_part : from, end = at_once ? share.end_part : from + 1;
-#pragma omp parallel for schedule(static) collapse(2) if (threads)
-        for (int part = first; part < end; part++)
-            for (int row = 0; row < count; row += PIECE) {
-                int rows = count - row < PIECE ? count - row : PIECE;
-                struct rows x = by_a ? rows_part(a, row, rows) : a;
-                struct rows y = by_a ? b : rows_part(b, row, rows);
-                double *sum = sums + (size_t)(part - from) * size;
-                sum += by_a ? row * b.count : row;
-                for (int k = 0; k < x.count; k++)
-                    memset(sum + k * b.count, 0, (size_t)y.count * sizeof *sum);
-                for (int k = cpu_part(a.array, part); k < cpu_part(a.array, part + 1); k++)
-                    block_dots(x, y, k, skinny, sum, (size_t)b.count);
-            }
-        if (share.shared)
-            cpu_collect(a.array, sums, size);
-        for (int part = from; part < from + lanes; part++)
-            for (int k = 0; k < a.count; k++) {
-                double *out = C + (size_t)k * stride;
-                const double *sum = sums + (size_t)(part - from) * size + k * b.count;
-                for (int l = 0; l < b.count; l++)
-                    out[l] = part ? out[l] + sum[l] : sum[l];
-            }
-    }
+    if (at_once) {
+#pragma omp parallel for schedule(static) collapse(2) if (worth(size * a.array->sites))
+        for (int part = share->first_part; part < share->end_part; part++)
+            for (int row = 0; row < count; row += PIECE)
+                part_dots(a, b, part, row, sums + (size_t)part * size);
+        cpu_total(a.array, sums, size);
+    } else
+        for (int part = 0; part < share->parts; part++) {
+            for (int row = 0; row < count; row += PIECE)
+                part_dots(a, b, part, row, part ? sums + size : sums);
+            if (part)
+                cpu_add(sums + size, size, sums);
+        }
     for (int k = 0; k < a.count; k++)
         for (int l = 0; l < b.count; l++)
-            C[(size_t)k * stride + (size_t)l] *= 1.0 / (double)a.array->sites;
+            C[(size_t)k * stride + (size_t)l] =
+                sums[k * b.count + l] * (1.0 / (double)a.array->sites);
 }
 
 static void cpu_dots(struct rows a, struct rows b, double *C) {
@@ -233,8 +236,8 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
     int columns = a.count > b.count ? shorter : TILE / shorter;
     size_t size =
         (size_t)(a.count < rows ? a.count : rows) * (size_t)(b.count < columns ? b.count : columns);
-    size_t lanes = at_once ? (size_t)a.array->share.parts : 1;
-    double *sums = scratch(a.array->share.shared, lanes * size);
+    double *sums =
+        scratch(a.array->share.shared, (at_once ? (size_t)a.array->share.parts : 2) * size);
     if (!sums)
         spoil(C, (size_t)a.count * (size_t)b.count);
     for (int i = 0; i < a.count && sums; i += rows)

@@ -74,12 +74,10 @@ double field_bytes(const struct map *map, const struct field_settings *settings)
     for (int i = 0; i < 2; i++) {
         const struct population *on = i ? map->declared.target : map->declared.source;
         double rows = T * side[i].count, other = T * side[1 - i].count;
-        bytes += 2 * rows * (double)array_bytes(on->backend, on->sites, on->group, 1);
+        bytes += 2 * rows * population_bytes(on, 1);
         bytes += 8 * rows * rows * (copies + (side[1 - i].amplitude != 0));
         if (side[i].amplitude != 0)
-            bytes += 3 * other *
-                     (double)array_bytes(side[i].pool->backend, side[i].pool->sites,
-                                         side[i].pool->group, 1);
+            bytes += 3 * other * population_bytes(side[i].pool, 1);
         if (side[i].response != 0)
             bytes += 8 * rows * other * copies;
     }

@@ -44,7 +44,13 @@ struct population {
 };
 
 int population_init(struct population *population, struct err *err); /* fields above span set */
-void population_free(struct population *population);                 /* idempotent */
+/* Of `rows` rows over its sites, on this rank. */
+static inline double population_bytes(const struct population *population, int rows) {
+    struct array array = {population->backend, .sites = population->sites,
+                          .group = population->group};
+    return (double)array_bytes(&array, rows);
+}
+void population_free(struct population *population); /* idempotent */
 
 /* k = out.count fresh normals into rows `out`, conditioned on the orthonormal rows `opposite`
  * (count 0: none). Matched: exactly orthonormal, else iid. */

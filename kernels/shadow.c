@@ -14,7 +14,7 @@
 /* Bytes of one half: whole pages. */
 static size_t shadow_half(const struct array *a, int capacity) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (array_bytes(a->backend, a->sites, a->group, capacity) + page - 1) / page * page;
+    return (array_bytes(a, capacity) + page - 1) / page * page;
 }
 
 static struct array shadow_real(const struct array *a) {

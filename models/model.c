@@ -155,24 +155,15 @@ static double rank_bound(const struct net *net, const struct population *populat
 
 static double rank_bytes(const struct net *net, const struct population *population,
                          double evaluations) {
-    return (double)array_bytes(population->backend, population->sites, population->group, 1) *
-           rank_bound(net, population, evaluations);
+    return population_bytes(population, 1) * rank_bound(net, population, evaluations);
 }
 
 static double rows_bytes(struct rows rows) {
-    return (double)array_bytes(rows.array->backend, rows.array->sites, rows.array->group,
-                               rows.count);
-}
-
-/* Whether entries learn one by one, by their own moments. */
-static bool by_adam(const struct net_setup *setup) {
-    return setup->optimizer == OPTIMIZER_ADAM || setup->optimizer == OPTIMIZER_ADAMW;
+    return (double)array_bytes(rows.array, rows.count);
 }
 
 static double entries_bytes(const struct map *map) {
-    const struct population *s = map->declared.source;
-    return (double)array_bytes(s->backend, s->sites, s->group, 1) *
-           (double)map->declared.target->sites;
+    return population_bytes(map->declared.source, 1) * (double)map->declared.target->sites;
 }
 
 /* The matrix; what starts at zero and learns by plain gradient descent is a history of at most
@@ -181,13 +172,12 @@ static double entries_bytes(const struct map *map) {
 static double matrix_bytes(const struct net_setup *setup, const struct map *map,
                            double evaluations) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double row = (double)array_bytes(s->backend, s->sites, s->group, 1),
-           rows = setup->P * evaluations * setup->stages;
+    double row = population_bytes(s, 1), rows = setup->P * evaluations * setup->stages;
     double most = (double)(s->sites < t->sites ? s->sites : t->sites);
     if (map->declared.a0 != 0 || setup->optimizer != OPTIMIZER_GD)
         return entries_bytes(map);
     double matrix = rows < most ? 0 : entries_bytes(map);
-    row += (double)array_bytes(t->backend, t->sites, t->group, 1);
+    row += population_bytes(t, 1);
     return matrix + 1.5 * row * fmin(rows, most);
 }
 
@@ -195,7 +185,7 @@ static double matrix_bytes(const struct net_setup *setup, const struct map *map,
  * Adam, which keeps what is learnt elsewhere, nothing then. */
 static double limit_map_bytes(const struct net *net, const struct map *map, double evaluations) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double copies = map->declared.a0 != 0 ? 3 : by_adam(&net->setup) ? 0 : 1;
+    double copies = map->declared.a0 != 0 ? 3 : optimizer_by_entry(net->setup.optimizer) ? 0 : 1;
     return 1.5 * copies * (rank_bytes(net, s, evaluations) + rank_bytes(net, t, evaluations));
 }
 
@@ -203,7 +193,7 @@ static double limit_map_bytes(const struct net *net, const struct map *map, doub
  * and of a limit the entries themselves. */
 static double moment_bytes(const struct net *net, const struct parameter *p, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    bool adam = by_adam(setup);
+    bool adam = optimizer_by_entry(setup->optimizer);
     if (setup->optimizer == OPTIMIZER_GD)
         return 0;
     if (p->map && !setup->N && !adam)
@@ -227,10 +217,8 @@ static double response_bytes(const struct net *net, const struct map *map, int T
 /* y, and where entries are explicit x. */
 static double stage_bytes(const struct net_setup *setup, const struct parameter *p) {
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
-    if (p->map && (setup->N || by_adam(setup))) {
-        const struct population *source = p->map->declared.source;
-        bytes += (double)array_bytes(source->backend, source->sites, source->group, setup->P);
-    }
+    if (p->map && (setup->N || optimizer_by_entry(setup->optimizer)))
+        bytes += population_bytes(p->map->declared.source, setup->P);
     return bytes;
 }
 
@@ -242,8 +230,7 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     int code = net_init(&net, &shapes, err);
     double total = 0;
     for (int i = 0; i < net.arrays; i++)
-        total += (double)array_bytes(net.array[i]->backend, net.array[i]->sites,
-                                     net.array[i]->group, net.array[i]->rows);
+        total += rows_bytes(array_all(net.array[i]));
     if (net.setup.inputs + net.setup.tests > net.setup.P)
         total *= 2;                     /* put aside in a look */
     for (int i = 0; i < net.thins; i++) /* and in the span of the population */
@@ -300,7 +287,8 @@ int net_map(struct net *net, struct map_declaration declared, struct map **map, 
     if (net->setup.declare_only)
         return CODE_OK;
     const struct field_settings *field = net->setup.field;
-    bool adam = by_adam(&net->setup), plain = net->setup.optimizer == OPTIMIZER_GD;
+    bool adam = optimizer_by_entry(net->setup.optimizer),
+         plain = net->setup.optimizer == OPTIMIZER_GD;
     const struct map_kind *kind = field                       ? &map_field
                                   : !net->setup.N             ? adam ? &map_adam : &map_limit
                                   : declared.a0 == 0 && plain ? &map_history

@@ -27,6 +27,10 @@ enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 /* How gradient descent moves: along the gradient, along a decaying sum of gradients, or each entry
  * by the ratio of its gradient's moments (and all weights decay by a factor: adamw). */
 enum optimizer { OPTIMIZER_GD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+/* Whether entries learn one by one, by their own moments. */
+static inline bool optimizer_by_entry(enum optimizer optimizer) {
+    return optimizer == OPTIMIZER_ADAM || optimizer == OPTIMIZER_ADAMW;
+}
 
 /* Section [network]. */
 struct network {

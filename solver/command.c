@@ -64,6 +64,16 @@ void command_start(int *argc, char ***argv) {
     gsl_set_error_handler_off();
 }
 
+void command_log(struct log *log, bool quiet) {
+    log_init(log, quiet || dist_rank() ? 0 : 1);
+    int processes = dist_strangers();
+    if (processes > 1)
+        log_line(log,
+                 "warning: one of %d processes of a job, but built without MPI: each computes "
+                 "everything; make MPI=1 builds a program that shares it out",
+                 processes);
+}
+
 /* [--]section.key=value, or what was meant so; a file of that name is a file. */
 static bool is_override(const char *word) {
     if (!strncmp(word, "--", 2))

@@ -22,6 +22,8 @@ void command_start(int *argc, char ***argv);
 /* Reads the command line; options end with a NULL word. */
 int command_read(struct command *command, const struct command_option *options, const char *usage,
                  int argc, char **argv, struct err *err);
+/* Of rank 0, unless quiet. Warns where a parallel job has started a program built without MPI. */
+void command_log(struct log *log, bool quiet);
 /* The output to be freed: as given, or for data/regime2.ini the file regime2 + ending (".h5") in
  * the current folder. */
 int command_output(char **name, const struct command *command, const char *given,

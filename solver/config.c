@@ -375,17 +375,13 @@ int config_check(const struct config *config, const struct params *params, int K
     return CODE_OK;
 }
 
-static bool trains_by_adam(const struct training *training) {
-    return training->optimizer == OPTIMIZER_ADAM || training->optimizer == OPTIMIZER_ADAMW;
-}
-
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
                        int *rest, struct err *err) {
     int inputs = data->P + data->tests, all;
     size_t count = (size_t)inputs * (size_t)data->D;
     *rest = 0;
     *K = data->D;
-    if (trains_by_adam(&config->training)) {
+    if (optimizer_by_entry(config->training.optimizer)) {
         TRY(base_alloc(A, count, sizeof **A, err));
         for (size_t i = 0; i < count; i++)
             (*A)[i] = data->X[i] / sqrt((double)data->D);

@@ -73,7 +73,7 @@ static void tell_costs(const struct run *run, double start) {
     if (dist_ranks() > 1)
         fprintf(stderr, "ranks: %.0f exchanges, %.3g MB received by rank 0\n", exchanges,
                 1e-6 * bytes);
-    if (costs_print(stderr, config_backend(&run->config, 1), wall, run->threads, &err))
+    if (costs_print(stderr, backend_list[run->config.solver.backend], wall, run->threads, &err))
         fprintf(stderr, "warning: no profile: %s\n", err.text);
 }
 
@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
     struct err err = {0};
     command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &err);
-    log_init(&run.log, options.quiet || dist_rank() ? 0 : 1);
+    command_log(&run.log, options.quiet);
     if (!code && (options.help || options.version || options.defaults))
         code = print_help(&options, &err);
     else if (!code)

@@ -1,5 +1,4 @@
 /* dmft-compare: the limit and networks of several widths, parameterizations side by side. */
-#include "kernels/dist.h"
 #include "solver/command.h"
 #include "solver/compare.h"
 #include "solver/provenance.h"
@@ -57,8 +56,10 @@ static int work(struct compare *compare, const struct options *options, struct e
     const struct command *command = &options->command;
     char *output = NULL;
     int code;
+    struct log log;
+    command_log(&log, options->quiet);
     for (int k = 0; k < COMPARE_MOST; k++) {
-        log_init(&compare->run[k].log, options->quiet || dist_rank() ? 0 : 1);
+        compare->run[k].log = log;
         compare->run[k].stop = command_signals();
     }
     DO(command_output(&output, command, options->output, "_compare.h5", err));

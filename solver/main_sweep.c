@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
     int jobs;
     command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &jobs, &err);
-    log_init(&sweep.log, options.quiet || dist_rank() ? 0 : 1);
+    command_log(&sweep.log, options.quiet);
     if (!code && options.version)
         printf("dmft-sweep %s\n", provenance_version);
     else if (!code && options.help)

@@ -222,11 +222,6 @@ done:
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
-    if (dist_strangers() > 1)
-        log_line(&run->log,
-                 "warning: one of %d processes of a job, but built without MPI: each computes "
-                 "everything; make MPI=1 builds a program that shares it out",
-                 dist_strangers());
     TRY(check_memory(run, err));
     warn_rank(run);
     if (dist_rank())

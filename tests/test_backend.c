@@ -141,9 +141,8 @@ static void check_put_and_get(struct shape shape, int count) {
     struct sample *s = sample(shape, count);
     assert_same(s, s->x);
     assert_true(array_width(&s->array) % 8 == 0);
-    assert_true(array_bytes(s->array.backend, s->sites, shape.group, 3) % 64 == 0);
-    assert_true(array_bytes(s->array.backend, s->sites, shape.group, 3) >=
-                3 * s->sites * sizeof(double));
+    assert_true(array_bytes(&s->array, 3) % 64 == 0);
+    assert_true(array_bytes(&s->array, 3) >= 3 * s->sites * sizeof(double));
     int part = count / 3;
     double *start = s->x + (size_t)part * s->sites;
     for (size_t i = 0; i < (size_t)part * s->sites; i++)
@@ -443,8 +442,7 @@ static void test_shadow_memory_cannot_be_touched(void **state) {
     (void)state;
     backend = &backend_shadow;
     struct sample *s = sample((struct shape){7, 1}, 3);
-    size_t last =
-        array_bytes(s->array.backend, s->sites, 1, s->array.capacity) / sizeof(double) - 1;
+    size_t last = array_bytes(&s->array, s->array.capacity) / sizeof(double) - 1;
     for (int way = 0; way < 4; way++) { /* first and last value, read and written */
         pid_t child = fork();
         assert_true(child >= 0);

@@ -120,17 +120,25 @@ static void plain(const char *output) {
     cli_free(&result);
 }
 
+/* What 1, 2 and 3 ranks of a program make of case.ini, beside what is there (NULL: nothing). */
+static void same_for_ranks(const char *program, const char *there, const char *what) {
+    static const char *const names[] = {"one", "two", "three"};
+    for (int n = 1; n <= 3; n++) {
+        char arguments[64], name[32];
+        snprintf(name, sizeof name, "%s.h5", names[n - 1]);
+        snprintf(arguments, sizeof arguments, "-o %s case.ini", name);
+        must(n, program, arguments);
+        if (there || n > 1)
+            same(there ? there : "one.h5", name, what);
+    }
+}
+
 static void ranks_write_the_same(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         cli_print("case.ini", cases[i].ini);
         plain("plain.h5");
-        must(1, "dmft-solve", "-o one.h5 case.ini");
-        must(2, "dmft-solve", "-o two.h5 case.ini");
-        must(3, "dmft-solve", "-o three.h5 case.ini");
-        same("plain.h5", "one.h5", cases[i].what);
-        same("plain.h5", "two.h5", cases[i].what);
-        same("plain.h5", "three.h5", cases[i].what);
+        same_for_ranks("dmft-solve", "plain.h5", cases[i].what);
     }
 }
 
@@ -141,9 +149,7 @@ static const char both[] = BEGIN("regime2") "parameterization = mup mssp\n[train
 static void comparisons_are_the_same(void **state) {
     (void)state;
     cli_print("case.ini", both);
-    must(1, "dmft-compare", "-o one.h5 case.ini");
-    must(3, "dmft-compare", "-o three.h5 case.ini");
-    same("one.h5", "three.h5", "dmft-compare");
+    same_for_ranks("dmft-compare", NULL, "dmft-compare");
 }
 
 /* The last value diverges. */
@@ -155,11 +161,7 @@ static const char grid[] =
 static void sweeps_are_the_same(void **state) {
     (void)state;
     cli_print("case.ini", grid);
-    must(1, "dmft-sweep", "-o one.h5 case.ini");
-    must(2, "dmft-sweep", "-o two.h5 case.ini");
-    must(3, "dmft-sweep", "-o three.h5 case.ini");
-    same("one.h5", "two.h5", "dmft-sweep");
-    same("one.h5", "three.h5", "dmft-sweep");
+    same_for_ranks("dmft-sweep", NULL, "dmft-sweep");
     assert_int_equal(system("ls one.d > one.txt && ls three.d | cmp - one.txt"), 0);
 }
 
