@@ -93,7 +93,7 @@ static int cpu_alloc(struct array *array, int capacity, struct err *err) {
         return err_set(err, CODE_SYSTEM, "out of memory: %d rows over %zu sites (%.3g GB)",
                        capacity, array->sites, 1e-9 * (double)bytes);
     if (page == HUGE_PAGE)
-        madvise(array->memory, bytes, MADV_HUGEPAGE); /* a third faster out of cache; or nothing */
+        madvise(array->memory, bytes, MADV_HUGEPAGE); /* fewer address translations; or nothing */
     return CODE_OK;
 }
 

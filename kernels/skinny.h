@@ -1,5 +1,5 @@
 /* Products of rows over the sites of one block, where one factor has few rows: the shape of every
- * step, of which BLAS spends half on copying the other factor. All rows begin at multiples of 64
+ * step, for which a general dgemm copies the other factor first. All rows begin at multiples of 64
  * bytes and are `width` apart; n <= width sites are in use. Vector code for the machine at hand is
  * chosen at run time. */
 #ifndef KERNELS_SKINNY_H
