@@ -59,7 +59,7 @@ LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-con
 
 KERNELS := dist backend profile skinny functions cpu shadow freeze basis population twotime map map_finite \
            map_history map_limit map_adam map_field change thin
-MODELS := model plain stage look rewind gate router balance regime1 regime2 regime3 residual
+MODELS := settings model program plan execute net costs stage look rewind gate router balance dense regime1 regime2 regime3 residual resnet
 INTEGRATORS := integrator batch gd optimizer flow anderson fixed_point
 SOLVER := base text row param record data fashion partial io config provenance stats share response coordinate \
           observe sweeps run ensemble report costs command grid sweep result summary compare compare_table

@@ -100,7 +100,7 @@ static int build(struct iteration *it, struct err *err) {
 static const char *name_of(const struct map *map, int k) {
     static const char *const names[] = {"Phi", "A", "G", "B"};
     const struct map_numbers *n = &map->numbers;
-    bool absent = (k == 1 && n->fr * n->bg == 0) || (k == 3 && n->br * n->fg == 0);
+    bool absent = (k == 1 && n->fr == 0) || (k == 3 && n->fg == 0);
     return absent ? NULL : names[k];
 }
 

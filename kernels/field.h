@@ -1,11 +1,11 @@
 /* The field map: a random matrix as classical mean-field theory sees it, through two-time kernels.
  *
  * Given kernels Phi, G and responses A, B on a window of T evaluations, W is replaced by Gaussian
- * fields and memory terms (Bordelon & Pehlevan 2022; numbers fg fr bg br lr of map.h):
+ * fields and memory terms (Bordelon & Pehlevan 2022; numbers fg fr of map.h):
  *
  *     W x_t   = u_t + sum_{s<t}  A(t,s) y_s + sum_{s<t} c_s Phi(t,s) y_s       u ~ GP(0, fg^2 Phi)
- *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + lr sum_{s<t} c_s G(t,s) x_s      v ~ GP(0, bg^2 G)
- *     A = fr bg <dx_t/dv_s>      B = br fg <dy_t/du_s>
+ *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + sum_{s<t} c_s G(t,s) x_s         v ~ GP(0, fr^2 G)
+ *     A = fr^2 <dx_t/dv_s>       B = fg^2 <dy_t/du_s>
  *
  * with sums over input indices too, and c_s the coefficients of learn. A first pass of the network
  * program over the window measures new kernels Phi = <x x>, G = <y y>. Two more, with the averages
@@ -41,8 +41,8 @@ struct field_settings {
 struct field_side {
     struct population *pool;      /* where its normals live: the units of groups that share them */
     int count;                    /* rows of an evaluation: P, or 1 for some y */
-    double amplitude;             /* of the field that lives here: bg, fg */
-    double response;              /* fr bg, br fg */
+    double amplitude;             /* of the field that lives here: fr, fg */
+    double response;              /* fr^2, fg^2 */
     struct array window, shifted; /* rows x or y, of the first pass and of a pass with probes */
     struct array normals, probes; /* of the field */
     struct array work;            /* over the pool */

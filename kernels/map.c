@@ -15,18 +15,26 @@ static double surviving(double number) {
 
 void map_declare(struct map *map, struct map_declaration declared) {
     double r = declared.target->size / declared.source->size;
-    double a0 = declared.a0, s_f = declared.s_f, s_b = declared.s_b;
+    double fg = declared.a0 * declared.s_f;
     *map = (struct map){.declared = declared};
     map->numbers = (struct map_numbers){
         .r = r,
-        .fg = surviving(a0 * s_f),
-        .fr = surviving(a0 * s_f / sqrt(r)),
-        .bg = surviving(a0 * s_b * sqrt(r)),
-        .br = surviving(a0 * s_b * r),
-        .lr = surviving(s_b * r / s_f),
+        .fg = surviving(fg),
+        .fr = surviving(fg / sqrt(r)),
     };
-    struct map_numbers n = map->numbers;
-    assert(fabs(n.bg - n.lr * n.fr) <= 1e-14 * n.bg && fabs(n.br - n.lr * n.fg) <= 1e-14 * n.br);
+}
+
+const struct map_kind *map_choose(const struct map_choice *choice,
+                                  const struct map_declaration *declared) {
+    if (choice->field)
+        return &map_field;
+    if (!choice->finite)
+        return choice->by_entry ? &map_adam : &map_limit;
+    return declared->a0 == 0 && choice->gradient ? &map_history : &map_finite;
+}
+
+double map_entries_bytes(const struct map *map) {
+    return population_bytes(map->declared.source, 1) * (double)map->declared.target->sites;
 }
 
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,

@@ -6,12 +6,12 @@
  *
  * A stage is what is kept of one evaluation: x of its forward pass and the y it learns with. It
  * outlives later passes and updates, so that a map can be moved along it, and back with -c.
- * W(0) in R^{n x m} has iid N(0, 1/m) entries. A network declares a0, s_f, s_b: it uses s_f W
- * forward and s_b W^T backward, W(0) = a0 x (iid N(0, 1/m)), and counts learn in units of the
- * forward use. r = n/m follows from the sizes of the populations. An evaluation is: every map
- * forward once, every map backward once; then every map may keep it as a stage. Rows are one per
- * input (P), or a single row that serves all inputs (a read-out handed backward); shapes
- * [count][sites].
+ * A network declares a0 and s_f: it uses s_f W, W(0) = a0 x (iid N(0, 1/m)) of n x m entries, and
+ * counts learn in units of this use. r = n/m follows from the sizes of the populations. Backward is
+ * the transpose in the site average, <y, s_f W x> = <s_f W^T y/r, x>, whatever the sizes. An
+ * evaluation is: every map forward once, every map backward once; then every map may keep it as a
+ * stage. Rows are one per input (P), or a single row that serves all inputs (a read-out handed
+ * backward); shapes [count][sites].
  *
  * Five kinds of map follow the same declaration:
  *
@@ -26,21 +26,22 @@
  * matrix of growing rank (Gaussian conditioning; Bolthausen 2014, Bordelon & Pehlevan 2022):
  *
  *     W x   = sum_a <q_a, x> Z_a + fr sum_b <e_b, x> p_b        Z_a = fg (normal) + learned part
- *     W^T y = lr ( sum_a <Z_a, y> q_a + fr sum_b <p_b, y> e_b )
+ *     W^T y = sum_a <Z_a, y> q_a + fr sum_b <p_b, y> e_b
  *
  * q: orthonormal basis of all x so far (source), p: of all y so far (target), e_b: a fresh normal
  * on the source per p_b, and one on the target per q_a. The products with e and with the normals in
  * Z are the response (memory) terms, by Stein's lemma; solver/response.h has them in terms of
- * earlier x and y. What survives of W when all sizes go to infinity are five numbers:
+ * earlier x and y. What survives of W when all sizes go to infinity are two numbers:
  *
- *     fg = a0 s_f   fr = a0 s_f/sqrt r   bg = a0 s_b sqrt r   br = a0 s_b r   lr = s_b r/s_f
+ *     fg = a0 s_f   fr = a0 s_f/sqrt r
  *
- * with bg = lr fr and br = lr fg always: <y, W x> = <W^T y, x>/lr to round-off.
+ * of the Gaussian part forward and backward (and of the memory of the other direction); W^T is the
+ * transpose to round-off.
  * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
  *
  * map_adam: the same where entries of the learned part move one by one, which no finite rank
  * expresses: s_f W = (random part as above) + (1/m) D, D an explicit matrix over the sites of both
- * sides, so that <D_i, x> adds to W x and lr <D_.j, y> to W^T y.
+ * sides, so that <D_i, x> adds to W x and <D_.j, y> to W^T y.
  *
  * map_field: Gaussian fields and response terms from given two-time kernels (field.h). */
 #ifndef KERNELS_MAP_H
@@ -52,12 +53,12 @@
 struct map_declaration {
     char name[24];
     struct population *source, *target;
-    double a0, s_f, s_b;
+    double a0, s_f;
     bool one_row; /* y is a single row that serves all inputs */
 };
 
 struct map_numbers {
-    double r, fg, fr, bg, br, lr;
+    double r, fg, fr;
 };
 
 #define MAP_STAGES 3 /* of the integrator that keeps most */
@@ -88,7 +89,7 @@ struct map {
     double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
     double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
     int met;           /* rows of p at the last forward */
-    double *C;         /* [y.count][p.rows]: bg <y_mu, p_b> of the last backward */
+    double *C;         /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
     /* limit, if responses are wanted (set after map_init) */
     bool responses;
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
@@ -102,6 +103,11 @@ struct map {
     void *context;
 };
 
+/* How much a run asks of a map: rows that it learns from, and rows of its bases in the limit. */
+struct map_costs {
+    double learned, q, p;
+};
+
 struct map_kind {
     int (*init)(struct map *map, struct err *err);
     int (*forward)(struct map *map, struct rows x, struct rows out, struct err *err);
@@ -111,6 +117,8 @@ struct map_kind {
     int (*change)(struct map *map, const struct stage *stage, const double *c,
                   struct change *change, struct err *err);
     int (*learn)(struct map *map, const struct stage *stage, const double *c, struct err *err);
+    /* Memory that it comes to; nothing need be made yet. */
+    double (*bytes)(const struct map *map, const struct map_costs *costs);
     /* Of a finite network: s_f W [target sites][source sites] on the host. */
     int (*matrix)(const struct map *map, double *out, struct err *err);
     /* Of a limit map that keeps its normals (`responses`): s_f W(0) x and s_f (W - W(0)) x of the
@@ -120,6 +128,16 @@ struct map_kind {
 };
 
 extern const struct map_kind map_finite, map_history, map_limit, map_adam, map_field;
+
+/* The kind for a run: of a finite network or a limit, or (field) of a fixed point; trained along
+ * the gradient alone, or entry by entry. */
+struct map_choice {
+    bool finite, gradient, by_entry;
+    const struct field_settings *field;
+};
+const struct map_kind *map_choose(const struct map_choice *choice,
+                                  const struct map_declaration *declared);
+double map_entries_bytes(const struct map *map); /* of an explicit matrix over the sites */
 
 /* The declaration and its numbers; everything else zero. */
 void map_declare(struct map *map, struct map_declaration declared);

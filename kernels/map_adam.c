@@ -33,8 +33,8 @@ static int adam_backward(struct map *map, struct rows y, struct rows out, struct
         rows_zero(out);
     if (!map->W.rows)
         return CODE_OK;
-    double lr = map->numbers.lr, n = (double)map->declared.target->sites;
-    return map_finite_backward(map, lr / n, y, 1, out, err);
+    double n = (double)map->declared.target->sites;
+    return map_finite_backward(map, 1 / n, y, 1, out, err);
 }
 
 static int adam_change(struct map *map, const struct stage *stage, const double *c,
@@ -60,6 +60,11 @@ static int adam_parts(const struct map *map, struct rows initial, struct rows ef
     return CODE_OK;
 }
 
+/* What is learnt is kept by the optimizer's own count (models/costs.c). */
+static double adam_bytes(const struct map *map, const struct map_costs *costs) {
+    return map->declared.a0 != 0 ? map_limit.bytes(map, costs) : 0;
+}
+
 const struct map_kind map_adam = {
     .init = adam_init,
     .forward = adam_forward,
@@ -67,4 +72,5 @@ const struct map_kind map_adam = {
     .keep = map_keep_rows,
     .change = adam_change,
     .parts = adam_parts,
+    .bytes = adam_bytes,
 };

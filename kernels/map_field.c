@@ -49,8 +49,8 @@ static void declare_sides(const struct map *map, int P, struct field_side side[2
         struct population *on = i ? map->declared.target : map->declared.source;
         side[i].pool = on->units ? on->units : on;
         side[i].count = i && map->declared.one_row ? 1 : P;
-        side[i].amplitude = i ? n->fg : n->bg;
-        side[i].response = i ? n->br * n->fg : n->fr * n->bg;
+        side[i].amplitude = i ? n->fg : n->fr;
+        side[i].response = i ? n->fg * n->fg : n->fr * n->fr;
     }
 }
 
@@ -253,10 +253,10 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
     return CODE_OK;
 }
 
-/* out += sum_{s<end} R(t,s) row_s + scale sum_{s<t} c_s K(t,s) row_s over the rows of the other
+/* out += sum_{s<end} R(t,s) row_s + sum_{s<t} c_s K(t,s) row_s over the rows of the other
  * side than i, whose K and R these are. Either side may have one row for all inputs. */
-static int add_memory(const struct field *field, int i, int t, int end, double scale,
-                      struct rows out, struct err *err) {
+static int add_memory(const struct field *field, int i, int t, int end, struct rows out,
+                      struct err *err) {
     const struct twotime *K = &field->given.K[i], *R = &field->given.R[i];
     const struct field_side *to = &field->side[1 - i];
     const struct array *window = field->pass == FIELD_MEASURE ? &to->window : &to->shifted;
@@ -271,7 +271,7 @@ static int add_memory(const struct field *field, int i, int t, int end, double s
         if (R->value)
             memcpy(row, twotime_row(R, t, mu), (size_t)columns * sizeof *row);
         for (int a = 0; a < t * P; a++)
-            row[Q == P ? a : a / P] += scale * field->c[a] * kernel[K->Q == P ? a : a / P];
+            row[Q == P ? a : a / P] += field->c[a] * kernel[K->Q == P ? a : a / P];
     }
     field->settings.backend->combine(out, 1, C, array_rows(window, 0, columns));
     free(C);
@@ -293,7 +293,7 @@ static int field_apply(struct map *map, int i, int t, int end, struct rows in, s
     else if ((int)field->pass == i && side->response != 0)
         TRY(measure_response(field, i, t, end, kept, err));
     TRY(add_field(field, 1 - i, t, out, err));
-    return add_memory(field, i, t, end, i ? map->numbers.lr : 1, out, err);
+    return add_memory(field, i, t, end, out, err);
 }
 
 static int field_forward(struct map *map, struct rows x, struct rows out, struct err *err) {

@@ -1,5 +1,5 @@
 /* The explicit matrix of a finite network: W = a0 W(0) + (learned part)/s_f, n rows over the m
- * source sites, used as s_f W forward and s_b W^T backward. */
+ * source sites, used as s_f W, and backward as s_f W^T/r. */
 #include "kernels/map.h"
 
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static int finite_forward(struct map *map, struct rows x, struct rows out, struc
 }
 
 static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    return map_finite_backward(map, map->declared.s_b, y, 0, out, err);
+    return map_finite_backward(map, map->declared.s_f / map->numbers.r, y, 0, out, err);
 }
 
 /* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */
@@ -95,6 +95,11 @@ static int finite_matrix(const struct map *map, double *out, struct err *err) {
     return map->W.backend->sync(err);
 }
 
+static double finite_bytes(const struct map *map, const struct map_costs *costs) {
+    (void)costs;
+    return map_entries_bytes(map);
+}
+
 const struct map_kind map_finite = {
     .init = finite_init,
     .forward = finite_forward,
@@ -102,4 +107,5 @@ const struct map_kind map_finite = {
     .keep = map_keep_rows,
     .change = finite_change,
     .matrix = finite_matrix,
+    .bytes = finite_bytes,
 };

@@ -1,6 +1,6 @@
 /* A finite matrix that starts at zero, as the history of what it learned:
  *
- *     s_f W = (1/m) sum_k Z_k q_k^T,   s_b W^T y = lr sum_k <Z_k, y> q_k
+ *     s_f W = (1/m) sum_k Z_k q_k^T,   (s_f/r) W^T y = sum_k <Z_k, y> q_k
  *
  * Z_k are the rows y of a stage that it learned, q_k its rows x times their c. Equal to map_finite
  * up to round-off, without an n x m matrix; once there are min(n, m) rows the matrix is shorter and
@@ -34,7 +34,7 @@ static int history_forward(struct map *map, struct rows x, struct rows out, stru
 }
 
 static int history_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    return history_apply(&map->Z, &map->q, map->numbers.lr, y, out, err);
+    return history_apply(&map->Z, &map->q, 1, y, out, err);
 }
 
 /* W [n] over the source sites = (factor/m) sum_k Z_k q_k^T */
@@ -95,6 +95,14 @@ static int history_learn(struct map *map, const struct stage *stage, const doubl
     return (size_t)map->q.rows < (n < m ? n : m) ? CODE_OK : become_finite(map, err);
 }
 
+/* At most min(n, m) rows before it is a matrix; it gains rows for each of its moves. */
+static double history_bytes(const struct map *map, const struct map_costs *costs) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    double most = (double)(s->sites < t->sites ? s->sites : t->sites), rows = costs->learned;
+    double row = population_bytes(s, 1) + population_bytes(t, 1);
+    return rows < most ? 1.5 * row * rows : map_entries_bytes(map) + 1.5 * row * most;
+}
+
 const struct map_kind map_history = {
     .init = history_init,
     .forward = history_forward,
@@ -102,4 +110,5 @@ const struct map_kind map_history = {
     .keep = map_keep_rows,
     .learn = history_learn,
     .matrix = history_matrix,
+    .bytes = history_bytes,
 };

@@ -13,8 +13,8 @@ static const double negligible = 1e-14;
 static int limit_init(struct map *map, struct err *err) {
     struct population *s = map->declared.source, *t = map->declared.target;
     struct map_numbers n = map->numbers;
-    s->drawn |= n.fr != 0 || n.bg != 0;
-    t->drawn |= n.fg != 0 || n.br != 0;
+    s->drawn |= n.fr != 0;
+    t->drawn |= n.fg != 0;
     TRY(array_init(&map->q, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&map->e, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&map->Z, t->backend, t->sites, t->group, 0, err));
@@ -68,7 +68,7 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
     struct array *normals = forward ? &map->Z : &map->e;
     struct rows out;
     TRY(array_append(normals, added.count, &out, err));
-    if (forward && map->numbers.fg == 0 && map->numbers.br == 0) {
+    if (forward && map->numbers.fg == 0) {
         rows_zero(out); /* a learned part only */
         return CODE_OK;
     }
@@ -141,17 +141,16 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     const struct backend *backend = y.array->backend;
     double *Y = NULL;
-    if (map->numbers.bg != 0)
+    if (map->numbers.fr != 0)
         TRY(meet(map, false, y, &map->C, err));
     assert(!map->responses || y.count == (map->declared.one_row ? 1 : map->x.count));
     if (map->responses)
         TRY(products(y, array_all(&map->normals), &map->Y, err));
     TRY(products(y, array_all(&map->Z), &Y, err));
-    scale_matrix(Y, y.count * map->Z.rows, map->numbers.lr);
     backend->combine(out, 0, Y, array_all(&map->q));
     free(Y);
     if (map->p.rows) {
-        scale_matrix(map->C, y.count * map->p.rows, map->numbers.bg);
+        scale_matrix(map->C, y.count * map->p.rows, map->numbers.fr);
         backend->combine(out, 1, map->C, array_all(&map->e));
     }
     return CODE_OK;
@@ -202,6 +201,14 @@ static int limit_parts(const struct map *map, struct rows initial, struct rows e
     return CODE_OK;
 }
 
+/* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
+static double limit_bytes(const struct map *map, const struct map_costs *costs) {
+    double copies = map->declared.a0 != 0 ? 3 : 1;
+    return 1.5 * copies *
+           (population_bytes(map->declared.source, 1) * costs->q +
+            population_bytes(map->declared.target, 1) * costs->p);
+}
+
 const struct map_kind map_limit = {
     .init = limit_init,
     .forward = limit_forward,
@@ -209,4 +216,5 @@ const struct map_kind map_limit = {
     .keep = limit_keep,
     .change = limit_change,
     .parts = limit_parts,
+    .bytes = limit_bytes,
 };

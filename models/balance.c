@@ -1,8 +1,25 @@
 /* Biased top-K selection that balances loads. */
 #include "models/balance.h"
+#include "models/net.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+const struct param_row balance_rows[] = {
+    {"eta_bias", PARAM_REAL, NETWORK_KEY(eta_bias), "0", 0, 1e6, NULL, NULL,
+     "rate of the selection biases (rho < 1): b -= eta_bias (load - rho) each step"},
+    {"bias_draws", PARAM_CHOICE, NETWORK_KEY(bias_draws), "normal", 0, 0, "normal stratified",
+     NULL,
+     "selection biases: normal, drawn anew for each replicate or seed, or normal quantiles"},
+    {NULL},
+};
+
+struct balance {
+    size_t K;
+    double rho, eta_bias;
+    struct rows b, load, q; /* experts [1], [1]: mean_mu m - rho, [P]: c + b */
+    double *mean;           /* [P], 1/P */
+    struct balance_series series;
+};
 
 /* x with normal distribution function p: Newton's rule from 0, which approaches from one side. */
 static double quantile(double p) {
@@ -27,61 +44,57 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
     }
 }
 
-static int init_biases(struct net *net, int l, struct rows b, struct err *err) {
-    double *values;
-    if (net->setup.declare_only)
-        return CODE_OK;
-    TRY(base_alloc(&values, b.array->sites, sizeof *values, err));
-    balance_biases(&net->setup, l, (int)b.array->sites, values);
-    b.array->backend->put(b, values);
-    free(values);
-    return CODE_OK;
-}
-
-int balance_init(struct balance *balance, struct net *net, struct population *experts, int l,
-                 struct err *err) {
-    int P = net->setup.P;
-    if (net->setup.network->rho == 1)
-        return CODE_OK;
-    balance->K = (size_t)lround(net->setup.network->rho * (double)experts->sites);
-    TRY(net_vector(net, P, &balance->mean, err));
-    for (int mu = 0; mu < P; mu++)
-        balance->mean[mu] = 1.0 / P;
-    TRY(net_rows(net, experts, 1, &balance->b, err));
-    TRY(net_rows(net, experts, 1, &balance->load, err));
-    TRY(net_rows(net, experts, P, &balance->q, err));
-    TRY(net_rows(net, experts, P, &balance->m, err));
-    net_carry(net, balance->b);
-    return init_biases(net, l, balance->b, err);
-}
-
-int balance_select(struct balance *balance, const struct net *net, struct rows c, struct rows sd,
-                   double *qstar, double *load2, double *b2, struct err *err) {
-    struct rows q = balance->q, m = balance->m, b = balance->b, load = balance->load;
+static int select_largest(void *context, const struct net *net, struct rows c, struct rows m,
+                          struct err *err) {
+    struct balance *s = context;
     const struct backend *backend = net->setup.backend;
     int P = c.count;
-    double less[P], mean, shift = -net->setup.network->rho;
-    rows_copy(c, q);
-    backend->combine(q, 1, net->ones, b);
-    TRY(backend->top(q, balance->K - 1, m, err)); /* the K-th largest is what K has beside K - 1 */
-    backend->averages(q, m, less);
-    TRY(backend->top(q, balance->K, m, err));
-    backend->averages(q, m, qstar);
+    double *qstar = s->series.qstar, *less = s->mean + P, mean, shift = -s->rho;
+    rows_copy(c, s->q);
+    backend->combine(s->q, 1, net->ones, s->b);
+    TRY(backend->top(s->q, s->K - 1, m, err)); /* the K-th largest is what K has beside K - 1 */
+    backend->averages(s->q, m, less);
+    TRY(backend->top(s->q, s->K, m, err));
+    backend->averages(s->q, m, qstar);
     for (int mu = 0; mu < P; mu++)
-        qstar[mu] = (qstar[mu] - less[mu]) * (double)q.array->sites;
-    rows_multiply(m, c, c);
-    rows_multiply(m, sd, sd);
-    backend->combine(load, 0, balance->mean, m);
-    backend->pointwise(FN_LINEAR, NULL, &shift, load, load, (struct rows){0});
-    backend->averages(load, load, load2);
-    backend->averages(b, b, b2);
-    backend->averages(b, (struct rows){0}, &mean);
-    *b2 -= mean * mean;
+        qstar[mu] = (qstar[mu] - less[mu]) * (double)c.array->sites;
+    backend->combine(s->load, 0, s->mean, m);
+    backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
+    backend->averages(s->load, s->load, s->series.load2);
+    backend->averages(s->b, s->b, s->series.b2);
+    backend->averages(s->b, (struct rows){0}, &mean);
+    *s->series.b2 -= mean * mean;
     return CODE_OK;
 }
 
-void balance_update(struct balance *balance, double eta_bias) {
-    double c = -eta_bias;
-    if (balance->K)
-        rows_add(&c, balance->load, balance->b);
+/* Loads settle at rho. */
+static void move_biases(void *context) {
+    struct balance *s = context;
+    double c = -s->eta_bias;
+    rows_add(&c, s->load, s->b);
+}
+
+struct value balance_select(struct program *p, struct value c, struct population *experts, int l,
+                            struct balance_series series) {
+    static const struct rows_fn select = {select_largest, move_biases};
+    const struct net_setup *setup = program_setup(p);
+    const struct network *network = program_network(p);
+    size_t P = (size_t)setup->P, E = experts->sites;
+    struct balance *s = program_memory(p, sizeof *s);
+    double *values = program_memory(p, E * sizeof *values);
+    double *mean = program_memory(p, 2 * P * sizeof *mean);
+    if (!s || !values || !mean)
+        return (struct value){-1};
+    balance_biases(setup, l, (int)E, values);
+    for (size_t mu = 0; mu < P; mu++)
+        mean[mu] = 1.0 / setup->P;
+    *s = (struct balance){.K = (size_t)lround(network->rho * (double)E),
+                          .rho = network->rho,
+                          .eta_bias = network->eta_bias,
+                          .b = program_keep(p, experts, 1, values),
+                          .load = program_keep(p, experts, 1, NULL),
+                          .q = program_keep(p, experts, setup->P, NULL),
+                          .mean = mean,
+                          .series = series};
+    return program_rows(p, &select, s, c);
 }

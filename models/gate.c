@@ -1,8 +1,20 @@
 /* Gates of a mixture of many experts. */
 #include "models/gate.h"
-#include "models/plain.h"
+#include "models/net.h"
 
 #include <math.h>
+
+const struct param_row gate_rows[] = {
+    {"gate", PARAM_CHOICE, NETWORK_KEY(gate), "sigmoid", 0, 0, "sigmoid softmax constant", NULL,
+     "gate phi of the router logits psi; constant: phi = 1 and no router"},
+    {"beta", PARAM_REAL, NETWORK_KEY(beta), "1", 1e-6, 1e6, NULL, "gate=sigmoid|softmax",
+     "inverse temperature: the gate acts on beta psi"},
+    {"rho", PARAM_REAL, NETWORK_KEY(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
+     "share of the experts that is routed to, K/M; 1 is soft routing"},
+    {"aggregation", PARAM_CHOICE, NETWORK_KEY(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
+     "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
+    {NULL},
+};
 
 const char *gate_check(const struct network *network, double experts, const char **key) {
     double K = network->rho * experts;
@@ -12,132 +24,74 @@ const char *gate_check(const struct network *network, double experts, const char
     return NULL;
 }
 
-int gate_init(struct gate *gate, struct net *net, struct population *bottom,
-              struct population *experts, struct err *err) {
-    const struct network *network = net->setup.network;
-    int P = net->setup.P;
-    *gate = (struct gate){.kind = network->gate, .beta = network->beta, .share = 1};
-    TRY(net_rows(net, experts, P, &gate->phi, err));
-    net->gate = gate->phi;
-    net->has_router = gate->kind != GATE_CONSTANT;
-    gate->one = net->ones;
-    if (gate->kind == GATE_CONSTANT)
-        return CODE_OK;
-    if (network->rho < 1)
-        gate->K = (size_t)lround(network->rho * (double)experts->sites);
-    if (gate->kind == GATE_SIGMOID && network->aggregation == AGGREGATION_K)
-        gate->share = network->rho;
-    TRY(net_map(net, (struct map_declaration){"Q", bottom, experts, 1, 1, 1, false}, &gate->Q,
-                err));
-    TRY(net_rows(net, experts, P, &gate->psi, err));
-    TRY(net_rows(net, experts, P, &gate->a, err));
-    TRY(net_rows(net, experts, P, &gate->g_psi, err));
-    net_parameter(net, (struct parameter){.map = gate->Q,
-                                          .rate = network->kappa,
-                                          .adam = {1, net->setup.gamma0 / network->kappa},
-                                          .y = gate->g_psi});
-    TRY(net_rows(net, experts, P, &gate->slope, err));
-    TRY(net_rows(net, experts, P, &gate->mask, err));
-    TRY(net_rows(net, experts, P, &gate->work, err));
-    TRY(net_vector(net, P, &gate->scale, err));
-    return net_vector(net, P, &gate->shift, err);
+const char *gate_check_kappa(const struct network *network, int N, int expert_sites,
+                             const char **key) {
+    double M = N ? network->kappa * N : expert_sites;
+    *key = "kappa";
+    if (fabs(M - round(M)) > 1e-9 * M || M < 0.5)
+        return "kappa times the width must be a whole number of experts, at least 1";
+    return network->gate == GATE_CONSTANT ? NULL : gate_check(network, round(M), key);
 }
 
-/* phi = m exp(beta psi - shift), with the largest exponent at 0. */
-static int softmax(struct gate *gate, struct err *err) {
-    const struct backend *backend = gate->psi.array->backend;
-    int P = gate->psi.count;
-    double sites = (double)gate->psi.array->sites;
-    TRY(backend->top(gate->psi, 1, gate->work, err));
-    backend->averages(gate->psi, gate->work, gate->shift);
-    for (int mu = 0; mu < P; mu++) {
-        gate->scale[mu] = gate->beta;
-        gate->shift[mu] *= -gate->beta * sites;
+bool gate_is_constant(const struct program *p) {
+    return program_network(p)->gate == GATE_CONSTANT;
+}
+
+/* Of <psi m>, m the mask of the largest of `sites` logits: minus this logit. */
+static void minus_largest(const void *context, const struct net *net, const double *x,
+                          double *out) {
+    const struct population *experts = context;
+    for (int mu = 0; mu < net->setup.P; mu++)
+        out[mu] = -x[mu] * (double)experts->sites;
+}
+
+static void invert(const void *context, const struct net *net, const double *x, double *out) {
+    (void)context;
+    for (int mu = 0; mu < net->setup.P; mu++)
+        out[mu] = 1 / x[mu];
+}
+
+static void invert_backward(const void *context, const struct net *net, const double *x,
+                            const double *out, const double *g, double *gx) {
+    (void)context, (void)x;
+    for (int mu = 0; mu < net->setup.P; mu++)
+        gx[mu] -= g[mu] * out[mu] * out[mu];
+}
+
+/* The largest exponent is at 0: a shift of all logits changes nothing, nor has it a gradient. */
+static struct value softmax(struct program *p, struct value psi, struct value mask, bool masked,
+                            const struct population *experts) {
+    static const struct number_fn shift = {minus_largest, NULL}, inverse = {invert, invert_backward};
+    double beta = program_network(p)->beta;
+    struct value first = program_average(p, psi, program_top(p, psi, 1));
+    struct value least = program_numbers(p, &shift, experts, first, 1);
+    struct value e = program_fn(p, FN_EXP, beta, program_shift(p, least, psi));
+    if (masked)
+        e = program_multiply(p, mask, e);
+    return program_scale(p, program_numbers(p, &inverse, NULL, program_mean(p, e), 1), 0, e);
+}
+
+struct value gate_write(struct program *p, struct value x1, struct population *experts,
+                        struct value *psi) {
+    const struct network *network = program_network(p);
+    bool masked = network->rho < 1;
+    struct value mask = {-1}, phi;
+    *psi = program_map(p, x1, experts, (struct weight){"Q"});
+    if (masked)
+        mask = program_top(p, *psi, (size_t)lround(network->rho * (double)experts->sites));
+    if (network->gate == GATE_SOFTMAX)
+        phi = softmax(p, *psi, mask, masked, experts);
+    else {
+        phi = program_fn(p, FN_SIGMOID, network->beta, *psi);
+        if (masked)
+            phi = program_multiply(p, mask, phi);
+        if (network->aggregation == AGGREGATION_K)
+            phi = program_times(p, 1 / network->rho, phi);
     }
-    backend->pointwise(FN_EXP, gate->scale, gate->shift, gate->psi, gate->phi, (struct rows){0});
-    if (gate->K)
-        rows_multiply(gate->phi, gate->mask, gate->phi);
-    backend->averages(gate->phi, (struct rows){0}, gate->scale);
-    for (int mu = 0; mu < P; mu++)
-        gate->scale[mu] = 1 / gate->scale[mu];
-    backend->pointwise(FN_LINEAR, gate->scale, NULL, gate->phi, gate->phi, (struct rows){0});
-    return CODE_OK;
+    program_gates(p, phi);
+    return phi;
 }
 
-static void sigmoid(struct gate *gate) {
-    const struct backend *backend = gate->psi.array->backend;
-    int P = gate->psi.count;
-    for (int mu = 0; mu < P; mu++) {
-        gate->scale[mu] = gate->beta;
-        gate->shift[mu] = 1 / gate->share;
-    }
-    backend->pointwise(FN_SIGMOID, gate->scale, NULL, gate->psi, gate->phi, gate->slope);
-    if (gate->K) {
-        rows_multiply(gate->phi, gate->mask, gate->phi);
-        rows_multiply(gate->slope, gate->mask, gate->slope);
-    }
-    if (gate->share != 1)
-        backend->pointwise(FN_LINEAR, gate->shift, NULL, gate->phi, gate->phi, (struct rows){0});
-}
-
-int gate_forward(struct gate *gate, struct rows x1, struct err *err) {
-    if (gate->kind == GATE_CONSTANT) {
-        rows_zero(gate->phi);
-        gate->phi.array->backend->pointwise(FN_LINEAR, NULL, gate->one, gate->phi, gate->phi,
-                                            (struct rows){0});
-        return CODE_OK;
-    }
-    TRY(map_forward(gate->Q, x1, gate->psi, err));
-    if (gate->K)
-        TRY(gate->psi.array->backend->top(gate->psi, gate->K, gate->mask, err));
-    if (gate->kind == GATE_SOFTMAX)
-        return softmax(gate, err);
-    sigmoid(gate);
-    return CODE_OK;
-}
-
-/* a -> g_psi; a is used up. */
-static void gradient(struct gate *gate) {
-    struct rows a = gate->a, g_psi = gate->g_psi;
-    const struct backend *backend = a.array->backend;
-    double factor = gate->kind == GATE_SOFTMAX ? gate->beta : gate->beta / gate->share;
-    if (gate->kind == GATE_SOFTMAX) {
-        backend->averages(gate->phi, a, gate->shift);
-        for (int mu = 0; mu < a.count; mu++)
-            gate->shift[mu] = -gate->shift[mu];
-        backend->pointwise(FN_LINEAR, NULL, gate->shift, a, a, (struct rows){0});
-    }
-    rows_multiply(gate->kind == GATE_SOFTMAX ? gate->phi : gate->slope, a, g_psi);
-    for (int mu = 0; mu < a.count; mu++)
-        gate->scale[mu] = factor;
-    backend->pointwise(FN_LINEAR, gate->scale, NULL, g_psi, g_psi, (struct rows){0});
-}
-
-int gate_backward(struct gate *gate, double to_a, struct rows x, struct rows b, struct rows work,
-                  struct rows z, struct rows z1, struct err *err) {
-    if (!gate->Q)
-        return CODE_OK;
-    rows_multiply(x, b, work);
-    work.array->backend->group_sum(work, gate->a);
-    rows_scale(to_a, gate->a);
-    gradient(gate);
-    TRY(map_backward(gate->Q, gate->g_psi, z, err));
-    rows_add(NULL, z, z1);
-    return CODE_OK;
-}
-
-int gate_plain(const struct gate *gate, struct plain *plain, struct err *err) {
-    plain->agg = 1.0 / plain->M;
-    plain->share = gate->share;
-    plain_rows(gate->phi, plain->phi);
-    if (!gate->Q)
-        return CODE_OK;
-    plain_rows(gate->psi, plain->psi);
-    TRY(plain_map(gate->Q, 1, plain->Q, err));
-    if (!plain->W2_init)
-        return CODE_OK;
-    size_t count = (size_t)plain->P * (size_t)plain->M;
-    TRY(base_alloc(&plain->Q_init, count, sizeof(double), err));
-    TRY(base_alloc(&plain->Q_eff, count, sizeof(double), err));
-    return plain_parts(gate->Q, plain->P, plain->Q_init, plain->Q_eff, err);
+struct value gate_apply(struct program *p, struct value phi, struct value x) {
+    return gate_is_constant(p) ? x : program_multiply(p, phi, x);
 }

@@ -4,16 +4,17 @@
  * pass would, with normals from a stream of its own, and then forgets that it did: bases, spans and
  * draws return to where they were (docs/method.md, section 8). Inputs of one look come with the
  * same normals every time, so that differences over time have little noise. */
-#include "models/model.h"
+#include "models/node.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 int net_origin(struct net *net, int K, double **now, struct err *err) {
-    assert(net->origins < NET_ORIGINS);
-    struct origin *origin = &net->origin[net->origins++];
+    struct origin *origin = net_grow(&net->origin, &net->origins, sizeof *origin, err);
     size_t all = (size_t)(net->setup.inputs + net->setup.tests);
+    if (!origin)
+        return err->code;
     TRY(net_vector(net, net->setup.P * K, now, err));
     *origin = (struct origin){.now = *now, .K = K};
     return base_alloc(&origin->all, all * (size_t)K, sizeof *origin->all, err);
@@ -56,20 +57,26 @@ int net_start(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
-/* What the passes of a look overwrite. */
+/* What the passes of a look overwrite, and marks of what they add to. */
 struct aside {
-    struct array array[NET_ARRAYS];
-    double *vector[NET_VECTORS];
+    struct array *array;
+    double **vector;
     int *index;
+    struct population_mark *population;
+    struct map_mark *map;
 };
 
 static int put_aside(const struct net *net, struct aside *aside, struct err *err) {
+    TRY(base_alloc(&aside->array, (size_t)net->arrays, sizeof *aside->array, err));
+    TRY(base_alloc(&aside->vector, (size_t)net->vectors, sizeof *aside->vector, err));
+    TRY(base_alloc(&aside->population, (size_t)net->populations, sizeof *aside->population, err));
+    TRY(base_alloc(&aside->map, (size_t)net->maps, sizeof *aside->map, err));
     for (int i = 0; i < net->arrays; i++)
         TRY(array_keep(&aside->array[i], array_all(net->array[i]), err));
     for (int i = 0; i < net->vectors; i++) {
-        size_t length = (size_t)net->length[i];
+        size_t length = (size_t)net->vector[i].length;
         TRY(base_alloc(&aside->vector[i], length, sizeof(double), err));
-        memcpy(aside->vector[i], net->vector[i], length * sizeof(double));
+        memcpy(aside->vector[i], net->vector[i].values, length * sizeof(double));
     }
     TRY(base_alloc(&aside->index, (size_t)net->setup.P, sizeof(int), err));
     memcpy(aside->index, net->index, (size_t)net->setup.P * sizeof(int));
@@ -80,37 +87,40 @@ static void take_back(struct net *net, const struct aside *aside) {
     for (int i = 0; i < net->arrays; i++)
         rows_copy(array_all(&aside->array[i]), array_all(net->array[i]));
     for (int i = 0; i < net->vectors; i++)
-        memcpy(net->vector[i], aside->vector[i], (size_t)net->length[i] * sizeof(double));
+        memcpy(net->vector[i].values, aside->vector[i],
+               (size_t)net->vector[i].length * sizeof(double));
     memcpy(net->index, aside->index, (size_t)net->setup.P * sizeof(int));
 }
 
-static void aside_free(struct aside *aside) {
-    for (int i = 0; i < NET_ARRAYS; i++)
+static void aside_free(const struct net *net, struct aside *aside) {
+    for (int i = 0; i < net->arrays && aside->array; i++)
         array_free(&aside->array[i]);
-    for (int i = 0; i < NET_VECTORS; i++)
+    for (int i = 0; i < net->vectors && aside->vector; i++)
         free(aside->vector[i]);
+    free(aside->array);
+    free(aside->vector);
     free(aside->index);
-    free(aside);
+    free(aside->population);
+    free(aside->map);
 }
 
 /* A forward pass of `count` <= P inputs; the last one fills up the rows. */
-static int look(struct net *net, int first, int count, double *f, struct err *err) {
-    struct population_mark population[NET_POPULATIONS];
-    struct map_mark map[NET_MAPS];
+static int look(struct net *net, const struct aside *aside, int first, int count, double *f,
+                struct err *err) {
     for (int mu = 0; mu < net->setup.P; mu++)
         net->index[mu] = first + (mu < count ? mu : count - 1);
     net_gather(net);
     for (int i = 0; i < net->populations; i++) /* no chunk needs more than 256 P normals */
-        population_look(net->population[i], (uint32_t)first << 8, &population[i]);
+        population_look(net->population[i], (uint32_t)first << 8, &aside->population[i]);
     for (int i = 0; i < net->maps; i++)
-        map_mark(net->map[i], &map[i]);
+        map_mark(net->map[i], &aside->map[i]);
     net->looking = true;
-    int code = net->model->forward(net, net->f, err);
+    int code = program_forward(net, err);
     net->looking = false;
     for (int i = 0; i < net->maps; i++)
-        map_return(net->map[i], &map[i]);
+        map_return(net->map[i], &aside->map[i]);
     for (int i = 0; i < net->populations; i++)
-        population_return(net->population[i], &population[i]);
+        population_return(net->population[i], &aside->population[i]);
     if (!net->started) {
         if (net->setup.centre)
             memcpy(net->f0, net->f, (size_t)net->setup.P * sizeof *net->f);
@@ -128,30 +138,37 @@ static int draw_unseen(struct net *net, struct err *err) {
     struct population_mark mark;
     population_look(bottom, 1u << 31, &mark);
     int code = population_fresh(bottom, (struct rows){0}, array_all(&net->unseen->W), err);
+    rows_scale(net->unseen_amplitude, array_all(&net->unseen->W));
     population_return(bottom, &mark);
     return code;
 }
 
 int net_look(struct net *net, int first, int count, double *f, struct err *err) {
-    struct aside *aside;
+    struct aside aside = {0};
     int P = net->setup.P, code = CODE_OK;
-    TRY(base_alloc(&aside, 1, sizeof *aside, err));
-    DO(put_aside(net, aside, err));
+    DO(put_aside(net, &aside, err));
     if (net->unseen && !net->setup.N)
         DO(draw_unseen(net, err));
     for (int i = 0; i < count; i += P)
-        DO(look(net, first + i, count - i < P ? count - i : P, f ? f + i : NULL, err));
-    take_back(net, aside);
+        DO(look(net, &aside, first + i, count - i < P ? count - i : P, f ? f + i : NULL, err));
+    take_back(net, &aside);
 done:
-    aside_free(aside);
+    aside_free(net, &aside);
     return code;
 }
 
-int net_read_in(struct net *net, struct population *bottom, struct thin **W1, struct err *err) {
-    TRY(net_thin(net, bottom, net->setup.K, 1, W1, err));
+int net_read_in(struct net *net, struct population *bottom, double amplitude, struct thin *W1,
+                struct err *err) {
+    struct thin **unseen;
+    TRY(net_thin(net, bottom, net->setup.K, amplitude, false, W1, err));
     if (!net->setup.rest)
         return CODE_OK;
-    TRY(net_thin(net, bottom, net->setup.rest, 0, &net->unseen, err));
+    if (!(unseen = net_grow(&net->thin, &net->thins, sizeof *unseen, err)))
+        return err->code;
+    TRY(base_alloc(unseen, 1, sizeof **unseen, err));
+    net->unseen = *unseen;
+    TRY(net_thin(net, bottom, net->setup.rest, 0, false, net->unseen, err));
+    net->unseen_amplitude = amplitude;
     return net->setup.N && !net->setup.declare_only ? draw_unseen(net, err) : CODE_OK;
 }
 

@@ -1,15 +1,10 @@
-/* Deep residual mixture of experts (docs/theory/residual.md). */
+/* Shapes of the residual mixture of experts, for tests; see residual.c. */
 #ifndef MODELS_RESIDUAL_H
 #define MODELS_RESIDUAL_H
 
-#include "models/model.h"
+#include "models/program.h"
 
-#define RESIDUAL_DEPTH 32 /* most blocks: the range of the key depth */
-
-extern const struct model model_residual;
-
-/* Experts E and units per expert N_e of a network of width N: N_e E = N/alpha, or N^2 for alpha =
- * 0, where N/(N_e E) is then 1/N. One of them is given, the other need not be whole. */
+/* Experts of a block and their units, in a network of width N. */
 void residual_shape(const struct network *network, int N, double *E, double *N_e);
 
 #endif

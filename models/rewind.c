@@ -1,22 +1,24 @@
 /* Back to the state before the first evaluation, for programs that run over a window many times. */
-#include "models/model.h"
+#include "models/net.h"
 
-#include <assert.h>
 #include <string.h>
 
-void net_carry(struct net *net, struct rows rows) {
-    assert(net->carries < NET_CARRIED);
-    net->carried[net->carries++] = (struct carried){.rows = rows};
+int net_carry(struct net *net, struct rows rows, struct err *err) {
+    struct carried *added = net_grow(&net->carried, &net->carries, sizeof *added, err);
+    if (!added)
+        return err->code;
+    added->rows = rows;
+    return CODE_OK;
 }
 
 int net_remember(struct net *net, struct err *err) {
     for (int i = 0; i < net->thins; i++)
-        net_carry(net, array_all(&net->thin[i]->W));
+        TRY(net_carry(net, array_all(&net->thin[i]->W), err));
     for (int i = 0; i < net->parameters; i++)
         if (net->parameter[i].host) {
-            assert(net->carries < NET_CARRIED);
-            net->carried[net->carries++] =
-                (struct carried){.host = net->parameter[i].host, .K = net->parameter[i].K};
+            TRY(net_carry(net, (struct rows){0}, err));
+            net->carried[net->carries - 1].host = net->parameter[i].host;
+            net->carried[net->carries - 1].K = net->parameter[i].K;
         }
     for (int i = 0; i < net->carries; i++) {
         struct carried *carried = &net->carried[i];

@@ -1,10 +1,27 @@
 /* A router over a fixed number of experts. */
 #include "models/router.h"
 #include "kernels/rng.h"
+#include "models/net.h"
 
 #include <math.h>
 
-static double router_amplitude(const struct network *network) {
+const struct param_row router_rows[] = {
+    {"q0", PARAM_REAL, NETWORK_KEY(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
+     "amplitude of the initial router; -1: 1 for mup and sp, 0 for mssp"},
+    {"router_rate", PARAM_REAL, NETWORK_KEY(router_rate), "1", 0, 1e3, NULL,
+     "gate=sigmoid|softmax", "multiplier of the learning rate of the router"},
+    {"bias", PARAM_CHOICE, NETWORK_KEY(bias), "none", 0, 0, "none fixed trained",
+     "gate=sigmoid|softmax", "bias of the router logits"},
+    {"biases", PARAM_REALS, NETWORK_KEY(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
+     "initial biases, one per expert; empty: drawn with bias_std"},
+    {"bias_std", PARAM_REAL, NETWORK_KEY(bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
+     "of drawn biases, the same for the limit and all networks of a seed; of selection biases"},
+    {"bias_noise", PARAM_REAL, NETWORK_KEY(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
+     "of normal noise on the logits at every step, the same for limit and networks"},
+    {NULL},
+};
+
+static double amplitude(const struct network *network) {
     if (network->q0 >= 0)
         return network->q0;
     return network->parameterization == PARAMETERIZATION_MSSP ? 0 : 1;
@@ -19,18 +36,15 @@ const char *router_check(const struct network *network, const char **key) {
     if (network->bias && network->biases.count && network->biases.count != M)
         return "biases must be one number per expert, or empty";
     *key = "bias";
-    if (K < M && !network->bias && network->bias_noise == 0 && router_amplitude(network) == 0)
+    if (K < M && !network->bias && network->bias_noise == 0 && amplitude(network) == 0)
         return "top-K with a zero initial router needs a bias or noise: its logits are exactly "
                "equal";
     return NULL;
 }
 
-void router_plan(struct router *router, const struct network *network, int M) {
-    *router = (struct router){.M = M, .K = M, .beta = network->beta};
-    router->gates = network->gate != GATE_CONSTANT;
-    if (router->gates)
-        router->K = (int)lround(network->rho * M);
-    router->fluctuating = router->K < M && !network->bias && network->bias_noise == 0;
+bool router_fluctuates(const struct network *network) {
+    return network->gate != GATE_CONSTANT && lround(network->rho * network->experts) <
+               network->experts && !network->bias && network->bias_noise == 0;
 }
 
 /* Normals shared by the limit and all networks of a seed. */
@@ -41,114 +55,121 @@ static double shared_normal(const struct net *net, uint32_t owner, int draw, int
     return pair[i % 2];
 }
 
-int router_init(struct router *router, struct net *net, struct population *bottom, struct rows x1,
-                double amplitude, struct rate rate_Q, struct rate rate_b, struct err *err) {
-    const struct network *network = net->setup.network;
-    int P = net->setup.P, M = router->M;
-    double q0 = router_amplitude(network) * amplitude;
-    TRY(net_vector(net, P * M, &router->p, err));
-    TRY(net_vector(net, P * M, &router->gphi, err));
-    if (!router->gates)
-        return CODE_OK;
-    TRY((net->setup.N || router->fluctuating ? net_thin_iid : net_thin)(net, bottom, M, q0,
-                                                                        &router->Q, err));
-    TRY(net_vector(net, P * M, &router->psi, err));
-    TRY(net_origin(net, M, &router->start, err));
-    TRY(net_vector(net, P * M, &router->gpsi, err));
-    TRY(net_vector(net, M, &router->b, err));
-    TRY(net_vector(net, P, &router->entropy, err));
-    for (int i = 0; i < M && network->bias; i++)
-        router->b[i] = network->biases.count ? network->biases.value[i]
-                                             : network->bias_std * shared_normal(net, 0, 0, i);
-    net_parameter(
-        net,
-        (struct parameter){
-            .thin = router->Q, .A = router->gpsi, .rate = rate_Q.gd, .adam = rate_Q.adam, .y = x1});
-    if (network->bias == BIAS_TRAINED)
-        net_parameter(net, (struct parameter){.host = router->b,
-                                              .A = router->gpsi,
-                                              .K = M,
-                                              .rate = rate_b.gd,
-                                              .adam = rate_b.adam});
-    const struct numbers numbers[] = {
-        {"psi", "t mu i", "router logits, bias included", "<Q_i x1> + b_i", router->psi, 2, {P, M}},
-        {"p", "t mu i", "gates", "softmax or sigmoid of beta psi, top-K", router->p, 2, {P, M}},
-        {"gphi", "t mu i", "gradient of the gates", "<w o(h_i)>", router->gphi, 2, {P, M}},
-        {"router_entropy",
-         "t mu",
-         "entropy of the gates, 1 where all M are equal",
-         "-sum_i q_i ln q_i / ln M, q = p/sum p",
-         router->entropy,
-         1,
-         {P}},
-    };
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-        net_numbers(net, numbers[k]);
-    return CODE_OK;
+/* What rowwise functions know: numbers per input. */
+struct router {
+    const struct network *network;
+    int M, K;
+};
+
+static void add_noise(const void *context, const struct net *net, const double *x, double *out) {
+    const struct router *router = context;
+    int M = router->M;
+    for (int k = 0; k < net->setup.P * M; k++)
+        out[k] = x[k] + router->network->bias_noise * shared_normal(net, 1, net->t, k % M);
+}
+
+static void pass_on(const void *context, const struct net *net, const double *x,
+                    const double *out, const double *g, double *gx) {
+    const struct router *router = context;
+    (void)x, (void)out;
+    for (int k = 0; k < net->setup.P * router->M; k++)
+        gx[k] += g[k];
 }
 
 /* p of one input; experts outside of the K largest logits (ties to the lower index) have p = 0. */
-static void gate_of(const struct router *router, enum gate_kind kind, const double *psi,
-                    double *p) {
-    double largest = psi[0], sum = 0;
+static void gate_of(const struct router *router, const double *psi, double *p) {
+    double largest = psi[0], sum = 0, beta = router->network->beta;
+    bool softmax = router->network->gate == GATE_SOFTMAX;
     for (int i = 1; i < router->M; i++)
         largest = fmax(largest, psi[i]);
     for (int i = 0; i < router->M; i++) {
         int before = 0;
         for (int k = 0; k < router->M; k++)
             before += psi[k] > psi[i] || (psi[k] == psi[i] && k < i);
-        double value = kind == GATE_SOFTMAX ? exp(router->beta * (psi[i] - largest))
-                                            : 1 / (1 + exp(-router->beta * psi[i]));
+        double value = softmax ? exp(beta * (psi[i] - largest)) : 1 / (1 + exp(-beta * psi[i]));
         p[i] = before < router->K ? value : 0;
         sum += p[i];
     }
-    for (int i = 0; i < router->M && kind == GATE_SOFTMAX; i++)
+    for (int i = 0; i < router->M && softmax; i++)
         p[i] /= sum;
 }
 
-static double entropy_of(const double *p, int M) {
-    double sum = 0, entropy = 0;
-    for (int i = 0; i < M; i++)
-        sum += p[i];
-    for (int i = 0; i < M; i++)
-        entropy -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
-    return M > 1 ? entropy / log(M) : 1;
+static void gates(const void *context, const struct net *net, const double *x, double *out) {
+    const struct router *router = context;
+    for (int mu = 0; mu < net->setup.P; mu++)
+        gate_of(router, x + mu * router->M, out + mu * router->M);
 }
 
-void router_forward(struct router *router, const struct net *net, struct rows x1) {
-    const struct network *network = net->setup.network;
-    int P = net->setup.P, M = router->M;
-    if (!router->Q) {
-        for (int k = 0; k < P * M; k++)
-            router->p[k] = 1;
-        return;
-    }
-    if (router->fluctuating)
-        x1.array->backend->dots(x1, array_all(&router->Q->W), router->psi);
-    else
-        net_thin_averages(net, router->Q, x1, router->start, router->psi);
-    for (int mu = 0; mu < P; mu++) {
-        for (int i = 0; i < M; i++)
-            router->psi[mu * M + i] +=
-                router->b[i] + network->bias_noise * shared_normal(net, 1, net->t, i);
-        gate_of(router, network->gate, router->psi + mu * M, router->p + mu * M);
-        router->entropy[mu] = entropy_of(router->p + mu * M, M);
-    }
-}
-
-/* gpsi = (dp/dpsi)^T gphi, the mask held. */
-void router_backward(struct router *router, const struct net *net, struct rows z1) {
-    if (!router->Q)
-        return;
-    bool softmax = net->setup.network->gate == GATE_SOFTMAX;
+/* (dp/dpsi)^T g, the mask held. */
+static void gates_backward(const void *context, const struct net *net, const double *x,
+                           const double *out, const double *g, double *gx) {
+    const struct router *router = context;
+    bool softmax = router->network->gate == GATE_SOFTMAX;
+    (void)x;
     for (int mu = 0; mu < net->setup.P; mu++) {
-        const double *p = router->p + mu * router->M, *gphi = router->gphi + mu * router->M;
+        const double *p = out + mu * router->M, *gp = g + mu * router->M;
         double mean = 0;
         for (int i = 0; i < router->M; i++)
-            mean += p[i] * gphi[i];
+            mean += p[i] * gp[i];
         for (int i = 0; i < router->M; i++)
-            router->gpsi[mu * router->M + i] =
-                router->beta * p[i] * (softmax ? gphi[i] - mean : (1 - p[i]) * gphi[i]);
+            gx[mu * router->M + i] += router->network->beta * p[i] *
+                                      (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
     }
-    z1.array->backend->combine(z1, 1, router->gpsi, array_all(&router->Q->W));
+}
+
+/* -sum q ln q/ln M of q = p/sum p */
+static void entropy(const void *context, const struct net *net, const double *x, double *out) {
+    int M = ((const struct router *)context)->M;
+    for (int mu = 0; mu < net->setup.P; mu++) {
+        const double *p = x + mu * M;
+        double sum = 0, value = 0;
+        for (int i = 0; i < M; i++)
+            sum += p[i];
+        for (int i = 0; i < M; i++)
+            value -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
+        out[mu] = M > 1 ? value / log(M) : 1;
+    }
+}
+
+static struct value add_biases(struct program *p, struct value psi, struct weight b) {
+    const struct network *network = program_network(p);
+    double start[INT_LIST_MAX];
+    for (int i = 0; i < network->experts; i++)
+        start[i] = network->biases.count ? network->biases.value[i]
+                                         : network->bias_std * shared_normal(
+                                                                   program_net(p), 0, 0, i);
+    b.fixed = network->bias == BIAS_FIXED;
+    return program_bias(p, psi, start, b);
+}
+
+struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b) {
+    static const struct number_fn noise = {add_noise, pass_on}, gate = {gates, gates_backward},
+                                  spread = {entropy, NULL};
+    const struct network *network = program_network(p);
+    struct router *router = program_memory(p, sizeof *router);
+    int M = network->experts;
+    if (!router)
+        return (struct value){-1};
+    *router = (struct router){network, M, (int)lround(network->rho * M)};
+    Q.a0 = amplitude(network) * (Q.a0 == 0 ? 1 : Q.a0);
+    Q.zero = Q.a0 == 0;
+    Q.iid = router_fluctuates(network);
+    struct value psi = program_look(p, x1, M, Q);
+    if (network->bias)
+        psi = add_biases(p, psi, b);
+    psi = program_numbers(p, &noise, router, psi, M);
+    struct value out = program_numbers(p, &gate, router, psi, M);
+    program_show(p, psi, "t mu i",
+                 (struct kernel_text){"psi", "router logits, bias included", "<Q_i x1> + b_i"});
+    program_show(
+        p, out, "t mu i",
+        (struct kernel_text){"p", "gates", "softmax or sigmoid of beta psi, top-K"});
+    program_show_gradient(
+        p, out, "t mu i",
+        (struct kernel_text){"gphi", "gradient of the gates", "<w o(h_i)>"});
+    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu",
+                 (struct kernel_text){"router_entropy",
+                                      "entropy of the gates, 1 where all M are equal",
+                                      "-sum_i q_i ln q_i / ln M, q = p/sum p"});
+    return out;
 }

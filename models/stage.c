@@ -1,5 +1,5 @@
 /* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (model.h). */
-#include "models/model.h"
+#include "models/node.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,8 +103,7 @@ int net_learn(struct net *net, double step, struct err *err) {
 }
 
 void net_next(struct net *net) {
-    if (net->model->rule)
-        net->model->rule(net);
+    program_rules(net);
     net->t++;
 }
 

@@ -11,15 +11,15 @@ static const struct {
 } texts[] = {
     {"response B[t][.][s][.]: coefficient of x_s in W^T y_t (march: truncated "
      "pseudo-inverse, fixed_point: probes)",
-     "br fg <dy_t/du_s>"},
+     "fg^2 <dy_t/du_s>"},
     {"response A[t][.][s][.]: coefficient of y_s in W x_t (march: truncated "
      "pseudo-inverse, fixed_point: probes)",
-     "fr bg <dx_t/dv_s>"},
+     "fr^2 <dx_t/dv_s>"},
 };
 
 static bool exists(const struct map *map, bool forward) {
     struct map_numbers n = map->numbers;
-    return forward ? n.fr * n.bg != 0 : n.br * n.fg != 0;
+    return forward ? n.fr != 0 : n.fg != 0;
 }
 
 static void name_series(char name[SERIES_NAME], const struct map *map, bool forward) {
@@ -134,7 +134,7 @@ done:
     return code;
 }
 
-/* W^T y_s shows e_b through C = bg <y_s, p_b>, W x_s shows e_a through fg <x_s, q_a>. */
+/* W^T y_s shows e_b through C = fr <y_s, p_b>, W x_s shows e_a through fg <x_s, q_a>. */
 int response_measure(struct response *response, int t, struct err *err) {
     const struct map *map = response->map;
     if (map->field) {
@@ -145,9 +145,9 @@ int response_measure(struct response *response, int t, struct err *err) {
         return CODE_OK;
     }
     if (response->forward) {
-        TRY(solve(response, t, map->numbers.bg, map->E, map->met, err));
+        TRY(solve(response, t, map->numbers.fr, map->E, map->met, err));
         return keep(response, map->C, map->p.rows, err);
     }
     TRY(keep(response, map->R, map->q.rows, err));
-    return solve(response, t, map->numbers.br, map->Y, map->q.rows, err);
+    return solve(response, t, map->numbers.fg, map->Y, map->q.rows, err);
 }

@@ -16,7 +16,7 @@
 #ifndef SOLVER_RESPONSE_H
 #define SOLVER_RESPONSE_H
 
-#include "models/model.h"
+#include "models/net.h"
 #include "solver/record.h"
 
 /* A or B of one map during one run. */

@@ -1,28 +1,15 @@
-/* What a network is: its settings, its declaration, one forward and one backward pass, written once
- * over maps, and the container that holds one instance of it.
+/* The container that holds one instance of a network: its populations, maps, thin matrices, the
+ * program that it is run from, and how its parameters are moved.
  *
  * A model never knows whether its maps are explicit matrices or limit maps, nor where its rows
- * live. To add one: one file with a `const struct model` at its end, one line in model.c, its
- * plain-loop oracle in tests/ (docs/ADDING.md).
- *
- * Conventions of all networks: c = eta0 gamma0/P; a learn coefficient is c Delta_mu times the rate
- * of the parameter, Delta = -dl/df; f = <w, h_top>/gamma0. Time: everything is measured before the
- * update of its step, and updates take all they need from kept evaluations, so their order is free.
- */
-#ifndef MODELS_MODEL_H
-#define MODELS_MODEL_H
+ * live (models/program.h). Time: everything is measured before the update of its step, and updates
+ * take all they need from kept evaluations, so their order is free. */
+#ifndef MODELS_NET_H
+#define MODELS_NET_H
 
 #include "kernels/field.h"
 #include "kernels/thin.h"
-
-enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP, PARAMETERIZATION_SP };
-enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
-enum aggregation { AGGREGATION_M, AGGREGATION_K };
-enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
-enum expert_output { EXPERT_OUTPUT_LINEAR, EXPERT_OUTPUT_ACTIVATED };
-enum read_out { READ_OUT_NORMAL, READ_OUT_ZERO };
-enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
-enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
+#include "models/program.h"
 
 /* How gradient descent moves: along the gradient, along a decaying sum of gradients, or each entry
  * by the ratio of its gradient's moments (and all weights decay by a factor: adamw). */
@@ -32,28 +19,15 @@ static inline bool optimizer_by_entry(enum optimizer optimizer) {
     return optimizer == OPTIMIZER_ADAM || optimizer == OPTIMIZER_ADAMW;
 }
 
-/* Section [network]. */
-struct network {
-    int model, parameterization, read_out, activation, gate, aggregation, lambda_in;
-    double beta, kappa, iota, rho;
-    int expert_width;
-    int depth, experts, expert_layers, expert_output, bias, bias_draws;
-    double q0, router_rate, bias_std, bias_noise, alpha, eta_bias;
-    struct real_list biases;
-    struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
-};
-extern const struct param_row network_rows[];
-extern const size_t network_rows_count;
-/* For a model's name: NULL if it uses this key of [network], else the keys it uses. */
-const char *model_other_keys(const char *name, const char *key);
-
 /* A kernel that a model measures: the site average of products of two of its rows, times scale. */
 struct kernel {
     char name[24];
     const char *about, *equation;
     struct rows rows;
     double scale;
-    bool one_row; /* carries no input index */
+    bool one_row;  /* carries no input index */
+    int node;      /* whose rows; -1: the read-out */
+    bool gradient; /* its cotangent */
 };
 
 /* Host numbers that a model measures, [shape 0][shape 1] at each time. */
@@ -64,32 +38,10 @@ struct numbers {
     int axes, shape[2];
 };
 
-struct net;
-struct plain;
-struct model {
-    const char *name, *doc, *source;
-    const char *keys;        /* of [network], blank-separated, besides model */
-    const char *solver_keys; /* of [solver], besides those of every network; NULL: none */
-    size_t state_size;
-    /* NULL, or why the settings do not fit a network of width N (limit: N = 0 with these sites),
-     * with *key = the key to blame. */
-    const char *(*check)(const struct network *network, int N, int expert_sites, const char **key);
-    int (*init)(struct net *net, struct err *err);
-    /* f [P], not centred */
-    int (*forward)(struct net *net, double *f, struct err *err);
-    int (*backward)(struct net *net, struct err *err);
-    /* After the parameters have learnt, once a step: what moves by a rule of the model instead of
-     * a gradient. NULL: nothing does. */
-    void (*rule)(struct net *net);
-    /* The network as plain matrices after an evaluation (plain.h). NULL: its experts, or it has
-     * none, are not of one hidden layer. */
-    int (*plain)(const struct net *net, struct plain *plain, struct err *err);
-};
-extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
-
 /* What an instance is made from. */
 struct net_setup {
     const struct network *network;
+    const struct factor_list *init, *rates; /* of matrices; NULL: none */
     const struct backend *backend;
     int N;                   /* width of a finite network; 0: the limit */
     int sites, expert_sites; /* of the limit */
@@ -133,6 +85,7 @@ struct adam_scale {
  * its coefficients A [P][K]), which learn with the rows y (P rows or one), or K host numbers, which
  * move by the sum over mu of A [P][K]. */
 struct parameter {
+    const char *name;
     struct map *map;
     struct thin *thin;
     double *host;
@@ -141,6 +94,7 @@ struct parameter {
     double rate;
     struct adam_scale adam;
     struct rows y;
+    int node; /* of the program: whose cotangent y or A is, or, of what is read, whose rows */
     struct kept kept[MAP_STAGES];
     struct array moment[2]; /* velocity; or first and second moment */
     double *host_moment;    /* [2][K] */
@@ -153,45 +107,41 @@ struct carried {
     int K;
 };
 
+/* Host numbers that belong to an evaluation. */
+struct vector {
+    double *values;
+    int length;
+};
+
 /* What is subtracted from an evaluation: the values of each input at W(0), [K]. */
 struct origin {
     double *now, *all; /* [P][K], [inputs + tests][K] */
     int K;
 };
 
-#define NET_POPULATIONS 128
-#define NET_MAPS 128
-#define NET_THINS 16
-#define NET_ARRAYS 1024
-#define NET_KERNELS 300
-#define NET_VECTORS 64
-#define NET_CARRIED 64
-#define NET_ORIGINS 2
-
 struct net {
     const struct model *model;
     struct net_setup setup;
-    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers, carries;
-    struct population *population[NET_POPULATIONS];
-    struct map *map[NET_MAPS];
-    struct thin *thin[NET_THINS];
-    struct array *array[NET_ARRAYS];
-    struct parameter parameter[NET_MAPS + NET_THINS];
-    struct kernel kernel[NET_KERNELS];
-    struct numbers number[NET_KERNELS];
-    struct carried carried[NET_CARRIED];
-    struct origin origin[NET_ORIGINS];
-    int origins;
+    struct program *program;
+    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers, carries, origins;
+    struct population **population;
+    struct map **map;
+    struct thin **thin;
+    struct array **array;
+    struct parameter *parameter;
+    struct kernel *kernel;
+    struct numbers *number;
+    struct carried *carried;
+    struct origin *origin;
+    struct vector *vector;
     int *index;          /* [P] inputs of the next evaluation; at first 0 ... P - 1 */
     double *A, *A_rest;  /* [P][K], [P][rest] of the last one */
     struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
+    double unseen_amplitude;
     bool looking;        /* at inputs that leave no trace */
     struct rows gate;    /* of a router over many experts, if it has one */
     bool has_router;
-    void *state; /* of the model */
     bool started;
-    double *vector[NET_VECTORS];
-    int length[NET_VECTORS];
     double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */
     double loss;
     int t;                     /* gradient steps so far */
@@ -214,9 +164,6 @@ void net_rewind(struct net *net);
  * the rows of T measured times that two-time kernels keep. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
-/* Whether bases compress in time: not with ReLU, nor with a mask. */
-bool net_compresses(const struct network *network);
-
 /* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
  * place. loss is the mean over these inputs. y [inputs]: of the training set. */
 enum loss { LOSS_MSE, LOSS_LOGISTIC };
@@ -251,44 +198,27 @@ void net_next(struct net *net);         /* the parameters have moved: the model'
 void net_drop_stages(struct net *net);  /* frees what was kept */
 void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
 
-/* For models, in init. `relative` is the size in units of N; limit_sites the number of sites in
- * the limit; group the units per site of the population before. */
-int net_population(struct net *net, const char *name, double relative, size_t limit_sites,
-                   int group, struct population **population, struct err *err);
-int net_map(struct net *net, struct map_declaration declared, struct map **map, struct err *err);
-int net_thin(struct net *net, struct population *population, int K, double amplitude,
-             struct thin **thin, struct err *err);
-/* The same with iid draws that are matched with nothing: a router of a finite network, whatever the
- * draws of read-in and read-out; in the limit, where finite-size fluctuations decide. */
-int net_thin_iid(struct net *net, struct population *population, int K, double amplitude,
-                 struct thin **thin, struct err *err);
+/* --- for program.c and what belongs to it ---------------------------------------------------- */
+
+/* One more zeroed element of `size` bytes at the end of a list (a pointer to its first element);
+ * the list may move. NULL: no memory. */
+void *net_grow(void *list, int *count, size_t size, struct err *err);
+/* iid: draws that are matched with nothing. */
+int net_thin(struct net *net, struct population *population, int K, double amplitude, bool iid,
+             struct thin *thin, struct err *err);
 /* The read-in of all inputs. */
-int net_read_in(struct net *net, struct population *bottom, struct thin **W1, struct err *err);
+int net_read_in(struct net *net, struct population *bottom, double amplitude, struct thin *W1,
+                struct err *err);
 void net_read(const struct net *net, const struct thin *W1, struct rows h1);
 /* Host numbers [P][K] that are subtracted and belong to W(0). */
 int net_origin(struct net *net, int K, double **now, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err);
-int net_all_rows(struct net *net, const struct population *population, int count,
-                 struct rows *const *rows, size_t n, struct err *err);        /* n times net_rows */
-int net_vector(struct net *net, int count, double **vector, struct err *err); /* host scratch */
-void net_parameter(struct net *net, struct parameter parameter);
-/* The parameters at both ends in the scalings of muP and MSSP: the read-in, which learns with g1,
- * and the read-out, with h_top. */
-void net_ends(struct net *net, struct thin *W1, struct rows g1, struct thin *w, struct rows h_top);
+/* Host numbers of an evaluation. */
+int net_vector(struct net *net, int count, double **vector, struct err *err);
 /* Rows that a rule of the model changes from step to step (thin matrices are known). */
-void net_carry(struct net *net, struct rows rows);
-void net_kernel(struct net *net, struct kernel kernel);
-void net_numbers(struct net *net, struct numbers numbers);
-
-double net_read_out_amplitude(const struct net *net); /* of the initial w: 1 or 0 */
-/* f = <w, h>/gamma0 */
-void net_read_out(const struct net *net, const struct thin *w, struct rows h, double *f);
-/* out [P][K] = <x_mu, W_k>. In the limit the sampling error at t = 0 is subtracted, where the true
- * value is 0: start [P][K] keeps it. */
-void net_thin_averages(const struct net *net, const struct thin *thin, struct rows x, double *start,
-                       double *out);
-/* The activation sigma of [network] activation. */
-enum fn net_activation(const struct net *net);
+int net_carry(struct net *net, struct rows rows, struct err *err);
+/* Draws of this instance: of a population's pool, a matrix, ... number `owner`. */
+struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner);
 
 #endif

@@ -1,0 +1,98 @@
+/* The memory of a net before it is made. */
+#include "models/node.h"
+
+#include <math.h>
+
+static double rows_bytes(struct rows rows) {
+    return (double)array_bytes(rows.array, rows.count);
+}
+
+/* Rows that the basis of a limit reaches. */
+static double rank_bound(const struct net *net, const struct population *population,
+                         double evaluations) {
+    const struct net_setup *setup = &net->setup;
+    double rows = setup->P * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
+    if (network_compresses(setup->network))
+        rows = fmin(rows, 20.0 * net->setup.inputs * -log10(setup->tolerance));
+    return fmin(rows, most);
+}
+
+static struct map_costs costs_of(const struct net *net, const struct map *map,
+                                 double evaluations) {
+    const struct net_setup *setup = &net->setup;
+    return (struct map_costs){.learned = setup->P * evaluations * setup->stages,
+                              .q = rank_bound(net, map->declared.source, evaluations),
+                              .p = rank_bound(net, map->declared.target, evaluations)};
+}
+
+/* What the optimizer remembers: velocities, of a limit those of Z; or two moments of each entry,
+ * and of a limit the entries themselves. */
+static double moment_bytes(const struct net *net, const struct parameter *p, double evaluations) {
+    const struct net_setup *setup = &net->setup;
+    bool adam = optimizer_by_entry(setup->optimizer);
+    if (setup->optimizer == OPTIMIZER_GD)
+        return 0;
+    if (p->map && !setup->N && !adam) {
+        const struct population *target = p->map->declared.target;
+        return 1.5 * population_bytes(target, 1) * rank_bound(net, target, evaluations);
+    }
+    if (p->map)
+        return (adam ? 2 + !setup->N : 1) * map_entries_bytes(p->map);
+    return p->thin ? (adam ? 2 : 1) * rows_bytes(array_all(&p->thin->W)) : 0;
+}
+
+/* The normals in Z once more; coefficients [T P][rank] of both sides, and while a response is
+ * solved for its matrix of that size, the solution and LAPACK's workspace, neither of them larger.
+ */
+static double response_bytes(const struct net *net, const struct map *map, int T) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    double rows = (double)net->setup.P * T, own = rank_bound(net, t, T),
+           rank = fmax(rank_bound(net, s, T), own);
+    return map->declared.a0 == 0
+               ? 0
+               : 1.5 * population_bytes(t, 1) * own + 5 * sizeof(double) * rows * rank;
+}
+
+/* y, and where entries are explicit x. */
+static double stage_bytes(const struct net_setup *setup, const struct parameter *p) {
+    double bytes = p->y.array ? rows_bytes(p->y) : 0;
+    if (p->map && (setup->N || optimizer_by_entry(setup->optimizer)))
+        bytes += population_bytes(p->map->declared.source, setup->P);
+    return bytes;
+}
+
+static double map_bytes(const struct net *net, const struct map *map, double evaluations, int T) {
+    const struct net_setup *setup = &net->setup;
+    struct map_choice choice = {setup->N > 0, setup->optimizer == OPTIMIZER_GD,
+                                optimizer_by_entry(setup->optimizer), setup->field};
+    struct map_costs costs = costs_of(net, map, evaluations);
+    if (setup->field)
+        return field_bytes(map, setup->field);
+    return map_choose(&choice, &map->declared)->bytes(map, &costs) +
+           (setup->responses ? response_bytes(net, map, T) : 0);
+}
+
+int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
+              struct err *err) {
+    struct net net;
+    struct net_setup shapes = *setup;
+    shapes.declare_only = true;
+    int code = net_init(&net, &shapes, err);
+    double total = 0;
+    for (int i = 0; i < net.arrays; i++)
+        total += rows_bytes(array_all(net.array[i]));
+    if (net.setup.inputs + net.setup.tests > net.setup.P)
+        total *= 2;                     /* put aside in a look */
+    for (int i = 0; i < net.thins; i++) /* and in the span of the population */
+        total += 2 * rows_bytes(array_all(&net.thin[i]->W));
+    for (int i = 0; i < net.maps && !code; i++)
+        total += map_bytes(&net, net.map[i], evaluations, T);
+    for (int i = 0; i < net.parameters; i++)
+        total += setup->stages * stage_bytes(setup, &net.parameter[i]) +
+                 moment_bytes(&net, &net.parameter[i], evaluations);
+    for (int k = 0; k < net.kernels && !code; k++)
+        total += 1.5 * T * rows_bytes(net.kernel[k].rows);
+    net_free(&net);
+    *bytes = total;
+    return code;
+}

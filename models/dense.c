@@ -1,0 +1,50 @@
+/* The deep dense network (Bordelon & Pehlevan 2022; docs/theory/regime1.md, one expert).
+ *
+ *     h_1 = W1 x/sqrt D     h_l = W_l sigma(h_l-1), l = 2 ... depth     f = <w, sigma(h_depth)>/gamma0
+ */
+#include "models/net.h"
+
+static const char *dense_check(const struct network *network, int N, int expert_sites,
+                               const char **key) {
+    (void)N, (void)expert_sites;
+    *key = "depth";
+    return network->depth < 2 ? "a deep network has at least 2 hidden layers" : NULL;
+}
+
+static void add_kernels(struct program *p, int l, struct value h, struct value x) {
+    program_kernel(p, x, 1,
+                   (struct kernel_text){program_name(p, "Phi%d", l), "feature kernel",
+                                        "<sigma(h) sigma(h)>"});
+    program_gradient(p, h, 1,
+                     (struct kernel_text){program_name(p, "G%d", l), "gradient kernel", "<g g>"});
+}
+
+static void dense_write(struct program *p) {
+    int depth = program_network(p)->depth;
+    size_t sites = (size_t)program_setup(p)->sites;
+    struct population *on = program_population(p, "bottom", 1, sites, 1);
+    struct population *top = program_population(p, "top", 1, sites, 1);
+    struct value h = program_read_in(p, on, (struct weight){"W1"}), x;
+    for (int l = 1;; l++) {
+        x = program_sigma(p, h);
+        add_kernels(p, l, h, x);
+        if (l == depth)
+            break;
+        const char *name = program_name(p, "W%d", l + 1);
+        on = l + 1 < depth ? program_population(p, name, 1, sites, 1) : top;
+        h = program_map(p, x, on, (struct weight){name});
+    }
+    program_kernel(p, x, 1,
+                   (struct kernel_text){"PhiL", "feature kernel of the top", "<h_top h_top>"});
+    program_read_out(p, x, (struct weight){"w"});
+}
+
+const struct model model_dense = {
+    .name = "dense",
+    .doc = "deep dense network, width to infinity",
+    .source = "Bordelon & Pehlevan, Self-consistent dynamical field theory of kernel evolution in "
+              "wide neural networks (2022)",
+    .keys = "read_out activation depth",
+    .check = dense_check,
+    .write = dense_write,
+};

@@ -1,0 +1,103 @@
+/* A program as its executor sees it: a list of nodes in the order they were written.
+ *
+ * Running is three loops: nodes forward; nodes in reverse, each adding to the cotangents of its
+ * arguments; parameters learn. No node knows which kind of map it meets, nor where rows live.
+ *
+ * Storage (plan.c). Steps are 0 ... n - 1 forward and n ... 2n - 1 in reverse; node i runs at i and
+ * 2n - 1 - i. Each value, slope, cotangent and scratch row block is an item with a first and a last
+ * step; items whose steps do not overlap share an array, and an operation that may write over its
+ * argument takes its array when this is its last step. */
+#ifndef MODELS_NODE_H
+#define MODELS_NODE_H
+
+#include "models/net.h"
+
+struct node;
+struct operation {
+    const char *name;
+    int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
+    int (*forward)(struct net *net, struct node *node, struct err *err);
+    int (*backward)(struct net *net, struct node *node, struct err *err);
+    bool slope;      /* keeps f'(x) */
+    bool over;       /* the value may take the place of an argument */
+    bool over_g;     /* the last part of a cotangent may take the place of the own cotangent */
+    bool passes;     /* hands its own cotangent on as it is */
+    bool adds;       /* adds its parts to cotangents by itself */
+    bool reads;      /* the backward pass reads the arguments */
+    bool learns;     /* what follows from it moves with the parameters, whatever it reads */
+    bool reads_late; /* learning reads the (first) argument */
+    bool keeps_g;    /* learning reads the cotangent */
+};
+extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
+    operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
+    operation_average, operation_scale, operation_look, operation_bias, operation_numbers,
+    operation_shift, operation_top, operation_rows, operation_ones, operation_read_out;
+
+/* A part of a cotangent that a node hands to argument k. */
+struct part {
+    int item;         /* where it is written; -1: the operation adds by itself, or none is due */
+    bool due, first;  /* there is one; and it is the first that the argument gets */
+    struct rows rows; /* of the item */
+};
+
+struct node {
+    const struct operation *op;
+    int argument[2];           /* -1: none */
+    struct population *on;     /* of its rows; NULL: numbers */
+    int count, K;              /* rows: P or 1; numbers: [P][K] */
+    enum fn fn;
+    double k;                  /* constant factor of fn and times */
+    size_t top;
+    int column;                /* of the numbers of scale */
+    struct weight weight;      /* of matrices, with everything that settings multiply */
+    struct map *map;
+    struct thin *thin;
+    double *start;             /* look: origins; bias: its K numbers */
+    const struct number_fn *numbers;
+    const struct rows_fn *custom;
+    void *context;
+    bool moves;                /* it depends on something that learns */
+    bool measured, measured_g; /* its rows, its cotangent are read once all is done */
+    int g_count;               /* rows of the cotangent, P or 1; numbers: 1; 0: there is none */
+    int parts;                 /* that the cotangent is made of */
+    int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
+    struct part part[2];
+    struct rows value, slope, g, work;
+    double *s, *gs;            /* numbers and their cotangent */
+};
+
+/* Averages of rows that are written into numbers as the node runs. */
+struct measure {
+    int node;
+    bool gradient;
+    int power;
+    double scale, *out;
+};
+
+struct program {
+    struct net *net;
+    struct node *node;
+    struct measure *measure;
+    void **memory;
+    const char **name; /* of the matrices */
+    int nodes, measures, memories, names;
+    int read_out; /* its node; -1: none yet */
+    int gates;    /* -1: none */
+    double *c;    /* [P] scratch */
+    int code;
+    struct err err; /* the first that went wrong */
+};
+
+static inline bool node_is(const struct node *node, const struct operation *op) {
+    return node->op == op;
+}
+
+/* Writes the program of the net's model; then shapes of cotangents, storage, memory, draws. */
+int program_build(struct net *net, struct err *err);
+void program_free(struct program *p); /* accepts NULL */
+int plan_storage(struct net *net, struct err *err);
+int program_forward(struct net *net, struct err *err);
+int program_backward(struct net *net, struct err *err);
+void program_rules(struct net *net);
+
+#endif

@@ -1,0 +1,606 @@
+/* Writing a program: every call appends a node, or remembers what went wrong. */
+#include "models/node.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct value none = {-1};
+
+const struct network *program_network(const struct program *p) {
+    return p->net->setup.network;
+}
+
+const struct net_setup *program_setup(const struct program *p) {
+    return &p->net->setup;
+}
+
+const struct net *program_net(const struct program *p) {
+    return p->net;
+}
+
+void program_fail(struct program *p, const char *format, ...) {
+    char text[512];
+    va_list list;
+    if (p->code)
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    p->code = err_set(&p->err, CODE_INPUT, "network %s: %s", p->net->model->name, text);
+}
+
+/* Remembers the code of a call that has written p->err itself. */
+static bool failed(struct program *p, int code) {
+    if (!p->code)
+        p->code = code;
+    return p->code != CODE_OK;
+}
+
+static void *grow(struct program *p, void *list, int *count, size_t size) {
+    struct err err;
+    void *added = net_grow(list, count, size, &err);
+    if (!added && !p->code) {
+        p->code = err.code;
+        p->err = err;
+    }
+    return added;
+}
+
+void *program_memory(struct program *p, size_t size) {
+    void **added = grow(p, &p->memory, &p->memories, sizeof *p->memory);
+    if (!added || failed(p, base_alloc(added, 1, size, &p->err)))
+        return NULL;
+    return *added;
+}
+
+const char *program_name(struct program *p, const char *format, ...) {
+    char text[64];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    char *name = program_memory(p, strlen(text) + 1);
+    return name ? strcpy(name, text) : "";
+}
+
+struct population *program_population(struct program *p, const char *name, double relative,
+                                      size_t sites, int group) {
+    static struct population nothing;
+    struct net *net = p->net;
+    int owner = net->populations, N = net->setup.N;
+    struct population *on, **added = grow(p, &net->population, &net->populations, sizeof *added);
+    if (!added || failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+        return &nothing;
+    on = *added;
+    *on = (struct population){
+        .backend = net->setup.backend,
+        .size = relative * (N ? N : POPULATION_INFINITE),
+        .sites = N ? (size_t)lround(relative * N) : sites,
+        .group = group,
+        .matched = N == 0 || net->setup.balanced,
+        .stream = net_stream(net, PURPOSE_POOL, owner),
+    };
+    snprintf(on->name, sizeof on->name, "%s", name);
+    if (!net->setup.declare_only)
+        failed(p, population_init(on, &p->err));
+    return on;
+}
+
+static struct node *node_of(const struct program *p, struct value x) {
+    return &p->node[x.at];
+}
+
+/* A node of one row or number for each input; arguments that do not exist are none. NULL after a
+ * failure. */
+static struct node *append(struct program *p, const struct operation *op, struct value a,
+                           struct value b, struct value *out) {
+    *out = none;
+    if (p->code)
+        return NULL;
+    struct node *node = grow(p, &p->node, &p->nodes, sizeof *node);
+    if (!node)
+        return NULL;
+    *node = (struct node){.op = op,
+                          .argument = {a.at, b.at},
+                          .count = p->net->setup.P,
+                          .k = 1,
+                          .moves = op->learns,
+                          .value_item = -1,
+                          .slope_item = -1,
+                          .g_item = -1,
+                          .work_item = -1,
+                          .part = {{.item = -1}, {.item = -1}}};
+    for (int k = 0; k < 2; k++)
+        if (node->argument[k] >= 0)
+            node->moves |= p->node[node->argument[k]].moves;
+    out->at = p->nodes - 1;
+    return node;
+}
+
+/* Whether the arguments exist and are rows. */
+static bool rows_given(struct program *p, const char *op, struct value a, struct value b) {
+    const struct value all[] = {a, b};
+    for (int k = 0; k < 2 && !p->code; k++)
+        if (all[k].at >= 0 && !node_of(p, all[k])->on)
+            program_fail(p, "%s takes rows over a population, not numbers", op);
+    if (a.at < 0 && !p->code)
+        program_fail(p, "%s of nothing", op);
+    return !p->code;
+}
+
+/* The same of one population. */
+static bool rows_alike(struct program *p, const char *op, struct value a, struct value b) {
+    if (!rows_given(p, op, a, b))
+        return false;
+    if (b.at < 0)
+        program_fail(p, "%s of nothing", op);
+    else if (node_of(p, a)->on != node_of(p, b)->on)
+        program_fail(p, "%s of rows of different populations, %s and %s", op,
+                     node_of(p, a)->on->name, node_of(p, b)->on->name);
+    return !p->code;
+}
+
+/* A node with rows like those of x. */
+static struct node *append_rows(struct program *p, const struct operation *op, struct value x,
+                                struct value *out) {
+    *out = none;
+    if (!rows_given(p, op->name, x, none))
+        return NULL;
+    struct node *node = append(p, op, x, none, out);
+    if (node) {
+        node->on = node_of(p, x)->on;
+        node->count = node_of(p, x)->count;
+    }
+    return node;
+}
+
+/* The same on another population, whose sites are those of x times `groups`, or over it. */
+static struct value append_on(struct program *p, const struct operation *op, struct value x,
+                              struct population *on) {
+    struct value out;
+    struct node *node = append_rows(p, op, x, &out);
+    if (node)
+        node->on = on;
+    return out;
+}
+
+static struct node *append_numbers(struct program *p, const struct operation *op, struct value a,
+                                   struct value b, int K, struct value *out) {
+    struct node *node = append(p, op, a, b, out);
+    if (!node || failed(p, net_vector(p->net, p->net->setup.P * K, &node->s, &p->err)) ||
+        failed(p, net_vector(p->net, p->net->setup.P * K, &node->gs, &p->err)))
+        return NULL;
+    node->K = K;
+    return node;
+}
+
+/* --- matrices -------------------------------------------------------------------------------- */
+
+/* A number of a matrix in the limit, where powers of the nominal infinite size either vanish, or
+ * grow without bound, which is refused. */
+static double surviving(struct program *p, const char *what, const char *name, double number) {
+    double size = fabs(number);
+    if (p->net->setup.N)
+        return number;
+    if (size > 0x1p100)
+        program_fail(p,
+                     "it has no limit: the %s of matrix %s grows as N^%.3g (networks can be "
+                     "trained: set [solver] replicates = 0)",
+                     what, name, log2(size) / log2(POPULATION_INFINITE));
+    return size < 0x1p-100 ? 0 : number;
+}
+
+/* What settings say about the matrix, or all whose names begin with theirs and an underscore. */
+static double setting(const struct program *p, const struct factor_list *list, const char *name) {
+    double N = p->net->setup.N ? p->net->setup.N : POPULATION_INFINITE, product = 1;
+    for (int k = 0; list && k < list->count; k++) {
+        const struct factor *factor = &list->factor[k];
+        if (program_addresses(factor->name, name))
+            product *= factor->factor * pow(N, factor->power);
+    }
+    return product;
+}
+
+bool program_addresses(const char *given, const char *name) {
+    size_t n = strlen(given);
+    return !strncmp(given, name, n) && (!name[n] || name[n] == '_');
+}
+
+/* 0 is 1; settings of the user; the name is listed. */
+static bool weigh(struct program *p, struct node *node, struct weight W) {
+    const char **added = grow(p, &p->name, &p->names, sizeof *added);
+    if (!added)
+        return false;
+    *added = W.name;
+    double *ones[] = {&W.s_f, &W.rate, &W.adam_rate, &W.adam_eps};
+    for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
+        *ones[k] = *ones[k] == 0 ? 1 : *ones[k];
+    W.a0 = W.zero ? 0 : (W.a0 == 0 ? 1 : W.a0) * setting(p, p->net->setup.init, W.name);
+    double rates = setting(p, p->net->setup.rates, W.name);
+    W.rate = W.fixed ? 0 : surviving(p, "learning rate", W.name, W.rate * rates);
+    W.adam_rate = surviving(p, "learning rate", W.name, W.adam_rate * rates);
+    node->weight = W;
+    return !p->code;
+}
+
+static void add_parameter(struct program *p, int at, struct parameter parameter, double eps) {
+    const struct weight *W = &p->node[at].weight;
+    struct parameter *added;
+    if (p->code || W->fixed)
+        return;
+    if (!(added = grow(p, &p->net->parameter, &p->net->parameters, sizeof *added)))
+        return;
+    parameter.name = W->name;
+    parameter.node = at;
+    parameter.rate = W->rate;
+    parameter.adam = (struct adam_scale){W->adam_rate, eps * W->adam_eps};
+    *added = parameter;
+}
+
+static struct thin *new_thin(struct program *p) {
+    struct thin **added = grow(p, &p->net->thin, &p->net->thins, sizeof *added);
+    if (!added || failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+        return NULL;
+    return *added;
+}
+
+struct value program_read_in(struct program *p, struct population *bottom, struct weight W) {
+    struct value out;
+    struct node *node = append(p, &operation_read_in, none, none, &out);
+    double factor = p->net->setup.read_in;
+    if (!node)
+        return none;
+    node->on = bottom;
+    node->K = p->net->setup.K;
+    W.adam_rate = factor * (W.adam_rate == 0 ? 1 : W.adam_rate);
+    W.adam_eps = factor * (W.adam_eps == 0 ? 1 : W.adam_eps);
+    if (!weigh(p, node, W))
+        return none;
+    node->weight.a0 = surviving(p, "initial amplitude", W.name, node->weight.a0);
+    node->thin = new_thin(p);
+    add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = p->net->A},
+                  p->net->setup.gamma0);
+    return out;
+}
+
+struct value program_map(struct program *p, struct value x, struct population *target,
+                         struct weight W) {
+    struct value out;
+    struct node *node = append_rows(p, &operation_map, x, &out);
+    struct net *net = p->net;
+    struct map **added;
+    if (!node || !weigh(p, node, W))
+        return none;
+    struct population *source = node->on;
+    double fg = node->weight.a0 * node->weight.s_f;
+    surviving(p, "initial matrix", W.name, fg);
+    surviving(p, "initial matrix", W.name, fg / sqrt(target->size / source->size));
+    added = grow(p, &net->map, &net->maps, sizeof *added);
+    if (!added || failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+        return none;
+    node->on = target;
+    node->map = *added;
+    struct map_declaration declared = {
+        .source = source, .target = target, .a0 = node->weight.a0, .s_f = node->weight.s_f};
+    snprintf(declared.name, sizeof declared.name, "%s", W.name);
+    if (!p->code)
+        map_declare(node->map, declared);
+    add_parameter(p, out.at, (struct parameter){.map = node->map}, net->setup.gamma0);
+    return out;
+}
+
+struct value program_look(struct program *p, struct value x, int K, struct weight Q) {
+    struct value out;
+    struct net *net = p->net;
+    if (!rows_given(p, "look", x, none))
+        return none;
+    struct node *node = append_numbers(p, &operation_look, x, none, K, &out);
+    if (!node || !weigh(p, node, Q))
+        return none;
+    node->weight.a0 = surviving(p, "initial amplitude", Q.name, node->weight.a0);
+    node->weight.iid |= net->setup.N > 0;
+    node->thin = new_thin(p);
+    if (!net->setup.N && !Q.iid)
+        failed(p, net_origin(net, K, &node->start, &p->err));
+    add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = node->gs},
+                  net->setup.gamma0);
+    return out;
+}
+
+struct value program_bias(struct program *p, struct value s, const double *start,
+                          struct weight b) {
+    struct value out;
+    int K = p->code ? 0 : node_of(p, s)->K;
+    struct node *node = append_numbers(p, &operation_bias, s, none, K, &out);
+    if (!node || !weigh(p, node, b))
+        return none;
+    node->start = program_memory(p, (size_t)K * sizeof *start);
+    if (!node->start)
+        return none;
+    memcpy(node->start, start, (size_t)K * sizeof *start);
+    add_parameter(p, out.at, (struct parameter){.host = node->start, .A = node->gs, .K = K},
+                  p->net->setup.gamma0);
+    return out;
+}
+
+void program_read_out(struct program *p, struct value h, struct weight w) {
+    struct value out;
+    struct net *net = p->net;
+    if (!rows_given(p, "the read-out", h, none))
+        return;
+    if (p->read_out >= 0)
+        program_fail(p, "it has two read-outs");
+    bool zero = net->setup.network->read_out == READ_OUT_ZERO;
+    w.zero |= zero;
+    struct node *node = append(p, &operation_read_out, h, none, &out);
+    if (!node || !weigh(p, node, w))
+        return;
+    node->weight.a0 = surviving(p, "initial amplitude", w.name, node->weight.a0);
+    node->K = 1;
+    node->thin = new_thin(p);
+    p->read_out = out.at;
+    add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = net->ones}, 1);
+}
+
+/* --- the other operations -------------------------------------------------------------------- */
+
+struct value program_fn(struct program *p, enum fn fn, double k, struct value x) {
+    struct value out;
+    struct node *node = append_rows(p, &operation_fn, x, &out);
+    if (node) {
+        node->fn = fn;
+        node->k = k;
+    }
+    return out;
+}
+
+/* The order of the choices of activation is that of enum fn. */
+struct value program_sigma(struct program *p, struct value x) {
+    enum fn fn = (enum fn)program_network(p)->activation;
+    return fn == FN_LINEAR ? x : program_fn(p, fn, 1, x);
+}
+
+struct value program_times(struct program *p, double k, struct value x) {
+    struct value out;
+    struct node *node = append_rows(p, &operation_times, x, &out);
+    if (node)
+        node->k = k;
+    return out;
+}
+
+struct value program_add(struct program *p, struct value a, struct value b) {
+    struct value out;
+    if (!rows_alike(p, "a sum", a, b))
+        return none;
+    struct node *node = append(p, &operation_add, a, b, &out);
+    if (!node)
+        return none;
+    node->on = node_of(p, a)->on;
+    if (node_of(p, a)->count != node_of(p, b)->count)
+        program_fail(p, "a sum of rows of all inputs and of each");
+    node->count = node_of(p, a)->count;
+    return out;
+}
+
+struct value program_multiply(struct program *p, struct value a, struct value b) {
+    struct value out;
+    if (!rows_given(p, "a product", a, b))
+        return none;
+    const struct population *u = node_of(p, a)->on, *v = node_of(p, b)->on;
+    if (u != v && u->sites * (size_t)v->group != v->sites)
+        program_fail(p, "a product of rows of different populations, %s and %s", u->name, v->name);
+    struct node *node = append(p, &operation_multiply, a, b, &out);
+    if (!node)
+        return none;
+    node->on = node_of(p, b)->on;
+    bool one = node_of(p, a)->count == 1 && node_of(p, b)->count == 1;
+    node->count = one ? 1 : p->net->setup.P;
+    return out;
+}
+
+struct value program_expand(struct program *p, struct value x, struct population *units) {
+    return program_multiply(p, x, program_ones(p, units));
+}
+
+struct value program_group_mean(struct program *p, struct value x, struct population *groups) {
+    return append_on(p, &operation_group_mean, x, groups);
+}
+
+struct value program_tile(struct program *p, struct value x, struct population *pairs) {
+    return append_on(p, &operation_tile, x, pairs);
+}
+
+struct value program_tile_mean(struct program *p, struct value x, struct population *units) {
+    return append_on(p, &operation_tile_mean, x, units);
+}
+
+struct value program_top(struct program *p, struct value x, size_t K) {
+    struct value out;
+    struct node *node = append_rows(p, &operation_top, x, &out);
+    if (node) {
+        node->top = K;
+        node->moves = false;
+    }
+    return out;
+}
+
+struct value program_ones(struct program *p, struct population *on) {
+    struct value out;
+    struct node *node = append(p, &operation_ones, none, none, &out);
+    if (node) {
+        node->on = on;
+        node->count = 1;
+    }
+    return out;
+}
+
+struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
+                          struct value x) {
+    struct value out;
+    struct node *node = append_rows(p, &operation_rows, x, &out);
+    if (node) {
+        node->custom = fn;
+        node->context = context;
+        node->moves = false;
+    }
+    return out;
+}
+
+struct value program_average(struct program *p, struct value a, struct value b) {
+    struct value out;
+    if (rows_alike(p, "an average", a, b))
+        append_numbers(p, &operation_average, a, b, 1, &out);
+    return p->code ? none : out;
+}
+
+struct value program_mean(struct program *p, struct value a) {
+    struct value out;
+    if (rows_given(p, "a mean", a, none))
+        append_numbers(p, &operation_average, a, none, 1, &out);
+    return p->code ? none : out;
+}
+
+static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
+                                  struct value x, struct value *out) {
+    *out = none;
+    if (!rows_given(p, op->name, x, none))
+        return NULL;
+    if (s.at < 0 || node_of(p, s)->on)
+        program_fail(p, "%s takes numbers and rows", op->name);
+    struct node *node = append(p, op, s, x, out);
+    if (node)
+        node->on = node_of(p, x)->on;
+    return node;
+}
+
+struct value program_scale(struct program *p, struct value s, int column, struct value x) {
+    struct value out;
+    struct node *node = append_scaled(p, &operation_scale, s, x, &out);
+    if (node)
+        node->column = column;
+    return out;
+}
+
+struct value program_shift(struct program *p, struct value s, struct value x) {
+    struct value out;
+    append_scaled(p, &operation_shift, s, x, &out);
+    return out;
+}
+
+struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
+                             struct value x, int K) {
+    struct value out;
+    struct node *node = append_numbers(p, &operation_numbers, x, none, K, &out);
+    if (!node)
+        return none;
+    node->numbers = fn;
+    node->context = (void *)(uintptr_t)context;
+    node->moves &= fn->backward != NULL;
+    return out;
+}
+
+/* --- what is measured ------------------------------------------------------------------------ */
+
+static void add_kernel(struct program *p, int node, bool gradient, double scale, bool one_row,
+                       struct kernel_text text) {
+    struct kernel *kernel;
+    if (p->code || !(kernel = grow(p, &p->net->kernel, &p->net->kernels, sizeof *kernel)))
+        return;
+    *kernel = (struct kernel){.about = text.about,
+                              .equation = text.equation,
+                              .scale = scale,
+                              .one_row = one_row,
+                              .node = node,
+                              .gradient = gradient};
+    snprintf(kernel->name, sizeof kernel->name, "%s", text.name);
+    if (node >= 0)
+        *(gradient ? &p->node[node].measured_g : &p->node[node].measured) = true;
+}
+
+void program_kernel(struct program *p, struct value x, double scale, struct kernel_text text) {
+    add_kernel(p, x.at, false, scale, false, text);
+}
+
+void program_gradient(struct program *p, struct value x, double scale, struct kernel_text text) {
+    add_kernel(p, x.at, true, scale, false, text);
+}
+
+void program_read_out_kernel(struct program *p, struct kernel_text text) {
+    add_kernel(p, -1, false, 1, true, text);
+}
+
+static void add_numbers(struct program *p, const double *values, const char *dims, int axes,
+                        int first, int second, struct kernel_text text) {
+    struct numbers *numbers;
+    if (p->code || !(numbers = grow(p, &p->net->number, &p->net->numbers, sizeof *numbers)))
+        return;
+    *numbers = (struct numbers){.dims = dims,
+                                .about = text.about,
+                                .equation = text.equation,
+                                .values = values,
+                                .axes = axes,
+                                .shape = {first, second}};
+    snprintf(numbers->name, sizeof numbers->name, "%s", text.name);
+}
+
+/* Axes of "t mu i", besides t. */
+static int axes_of(const char *dims) {
+    int axes = 0;
+    while ((dims = strchr(dims, ' '))) {
+        axes++;
+        dims++;
+    }
+    return axes;
+}
+
+void program_show(struct program *p, struct value s, const char *dims, struct kernel_text text) {
+    if (!p->code)
+        add_numbers(p, node_of(p, s)->s, dims, axes_of(dims), p->net->setup.P, node_of(p, s)->K,
+                    text);
+}
+
+void program_show_gradient(struct program *p, struct value s, const char *dims,
+                           struct kernel_text text) {
+    if (!p->code)
+        add_numbers(p, node_of(p, s)->gs, dims, axes_of(dims), p->net->setup.P, node_of(p, s)->K,
+                    text);
+}
+
+double *program_series(struct program *p, const char *dims, int first, int second,
+                       struct kernel_text text) {
+    double *values = NULL;
+    int axes = axes_of(dims);
+    if (!p->code)
+        failed(p, net_vector(p->net, first * (axes == 2 ? second : 1), &values, &p->err));
+    add_numbers(p, values, dims, axes, first, second, text);
+    return values;
+}
+
+void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
+                     double *out) {
+    struct measure *measure;
+    if (p->code || !(measure = grow(p, &p->measure, &p->measures, sizeof *measure)))
+        return;
+    *measure = (struct measure){x.at, gradient, power, scale, out};
+}
+
+struct rows program_keep(struct program *p, struct population *on, int count,
+                         const double *start) {
+    struct rows rows = {0};
+    if (failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
+        p->net->setup.declare_only || !start)
+        return rows;
+    on->backend->put(rows_part(rows, 0, 1), start);
+    failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
+    return rows;
+}
+
+void program_gates(struct program *p, struct value phi) {
+    if (p->code)
+        return;
+    p->gates = phi.at;
+    p->node[phi.at].measured = p->net->has_router = true;
+}

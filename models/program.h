@@ -1,0 +1,159 @@
+/* What an author of a network needs. A network is a program on populations of sites, written
+ * forward; the backward pass, the learning rules, memory, costs and diagnostics are derived from
+ * it, for explicit matrices, the infinite-width limit and the fixed point alike. docs/ADDING.md
+ * goes through an example.
+ *
+ * A struct value is rows over the sites of a population (one row for each of the P inputs, or one
+ * for all of them) or, for each input, K numbers. The first thing that goes wrong is remembered and
+ * told once, when the program is complete: no call here needs to be checked.
+ *
+ * Conventions. <a b> is the average over sites. f = <w, h>/gamma0; F = gamma0 f. The cotangent g of
+ * rows h on a population of n sites is n dF/dh, dF = <g dh>: then the adjoint of each operation is
+ * its transpose in < >, and no power of a width appears. A matrix W from m to n sites is used as
+ * s_f W with W(0) = a0 x (iid N(0, 1/m)). Learning: gradient descent moves the matrix as it is
+ * used, s_f W, by
+ *     rate c (1/m) sum_mu Delta_mu g_mu x_mu^T,     c = eta0 gamma0/P, Delta = -dl/df
+ * (a matrix with one finite side has no 1/m). Adam moves each of these entries, in units of 1/m, by
+ * eta0 times its normalised step, of the gradient (1/P) sum_mu Delta_mu g_mu x_mu^T with eps gamma0
+ * (read-out: its gradient is h, and eps itself). Section [init] multiplies a0, section [rates] the
+ * rate, each by a factor and a power of the width, for any matrix by its name. */
+#ifndef MODELS_PROGRAM_H
+#define MODELS_PROGRAM_H
+
+#include "kernels/population.h"
+#include "models/settings.h"
+
+struct program;
+struct net;
+struct net_setup;
+struct value {
+    int at;
+};
+
+struct model {
+    const char *name, *doc, *source;
+    const char *keys;        /* of [network], blank-separated, besides model */
+    const char *solver_keys; /* of [solver], besides those of every network; NULL: none */
+    const struct param_row *rows; /* keys that no other network has; ends with NULL */
+    /* NULL: always; else NULL, or why the settings do not fit a network of width N (limit: N = 0
+     * with these sites), with *key = the key to blame. */
+    const char *(*check)(const struct network *network, int N, int expert_sites, const char **key);
+    void (*write)(struct program *p);
+};
+extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
+extern const struct param_row gate_rows[], router_rows[], balance_rows[];
+
+/* A matrix. Numbers left at 0 are 1. */
+struct weight {
+    const char *name; /* for settings, output and messages */
+    double a0, s_f, rate;
+    double adam_rate, adam_eps; /* factors of Adam's rate and eps that a paper asks for */
+    bool zero;                  /* W(0) = 0 */
+    bool fixed;                 /* never learns */
+    bool iid;                   /* draws of a thin matrix that are matched with nothing */
+};
+
+const struct network *program_network(const struct program *p);
+const struct net_setup *program_setup(const struct program *p); /* models/net.h */
+const struct net *program_net(const struct program *p);
+/* A name made as by printf; it lives as long as the program. */
+const char *program_name(struct program *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void program_fail(struct program *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Memory of `size` bytes that lives as long as the net, zeroed; NULL after a failure. */
+void *program_memory(struct program *p, size_t size);
+
+/* `relative` is the size in units of the width N (or, times another size, of N^2); `sites` of the
+ * limit; group: units for each site of the population before. Never NULL. */
+struct population *program_population(struct program *p, const char *name, double relative,
+                                      size_t sites, int group);
+
+/* Whether settings for matrix `given` are for this one: W1 for W1, W1_0 and W1_0_2. */
+bool program_addresses(const char *given, const char *name);
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+struct value program_read_in(struct program *p, struct population *bottom, struct weight W);
+struct value program_map(struct program *p, struct value x, struct population *target,
+                         struct weight W);                                  /* s_f W x */
+struct value program_fn(struct program *p, enum fn fn, double k, struct value x); /* fn(k x) */
+struct value program_sigma(struct program *p, struct value x); /* [network] activation */
+struct value program_add(struct program *p, struct value a, struct value b);
+struct value program_times(struct program *p, double k, struct value x);
+/* a b, site by site; a may live on the groups that the sites of b belong to; b may have one row. */
+struct value program_multiply(struct program *p, struct value a, struct value b);
+struct value program_expand(struct program *p, struct value x, struct population *units);
+struct value program_group_mean(struct program *p, struct value x, struct population *groups);
+/* The same units in every group, and the mean over groups. */
+struct value program_tile(struct program *p, struct value x, struct population *pairs);
+struct value program_tile_mean(struct program *p, struct value x, struct population *units);
+/* 1 on the K largest sites of each row, ties to the lower site: constant in the backward pass. */
+struct value program_top(struct program *p, struct value x, size_t K);
+/* One row of ones. */
+struct value program_ones(struct program *p, struct population *on);
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+struct value program_average(struct program *p, struct value a, struct value b); /* <a b> */
+struct value program_mean(struct program *p, struct value a);                    /* <a> */
+struct value program_scale(struct program *p, struct value s, int column, struct value x);
+/* x + s, the same number at each site. */
+struct value program_shift(struct program *p, struct value s, struct value x);
+/* <Q_k, x>, K of them; of a limit minus their value at the start, where it is 0 but for sampling
+ * (not with iid draws). */
+struct value program_look(struct program *p, struct value x, int K, struct weight Q);
+/* s + b, with K trained numbers (or fixed ones), at first `start`. */
+struct value program_bias(struct program *p, struct value s, const double *start, struct weight b);
+/* Any function of the numbers of an input. x, out: [P][K] and [P][K of out]. backward adds to gx;
+ * NULL: constant in the backward pass. */
+struct number_fn {
+    void (*forward)(const void *context, const struct net *net, const double *x, double *out);
+    void (*backward)(const void *context, const struct net *net, const double *x,
+                     const double *out, const double *g, double *gx);
+};
+struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
+                             struct value x, int K);
+
+/* --- ends ------------------------------------------------------------------------------------ */
+
+/* f = <w, h>/gamma0, once in a program. */
+void program_read_out(struct program *p, struct value h, struct weight w);
+
+/* Rows x -> rows of the same population, constant in the backward pass, by a rule of the model
+ * that may remember (rows in context, from program_keep); `rule` runs once a step, after the
+ * parameters have learnt. */
+struct rows_fn {
+    int (*forward)(void *context, const struct net *net, struct rows x, struct rows out,
+                   struct err *err);
+    void (*rule)(void *context);
+};
+struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
+                          struct value x);
+/* `count` rows that stay from step to step; the numbers `start` [sites] are those of row 0. */
+struct rows program_keep(struct program *p, struct population *on, int count, const double *start);
+
+/* --- what is measured ------------------------------------------------------------------------ */
+
+/* scale times <x x> of a value, or of its cotangent, over times and inputs. one_row: the rows carry
+ * no input index. */
+struct kernel_text {
+    const char *name, *about, *equation;
+};
+void program_kernel(struct program *p, struct value x, double scale, struct kernel_text text);
+void program_gradient(struct program *p, struct value x, double scale, struct kernel_text text);
+/* The read-out's own kernel <w w>. */
+void program_read_out_kernel(struct program *p, struct kernel_text text);
+/* Numbers of a value, or their cotangent, at every time; dims as in "t mu i". */
+void program_show(struct program *p, struct value s, const char *dims, struct kernel_text text);
+void program_show_gradient(struct program *p, struct value s, const char *dims,
+                           struct kernel_text text);
+/* Host numbers at every time, [first][second] or [first], kept by the program. */
+double *program_series(struct program *p, const char *dims, int first, int second,
+                       struct kernel_text text);
+/* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
+void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
+                     double *out);
+/* Gates of many experts, for the series about gates. */
+void program_gates(struct program *p, struct value phi);
+
+#endif

@@ -1,0 +1,51 @@
+/* Deep residual dense network: width to infinity at a fixed number of blocks, branches scaled so
+ * that depth to infinity exists as well (docs/theory/resnet.md).
+ *
+ *     h_0 = W0 x/sqrt D     h_l+1 = h_l + (b/sqrt L) W_l sigma(h_l), l = 0 ... L - 1
+ *     f = <w, h_L>/gamma0
+ *
+ * b = branch, L = depth. All blocks live on one population, the stream. */
+#include "models/net.h"
+
+#include <math.h>
+
+static const struct param_row resnet_rows[] = {
+    {"branch", PARAM_REAL, NETWORK_KEY(branch), "1", 1e-3, 1e3, NULL, NULL,
+     "scale b of the residual branches, b/sqrt(depth)"},
+    {NULL},
+};
+
+static void add_kernels(struct program *p, int l, struct value h) {
+    program_kernel(p, h, 1,
+                   (struct kernel_text){program_name(p, "Ch_%d", l),
+                                        "feature kernel of the stream", "<h_l h_l>"});
+    program_gradient(p, h, 1,
+                     (struct kernel_text){program_name(p, "Cg_%d", l),
+                                          "gradient kernel of the stream", "<g_l g_l>"});
+}
+
+static void resnet_write(struct program *p) {
+    const struct network *network = program_network(p);
+    int L = network->depth;
+    double scale = network->branch / sqrt(L);
+    struct population *stream =
+        program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
+    struct value h = program_read_in(p, stream, (struct weight){"W0"});
+    add_kernels(p, 0, h);
+    for (int l = 0; l < L; l++) {
+        struct weight W = {program_name(p, "W_%d", l), .s_f = scale, .rate = scale};
+        h = program_add(p, h, program_map(p, program_sigma(p, h), stream, W));
+        add_kernels(p, l + 1, h);
+    }
+    program_read_out(p, h, (struct weight){"w"});
+}
+
+const struct model model_resnet = {
+    .name = "resnet",
+    .doc = "deep residual dense network, width to infinity",
+    .source = "Bordelon, Noci, Li, Hanin & Pehlevan, Depthwise hyperparameter transfer in residual "
+              "networks: dynamics and scaling limit (2023)",
+    .keys = "read_out activation depth branch",
+    .rows = resnet_rows,
+    .write = resnet_write,
+};

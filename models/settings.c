@@ -1,0 +1,99 @@
+/* The keys of section [network], put together from those of the models. */
+#include "models/settings.h"
+#include "models/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char *names; /* of the models, blank-separated */
+
+static const struct param_row common[] = {
+    {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, "the network"},
+    {"parameterization", PARAM_CHOICES, NETWORK_KEY(parameterizations), "mssp", 0, 0,
+     "mup mssp sp", NULL,
+     "scales of weights and rates: muP, the maximally scale-stable one, or (regime1, networks "
+     "only) the standard one; several: dmft-compare sets them side by side"},
+    {"read_out", PARAM_CHOICE, NETWORK_KEY(read_out), "normal", 0, 0, "normal zero", NULL,
+     "initial read-out w: standard normal, or zero"},
+    {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0,
+     "linear tanh erf relu gelu softplus", NULL, "sigma; erf is erf(h), gelu is h Phi(h)"},
+    {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
+     "hidden layers (dense), blocks (residual, resnet)"},
+    {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL,
+     "experts per width, M/N"},
+    {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
+     "hidden units per expert, N_e; 0: infinite (residual)"},
+    {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 1, 1000000, NULL, NULL,
+     "experts, fixed while the width grows (residual: with expert_width = 0)"},
+    {NULL},
+};
+
+static size_t length(const struct param_row *rows) {
+    size_t n = 0;
+    while (rows && rows[n].key)
+        n++;
+    return n;
+}
+
+static int join_names(struct err *err) {
+    size_t size = 1;
+    for (const struct model *const *model = model_list; *model; model++)
+        size += strlen((*model)->name) + 1;
+    TRY(base_alloc(&names, size, 1, err));
+    for (const struct model *const *model = model_list; *model; model++) {
+        strcat(names, model == model_list ? "" : " ");
+        strcat(names, (*model)->name);
+    }
+    return CODE_OK;
+}
+
+int network_rows(const struct param_row **rows, size_t *count, struct err *err) {
+    static struct param_row *all;
+    static size_t known;
+    const struct param_row *const shared[] = {common, gate_rows, router_rows, balance_rows};
+    if (!all) {
+        for (size_t k = 0; k < sizeof shared / sizeof *shared; k++)
+            known += length(shared[k]);
+        for (const struct model *const *model = model_list; *model; model++)
+            known += length((*model)->rows);
+        TRY(join_names(err));
+        TRY(base_alloc(&all, known, sizeof *all, err));
+        size_t at = 0;
+        for (size_t k = 0; k < sizeof shared / sizeof *shared; k++)
+            for (size_t i = 0; i < length(shared[k]); i++)
+                all[at++] = shared[k][i];
+        for (const struct model *const *model = model_list; *model; model++)
+            for (size_t i = 0; i < length((*model)->rows); i++)
+                all[at++] = (*model)->rows[i];
+        all[0].choices = names;
+    }
+    *rows = all;
+    *count = known;
+    return CODE_OK;
+}
+
+const char *network_other_keys(const char *name, const char *key) {
+    size_t size = strlen(key);
+    for (const struct model *const *model = model_list; *model; model++) {
+        const char *keys = (*model)->keys;
+        if (strcmp((*model)->name, name))
+            continue;
+        if (!strcmp(key, "model"))
+            return NULL;
+        for (const char *at = keys; (at = strstr(at, key)); at += size)
+            if ((at == keys || at[-1] == ' ') && (at[size] == ' ' || !at[size]))
+                return NULL;
+        return keys;
+    }
+    return NULL; /* an unknown name is refused for itself */
+}
+
+bool network_compresses(const struct network *network) {
+    return network->activation != FN_RELU && network->rho == 1;
+}
+
+const char *network_hint(const struct network *network) {
+    return network->gate == GATE_SOFTMAX
+               ? ", or beta (softmax gates condense: docs/method.md, section 5)"
+               : "";
+}

@@ -1,0 +1,51 @@
+/* Section [network] of the ini: what a user says about the network.
+ *
+ * The rows of keys stand beside what uses them: here those of several networks, in gate.c,
+ * router.c and balance.c those of routing, in the file of a network its own. A key that is new to
+ * the project adds its row there and its field here. */
+#ifndef MODELS_SETTINGS_H
+#define MODELS_SETTINGS_H
+
+#include "kernels/backend.h"
+
+enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP, PARAMETERIZATION_SP };
+enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
+enum aggregation { AGGREGATION_M, AGGREGATION_K };
+enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
+enum expert_output { EXPERT_OUTPUT_LINEAR, EXPERT_OUTPUT_ACTIVATED };
+enum read_out { READ_OUT_NORMAL, READ_OUT_ZERO };
+enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
+enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
+
+struct network {
+    int model, parameterization, read_out, activation, gate, aggregation, lambda_in;
+    double beta, kappa, iota, rho;
+    int expert_width;
+    int depth, experts, expert_layers, expert_output, bias, bias_draws;
+    double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch;
+    struct real_list biases;
+    struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
+};
+
+/* Sections [init] and [rates]: a factor and a power of the width for matrices by name. */
+struct factor {
+    char name[24];
+    double factor, power;
+};
+struct factor_list {
+    int count;
+    struct factor *factor;
+};
+
+#define NETWORK_KEY(field) offsetof(struct network, field)
+/* Every row of the section, those of models included; they live as long as the program. */
+int network_rows(const struct param_row **rows, size_t *count, struct err *err);
+/* For a model's name: NULL if it uses this key, else the keys it uses. */
+const char *network_other_keys(const char *name, const char *key);
+/* Whether bases compress in time: not with ReLU, nor with a mask. */
+bool network_compresses(const struct network *network);
+
+/* What else to try when such a network diverges: "" or ", or ...". */
+const char *network_hint(const struct network *network);
+
+#endif
