@@ -12,6 +12,7 @@
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
+#include "kernels/base/key.h"
 #include "kernels/field.h"
 #include "kernels/thin.h"
 
