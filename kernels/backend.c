@@ -42,35 +42,35 @@ size_t array_width(const struct array *array) {
     return (groups * (size_t)array->group + 7) / 8 * 8;
 }
 
-size_t array_part(const struct array_share *share, int part) {
-    size_t parts = (size_t)share->parts, number = (size_t)part;
-    return share->blocks == parts ? number : number * share->blocks / parts;
+size_t array_part(const struct array_split *split, int part) {
+    size_t parts = (size_t)split->parts, number = (size_t)part;
+    return split->blocks == parts ? number : number * split->blocks / parts;
 }
 
-int array_rank(const struct array_share *share, int rank) {
-    return rank * share->parts / dist_ranks();
+int array_rank(const struct array_split *split, int rank) {
+    return rank * split->parts / dist_ranks();
 }
 
-static struct array_share share_of(const struct array *array) {
+static struct array_split split_of(const struct array *array) {
     size_t width = array_width(array), blocks = (array->sites + width - 1) / width;
     int parts = blocks < BACKEND_PARTS ? (int)blocks : BACKEND_PARTS;
     int ranks = dist_ranks(), rank = dist_rank();
-    struct array_share share = {.parts = parts, .end_part = parts, .blocks = blocks};
-    share.shared = array->backend->shared && parts >= ranks;
-    if (share.shared) {
-        share.first_part = array_rank(&share, rank);
-        share.end_part = array_rank(&share, rank + 1);
+    struct array_split split = {.parts = parts, .end_part = parts, .blocks = blocks};
+    split.over_ranks = array->backend->split && parts >= ranks;
+    if (split.over_ranks) {
+        split.first_part = array_rank(&split, rank);
+        split.end_part = array_rank(&split, rank + 1);
     }
-    share.first = array_part(&share, share.first_part);
-    share.end = array_part(&share, share.end_part);
-    return share;
+    split.first = array_part(&split, split.first_part);
+    split.end = array_part(&split, split.end_part);
+    return split;
 }
 
 int array_init(struct array *array, const struct backend *backend, size_t sites, int group,
                int rows, struct err *err) {
     assert(group > 0 && sites % (size_t)group == 0);
     *array = (struct array){.backend = backend, .sites = sites, .group = group};
-    array->share = share_of(array);
+    array->split = split_of(array);
     TRY(backend->alloc(array, rows > 0 ? rows : 1, err));
     array->rows = rows;
     return CODE_OK;
@@ -138,6 +138,6 @@ void rows_scale(double factor, struct rows x) {
 }
 
 size_t array_bytes(const struct array *array, int rows) {
-    struct array_share share = share_of(array);
-    return (share.end - share.first) * array_width(array) * (size_t)rows * sizeof(double);
+    struct array_split split = split_of(array);
+    return (split.end - split.first) * array_width(array) * (size_t)rows * sizeof(double);
 }

@@ -8,14 +8,14 @@
  *
  * <u v> is the site average (1/S) sum_i u_i v_i. Blocks are cut into at most BACKEND_PARTS parts; a
  * sum over sites is the sum, in order, over the parts of sums, in order, over their blocks, so
- * results have the same bits for any number of threads. A backend that is `shared` keeps on each
+ * results have the same bits for any number of threads. A backend that is `split` keeps on each
  * rank (dist.h) the sites of some whole parts; where there are fewer parts than ranks, all sites on
  * every rank. What comes to the host is complete, and the same on all ranks. */
 #ifndef KERNELS_BACKEND_H
 #define KERNELS_BACKEND_H
 
 #include "kernels/rng.h"
-#include "solver/base.h"
+#include "kernels/base/base.h"
 
 #include <math.h>
 
@@ -23,8 +23,8 @@
 #define BACKEND_PARTS 64
 
 /* What of an array is on this rank: its blocks, and the parts that they make up. */
-struct array_share {
-    bool shared; /* else everything */
+struct array_split {
+    bool over_ranks; /* else everything */
     int parts, first_part, end_part;
     size_t blocks, first, end; /* blocks: of the whole array, as parts */
 };
@@ -40,7 +40,7 @@ struct array {
     int group;
     int rows;     /* in use */
     int capacity; /* allocated */
-    struct array_share share;
+    struct array_split split;
 };
 
 /* Rows first .. first + count - 1 of an array. count = 0, array = NULL: nothing. */
@@ -111,8 +111,8 @@ struct backend {
     /* Waits for all operations of this thread and reports a failure of any of them. An array
      * belongs to the thread that works on it; others may have it after a sync. */
     int (*sync)(struct err *err);
-    bool can_share; /* whether a copy of the table may be ... */
-    bool shared;    /* ... shared: arrays keep this rank's share of their sites */
+    bool can_split; /* whether a copy of the table may be ... */
+    bool split;     /* ... split: arrays keep the blocks of this rank alone */
 };
 
 extern const struct backend backend_cpu;           /* OpenBLAS and OpenMP */
@@ -155,8 +155,8 @@ static inline void rows_zero(struct rows y) {
 /* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows on this
  * rank: of arrays with backend, sites and group, allocated or not. */
 size_t array_width(const struct array *array);
-size_t array_part(const struct array_share *share, int part); /* the first block of a part */
-int array_rank(const struct array_share *share, int rank);    /* the first part of a rank */
+size_t array_part(const struct array_split *split, int part); /* the first block of a part */
+int array_rank(const struct array_split *split, int rank);    /* the first part of a rank */
 size_t array_bytes(const struct array *array, int rows);
 
 #ifdef __cplusplus

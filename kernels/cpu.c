@@ -1,4 +1,4 @@
-/* The reference backend: vector loops (skinny.h), OpenBLAS and OpenMP.
+/* The reference backend: vector loops (few_rows.h), OpenBLAS and OpenMP.
  *
  * Layout: [block][row][width], a block being BACKEND_BLOCK groups of sites; the rows of a block are
  * contiguous, so a product with a basis streams through memory and appending rows moves nothing
@@ -6,7 +6,7 @@
 #define _DEFAULT_SOURCE /* madvise */
 #include "kernels/dist.h"
 #include "kernels/functions.h"
-#include "kernels/skinny.h"
+#include "kernels/few_rows.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -21,7 +21,7 @@
 #define SHORT 64
 #define PIECE 128
 /* Rows of the shorter factor of a product beyond which BLAS does it. */
-#define SKINNY 16
+#define FEW_ROWS 16
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* Whether this many elementary operations pay for waking other threads, if there are any. Small
@@ -35,30 +35,30 @@ static size_t cells(struct rows rows) {
 }
 
 /* Numbers that an operation of this thread found no memory for, until sync() tells. */
-static _Thread_local size_t starved;
+static _Thread_local size_t not_allocated;
 
-/* Memory of an operation, to be freed. NULL: the operation leaves NaN. What ranks share they must
- * have, or the job ends. */
-static double *scratch(bool shared, size_t count) {
-    double *memory = shared ? dist_buffer(count) : malloc(count * sizeof *memory);
+/* Memory of an operation, to be freed. NULL: the operation leaves NaN. Ranks that work on one
+ * array must have it, or the job ends. */
+static double *scratch(bool over_ranks, size_t count) {
+    double *memory = over_ranks ? dist_buffer(count) : malloc(count * sizeof *memory);
     if (!memory)
-        starved = count;
+        not_allocated = count;
     return memory;
 }
 
-static void spoil(double *out, size_t count) {
+static void fill_nan(double *out, size_t count) {
     for (size_t i = 0; i < count; i++)
         out[i] = NAN;
 }
 
 /* Blocks are those on this rank. */
 static int cpu_blocks(const struct array *a) {
-    return (int)(a->share.end - a->share.first);
+    return (int)(a->split.end - a->split.first);
 }
 
 /* The number of the first site of a block. */
 static size_t cpu_first(const struct array *a, int block) {
-    return (a->share.first + (size_t)block) * array_width(a);
+    return (a->split.first + (size_t)block) * array_width(a);
 }
 
 /* Sites in use of a block. */
@@ -69,7 +69,7 @@ static int cpu_used(const struct array *a, int block) {
 
 /* The block at which a part of this rank begins. */
 static int cpu_part(const struct array *a, int part) {
-    return (int)(array_part(&a->share, part) - a->share.first);
+    return (int)(array_part(&a->split, part) - a->split.first);
 }
 
 static double *cpu_at(struct rows r, int row, int block) {
@@ -127,8 +127,8 @@ static void cpu_collect(const struct array *a, double *parts, size_t size) {
     int ranks = dist_ranks();
     size_t first[ranks + 1];
     for (int r = 0; r <= ranks; r++)
-        first[r] = size * (size_t)array_rank(&a->share, r);
-    if (a->share.shared)
+        first[r] = size * (size_t)array_rank(&a->split, r);
+    if (a->split.over_ranks)
         dist_collect(parts, first);
 }
 
@@ -137,14 +137,14 @@ static void cpu_get(struct rows rows, double *host) {
     int ranks = dist_ranks();
     size_t first[ranks + 1];
     for (int r = 0; r < ranks; r++)
-        first[r] = array_part(&a->share, array_rank(&a->share, r)) * array_width(a);
+        first[r] = array_part(&a->split, array_rank(&a->split, r)) * array_width(a);
     first[ranks] = a->sites;
     for (int k = 0; k < rows.count; k++) {
         double *row = host + (size_t)k * a->sites;
         for (int block = 0; block < cpu_blocks(a); block++)
             memcpy(row + cpu_first(a, block), cpu_at(rows, k, block),
                    (size_t)cpu_used(a, block) * sizeof(double));
-        if (a->share.shared)
+        if (a->split.over_ranks)
             dist_collect(row, first);
     }
 }
@@ -160,15 +160,15 @@ static void cpu_normals(struct rows rows, struct rng_stream stream) {
 }
 
 /* C[k][l] += the sum over a block, rows of C `stride` apart. */
-static void block_dots(struct rows a, struct rows b, int block, bool skinny, double *C,
+static void block_dots(struct rows a, struct rows b, int block, bool few, double *C,
                        size_t stride) {
     size_t width = array_width(a.array);
     int used = cpu_used(a.array, block);
     const double *x = cpu_at(a, 0, block), *y = cpu_at(b, 0, block);
-    if (skinny && a.count > b.count)
-        skinny_dots(x, a.count, y, b.count, used, width, C, stride, 1);
-    else if (skinny)
-        skinny_dots(y, b.count, x, a.count, used, width, C, 1, stride);
+    if (few && a.count > b.count)
+        few_rows_dots(x, a.count, y, b.count, used, width, C, stride, 1);
+    else if (few)
+        few_rows_dots(y, b.count, x, a.count, used, width, C, 1, stride);
     else
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a.count, b.count, used, 1.0, x,
                     (int)width, y, (int)width, 1.0, C, (int)stride);
@@ -182,37 +182,37 @@ static void cpu_add(const double *x, size_t count, double *sum) {
 /* The sums of all parts, [parts][size], complete; the first is the total of all, in order. */
 static void cpu_total(const struct array *a, double *sums, size_t size) {
     cpu_collect(a, sums, size);
-    for (int part = 1; part < a->share.parts; part++)
+    for (int part = 1; part < a->split.parts; part++)
         cpu_add(sums + (size_t)part * size, size, sums);
 }
 
 /* The sums over a part, [a.count][b.count], of the rows of its longer factor from `row` on. */
 static void part_dots(struct rows a, struct rows b, int part, int row, double *sum) {
-    bool by_a = a.count > b.count, skinny = (by_a ? b.count : a.count) <= SKINNY;
+    bool by_a = a.count > b.count, few = (by_a ? b.count : a.count) <= FEW_ROWS;
     int left = (by_a ? a.count : b.count) - row, rows = left < PIECE ? left : PIECE;
     struct rows x = by_a ? rows_part(a, row, rows) : a, y = by_a ? b : rows_part(b, row, rows);
     sum += by_a ? row * b.count : row;
     for (int k = 0; k < x.count; k++)
         memset(sum + k * b.count, 0, (size_t)y.count * sizeof *sum);
     for (int block = cpu_part(a.array, part); block < cpu_part(a.array, part + 1); block++)
-        block_dots(x, y, block, skinny, sum, (size_t)b.count);
+        block_dots(x, y, block, few, sum, (size_t)b.count);
 }
 
 /* One tile of C, rows of which are `stride` apart. sums: room for all parts if these are worked on
  * at once, on all threads or all ranks; else for the total and a part. */
 static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums, double *C,
                       size_t stride) {
-    const struct array_share *share = &a.array->share;
+    const struct array_split *split = &a.array->split;
     int count = a.count > b.count ? a.count : b.count;
     size_t size = (size_t)a.count * (size_t)b.count;
     if (at_once) {
 #pragma omp parallel for schedule(static) collapse(2) if (worth(size * a.array->sites))
-        for (int part = share->first_part; part < share->end_part; part++)
+        for (int part = split->first_part; part < split->end_part; part++)
             for (int row = 0; row < count; row += PIECE)
                 part_dots(a, b, part, row, sums + (size_t)part * size);
         cpu_total(a.array, sums, size);
     } else
-        for (int part = 0; part < share->parts; part++) {
+        for (int part = 0; part < split->parts; part++) {
             for (int row = 0; row < count; row += PIECE)
                 part_dots(a, b, part, row, part ? sums + size : sums);
             if (part)
@@ -229,7 +229,7 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (!a.count || !b.count)
         return;
-    bool at_once = a.array->share.shared || worth(cells(a) * (size_t)b.count);
+    bool at_once = a.array->split.over_ranks || worth(cells(a) * (size_t)b.count);
     int shorter = a.count < b.count ? a.count : b.count;
     shorter = shorter < SHORT ? shorter : SHORT;
     int rows = a.count > b.count ? TILE / shorter : shorter;
@@ -237,9 +237,9 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
     size_t size =
         (size_t)(a.count < rows ? a.count : rows) * (size_t)(b.count < columns ? b.count : columns);
     double *sums =
-        scratch(a.array->share.shared, (at_once ? (size_t)a.array->share.parts : 2) * size);
+        scratch(a.array->split.over_ranks, (at_once ? (size_t)a.array->split.parts : 2) * size);
     if (!sums)
-        spoil(C, (size_t)a.count * (size_t)b.count);
+        fill_nan(C, (size_t)a.count * (size_t)b.count);
     for (int i = 0; i < a.count && sums; i += rows)
         for (int j = 0; j < b.count; j += columns)
             tile_dots(rows_part(a, i, a.count - i < rows ? a.count - i : rows),
@@ -262,12 +262,12 @@ static double sum_of(const double *x, const double *y, int n) {
 }
 
 static void cpu_averages(struct rows a, struct rows b, double *out) {
-    const struct array_share share = a.array->share;
+    const struct array_split split = a.array->split;
     size_t size = (size_t)a.count;
-    double *sums = share.shared ? dist_buffer((size_t)share.parts * size) : NULL;
+    double *sums = split.over_ranks ? dist_buffer((size_t)split.parts * size) : NULL;
 #pragma omp parallel for schedule(static) if (worth(cells(a)))
     for (int k = 0; k < a.count; k++)
-        for (int part = share.first_part; part < share.end_part; part++) {
+        for (int part = split.first_part; part < split.end_part; part++) {
             double sum = 0;
             for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
                 sum += sum_of(cpu_at(a, k, i), b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
@@ -293,9 +293,9 @@ static void cpu_combine(struct rows y, double beta, const double *C, struct rows
 #pragma omp parallel for schedule(static) if (worth(cells(y) * (size_t)(a.count + 1)))
     for (int block = 0; block < cpu_blocks(y.array); block++) {
         int used = cpu_used(y.array, block);
-        if (a.count && (a.count <= SKINNY || y.count <= SKINNY))
-            skinny_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count,
-                           used, (size_t)width);
+        if (a.count && (a.count <= FEW_ROWS || y.count <= FEW_ROWS))
+            few_rows_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count,
+                             used, (size_t)width);
         else if (a.count)
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1.0, C,
                         a.count, cpu_at(a, 0, block), width, beta, cpu_at(y, 0, block), width);
@@ -360,7 +360,7 @@ static void cpu_group_sum(struct rows x, struct rows y) {
 static void cpu_tile(struct rows x, struct rows y) {
     size_t units = x.array->sites;
     assert((size_t)y.array->group == units && x.array->group == 1 && x.count == y.count);
-    double *whole = scratch(x.array->share.shared, (size_t)x.count * units);
+    double *whole = scratch(x.array->split.over_ranks, (size_t)x.count * units);
     if (whole)
         cpu_get(x, whole);
 #pragma omp parallel for schedule(static) collapse(2) if (worth(cells(y)))
@@ -369,7 +369,7 @@ static void cpu_tile(struct rows x, struct rows y) {
             double *out = cpu_at(y, k, block);
             size_t groups = (size_t)cpu_used(y.array, block) / units;
             if (!whole)
-                spoil(out, groups * units);
+                fill_nan(out, groups * units);
             for (size_t i = 0; i < groups && whole; i++)
                 memcpy(out + i * units, whole + (size_t)k * units, units * sizeof *out);
         }
@@ -388,19 +388,19 @@ static void cpu_sum_groups(struct rows x, int k, int part, size_t units, double 
 }
 
 static void cpu_tile_mean(struct rows x, struct rows y) {
-    const struct array_share share = x.array->share;
+    const struct array_split split = x.array->split;
     size_t units = y.array->sites, size = units * (size_t)y.count;
     assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
-    double *sums = scratch(share.shared, (size_t)share.parts * size);
+    double *sums = scratch(split.over_ranks, (size_t)split.parts * size);
     if (!sums) {
         for (int k = 0; k < y.count; k++)
             for (int block = 0; block < cpu_blocks(y.array); block++)
-                spoil(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
+                fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
         return;
     }
 #pragma omp parallel for schedule(static) collapse(2) if (worth(cells(x)))
     for (int k = 0; k < y.count; k++)
-        for (int part = share.first_part; part < share.end_part; part++)
+        for (int part = split.first_part; part < split.end_part; part++)
             cpu_sum_groups(x, k, part, units, sums + (size_t)part * size + (size_t)k * units);
     cpu_total(x.array, sums, size);
     for (size_t j = 0; j < size; j++)
@@ -441,13 +441,13 @@ static uint64_t cpu_largest(struct rows x, int k) {
 /* The K-th largest number of each row, by bisection: K numbers are at least low, fewer at least
  * high. Or, as good, a smaller one that exactly K numbers reach. */
 static void cpu_bisect(struct rows x, size_t K, uint64_t *low) {
-    bool shared = x.array->share.shared;
+    bool over_ranks = x.array->split.over_ranks;
     uint64_t high[x.count], middle[x.count];
     size_t count[x.count];
 #pragma omp parallel for schedule(static) if (worth(cells(x)))
     for (int k = 0; k < x.count; k++)
         high[k] = cpu_largest(x, k);
-    if (shared)
+    if (over_ranks)
         dist_largest(high, x.count);
     for (int k = 0; k < x.count; k++) {
         low[k] = K == 0 ? high[k] + 1 : K == 1 ? high[k] : 0;
@@ -460,7 +460,7 @@ static void cpu_bisect(struct rows x, size_t K, uint64_t *low) {
             middle[k] = low[k] + (high[k] - low[k]) / 2;
             count[k] = high[k] > low[k] + 1 ? cpu_count(x, k, middle[k]) : 0;
         }
-        if (shared)
+        if (over_ranks)
             dist_sum(count, x.count);
         for (int k = 0; k < x.count; k++) {
             if (high[k] <= low[k] + 1)
@@ -477,7 +477,7 @@ static void cpu_bisect(struct rows x, size_t K, uint64_t *low) {
 }
 
 static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
-    int ranks = x.array->share.shared ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
+    int ranks = x.array->split.over_ranks ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
     uint64_t low[x.count];
     size_t *ties; /* [ranks][rows], then how many numbers are larger */
     TRY(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
@@ -518,8 +518,8 @@ static void cpu_adam(struct adam adam, struct rows g, struct rows m, struct rows
 }
 
 static int cpu_sync(struct err *err) {
-    size_t count = starved;
-    starved = 0;
+    size_t count = not_allocated;
+    not_allocated = 0;
     return count ? err_set(err, CODE_SYSTEM, "out of memory: %zu numbers of one operation", count)
                  : CODE_OK;
 }
@@ -544,5 +544,5 @@ const struct backend backend_cpu = {
     .top = cpu_top,
     .adam = cpu_adam,
     .sync = cpu_sync,
-    .can_share = true,
+    .can_split = true,
 };

@@ -11,7 +11,7 @@
  * order. A kernel loops over rows k and sites i with the stride of its grid; no shared memory, no
  * barriers, so tests/cuda_host can run the same source thread by thread on a machine without a
  * device. Operations that return nothing keep their first failure for sync(); from then on they do
- * nothing, and what they owe the host is NaN. */
+ * nothing, and what they should have given the host is NaN. */
 #include "kernels/backend.h"
 #include "kernels/dist.h"
 
@@ -174,7 +174,7 @@ static bool fetch(struct slot slot, size_t count, const char *where) {
            wait(where);
 }
 
-static void owe(double *out, size_t count) {
+static void fill_nan(double *out, size_t count) {
     for (size_t i = 0; i < count; i++)
         out[i] = NAN;
 }
@@ -299,7 +299,7 @@ static void cuda_get(struct rows rows, double *host) {
                                  cudaMemcpyDeviceToHost, self.stream),
                "get") &&
           wait("get")))
-        owe(host, (size_t)rows.count * rows.array->sites);
+        fill_nan(host, (size_t)rows.count * rows.array->sites);
 }
 
 /* A thread draws the normals of two sites. */
@@ -336,7 +336,7 @@ static void cuda_dots(struct rows a, struct rows b, double *C) {
         fetch(out, count, "dots"))
         memcpy(C, out.host, count * sizeof *C);
     else
-        owe(C, count);
+        fill_nan(C, count);
 }
 
 /* out[k][part] = sum over i = part, part + parts, ... of a_ki b_ki */
@@ -357,13 +357,13 @@ static void cuda_averages(struct rows a, struct rows b, double *out) {
     if (!rows)
         return;
     if (!ready() || !take(rows * parts, &sums, "averages")) {
-        owe(out, rows);
+        fill_nan(out, rows);
         return;
     }
     launch("averages", rows, parts, k_averages, view_of(a), factor_of(b), rows, sites, parts,
            sums.device);
     if (!fetch(sums, rows * parts, "averages")) {
-        owe(out, rows);
+        fill_nan(out, rows);
         return;
     }
     for (size_t k = 0; k < rows; k++) {

@@ -56,7 +56,7 @@ int dist_ranks(void) {
     return dist_count;
 }
 
-int dist_strangers(void) {
+int dist_job_without_mpi(void) {
     return 0;
 }
 
@@ -136,7 +136,7 @@ int dist_ranks(void) {
     return 1;
 }
 
-int dist_strangers(void) {
+int dist_job_without_mpi(void) {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     int most = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

@@ -1,9 +1,9 @@
 /* Ranks: the processes of `mpirun -n R`, all of which run this program. Built without MPI (with:
  * make MPI=1) there is one, and all of this is trivial.
  *
- * Ranks share out whole runs (solver/run.c) or, of one run, whole blocks of sites (backend.h). They
- * make the same calls in the same order, from their main thread; everything that these decide is
- * the same on all of them to the last bit. Only rank 0 reads and writes files and is heard. */
+ * Ranks share out whole runs (solver/run/run.c) or, of one run, whole blocks of sites (backend.h).
+ * They make the same calls in the same order, from their main thread; everything that these decide
+ * is the same on all of them to the last bit. Only rank 0 reads and writes files and is heard. */
 #ifndef KERNELS_DIST_H
 #define KERNELS_DIST_H
 
@@ -25,7 +25,7 @@ void dist_yield(void);
 int dist_rank(void);
 int dist_ranks(void);
 /* Built without MPI: how many processes a job has that this one was started in, else 0. */
-int dist_strangers(void);
+int dist_job_without_mpi(void);
 
 /* bytes of rank `root` -> all ranks. */
 void dist_broadcast(void *bytes, size_t size, int root);

@@ -90,8 +90,8 @@ void profile_other(double start) {
 static double cells(struct rows rows) {
     if (!rows.array)
         return 0;
-    const struct array_share *share = &rows.array->share;
-    double part = (double)(share->end - share->first) / (double)share->blocks;
+    const struct array_split *split = &rows.array->split;
+    double part = (double)(split->end - split->first) / (double)split->blocks;
     return part * (double)rows.array->sites * rows.count;
 }
 
@@ -185,8 +185,8 @@ static int profile_sync(struct err *err) {
 }
 
 const struct backend *profile_backend(const struct backend *backend) {
-    static struct backend both[2]; /* with the same operations, on whole and on shared arrays */
-    struct backend *table = &both[backend->shared];
+    static struct backend both[2]; /* with the same operations, on whole and on split arrays */
+    struct backend *table = &both[backend->split];
     if (!profile_on)
         return backend;
 #pragma omp critical(profile)

@@ -11,7 +11,7 @@
 
 extern bool profile_on; /* set once, before anything is made */
 
-/* The table to use instead of `backend`, of which there is one in a program (shared or not); itself
+/* The table to use instead of `backend`, of which there is one in a program (split or not); itself
  * when off. */
 const struct backend *profile_backend(const struct backend *backend);
 

@@ -169,5 +169,5 @@ const struct backend backend_shadow = {
     .top = shadow_top,
     .adam = shadow_adam,
     .sync = shadow_sync,
-    .can_share = true,
+    .can_split = true,
 };

@@ -3,7 +3,7 @@
 #ifndef KERNELS_TWOTIME_H
 #define KERNELS_TWOTIME_H
 
-#include "solver/base.h"
+#include "kernels/base/base.h"
 
 struct twotime {
     int T, P, Q;

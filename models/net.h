@@ -7,6 +7,7 @@
 #ifndef MODELS_NET_H
 #define MODELS_NET_H
 
+#include "kernels/base/key.h"
 #include "kernels/field.h"
 #include "kernels/thin.h"
 #include "models/program.h"

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
 #include "kernels/dist.h"
-#include "solver/io.h"
+#include "solver/files/io.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ void command_start(int *argc, char ***argv) {
 
 void command_log(struct log *log, bool quiet) {
     log_init(log, quiet || dist_rank() ? 0 : 1);
-    int processes = dist_strangers();
+    int processes = dist_job_without_mpi();
     if (processes > 1)
         log_line(log,
                  "warning: one of %d processes of a job, but built without MPI: each computes "

@@ -2,7 +2,7 @@
 #ifndef SOLVER_COMMAND_H
 #define SOLVER_COMMAND_H
 
-#include "solver/base.h"
+#include "kernels/base/base.h"
 #include <signal.h>
 
 /* An option: --word alone sets *given; with a value (-o OUT) it sets *value. */

@@ -1,7 +1,7 @@
 /* dmft-compare: the limit and networks of several widths, parameterizations side by side. */
 #include "solver/command.h"
-#include "solver/compare.h"
-#include "solver/provenance.h"
+#include "solver/study/compare.h"
+#include "solver/files/provenance.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* dmft-sweep: the runs of an ini file over a grid of its keys, in parallel processes. */
 #include "kernels/dist.h"
 #include "solver/command.h"
-#include "solver/provenance.h"
-#include "solver/summary.h"
-#include "solver/sweep.h"
+#include "solver/files/provenance.h"
+#include "solver/study/summary.h"
+#include "solver/study/sweep.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -69,13 +69,13 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
     char *output = NULL;
     int code;
     if (dist_rank())
-        return sweep_share(sweep, err);
+        return sweep_work_by_ranks(sweep, err);
     DO(command_output(&output, command, options->output, ".h5", err));
     DO(command_spare(output, command->file, err));
     DO(sweep_open(sweep, command->file, command->overrides, command->override, output,
                   options->force, options->retry, err));
     DO(command_spare(output, sweep->base.config.data.file, err));
-    DO(dist_ranks() > 1 ? sweep_share(sweep, err) : sweep_work(sweep, jobs, err));
+    DO(dist_ranks() > 1 ? sweep_work_by_ranks(sweep, err) : sweep_work(sweep, jobs, err));
     DO(summary_write(sweep, err));
     log_line(&sweep->log, "wrote %s", output);
 done:

@@ -3,7 +3,7 @@
  * clang -fsanitize=fuzzer,address,undefined and run with a folder of examples, for instance data.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "tests/param_table.h"
+#include "tests/support/param_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

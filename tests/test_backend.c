@@ -5,7 +5,7 @@
  * n u/(1 - n u) times the sum of their absolute values; a scale and an addition to an old value are
  * a few roundings more. Hence the bound (n + 4) eps sum |terms| below, a factor of two above. */
 #define _DEFAULT_SOURCE
-#include "tests/each_backend.h"
+#include "tests/support/each_backend.h"
 
 #include <float.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
  * for what must vanish. A vector made of the part r that is left of a row, less parts c of vectors
  * with errors e, has the error (eps + sum c e)/r, but is orthonormal all the same. */
 
-#include "tests/each_backend.h"
+#include "tests/support/each_backend.h"
 #include "kernels/basis.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
  * full-batch training, a test input leaves no trace, and one that is a training input has its
  * output. The limit on fresh inputs is judged by own networks in test_batches_limit.c. */
 #include "integrators/batch.h"
-#include "tests/oracle_dense.h"
-#include "tests/support.h"
+#include "tests/oracles/oracle_dense.h"
+#include "tests/support/support.h"
 
 #include <math.h>
 #include <stdlib.h>

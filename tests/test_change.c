@@ -2,7 +2,7 @@
  * numbers, on every backend: entries in groups, several blocks of sites, more rows than are moved
  * at once. Tolerance: sums of three products of order one, a few dozen roundings in three steps. */
 #include "kernels/change.h"
-#include "tests/each_backend.h"
+#include "tests/support/each_backend.h"
 
 #include <math.h>
 #include <string.h>

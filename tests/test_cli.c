@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "kernels/backend.h"
-#include "tests/cli.h"
+#include "tests/support/cli.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "tests/cli.h"
+#include "tests/support/cli.h"
 
 #include <math.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 /* dmft-compare: the fits, its file beside those of dmft-solve, what is refused. */
 #define _XOPEN_SOURCE 700
-#include "tests/support.h"
-#include "tests/cli.h"
-#include "solver/compare.h"
-#include "solver/stats.h"
+#include "tests/support/support.h"
+#include "tests/support/cli.h"
+#include "solver/study/compare.h"
+#include "solver/measure/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  *
  * The argument `long` takes all cases with the widths and seeds of the reference, and later times.
  */
-#include "tests/support.h"
-#include "tests/oracle_coordinate.h"
-#include "solver/compare.h"
-#include "solver/stats.h"
+#include "tests/support/support.h"
+#include "tests/oracles/oracle_coordinate.h"
+#include "solver/study/compare.h"
+#include "solver/measure/stats.h"
 
 #include <hdf5.h>
 #include <hdf5_hl.h>

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "solver/data.h"
-#include "solver/io.h"
+#include "solver/settings/data.h"
+#include "solver/files/io.h"
 
 #include <hdf5.h>
 #include <limits.h>

@@ -3,8 +3,8 @@
  * value of a series, measured to grow to 1e-13 in twenty steps, in solved responses to 1e-12. A
  * fixed point carries eps/jitter in the factors of its kernels (docs/methods.md), hence its jitter.
  * So 1e-9 has room for another machine's rounding, and a wrong site, row or factor none. */
-#include "tests/support.h"
-#include "tests/wanted.h"
+#include "tests/support/support.h"
+#include "tests/support/wanted.h"
 
 #include <math.h>
 #include <stdlib.h>

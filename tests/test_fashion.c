@@ -2,9 +2,9 @@
  * the test writes; every damage to a file; and the stored data/fashion_7x7.h5, which another
  * program made from the same images, bit for bit. */
 #define _POSIX_C_SOURCE 200809L
-#include "tests/support.h"
+#include "tests/support/support.h"
 
-#include "solver/fashion.h"
+#include "solver/settings/fashion.h"
 
 #include <math.h>
 #include <stdlib.h>

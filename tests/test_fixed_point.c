@@ -1,8 +1,8 @@
 /* The limit by fixed-point iteration: the causal factor and the mixing by themselves, exact ends of
  * undamped sweeps, linear networks and every other network against the march, responses, jumps. */
-#include "tests/support.h"
+#include "tests/support/support.h"
 #include "integrators/anderson.h"
-#include "solver/sweeps.h"
+#include "solver/run/iteration.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -275,7 +275,7 @@ struct ends {
 static int on_sweep(void *context, const struct fixed_point_state *state, struct err *err) {
     struct ends *ends = context;
     (void)err;
-    ends->change = sweeps_worst(state)->change;
+    ends->change = iteration_worst(state)->change;
     if (ends->end < 0 && ends->change < 1e-10)
         ends->end = state->sweep;
     return CODE_OK;

@@ -1,7 +1,7 @@
 /* Gradient flow: what a step of each scheme is, its order where nothing but the step makes an error
  * (networks with the same weights, linear limits), what is known of linear networks in closed form,
  * and the control of bs32. */
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #include <math.h>
 #include <stdio.h>

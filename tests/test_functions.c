@@ -1,5 +1,5 @@
 /* The functions of one variable, of every backend: values, slopes, large arguments, NaN. */
-#include "tests/each_backend.h"
+#include "tests/support/each_backend.h"
 
 #include <float.h>
 #include <gsl/gsl_cdf.h>

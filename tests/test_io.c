@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "solver/io.h"
+#include "solver/files/io.h"
 
 #include <hdf5.h>
 #include <hdf5_hl.h>

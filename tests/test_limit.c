@@ -1,6 +1,6 @@
 /* Properties of the marched limit: no sampling error for linear networks, causality, the prefix
  * property, the same bits for any number of threads and on the shadow backend. */
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #include <math.h>
 #include <omp.h>

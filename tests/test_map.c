@@ -1,6 +1,6 @@
 /* The limit map on its own: orthogonality, adjointness, ranks, degenerate blocks, the numbers of
  * every declaration, and equality with an explicit matrix when it is fed with that matrix. */
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "tests/cli.h"
+#include "tests/support/cli.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* The network of models/regime2.c with explicit matrices, judged twice: by finite differences of
- * the loss in every parameter, and by the plain-loop oracle (tests/oracle_regime2.c) in the forward
- * pass, the kernels and the parameters over several training steps. */
-#include "tests/support.h"
-#include "tests/oracle_regime2.h"
+ * the loss in every parameter, and by the plain-loop oracle (tests/oracles/oracle_regime2.c) in the
+ * forward pass, the kernels and the parameters over several training steps. */
+#include "tests/support/support.h"
+#include "tests/oracles/oracle_regime2.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * Under the null |z| > 4 happens once in 16 000 independent entries; the standard errors themselves
  * are known to 6 per cent (96 seeds). rms <= 2 allows for about four independent directions a case.
  */
-#include "tests/support.h"
-#include "solver/stats.h"
+#include "tests/support/support.h"
+#include "solver/measure/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

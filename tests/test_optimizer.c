@@ -2,8 +2,8 @@
  * (oracle_optimizer.h), and against stored trajectories of tiny networks (data/ref/
  * parameterizations), in all three regimes. The weights are the oracle's, put into the net. */
 #include "models/residual.h"
-#include "tests/support.h"
-#include "tests/oracle_optimizer.h"
+#include "tests/support/support.h"
+#include "tests/oracles/oracle_optimizer.h"
 
 #include <hdf5.h>
 #include <math.h>

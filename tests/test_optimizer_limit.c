@@ -2,7 +2,7 @@
  * descent, weights without a gradient only decay, and momentum of a linear network in the lazy
  * regime is a recursion; and what does not fit in memory is refused. Against networks:
  * test_networks.c; against an independent solver: test_reference.c. */
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tests/oracle_regime2.h"
+#include "tests/oracles/oracle_regime2.h"
 
 static gsl_rng *generator(unsigned long seed) {
     gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);

@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tests/oracle_dense.h"
-#include "tests/oracle_regime1.h"
+#include "tests/oracles/oracle_dense.h"
+#include "tests/oracles/oracle_regime1.h"
 
 static gsl_rng *generator(unsigned long seed) {
     gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);

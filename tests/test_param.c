@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "tests/param_table.h"
+#include "tests/support/param_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The pool of matched normals and thin matrices, on every backend. Site averages of rows with rms 1
  * are good to a few eps, hence ROUND_OFF for overlaps that must vanish. */
 
-#include "tests/each_backend.h"
+#include "tests/support/each_backend.h"
 #include "kernels/thin.h"
 
 #include <float.h>

@@ -12,7 +12,7 @@
  * Phi1_00 is 4.5 at t = 13 with 64 (0.34792(36); 0.34817(30) at 8192 sites) where the stored runs
  * have 0.35011(32) and their own networks extrapolate to 0.3485(10): a fluctuation of the stored
  * runs. */
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #include <gsl/gsl_integration.h>
 #include <gsl/gsl_randist.h>

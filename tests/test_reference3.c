@@ -8,7 +8,7 @@
  * sum_mu n se_f^2, which depends on method and sites: it is subtracted on both sides. Softmax and
  * top-K run away after a while; `horizon` is the last time at which means are meaningful (ABOUT).
  */
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #include <gsl/gsl_integration.h>
 #include <gsl/gsl_randist.h>

@@ -1,10 +1,10 @@
 /* The networks of models/regime1.c with explicit matrices (regime1 and dense), judged by finite
  * differences of the loss and by plain-loop oracles over several training steps; and what the
  * theory says of them exactly. */
-#include "tests/support.h"
-#include "solver/stats.h"
-#include "tests/oracle_dense.h"
-#include "tests/oracle_regime1.h"
+#include "tests/support/support.h"
+#include "solver/measure/stats.h"
+#include "tests/oracles/oracle_dense.h"
+#include "tests/oracles/oracle_regime1.h"
 
 #include <math.h>
 #include <stdlib.h>

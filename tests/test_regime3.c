@@ -1,10 +1,10 @@
 /* The network of models/regime3.c with explicit matrices, judged by finite differences of the loss
- * in every parameter and by the plain-loop oracle (tests/oracle_regime3.c, itself judged by finite
- * differences here) in the forward pass, the kernels and the parameters over several steps; and the
- * reproducibility of its limit. */
+ * in every parameter and by the plain-loop oracle (tests/oracles/oracle_regime3.c, itself judged by
+ * finite differences here) in the forward pass, the kernels and the parameters over several steps;
+ * and the reproducibility of its limit. */
 #include "models/regime3.h"
-#include "tests/support.h"
-#include "tests/oracle_regime3.h"
+#include "tests/support/support.h"
+#include "tests/oracles/oracle_regime3.h"
 
 #include <math.h>
 #include <omp.h>

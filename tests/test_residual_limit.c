@@ -1,9 +1,9 @@
 /* The limit of models/residual.c: at alpha = 0 against the memoryless recursion with the same
  * normals, the ranks there, and the same bits for threads, backends and longer runs. */
-#include "tests/support.h"
+#include "tests/support/support.h"
 #include "models/balance.h"
 #include "models/residual.h"
-#include "tests/reduction_residual.h"
+#include "tests/oracles/reduction_residual.h"
 
 #include <math.h>
 #include <stdlib.h>

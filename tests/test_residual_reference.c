@@ -14,7 +14,7 @@
  * 0.5757(10); MAA_0[0] at 3 0.0725(8), stored 0.0759(4), here 0.0735(1); f[1] at 3 -0.9075(15),
  * stored -0.9044 (4.3 here), here -0.9073(3). The stored runs of this case are biased by their few
  * samples. */
-#include "tests/support.h"
+#include "tests/support/support.h"
 
 #include <hdf5.h>
 #include <math.h>

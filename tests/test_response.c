@@ -1,8 +1,8 @@
 /* Responses of the marched limit: their action on the rows they belong to, a linear network solved
  * by hand, the derivative they stand for, causality, and what the file shows. */
 #define _XOPEN_SOURCE 700
-#include "tests/support.h"
-#include "solver/observe.h"
+#include "tests/support/support.h"
+#include "solver/measure/observe.h"
 
 #include <hdf5.h>
 #include <hdf5_hl.h>

@@ -1,7 +1,7 @@
 /* What the figures of studies/ claim, as exponents in the width with their errors: networks of the
  * same ini, fewer and narrower. The pictures themselves: test_studies.py. */
-#include "tests/support.h"
-#include "solver/stats.h"
+#include "tests/support/support.h"
+#include "solver/measure/stats.h"
 
 #include <math.h>
 #include <string.h>

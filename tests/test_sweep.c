@@ -1,9 +1,9 @@
 /* dmft-sweep: bad [sweep] sections, sweeps that are cut and go on, runs that diverge, the optimum.
  */
 #define _XOPEN_SOURCE 700
-#include "solver/summary.h"
-#include "tests/support.h"
-#include "tests/cli.h"
+#include "solver/study/summary.h"
+#include "tests/support/support.h"
+#include "tests/support/cli.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* The operations between units and pairs (expert i, unit j) against plain loops, on every backend,
  * a map that starts at zero as a history against the explicit matrix, and shared normals. */
-#include "tests/support.h"
-#include "tests/wanted.h"
+#include "tests/support/support.h"
+#include "tests/support/wanted.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,0 +1,80 @@
+/* Errors, checked allocation, clocks and log. */
+#define _POSIX_C_SOURCE 200809L
+#include "kernels/base/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int err_set(struct err *err, int code, const char *format, ...) {
+    char text[sizeof err->text];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    memcpy(err->text, text, strlen(text) + 1);
+    return err->code = code;
+}
+
+int base_alloc(void *out, size_t count, size_t size, struct err *err) {
+    void *memory = calloc(count ? count : 1, size);
+    memcpy(out, &memory, sizeof memory);
+    if (!memory)
+        return err_set(err, CODE_SYSTEM, "out of memory: %zu elements of %zu bytes", count, size);
+    return CODE_OK;
+}
+
+int base_copy(char **out, const char *text, struct err *err) {
+    size_t size = strlen(text) + 1;
+    TRY(base_alloc(out, size, 1, err));
+    memcpy(*out, text, size);
+    return CODE_OK;
+}
+
+double base_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void log_init(struct log *log, int verbose) {
+    *log = (struct log){.verbose = verbose, .terminal = isatty(STDERR_FILENO) != 0};
+    log->last = base_seconds();
+}
+
+void log_line(struct log *log, const char *format, ...) {
+    if (log->verbose < 1)
+        return;
+    log_close(log);
+    va_list list;
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputc('\n', stderr);
+}
+
+void log_progress(struct log *log, const char *format, ...) {
+    double now = base_seconds();
+    if (log->verbose < 1 || now - log->last < (log->terminal ? 0.1 : 30.0))
+        return;
+    log->last = now;
+    if (log->terminal)
+        fputs("\r\033[K", stderr);
+    va_list list;
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    if (!log->terminal)
+        fputc('\n', stderr);
+    log->open = log->terminal;
+    fflush(stderr);
+}
+
+void log_close(struct log *log) {
+    if (log->open)
+        fputs("\r\033[K", stderr);
+    log->open = false;
+}

@@ -1,0 +1,72 @@
+/* Errors, checked allocation, clocks and log: what every part of dmft-solve may include.
+ *
+ * A function that can fail returns int: 0, or the exit code of the program (enum code), and then
+ * has written one sentence into struct err. Nothing below main() ends the program. */
+#ifndef KERNELS_BASE_H
+#define KERNELS_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Exit codes of the program, and return values of every function that can fail. */
+enum code {
+    CODE_OK = 0,
+    CODE_SYSTEM = 1,
+    CODE_INPUT = 2,
+    CODE_NUMERICAL = 3,
+    CODE_INTERRUPTED = 130
+};
+
+struct err {
+    int code;
+    char text[2048];
+};
+
+/* Writes the sentence and returns code. err->text may be among the arguments: words around it. */
+int err_set(struct err *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Passes a failure on; TRY returns, DO jumps to the label done of a function with an int code. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        int try_code_ = (call);                                                                    \
+        if (try_code_)                                                                             \
+            return try_code_;                                                                      \
+    } while (0)
+#define DO(call)                                                                                   \
+    do {                                                                                           \
+        if ((code = (call)))                                                                       \
+            goto done;                                                                             \
+    } while (0)
+
+/* Zeroed memory for count elements of the given size; the product is checked. *out = NULL on
+ * failure. A count of 0 gives a valid pointer. */
+int base_alloc(void *out, size_t count, size_t size, struct err *err);
+/* A copy of a string, or CODE_SYSTEM. */
+int base_copy(char **out, const char *text, struct err *err);
+
+double base_seconds(void); /* wall clock, from an arbitrary origin */
+
+/* What the user sees while a run goes on; everything goes to standard error. */
+struct log {
+    int verbose;   /* 0: errors only, 1: normal, 2: more */
+    bool terminal; /* a progress line that rewrites itself */
+    double last;   /* time of the last progress line */
+    bool open;     /* a progress line stands on the terminal */
+};
+void log_init(struct log *log, int verbose);
+void log_line(struct log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* On a terminal at most ten times a second, else at most once in thirty seconds. */
+void log_progress(struct log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_close(struct log *log); /* ends a standing progress line */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

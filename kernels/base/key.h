@@ -1,0 +1,39 @@
+/* A declared key of the ini file, and lists of numbers: what rows of keys are written with,
+ * wherever a part of the program has keys of its own. */
+#ifndef KERNELS_KEY_H
+#define KERNELS_KEY_H
+
+#include <stddef.h>
+
+/* A declared key of the ini file. The row alone drives default, check, help and record. */
+enum param_type {
+    PARAM_INT,     /* int */
+    PARAM_SEED,    /* uint64_t */
+    PARAM_REAL,    /* double */
+    PARAM_CHOICE,  /* int, the index in choices */
+    PARAM_CHOICES, /* struct int_list of such, one or more, all different */
+    PARAM_TEXT,    /* const char *, owned by struct params; "" when empty */
+    PARAM_INTS,    /* struct int_list, blank-separated, may be empty */
+    PARAM_REALS    /* struct real_list, likewise */
+};
+#define INT_LIST_MAX 32
+struct int_list {
+    int count;
+    int value[INT_LIST_MAX];
+};
+struct real_list {
+    int count;
+    double value[INT_LIST_MAX];
+};
+struct param_row {
+    const char *key;
+    enum param_type type;
+    size_t offset;       /* in the struct of its section */
+    const char *value;   /* default as text; NULL: must be given */
+    double min, max;     /* closed range of numbers and of every list element; unused if equal */
+    const char *choices; /* blank-separated */
+    const char *when;    /* "key=choice|choice": used only then (key of the same section) */
+    const char *doc;
+};
+
+#endif

@@ -1,0 +1,130 @@
+/* Words, trimming, cutting and nearest names. */
+#include "kernels/base/text.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+void text_append_list(char *note, const char *format, va_list list) {
+    size_t used = strlen(note);
+    vsnprintf(note + used, TEXT_NOTE - used, format, list);
+}
+
+void text_append(char *note, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    text_append_list(note, format, list);
+    va_end(list);
+}
+
+/* Bytes of the character at text, 0 if it is a control character or not UTF-8. */
+static size_t character(const char *text) {
+    const unsigned char *byte = (const unsigned char *)text;
+    if (byte[0] < 0x80)
+        return byte[0] == '\t' || (byte[0] >= 0x20 && byte[0] != 0x7f);
+    if (byte[0] < 0xc2 || byte[0] > 0xf4)
+        return 0;
+    unsigned low = 0x80, high = 0xbf; /* of the second byte: no overlong forms, no surrogates */
+    if (byte[0] == 0xe0 || byte[0] == 0xc2) /* U+0080 to U+009F are control characters */
+        low = 0xa0;
+    else if (byte[0] == 0xed)
+        high = 0x9f;
+    else if (byte[0] == 0xf0)
+        low = 0x90;
+    else if (byte[0] == 0xf4)
+        high = 0x8f;
+    if (byte[1] < low || byte[1] > high)
+        return 0;
+    size_t length = byte[0] < 0xe0 ? 2 : byte[0] < 0xf0 ? 3 : 4;
+    for (size_t i = 2; i < length; i++)
+        if (byte[i] < 0x80 || byte[i] > 0xbf)
+            return 0;
+    return length;
+}
+
+const char *text_find_bad(const char *text) {
+    while (*text) {
+        size_t length = character(text);
+        if (!length)
+            return text;
+        text += length;
+    }
+    return NULL;
+}
+
+const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text) {
+    size_t end = 0, step;
+    while (text[end] && (step = character(text + end)) && end + step <= TEXT_CLIP)
+        end += step;
+    snprintf(out, TEXT_CLIP_SIZE, "%.*s%s", (int)end, text, text[end] ? "..." : "");
+    return out;
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+char *text_trim(char *text) {
+    while (is_blank(*text))
+        text++;
+    size_t length = strlen(text);
+    while (length && is_blank(text[length - 1]))
+        length--;
+    text[length] = '\0';
+    return text;
+}
+
+bool text_next_word(const char **cursor, const char *separators, struct text_word *word) {
+    word->text = *cursor + strspn(*cursor, separators);
+    word->length = strcspn(word->text, separators);
+    *cursor = word->text + word->length;
+    return word->length > 0;
+}
+
+bool text_is(struct text_word word, const char *text) {
+    return strlen(text) == word.length && !memcmp(text, word.text, word.length);
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Levenshtein distance, without regard to case; name.length <= TEXT_CLIP. */
+static size_t edit_distance(const char *given, struct text_word name) {
+    size_t row[TEXT_CLIP + 1];
+    for (size_t j = 0; j <= name.length; j++)
+        row[j] = j;
+    for (size_t i = 0; given[i]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < name.length; j++) {
+            int a = tolower((unsigned char)given[i]), b = tolower((unsigned char)name.text[j]);
+            size_t change = diagonal + (a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = smaller(change, smaller(row[j], diagonal) + 1);
+        }
+    }
+    return row[name.length];
+}
+
+/* Near: one edit, two from four letters on, a third of a long name; and a letter is left. */
+void text_nearest_try(struct text_nearest *nearest, struct text_word name) {
+    size_t given = strlen(nearest->given);
+    size_t length = given > name.length ? given : name.length;
+    if (length > TEXT_CLIP)
+        return;
+    size_t limit = length < 4 ? 1 : length < 9 ? 2 : length / 3;
+    size_t distance = edit_distance(nearest->given, name);
+    if (distance > limit || distance >= length)
+        return;
+    if (!nearest->name.length || distance < nearest->distance) {
+        nearest->distance = distance;
+        nearest->name = name;
+    }
+}
+
+void text_nearest_tell(const struct text_nearest *nearest, char *note) {
+    if (nearest->name.length)
+        text_append(note, "; did you mean \"%.*s\"?", (int)nearest->name.length,
+                    nearest->name.text);
+}

@@ -1,0 +1,45 @@
+/* Words, trimming, cutting and nearest names: the text work behind the ini file. */
+#ifndef KERNELS_TEXT_H
+#define KERNELS_TEXT_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    TEXT_CLIP = 64,      /* bytes of a user's word in a message */
+    TEXT_CLIP_SIZE = 72, /* the same with "..." */
+    TEXT_NOTE = 1024,    /* a sentence */
+};
+
+/* A part of a string, not terminated. */
+struct text_word {
+    const char *text;
+    size_t length;
+};
+
+/* Appends to the string in note[TEXT_NOTE]; what does not fit is cut off. */
+void text_append(char *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_append_list(char *note, const char *format, va_list list);
+
+/* The first byte that belongs to a control character other than a tab, or is not UTF-8; NULL if
+ * there is none. */
+const char *text_find_bad(const char *text);
+/* Cuts a long text between characters; returns out. */
+const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text);
+/* Takes blanks off both ends in place; returns the new beginning. */
+char *text_trim(char *text);
+/* The next word at *cursor, which moves behind it; false at the end. */
+bool text_next_word(const char **cursor, const char *separators, struct text_word *word);
+bool text_is(struct text_word word, const char *text);
+
+/* The nearest of several names to the given one. */
+struct text_nearest {
+    const char *given;
+    size_t distance;
+    struct text_word name; /* length 0: nothing near enough */
+};
+void text_nearest_try(struct text_nearest *nearest, struct text_word name);
+void text_nearest_tell(const struct text_nearest *nearest, char *note); /* "; did you mean ..." */
+
+#endif

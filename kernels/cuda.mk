@@ -1,0 +1,30 @@
+# The backend cuda. CUDA=1: nvcc compiles kernels/*.cu into the programs. EMULATED_OBJECTS: the same
+# sources compiled for the host (tests/cuda_host), for tests.
+CUDA_SOURCES := $(sort $(wildcard kernels/*.cu kernels/*/*.cu))
+ifdef CUDA
+CUDA_OBJECTS := $(CUDA_SOURCES:%.cu=$(BUILD)/%.o)
+CUDA_LIBS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas -lcudart -lstdc++
+endif
+# sm_80 and sm_90, and PTX for later devices; no contraction, as on the host.
+NVCCFLAGS := -std=c++17 -O2 --fmad=false -Werror all-warnings -I. -MMD -MP \
+             -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] \
+             -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion,-Werror
+CXXFLAGS := -std=c++17 -Wall -Wextra -Wshadow -Wconversion -Werror
+
+$(BUILD)/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo '  NVCC $<'
+	@$(CUDA_HOME)/bin/nvcc $(NVCCFLAGS) -c $< -o $@
+
+EMULATED_CUDA := $(CUDA_SOURCES:%.cu=$(BUILD)/emulated/%.o)
+EMULATED_OBJECTS = $(filter-out $(BUILD)/kernels/backend.o $(CUDA_OBJECTS),$(OBJECTS)) \
+                   $(BUILD)/emulated/kernels/backend.o $(EMULATED_CUDA)
+
+$(BUILD)/emulated/%.o: %.c
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS) -DCUDA -c $< -o $@
+
+$(BUILD)/emulated/%.o: %.cu
+	@mkdir -p $(@D)
+	@echo '  CXX $< (emulated)'
+	@$(CXX) $(CXXFLAGS) $(OPT) -MMD -MP -Itests/cuda_host -I. -x c++ -c $< -o $@

@@ -1,0 +1,74 @@
+/* Products with few rows on one side, in vector code chosen at run time. */
+#include "kernels/few_rows.h"
+
+#define SUFFIX _plain
+#define LANES 2
+#define TILE 3
+#include "kernels/few_rows_tile.h"
+
+#if defined __x86_64__
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define SUFFIX _avx2
+#define LANES 4
+#define TILE 3
+#include "kernels/few_rows_tile.h"
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,prefer-vector-width=512")
+#define SUFFIX _avx512
+#define LANES 8
+#define TILE 5
+#include "kernels/few_rows_tile.h"
+#pragma GCC pop_options
+#endif
+
+enum level { PLAIN, AVX2, AVX512 };
+
+static enum level level(void) {
+#if defined __x86_64__
+    if (__builtin_cpu_supports("avx512f"))
+        return AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return AVX2;
+#endif
+    return PLAIN;
+}
+
+const char *few_rows_name(void) {
+    static const char *const names[] = {"plain", "avx2", "avx512"};
+    return names[level()];
+}
+
+void few_rows_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
+                   size_t along, size_t across) {
+    switch (level()) {
+#if defined __x86_64__
+    case AVX512:
+        dots_avx512(a, na, b, nb, n, width, C, along, across);
+        break;
+    case AVX2:
+        dots_avx2(a, na, b, nb, n, width, C, along, across);
+        break;
+#endif
+    default:
+        dots_plain(a, na, b, nb, n, width, C, along, across);
+    }
+}
+
+void few_rows_combine(double *y, int ny, double beta, const double *C, const double *a, int na,
+                      int n, size_t width) {
+    switch (level()) {
+#if defined __x86_64__
+    case AVX512:
+        combine_avx512(y, ny, beta, C, a, na, n, width);
+        break;
+    case AVX2:
+        combine_avx2(y, ny, beta, C, a, na, n, width);
+        break;
+#endif
+    default:
+        combine_plain(y, ny, beta, C, a, na, n, width);
+    }
+}

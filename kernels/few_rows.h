@@ -1,0 +1,20 @@
+/* Products of rows over the sites of one block, where one factor has few rows: the shape of every
+ * step, for which a general dgemm copies the other factor first. All rows begin at multiples of 64
+ * bytes and are `width` apart; n <= width sites are in use. Vector code for the machine at hand is
+ * chosen at run time. */
+#ifndef KERNELS_FEW_ROWS_H
+#define KERNELS_FEW_ROWS_H
+
+#include <stddef.h>
+
+/* C[k * along + l * across] += sum_i a_k,i b_l,i,   k < na, l < nb; a, the longer factor, is read
+ * once, row by row */
+void few_rows_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
+                   size_t along, size_t across);
+/* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
+void few_rows_combine(double *y, int ny, double beta, const double *C, const double *a, int na,
+                      int n, size_t width);
+/* Which vector code this is: "avx512", "avx2" or "plain". */
+const char *few_rows_name(void);
+
+#endif

@@ -1,0 +1,142 @@
+/* The loops of few_rows.c, compiled once for each set of instructions: LANES numbers in a vector,
+ * tiles of 4 rows times TILE rows (or, of combine, TILE rows times 4 vectors) in registers. No
+ * include guard. */
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+#define NAME(name) PASTE(name, SUFFIX)
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+typedef double NAME(vec) __attribute__((vector_size(8 * LANES), may_alias));
+
+INLINE NAME(vec) NAME(load)(const double *x) {
+    return *(const NAME(vec) *)x;
+}
+
+/* R rows of a times L rows of b; R and L are constants where this is inlined. C[k * along + l *
+ * across]. */
+INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t width, int R, int L,
+                            double *C, size_t along, size_t across) {
+    NAME(vec) sum[4][TILE] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        NAME(vec) x[4];
+        UNROLL for (int r = 0; r < R; r++) {
+            x[r] = NAME(load)(a + (size_t)r * width + i);
+            __builtin_prefetch(a + (size_t)(r + 8) * width + i);
+        }
+        UNROLL for (int l = 0; l < L; l++) {
+            NAME(vec) y = NAME(load)(b + (size_t)l * width + i);
+            UNROLL for (int r = 0; r < R; r++) sum[r][l] += x[r] * y;
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int l = 0; l < L; l++) {
+            double total = 0;
+            UNROLL for (int lane = 0; lane < LANES; lane++) total += sum[r][l][lane];
+            const double *x = a + (size_t)r * width, *y = b + (size_t)l * width;
+            for (int j = i; j < n; j++)
+                total += x[j] * y[j];
+            C[(size_t)r * along + (size_t)l * across] += total;
+        }
+    }
+}
+
+INLINE void NAME(dots_rows)(const double *a, int na, const double *b, int n, size_t width, int L,
+                            double *C, size_t along, size_t across) {
+    size_t r = 0, rows = (size_t)na;
+    for (; r + 4 <= rows; r += 4)
+        NAME(dots_tile)(a + r * width, b, n, width, 4, L, C + r * along, along, across);
+    for (; r < rows; r++)
+        NAME(dots_tile)(a + r * width, b, n, width, 1, L, C + r * along, along, across);
+}
+
+static void NAME(dots)(const double *a, int na, const double *b, int nb, int n, size_t width,
+                       double *C, size_t along, size_t across) {
+    int l = 0;
+    for (; l + TILE <= nb; l += TILE) {
+        NAME(dots_rows)(a, na, b, n, width, TILE, C, along, across);
+        b += TILE * width;
+        C += TILE * across;
+    }
+    switch (nb - l) { /* fewer than TILE */
+    case 4:
+        NAME(dots_rows)(a, na, b, n, width, TILE > 4 ? 4 : 1, C, along, across);
+        break;
+    case 3:
+        NAME(dots_rows)(a, na, b, n, width, TILE > 3 ? 3 : 1, C, along, across);
+        break;
+    case 2:
+        NAME(dots_rows)(a, na, b, n, width, 2, C, along, across);
+        break;
+    case 1:
+        NAME(dots_rows)(a, na, b, n, width, 1, C, along, across);
+    }
+}
+
+/* L rows of y, V vectors of sites from i on. */
+INLINE void NAME(combine_tile)(double *y, double beta, const double *C, const double *a, int na,
+                               size_t width, int L, int V) {
+    NAME(vec) sum[TILE][4] = {0};
+    if (beta != 0)
+        UNROLL for (int l = 0; l < L; l++) {
+            UNROLL for (int v = 0; v < V; v++) sum[l][v] =
+                beta * NAME(load)(y + (size_t)l * width + v * LANES);
+        }
+    for (int r = 0; r < na; r++) {
+        NAME(vec) x[4];
+        UNROLL for (int v = 0; v < V; v++) {
+            x[v] = NAME(load)(a + (size_t)r * width + v * LANES);
+            __builtin_prefetch(a + (size_t)(r + 8) * width + v * LANES);
+        }
+        UNROLL for (int l = 0; l < L; l++) {
+            UNROLL for (int v = 0; v < V; v++) sum[l][v] += C[l * na + r] * x[v];
+        }
+    }
+    UNROLL for (int l = 0; l < L; l++) {
+        UNROLL for (int v = 0; v < V; v++) * (NAME(vec) *)(y + (size_t)l * width + v * LANES) =
+            sum[l][v];
+    }
+}
+
+/* Rows are padded to whole vectors of 64 bytes; what is computed there is never looked at. */
+INLINE void NAME(combine_rows)(double *y, double beta, const double *C, const double *a, int na,
+                               int n, size_t width, int L) {
+    int i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        NAME(combine_tile)(y + i, beta, C, a + i, na, width, L, 4);
+    for (; i < n; i += LANES)
+        NAME(combine_tile)(y + i, beta, C, a + i, na, width, L, 1);
+}
+
+static void NAME(combine)(double *y, int ny, double beta, const double *C, const double *a, int na,
+                          int n, size_t width) {
+    int l = 0;
+    for (; l + TILE <= ny; l += TILE)
+        NAME(combine_rows)
+    (y + (size_t)l * width, beta, C + (size_t)l * (size_t)na, a, na, n, width, TILE);
+    y += (size_t)l * width;
+    C += (size_t)l * (size_t)na;
+    switch (ny - l) { /* fewer than TILE */
+    case 4:
+        NAME(combine_rows)(y, beta, C, a, na, n, width, TILE > 4 ? 4 : 1);
+        break;
+    case 3:
+        NAME(combine_rows)(y, beta, C, a, na, n, width, TILE > 3 ? 3 : 1);
+        break;
+    case 2:
+        NAME(combine_rows)(y, beta, C, a, na, n, width, 2);
+        break;
+    case 1:
+        NAME(combine_rows)(y, beta, C, a, na, n, width, 1);
+    }
+}
+
+#undef PASTE_
+#undef PASTE
+#undef NAME
+#undef INLINE
+#undef UNROLL
+#undef SUFFIX
+#undef LANES
+#undef TILE

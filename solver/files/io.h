@@ -1,0 +1,64 @@
+/* Files: HDF5 out (serial HDF5 and its dimension scales).
+ *
+ * A result is written under the name OUT.partial (OUT.partial.2, ... if that exists: nothing is
+ * ever overwritten), saved at every io_record and io_flush, and renamed to OUT by io_finish, which
+ * sets the root attribute complete = 1 and fsyncs file and folder. Existing OUT: CODE_INPUT unless
+ * force.
+ *
+ * HDF5 builds the file in memory. To save is to write it whole to OUT.partial.new, fsync, and
+ * rename that to OUT.partial. So whatever happens (killed, disk full, power cut), OUT.partial is
+ * the readable state of the last save with complete = 0, a save that failed can be repeated, and
+ * others may read OUT.partial meanwhile. The price is memory: the size of the file, twice during a
+ * save.
+ *
+ * Every dataset carries attributes dims, about, equation and has a dimension scale attached to each
+ * axis; scales of a group live in the group (t, mu, s, nu, basis, run, i ...), so that h5py,
+ * xarray.open_dataset(group=...) and h5dump read it. NAME_se is the standard error beside NAME. */
+#ifndef SOLVER_IO_H
+#define SOLVER_IO_H
+
+#include "solver/settings/data.h"
+#include "solver/settings/param.h"
+#include "solver/measure/record.h"
+
+struct io {
+    char *path, *partial;
+    int64_t file;    /* HDF5 id, 0 = none */
+    char prefix[24]; /* of all names of groups: "" or, for instance, "mup/" */
+};
+
+/* Turns HDF5's automatic error printing off; call once, in main. */
+void io_quiet(void);
+int io_create(struct io *io, const char *path, bool force, struct err *err);
+/* /parameters: one attribute per key, "section.key", typed (integers, doubles, strings, integer
+ * lists), and a string attribute "ini": a complete ini text that repeats the run. */
+int io_parameters(struct io *io, const struct params *params, const void *config, struct err *err);
+/* One string attribute of /provenance; creates the group when needed. Call repeatedly. */
+int io_provenance(struct io *io, const char *name, const char *value, struct err *err);
+/* /data/X ("mu i") and /data/y ("mu"); of test inputs X_test ("nu i") and y_test ("nu"). */
+int io_data(struct io *io, const struct data *data, struct err *err);
+/* /data/batch [T][P] ("t b"): which input, a row of X, was at which place of the batch. */
+int io_batches(struct io *io, const int *index, int T, int P, struct err *err);
+/* Writes all series of the record into the group (created, with parents, at the first call; later
+ * calls rewrite the values in place): NAME, NAME_se, and NAME_runs where keep_runs; dataset
+ * n [T] = runs that reached t. labels: names along the axis record->named (count = its length),
+ * may be NULL, else written as a string dataset basis_name [basis]. Flushes. */
+int io_record(struct io *io, const char *group, const struct record *record,
+              const char *const *labels, struct err *err);
+/* Values of a series as they are, [shape], without statistics. */
+int io_series(struct io *io, const char *group, const struct series *series, struct err *err);
+/* The coordinates of an axis of a group, numbers or (text not NULL) words; before any array that
+ * has this axis. */
+int io_scale(struct io *io, const char *group, const char *axis, const double *values,
+             const char *const *text, int count, struct err *err);
+/* A named string or number attribute on a group (created when needed). */
+int io_attribute(struct io *io, const char *group, const char *name, double value, struct err *err);
+int io_text(struct io *io, const char *group, const char *name, const char *value, struct err *err);
+int io_flush(struct io *io, struct err *err);
+/* complete = 1, save, rename, close. If OUT appeared meanwhile and force is not set, CODE_INPUT:
+ * the partial file stays, complete, and io open. */
+int io_finish(struct io *io, bool force, struct err *err);
+/* Tries a last save and closes; the partial file stays. Accepts a zeroed struct; idempotent. */
+void io_close(struct io *io);
+
+#endif

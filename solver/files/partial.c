@@ -1,0 +1,139 @@
+/* The result file on disk. */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/files/partial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TRIES = 10000 };
+
+/* The folder of a path, to be freed. */
+static int folder_of(char **folder, const char *path, struct err *err) {
+    const char *slash = strrchr(path, '/');
+    TRY(base_copy(folder, slash ? path : ".", err));
+    if (slash)
+        (*folder)[slash == path ? 1 : slash - path] = 0;
+    return CODE_OK;
+}
+
+int partial_check(const char *path, bool force, struct err *err) {
+    struct stat status;
+    char *folder;
+    if (!*path)
+        return err_set(err, CODE_INPUT, "the name of the output file is empty");
+    TRY(folder_of(&folder, path, err));
+    int code = CODE_OK;
+    if (stat(folder, &status))
+        code = err_set(err, errno == ENOENT || errno == ENOTDIR ? CODE_INPUT : CODE_SYSTEM,
+                       "output %s: folder %s: %s", path, folder, strerror(errno));
+    else if (!S_ISDIR(status.st_mode))
+        code = err_set(err, CODE_INPUT, "output %s: %s is not a folder", path, folder);
+    free(folder);
+    TRY(code);
+    if (path[strlen(path) - 1] == '/' || (!stat(path, &status) && !S_ISREG(status.st_mode)))
+        return err_set(err, CODE_INPUT, "output %s: is not a regular file", path);
+    if (!force && !lstat(path, &status))
+        return err_set(err, CODE_INPUT,
+                       "output %s: exists already; choose another name or add --force", path);
+    return CODE_OK;
+}
+
+/* Creates PATH.SUFFIX, PATH.SUFFIX.2, ..., the first that does not exist. */
+static int reserve(char **name, int *descriptor, const char *path, const char *suffix,
+                   struct err *err) {
+    size_t size = strlen(path) + strlen(suffix) + 16;
+    TRY(base_alloc(name, size, 1, err));
+    for (int k = 1; k < TRIES; k++) {
+        if (k == 1)
+            snprintf(*name, size, "%s%s", path, suffix);
+        else
+            snprintf(*name, size, "%s%s.%d", path, suffix, k);
+        *descriptor = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (*descriptor >= 0)
+            return CODE_OK;
+        if (errno != EEXIST)
+            break;
+    }
+    int code = err_set(err, CODE_SYSTEM, "cannot create %s: %s", *name, strerror(errno));
+    free(*name);
+    *name = NULL;
+    return code;
+}
+
+int partial_create(char **partial, const char *path, struct err *err) {
+    int descriptor;
+    TRY(reserve(partial, &descriptor, path, ".partial", err));
+    close(descriptor);
+    return CODE_OK;
+}
+
+static int write_bytes(int descriptor, const char *bytes, size_t size) {
+    while (size) {
+        ssize_t written = write(descriptor, bytes, size);
+        if (written < 0 && errno != EINTR)
+            return -1;
+        if (written > 0) {
+            bytes += written;
+            size -= (size_t)written;
+        }
+    }
+    return fsync(descriptor);
+}
+
+int partial_write(const char *partial, const char *bytes, size_t size, struct err *err) {
+    int code = CODE_OK, descriptor;
+    char *name;
+    TRY(reserve(&name, &descriptor, partial, ".new", err));
+    int cause = write_bytes(descriptor, bytes, size) ? errno : 0;
+    if (close(descriptor) && !cause)
+        cause = errno;
+    if (!cause && rename(name, partial))
+        cause = errno;
+    if (cause) {
+        unlink(name);
+        code = err_set(err, CODE_SYSTEM, "cannot write %s: %s", partial, strerror(cause));
+    }
+    free(name);
+    return code;
+}
+
+/* Without force by a hard link, which never replaces a file. */
+int partial_place(const char *partial, const char *path, bool force, struct err *err) {
+    struct stat status;
+    bool linked = !force && !link(partial, path);
+    if (linked && !unlink(partial))
+        return CODE_OK;
+    if (linked)
+        return err_set(err, CODE_SYSTEM, "%s is complete, but its other name %s remains: %s", path,
+                       partial, strerror(errno));
+    /* Where there are no hard links, looking first must do. */
+    if (!force && (errno == EEXIST || !lstat(path, &status)))
+        return err_set(err, CODE_INPUT,
+                       "output %s: has appeared meanwhile and is not overwritten; the complete "
+                       "result is in %s",
+                       path, partial);
+    if (rename(partial, path))
+        return err_set(err, CODE_SYSTEM, "cannot rename %s to %s: %s; the result is complete",
+                       partial, path, strerror(errno));
+    return CODE_OK;
+}
+
+/* Some file systems refuse to sync a folder, others need not. */
+int partial_sync(const char *path, struct err *err) {
+    char *folder;
+    TRY(folder_of(&folder, path, err));
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    int code = CODE_OK;
+    if (descriptor >= 0 && fsync(descriptor) && errno == EIO)
+        code =
+            err_set(err, CODE_SYSTEM, "cannot write the folder of %s: %s", path, strerror(errno));
+    if (descriptor >= 0)
+        close(descriptor);
+    return code;
+}

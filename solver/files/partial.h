@@ -1,0 +1,19 @@
+/* The result file on disk: first under a partial name, always whole, last under its own name. */
+#ifndef SOLVER_PARTIAL_H
+#define SOLVER_PARTIAL_H
+
+#include "kernels/base/base.h"
+
+/* Whether a result can get this name: the folder exists, and no file does unless force. */
+int partial_check(const char *path, bool force, struct err *err);
+/* Creates an empty file PATH.partial, or PATH.partial.2, ...: the first name that is free. */
+int partial_create(char **partial, const char *path, struct err *err);
+/* Replaces the content. The bytes go to a new file beside it, on disk, which is then renamed: the
+ * partial file holds the old bytes or the new ones, whatever happens. */
+int partial_write(const char *partial, const char *bytes, size_t size, struct err *err);
+/* Renames to path; CODE_INPUT if that exists, unless force. */
+int partial_place(const char *partial, const char *path, bool force, struct err *err);
+/* Makes the new name survive a power cut. */
+int partial_sync(const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,119 @@
+/* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
+#include "kernels/dist.h"
+#include "kernels/profile.h"
+#include "solver/command.h"
+#include "solver/run/costs.h"
+#include "solver/files/provenance.h"
+#include "solver/run/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct options {
+    struct command command;
+    const char *output;
+    bool force, help, version, defaults, quiet, profile;
+};
+
+static const char usage[] =
+    "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] [--profile] FILE.ini "
+    "[--section.key=value ...]\n"
+    "       dmft-solve --help | --version | --defaults";
+
+static int read_options(struct options *options, int argc, char **argv, struct err *err) {
+    *options = (struct options){0};
+    const struct command_option known[] = {
+        {"--force", &options->force, NULL, NULL},
+        {"--quiet", &options->quiet, NULL, NULL},
+        {"--profile", &options->profile, NULL, NULL},
+        {"--help", &options->help, NULL, NULL},
+        {"-h", &options->help, NULL, NULL},
+        {"--version", &options->version, NULL, NULL},
+        {"--defaults", &options->defaults, NULL, NULL},
+        {"-o", NULL, &options->output, "the name of the output file"},
+        {0},
+    };
+    TRY(command_read(&options->command, known, usage, argc, argv, err));
+    if (!options->command.file && !options->help && !options->version && !options->defaults)
+        return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
+    return CODE_OK;
+}
+
+static int print_help(const struct options *options, struct err *err) {
+    struct param_section *sections;
+    size_t count;
+    TRY(config_sections(&sections, &count, err));
+    if (options->version) {
+        printf("dmft-solve %s\n", provenance_version);
+    } else if (options->defaults) {
+        params_defaults(sections, count, stdout);
+    } else {
+        printf(
+            "dmft-solve: infinite-width limits of mixture-of-experts training\n%s"
+            "\nWrites OUT.h5 (default: the ini's name in the current folder). Exit codes: 0 done, "
+            "1 system error,\n2 bad input, 3 numerical failure, 130 interrupted.\n\nKeys:\n",
+            usage);
+        params_help(sections, count, stdout);
+        printf("\nNetworks:\n");
+        for (const struct model *const *model = model_list; *model; model++)
+            printf("%-10s %s\n", (*model)->name, (*model)->doc);
+    }
+    free(sections);
+    return CODE_OK;
+}
+
+/* Of rank 0. What cannot be told of a run that is done is a warning. */
+static void tell_costs(const struct run *run, double start) {
+    double wall = base_seconds() - start, exchanges, bytes;
+    struct err err;
+    if (dist_rank())
+        return;
+    command_let_go();
+    dist_traffic(&exchanges, &bytes);
+    if (dist_ranks() > 1)
+        fprintf(stderr, "ranks: %.0f exchanges, %.3g MB received by rank 0\n", exchanges,
+                1e-6 * bytes);
+    if (costs_print(stderr, backend_list[run->config.solver.backend], wall, run->threads, &err))
+        fprintf(stderr, "warning: no profile: %s\n", err.text);
+}
+
+static int solve(struct run *run, const struct options *options, struct err *err) {
+    const struct command *command = &options->command;
+    char *output = NULL;
+    double start = base_seconds();
+    bool begun = false;
+    int code;
+    profile_on = options->profile;
+    DO(command_output(&output, command, options->output, ".h5", err));
+    DO(run_configure(run, command->file, command->overrides, command->override, err));
+    DO(command_spare(output, command->file, err));
+    DO(command_spare(output, run->config.data.file, err));
+    DO(run_open(run, output, options->force, err));
+    begun = true;
+    DO(run_march(run, err));
+    DO(run_finish(run, options->force, err));
+    log_line(&run->log, "wrote %s", output);
+    DO(report_print(run, err));
+done:
+    if (code && run->io_open)
+        log_line(&run->log, "what was computed is in %s", run->io.partial);
+    if (begun && options->profile && (!code || dist_ranks() == 1))
+        tell_costs(run, start);
+    free(output);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    struct options options;
+    struct run run = {.stop = command_signals()};
+    struct err err = {0};
+    command_start(&argc, &argv);
+    int code = read_options(&options, argc, argv, &err);
+    command_log(&run.log, options.quiet);
+    if (!code && (options.help || options.version || options.defaults))
+        code = print_help(&options, &err);
+    else if (!code)
+        code = solve(&run, &options, &err);
+    run_free(&run);
+    return command_end("dmft-solve", code, &err);
+}

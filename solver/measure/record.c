@@ -1,0 +1,151 @@
+/* What a run measures: storage by run and time, averages over runs.
+ *
+ * Over the n runs r that reached an entry, in the order of runs,
+ *   mean = sum_r x_r / n,    se = sqrt(sum_r (x_r - mean)^2 / (n (n - 1))).
+ * A run reached time t when steps[run] > t; an entry with two times (axes t and s) is reached with
+ * the later of both. NaN among the values of a run that reached the entry is passed on. */
+#include "solver/measure/record.h"
+#include "kernels/base/text.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The axis of this name, or -1. */
+static int axis_of(const char *dims, const char *name) {
+    struct text_word word;
+    for (int axis = 0; text_next_word(&dims, " ", &word); axis++)
+        if (text_is(word, name))
+            return axis;
+    return -1;
+}
+
+/* Whether dims names exactly this many axes, `first` first, none twice. */
+static bool dims_valid(const char *dims, int axes, const char *first) {
+    struct text_word word[SERIES_AXES + 1];
+    int count = 0;
+    for (; count <= axes && text_next_word(&dims, " ", &word[count]); count++)
+        for (int k = 0; k < count; k++)
+            if (word[k].length == word[count].length &&
+                !memcmp(word[k].text, word[count].text, word[k].length))
+                return false;
+    return count == axes && text_is(word[0], first);
+}
+
+int record_init(struct record *record, int runs, int T, struct err *err) {
+    assert(runs >= 0 && T > 0);
+    *record = (struct record){.axis = "t", .named = "basis", .runs = runs, .T = T};
+    return base_alloc(&record->steps, (size_t)runs, sizeof *record->steps, err);
+}
+
+static int grow(struct record *record, struct err *err) {
+    if (record->count < record->capacity)
+        return CODE_OK;
+    int capacity = record->capacity ? 2 * record->capacity : 16;
+    struct series *series;
+    TRY(base_alloc(&series, (size_t)capacity, sizeof *series, err));
+    if (record->count)
+        memcpy(series, record->series, (size_t)record->count * sizeof *series);
+    free(record->series);
+    record->series = series;
+    record->capacity = capacity;
+    return CODE_OK;
+}
+
+int record_add(struct record *record, struct series series, struct err *err) {
+    assert(series.name[0] && series.dims && !record_find(record, series.name));
+    assert(series.axes > 0 && series.axes <= SERIES_AXES &&
+           dims_valid(series.dims, series.axes, record->axis));
+    assert(series.shape[0] == (size_t)record->T);
+    TRY(grow(record, err));
+    size_t runs = (size_t)record->runs, most = SIZE_MAX / sizeof(double) / (runs ? runs : 1);
+    series.size = 1;
+    for (int k = 0; k < series.axes; k++) {
+        assert(series.shape[k] > 0);
+        if (series.size > most / series.shape[k])
+            return err_set(err, CODE_SYSTEM, "out of memory: the record of %s [%s] is too large",
+                           series.name, series.dims);
+        series.size *= series.shape[k];
+    }
+    TRY(base_alloc(&series.values, runs * series.size, sizeof(double), err));
+    for (size_t k = 0; k < runs * series.size; k++)
+        series.values[k] = NAN;
+    record->series[record->count++] = series;
+    return CODE_OK;
+}
+
+void record_free(struct record *record) {
+    for (int k = 0; k < record->count; k++)
+        free(record->series[k].values);
+    free(record->series);
+    free(record->steps);
+    free(record->labels);
+    *record = (struct record){0};
+}
+
+struct series *record_find(const struct record *record, const char *name) {
+    for (int k = 0; k < record->count; k++)
+        if (!strcmp(record->series[k].name, name))
+            return &record->series[k];
+    return NULL;
+}
+
+double *record_at(const struct record *record, const struct series *series, int run, int t) {
+    assert(run >= 0 && run < record->runs && t >= 0 && t < record->T);
+    size_t row = series->size / series->shape[0];
+    return series->values + (size_t)run * series->size + (size_t)t * row;
+}
+
+/* Mean and standard error of values[0], values[stride], ... of the runs that reached t. */
+static void average(const struct record *record, const double *values, size_t stride, size_t t,
+                    double *mean, double *se) {
+    int count = 0;
+    double sum = 0, squares = 0;
+    for (int run = 0; run < record->runs; run++)
+        if (record->steps[run] > (int)t) {
+            sum += values[(size_t)run * stride];
+            count++;
+        }
+    *mean = count ? sum / count : NAN;
+    for (int run = 0; run < record->runs; run++)
+        if (record->steps[run] > (int)t) {
+            double difference = values[(size_t)run * stride] - *mean;
+            squares += difference * difference;
+        }
+    *se = count > 1 ? sqrt(squares / ((double)count * (count - 1))) : NAN;
+}
+
+void record_statistics(const struct record *record, const struct series *series, double *mean,
+                       double *se) {
+    size_t row = series->size / series->shape[0]; /* entries of one t */
+    int other = axis_of(series->dims, "s");
+    size_t inner = 1, extent = 1; /* entries of one s; values of s */
+    if (other > 0) {
+        extent = series->shape[other];
+        for (int k = other + 1; k < series->axes; k++)
+            inner *= series->shape[k];
+    }
+    for (size_t k = 0; k < series->size; k++) {
+        size_t t = k / row, s = k / inner % extent;
+        average(record, series->values + k, series->size, s > t ? s : t, &mean[k], &se[k]);
+    }
+}
+
+int record_average(const struct record *record, const char *name, double **mean, double **se,
+                   struct err *err) {
+    const struct series *series = record_find(record, name);
+    if (!series)
+        return CODE_OK;
+    TRY(base_alloc(mean, 2 * series->size, sizeof **mean, err));
+    *se = *mean + series->size;
+    record_statistics(record, series, *mean, *se);
+    return CODE_OK;
+}
+
+int record_reached(const struct record *record, int t) {
+    int count = 0;
+    for (int run = 0; run < record->runs; run++)
+        count += record->steps[run] > t;
+    return count;
+}

@@ -1,0 +1,56 @@
+/* What a run measures: named arrays over time, one copy per replicate of the limit or per seed of
+ * a finite network, and their mean and standard error.
+ *
+ * Time is the first axis (or the number of a sweep: `axis`); entry t is measured before update t. A
+ * run that was stopped has recorded steps[run] <= T times; averages at t are over the runs that
+ * reached t. */
+#ifndef SOLVER_RECORD_H
+#define SOLVER_RECORD_H
+
+#include "kernels/base/base.h"
+
+#define SERIES_AXES 4
+#define SERIES_NAME 48
+
+/* One quantity. dims names the axes, blank-separated, `axis` first; names of one series differ. */
+struct series {
+    char name[SERIES_NAME];
+    const char *dims, *about, *equation; /* about, equation: sentences for the reader */
+    int axes;
+    size_t shape[SERIES_AXES]; /* shape[0] = T */
+    size_t size;               /* product of shape */
+    bool keep_runs;            /* also stored run by run, as NAME_runs with first axis "run" */
+    double *values;            /* [runs][size] */
+};
+
+struct record {
+    const char *axis;  /* name of the first axis of all series: "t" */
+    const char *named; /* of the axis whose entries have names: "basis" */
+    int runs, T;
+    int *steps; /* [runs] times recorded */
+    int count, capacity;
+    struct series *series;
+    char **labels; /* names along the axis `named`, one block that belongs to the record; or NULL */
+};
+
+/* runs = 0: shapes alone, without memory for values. */
+int record_init(struct record *record, int runs, int T, struct err *err);
+/* Adds a series (values NaN); the other strings must outlive the record. shape[0] must be T. */
+int record_add(struct record *record, struct series series, struct err *err);
+void record_free(struct record *record); /* accepts a zeroed struct; idempotent */
+struct series *record_find(const struct record *record, const char *name); /* NULL if absent */
+double *record_at(const struct record *record, const struct series *series, int run, int t);
+
+/* mean[size], se[size]; se is NaN where fewer than two runs reached t, mean where none did.
+ * Sums in the order of runs. Entries with t in two axes ("t ... s ...") count runs that reached the
+ * later of both times. */
+void record_statistics(const struct record *record, const struct series *series, double *mean,
+                       double *se);
+/* The same of the series of this name, if there is one: *mean and *se, one block to be freed as
+ * *mean; else untouched. */
+int record_average(const struct record *record, const char *name, double **mean, double **se,
+                   struct err *err);
+/* Runs that reached t. */
+int record_reached(const struct record *record, int t);
+
+#endif

@@ -1,0 +1,153 @@
+/* Responses from the coefficients that limit maps keep. */
+#include "solver/measure/response.h"
+
+#include <lapacke.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *about, *equation;
+} texts[] = {
+    {"response B[t][.][s][.]: coefficient of x_s in W^T y_t (march: truncated "
+     "pseudo-inverse, fixed_point: probes)",
+     "fg^2 <dy_t/du_s>"},
+    {"response A[t][.][s][.]: coefficient of y_s in W x_t (march: truncated "
+     "pseudo-inverse, fixed_point: probes)",
+     "fr^2 <dx_t/dv_s>"},
+};
+
+static bool exists(const struct map *map, bool forward) {
+    struct map_numbers n = map->numbers;
+    return forward ? n.fr != 0 : n.fg != 0;
+}
+
+static void name_series(char name[SERIES_NAME], const struct map *map, bool forward) {
+    snprintf(name, SERIES_NAME, "%s_%s", forward ? "A" : "B", map->declared.name);
+}
+
+int response_declare(struct record *record, const struct net *net, struct err *err) {
+    size_t T = (size_t)record->T, P = (size_t)net->setup.P;
+    for (int i = 0; i < 2 * net->maps; i++) {
+        const struct map *map = net->map[i / 2];
+        bool forward = i % 2 == 0;
+        struct series series = {.dims = "t mu s nu",
+                                .about = texts[forward].about,
+                                .equation = texts[forward].equation,
+                                .axes = 4,
+                                .shape = {T, P, T, P}};
+        name_series(series.name, map, forward);
+        if (map->declared.one_row) {
+            series.dims = forward ? "t mu s" : "t s nu";
+            series.axes = 3;
+            if (!forward)
+                memcpy(series.shape, (const size_t[]){T, T, P}, 3 * sizeof T);
+        }
+        if (exists(map, forward))
+            TRY(record_add(record, series, err));
+    }
+    return CODE_OK;
+}
+
+int response_init(struct response **responses, int *count, const struct record *record, int run,
+                  const struct net *net, struct err *err) {
+    int P = net->setup.P;
+    *count = 0;
+    TRY(base_alloc(responses, 2 * (size_t)net->maps, sizeof **responses, err));
+    for (int i = 0; i < 2 * net->maps; i++) {
+        const struct map *map = net->map[i / 2];
+        bool forward = i % 2 == 0;
+        int y = map->declared.one_row ? 1 : P;
+        char name[SERIES_NAME];
+        if (!exists(map, forward))
+            continue;
+        name_series(name, map, forward);
+        struct response *response = *responses + (*count)++;
+        *response = (struct response){.map = map, .forward = forward, .T = record->T};
+        response->rows = forward ? P : y;
+        response->count = forward ? y : P;
+        response->values = record_at(record, record_find(record, name), run, 0);
+        memset(response->values, 0, record_find(record, name)->size * sizeof *response->values);
+        TRY(base_alloc(&response->known, (size_t)record->T, sizeof *response->known, err));
+        TRY(base_alloc(&response->columns, (size_t)record->T, sizeof *response->columns, err));
+    }
+    return CODE_OK;
+}
+
+void response_free(struct response *response) {
+    for (int t = 0; t < response->times; t++)
+        free(response->known[t]);
+    free(response->known);
+    free(response->columns);
+    *response = (struct response){0};
+}
+
+/* The coefficients of one time with the basis of its side, [count][columns]. */
+static int keep(struct response *response, const double *rows, int columns, struct err *err) {
+    int t = response->times;
+    size_t size = (size_t)response->count * (size_t)columns;
+    TRY(base_alloc(&response->known[t], size, sizeof *rows, err));
+    memcpy(response->known[t], rows, size * sizeof *rows);
+    response->columns[t] = columns;
+    response->times++;
+    return CODE_OK;
+}
+
+/* Row t of the response X: sum_{s, nu} X[t][mu][s][nu] known[s][nu][b] = factor want[mu][b] over
+ * the times known, in the least-squares sense and of minimum norm. LAPACK's columns are our rows:
+ * known is the matrix [columns][times count], shorter rows padded with zeros. */
+static int solve(struct response *response, int t, double factor, const double *want, int columns,
+                 struct err *err) {
+    const struct map *map = response->map;
+    size_t count = (size_t)response->count, n = count * (size_t)response->times;
+    size_t m = (size_t)columns, rows = (size_t)response->rows, most = m > n ? m : n;
+    size_t stride = (size_t)response->T * count;
+    double *known = NULL, *X = NULL, *sigma = NULL;
+    int code = CODE_OK, rank;
+    if (!m || !n)
+        return CODE_OK;
+    DO(base_alloc(&known, n * m, sizeof *known, err));
+    DO(base_alloc(&X, rows * most, sizeof *X, err));
+    DO(base_alloc(&sigma, most, sizeof *sigma, err));
+    for (size_t row = 0; row < n; row++) {
+        size_t width = (size_t)response->columns[row / count];
+        memcpy(known + row * m, response->known[row / count] + row % count * width,
+               width * sizeof *known);
+    }
+    for (size_t mu = 0; mu < rows; mu++)
+        for (size_t b = 0; b < m; b++)
+            X[mu * most + b] = factor * want[mu * m + b];
+    lapack_int info = LAPACKE_dgelsd(LAPACK_COL_MAJOR, columns, (int)n, response->rows, known,
+                                     columns, X, (int)most, sigma, map->tolerance, &rank);
+    if (info) {
+        code = err_set(err, info > 0 ? CODE_NUMERICAL : CODE_SYSTEM,
+                       "the responses of map %s cannot be found: LAPACK dgelsd gives %d",
+                       map->declared.name, (int)info);
+        goto done;
+    }
+    for (size_t mu = 0; mu < rows; mu++)
+        memcpy(response->values + ((size_t)t * rows + mu) * stride, X + mu * most, n * sizeof *X);
+done:
+    free(known);
+    free(X);
+    free(sigma);
+    return code;
+}
+
+/* W^T y_s shows e_b through C = fr <y_s, p_b>, W x_s shows e_a through fg <x_s, q_a>. */
+int response_measure(struct response *response, int t, struct err *err) {
+    const struct map *map = response->map;
+    if (map->field) {
+        const struct twotime *R = &map->field->given.R[response->forward ? 0 : 1];
+        size_t block = twotime_size(R) / (size_t)R->T;
+        memcpy(response->values + (size_t)t * block, R->value + (size_t)t * block,
+               block * sizeof *R->value);
+        return CODE_OK;
+    }
+    if (response->forward) {
+        TRY(solve(response, t, map->numbers.fr, map->E, map->met, err));
+        return keep(response, map->C, map->p.rows, err);
+    }
+    TRY(keep(response, map->R, map->q.rows, err));
+    return solve(response, t, map->numbers.fg, map->Y, map->q.rows, err);
+}

@@ -1,0 +1,72 @@
+/* Statistics of independent runs. */
+#include "solver/measure/stats.h"
+
+#include <assert.h>
+#include <gsl/gsl_cdf.h>
+#include <gsl/gsl_fit.h>
+#include <math.h>
+
+double stats_interval(double se, int n, double level) {
+    return n < 2 ? NAN : se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, n - 1.0);
+}
+
+void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
+                       double *a_se) {
+    double x[count], w[count], b, cov00, cov01, cov11, chi2;
+    assert(count >= 2);
+    for (int i = 0; i < count; i++) {
+        x[i] = 1.0 / N[i];
+        w[i] = 1 / (se[i] * se[i]);
+        *a = *a_se = NAN;
+        if (!(se[i] > 0) || !isfinite(se[i]))
+            return;
+    }
+    gsl_fit_wlinear(x, 1, w, 1, mean, 1, (size_t)count, a, &b, &cov00, &cov01, &cov11, &chi2);
+    *a_se = sqrt(cov00);
+}
+
+double stats_vertex(const double x[3], const double y[3]) {
+    double before = (x[0] + x[1]) / 2, after = (x[1] + x[2]) / 2;
+    double down = (y[1] - y[0]) / (x[1] - x[0]), up = (y[2] - y[1]) / (x[2] - x[1]);
+    return up > down ? before + (after - before) * down / (down - up) : x[1];
+}
+
+int stats_approach(const int *N, const double *gap, const double *se, int count, double *exponent,
+                   double *exponent_se) {
+    double x[count], y[count], w[count], c, cov00, cov01, cov11, chi2;
+    int used = 0;
+    *exponent = *exponent_se = NAN;
+    for (int i = 0; i < count; i++) {
+        if (!(se[i] > 0) || !(fabs(gap[i]) > 2 * se[i]))
+            continue;
+        x[used] = log(N[i]);
+        y[used] = log(fabs(gap[i]));
+        w[used++] = gap[i] * gap[i] / (se[i] * se[i]);
+    }
+    if (used < 2)
+        return used;
+    gsl_fit_wlinear(x, 1, w, 1, y, 1, (size_t)used, &c, exponent, &cov00, &cov01, &cov11, &chi2);
+    *exponent_se = sqrt(cov11);
+    return used;
+}
+
+void stats_exponent(const int *N, const double *value, const double *se, int count,
+                    double *exponent, double *exponent_se) {
+    double x[count], c, cov00, cov01, cov11, chi2, mean = 0, spread = 0, scatter = 0;
+    assert(count >= 2);
+    *exponent = *exponent_se = NAN;
+    for (int i = 0; i < count; i++) {
+        if (!isfinite(value[i]))
+            return;
+        x[i] = log(N[i]);
+        mean += x[i] / count;
+    }
+    gsl_fit_linear(x, 1, value, 1, (size_t)count, &c, exponent, &cov00, &cov01, &cov11, &chi2);
+    for (int i = 0; i < count; i++) {
+        spread += (x[i] - mean) * (x[i] - mean);
+        scatter += pow((x[i] - mean) * se[i], 2);
+    }
+    *exponent_se = sqrt(scatter) / spread;
+    if (count >= 3)
+        *exponent_se = fmax(*exponent_se, sqrt(cov11));
+}

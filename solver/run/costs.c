@@ -1,0 +1,200 @@
+/* The table of --profile. */
+#include "solver/run/costs.h"
+#include "kernels/profile.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All numbers of the triad, of all threads together: more than caches hold. */
+#define TRIAD ((size_t)48 << 20)
+
+struct work {
+    size_t numbers; /* of one thread */
+    void (*pass)(double *x, size_t n);
+};
+
+static void multiply(double *x, size_t n) {
+    enum { side = 512 };
+    (void)n;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, side, side, side, 1.0, x, side,
+                x + n / 3, side, 0.0, x + n / 3 * 2, side);
+}
+
+static void triad(double *x, size_t n) {
+    double *restrict a = x, *b = x + n / 3, *c = x + n / 3 * 2;
+#pragma omp simd
+    for (size_t i = 0; i < n / 3; i++)
+        a[i] = b[i] + 3 * c[i];
+}
+
+/* Passes a second of all threads together, the best of a few rounds; 0: no memory. */
+static double rate(int threads, struct work work) {
+    enum { ROUNDS = 5, PASSES = 4 };
+    double best = 0;
+    bool poor = false;
+#pragma omp parallel num_threads(threads)
+    {
+        double *x = malloc(work.numbers * sizeof *x);
+        for (size_t i = 0; i < work.numbers && x; i++)
+            x[i] = 1; /* pages of its own: untouched ones are all the same page of zeros */
+        for (int round = 0; round < ROUNDS; round++) {
+#pragma omp barrier
+            double start = base_seconds();
+            for (int pass = 0; pass < PASSES && x; pass++)
+                work.pass(x, work.numbers);
+#pragma omp barrier
+            double mine = threads * PASSES / (base_seconds() - start);
+#pragma omp critical(costs)
+            {
+                best = mine > best ? mine : best;
+                poor = poor || !x;
+            }
+        }
+        free(x);
+    }
+    return poor ? 0 : best;
+}
+
+static double seconds_of(const struct backend *backend, struct rows x, struct rows y, double *C,
+                         struct err *err) {
+    double best = INFINITY;
+    for (int round = 0; round < 5; round++) {
+        double start = base_seconds();
+        for (int pass = 0; pass < 4; pass++)
+            if (C)
+                backend->dots(x, x, C);
+            else
+                rows_copy(x, y);
+        if (backend->sync(err))
+            return 0;
+        best = fmin(best, (base_seconds() - start) / 4);
+    }
+    return best;
+}
+
+/* By the operations of the backend: a square of dots, and a copy. */
+static int device(const struct backend *backend, struct machine *machine, struct err *err) {
+    enum { SIDE = 512, DEEP = 1 << 16, LINES = 32, LONG = 1 << 20 };
+    struct array square = {0}, line = {0};
+    double *C = NULL;
+    int code;
+    DO(array_init(&square, backend, DEEP, 1, SIDE, err));
+    DO(array_init(&line, backend, LONG, 1, 2 * LINES, err));
+    DO(base_alloc(&C, (size_t)SIDE * SIDE, sizeof *C, err));
+    rows_zero(array_all(&square));
+    rows_zero(array_all(&line));
+    double product = seconds_of(backend, array_all(&square), array_all(&square), C, err);
+    double copy = seconds_of(backend, array_rows(&line, 0, LINES), array_rows(&line, LINES, LINES),
+                             NULL, err);
+    code = product > 0 && copy > 0 ? CODE_OK : err->code;
+    *machine = (struct machine){2.0 * SIDE * SIDE * DEEP / product,
+                                2.0 * LINES * LONG * sizeof(double) / copy, "copy"};
+done:
+    free(C);
+    array_free(&square);
+    array_free(&line);
+    return code;
+}
+
+int costs_machine(const struct backend *backend, int threads, struct machine *machine,
+                  struct err *err) {
+    void *volatile room_for_blas = malloc((size_t)threads * ((size_t)160 << 20));
+    free(room_for_blas); /* which waits for ever for its buffers if there is no room */
+    if (!room_for_blas)
+        return err_set(err, CODE_SYSTEM, "out of memory: the rates of this machine");
+    const struct work squares = {(size_t)3 * 512 * 512, multiply};
+    size_t part = TRIAD / (size_t)threads;
+    const struct work lines = {part < 1 << 20 ? 1 << 20 : part, triad};
+    double room;
+    TRY(backend->open(&room, err));
+    if (isfinite(room))
+        return device(backend, machine, err);
+    *machine =
+        (struct machine){rate(threads, squares) * 2 * 512.0 * 512 * 512,
+                         rate(threads, lines) * sizeof(double) * (double)lines.numbers, "triad"};
+    if (machine->dgemm == 0 || machine->bandwidth == 0)
+        return err_set(err, CODE_SYSTEM, "out of memory: the rates of this machine");
+    return CODE_OK;
+}
+
+static int by_seconds(const void *a, const void *b) {
+    const struct profile_entry *x = a, *y = b;
+    return (x->cost.seconds < y->cost.seconds) - (x->cost.seconds > y->cost.seconds);
+}
+
+static bool is(const struct profile_entry *entry, const char *place, const char *op) {
+    return (!place || !strcmp(entry->place, place)) && (!op || !strcmp(entry->op, op));
+}
+
+/* What an entry belongs to in the line of shares. */
+enum kind { PRODUCTS, SPANS, NORMALS, ACTIVATIONS, MEASURING, FILES, OTHER, WAITING, KINDS };
+static const char *const kind_name[KINDS] = {
+    "products of maps", "orthonormalisation",        "normals", "activations", "measuring", "files",
+    "other operations", "waiting and small matrices"};
+
+/* Maps and spans copy and scale rows by pointwise operations, too. */
+static enum kind kind_of(const struct profile_entry *entry) {
+    if (is(entry, NULL, "normals"))
+        return NORMALS;
+    if (is(entry, "spans", NULL))
+        return SPANS;
+    if (is(entry, "measuring", NULL))
+        return MEASURING;
+    if (is(entry, "files", NULL))
+        return FILES;
+    if (is(entry, "network", "pointwise"))
+        return ACTIVATIONS;
+    return is(entry, "network", NULL) ? OTHER : PRODUCTS;
+}
+
+static void print_row(FILE *stream, const struct profile_entry *entry, double total, int threads,
+                      const struct machine *machine) {
+    const struct profile_cost *cost = &entry->cost;
+    double flops = cost->flops * threads / cost->seconds,
+           bytes = cost->bytes * threads / cost->seconds;
+    fprintf(stream, "%-22s %-10s %9.0f %9.3f %6.1f %9.3g %7.0f %9.3g %7.0f\n", entry->place,
+            entry->op, cost->calls, cost->seconds / threads, 100 * cost->seconds / total,
+            1e-9 * cost->flops, 100 * flops / machine->dgemm, 1e-9 * cost->bytes,
+            100 * bytes / machine->bandwidth);
+}
+
+static void print_left(FILE *stream, const char *what, double seconds, double total, int threads) {
+    fprintf(stream, "%-43s %9.3f %6.1f\n", what, seconds / threads, 100 * seconds / total);
+}
+
+int costs_print(FILE *stream, const struct backend *backend, double wall, int threads,
+                struct err *err) {
+    struct profile_entry *entries;
+    int count;
+    struct machine machine;
+    double share[KINDS] = {0}, left = 0, total = wall * threads;
+    TRY(costs_machine(backend, threads, &machine, err));
+    TRY(profile_read(&entries, &count, err));
+    qsort(entries, (size_t)count, sizeof *entries, by_seconds);
+    fprintf(stream,
+            "profile: %.3f s, %d threads; all together dgemm %.1f GF/s, %s %.1f GB/s\n"
+            "%-22s %-10s %9s %9s %6s %9s %7s %9s %% %s\n",
+            wall, threads, 1e-9 * machine.dgemm, machine.stream, 1e-9 * machine.bandwidth, "place",
+            "operation", "calls", "seconds", "%", "Gflop", "% dgemm", "GB", machine.stream);
+    for (int k = 0; k < count; k++) {
+        share[kind_of(&entries[k])] += entries[k].cost.seconds;
+        if (entries[k].cost.seconds >= 0.005 * total)
+            print_row(stream, &entries[k], total, threads, &machine);
+        else
+            left += entries[k].cost.seconds;
+    }
+    share[WAITING] = total;
+    for (int kind = 0; kind < WAITING; kind++)
+        share[WAITING] -= share[kind];
+    print_left(stream, "other rows", left, total, threads);
+    print_left(stream, kind_name[WAITING], share[WAITING], total, threads);
+    fprintf(stream, "shares:");
+    for (int kind = 0; kind < KINDS; kind++)
+        fprintf(stream, "%s %s %.1f %%", kind ? "," : "", kind_name[kind],
+                100 * share[kind] / total);
+    fprintf(stream, "\n");
+    free(entries);
+    return CODE_OK;
+}

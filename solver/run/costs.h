@@ -1,0 +1,23 @@
+/* What --profile prints: seconds, flops and bytes of every operation at every place, beside what
+ * this machine can do, measured at the end of the same run. */
+#ifndef SOLVER_COSTS_H
+#define SOLVER_COSTS_H
+
+#include "kernels/backend.h"
+#include "kernels/base/base.h"
+#include <stdio.h>
+
+/* What all threads together reach: flops a second of dgemm (512 x 512 x 512), bytes a second of
+ * a = b + s c over 400 MB. A device: of dots over 512 x 512 rows of 65536 sites, of copying rows.
+ */
+struct machine {
+    double dgemm, bandwidth;
+    const char *stream; /* "triad", "copy" */
+};
+int costs_machine(const struct backend *backend, int threads, struct machine *machine,
+                  struct err *err);
+/* wall: seconds of the run, which used so many threads. */
+int costs_print(FILE *stream, const struct backend *backend, double wall, int threads,
+                struct err *err);
+
+#endif

@@ -1,0 +1,279 @@
+/* Replicates and seeds are independent: each rank, and in it each thread, takes whole runs; only
+ * where there is a single one for all threads, or fewer than ranks, do the operations inside it
+ * share out their blocks of sites. Either way the numbers are the same. */
+#include "solver/run/ensemble.h"
+#include "integrators/batch.h"
+#include "kernels/dist.h"
+#include "kernels/profile.h"
+#include "solver/measure/observe.h"
+#include "solver/run/exchange.h"
+#include "solver/run/iteration.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { EVERY = -1 };
+
+/* The rank that makes a run; or every rank makes its share of the sites. Networks are dealt out
+ * from the last width on, which costs most. */
+static int maker(const struct run *run, int N, int r) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int before = 0;
+    if (run->whole)
+        return run->rank;
+    if (!N && run->config.split.name)
+        return EVERY;
+    for (int i = widths->count - 1; N && i >= 0 && widths->value[i] != N; i--)
+        before += run->config.reference.seeds;
+    return (before + r) % dist_ranks();
+}
+
+static bool mine(const struct run *run, int N, int r) {
+    int rank = maker(run, N, r);
+    return rank == EVERY || rank == dist_rank();
+}
+
+int ensemble_concurrent(const struct run *run, int N, int runs) {
+    int count = 0;
+    for (int r = 0; r < runs; r++)
+        count += run->whole || mine(run, N, r); /* rank 0 estimates for the ranks that make them */
+    if (count < 1 || maker(run, N, 0) == EVERY)
+        return 1;
+    return count < run->threads ? count : run->threads;
+}
+
+bool ensemble_iterates(const struct run *run, int N) {
+    return !N && run->config.solver.method == METHOD_FIXED_POINT;
+}
+
+/* One trajectory into run number r of the record; step is called after each measured time. */
+static int one_run(const struct run *run, int N, int r, struct record *record,
+                   int (*step)(void *context, const struct net *net, int t, struct err *err),
+                   void *context, struct err *err) {
+    struct net_setup setup = run_setup(run, N, r);
+    const struct training *training = &run->config.training;
+    const struct integrator *integrator = integrator_of(training);
+    struct net net;
+    struct observer observer = {0};
+    struct batch batch = {0};
+    int code, t = 0;
+    DO(net_init(&net, &setup, err));
+    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
+    DO(observer_init(&observer, &run->config, record, r, &net, err));
+    for (; t < record->T; t++) {
+        batch_at(&batch, t, net.index);
+        if (t)
+            DO(integrator->advance(&net, training, run->data.y, err));
+        else
+            DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
+        DO(observer_measure(&observer, &net, t, err));
+        DO(observer_look(&observer, &net, run->data.y, t, err));
+        DO(step(context, &net, t, err));
+    }
+done:
+    if (code == CODE_NUMERICAL && N)
+        err_set(err, code, "N = %d, network %d, step %d: %.1800s", N, r, t, err->text);
+    else if (code == CODE_NUMERICAL)
+        err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, err->text);
+    observer_free(&observer);
+    batch_free(&batch);
+    net_free(&net);
+    return code;
+}
+
+void ensemble_group(char group[ENSEMBLE_GROUP], int N) {
+    snprintf(group, ENSEMBLE_GROUP, N ? "reference/N%04d" : "limit", N);
+}
+
+struct ensemble ensemble_of(struct run *run, int N, struct record *record) {
+    struct ensemble e = {.run = run, .N = N, .record = record};
+    ensemble_group(e.group, N);
+    if (ensemble_iterates(run, N))
+        e.iterations = &run->iterations;
+    return e;
+}
+
+static const char *const *labels_of(const struct record *record) {
+    return (const char *const *)record->labels;
+}
+
+static int write(const struct ensemble *e, struct err *err) {
+    double start = base_seconds();
+    int before = profile_enter("files", ""), code = CODE_OK;
+    struct io *io = &e->run->io;
+    if (e->run->io_open && e->iterations)
+        code = io_record(io, "limit/sweeps", e->iterations, labels_of(e->iterations), err);
+    if (e->run->io_open && !code)
+        code = io_record(io, e->group, e->record, labels_of(e->record), err);
+    profile_other(start);
+    profile_leave(before);
+    return code;
+}
+
+/* Saves now and then: every 20 seconds, and in no more than a tenth of the time. A save that fails
+ * is reported and tried again; the one at the end must succeed. */
+static void save(const struct ensemble *e) {
+    double start = base_seconds();
+    struct err err;
+    if (start < *e->next)
+        return;
+    if (write(e, &err))
+        log_line(&e->run->log, "warning: %s; will be tried again", err.text);
+    *e->next = base_seconds() + fmax(20, 10 * (base_seconds() - start));
+}
+
+static void progress(const struct ensemble *e, const struct net *net, int t) {
+    const struct record *record = e->record;
+    double done = 0, all = 0, spent = base_seconds() - e->start;
+    for (int r = 0; r < record->runs; r++) {
+        done += record->steps[r];
+        all += mine(e->run, e->N, r) ? record->T : 0;
+    }
+    int left = (int)fmin(spent / done * (all - done) + 0.5, 1e8);
+    if (e->N)
+        log_progress(&e->run->log, "N = %d  network %d/%d  step %d/%d  loss %.5g  %d:%02d left",
+                     e->N, e->r + 1, record->runs, t + 1, record->T, net->loss, left / 60,
+                     left % 60);
+    else
+        log_progress(&e->run->log,
+                     "limit  replicate %d/%d  step %d/%d  loss %.5g  rank %d  %d:%02d left",
+                     e->r + 1, record->runs, t + 1, record->T, net->loss, observe_rank(net),
+                     left / 60, left % 60);
+}
+
+/* Ends the run if a signal asked for it. Ranks that share sites stop together. */
+static int stop_if_asked(const struct ensemble *e, struct err *err) {
+    bool stop = e->run->stop && *e->run->stop;
+    if (maker(e->run, e->N, e->r) == EVERY)
+        stop = dist_any(stop);
+    return stop ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
+}
+
+/* After each measured time: publish it, tell, write now and then, stop if a signal asked for it. */
+static int step(void *context, const struct net *net, int t, struct err *err) {
+    const struct ensemble *e = context;
+#pragma omp critical(record)
+    {
+        e->record->steps[e->r] = t + 1;
+        progress(e, net, t);
+        save(e);
+    }
+    return stop_if_asked(e, err);
+}
+
+static int sweep(void *context, const struct fixed_point_state *state, struct err *err) {
+    const struct ensemble *e = context;
+    const struct fixed_point_kernel *worst = iteration_worst(state);
+#pragma omp critical(record)
+    {
+        e->iterations->steps[e->r] = state->sweep + 1;
+        log_progress(&e->run->log,
+                     "limit  replicate %d/%d  sweep %d  times %d/%d  largest change %.2g (%s)",
+                     e->r + 1, e->record->runs, state->sweep + 1, state->reached, e->record->T,
+                     worst->change, worst->name);
+        save(e);
+    }
+    return stop_if_asked(e, err);
+}
+
+/* Run number e->r, whatever its method. */
+static int run(struct ensemble *e, struct err *err) {
+    const struct run *run = e->run;
+    if (!e->iterations)
+        return one_run(run, e->N, e->r, e->record, step, e, err);
+    struct net_setup setup = run_setup(run, 0, e->r);
+    const struct iteration_calls calls = {e, sweep, step};
+    int code = iteration_run(&run->config, &setup, run->data.y, e->r, e->record, e->iterations,
+                             &calls, err);
+    if (code == CODE_NUMERICAL)
+        err_set(err, code, "limit, replicate %d: %.1800s", e->r, err->text);
+    return code;
+}
+
+int ensemble_declare(const struct ensemble *e, int runs, struct err *err) {
+    const struct config *config = &e->run->config;
+    struct net_setup setup = run_setup(e->run, e->N, 0);
+    char **kernels = NULL;
+    TRY(record_init(e->record, runs, config->training.steps, err));
+    TRY(observe_declare(e->record, config, &setup, &e->record->labels, err));
+    if (!e->iterations)
+        return CODE_OK;
+    record_free(e->iterations);
+    int code = iteration_declare(e->iterations, config, &setup, runs, &kernels, err);
+    e->iterations->labels = kernels;
+    return code;
+}
+
+/* Attributes of the group. */
+static int open(const struct ensemble *e, struct err *err) {
+    const struct config *config = &e->run->config;
+    struct net_setup setup = run_setup(e->run, e->N, 0);
+    struct io *io = &e->run->io;
+    if (!e->run->io_open)
+        return CODE_OK;
+    if (e->N)
+        TRY(io_attribute(io, e->group, "N", e->N, err));
+    if (setup.responses && e->iterations)
+        TRY(io_attribute(io, e->group, "probe",
+                         fixed_point_probe(&config->network, config->solver.fixed_point.probe),
+                         err));
+    else if (setup.responses)
+        TRY(io_attribute(io, e->group, "rcond", setup.tolerance, err));
+    return io_attribute(io, e->group, "dt", config->training.dt, err);
+}
+
+/* Run number one.r, unless it is another rank's or one has failed; the lowest failure is kept. */
+static void attempt(struct ensemble one, int *first, struct err *err) {
+    struct err mine_err = {0};
+    bool skip = !mine(one.run, one.N, one.r);
+#pragma omp critical(record)
+    skip = skip || *first < one.record->runs;
+    if (skip)
+        return;
+    int code = run(&one, &mine_err);
+    if (code == CODE_NUMERICAL) /* unless the numbers are those of a failed device */
+        config_backend(&one.run->config, one.N)->sync(&mine_err);
+#pragma omp critical(record)
+    if (code && one.r < *first) {
+        *first = one.r;
+        *err = mine_err;
+    }
+}
+
+/* libgomp keeps its threads for regions that are inside of no other, not even of one of a single
+ * thread: hence two loops. */
+int ensemble_compute(const struct ensemble *e, int *first, struct err *err) {
+    int runs = e->record->runs, parallel = ensemble_concurrent(e->run, e->N, runs);
+    struct ensemble one = *e;
+    struct err ignored;
+    double next = base_seconds() + 20;
+    *first = 0;
+    TRY(open(e, err));
+    *first = runs;
+    *err = (struct err){0};
+    one.start = base_seconds();
+    one.next = &next;
+    if (parallel == 1)
+        for (one.r = 0; one.r < runs; one.r++)
+            attempt(one, first, err);
+    else
+#pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) firstprivate(one)
+        for (int r = 0; r < runs; r++) {
+            one.r = r;
+            attempt(one, first, err);
+        }
+    int code = err->code, written = write(e, code ? &ignored : err);
+    return code ? code : written;
+}
+
+int ensemble_collect(const struct ensemble *e, struct err *err) {
+    for (int r = 0; r < e->record->runs; r++) {
+        int rank = maker(e->run, e->N, r);
+        if (rank == EVERY)
+            continue;
+        exchange_run(e->record, r, rank);
+        if (e->iterations)
+            exchange_run(e->iterations, r, rank);
+    }
+    return write(e, err);
+}

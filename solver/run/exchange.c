@@ -1,0 +1,67 @@
+/* Ranks tell each other: parameters as the text of an ini, all else as it is in memory. */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/run/exchange.h"
+#include "kernels/dist.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int read_text(struct params *params, const struct param_section *sections, size_t count,
+                     char *text, size_t size, struct config *config, struct err *err) {
+    FILE *stream = fmemopen(text, size, "r");
+    if (!stream)
+        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
+    int code = params_read_stream(params, sections, count, "the parameters of rank 0", stream, 0,
+                                  NULL, config, err);
+    fclose(stream);
+    return code;
+}
+
+int exchange_params(struct params *params, const struct param_section *sections, size_t count,
+                    struct config *config, struct err *err) {
+    char *text = NULL;
+    size_t size = 0;
+    int code = CODE_OK;
+    if (dist_ranks() == 1)
+        return CODE_OK;
+    if (!dist_rank())
+        DO(params_text(params, &text, &size, err));
+    dist_broadcast(&size, sizeof size, 0);
+    if (dist_rank())
+        DO(base_alloc(&text, size, 1, err));
+    dist_broadcast(text, size, 0);
+    if (dist_rank())
+        DO(read_text(params, sections, count, text, size, config, err));
+done:
+    free(text);
+    return code;
+}
+
+int exchange_data(struct data *data, struct err *err) {
+    int size[] = {data->P, data->tests, data->D};
+    dist_broadcast(size, sizeof size, 0);
+    if (dist_rank())
+        TRY(data_init(data, size[0], size[1], size[2], err));
+    size_t all = (size_t)size[0] + (size_t)size[1];
+    dist_broadcast(data->X, all * (size_t)size[2] * sizeof *data->X, 0);
+    dist_broadcast(data->y, all * sizeof *data->y, 0);
+    return CODE_OK;
+}
+
+void exchange_run(struct record *record, int r, int root) {
+    dist_broadcast(&record->steps[r], sizeof *record->steps, root);
+    for (int k = 0; k < record->count; k++) {
+        const struct series *series = &record->series[k];
+        dist_broadcast(series->values + (size_t)r * series->size, series->size * sizeof(double),
+                       root);
+    }
+}
+
+int exchange_failure(int code, int place, struct err *err) {
+    int rank, lowest = dist_lowest(code ? place : INT_MAX, &rank);
+    if (lowest == INT_MAX)
+        return CODE_OK;
+    dist_broadcast(err, sizeof *err, rank);
+    return err->code;
+}

@@ -1,0 +1,125 @@
+/* What the user reads at the end: the loss of the limit beside the networks, and whether a handful
+ * of experts carries the average. */
+#include "solver/run/report.h"
+#include "solver/measure/stats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int report_times(int T, int time[REPORT_TIMES]) {
+    static const double share[REPORT_TIMES] = {0, 0.1, 0.25, 0.5, 0.75, 1};
+    int count = 0;
+    for (int k = 0; k < REPORT_TIMES; k++) {
+        int t = (int)lround(share[k] * (T - 1));
+        if (!count || t > time[count - 1])
+            time[count++] = t;
+    }
+    return count;
+}
+
+static void print_cell(double mean, double half) {
+    char cell[64];
+    if (isnan(mean))
+        snprintf(cell, sizeof cell, "-");
+    else if (isnan(half))
+        snprintf(cell, sizeof cell, "%.5g", mean);
+    else
+        snprintf(cell, sizeof cell, "%.5g +- %.1g", mean, half);
+    printf("  %18s", cell);
+}
+
+/* Rows: times; columns: the limit, each width, the extrapolation in 1/N and its z-score. */
+static int print_table(const struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int n = widths->count, time[REPORT_TIMES], code = CODE_OK;
+    int T = run->config.training.steps, count = report_times(T, time);
+    double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1];
+    DO(record_average(&run->limit, "loss", &mean[0], &se[0], err));
+    for (int i = 0; i < n; i++)
+        DO(record_average(&run->reference[i], "loss", &mean[i + 1], &se[i + 1], err));
+    printf("loss, mean with 95 %% interval (Student's t)\n   t  %18s", "limit");
+    for (int i = 0; i < n; i++)
+        printf("  %14s%4d", "N =", widths->value[i]);
+    printf(n >= 3 ? "  %18s  %6s\n" : "\n", "a + b/N, N -> inf", "z");
+    for (int k = 0; k < count; k++) {
+        int t = time[k];
+        double values[INT_LIST_MAX], errors[INT_LIST_MAX], a, a_se;
+        printf("%4d", t);
+        double limit = mean[0] ? mean[0][t] : NAN, limit_se = mean[0] ? se[0][t] : NAN;
+        print_cell(limit, stats_interval(limit_se, run->limit.runs, 0.95));
+        for (int i = 0; i < n; i++) {
+            values[i] = mean[i + 1][t];
+            errors[i] = se[i + 1][t];
+            print_cell(values[i], stats_interval(errors[i], run->reference[i].runs, 0.95));
+        }
+        if (n >= 3 && t > 0) {
+            stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
+            print_cell(a, stats_interval(a_se, run->config.reference.seeds, 0.95));
+            double z = (a - limit) / hypot(a_se, limit_se);
+            if (isfinite(z))
+                printf("  %6.1f", z);
+        }
+        printf("\n");
+    }
+    if (n == 1 || n == 2)
+        printf("three widths or more would be extrapolated, as a + b/N\n");
+done:
+    for (int i = 0; i <= n; i++)
+        free(mean[i]);
+    return code;
+}
+
+/* docs/method.md section 5: the participation ratio of each replicate against its value at t = 0.
+ * The replicate that concentrates most decides: it alone can carry a mean. */
+static void print_gates(const struct run *run) {
+    const struct record *record = &run->limit;
+    const struct series *pr = record_find(record, "gate_participation");
+    const struct series *largest = record_find(record, "gate_largest");
+    double lowest = 1, peak = 0, growth = 0;
+    int at = 0;
+    if (!pr)
+        return;
+    int P = (int)pr->shape[1];
+    for (int r = 0; r < record->runs; r++) {
+        const double *p = record_at(record, pr, r, 0), *l = record_at(record, largest, r, 0);
+        for (int i = 0; i < record->T * P; i++) {
+            if (p[i] / p[i % P] < lowest) {
+                lowest = p[i] / p[i % P];
+                at = i / P;
+            }
+            peak = fmax(peak, l[i]);
+            growth = fmax(growth, l[i] / l[i % P]);
+        }
+    }
+    printf("gates: participation ratio down to %.3f of its initial value (t = %d); largest gate "
+           "%.3g times the mean\n",
+           lowest, at, peak);
+    bool softmax = run->config.network.gate == GATE_SOFTMAX; /* other gates are bounded */
+    if (softmax && (lowest < 0.75 || (peak > 30 && growth > 2)))
+        printf("warning: a handful of experts carries the average: the limit is not self-averaging "
+               "here, and the mean over replicates depends on expert_sites\n");
+    else if (softmax && lowest < 0.9)
+        printf("warning: gates are concentrating: standard errors may be too small and not fall as "
+               "1/sqrt(sites); repeat with 4 times the expert_sites\n");
+}
+
+static void print_room(const struct run *run) {
+    const struct series *series = record_find(&run->limit, "fallback");
+    double most = 0;
+    if (!series)
+        return;
+    for (int r = 0; r < run->limit.runs; r++)
+        most = fmax(most, *record_at(&run->limit, series, r, run->limit.T - 1));
+    if (most > 0)
+        printf("note: up to %g normals of a replicate were not fully matched, for want of sites "
+               "(no bias is known; more sites give smaller error bars)\n",
+               most);
+}
+
+int report_print(const struct run *run, struct err *err) {
+    TRY(print_table(run, err));
+    print_room(run);
+    print_gates(run);
+    return CODE_OK;
+}

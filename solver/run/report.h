@@ -1,0 +1,14 @@
+/* The table of limit against networks, what the gates say, and what was not fully matched, on
+ * standard output. */
+#ifndef SOLVER_REPORT_H
+#define SOLVER_REPORT_H
+
+#include "solver/run/run.h"
+
+int report_print(const struct run *run, struct err *err);
+
+#define REPORT_TIMES 6
+/* A few times, ending with the last one; returns how many. */
+int report_times(int T, int time[REPORT_TIMES]);
+
+#endif

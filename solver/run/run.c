@@ -1,0 +1,322 @@
+/* The life of a run. Every rank works on its own runs of all ensembles and keeps quiet about how
+ * that ends; then all ranks exchange what they have, and the failure of the lowest run, if any, is
+ * that of all. Rank 0, the only one with an open file, writes. */
+#include "solver/run/ensemble.h"
+#include "integrators/batch.h"
+#include "kernels/dist.h"
+#include "solver/measure/observe.h"
+#include "solver/files/provenance.h"
+#include "solver/run/exchange.h"
+#include "kernels/base/text.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int run_configure(struct run *run, const char *file, int overrides, char *const *override,
+                  struct err *err) {
+    size_t sections;
+    if (!dist_rank()) {
+        TRY(config_sections(&run->sections, &sections, err));
+        TRY(params_read(&run->params, run->sections, sections, file, overrides, override,
+                        &run->config, err));
+    }
+    return run_prepare(run, err);
+}
+
+/* The parameterization of this run; the record has it alone. */
+static int choose(struct run *run, struct err *err) {
+    struct network *network = &run->config.network;
+    const struct int_list *given = &network->parameterizations;
+    const char *text = params_find(&run->params, "network", "parameterization")->text;
+    struct text_word word = {0};
+    char name[TEXT_CLIP];
+    int side = run->side ? run->side : 1;
+    if (!run->side && given->count > 1)
+        return params_error(&run->params, "network", "parameterization", err,
+                            "dmft-compare sets several side by side; here it must be one");
+    for (int k = 0; k < side; k++)
+        text_next_word(&text, " \t", &word);
+    snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
+    network->parameterization = given->value[side - 1];
+    return params_record(&run->params, "network", "parameterization", name, err);
+}
+
+/* The sites of the limit are shared out where there are fewer replicates than ranks and blocks
+ * enough. */
+static void split_sites(struct run *run) {
+    const struct solver_settings *solver = &run->config.solver;
+    int ranks = run->whole ? 1 : dist_ranks();
+    const struct backend *backend = backend_list[solver->backend];
+    run->config.split = (struct backend){0};
+    if (!backend->can_split || solver->replicates >= ranks || solver->sites < ranks * BACKEND_BLOCK)
+        return;
+    run->config.split = *backend;
+    run->config.split.split = true;
+}
+
+int run_prepare(struct run *run, struct err *err) {
+    size_t sections = run->params.count;
+    if (dist_rank())
+        TRY(config_sections(&run->sections, &sections, err));
+    TRY(exchange_params(&run->params, run->sections, sections, &run->config, err));
+    TRY(choose(run, err));
+    if (!dist_rank())
+        TRY(config_data(&run->config, &run->params, &run->data, err));
+    TRY(exchange_data(&run->data, err));
+    TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
+    TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
+    split_sites(run);
+    int threads = run->config.solver.threads;
+    run->threads = threads ? threads : omp_get_max_threads();
+    backend_start(run->threads);
+    return CODE_OK;
+}
+
+struct net_setup run_setup(const struct run *run, int N, int r) {
+    int P = batch_size(&run->config.training, run->data.P);
+    struct net_setup setup = config_setup(&run->config, N, r, P, run->K, run->A);
+    setup.inputs = run->data.P;
+    setup.tests = run->data.tests;
+    setup.rest = run->rest;
+    return setup;
+}
+
+/* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest
+ * series while they are computed and twice in the image of the file, which is copied to be saved.
+ * What is kept run by run is in the file as well. */
+static int record_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {
+    struct net_setup setup = run_setup(run, N, 0);
+    struct record record;
+    double largest = 0, values = 0;
+    int code;
+    DO(record_init(&record, 0, run->config.training.steps, err));
+    DO(observe_declare(&record, &run->config, &setup, &record.labels, err));
+    for (int k = 0; k < record.count; k++) {
+        double size = (double)record.series[k].size;
+        values += size * (runs + 2 * (2 + (record.series[k].keep_runs ? runs : 0)));
+        largest = fmax(largest, size);
+    }
+    *bytes = sizeof(double) * (values + 2 * largest);
+done:
+    record_free(&record);
+    return code;
+}
+
+static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
+    struct net_setup setup = run_setup(run, N, 0);
+    bool full = run->config.output.kernels == KERNELS_FULL;
+    int T = full ? run->config.training.steps : 0; /* of rows kept for two-time kernels */
+    if (ensemble_iterates(run, N))
+        TRY(fixed_point_bytes(&setup, &run->config.training, &run->config.solver.fixed_point, T,
+                              bytes, err));
+    else
+        TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
+    if (run->config.reference.coordinate_check) /* two plain copies of matrices and rows */
+        *bytes *= 3;
+    if (full) /* the observer's coefficients */
+        *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
+    *bytes *= ensemble_concurrent(run, N, runs);
+    return CODE_OK;
+}
+
+/* Site arrays of so many bytes, where they live in a memory of their own. */
+static int check_device(struct run *run, double bytes, struct err *err) {
+    double room;
+    TRY(backend_list[run->config.solver.backend]->open(&room, err));
+    if (bytes > room)
+        return err_set(err, CODE_SYSTEM,
+                       "the run would need about %.3g GB on the device, which has %.3g GB free; "
+                       "try fewer threads, sites or steps, or smaller widths",
+                       1e-9 * bytes, 1e-9 * room);
+    if (isfinite(room))
+        log_line(&run->log, "memory of the device: %.3g GB free", 1e-9 * room);
+    return CODE_OK;
+}
+
+static int check_memory(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    double limit = 0, largest = 0, kept = 0, most = run->config.solver.max_memory;
+    int wide = 0, replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
+    if (replicates) {
+        TRY(estimate(run, 0, replicates, &limit, err));
+        TRY(record_bytes(run, 0, replicates, &kept, err));
+    }
+    for (int i = 0; i < widths->count; i++) {
+        double bytes, results;
+        TRY(estimate(run, widths->value[i], seeds, &bytes, err));
+        TRY(record_bytes(run, widths->value[i], seeds, &results, err));
+        kept += results;
+        if (bytes > largest) {
+            largest = bytes;
+            wide = widths->value[i];
+        }
+    }
+    log_line(&run->log,
+             "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results",
+             1e-9 * limit, 1e-9 * largest, 1e-9 * kept);
+    double total = 1e-9 * ((limit > largest ? limit : largest) + kept);
+    if (total <= most)
+        return check_device(run, fmax(limit, largest), err);
+    bool full = run->config.output.kernels == KERNELS_FULL;
+    const char *remedy = full ? "kernels = diagonal, or fewer steps, replicates or seeds"
+                         : kept > limit && kept > largest ? "fewer steps, replicates or seeds"
+                         : limit > largest ? "fewer sites, expert_sites, inputs or steps"
+                                           : "smaller widths";
+    if (limit <= largest && kept <= largest)
+        return params_error(&run->params, "solver", "max_memory", err,
+                            "the run would need about %.3g GB, mostly for width %d; try %s, fewer "
+                            "threads, or raise max_memory",
+                            total, wide, remedy);
+    return params_error(
+        &run->params, "solver", "max_memory", err,
+        "the run would need about %.3g GB; try %s, fewer threads, or raise max_memory", total,
+        remedy);
+}
+
+/* Bases that do not compress grow by P an evaluation; and so does any basis while every step brings
+ * inputs of its own. A population between two maps holds a basis and normals for each of them. */
+static void warn_rank(struct run *run) {
+    const struct solver_settings *solver = &run->config.solver;
+    const char *keys = model_list[run->config.network.model]->solver_keys;
+    int P = batch_size(&run->config.training, run->data.P), least = solver->sites;
+    double rows = P * integrator_evaluations(&run->config.training);
+    bool compresses = net_compresses(&run->config.network);
+    char end[64] = "";
+    if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
+        least = solver->expert_sites;
+    if (compresses)
+        rows = fmin(rows, run->data.P);
+    if (!solver->replicates || ensemble_iterates(run, 0) || (compresses && P == run->data.P) ||
+        4 * rows <= POPULATION_ROOM * least)
+        return;
+    if (rows > POPULATION_RANK_LIMIT * least && least > POPULATION_SMALL)
+        snprintf(end, sizeof end, "; the run will probably end at step %d",
+                 (int)(POPULATION_RANK_LIMIT * least / P));
+    log_line(&run->log,
+             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s; more "
+             "than %.0f sites keep all normals matched",
+             compresses ? "new inputs at every step" : "relu or rho < 1", P, fmin(rows, least),
+             least, end, 4 * rows / POPULATION_ROOM);
+}
+
+static int write_batches(struct run *run, struct err *err) {
+    const struct training *training = &run->config.training;
+    int T = training->steps, P = training->batch, *index = NULL, code = CODE_OK;
+    struct batch batch = {0};
+    if (!P)
+        return CODE_OK;
+    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
+    DO(base_alloc(&index, (size_t)T * (size_t)P, sizeof *index, err));
+    for (int t = 0; t < T; t++)
+        batch_at(&batch, t, index + (size_t)t * (size_t)P);
+    DO(io_batches(&run->io, index, T, P, err));
+    log_line(&run->log, "batches: %d of %d inputs a step, %.3g epochs", P, run->data.P,
+             (double)T * P / run->data.P);
+done:
+    batch_free(&batch);
+    free(index);
+    return code;
+}
+
+int run_open(struct run *run, const char *output, bool force, struct err *err) {
+    TRY(check_memory(run, err));
+    warn_rank(run);
+    if (dist_rank())
+        return CODE_OK;
+    if (!run->io_open)
+        TRY(io_create(&run->io, output, force, err));
+    run->io_open = true;
+    memcpy(run->io.prefix, run->prefix, sizeof run->prefix);
+    TRY(io_parameters(&run->io, &run->params, &run->config, err));
+    TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
+                         err));
+    TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
+    TRY(io_data(&run->io, &run->data, err));
+    TRY(write_batches(run, err));
+    return io_flush(&run->io, err);
+}
+
+int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err) {
+    struct ensemble e = ensemble_of(run, N, record);
+    int first;
+    TRY(ensemble_declare(&e, runs, err));
+    return ensemble_compute(&e, &first, err);
+}
+
+/* The limit (k = 0), then each width. Returns how many runs it has, maybe none. */
+static int number_of(struct run *run, int k, struct ensemble *e) {
+    const struct int_list *widths = &run->config.reference.widths;
+    *e = ensemble_of(run, k ? widths->value[k - 1] : 0, k ? &run->reference[k - 1] : &run->limit);
+    return k ? run->config.reference.seeds : run->config.solver.replicates;
+}
+
+int run_compute(struct run *run, struct err *err) {
+    int count = 1 + run->config.reference.widths.count, first = 0, before = 0, code = CODE_OK;
+    struct ensemble e;
+    for (int k = 0; k < count; k++) {
+        int runs = number_of(run, k, &e);
+        if (runs)
+            TRY(ensemble_declare(&e, runs, err));
+    }
+    run->failed = (struct err){0};
+    for (int k = 0; k < count && !code; k++) {
+        int runs = number_of(run, k, &e);
+        if (runs)
+            code = ensemble_compute(&e, &first, &run->failed);
+        run->place = before + first;
+        before += runs;
+    }
+    log_close(&run->log);
+    return CODE_OK;
+}
+
+int run_collect(struct run *run, struct err *err) {
+    int count = 1 + run->config.reference.widths.count;
+    struct ensemble e;
+    *err = run->failed;
+    bool together = run->config.split.name && run->place < run->config.solver.replicates;
+    if (dist_ranks() == 1 || (err->code && together)) /* then all ranks have failed alike */
+        return err->code;
+    int code = exchange_failure(err->code, run->place, err);
+    for (int k = 0; k < count; k++) {
+        struct err ignored;
+        if (number_of(run, k, &e)) {
+            int written = ensemble_collect(&e, code ? &ignored : err);
+            code = code ? code : written;
+        }
+    }
+    return code;
+}
+
+int run_march(struct run *run, struct err *err) {
+    TRY(run_compute(run, err));
+    return run_collect(run, err);
+}
+
+int run_finish(struct run *run, bool force, struct err *err) {
+    if (!run->io_open) /* ranks but 0 */
+        return CODE_OK;
+    TRY(io_finish(&run->io, force, err));
+    run->io_open = false;
+    return CODE_OK;
+}
+
+void run_free(struct run *run) {
+    log_close(&run->log);
+    if (run->io_open)
+        io_close(&run->io);
+    run->io_open = false;
+    record_free(&run->limit);
+    record_free(&run->iterations);
+    for (int i = 0; i < INT_LIST_MAX; i++)
+        record_free(&run->reference[i]);
+    params_free(&run->params);
+    data_free(&run->data);
+    free(run->A);
+    free(run->sections);
+    run->A = NULL;
+    run->sections = NULL;
+}

@@ -1,0 +1,53 @@
+/* One run of the program: configure, march the limit, train the networks, write, compare. */
+#ifndef SOLVER_RUN_H
+#define SOLVER_RUN_H
+
+#include "solver/files/io.h"
+#include "solver/settings/config.h"
+#include <signal.h>
+
+struct run {
+    struct config config;
+    struct params params;
+    struct param_section *sections;
+    struct data data;
+    double *A; /* [P + tests][K + rest] coordinates of the inputs */
+    int K, rest;
+    int threads;
+    int side;        /* which of several parameterizations, from 1; 0: there must be one only */
+    char prefix[24]; /* of the groups in the output */
+    bool whole;      /* one rank makes all of this run: `rank` */
+    int rank;
+    struct io io;
+    bool io_open;
+    struct log log;
+    const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
+    struct record limit, iterations;   /* iterations: of a fixed-point iteration */
+    struct record reference[INT_LIST_MAX];
+    struct err failed; /* the first failure on this rank; code 0: none */
+    int place;         /* the number of the run that failed, counted through all ensembles */
+};
+
+/* Reads and checks everything; nothing is written yet. */
+int run_configure(struct run *run, const char *file, int overrides, char *const *override,
+                  struct err *err);
+/* The second half of it, behind the ini: data, checks across keys, threads. Parameters and data are
+ * those that rank 0 reads. */
+int run_prepare(struct run *run, struct err *err);
+/* Announces memory; creates the output, unless one is open. */
+int run_open(struct run *run, const char *output, bool force, struct err *err);
+/* The limit, then each width; results of this rank go to the file as they come. */
+int run_march(struct run *run, struct err *err);
+int run_finish(struct run *run, bool force, struct err *err);
+void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
+
+/* Of one run: width N (0: limit), number of the replicate or seed. */
+struct net_setup run_setup(const struct run *run, int N, int r);
+/* The two halves of run_march: what this rank makes, with run->failed if a run fails; and what all
+ * ranks made to all ranks and to the file. */
+int run_compute(struct run *run, struct err *err);
+int run_collect(struct run *run, struct err *err);
+/* The runs (replicates or seeds) of one ensemble that this rank makes, into a fresh record; N = 0:
+ * the limit. Without an open file nothing is written. For tests and benches. */
+int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err);
+#endif

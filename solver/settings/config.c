@@ -1,0 +1,431 @@
+/* The sections of the ini file that are not a network's or an integrator's, checks, data. */
+#define _XOPEN_SOURCE 700
+#include "kernels/profile.h"
+#include "solver/settings/config.h"
+#include "integrators/anderson.h"
+#include "kernels/rng.h"
+#include "solver/settings/fashion.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS(rows) rows, sizeof rows / sizeof *rows
+
+#define OFFSET(field) offsetof(struct data_settings, field)
+static const struct param_row data_rows[] = {
+    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0, "gaussian file multi_index fashion",
+     NULL,
+     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5 with X [P][D] and y [P]; "
+     "multi_index: "
+     "X as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2; fashion: images of "
+     "Fashion-MNIST"},
+    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
+     "source=gaussian|multi_index|fashion",
+     "number of inputs, P; fashion: even, the first of each kind in the training set, y "
+     "alternates"},
+    {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
+     "source=gaussian|multi_index|fashion",
+     "inputs that are not trained on: further draws, or (even) the first of each kind in the test "
+     "set; file: X_test and y_test, where they are"},
+    {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
+     "source=gaussian|multi_index", "dimension of an input, D"},
+    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, "source=gaussian|multi_index",
+     "seed of the drawn inputs"},
+    {"file", PARAM_TEXT, OFFSET(file), "", 0, 0, NULL, "source=file",
+     "path of the data set; in an ini file relative to the folder of the ini"},
+    {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
+     "labels, an even number of them; the first half has y = +1, the second y = -1"},
+    {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
+     "pixels along an edge after averaging blocks, a divisor of 28: D = side^2; features are "
+     "centred over the inputs, then each input scaled to |x|^2 = D"},
+    {"folder", PARAM_TEXT, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
+     "source=fashion", "where the data set is; in an ini file relative to the folder of the ini"},
+};
+#undef OFFSET
+
+#define OFFSET(field) offsetof(struct solver_settings, field)
+static const struct param_row solver_rows[] = {
+    {"method", PARAM_CHOICE, OFFSET(method), "march", 0, 0, "march fixed_point", NULL,
+     "of the limit: once forward in time, or sweeps over two-time kernels and responses"},
+    {"sites", PARAM_INT, OFFSET(sites), "2048", 8, 100000000, NULL, NULL,
+     "Monte Carlo sites S of each neuron population of the limit"},
+    {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
+     "Monte Carlo sites of the expert population of the limit"},
+    {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, 100000000, NULL, NULL,
+     "Monte Carlo sites of the hidden units of an expert where their number is infinite"},
+    {"replicates", PARAM_INT, OFFSET(replicates), "8", 0, 100000, NULL, NULL,
+     "independent replicates of the limit, for its error bars; 0: networks only"},
+    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
+     "seed of all random weights, of the limit and of the networks"},
+    {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
+     "of the bases, relative to rms; f is accurate to a few hundredths of it"},
+    {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
+     "where site arrays live; cuda: a GPU (make CUDA=1); shadow: poisoned memory, for tests"},
+    {"threads", PARAM_INT, OFFSET(threads), "0", 0, 1024, NULL, NULL,
+     "OpenMP threads, 0 = all; results do not depend on it"},
+    {"max_memory", PARAM_REAL, OFFSET(max_memory), "8", 1e-3, 1e6, NULL, NULL,
+     "GB; a run estimated above it is refused"},
+    {"fp_tolerance", PARAM_REAL, OFFSET(fixed_point.tolerance), "1e-4", 1e-13, 1, NULL,
+     "method=fixed_point", "largest relative change of a kernel in the last sweep"},
+    {"max_sweeps", PARAM_INT, OFFSET(fixed_point.max_sweeps), "200", 1, 100000, NULL,
+     "method=fixed_point", "sweeps at most"},
+    {"damping", PARAM_REAL, OFFSET(fixed_point.damping), "1", 1e-3, 1, NULL, "method=fixed_point",
+     "share of the new kernels in each sweep; 1: undamped, which ends exactly (docs/methods.md)"},
+    {"anderson", PARAM_INT, OFFSET(fixed_point.anderson), "0", 0, ANDERSON_DEPTH, NULL,
+     "method=fixed_point", "earlier sweeps that take part in the mixing, once changes are small"},
+    {"sweep_draws", PARAM_CHOICE, OFFSET(fixed_point.draws), "common", 0, 0, "common fresh",
+     "method=fixed_point", "the same normals in every sweep, or new ones"},
+    {"jitter", PARAM_REAL, OFFSET(fixed_point.jitter), "1e-8", 1e-15, 1e-3, NULL,
+     "method=fixed_point", "smallest pivot of a kernel, relative to its diagonal"},
+    {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, "method=fixed_point",
+     "shift of the fields that measures responses; 0: 1e-3, or 0.2 with relu or rho < 1"},
+};
+#undef OFFSET
+
+#define OFFSET(field) offsetof(struct reference_settings, field)
+static const struct param_row reference_rows[] = {
+    {"widths", PARAM_INTS, OFFSET(widths), "", 1, 1000000, NULL, NULL,
+     "widths N of finite networks trained beside the limit; empty: none"},
+    {"seeds", PARAM_INT, OFFSET(seeds), "16", 1, 1000000, NULL, NULL, "networks per width"},
+    {"draws", PARAM_CHOICE, OFFSET(draws), "iid", 0, 0, "iid balanced", NULL,
+     "balanced: W1^T W1 = N I, |w|^2 = N; less seed noise, same limit"},
+    {"centre", PARAM_CHOICE, OFFSET(centre), "yes", 0, 0, "no yes", NULL,
+     "train and record f - f(0), as the limit does"},
+    {"coordinate_check", PARAM_CHOICE, OFFSET(coordinate_check), "no", 0, 0, "no yes", NULL,
+     "measure the initial, propagating and effective part of every signal, forward and backward"},
+};
+#undef OFFSET
+
+#define OFFSET(field) offsetof(struct output_settings, field)
+static const struct param_row output_rows[] = {
+    {"kernels", PARAM_CHOICE, OFFSET(kernels), "diagonal", 0, 0, "none diagonal full", NULL,
+     "diagonal: equal time and input, [T][P]; full: [T][P][T][P], and responses A, B"},
+    {"test_every", PARAM_INT, OFFSET(test_every), "1", 1, 1000000, NULL, NULL,
+     "test inputs are evaluated at every n-th measured time"},
+};
+#undef OFFSET
+
+int config_sections(struct param_section **sections, size_t *count, struct err *err) {
+    const struct param_section all[] = {
+        {"network", "the network and its parameterization", network_rows, network_rows_count,
+         offsetof(struct config, network), model_other_keys},
+        {"data", "the inputs and targets", ROWS(data_rows), offsetof(struct config, data), NULL},
+        {"training", "training", training_rows, training_rows_count,
+         offsetof(struct config, training), NULL},
+        {"solver", "the numerics of the limit", ROWS(solver_rows), offsetof(struct config, solver),
+         NULL},
+        {"reference", "finite networks beside it", ROWS(reference_rows),
+         offsetof(struct config, reference), NULL},
+        {"output", "what is written", ROWS(output_rows), offsetof(struct config, output), NULL},
+    };
+    *count = sizeof all / sizeof *all;
+    TRY(base_alloc(sections, *count, sizeof **sections, err));
+    memcpy(*sections, all, sizeof all);
+    return CODE_OK;
+}
+
+/* A polynomial of degree 4 in four directions, a staircase: of mean 0 and variance 1 over x. */
+static double staircase(const double *x) {
+    return (x[0] + x[0] * x[1] + x[0] * x[1] * x[2] + x[0] * x[1] * x[2] * x[3]) / 2;
+}
+
+static int draw_data(const struct data_settings *settings, struct data *data, struct err *err) {
+    struct rng_stream stream = {.seed = settings->seed, .purpose = PURPOSE_DATA};
+    size_t all = (size_t)settings->inputs + (size_t)settings->tests;
+    size_t D = (size_t)settings->dimension;
+    double pair[2];
+    TRY(data_init(data, settings->inputs, settings->tests, settings->dimension, err));
+    for (size_t mu = 0; mu < all; mu++) {
+        for (size_t i = 0; i < D; i++) {
+            rng_normal_pair(stream, (uint32_t)mu, (uint32_t)(i / 2), pair);
+            data->X[mu * D + i] = pair[i % 2];
+        }
+        data->y[mu] = settings->source == SOURCE_MULTI_INDEX ? staircase(data->X + mu * D)
+                      : mu % 2                               ? -1
+                                                             : 1;
+    }
+    return CODE_OK;
+}
+
+/* The folder of the ini, or of the command line, in front of a relative path. */
+static int data_path(const struct params *params, const char *key, const char *given, char **path,
+                     struct err *err) {
+    const char *slash = strrchr(params->file, '/');
+    bool relative = given[0] != '/' && slash && params_find(params, "data", key)->line > 0;
+    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
+    if (!given[0])
+        return params_error(params, "data", key, err, "this source needs the path of %s",
+                            strcmp(key, "file") ? "the folder of Fashion-MNIST"
+                                                : "an HDF5 file with X and y");
+    TRY(base_alloc(path, folder + strlen(given) + 1, 1, err));
+    memcpy(*path, params->file, folder);
+    strcpy(*path + folder, given);
+    return CODE_OK;
+}
+
+/* The path as an absolute one in the record and in the settings. */
+static int record_path(struct params *params, const char *key, const char *path,
+                       const char **setting, struct err *err) {
+    char *whole = realpath(path, NULL);
+    int code = params_record(params, "data", key, whole ? whole : path, err);
+    *setting = params_find(params, "data", key)->text;
+    free(whole);
+    return code;
+}
+
+/* X, its basis and the coordinates take about 3 P D numbers, P with test inputs. */
+static int check_size(const struct config *config, const struct params *params, int dimension,
+                      struct err *err) {
+    double P = (double)config->data.inputs + config->data.tests, D = dimension,
+           most = config->solver.max_memory;
+    double needed = 1e-9 * sizeof(double) * (3 * P * D);
+    if (needed <= most)
+        return CODE_OK;
+    return params_error(params, "solver", "max_memory", err,
+                        "the inputs alone would need about %.3g GB; try fewer inputs or a smaller "
+                        "%s, or raise max_memory",
+                        needed, config->data.source == SOURCE_FASHION ? "side" : "dimension");
+}
+
+static int read_file(struct config *config, struct params *params, struct data *data,
+                     struct err *err) {
+    struct data_settings *settings = &config->data;
+    size_t most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double));
+    char *path = NULL;
+    int code;
+    DO(data_path(params, "file", settings->file, &path, err));
+    DO(data_read(data, path, most, err));
+    DO(record_path(params, "file", path, &settings->file, err));
+done:
+    free(path);
+    return code;
+}
+
+static int check_fashion(const struct data_settings *settings, const struct params *params,
+                         struct err *err) {
+    const struct int_list *classes = &settings->classes;
+    if (settings->inputs % 2)
+        return params_error(params, "data", "inputs", err,
+                            "must be even, as many with y = +1 as with y = -1");
+    if (settings->tests % 2)
+        return params_error(params, "data", "test_inputs", err,
+                            "must be even, as many with y = +1 as with y = -1");
+    if (FASHION_SIDE % settings->side)
+        return params_error(params, "data", "side", err, "must divide %d", FASHION_SIDE);
+    if (classes->count == 0 || classes->count % 2)
+        return params_error(params, "data", "classes", err, "must be an even number of labels");
+    for (int c = 0; c < classes->count; c++)
+        for (int d = 0; d < c; d++)
+            if (classes->value[d] == classes->value[c])
+                return params_error(params, "data", "classes", err, "label %d comes twice",
+                                    classes->value[c]);
+    return CODE_OK;
+}
+
+static int read_fashion(struct config *config, struct params *params, struct data *data,
+                        struct err *err) {
+    struct data_settings *settings = &config->data;
+    struct fashion fashion = {NULL, settings->classes, settings->inputs, settings->side,
+                              settings->tests};
+    char *path = NULL;
+    int code;
+    DO(check_size(config, params, settings->side * settings->side, err));
+    DO(check_fashion(settings, params, err));
+    DO(data_path(params, "folder", settings->folder, &path, err));
+    fashion.folder = path;
+    DO(fashion_read(data, &fashion, err));
+    DO(record_path(params, "folder", path, &settings->folder, err));
+done:
+    free(path);
+    return code;
+}
+
+/* Labels, and what suits the numbers of inputs. */
+static int check_inputs(const struct config *config, const struct params *params,
+                        const struct data *data, struct err *err) {
+    const struct training *training = &config->training;
+    for (int mu = 0; mu < data->P + data->tests && training->loss == LOSS_LOGISTIC; mu++)
+        if (fabs(data->y[mu]) != 1)
+            return params_error(
+                params, "training", "loss", err, "labels must be +1 or -1, but %s[%d] = %g",
+                mu < data->P ? "y" : "y_test", mu < data->P ? mu : mu - data->P, data->y[mu]);
+    if (training->batch > data->P)
+        return params_error(params, "training", "batch", err, "there are only %d inputs", data->P);
+    if (training->order && !training->batch)
+        return params_error(params, "training", "order", err, "it is used only with batch");
+    bool sweeps = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
+    if (sweeps && (training->batch || data->tests))
+        return params_error(params, "solver", "method", err,
+                            "%s need method = march, or replicates = 0",
+                            training->batch ? "minibatches" : "test inputs");
+    return CODE_OK;
+}
+
+int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
+    const struct data_settings *settings = &config->data;
+    if (settings->source == SOURCE_FASHION) {
+        TRY(read_fashion(config, params, data, err));
+    } else if (settings->source == SOURCE_FILE) {
+        TRY(read_file(config, params, data, err));
+    } else {
+        if (settings->source == SOURCE_MULTI_INDEX && settings->dimension < 4)
+            return params_error(params, "data", "dimension", err,
+                                "source = multi_index needs at least 4");
+        TRY(check_size(config, params, settings->dimension, err));
+        TRY(draw_data(settings, data, err));
+    }
+    return check_inputs(config, params, data, err);
+}
+
+/* Keys of [solver] and [reference] that nothing would use. One at its default does no harm: the
+ * recorded ini of a run has them all. Networks may be switched off by an empty `widths`; then the
+ * rest of [reference] may stay. */
+static int check_unused(const struct config *config, const struct params *params, struct err *err) {
+    static const char *const networks[] = {"seeds", "draws", "centre", "coordinate_check"};
+    const struct model *model = model_list[config->network.model];
+    for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
+        const struct param_row *row = &solver_rows[i];
+        if ((!strcmp(row->key, "expert_sites") || !strcmp(row->key, "unit_sites")) &&
+            strcmp(params_find(params, "solver", row->key)->text, row->value) != 0 &&
+            !(model->solver_keys && strstr(model->solver_keys, row->key)))
+            return params_error(params, "solver", row->key, err, "model %s does not use it",
+                                model->name);
+    }
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (params_find(params, "reference", networks[i])->line &&
+            !params_find(params, "reference", "widths")->line)
+            return params_error(params, "reference", networks[i], err,
+                                "it is used only with [reference] widths");
+    return CODE_OK;
+}
+
+/* What moves by a rule of discrete steps has no gradient flow; and errors cannot be controlled
+ * below the jumps that a limit makes when a direction enters a basis. */
+static int check_flow(const struct config *config, const struct params *params, struct err *err) {
+    const struct training *training = &config->training;
+    const char *const rules[] = {"eta_bias", "bias_noise", "batch"};
+    const double values[] = {config->network.eta_bias, config->network.bias_noise, training->batch};
+    for (int i = 0; i < 3 && training->integrator != INTEGRATOR_GD; i++)
+        if (values[i] != 0)
+            return params_error(params, i < 2 ? "network" : "training", rules[i], err,
+                                "it acts once a step of gradient descent and has no gradient flow; "
+                                "it needs [training] integrator = gd");
+    if (training->integrator == INTEGRATOR_BS32 && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(params, "training", "integrator", err,
+                            "method = fixed_point needs the same steps in every sweep: gd, euler "
+                            "or heun");
+    if (training->optimizer != OPTIMIZER_GD && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(params, "training", "optimizer", err,
+                            "method = fixed_point knows plain gradient descent only: gd");
+    if (training->integrator == INTEGRATOR_BS32 && config->solver.replicates &&
+        fmin(training->rtol, training->atol) < config->solver.tolerance)
+        return params_error(
+            params, "training", training->rtol < config->solver.tolerance ? "rtol" : "atol", err,
+            "it must not be below [solver] tolerance = %g: the limit is no smoother "
+            "than that",
+            config->solver.tolerance);
+    return CODE_OK;
+}
+
+/* The coordinate check takes apart experts of one hidden layer. */
+static int check_coordinate(const struct config *config, const struct params *params,
+                            struct err *err) {
+    const struct network *network = &config->network;
+    const struct model *model = model_list[network->model];
+    bool deep = !strcmp(model->name, "regime1") &&
+                (network->expert_layers != 2 || network->expert_output != EXPERT_OUTPUT_LINEAR);
+    if (config->reference.coordinate_check && (deep || !model->plain))
+        return params_error(params, "reference", "coordinate_check", err,
+                            "it is for experts of one hidden layer: regime2, regime3, or regime1 "
+                            "with expert_layers = 2 and a linear output");
+    if (config->reference.coordinate_check && config->training.batch)
+        return params_error(params, "reference", "coordinate_check", err,
+                            "it follows the same inputs and has no minibatches");
+    return CODE_OK;
+}
+
+int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
+    const struct model *model = model_list[config->network.model];
+    const struct int_list *widths = &config->reference.widths;
+    const char *key, *reason;
+    TRY(check_unused(config, params, err));
+    TRY(check_flow(config, params, err));
+    TRY(check_coordinate(config, params, err));
+    if (config->solver.replicates && K > config->solver.sites)
+        return params_error(params, "solver", "sites", err,
+                            "the inputs have %d directions, and as many sites are needed", K);
+    if (config->solver.replicates == 0 && widths->count == 0)
+        return params_error(params, "solver", "replicates", err,
+                            "without a limit there must be [reference] widths");
+    if (config->solver.replicates &&
+        (reason = model->check(&config->network, 0, config->solver.expert_sites, &key)))
+        return params_error(params, "network", key, err, "%s (limit: expert_sites = %d)", reason,
+                            config->solver.expert_sites);
+    for (int i = 0; i < widths->count; i++) {
+        int N = widths->value[i];
+        if ((reason = model->check(&config->network, N, 0, &key)))
+            return params_error(params, "network", key, err, "%s (width N = %d)", reason, N);
+        if (i && N <= widths->value[i - 1])
+            return params_error(params, "reference", "widths", err, "widths must increase");
+        if (config->reference.draws == DRAWS_BALANCED && N < K + 1)
+            return params_error(params, "reference", "widths", err,
+                                "balanced draws over %d input directions need N >= %d", K, K + 1);
+    }
+    return CODE_OK;
+}
+
+int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
+                       int *rest, struct err *err) {
+    int inputs = data->P + data->tests, all;
+    size_t count = (size_t)inputs * (size_t)data->D;
+    *rest = 0;
+    *K = data->D;
+    if (optimizer_by_entry(config->training.optimizer)) {
+        TRY(base_alloc(A, count, sizeof **A, err));
+        for (size_t i = 0; i < count; i++)
+            (*A)[i] = data->X[i] / sqrt((double)data->D);
+        return CODE_OK;
+    }
+    TRY(thin_coordinates(data->X, inputs, data->D, A, NULL, &all, err));
+    *K = 0;
+    for (int mu = 0; mu < data->P; mu++)
+        while (*K < all && (*A)[(size_t)mu * (size_t)all + (size_t)*K] != 0)
+            ++*K;
+    *rest = all - *K;
+    return CODE_OK;
+}
+
+const struct backend *config_backend(const struct config *config, int N) {
+    return !N && config->split.name ? &config->split : backend_list[config->solver.backend];
+}
+
+struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
+                              const double *A) {
+    return (struct net_setup){
+        .network = &config->network,
+        .backend = profile_backend(config_backend(config, N)),
+        .N = N,
+        .sites = config->solver.sites,
+        .expert_sites = config->solver.expert_sites,
+        .unit_sites = config->solver.unit_sites,
+        .tolerance = config->solver.tolerance,
+        .balanced = config->reference.draws == DRAWS_BALANCED,
+        .centre = N == 0 || config->reference.centre,
+        .seed = config->solver.seed,
+        .replicate = replicate,
+        .gamma0 = config->training.gamma0,
+        .P = P,
+        .K = K,
+        .A = A,
+        .parts = N == 0 && config->reference.coordinate_check &&
+                 config->solver.method != METHOD_FIXED_POINT,
+        .stages = integrator_of(&config->training)->stages,
+        .optimizer = (enum optimizer)config->training.optimizer,
+        .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),
+        /* solved from evaluations that are all measured, of random matrices that do not decay */
+        .responses = N == 0 && config->output.kernels == KERNELS_FULL &&
+                     config->training.optimizer != OPTIMIZER_ADAMW &&
+                     integrator_evaluations(&config->training) == config->training.steps,
+    };
+}

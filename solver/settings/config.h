@@ -1,0 +1,66 @@
+/* The whole configuration of a run: one struct per section, and what is checked across keys. */
+#ifndef SOLVER_CONFIG_H
+#define SOLVER_CONFIG_H
+
+#include "integrators/fixed_point.h"
+#include "solver/settings/data.h"
+#include "solver/settings/param.h"
+
+enum source { SOURCE_GAUSSIAN, SOURCE_FILE, SOURCE_MULTI_INDEX, SOURCE_FASHION };
+struct data_settings {
+    int source, inputs, tests, dimension, side;
+    uint64_t seed;
+    struct int_list classes;
+    const char *file, *folder;
+};
+
+enum method { METHOD_MARCH, METHOD_FIXED_POINT };
+struct solver_settings {
+    int method, sites, expert_sites, unit_sites, replicates, backend, threads;
+    uint64_t seed;
+    double tolerance, max_memory;
+    struct fixed_point_settings fixed_point;
+};
+
+enum draws { DRAWS_IID, DRAWS_BALANCED };
+struct reference_settings {
+    struct int_list widths;
+    int seeds, draws, centre, coordinate_check;
+};
+
+enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_FULL };
+struct output_settings {
+    int kernels, test_every;
+};
+
+struct config {
+    struct network network;
+    struct data_settings data;
+    struct training training;
+    struct solver_settings solver;
+    struct reference_settings reference;
+    struct output_settings output;
+    struct backend split; /* with a name: of a limit whose sites are split over ranks */
+};
+
+/* The sections in the order of the file; *count of them. The caller frees the array. */
+int config_sections(struct param_section **sections, size_t *count, struct err *err);
+/* The data set, with test inputs: drawn, or read (a path in the ini is relative to the ini's
+ * folder), checked against the loss. The path is recorded as an absolute one. Data beyond
+ * max_memory are refused before anything is allocated. */
+int config_data(struct config *config, struct params *params, struct data *data, struct err *err);
+/* Coordinates A [P + tests][*K + *rest] of the inputs for the read-in: over a basis of the span of
+ * the training inputs, then of what only test inputs have; or with Adam, which moves entry by
+ * entry, X/sqrt(D) itself. */
+int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
+                       int *rest, struct err *err);
+/* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
+ * width, K = rank of the inputs for balanced draws. */
+int config_check(const struct config *config, const struct params *params, int K, struct err *err);
+/* Of networks of width N, or (0) of the limit. It outlives the nets. */
+const struct backend *config_backend(const struct config *config, int N);
+/* The setup of one run: N = 0 and a replicate of the limit, or a width and a seed. */
+struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
+                              const double *A);
+
+#endif

@@ -1,0 +1,21 @@
+/* Fashion-MNIST as a data set of two classes. */
+#ifndef SOLVER_FASHION_H
+#define SOLVER_FASHION_H
+
+#include "kernels/base/key.h"
+#include "solver/settings/data.h"
+
+enum { FASHION_SIDE = 28, FASHION_CLASSES = 10 };
+
+struct fashion {
+    const char *folder;      /* of the two files of the training set, and of the test set */
+    struct int_list classes; /* an even number of different labels; first half y = +1, then -1 */
+    int inputs, side, tests; /* even; side: pixels along an edge, a divisor of FASHION_SIDE */
+};
+/* Inputs of D = side^2 and their targets. CODE_INPUT with one sentence naming the file: missing
+ * (and where it comes from), not gzip, damaged or truncated anywhere, not IDX, of other sizes than
+ * its header or its sibling says, too few images of these classes, an image that has nothing but
+ * the mean of all. */
+int fashion_read(struct data *data, const struct fashion *fashion, struct err *err);
+
+#endif

@@ -1,0 +1,76 @@
+/* The ini file: every key is one declared row (struct param_row in key.h).
+ *
+ * File: [section] lines, `key = value` lines, full-line comments with # or ;. A value is the text
+ * to the end of its line, trimmed. Unknown, duplicate, ill-typed, out-of-range, missing and unused
+ * keys are errors (CODE_INPUT) of one sentence that names file and line, the value, what is
+ * allowed, and for an unknown name the nearest known one. Parsed by inih through ini_parse_stream
+ * with our own line reader (any line length, line numbers). Text is UTF-8 without control
+ * characters.
+ *
+ * A list may be given empty or as the word none. The key in the `when` of a row must be declared
+ * before the row; where it is itself unused, the row is unused too. An unused row holds its
+ * default, or, if it has none, the text "" and the value 0. */
+#ifndef SOLVER_PARAM_H
+#define SOLVER_PARAM_H
+
+#include "kernels/base/base.h"
+#include "kernels/base/key.h"
+#include <stdio.h>
+
+struct param_section {
+    const char *name, *doc;
+    const struct param_row *rows;
+    size_t count;
+    size_t offset; /* of the section's struct in the configuration */
+    /* NULL, or which keys go with a value of the section's first row: NULL if this one does, else
+     * the list of those that do. */
+    const char *(*other_keys)(const char *first, const char *key);
+};
+
+struct param_value {
+    char *text; /* as given or default, numbers as the user wrote them; owned */
+    int line;   /* > 0 in the file, 0 default, -1 on the command line */
+};
+
+/* A configuration as read; one value per row, sections and rows in declared order. */
+struct params {
+    const struct param_section *sections;
+    size_t count;
+    char *file;
+    struct param_value *values;
+};
+
+/* Reads file, then overrides ("--section.key=value" or "section.key=value"; the last one of a key
+ * wins, and may replace a value of the file), fills defaults, checks every row and writes the
+ * typed values into config at section.offset + row.offset. params is initialised here; call
+ * params_free in any case. */
+int params_read(struct params *params, const struct param_section *sections, size_t count,
+                const char *file, int overrides, char *const *override, void *config,
+                struct err *err);
+/* The same from an open stream, called name in messages; the caller closes it. */
+int params_read_stream(struct params *params, const struct param_section *sections, size_t count,
+                       const char *name, FILE *stream, int overrides, char *const *override,
+                       void *config, struct err *err);
+void params_free(struct params *params); /* accepts a zeroed struct; idempotent */
+
+/* The value of a row; NULL if there is no such row. */
+const struct param_value *params_find(const struct params *params, const char *section,
+                                      const char *key);
+/* Replaces the text of a row, for the record (the typed value stays). */
+int params_record(struct params *params, const char *section, const char *key, const char *text,
+                  struct err *err);
+/* CODE_INPUT with "FILE:LINE: [section] key = value: SENTENCE" (or "--section.key=value: ...", or
+ * "FILE: [section] key = value (default): ..."). For checks across keys. */
+int params_error(const struct params *params, const char *section, const char *key, struct err *err,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* A complete ini file with every key at its default and its documentation as comments; required
+ * keys, and keys that are unused at these defaults, appear commented out. */
+void params_defaults(const struct param_section *sections, size_t count, FILE *out);
+/* The same with the values as read: an ini file that gives this configuration again, to be freed
+ * in any case; its length without the final 0. */
+int params_text(const struct params *params, char **text, size_t *size, struct err *err);
+/* One line per key for --help. */
+void params_help(const struct param_section *sections, size_t count, FILE *out);
+
+#endif

@@ -1,0 +1,33 @@
+/* A declared key (struct param_row in key.h): what it allows, and its value from its text. */
+#ifndef SOLVER_ROW_H
+#define SOLVER_ROW_H
+
+#include "kernels/base/base.h"
+#include "kernels/base/key.h"
+#include "kernels/base/text.h"
+
+/* Room for a value of any type. */
+union row_value {
+    int i;
+    uint64_t seed;
+    double real;
+    const char *text;
+    struct int_list list;
+    struct real_list reals;
+};
+
+/* Appends what is allowed, for instance "an integer, 1 to 9", or the condition in `when`, for
+ * instance "gate = sigmoid or softmax". */
+void row_describe(const struct param_row *row, char *note);
+void row_describe_when(const struct param_row *row, char *note);
+
+/* Writes the value of the trimmed text to out, of the C type of the row; a PARAM_TEXT is text
+ * itself. If the text is refused, appends the reason to note and returns false. */
+bool row_parse(const struct param_row *row, const char *text, void *out, char *note);
+/* The value 0, or for a PARAM_TEXT text itself. */
+void row_zero(const struct param_row *row, const char *text, void *out);
+
+/* The index of a word in the choices, -1 if it is none; nearest may be NULL. */
+int row_choice(const struct param_row *row, struct text_word given, struct text_nearest *nearest);
+
+#endif

@@ -1,0 +1,187 @@
+/* Networks against the limit. Everything is fitted entry by entry. */
+#include "solver/study/compare.h"
+#include "solver/measure/stats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- fits ------------------------------------------------------------------------------------ */
+
+enum { INF, INF_SE, Z, APPROACH, APPROACH_SE, APPROACH_N, FITS };
+static const struct {
+    const char *suffix, *about, *equation;
+} fit[FITS] = {
+    {"inf", "extrapolated to infinite width by weighted least squares", "a of a + b/N"},
+    {"inf_se", "standard error of the extrapolated value", ""},
+    {"z", "extrapolated networks against the limit; NaN with fewer than 3 widths or 2 replicates",
+     "(a - limit) / sqrt(se_a^2 + se_limit^2)"},
+    {"approach", "exponent of the approach to the limit, by weighted least squares",
+     "slope of ln |network - limit| in ln N"},
+    {"approach_se", "standard error of the exponent", ""},
+    {"approach_n", "widths that the exponent is from: difference beyond twice its error", ""},
+};
+
+bool compare_is_term(const char *name) {
+    return !strncmp(name, "rms_", 4);
+}
+
+/* A series like another one, with values of one run. */
+static int add(struct record *record, const struct series *like, const char *suffix,
+               const char *about, const char *equation, double **values, struct err *err) {
+    struct series series = *like;
+    snprintf(series.name, sizeof series.name, "%.32s_%s", like->name, suffix);
+    series.about = about;
+    series.equation = equation;
+    series.keep_runs = false;
+    TRY(record_add(record, series, err));
+    *values = record->series[record->count - 1].values;
+    return CODE_OK;
+}
+
+/* Entry k of all fits; mean, se: of the networks of each width and, behind them, of the limit. */
+static void fit_entry(const struct int_list *widths, double *const *mean, double *const *se,
+                      size_t k, double *const out[FITS]) {
+    int n = widths->count;
+    double value[INT_LIST_MAX], error[INT_LIST_MAX], gap[INT_LIST_MAX], gap_se[INT_LIST_MAX];
+    double limit = mean[n] ? mean[n][k] : NAN, limit_se = mean[n] ? se[n][k] : NAN;
+    for (int i = 0; i < n; i++) {
+        value[i] = mean[i][k];
+        error[i] = se[i][k];
+        gap[i] = value[i] - limit;
+        gap_se[i] = hypot(error[i], limit_se);
+    }
+    out[INF][k] = out[INF_SE][k] = NAN;
+    if (n >= 2)
+        stats_extrapolate(widths->value, value, error, n, &out[INF][k], &out[INF_SE][k]);
+    out[Z][k] = n >= 3 ? (out[INF][k] - limit) / hypot(out[INF_SE][k], limit_se) : NAN;
+    out[APPROACH_N][k] =
+        stats_approach(widths->value, gap, gap_se, n, &out[APPROACH][k], &out[APPROACH_SE][k]);
+}
+
+static int fit_series(const struct run *run, const struct series *series, struct record *record,
+                      struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int n = widths->count, code = CODE_OK;
+    double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1] = {0}, *out[FITS];
+    for (int i = 0; i < n; i++)
+        DO(record_average(&run->reference[i], series->name, &mean[i], &se[i], err));
+    DO(record_average(&run->limit, series->name, &mean[n], &se[n], err));
+    for (int f = 0; f < FITS; f++)
+        DO(add(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f], err));
+    for (size_t k = 0; k < series->size; k++)
+        fit_entry(widths, mean, se, k, out);
+done:
+    for (int i = 0; i <= n; i++)
+        free(mean[i]);
+    return code;
+}
+
+/* Mean over the runs of the logarithm, and its standard error. */
+static void log_average(const struct record *record, const char *name, int t, double *mean,
+                        double *se) {
+    const struct series *series = record_find(record, name);
+    double sum = 0, squares = 0, runs = record->runs;
+    for (int r = 0; r < record->runs; r++)
+        sum += log(*record_at(record, series, r, t)) / runs;
+    for (int r = 0; r < record->runs; r++)
+        squares += pow(log(*record_at(record, series, r, t)) - sum, 2);
+    *mean = sum;
+    *se = runs > 1 ? sqrt(squares / (runs * (runs - 1))) : 0;
+}
+
+static int fit_term(const struct run *run, const struct series *series, struct record *record,
+                    struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    double value[INT_LIST_MAX], error[INT_LIST_MAX], *exponent, *se;
+    if (widths->count < 2)
+        return CODE_OK;
+    TRY(add(record, series, "exponent", "width exponent of this part; NaN where it is exactly zero",
+            "slope of <ln rms> over networks in ln N, all widths of one weight", &exponent, err));
+    TRY(add(record, series, "exponent_se",
+            "standard error of the exponent: of the residuals or of the networks, the larger", "",
+            &se, err));
+    for (int t = 0; t < record->T; t++) {
+        for (int i = 0; i < widths->count; i++)
+            log_average(&run->reference[i], series->name, t, &value[i], &error[i]);
+        stats_exponent(widths->value, value, error, widths->count, &exponent[t], &se[t]);
+    }
+    return CODE_OK;
+}
+
+int compare_fit(const struct run *run, struct comparison *comparison, struct err *err) {
+    const struct record *networks = &run->reference[0];
+    struct record *record = &comparison->record;
+    TRY(record_init(record, 1, networks->T, err));
+    record->steps[0] = networks->T;
+    for (int k = 0; k < networks->count; k++) {
+        const struct series *series = &networks->series[k];
+        /* the part of a signal goes as any power of N */
+        TRY((compare_is_term(series->name) ? fit_term : fit_series)(run, series, record, err));
+    }
+    return CODE_OK;
+}
+
+/* --- runs ------------------------------------------------------------------------------------ */
+
+static int configure_side(struct compare *compare, int k, const char *file, int overrides,
+                          char *const *override, struct err *err) {
+    struct run *run = &compare->run[k];
+    const char *name;
+    run->side = k + 1;
+    TRY(run_configure(run, file, overrides, override, err));
+    const char *model = model_list[run->config.network.model]->name;
+    if (!run->config.reference.widths.count)
+        return params_error(&run->params, "reference", "widths", err,
+                            "dmft-compare needs networks to compare with");
+    name = model_other_keys(model, "parameterization")
+               ? model
+               : params_find(&run->params, "network", "parameterization")->text;
+    snprintf(compare->side[k].name, sizeof compare->side[k].name, "%s", name);
+    snprintf(run->prefix, sizeof run->prefix, "%s/", name);
+    return CODE_OK;
+}
+
+int compare_configure(struct compare *compare, const char *file, int overrides,
+                      char *const *override, struct err *err) {
+    compare->count = 1;
+    for (int k = 0; k < compare->count; k++) {
+        TRY(configure_side(compare, k, file, overrides, override, err));
+        compare->count = compare->run[0].config.network.parameterizations.count;
+    }
+    return CODE_OK;
+}
+
+static int run_side(struct compare *compare, int k, const char *output, bool force,
+                    struct err *err) {
+    struct run *run = &compare->run[k];
+    struct comparison *side = &compare->side[k];
+    if (k) { /* the file goes from side to side */
+        run->io = compare->run[k - 1].io;
+        run->io_open = compare->run[k - 1].io_open;
+        compare->run[k - 1].io_open = false;
+    }
+    log_line(&run->log, "%s", side->name);
+    TRY(run_open(run, output, force, err));
+    TRY(run_march(run, err));
+    TRY(compare_fit(run, side, err));
+    if (!run->io_open) /* ranks but 0 */
+        return CODE_OK;
+    for (int s = 0; s < side->record.count; s++)
+        TRY(io_series(&run->io, "compare", &side->record.series[s], err));
+    return io_flush(&run->io, err);
+}
+
+int compare_run(struct compare *compare, const char *output, bool force, struct err *err) {
+    for (int k = 0; k < compare->count; k++)
+        TRY(run_side(compare, k, output, force, err));
+    return run_finish(&compare->run[compare->count - 1], force, err);
+}
+
+void compare_free(struct compare *compare) {
+    for (int k = 0; k < COMPARE_MOST; k++) {
+        run_free(&compare->run[k]);
+        record_free(&compare->side[k].record);
+    }
+}

@@ -1,0 +1,222 @@
+/* What dmft-compare says on standard output. */
+#include "solver/study/compare.h"
+#include "solver/run/report.h"
+#include "solver/measure/stats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_number(int width, int digits, double x) {
+    if (isfinite(x))
+        printf("%*.*f", width, digits, x);
+    else
+        printf("%*s", width, "-");
+}
+
+/* "   0.42338 +- 7e-05", 19 characters; digits down to the error's. */
+static void print_value(double mean, double se) {
+    int digits = se > 0 ? (int)fmin(fmax(ceil(-log10(se)), 0), 6) : 4;
+    char cell[64];
+    if (isnan(mean))
+        snprintf(cell, sizeof cell, "-");
+    else if (isnan(se))
+        snprintf(cell, sizeof cell, "%.5g", mean);
+    else
+        snprintf(cell, sizeof cell, "%.*f +- %.1g", digits, mean, se);
+    printf("%19s", cell);
+}
+
+/* " -0.98 +- 0.03", 14 characters. */
+static void print_exponent(double exponent, double se) {
+    char cell[64];
+    if (isnan(exponent))
+        snprintf(cell, sizeof cell, "-");
+    else
+        snprintf(cell, sizeof cell, "%+.2f +- %.2f", exponent, se);
+    printf("%14s", cell);
+}
+
+/* Of the first entry at t. */
+static double value_of(const struct record *record, const char *name, const char *suffix, int t) {
+    char full[2 * SERIES_NAME];
+    snprintf(full, sizeof full, "%s_%s", name, suffix);
+    const struct series *series = record_find(record, full);
+    return series ? *record_at(record, series, 0, t) : NAN;
+}
+
+/* The limit, the narrowest and the widest networks, and where they all tend. */
+static int print_loss(const struct run *run, const struct comparison *side, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    const struct record *fits = &side->record;
+    int time[REPORT_TIMES], count = report_times(fits->T, time), last = widths->count - 1;
+    const struct record *const shown[] = {&run->limit, &run->reference[0], &run->reference[last]};
+    double *mean[3] = {0}, *se[3];
+    int code = CODE_OK;
+    for (int i = 0; i < 3; i++)
+        DO(record_average(shown[i], "loss", &mean[i], &se[i], err));
+    printf("\n%s: loss, mean +- standard error; exponent of |network - limit| in N\n   t%19s",
+           side->name, "limit");
+    printf("%14s%5d%14s%5d%19s%6s%14s\n", "N =", widths->value[0], "N =", widths->value[last],
+           "a + b/N, N -> inf", "z", "exponent");
+    for (int k = 0; k < count; k++) {
+        int t = time[k];
+        printf("%4d", t);
+        for (int i = 0; i < 3; i++)
+            print_value(mean[i] ? mean[i][t] : NAN, mean[i] ? se[i][t] : NAN);
+        print_value(value_of(fits, "loss", "inf", t), value_of(fits, "loss", "inf_se", t));
+        print_number(6, 1, value_of(fits, "loss", "z", t));
+        print_exponent(value_of(fits, "loss", "approach", t),
+                       value_of(fits, "loss", "approach_se", t));
+        printf("\n");
+    }
+done:
+    for (int i = 0; i < 3; i++)
+        free(mean[i]);
+    return code;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Numbers of z and approach over all entries of a quantity. */
+struct summary {
+    double rms, largest, exponent; /* of z; median exponent */
+    int at, fitted, entries;       /* time of the largest z; entries with an exponent, and all */
+};
+
+static int summarise(const struct record *fits, const char *name, struct summary *summary,
+                     struct err *err) {
+    char full[2][2 * SERIES_NAME];
+    snprintf(full[0], sizeof full[0], "%s_z", name);
+    snprintf(full[1], sizeof full[1], "%s_approach", name);
+    const struct series *z = record_find(fits, full[0]), *approach = record_find(fits, full[1]);
+    double *finite, squares = 0;
+    int judged = 0;
+    *summary = (struct summary){NAN, NAN, NAN, 0, 0, (int)z->size};
+    TRY(base_alloc(&finite, z->size, sizeof *finite, err));
+    for (size_t k = 0; k < z->size; k++) {
+        if (isfinite(approach->values[k]))
+            finite[summary->fitted++] = approach->values[k];
+        if (!isfinite(z->values[k]))
+            continue;
+        squares += z->values[k] * z->values[k];
+        if (!judged++ || fabs(z->values[k]) > summary->largest) {
+            summary->largest = fabs(z->values[k]);
+            summary->at = (int)(k / (z->size / z->shape[0]));
+        }
+    }
+    if (judged)
+        summary->rms = sqrt(squares / judged);
+    qsort(finite, (size_t)summary->fitted, sizeof *finite, ascending);
+    if (summary->fitted)
+        summary->exponent = 0.5 * (finite[(summary->fitted - 1) / 2] + finite[summary->fitted / 2]);
+    free(finite);
+    return CODE_OK;
+}
+
+static void print_summary(const struct summary *s) {
+    char at[16] = "", of[24];
+    if (isfinite(s->largest))
+        snprintf(at, sizeof at, "(%d)", s->at);
+    snprintf(of, sizeof of, "(%d/%d)", s->fitted, s->entries);
+    print_number(8, 1, s->rms);
+    print_number(7, 1, s->largest);
+    printf("%5s", at);
+    print_number(10, 2, s->exponent);
+    printf("%10s", of);
+}
+
+static bool has_fits(const struct comparison *side, const char *name) {
+    char full[2 * SERIES_NAME];
+    snprintf(full, sizeof full, "%s_z", name);
+    return record_find(&side->record, full) != NULL;
+}
+
+/* Quantities down, parameterizations across. */
+static int print_quantities(const struct compare *compare, struct err *err) {
+    const struct record *networks = &compare->run[0].reference[0];
+    printf("\nover all entries: z of the extrapolated networks against the limit, rms and largest "
+           "(at t);\nmedian exponent of |network - limit| (entries that gave one)\n%-20s",
+           "");
+    for (int k = 0; k < compare->count; k++)
+        printf("%8s%*s", compare->side[k].name, k < compare->count - 1 ? 32 : 0, "");
+    printf("\n%-20s", "");
+    for (int k = 0; k < compare->count; k++)
+        printf("%8s%12s%20s", "rms z", "max z (t)", "exponent (entries)");
+    printf("\n");
+    for (int q = 0; q < networks->count; q++) {
+        const char *name = networks->series[q].name;
+        struct summary summary;
+        if (!has_fits(&compare->side[0], name))
+            continue;
+        printf("%-20s", name);
+        for (int k = 0; k < compare->count; k++)
+            if (has_fits(&compare->side[k], name)) {
+                TRY(summarise(&compare->side[k].record, name, &summary, err));
+                print_summary(&summary);
+            } else {
+                printf("%40s", "-");
+            }
+        printf("\n");
+    }
+    return CODE_OK;
+}
+
+/* The first time at which the term is there, or the last one. */
+static int early(const struct record *fits, const char *name) {
+    int t = fits->T > 1 ? 1 : 0;
+    while (t < fits->T - 1 && isnan(value_of(fits, name, "exponent", t)))
+        t++;
+    return t;
+}
+
+static int print_term(const struct compare *compare, const char *name, struct err *err) {
+    printf("%-10s", name + strlen("rms_"));
+    for (int k = 0; k < compare->count; k++) {
+        const struct record *fits = &compare->side[k].record;
+        int T = fits->T, t = early(fits, name);
+        double *limit = NULL, *se;
+        for (int i = 0; i < 2; i++, t = T - 1)
+            print_exponent(value_of(fits, name, "exponent", t),
+                           value_of(fits, name, "exponent_se", t));
+        TRY(record_average(&compare->run[k].limit, name, &limit, &se, err));
+        print_number(9, 4, limit ? limit[T - 1] : NAN);
+        free(limit);
+    }
+    printf("\n");
+    return CODE_OK;
+}
+
+static int print_terms(const struct compare *compare, struct err *err) {
+    const struct record *networks = &compare->run[0].reference[0];
+    printf("\ncoordinate check: exponents of the rms in N, early (when the term first exists) and "
+           "late "
+           "(t = %d),\nand its late limit; -: exactly zero, or unknown\n%-10s",
+           networks->T - 1, "");
+    for (int k = 0; k < compare->count; k++)
+        printf("%14s%*s", compare->side[k].name, k < compare->count - 1 ? 23 : 0, "");
+    printf("\n%-10s", "");
+    for (int k = 0; k < compare->count; k++)
+        printf("%14s%14s%9s", "early", "late", "limit");
+    printf("\n");
+    for (int q = 0; q < networks->count; q++)
+        if (compare_is_term(networks->series[q].name))
+            TRY(print_term(compare, networks->series[q].name, err));
+    return CODE_OK;
+}
+
+int compare_table_print(const struct compare *compare, struct err *err) {
+    const struct config *config = &compare->run[0].config;
+    for (int k = 0; k < compare->count; k++)
+        TRY(print_loss(&compare->run[k], &compare->side[k], err));
+    TRY(print_quantities(compare, err));
+    if (config->reference.coordinate_check && config->reference.widths.count > 1)
+        TRY(print_terms(compare, err));
+    if (config->reference.widths.count < 3 || config->solver.replicates < 2)
+        printf("\nno z: it needs at least three widths and two replicates\n");
+    return CODE_OK;
+}

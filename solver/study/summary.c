@@ -1,0 +1,349 @@
+/* What a sweep found. */
+#include "solver/study/summary.h"
+#include "solver/run/ensemble.h"
+#include "solver/files/provenance.h"
+#include "solver/files/result.h"
+#include "solver/measure/stats.h"
+#include "kernels/base/text.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the optimum ---- */
+
+/* Mean over the runs, one of them left out (-1: none). */
+static double mean_without(const double *loss, int runs, int out) {
+    double sum = 0;
+    for (int r = 0; r < runs; r++)
+        sum += r == out ? 0 : loss[r];
+    return sum / (runs - (out >= 0));
+}
+
+static enum edge locate(int count, const double *x, const double *const *loss, int runs, int out,
+                        double *at, int *best) {
+    double least = INFINITY, y[3];
+    *best = -1;
+    *at = NAN;
+    for (int i = 0; i < count; i++)
+        if (loss[i] && mean_without(loss[i], runs, out) < least) {
+            least = mean_without(loss[i], runs, out);
+            *best = i;
+        }
+    if (*best < 0)
+        return EDGE_ALL_FAILED;
+    *at = x[*best];
+    if (*best == 0 || *best == count - 1)
+        return *best ? EDGE_HIGHEST : EDGE_LOWEST;
+    if (!loss[*best - 1] || !loss[*best + 1])
+        return EDGE_FAILED;
+    for (int k = 0; k < 3; k++) {
+        y[k] = log(mean_without(loss[*best + k - 1], runs, out));
+        if (!isfinite(y[k]))
+            return EDGE_ZERO;
+    }
+    *at = stats_vertex(x + *best - 1, y);
+    return EDGE_NONE;
+}
+
+enum edge summary_optimum(int count, const double *x, const double *const *loss, int runs,
+                          double *at, double *at_se, int *best) {
+    enum edge edge = locate(count, x, loss, runs, -1, at, best);
+    double sum = 0, squares = 0, place;
+    int ignored;
+    *at_se = NAN;
+    if (edge != EDGE_NONE || runs < 2)
+        return edge;
+    for (int r = 0; r < runs; r++) {
+        locate(count, x, loss, runs, r, &place, &ignored);
+        sum += place - *at;
+        squares += (place - *at) * (place - *at);
+    }
+    *at_se = sqrt((runs - 1.0) / runs * fmax(squares - sum * sum / runs, 0));
+    return edge;
+}
+
+/* ---- collecting ---- */
+
+struct cell {
+    int runs;
+    double *last; /* [runs] final losses; NULL: failed */
+    double loss, se, least;
+};
+
+struct summary {
+    const struct sweep *sweep;
+    struct cell *cell; /* [unit] */
+    int axis;          /* of the optimum, -1: there is none */
+};
+
+static int read_cell(const struct sweep *sweep, int unit, struct cell *cell, struct err *err) {
+    char group[ENSEMBLE_GROUP], *path;
+    double *loss = NULL, squares = 0;
+    int N = sweep_width(sweep, unit % sweep->columns), T = 0, code;
+    *cell = (struct cell){.loss = NAN, .se = NAN, .least = INFINITY};
+    if (sweep->unit[unit].status != SWEEP_DONE) {
+        cell->least = NAN;
+        return CODE_OK;
+    }
+    ensemble_group(group, N);
+    TRY(sweep_path(&path, sweep, unit, ".h5", err));
+    DO(result_losses(path, group, &loss, &cell->runs, &T, err));
+    DO(base_alloc(&cell->last, (size_t)cell->runs, sizeof *cell->last, err));
+    for (int t = 0; t < T; t++) {
+        for (int r = 0; r < cell->runs; r++)
+            cell->last[r] = loss[r * T + t];
+        cell->loss = mean_without(cell->last, cell->runs, -1);
+        cell->least = fmin(cell->least, cell->loss);
+    }
+    for (int r = 0; r < cell->runs; r++)
+        squares += pow(cell->last[r] - cell->loss, 2);
+    if (cell->runs > 1)
+        cell->se = sqrt(squares / cell->runs / (cell->runs - 1));
+done:
+    free(loss);
+    free(path);
+    return code;
+}
+
+static int find_axis(const struct grid *grid) {
+    for (int a = 0; a < grid->axes; a++)
+        if (grid->axis[a].value && grid->axis[a].count >= 3)
+            return a;
+    return -1;
+}
+
+/* Units between neighbours along an axis. */
+static int stride_of(const struct sweep *sweep, int axis) {
+    int stride = sweep->columns;
+    for (int a = axis + 1; a < sweep->grid.axes; a++)
+        stride *= sweep->grid.axis[a].count;
+    return stride;
+}
+
+/* ---- the file ---- */
+
+/* Scales of the group: every key but `without`, and N (infinite: the limit). */
+static int write_scales(struct io *io, const char *group, const struct sweep *sweep, int without,
+                        struct err *err) {
+    double N[INT_LIST_MAX + 1];
+    for (int a = 0; a < sweep->grid.axes; a++) {
+        const struct grid_axis *axis = &sweep->grid.axis[a];
+        if (a != without)
+            TRY(io_scale(io, group, axis->key, axis->value,
+                         axis->value ? NULL : (const char *const *)axis->text, axis->count, err));
+    }
+    for (int c = 0; c < sweep->columns; c++)
+        N[c] = c < sweep->widths.count ? sweep_width(sweep, c) : (double)INFINITY;
+    return io_scale(io, group, "N", N, NULL, sweep->columns, err);
+}
+
+/* A series over every key but `without` and N; dims [TEXT_NOTE] holds its axes. */
+static struct series series_over(const struct sweep *sweep, int without, char *dims) {
+    struct series series = {.dims = dims, .size = (size_t)sweep->columns};
+    *dims = 0;
+    for (int a = 0; a < sweep->grid.axes; a++) {
+        if (a == without)
+            continue;
+        text_append(dims, "%s ", sweep->grid.axis[a].key);
+        series.shape[series.axes++] = (size_t)sweep->grid.axis[a].count;
+        series.size *= (size_t)sweep->grid.axis[a].count;
+    }
+    text_append(dims, "N");
+    series.shape[series.axes++] = (size_t)sweep->columns;
+    return series;
+}
+
+static int write_one(struct io *io, const char *group, struct series series, const char *name,
+                     const char *about, double *values, struct err *err) {
+    snprintf(series.name, sizeof series.name, "%s", name);
+    series.about = about;
+    series.values = values;
+    return io_series(io, group, &series, err);
+}
+
+/* The files of the units, in OUT.d, in the order of the arrays. */
+static int write_names(struct io *io, const struct sweep *sweep, struct err *err) {
+    char **name;
+    int code;
+    TRY(base_alloc(&name, (size_t)sweep->count, sizeof *name, err));
+    for (int u = 0; u < sweep->count; u++)
+        DO(sweep_path(&name[u], sweep, u, ".h5", err));
+    for (int u = 0; u < sweep->count; u++)
+        memmove(name[u], strrchr(name[u], '/') + 1, strlen(strrchr(name[u], '/')));
+    DO(io_scale(io, "sweep", "file", NULL, (const char *const *)name, sweep->count, err));
+done:
+    for (int u = 0; u < sweep->count; u++)
+        free(name[u]);
+    free(name);
+    return code;
+}
+
+static int write_cells(struct io *io, const struct summary *summary, struct err *err) {
+    const struct sweep *sweep = summary->sweep;
+    char dims[TEXT_NOTE];
+    struct series series = series_over(sweep, -1, dims);
+    double *all;
+    int code;
+    TRY(base_alloc(&all, 5 * series.size, sizeof *all, err));
+    for (size_t u = 0; u < series.size; u++) {
+        const struct cell *cell = &summary->cell[u];
+        const double values[] = {cell->loss, cell->se, cell->least, cell->runs, !cell->last};
+        for (size_t k = 0; k < 5; k++)
+            all[k * series.size + u] = values[k];
+    }
+    const char *const name[] = {"loss", "loss_se", "loss_min", "n", "failed"};
+    const char *const about[] = {"mean final loss; NaN where the run failed",
+                                 "standard error of the mean of loss over independent runs",
+                                 "smallest mean loss of all times", "runs",
+                                 "1: the run ended in a numerical failure"};
+    DO(write_scales(io, "sweep", sweep, -1, err));
+    DO(write_names(io, sweep, err));
+    for (size_t k = 0; k < 5; k++)
+        DO(write_one(io, "sweep", series, name[k], about[k], all + k * series.size, err));
+done:
+    free(all);
+    return code;
+}
+
+/* ---- the optimum: file and table ---- */
+
+/* One row of the table: a combination of the other keys, and a width. */
+static void print_row(const struct summary *summary, int unit, double at, double at_se, int best,
+                      enum edge edge) {
+    static const char *const why[] = {"",
+                                      "  (the lowest value)",
+                                      "  (the highest value)",
+                                      "  (a neighbour failed)",
+                                      "  (all failed)",
+                                      "  (a loss is zero)"};
+    const struct sweep *sweep = summary->sweep;
+    const struct grid *grid = &sweep->grid;
+    const struct cell *cell =
+        &summary->cell[unit + (best < 0 ? 0 : best) * stride_of(sweep, summary->axis)];
+    int N = sweep_width(sweep, unit % sweep->columns);
+    char number[16], cells[2][64];
+    for (int a = 0; a < grid->axes; a++)
+        if (a != summary->axis)
+            printf("%*s  ", (int)strlen(grid->axis[a].key),
+                   grid->axis[a].text[grid_index(grid, unit / sweep->columns, a)]);
+    snprintf(number, sizeof number, "%d", N);
+    snprintf(cells[0], sizeof cells[0], isnan(at_se) ? "%.4g" : "%.4g +- %.1g", at, at_se);
+    snprintf(cells[1], sizeof cells[1], isnan(cell->se) ? "%.5g" : "%.5g +- %.1g", cell->loss,
+             cell->se);
+    printf("%6s  %18s  %20s%s\n", N ? number : "limit", best < 0 ? "-" : cells[0],
+           best < 0 ? "-" : cells[1], why[edge]);
+}
+
+static void print_head(const struct summary *summary) {
+    const struct grid *grid = &summary->sweep->grid;
+    printf("optimum of %s, and the final loss there (+-: standard errors of sampling; a parabola\n"
+           "between the values of the grid may be off by half a step)\n",
+           grid->axis[summary->axis].key);
+    for (int a = 0; a < grid->axes; a++)
+        if (a != summary->axis)
+            printf("%s  ", grid->axis[a].key);
+    printf("%6s  %18s  %20s\n", "N", "optimum", "loss");
+}
+
+/* The optimum in the units of the key from the one on the axis x. */
+static enum edge optimum_of(const struct summary *summary, int unit, double *at, double *at_se,
+                            int *best, struct err *err, int *code) {
+    const struct sweep *sweep = summary->sweep;
+    const struct grid_axis *axis = &sweep->grid.axis[summary->axis];
+    int stride = stride_of(sweep, summary->axis), runs = 0;
+    bool logarithmic = axis->value[0] > 0;
+    double *x;
+    const double **loss = NULL;
+    enum edge edge = EDGE_ALL_FAILED;
+    if ((*code = base_alloc(&x, (size_t)axis->count, sizeof *x, err)) ||
+        (*code = base_alloc(&loss, (size_t)axis->count, sizeof *loss, err)))
+        goto done;
+    for (int i = 0; i < axis->count; i++) {
+        const struct cell *cell = &summary->cell[unit + i * stride];
+        x[i] = logarithmic ? log(axis->value[i]) : axis->value[i];
+        loss[i] = cell->last;
+        runs = cell->last && (!runs || cell->runs < runs) ? cell->runs : runs;
+    }
+    edge = summary_optimum(axis->count, x, loss, runs, at, at_se, best);
+    if (edge != EDGE_NONE) {
+        *at = *best < 0 ? NAN : axis->value[*best];
+    } else if (logarithmic) {
+        *at = exp(*at);
+        *at_se *= *at;
+    }
+done:
+    free(x);
+    free(loss);
+    return edge;
+}
+
+static int write_optima(struct io *io, const struct summary *summary, struct err *err) {
+    static const char *const name[] = {"at", "at_se", "loss", "loss_se", "edge"};
+    const char *about[] = {"where the mean final loss is smallest, by a parabola",
+                           "jackknife standard error of at over the runs",
+                           "smallest mean final loss of the grid", "its standard error",
+                           "0: inside; at is a value of the grid for 1: its lowest, 2: its "
+                           "highest, 3: beside a failed run, 5: where a loss is zero; 4: all "
+                           "failed"};
+    const struct sweep *sweep = summary->sweep;
+    const struct grid *grid = &sweep->grid;
+    char dims[TEXT_NOTE];
+    struct series series = series_over(sweep, summary->axis, dims);
+    int stride = stride_of(sweep, summary->axis), code;
+    double *all;
+    TRY(base_alloc(&all, 5 * series.size, sizeof *all, err));
+    print_head(summary);
+    for (int u = 0, row = 0; u < sweep->count; u++) {
+        double at = NAN, at_se = NAN;
+        int best = -1;
+        if (grid_index(grid, u / sweep->columns, summary->axis))
+            continue;
+        enum edge edge = optimum_of(summary, u, &at, &at_se, &best, err, &code);
+        DO(code);
+        print_row(summary, u, at, at_se, best, edge);
+        const struct cell *cell = &summary->cell[u + (best < 0 ? 0 : best) * stride];
+        const double values[] = {at, at_se, cell->loss, cell->se, edge};
+        for (size_t k = 0; k < 5; k++)
+            all[k * series.size + (size_t)row] = values[k];
+        row++;
+    }
+    DO(write_scales(io, "optimum", sweep, summary->axis, err));
+    DO(io_text(io, "optimum", "key", grid->axis[summary->axis].key, err));
+    for (size_t k = 0; k < 5; k++)
+        DO(write_one(io, "optimum", series, name[k], about[k], all + k * series.size, err));
+done:
+    free(all);
+    return code;
+}
+
+static int write_file(struct io *io, const struct summary *summary, struct err *err) {
+    const struct sweep *sweep = summary->sweep;
+    TRY(io_text(io, "", "program", "dmft-sweep", err));
+    TRY(io_text(io, "parameters", "ini", sweep->grid.ini, err));
+    TRY(provenance_write(io, backend_list[sweep->base.config.solver.backend]->name,
+                         omp_get_max_threads(), err)); /* of all jobs together */
+    TRY(write_cells(io, summary, err));
+    if (summary->axis >= 0)
+        TRY(write_optima(io, summary, err));
+    return io_finish(io, true, err);
+}
+
+int summary_write(const struct sweep *sweep, struct err *err) {
+    struct summary summary = {.sweep = sweep, .axis = find_axis(&sweep->grid)};
+    struct io io = {0};
+    int code;
+    TRY(base_alloc(&summary.cell, (size_t)sweep->count, sizeof *summary.cell, err));
+    for (int u = 0; u < sweep->count; u++)
+        DO(read_cell(sweep, u, &summary.cell[u], err));
+    DO(io_create(&io, sweep->output, true, err));
+    DO(write_file(&io, &summary, err));
+done:
+    io_close(&io);
+    for (int u = 0; u < sweep->count; u++)
+        free(summary.cell[u].last);
+    free(summary.cell);
+    return code;
+}

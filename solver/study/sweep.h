@@ -1,0 +1,51 @@
+/* A sweep: the runs of an ini file with a section [sweep], in parallel processes.
+ *
+ * A unit of work is one point of the grid with one width, or with the limit. Each is an ordinary
+ * run in a process of its own, writing OUT.d/HASH.h5; HASH is made of everything that decides its
+ * numbers (its complete ini, the data, the version of the program), so that a file never stands for
+ * a unit that it does not belong to, whatever is changed between two calls. HASH.h5 exists once it
+ * is complete. A unit that ends in a numerical failure (divergence) leaves HASH.failed with the
+ * message, and its trajectory so far in HASH.h5.partial. Both are done, and are not run again. */
+#ifndef SOLVER_SWEEP_H
+#define SOLVER_SWEEP_H
+
+#include "solver/study/grid.h"
+#include "solver/run/run.h"
+
+enum sweep_status { SWEEP_PENDING, SWEEP_RUNNING, SWEEP_DONE, SWEEP_FAILED };
+struct sweep_unit {
+    uint64_t hash;
+    enum sweep_status status;
+};
+
+struct sweep {
+    struct grid grid;
+    int overrides;
+    char *const *override;
+    struct run base; /* the first point, configured, for its settings */
+    struct int_list widths;
+    bool limit;
+    int columns, count;      /* widths and limit; units in all */
+    struct sweep_unit *unit; /* [point][column], the limit last */
+    char *output, *folder;   /* OUT.h5, OUT.d */
+    int lock;
+    struct log log;
+    const volatile sig_atomic_t *stop;
+};
+
+/* Reads the ini and checks every unit before anything runs; makes the folder, locks it and looks up
+ * what is done. retry: forget failures. */
+int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const *override,
+               const char *output, bool force, bool retry, struct err *err);
+/* Runs what is pending, up to `jobs` units at a time. */
+int sweep_work(struct sweep *sweep, int jobs, struct err *err);
+/* The same by ranks, one unit for each at a time. Ranks but 0 have nothing in sweep but `stop`. */
+int sweep_work_by_ranks(struct sweep *sweep, struct err *err);
+void sweep_free(struct sweep *sweep); /* accepts a zeroed struct; idempotent */
+
+/* OUT.d/HASH and a suffix, to be freed. */
+int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suffix,
+               struct err *err);
+int sweep_width(const struct sweep *sweep, int column); /* 0: the limit */
+
+#endif

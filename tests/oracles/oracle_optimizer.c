@@ -1,0 +1,201 @@
+#include "tests/oracles/oracle_optimizer.h"
+#include "tests/oracles/oracle.h"
+
+#include <string.h>
+
+static struct oracle_optimizer *start(void *network, double (*step)(void *), double *eta0) {
+    struct oracle_optimizer *a = memory(1, sizeof *a);
+    *a = (struct oracle_optimizer){.network = network, .step = step, .eta0 = eta0, .rate = 1};
+    return a;
+}
+
+static void add(struct oracle_optimizer *a, double *w, int count, double sgd, double adam_rate,
+                double nu) {
+    struct oracle_weights *block = &a->block[a->blocks++];
+    *block = (struct oracle_weights){
+        .w = w, .count = count, .own = sgd, .sgd = sgd, .adam_rate = adam_rate, .nu = nu};
+    block->G = array(count);
+    block->first = array(count);
+    block->second = array(count);
+}
+
+static double step_dense(void *o) {
+    return oracle_dense_step(o);
+}
+
+static double step_1(void *o) {
+    return oracle1_step(o);
+}
+
+static double step_2(void *o) {
+    return oracle_step(o);
+}
+
+static double step_3(void *network) {
+    struct oracle3 *o = network;
+    double loss = oracle3_forward(o);
+    oracle3_backward(o);
+    oracle3_step(o);
+    return loss;
+}
+
+static double step_residual(void *network) {
+    struct oracle_residual *o = network;
+    double loss = oracle_residual_forward(o);
+    oracle_residual_backward(o);
+    oracle_residual_step(o);
+    return loss;
+}
+
+/* The rows common to all regimes. */
+static void add_ends(struct oracle_optimizer *a, double *W1, double *W4, double sgd, int N, int D,
+                     double gamma0) {
+    add(a, W1, N * D, sgd, 1 / sqrt(D), 1 / sqrt(D) / N);
+    add(a, W4, N, sgd, 1, 1 / (gamma0 * N));
+}
+
+struct oracle_optimizer *oracle_optimizer_dense(struct oracle_dense *o) {
+    struct oracle_optimizer *a = start(o, step_dense, &o->eta0);
+    double sgd = o->gamma0 * o->gamma0 * o->N, N = o->N;
+    int count;
+    add_ends(a, o->W1, o->w, sgd, o->N, o->D, o->gamma0);
+    for (int l = 2; l <= o->depth; l++) {
+        double *W = oracle_dense_block(o, l, &count);
+        add(a, W, count, sgd, pow(N, -0.5), pow(N, -1.5));
+    }
+    return a;
+}
+
+void oracle_optimizer_sp(struct oracle_optimizer *a, const struct oracle1 *o) {
+    double N = o->N;
+    for (int i = 0; i < a->blocks; i++) {
+        struct oracle_weights *block = &a->block[i];
+        double multiplier = block->w == o->w                        ? 1 / (o->gamma0 * N)
+                            : block->w == o->Q                      ? 1 / N
+                            : block->w == o->W1 || block->w == o->b ? 1
+                                                                    : 1 / sqrt(N);
+        double in = block->w == o->W1 ? 1 / sqrt(o->D) : 1;
+        block->adam_rate = in / multiplier;
+        block->nu = in * multiplier;
+        block->sgd = 1 / (multiplier * multiplier);
+    }
+}
+
+struct oracle_optimizer *oracle_optimizer_1(struct oracle1 *o) {
+    struct oracle_optimizer *a = start(o, step_1, &o->eta0);
+    double N = o->N, unit = o->eta0;
+    add_ends(a, o->W1, o->w, oracle1_rate(o, ORACLE1_W1) / unit, o->N, o->D, o->gamma0);
+    if (o->gate != ORACLE1_CONSTANT)
+        add(a, o->Q, o->M * o->N, oracle1_rate(o, ORACLE1_Q) / unit, 1, 1 / N);
+    if (o->kappa_b > 0) {
+        add(a, o->b, o->M, oracle1_rate(o, ORACLE1_B) / unit, 1, 1);
+        a->block[a->blocks - 1].bias = true;
+    }
+    for (int block = ORACLE1_MATRICES; block < oracle1_blocks(o); block++) {
+        int count;
+        double *W = oracle1_block(o, block, &count);
+        add(a, W, count, oracle1_rate(o, block) / unit, pow(N, -0.5), pow(N, -1.5));
+    }
+    return a;
+}
+
+struct oracle_optimizer *oracle_optimizer_2(struct oracle *o) {
+    struct oracle_optimizer *a = start(o, step_2, &o->eta0);
+    double N = o->N, M = o->M, units = M * o->Ne, unit = o->eta0;
+    int in = o->M * o->Ne * o->N;
+    add_ends(a, o->W1, o->w4, oracle_rate(o, ORACLE_W1) / unit, o->N, o->D, o->gamma0);
+    if (o->gate != ORACLE_CONSTANT)
+        add(a, o->Q, o->M * o->N, oracle_rate(o, ORACLE_Q) / unit, 1 / sqrt(N), 1 / sqrt(N) / M);
+    add(a, o->W2in, in, oracle_rate(o, ORACLE_W2IN) / unit, 1 / sqrt(N), 1 / sqrt(N) / M);
+    add(a, o->W2out, in, oracle_rate(o, ORACLE_W2OUT) / unit, 1 / sqrt(units), 1 / sqrt(units) / N);
+    return a;
+}
+
+struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o) {
+    struct oracle_optimizer *a = start(o, step_3, &o->eta0);
+    double N = o->N, M = o->M, unit = o->eta0;
+    add_ends(a, o->block[ORACLE3_W1], o->block[ORACLE3_W4], oracle3_rate(o, ORACLE3_W1) / unit,
+             o->N, o->D, o->gamma0);
+    if (o->gate != ORACLE_CONSTANT)
+        add(a, o->block[ORACLE3_Q], oracle3_count(o, ORACLE3_Q), oracle3_rate(o, ORACLE3_Q) / unit,
+            1 / sqrt(N), 1 / sqrt(N) / M);
+    add(a, o->block[ORACLE3_WIN], oracle3_count(o, ORACLE3_WIN),
+        oracle3_rate(o, ORACLE3_WIN) / unit, 1 / sqrt(N), pow(N, -1.5) / M);
+    add(a, o->block[ORACLE3_WOUT], oracle3_count(o, ORACLE3_WOUT),
+        oracle3_rate(o, ORACLE3_WOUT) / unit, sqrt(N) / o->Ne, pow(N, -1.5) / M);
+    return a;
+}
+
+struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o) {
+    struct oracle_optimizer *a = start(o, step_residual, &o->eta0);
+    double N = o->N, units = o->E * o->Ne, L = o->L, unit = o->eta0;
+    int blocks[] = {ORACLE_RESIDUAL_W1, ORACLE_RESIDUAL_W2, ORACLE_RESIDUAL_R};
+    double multiplier[] = {1 / sqrt(N), sqrt(N) / units, 1 / N}, source[] = {N, units, N};
+    double nu[] = {1 / (L * units), 1 / (L * N), 1 / (L * o->E)};
+    add_ends(a, o->W0, o->w, oracle_residual_rate(o, ORACLE_RESIDUAL_W) / unit, o->N, o->D,
+             o->gamma0);
+    for (int k = 0; k < 3; k++) {
+        int count;
+        double *w = oracle_residual_block(o, blocks[k], &count);
+        add(a, w, count, oracle_residual_rate(o, blocks[k]) / unit, 1 / source[k] / multiplier[k],
+            nu[k] * multiplier[k]);
+    }
+    return a;
+}
+
+void oracle_optimizer_free(struct oracle_optimizer *a) {
+    for (int i = 0; i < a->blocks; i++) {
+        free(a->block[i].G);
+        free(a->block[i].first);
+        free(a->block[i].second);
+    }
+    free(a);
+}
+
+/* G = dL/dw of every block; the weights stay. */
+static double gradient(struct oracle_optimizer *a) {
+    const double enormous = 0x1p60;
+    double eta0 = *a->eta0, loss, *before[ORACLE_OPTIMIZER_BLOCKS];
+    for (int i = 0; i < a->blocks; i++) {
+        size_t bytes = (size_t)a->block[i].count * sizeof(double);
+        before[i] = memory(1, bytes);
+        memcpy(before[i], a->block[i].w, bytes);
+    }
+    *a->eta0 = enormous;
+    loss = a->step(a->network);
+    *a->eta0 = eta0;
+    for (int i = 0; i < a->blocks; i++) {
+        struct oracle_weights *block = &a->block[i];
+        for (int k = 0; k < block->count; k++) {
+            block->G[k] = (before[i][k] - block->w[k]) / (enormous * block->own);
+            block->w[k] = before[i][k];
+        }
+        free(before[i]);
+    }
+    return loss;
+}
+
+double oracle_optimizer_step(struct oracle_optimizer *a) {
+    double loss = gradient(a);
+    a->t++;
+    for (int i = 0; i < a->blocks; i++) {
+        struct oracle_weights *b = &a->block[i];
+        for (int k = 0; k < b->count; k++) {
+            if (!a->adam) {
+                b->first[k] = a->momentum * b->first[k] + b->G[k];
+                b->w[k] -= a->rate * b->sgd * b->first[k];
+                continue;
+            }
+            b->first[k] = a->beta1 * b->first[k] + (1 - a->beta1) * b->G[k];
+            b->second[k] = a->beta2 * b->second[k] + (1 - a->beta2) * b->G[k] * b->G[k];
+            double mhat = b->first[k] / (1 - pow(a->beta1, a->t));
+            double vhat = b->second[k] / (1 - pow(a->beta2, a->t));
+            double eps = a->eps * b->nu;
+            double step = a->inside ? mhat / sqrt(vhat + eps * eps) : mhat / (sqrt(vhat) + eps);
+            if (!b->bias)
+                b->w[k] *= 1 - a->decay;
+            b->w[k] -= a->rate * b->adam_rate * step;
+        }
+    }
+    return loss;
+}

@@ -1,0 +1,50 @@
+/* Momentum and Adam for the plain-loop networks of the other oracles, written from section 1 of
+ * docs/theory/parameterizations.md alone, on the unit-variance weights w that these networks train:
+ * the table of rates and eps in that form. Nothing is shared with the program.
+ *
+ * The gradient dL/dw is what a step of an oracle itself divides by: one step at an enormous rate,
+ * taken back. */
+#ifndef TESTS_ORACLE_OPTIMIZER_H
+#define TESTS_ORACLE_OPTIMIZER_H
+
+#include "tests/oracles/oracle_dense.h"
+#include "tests/oracles/oracle_regime1.h"
+#include "tests/oracles/oracle_regime3.h"
+#include "tests/oracles/oracle_residual.h"
+
+struct oracle_weights {
+    double *w, *G, *first, *second; /* [count]; all but w are owned */
+    int count;
+    bool bias;       /* does not decay */
+    double own, sgd; /* rates of gradient descent over eta0: of the network's step, and wanted */
+    double adam_rate, nu; /* of Adam, over the base rate; eps over the base eps */
+};
+
+enum { ORACLE_OPTIMIZER_BLOCKS = 16 };
+struct oracle_optimizer {
+    void *network;
+    double (*step)(void *network); /* forward, backward and a step of gradient descent */
+    double *eta0;                  /* of the network */
+    int blocks, t;
+    struct oracle_weights block[ORACLE_OPTIMIZER_BLOCKS];
+    bool adam, inside;
+    double rate, momentum, beta1, beta2, eps, decay; /* decay: omega */
+};
+
+/* For a network whose settings stay; all numbers of the last lines above are the caller's. Free it
+ * before the network. */
+struct oracle_optimizer *oracle_optimizer_dense(struct oracle_dense *o);
+struct oracle_optimizer *oracle_optimizer_1(struct oracle1 *o);
+struct oracle_optimizer *oracle_optimizer_2(struct oracle *o);
+struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o);
+/* Of a block's matrices F as they act (F1 = W1/sqrt N, FR = r/N, F2 = sqrt N/(N_e E) W2): rate 1
+ * over the size of the source, nu the size of df/dF gamma0, which has 1/L. */
+struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o);
+/* Standard parameterization: one rate and one eps for W = a w, a the multiplier of w (1 of W1,
+ * whose rate and eps of Adam are divided by sqrt D). The initial weights are the caller's. */
+void oracle_optimizer_sp(struct oracle_optimizer *a, const struct oracle1 *o);
+void oracle_optimizer_free(struct oracle_optimizer *a);
+/* One step; returns the loss before it. */
+double oracle_optimizer_step(struct oracle_optimizer *a);
+
+#endif

@@ -1,0 +1,306 @@
+/* Running the program as a user does. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/cli.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ARGUMENTS = 16 };
+static const double patience = 60; /* seconds for one run */
+
+const char cli_small[] =
+    "[network]\nmodel = regime2\n[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 4\n"
+    "[solver]\nsites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n";
+
+static char program[PATH_MAX];
+static char folder[] = "/tmp/test_cli_XXXXXX";
+
+/* --- the folder ------------------------------------------------------------------------------ */
+
+int cli_open(void **state) {
+    (void)state;
+    const char *name = getenv("DMFT_SOLVE");
+    name = name && *name ? name : "./dmft-solve";
+    if (!realpath(name, program)) {
+        print_error("no program %s: set DMFT_SOLVE\n", name);
+        return -1;
+    }
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    if (!mkdtemp(folder) || chdir(folder))
+        return -1;
+    cli_print("small.ini", cli_small);
+    return 0;
+}
+
+void cli_program(const char *name) {
+    char *last = strrchr(program, '/') + 1;
+    assert_true(strlen(name) < sizeof program - (size_t)(last - program));
+    strcpy(last, name);
+    if (access(program, X_OK))
+        fail_msg("no program %s", program);
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+int cli_close(void **state) {
+    (void)state;
+    return chdir("/") || nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+void cli_write(const char *name, const void *bytes, size_t size) {
+    FILE *file = fopen(name, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+void cli_print(const char *name, const char *text) {
+    cli_write(name, text, strlen(text));
+}
+
+char *cli_read(const char *name, size_t *size) {
+    FILE *file = fopen(name, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    long length = ftell(file);
+    assert_true(length >= 0);
+    rewind(file);
+    char *bytes = calloc((size_t)length + 1, 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, (size_t)length, file), length);
+    fclose(file);
+    if (size)
+        *size = (size_t)length;
+    return bytes;
+}
+
+bool cli_exists(const char *name) {
+    struct stat status;
+    return !lstat(name, &status);
+}
+
+int cli_clean(void **state) {
+    (void)state;
+    static const char *const names[] = {"out.h5", "out.h5.partial", "out.h5.partial.2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (cli_exists(names[i]) && remove(names[i]))
+            return -1;
+    return 0;
+}
+
+/* --- a run ----------------------------------------------------------------------------------- */
+
+void cli_pause(double seconds) {
+    struct timespec time = {.tv_sec = (time_t)seconds};
+    time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
+    nanosleep(&time, NULL);
+}
+
+/* Root passes over permissions; without these two capabilities it does not. */
+static bool give_up_rights(void) {
+    return geteuid() || (!prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) &&
+                         !prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH, 0, 0, 0));
+}
+
+static void redirect(int descriptor, const char *name, bool no_reader) {
+    int pipes[2] = {-1, -1};
+    int target =
+        no_reader && !pipe(pipes) ? pipes[1] : open(name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (pipes[0] >= 0)
+        close(pipes[0]);
+    if (target < 0 || dup2(target, descriptor) < 0)
+        _exit(126);
+    close(target);
+}
+
+pid_t cli_start(const char *const *arg, int flags) {
+    char *all[ARGUMENTS + 2] = {program};
+    for (int i = 0; arg[i]; i++) {
+        assert_true(i < ARGUMENTS);
+        all[i + 1] = (char *)arg[i];
+    }
+    remove("stdout.txt");
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid)
+        return pid;
+    signal(SIGPIPE, SIG_DFL);
+    redirect(STDOUT_FILENO, "stdout.txt", (flags & CLI_NO_READER) != 0);
+    redirect(STDERR_FILENO, "stderr.txt", false);
+    if ((flags & CLI_NO_RIGHTS) && !give_up_rights())
+        _exit(CLI_NO_SUCH_RIGHT);
+    execv(program, all);
+    _exit(127);
+}
+
+void cli_wait(pid_t pid, struct cli_result *result) {
+    int status;
+    double waited = 0;
+    while (!waitpid(pid, &status, WNOHANG)) {
+        if (waited > patience) {
+            kill(pid, SIGKILL);
+            waitpid(pid, &status, 0);
+            fail_msg("still running after %g s", patience);
+        }
+        cli_pause(2e-3);
+        waited += 2e-3;
+    }
+    result->code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    result->out = cli_exists("stdout.txt") ? cli_read("stdout.txt", NULL) : calloc(1, 1);
+    result->err = cli_read("stderr.txt", NULL);
+}
+
+void cli_run(struct cli_result *result, const char *const *arg) {
+    cli_wait(cli_start(arg, 0), result);
+}
+
+void cli_free(struct cli_result *result) {
+    free(result->out);
+    free(result->err);
+}
+
+static bool begins(const char *line, const char *with) {
+    return !strncmp(line, with, strlen(with));
+}
+
+/* The place of the one line "dmft-solve: ..." behind this mark; NULL if another line stands there
+ * than log before it and usage behind it. */
+static const char *find_message(const struct cli_result *result) {
+    const char *message = NULL;
+    char mark[64];
+    snprintf(mark, sizeof mark, "%.60s: ", strrchr(program, '/') + 1);
+    for (const char *line = result->err, *end; *line; line = end + 1) {
+        if (!(end = strchr(line, '\n')))
+            return NULL;
+        bool log = begins(line, "memory: ") || begins(line, "warning: ") ||
+                   begins(line, "batches: ") || begins(line, "what was computed is in ");
+        bool usage = begins(line, "usage: ") || begins(line, "       dmft-") || line == end;
+        if (begins(line, mark) && !message)
+            message = line + strlen(mark);
+        else if (!(message ? usage : log))
+            return NULL;
+    }
+    return message;
+}
+
+bool cli_ended(const struct cli_result *result, int code, const char *const *part) {
+    const char *message = find_message(result);
+    bool good = message && result->code == code && !*result->out;
+    for (; good && *part; part++) {
+        const char *found = strstr(message, *part);
+        good = found && found < strchr(message, '\n');
+        if (!good)
+            print_error("\"%s\" is not in the message\n", *part);
+    }
+    if (!good)
+        print_error("exit code %d (wanted: %d), output \"%s\", errors:\n%s\n", result->code, code,
+                    result->out, result->err);
+    return good;
+}
+
+/* --- HDF5 ------------------------------------------------------------------------------------ */
+
+static void make_set(hid_t file, const char *name, int rank, const hsize_t *shape,
+                     const double *values) {
+    hid_t space = H5Screate_simple(rank, shape, NULL);
+    hid_t set =
+        H5Dcreate2(file, name, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(set >= 0);
+    if (H5Sget_simple_extent_npoints(space) > 0)
+        assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+}
+
+void cli_make_data(const char *name, int rank, int P, int D, int length, double X2, double y1) {
+    double X[] = {1, 2, X2, -1, 0.5, 3, 2, -2, 1, 1, 0, 1}, y[] = {1, y1, -1, 1};
+    hsize_t x_shape[] = {(hsize_t)P, (hsize_t)D}, y_shape[] = {(hsize_t)length};
+    hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(file >= 0);
+    make_set(file, "X", rank, x_shape, X);
+    if (length >= 0)
+        make_set(file, "y", 1, y_shape, y);
+    H5Fclose(file);
+}
+
+hid_t cli_file(const char *name) {
+    hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0)
+        fail_msg("%s cannot be opened", name);
+    return file;
+}
+
+int cli_complete(const char *name) {
+    int value = -1;
+    hid_t file = cli_file(name), attribute = H5Aopen(file, "complete", H5P_DEFAULT);
+    assert_true(H5Aread(attribute, H5T_NATIVE_INT, &value) >= 0);
+    H5Aclose(attribute);
+    H5Fclose(file);
+    return value;
+}
+
+double *cli_values(hid_t file, const char *name, size_t *count) {
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+    if (set < 0)
+        fail_msg("no dataset %s", name);
+    hid_t space = H5Dget_space(set);
+    *count = (size_t)H5Sget_simple_extent_npoints(space);
+    double *values = calloc(*count + 1, sizeof *values);
+    assert_non_null(values);
+    assert_true(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Sclose(space);
+    H5Dclose(set);
+    return values;
+}
+
+char *cli_text(hid_t file, const char *object, const char *name) {
+    hid_t attribute = H5Aopen_by_name(file, object, name, H5P_DEFAULT, H5P_DEFAULT);
+    if (attribute < 0)
+        fail_msg("%s has no attribute %s", object, name);
+    hid_t type = H5Aget_type(attribute);
+    assert_true(H5Tis_variable_str(type) > 0);
+    char *text = NULL, *copy;
+    assert_true(H5Aread(attribute, type, &text) >= 0);
+    copy = strdup(text ? text : "");
+    assert_non_null(copy);
+    H5free_memory(text);
+    H5Tclose(type);
+    H5Aclose(attribute);
+    return copy;
+}
+
+bool cli_same(const char *first, const char *second, const char *set) {
+    size_t count, more;
+    hid_t one = cli_file(first), two = cli_file(second);
+    double *a = cli_values(one, set, &count), *b = cli_values(two, set, &more);
+    bool same = count && more >= count && !memcmp(a, b, count * sizeof *a);
+    if (!same)
+        print_error("%s differs between %s and %s\n", set, first, second);
+    free(a);
+    free(b);
+    H5Fclose(one);
+    H5Fclose(two);
+    return same;
+}

@@ -1,0 +1,188 @@
+/* What several tests share. */
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void support_check(const char *file, int line, double got, double want, double tolerance,
+                   const char *what, ...) {
+    if (fabs(got - want) <= tolerance)
+        return;
+    char text[256];
+    va_list list;
+    va_start(list, what);
+    vsnprintf(text, sizeof text, what, list);
+    va_end(list);
+    fail_msg("%s:%d: %s: got %.17g, want %.17g, difference %.3g is %.3g of the tolerance", file,
+             line, text, got, want, got - want, fabs(got - want) / tolerance);
+}
+
+void support_run(struct run *run, const char *file, const char *const *overrides) {
+    int count = 0;
+    char *override[64];
+    while (overrides && overrides[count]) {
+        override[count] = (char *)(uintptr_t)overrides[count];
+        count++;
+    }
+    *run = (struct run){0};
+    ASK(run_configure(run, file, count, override, err));
+}
+
+void support_net(struct net *net, const struct run *run, int N, int replicate) {
+    struct net_setup setup = run_setup(run, N, replicate);
+    ASK(net_init(net, &setup, err));
+}
+
+void support_evaluate(struct net *net, const struct run *run) {
+    ASK(net_evaluate(net, (enum loss)run->config.training.loss, run->data.y, err));
+}
+
+void support_learn(struct net *net, const struct run *run) {
+    ASK(net_learn(net, run->config.training.eta0, err));
+}
+
+double *support_get(struct rows rows) {
+    double *values;
+    ASK(base_alloc(&values, (size_t)rows.count * rows.array->sites, sizeof *values, err));
+    rows.array->backend->get(rows, values);
+    return values;
+}
+
+double *support_matrix(const struct map *map) {
+    if (map->kind == &map_finite)
+        return support_get(array_all(&map->W));
+    size_t n = map->declared.target->sites, m = map->declared.source->sites;
+    double *W, *q = support_get(array_all(&map->q)), *Z = support_get(array_all(&map->Z));
+    ASK(base_alloc(&W, n * m, sizeof *W, err));
+    for (size_t k = 0; k < (size_t)map->q.rows; k++)
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < m; j++)
+                W[i * m + j] += Z[k * n + i] * q[k * m + j] / (double)m / map->declared.s_f;
+    free(q);
+    free(Z);
+    return W;
+}
+
+/* W as a history: column j of it belongs to the j-th unit vector. */
+static void matrix_put(struct map *map, const double *W) {
+    size_t n = map->declared.target->sites, m = map->declared.source->sites;
+    double *q, *Z;
+    ASK(base_alloc(&q, m * m, sizeof *q, err));
+    ASK(base_alloc(&Z, m * n, sizeof *Z, err));
+    for (size_t j = 0; j < m; j++) {
+        q[j * m + j] = (double)m * map->declared.s_f;
+        for (size_t i = 0; i < n; i++)
+            Z[j * n + i] = W[i * m + j];
+    }
+    map->q.rows = map->Z.rows = 0;
+    ASK(array_reserve(&map->q, (int)m, err));
+    ASK(array_reserve(&map->Z, (int)m, err));
+    map->q.backend->put(array_all(&map->q), q);
+    map->Z.backend->put(array_all(&map->Z), Z);
+    free(q);
+    free(Z);
+}
+
+/* The host numbers or rows of a parameter. */
+static size_t parameter_get(const struct parameter *p, double **values) {
+    if (p->host) {
+        ASK(base_alloc(values, (size_t)p->K, sizeof **values, err));
+        memcpy(*values, p->host, (size_t)p->K * sizeof **values);
+        return (size_t)p->K;
+    }
+    if (p->map) {
+        *values = support_matrix(p->map);
+        return p->map->declared.target->sites * p->map->declared.source->sites;
+    }
+    struct rows W = array_all(&p->thin->W);
+    *values = support_get(W);
+    return (size_t)W.count * W.array->sites;
+}
+
+static void parameter_put(const struct parameter *p, const double *values) {
+    if (p->host) {
+        memcpy(p->host, values, (size_t)p->K * sizeof *values);
+        return;
+    }
+    if (p->map && p->map->kind == &map_history) {
+        matrix_put(p->map, values);
+        return;
+    }
+    struct rows W = array_all(p->map ? &p->map->W : &p->thin->W);
+    W.array->backend->put(W, values);
+}
+
+/* Fourth-order central difference of the loss in one entry of a parameter. */
+static double difference(struct net *net, const struct run *run, const struct parameter *p,
+                         double *values, size_t index, double h) {
+    static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
+    double saved = values[index], sum = 0;
+    for (int k = 0; k < 4; k++) {
+        values[index] = saved + at[k] * h;
+        parameter_put(p, values);
+        support_evaluate(net, run);
+        sum += weight[k] * net->loss / h;
+    }
+    values[index] = saved;
+    parameter_put(p, values);
+    return sum;
+}
+
+static void check_parameter(struct net *net, const struct run *run, int index, int stride,
+                            double lambda) {
+    const struct parameter *p = &net->parameter[index];
+    double gamma0 = run->config.training.gamma0, eta0 = run->config.training.eta0;
+    double m = p->map ? (double)p->map->declared.source->sites : 1;
+    double rate = eta0 * gamma0 * gamma0 * lambda * (p->host ? 1 : net->setup.N / m);
+    double *before, *after, *gradient;
+    size_t count = parameter_get(p, &before), step = count > 50 ? (size_t)stride : 1;
+    ASK(base_alloc(&gradient, count, sizeof *gradient, err));
+    for (size_t k = 0; k < count; k += step)
+        gradient[k] = difference(net, run, p, before, k, 1e-4);
+    support_evaluate(net, run);
+    support_learn(net, run);
+    parameter_get(p, &after);
+    for (size_t k = 0; k < count; k += step)
+        CHECK_ABS(after[k] - before[k], -rate * gradient[k], rate * 1.5e-10,
+                  "parameter %d, entry %zu", index, k);
+    free(before);
+    free(after);
+    free(gradient);
+}
+
+void support_gradient(const struct run *run, int N, int stride) {
+    support_gradient_rates(run, N, stride, NULL);
+}
+
+void support_gradient_rates(const struct run *run, int N, int stride,
+                            double (*lambda)(const struct net *net, int parameter)) {
+    struct net net;
+    support_net(&net, run, N, 0);
+    for (int step = 0; step < 2; step++) {
+        support_evaluate(&net, run);
+        support_learn(&net, run);
+    }
+    for (int i = 0; i < net.parameters; i++)
+        check_parameter(&net, run, i, stride, lambda ? lambda(&net, i) : net.parameter[i].rate);
+    net_free(&net);
+}
+
+void support_copy(double *dst, struct rows rows, double factor) {
+    double *values = support_get(rows);
+    for (size_t k = 0; k < (size_t)rows.count * rows.array->sites; k++)
+        dst[k] = factor * values[k];
+    free(values);
+}
+
+void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
+                   double *se) {
+    const struct series *series = record_find(record, name);
+    double *all;
+    ASK(base_alloc(&all, 2 * series->size, sizeof *all, err));
+    record_statistics(record, series, all, all + series->size);
+    *mean = all[entry];
+    *se = all[series->size + entry];
+    free(all);
+}

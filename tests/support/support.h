@@ -1,0 +1,57 @@
+/* What several tests share. Tests run from the top folder of the project. */
+#ifndef TESTS_SUPPORT_H
+#define TESTS_SUPPORT_H
+
+#include "solver/run/run.h"
+
+/* cmocka wants these first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+/* Fails the test with the program's own sentence. */
+#define ASK(call)                                                                                  \
+    do {                                                                                           \
+        struct err ask_ = {0};                                                                     \
+        struct err *err = &ask_;                                                                   \
+        if (call)                                                                                  \
+            fail_msg("%s:%d: %s", __FILE__, __LINE__, ask_.text);                                  \
+    } while (0)
+
+/* |got - want| <= tolerance, printing both and the share of the tolerance that was used. */
+#define CHECK_ABS(got, want, tolerance, ...)                                                       \
+    support_check(__FILE__, __LINE__, got, want, tolerance, __VA_ARGS__)
+void support_check(const char *file, int line, double got, double want, double tolerance,
+                   const char *what, ...) __attribute__((format(printf, 6, 7)));
+
+/* A configured run (no output file): the ini and a NULL-terminated list of "section.key=value". */
+void support_run(struct run *run, const char *file, const char *const *overrides);
+/* A fresh net: width N (0: limit) and number of the replicate or seed. */
+void support_net(struct net *net, const struct run *run, int N, int replicate);
+/* net_evaluate with the run's targets and loss. */
+void support_evaluate(struct net *net, const struct run *run);
+void support_learn(struct net *net, const struct run *run);
+/* Judges a finite network of width N by finite differences, every stride-th entry of every
+ * parameter after two steps: a step equals -rate dL/dW with rate eta0 gamma0^2 N lambda, over m for
+ * a map (its entries are N(0, 1/m), learn has 1/m), without N for host numbers. Tolerance: the loss
+ * is of order one and known to about 1e-15, so at h = 1e-4 a difference carries 1.5e-11 of
+ * round-off; ten times that. Truncation, h^4/30 times a fifth derivative, is below 1e-15. Logits at
+ * the edge of a mask must be further apart than the 2 h they are moved by (a mask that flips inside
+ * a difference shows as an error of order one). */
+void support_gradient(const struct run *run, int N, int stride);
+/* The same where the learning rates are not those that the parameters carry. */
+void support_gradient_rates(const struct run *run, int N, int stride,
+                            double (*lambda)(const struct net *net, int parameter));
+/* The matrix of a finite map, explicit or history, [target sites][source sites], to be freed. */
+double *support_matrix(const struct map *map);
+/* Mean and standard error over the runs of a record of one entry of a series. */
+void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
+                   double *se);
+/* dst [count][sites] = factor times the values of rows. */
+void support_copy(double *dst, struct rows rows, double factor);
+/* Values of rows [count][sites], to be freed. */
+double *support_get(struct rows rows);
+
+#endif

@@ -1,0 +1,63 @@
+# Tests and benches. A program for each tests/test_*.c, linked with all of tests/support and
+# tests/oracles; tests/run.sh runs them. test_mpi compares a plain build with one for MPI.
+TEST_SOURCES := $(sort $(wildcard tests/*.c tests/*/*.c))
+TESTS := architecture $(filter-out mpi,$(patsubst tests/test_%.c,%,$(filter tests/test_%,$(TEST_SOURCES))))
+TEST_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/support/% tests/oracles/%,$(TEST_SOURCES)))
+BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/%,$(filter tests/bench/%,$(TEST_SOURCES)))
+# Tests of the backend cuda, run through tests/cuda_host: on the host, as an emulation.
+EMULATED := backend functions basis population change tile device
+
+$(BUILD)/test_objects: FORCE
+	$(call STAMP,$(TEST_OBJECTS))
+
+$(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
+	$(LINK) -lcmocka
+
+$(BUILD)/emulated_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
+	$(LINK) -lcmocka -lstdc++
+
+$(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
+	@cp $< $@
+
+$(BENCHES): $(BUILD)/%: $(BUILD)/tests/bench/%.o $(OBJECTS) $(BUILD)/objects
+	$(LINK)
+
+# Where mpicc is, a plain build is compared with one for MPI.
+MPI_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(if $(shell command -v mpicc),build/mpi/test_mpi))
+
+test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
+	$(if $(MPI_TEST),@$(MAKE) --no-print-directory MPI=1 test-mpi)
+	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
+	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST)
+
+test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
+
+FUZZ_SOURCES := tests/fuzz_param.c kernels/base/base.c kernels/base/text.c solver/settings/row.c solver/settings/param.c
+build/fuzz_param: $(FUZZ_SOURCES)
+	@mkdir -p $(@D)
+	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@
+
+LONG := reference reference3 residual_reference networks coordinate fixed_point
+check-long: test build/fuzz_param
+	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
+	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done
+	$(MAKE) SAN=1 test
+
+plot-test: all
+	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
+	    tests/test_plot.py tests/test_studies.py
+
+bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
+	$(BUILD)/bench
+	$(BUILD)/bench_methods
+	$(BUILD)/bench_floor $(if $(CUDA),cuda)
+
+# docs/performance.png: work against precision (ten minutes; needs Python with matplotlib)
+bench-figures: $(BUILD)/bench_methods
+	$< figure > build/performance.csv
+	$(PYTHON) plot/performance.py build/performance.csv docs/performance.png
+
+validation: $(BUILD)/validation
+	$< > docs/validation.md
+
+.PHONY: test test-mpi check-long plot-test bench bench-figures validation
