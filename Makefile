@@ -64,7 +64,7 @@ $(BUILD)/dmft-%: $(BUILD)/solver/main_%.o $(OBJECTS) $(BUILD)/objects
 
 # Programs are linked again where a source has come or gone.
 $(BUILD)/objects: FORCE
-	$(call STAMP,$(OBJECTS))
+	$(call STAMP,$(OBJECTS) $(EMULATED_CUDA))
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

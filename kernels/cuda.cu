@@ -2,238 +2,34 @@
  * the same random numbers as cpu.c.
  *
  * Layout: [row][stride], the sites of a row one after the other, stride = sites rounded up to a
- * multiple of 8. Arrays stay on the device. Every host thread has a stream and a cuBLAS handle of
- * its own, made when it first needs them, so replicates run side by side; operations are queued and
- * the host waits only where numbers come back to it (get, dots, averages, top). Coefficients go
- * through pinned memory that has as much device memory beside it.
+ * multiple of 8. Arrays stay on the device. Every host thread has a stream of its own (device.h),
+ * so replicates run side by side; operations are queued and the host waits only where numbers come
+ * back to it (get, dots, averages, top).
  *
  * Nothing depends on the order in which threads of the device run: no atomics, sums in a fixed
  * order. A kernel loops over rows k and sites i with the stride of its grid; no shared memory, no
  * barriers, so tests/cuda_host can run the same source thread by thread on a machine without a
  * device. Operations that return nothing keep their first failure for sync(); from then on they do
  * nothing, and what they should have given the host is NaN. */
-#include "kernels/backend.h"
-#include "kernels/dist.h"
+#include "kernels/device.h"
 
 #include <assert.h>
-#include <cublas_v2.h>
-#include <cuda_runtime.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS 256          /* of a block of the device */
-#define BLOCKS 1024          /* at most, along the sites */
-#define GRID_ROWS 65535      /* at most, along the rows: a limit of the device */
-#define STAGING (1 << 20)    /* numbers, at first */
 #define PARTS ((size_t)1024) /* partial sums of an average */
 #define AFFINE 32            /* rows whose scale and shift travel with a launch */
-
-/* What a host thread works with. */
-struct context {
-    bool open;
-    cudaStream_t stream;
-    cublasHandle_t blas;
-    double *host, *device; /* staging: pinned memory, and as much on the device */
-    size_t size, used;     /* numbers */
-    struct err failure;    /* the first one, until sync() tells; code 0: none */
-    ~context() {           /* nobody is left to be told of failures */
-        if (!open)
-            return;
-        cudaStreamSynchronize(stream);
-        cudaFreeHost(host);
-        cudaFree(device);
-        cublasDestroy(blas);
-        cudaStreamDestroy(stream);
-    }
-};
-
-static thread_local struct context self;
-
-static int explain(cudaError_t status, const char *where, struct err *err) {
-    cudaGetLastError(); /* else the next call would report it again */
-    return err_set(err, CODE_SYSTEM, "the CUDA device failed (%s): %s", where,
-                   cudaGetErrorString(status));
-}
-
-#define TRY_CUDA(call, where)                                                                      \
-    do {                                                                                           \
-        cudaError_t try_status_ = (call);                                                          \
-        if (try_status_ != cudaSuccess)                                                            \
-            return explain(try_status_, where, err);                                               \
-    } while (0)
-
-/* Whether a call within an operation succeeded; keeps the first failure. */
-static bool good(cudaError_t status, const char *where) {
-    struct err failure;
-    if (status == cudaSuccess)
-        return true;
-    explain(status, where, &failure);
-    if (!self.failure.code)
-        self.failure = failure;
-    return false;
-}
-
-static bool good_blas(cublasStatus_t status, const char *where) {
-    if (status != CUBLAS_STATUS_SUCCESS && !self.failure.code)
-        err_set(&self.failure, CODE_SYSTEM, "the CUDA device failed (%s): %s", where,
-                cublasGetStatusString(status));
-    return status == CUBLAS_STATUS_SUCCESS;
-}
-
-/* A device for this rank: is there one that the program was compiled for? */
-static int find_device(int *device, struct err *err) {
-    int count = 0, major = 0, minor = 0;
-    cudaError_t status = cudaGetDeviceCount(&count);
-    if (status != cudaSuccess || !count) {
-        cudaGetLastError();
-        return err_set(err, CODE_SYSTEM, "backend = cuda finds no device: %s",
-                       cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status));
-    }
-    *device = dist_rank() % count;
-    TRY_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, *device), "start");
-    TRY_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, *device), "start");
-    if (major < 8)
-        return err_set(err, CODE_SYSTEM,
-                       "backend = cuda needs a device of compute capability 8.0 or later; device "
-                       "%d here has %d.%d",
-                       *device, major, minor);
-    TRY_CUDA(cudaSetDevice(*device), "start");
-    return CODE_OK;
-}
-
-static int start(struct err *err) {
-    if (self.open)
-        return CODE_OK;
-    cudaMemPool_t pool;
-    uint64_t all = UINT64_MAX; /* memory set free stays in the pool, for the next array */
-    int device = 0;
-    TRY(find_device(&device, err));
-    TRY_CUDA(cudaDeviceGetDefaultMemPool(&pool, device), "start");
-    TRY_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "start");
-    TRY_CUDA(cudaStreamCreateWithFlags(&self.stream, cudaStreamNonBlocking), "start");
-    cublasStatus_t status = cublasCreate(&self.blas);
-    if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasSetStream(self.blas, self.stream);
-        if (status != CUBLAS_STATUS_SUCCESS)
-            cublasDestroy(self.blas);
-    }
-    if (status != CUBLAS_STATUS_SUCCESS) {
-        cudaStreamDestroy(self.stream);
-        return err_set(err, CODE_SYSTEM, "cuBLAS does not start: %s",
-                       cublasGetStatusString(status));
-    }
-    self.open = true;
-    return CODE_OK;
-}
-
-/* Whether operations of this thread still make sense. */
-static bool ready(void) {
-    if (!self.failure.code)
-        start(&self.failure);
-    return !self.failure.code;
-}
-
-/* Whether all that was queued is done, and well; the staging memory is free again. */
-static bool wait(const char *where) {
-    self.used = 0;
-    return good(cudaStreamSynchronize(self.stream), where) && !self.failure.code;
-}
-
-/* Staging memory; valid until the next wait() or take(). */
-struct slot {
-    double *host, *device;
-};
-
-static bool take(size_t count, struct slot *slot, const char *where) {
-    count = (count + 31) / 32 * 32; /* aligned like an allocation */
-    if (self.used + count > self.size && !wait(where))
-        return false;
-    if (count > self.size) {
-        size_t size = count > STAGING ? count : STAGING;
-        good(cudaFreeHost(self.host), where);
-        good(cudaFree(self.device), where);
-        self.host = self.device = NULL;
-        self.size = 0;
-        if (!good(cudaMallocHost((void **)&self.host, size * sizeof(double)), where) ||
-            !good(cudaMalloc((void **)&self.device, size * sizeof(double)), where))
-            return false;
-        self.size = size;
-    }
-    slot->host = self.host + self.used;
-    slot->device = self.device + self.used;
-    self.used += count;
-    return true;
-}
-
-/* The first `count` numbers of a slot, which the queue is about to write. */
-static bool fetch(struct slot slot, size_t count, const char *where) {
-    return good(cudaMemcpyAsync(slot.host, slot.device, count * sizeof(double),
-                                cudaMemcpyDeviceToHost, self.stream),
-                where) &&
-           wait(where);
-}
 
 static void fill_nan(double *out, size_t count) {
     for (size_t i = 0; i < count; i++)
         out[i] = NAN;
 }
 
-/* Rows on the device: site i of row k is at[k * stride + i]; stride 0: one row for all. */
-struct view {
-    double *at;
-    size_t stride;
-};
-
-static size_t row_stride(const struct array *array) {
-    return (array->sites + 7) / 8 * 8;
-}
-
-static double *row_at(struct rows rows) {
-    return (double *)rows.array->memory + (size_t)rows.first * row_stride(rows.array);
-}
-
-static struct view view_of(struct rows rows) {
-    struct view view = {NULL, 0};
-    if (rows.array) {
-        view.at = row_at(rows);
-        view.stride = row_stride(rows.array);
-    }
-    return view;
-}
-
-/* A factor of one row serves all. */
-static struct view factor_of(struct rows rows) {
-    struct view view = view_of(rows);
-    if (rows.count == 1)
-        view.stride = 0;
-    return view;
-}
-
-#define EACH(k, rows, i, sites)                                                                    \
-    for (size_t k = blockIdx.y; k < (rows); k += gridDim.y)                                        \
-        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (sites);                \
-             i += (size_t)gridDim.x * blockDim.x)
-
-/* A thread for each of `sites` in each of `rows`, as far as the grid goes. */
-template <typename... Formal, typename... Actual>
-static void launch(const char *where, size_t rows, size_t sites, void (*kernel)(Formal...),
-                   Actual... actual) {
-    if (!rows || !sites || !ready())
-        return;
-    size_t blocks = (sites + THREADS - 1) / THREADS;
-    cudaLaunchConfig_t config = {};
-    config.gridDim.x = (unsigned)(blocks < BLOCKS ? blocks : BLOCKS);
-    config.gridDim.y = (unsigned)(rows < GRID_ROWS ? rows : GRID_ROWS);
-    config.blockDim.x = THREADS;
-    config.stream = self.stream;
-    good(cudaLaunchKernelEx(&config, kernel, actual...), where);
-}
-
 static int cuda_open(double *bytes, struct err *err) {
     size_t available, total;
-    TRY(start(err));
-    TRY_CUDA(cudaMemGetInfo(&available, &total), "start");
+    TRY(device_start(err));
+    TRY(device_check(cudaMemGetInfo(&available, &total), "start", err));
     *bytes = (double)available;
     return CODE_OK;
 }
@@ -241,29 +37,27 @@ static int cuda_open(double *bytes, struct err *err) {
 static int cuda_alloc(struct array *array, int capacity, struct err *err) {
     size_t bytes = (size_t)capacity * row_stride(array) * sizeof(double);
     void *memory = NULL;
-    if (!ready()) {
-        *err = self.failure;
-        return err->code;
-    }
+    if (!device_ready())
+        return device_failure(false, err);
     if (row_stride(array) > INT_MAX)
         return err_set(err, CODE_SYSTEM, "backend = cuda handles fewer than 2^31 sites, not %zu",
                        array->sites);
-    cudaError_t status = cudaMallocAsync(&memory, bytes, self.stream);
+    cudaError_t status = cudaMallocAsync(&memory, bytes, device_stream());
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         return err_set(err, CODE_SYSTEM,
                        "out of memory: %d rows over %zu sites (%.3g GB) on the CUDA device",
                        capacity, array->sites, 1e-9 * (double)bytes);
     }
-    TRY_CUDA(status, "alloc");
+    TRY(device_check(status, "alloc", err));
     array->memory = memory;
     array->capacity = capacity;
     return CODE_OK;
 }
 
 static void cuda_release(struct array *array) {
-    ready();
-    good(cudaFreeAsync(array->memory, self.stream), "release");
+    device_ready();
+    device_good(cudaFreeAsync(array->memory, device_stream()), "release");
     array->memory = NULL;
 }
 
@@ -271,11 +65,11 @@ static int cuda_resize(struct array *array, int capacity, struct err *err) {
     struct array larger = *array;
     size_t bytes = (size_t)array->rows * row_stride(array) * sizeof(double);
     TRY(cuda_alloc(&larger, capacity, err));
-    cudaError_t status =
-        cudaMemcpyAsync(larger.memory, array->memory, bytes, cudaMemcpyDeviceToDevice, self.stream);
+    cudaError_t status = cudaMemcpyAsync(larger.memory, array->memory, bytes,
+                                         cudaMemcpyDeviceToDevice, device_stream());
     if (status != cudaSuccess)
         cuda_release(&larger);
-    TRY_CUDA(status, "resize");
+    TRY(device_check(status, "resize", err));
     cuda_release(array);
     *array = larger;
     return CODE_OK;
@@ -284,21 +78,21 @@ static int cuda_resize(struct array *array, int capacity, struct err *err) {
 static void cuda_put(struct rows rows, const double *host) {
     size_t line = rows.array->sites * sizeof(double);
     size_t pitch = row_stride(rows.array) * sizeof(double);
-    if (rows.count && ready() &&
-        good(cudaMemcpy2DAsync(row_at(rows), pitch, host, line, line, (size_t)rows.count,
-                               cudaMemcpyHostToDevice, self.stream),
-             "put"))
-        wait("put"); /* the caller may change its numbers now */
+    if (rows.count && device_ready() &&
+        device_good(cudaMemcpy2DAsync(row_at(rows), pitch, host, line, line, (size_t)rows.count,
+                                      cudaMemcpyHostToDevice, device_stream()),
+                    "put"))
+        device_wait("put"); /* the caller may change its numbers now */
 }
 
 static void cuda_get(struct rows rows, double *host) {
     size_t line = rows.array->sites * sizeof(double);
     size_t pitch = row_stride(rows.array) * sizeof(double);
-    if (!(rows.count && ready() &&
-          good(cudaMemcpy2DAsync(host, line, row_at(rows), pitch, line, (size_t)rows.count,
-                                 cudaMemcpyDeviceToHost, self.stream),
-               "get") &&
-          wait("get")))
+    if (!(rows.count && device_ready() &&
+          device_good(cudaMemcpy2DAsync(host, line, row_at(rows), pitch, line, (size_t)rows.count,
+                                        cudaMemcpyDeviceToHost, device_stream()),
+                      "get") &&
+          device_wait("get")))
         fill_nan(host, (size_t)rows.count * rows.array->sites);
 }
 
@@ -328,12 +122,13 @@ static void cuda_dots(struct rows a, struct rows b, double *C) {
         return;
     assert(a.array->sites == b.array->sites && a.array->group == b.array->group);
     scale /= (double)a.array->sites;
-    if (ready() && take(count, &out, "dots") &&
-        good_blas(cublasDgemm(self.blas, CUBLAS_OP_T, CUBLAS_OP_N, b.count, a.count,
-                              (int)a.array->sites, &scale, row_at(b), (int)row_stride(b.array),
-                              row_at(a), (int)row_stride(a.array), &zero, out.device, b.count),
-                  "dots") &&
-        fetch(out, count, "dots"))
+    if (device_ready() && device_take(count, &out, "dots") &&
+        device_good_blas(cublasDgemm(device_blas(), CUBLAS_OP_T, CUBLAS_OP_N, b.count, a.count,
+                                     (int)a.array->sites, &scale, row_at(b),
+                                     (int)row_stride(b.array), row_at(a), (int)row_stride(a.array),
+                                     &zero, out.device, b.count),
+                         "dots") &&
+        device_fetch(out, count, "dots"))
         memcpy(C, out.host, count * sizeof *C);
     else
         fill_nan(C, count);
@@ -356,13 +151,13 @@ static void cuda_averages(struct rows a, struct rows b, double *out) {
     struct slot sums;
     if (!rows)
         return;
-    if (!ready() || !take(rows * parts, &sums, "averages")) {
+    if (!device_ready() || !device_take(rows * parts, &sums, "averages")) {
         fill_nan(out, rows);
         return;
     }
     launch("averages", rows, parts, k_averages, view_of(a), factor_of(b), rows, sites, parts,
            sums.device);
-    if (!fetch(sums, rows * parts, "averages")) {
+    if (!device_fetch(sums, rows * parts, "averages")) {
         fill_nan(out, rows);
         return;
     }
@@ -389,23 +184,23 @@ static void cuda_combine(struct rows y, double beta, const double *C, struct row
     double one = 1;
     struct rows none = {NULL, 0, 0};
     struct slot in;
-    if (!y.count || !ready())
+    if (!y.count || !device_ready())
         return;
     if (count <= 1) {
         launch("combine", (size_t)y.count, sites, k_combine, view_of(y), beta, count ? *C : 0.0,
                view_of(count ? a : none), (size_t)y.count, sites);
         return;
     }
-    if (!take(count, &in, "combine"))
+    if (!device_take(count, &in, "combine"))
         return;
     memcpy(in.host, C, count * sizeof *C);
-    if (good(cudaMemcpyAsync(in.device, in.host, count * sizeof *C, cudaMemcpyHostToDevice,
-                             self.stream),
-             "combine"))
-        good_blas(cublasDgemm(self.blas, CUBLAS_OP_N, CUBLAS_OP_N, (int)sites, y.count, a.count,
-                              &one, row_at(a), (int)row_stride(a.array), in.device, a.count, &beta,
-                              row_at(y), (int)row_stride(y.array)),
-                  "combine");
+    if (device_good(cudaMemcpyAsync(in.device, in.host, count * sizeof *C, cudaMemcpyHostToDevice,
+                                    device_stream()),
+                    "combine"))
+        device_good_blas(cublasDgemm(device_blas(), CUBLAS_OP_N, CUBLAS_OP_N, (int)sites, y.count,
+                                     a.count, &one, row_at(a), (int)row_stride(a.array), in.device,
+                                     a.count, &beta, row_at(y), (int)row_stride(y.array)),
+                         "combine");
 }
 
 /* fn(u) and fn'(u), as in functions.c. */
@@ -577,11 +372,9 @@ static void cuda_adam(struct adam adam, struct rows g, struct rows m, struct row
 }
 
 static int cuda_sync(struct err *err) {
-    if (ready() && wait("sync"))
-        return CODE_OK;
-    *err = self.failure;
-    self.failure.code = 0;
-    return err->code;
+    if (device_ready())
+        device_wait("sync");
+    return device_failure(true, err);
 }
 
 const struct backend backend_cuda = {

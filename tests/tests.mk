@@ -32,7 +32,8 @@ test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 
 test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
 
-FUZZ_SOURCES := tests/fuzz_param.c kernels/base/base.c kernels/base/text.c solver/settings/row.c solver/settings/param.c
+FUZZ_SOURCES := tests/fuzz_param.c $(wildcard kernels/base/*.c) solver/settings/row.c \
+                $(wildcard solver/settings/param*.c)
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
 	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@

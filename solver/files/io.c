@@ -1,153 +1,45 @@
-/* The result file: HDF5 composed in memory and saved whole, so that the file on disk is always one
- * finished state. Order of calls: io_create, any of the writers, io_finish, io_close. */
+/* The result file: what of the program goes into it, composed in memory (hdf5.h) and saved whole,
+ * so that the file on disk is always one finished state. Order of calls: io_create, any of the
+ * writers, io_finish, io_close. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/files/io.h"
+#include "solver/files/hdf5.h"
 #include "solver/files/partial.h"
 #include "kernels/base/text.h"
 
 #include <assert.h>
-#include <hdf5.h>
-#include <hdf5_hl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    RANK = SERIES_AXES + 1, /* a series run by run has one axis more */
-    COMPACT = 4096,         /* values; larger datasets are compressed */
-    CHUNK = 1 << 17,        /* values of a chunk at most: HDF5 caches 1 MiB */
-    GROW = 1 << 22,         /* bytes by which the file in memory grows */
-    NAME = 256,             /* bytes of a name in the file */
-    SENTENCE = 1024,        /* bytes of an attribute made here */
-};
-
-/* What is written as one dataset. */
-struct dataset {
-    const char *name, *dims, *about, *equation;
-    int rank;
-    hsize_t shape[RANK];
-    hid_t type;
-};
-
-/* --- HDF5 calls ------------------------------------------------------------------------------ */
+_Static_assert(HDF5_RANK == SERIES_AXES + 1, "a series run by run has one axis more");
+enum { GROW = 1 << 22 }; /* bytes by which the file in memory grows */
 
 void io_quiet(void) {
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-/* The first, innermost entry of HDF5's error stack is the cause. */
-static herr_t find_cause(unsigned depth, const H5E_error2_t *entry, void *cause) {
-    if (depth == 0 && entry->desc)
-        snprintf(cause, SENTENCE, ": %s", entry->desc);
-    return 0;
-}
-
-/* CODE_SYSTEM if the result of an HDF5 call (an id, a size, a truth value or a status) is negative;
- * what says what could not be done to the object called name. */
-static int check(int64_t result, const char *what, const char *name, struct err *err) {
-    if (result >= 0)
-        return CODE_OK;
-    char cause[SENTENCE] = "";
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, find_cause, cause);
-    return err_set(err, CODE_SYSTEM, "HDF5 cannot %s %s%s", what, name, cause);
-}
-
-/* Closes an id unless it is negative; keeps an earlier failure. */
-static int shut(herr_t (*close_id)(hid_t), hid_t id, int code, const char *name, struct err *err) {
-    if (id < 0 || close_id(id) >= 0 || code)
-        return code;
-    return check(-1, "close", name, err);
-}
-
-/* For files and groups: lists in the order of creation (netCDF-4 wants that), no dates, so that the
- * same run gives the same bytes. */
-static int prepare(hid_t plist, const char *name, struct err *err) {
-    unsigned order = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
-    TRY(check(plist, "prepare", name, err));
-    TRY(check(H5Pset_link_creation_order(plist, order), "prepare", name, err));
-    return check(H5Pset_obj_track_times(plist, false), "prepare", name, err);
-}
-
-static int create_group(hid_t file, const char *path, struct err *err) {
-    int code = CODE_OK;
-    hid_t group = -1, plist = H5Pcreate(H5P_GROUP_CREATE);
-    DO(prepare(plist, path, err));
-    group = H5Gcreate2(file, path, H5P_DEFAULT, plist, H5P_DEFAULT);
-    DO(check(group, "create group", path, err));
-done:
-    code = shut(H5Gclose, group, code, path, err);
-    return shut(H5Pclose, plist, code, path, err);
-}
-
-/* Opens the group "a/b/c", creating what is missing. */
+/* Opens a group of this output, creating what is missing. */
 static int open_group(hid_t *group, const struct io *io, const char *path, struct err *err) {
-    char part[NAME], whole[NAME];
+    char whole[HDF5_NAME];
     size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", io->prefix, path);
     assert(length < sizeof whole);
-    *group = -1;
-    for (size_t end = 0; end < length;) {
-        end += strspn(whole + end, "/");
-        end += strcspn(whole + end, "/");
-        snprintf(part, sizeof part, "%.*s", (int)end, whole);
-        htri_t exists = H5Lexists(io->file, part, H5P_DEFAULT);
-        TRY(check(exists, "look up", part, err));
-        if (!exists)
-            TRY(create_group(io->file, part, err));
-    }
-    *group = H5Gopen2(io->file, length ? whole : "/", H5P_DEFAULT);
-    return check(*group, "open group", path, err);
+    (void)length;
+    return hdf5_open_group(group, io->file, whole, err);
 }
 
 /* --- attributes ------------------------------------------------------------------------------ */
-
-/* Writes an attribute, count values or one scalar if count < 0; an existing one must have this
- * type and count. */
-static int set_attribute(hid_t object, const char *name, hid_t type, int count, const void *value,
-                         struct err *err) {
-    int code = CODE_OK;
-    hsize_t length = count > 0 ? (hsize_t)count : 0;
-    hid_t attribute = -1, space = -1;
-    htri_t exists = H5Aexists(object, name);
-    DO(check(exists, "look up attribute", name, err));
-    space = count < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &length, NULL);
-    DO(check(space, "describe attribute", name, err));
-    attribute = exists ? H5Aopen(object, name, H5P_DEFAULT)
-                       : H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    DO(check(attribute, "create attribute", name, err));
-    DO(check(H5Awrite(attribute, type, value), "write attribute", name, err));
-done:
-    code = shut(H5Aclose, attribute, code, name, err);
-    return shut(H5Sclose, space, code, name, err);
-}
-
-/* Strings of any length, UTF-8: what h5py returns as str. */
-static int text_type(hid_t *type, struct err *err) {
-    *type = H5Tcopy(H5T_C_S1);
-    TRY(check(*type, "describe", "strings", err));
-    TRY(check(H5Tset_size(*type, H5T_VARIABLE), "describe", "strings", err));
-    return check(H5Tset_cset(*type, H5T_CSET_UTF8), "describe", "strings", err);
-}
-
-static int set_text(hid_t object, const char *name, const char *value, struct err *err) {
-    int code = CODE_OK;
-    hid_t type = -1;
-    const char *text = value ? value : "";
-    DO(text_type(&type, err));
-    DO(set_attribute(object, name, type, -1, &text, err));
-done:
-    return shut(H5Tclose, type, code, name, err);
-}
 
 int io_attribute(struct io *io, const char *group, const char *name, double value,
                  struct err *err) {
     int code = CODE_OK;
     hid_t id;
     DO(open_group(&id, io, group, err));
-    DO(set_attribute(id, name, H5T_NATIVE_DOUBLE, -1, &value, err));
+    DO(hdf5_set_attribute(id, name, H5T_NATIVE_DOUBLE, -1, &value, err));
 done:
-    return shut(H5Gclose, id, code, group, err);
+    return hdf5_shut(H5Gclose, id, code, group, err);
 }
 
 int io_text(struct io *io, const char *group, const char *name, const char *value,
@@ -155,9 +47,9 @@ int io_text(struct io *io, const char *group, const char *name, const char *valu
     int code = CODE_OK;
     hid_t id;
     DO(open_group(&id, io, group, err));
-    DO(set_text(id, name, value, err));
+    DO(hdf5_set_text(id, name, value, err));
 done:
-    return shut(H5Gclose, id, code, group, err);
+    return hdf5_shut(H5Gclose, id, code, group, err);
 }
 
 int io_provenance(struct io *io, const char *name, const char *value, struct err *err) {
@@ -171,17 +63,17 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
     const struct real_list *reals = slot;
     switch (row->type) {
     case PARAM_INT:
-        return set_attribute(group, name, H5T_NATIVE_INT, -1, slot, err);
+        return hdf5_set_attribute(group, name, H5T_NATIVE_INT, -1, slot, err);
     case PARAM_SEED:
-        return set_attribute(group, name, H5T_NATIVE_UINT64, -1, slot, err);
+        return hdf5_set_attribute(group, name, H5T_NATIVE_UINT64, -1, slot, err);
     case PARAM_REAL:
-        return set_attribute(group, name, H5T_NATIVE_DOUBLE, -1, slot, err);
+        return hdf5_set_attribute(group, name, H5T_NATIVE_DOUBLE, -1, slot, err);
     case PARAM_INTS:
-        return set_attribute(group, name, H5T_NATIVE_INT, list->count, list->value, err);
+        return hdf5_set_attribute(group, name, H5T_NATIVE_INT, list->count, list->value, err);
     case PARAM_REALS:
-        return set_attribute(group, name, H5T_NATIVE_DOUBLE, reals->count, reals->value, err);
+        return hdf5_set_attribute(group, name, H5T_NATIVE_DOUBLE, reals->count, reals->value, err);
     default: /* words */
-        return set_text(group, name, text, err);
+        return hdf5_set_text(group, name, text, err);
     }
 }
 
@@ -197,156 +89,34 @@ int io_parameters(struct io *io, const struct params *params, const void *config
         for (size_t k = 0; k < section->count; k++, value++) {
             const struct param_row *row = &section->rows[k];
             const char *slot = (const char *)config + section->offset + row->offset;
-            char name[NAME];
+            char name[HDF5_NAME];
             snprintf(name, sizeof name, "%s.%s", section->name, row->key);
             DO(set_parameter(group, name, row, value->text, slot, err));
         }
     }
     DO(params_text(params, &ini, &size, err));
-    DO(set_text(group, "ini", ini, err));
+    DO(hdf5_set_text(group, "ini", ini, err));
 done:
     free(ini);
-    return shut(H5Gclose, group, code, "parameters", err);
+    return hdf5_shut(H5Gclose, group, code, "parameters", err);
 }
 
 /* --- datasets -------------------------------------------------------------------------------- */
-
-/* Large arrays are cut into chunks along their first axes and compressed. */
-static int set_storage(hid_t plist, const struct dataset *array, struct err *err) {
-    TRY(check(plist, "prepare", array->name, err));
-    TRY(check(H5Pset_obj_track_times(plist, false), "prepare", array->name, err));
-    hsize_t count = 1, chunk[RANK];
-    for (int k = 0; k < array->rank; k++)
-        count *= chunk[k] = array->shape[k];
-    if (count <= COMPACT)
-        return CODE_OK;
-    for (int k = 0; k < array->rank && count > CHUNK; k++) {
-        hsize_t rest = count / chunk[k]; /* values of one index of axis k */
-        chunk[k] = rest < CHUNK ? CHUNK / rest : 1;
-        count = rest * chunk[k];
-    }
-    TRY(check(H5Pset_chunk(plist, array->rank, chunk), "prepare", array->name, err));
-    TRY(check(H5Pset_shuffle(plist), "prepare", array->name, err));
-    return check(H5Pset_deflate(plist, 4), "prepare", array->name, err);
-}
-
-static int create_dataset(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
-    int code = CODE_OK;
-    const char *name = array->name;
-    hid_t space = -1, plist = H5Pcreate(H5P_DATASET_CREATE);
-    *set = -1;
-    DO(set_storage(plist, array, err));
-    space = H5Screate_simple(array->rank, array->shape, NULL);
-    DO(check(space, "describe", name, err));
-    *set = H5Dcreate2(group, name, array->type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
-    DO(check(*set, "create dataset", name, err));
-    DO(set_text(*set, "dims", array->dims, err));
-    DO(set_text(*set, "about", array->about, err));
-    DO(set_text(*set, "equation", array->equation, err));
-done:
-    code = shut(H5Sclose, space, code, name, err);
-    return shut(H5Pclose, plist, code, name, err);
-}
-
-/* Opens the dataset if the group has it, else *set = -1. Its shape must be that of the array: a
- * name, and the axes of a group, mean one thing. */
-static int open_dataset(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
-    *set = -1;
-    htri_t exists = H5Lexists(group, array->name, H5P_DEFAULT);
-    TRY(check(exists, "look up", array->name, err));
-    if (!exists)
-        return CODE_OK;
-    *set = H5Dopen2(group, array->name, H5P_DEFAULT);
-    TRY(check(*set, "open dataset", array->name, err));
-    hid_t space = H5Dget_space(*set);
-    TRY(check(space, "describe", array->name, err));
-    hsize_t shape[H5S_MAX_RANK];
-    int rank = H5Sget_simple_extent_dims(space, shape, NULL);
-    bool same = rank == array->rank;
-    for (int k = 0; same && k < rank; k++)
-        same = shape[k] == array->shape[k];
-    assert(rank < 0 || same);
-    int code = check(rank, "describe", array->name, err);
-    return shut(H5Sclose, space, code, array->name, err);
-}
-
-static int create_scale(hid_t *scale, hid_t group, const struct dataset *array, const void *values,
-                        struct err *err) {
-    TRY(create_dataset(scale, group, array, err));
-    TRY(check(H5Dwrite(*scale, array->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write dataset",
-              array->name, err));
-    return check(H5DSset_scale(*scale, array->name), "make a scale of", array->name, err);
-}
-
-/* The scale of an axis, open; 0, 1, ..., length - 1 if it is new in the group. */
-static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t length,
-                      struct err *err) {
-    struct dataset array = {axis,     axis,          "index along this axis, from 0", "", 1,
-                            {length}, H5T_NATIVE_INT};
-    TRY(open_dataset(scale, group, &array, err));
-    if (*scale >= 0)
-        return CODE_OK;
-    int *values;
-    TRY(base_alloc(&values, (size_t)length, sizeof *values, err));
-    for (hsize_t k = 0; k < length; k++)
-        values[k] = (int)k;
-    int code = create_scale(scale, group, &array, values, err);
-    free(values);
-    return code;
-}
-
-/* Creates the dataset after the scales of its axes, which it needs, and attaches them. */
-static int create_array(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
-    int code = CODE_OK;
-    hid_t scale[RANK] = {-1, -1, -1, -1, -1};
-    const char *dims = array->dims;
-    *set = -1;
-    for (int k = 0; k < array->rank; k++) {
-        struct text_word word;
-        char axis[NAME];
-        bool named = text_next_word(&dims, " ", &word);
-        assert(named && word.length < sizeof axis);
-        snprintf(axis, sizeof axis, "%.*s", (int)word.length, word.text);
-        DO(open_scale(&scale[k], group, axis, array->shape[k], err));
-    }
-    DO(create_dataset(set, group, array, err));
-    for (int k = 0; k < array->rank; k++)
-        DO(check(H5DSattach_scale(*set, scale[k], (unsigned)k), "attach the scales of", array->name,
-                 err));
-done:
-    for (int k = 0; k < array->rank; k++)
-        code = shut(H5Dclose, scale[k], code, array->name, err);
-    return code;
-}
-
-static int write_array(hid_t group, const struct dataset *array, const void *values,
-                       struct err *err) {
-    int code = CODE_OK;
-    hid_t set;
-    DO(open_dataset(&set, group, array, err));
-    if (set < 0)
-        DO(create_array(&set, group, array, err));
-    DO(check(H5Dwrite(set, array->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write dataset",
-             array->name, err));
-done:
-    return shut(H5Dclose, set, code, array->name, err);
-}
 
 int io_scale(struct io *io, const char *group, const char *axis, const double *values,
              const char *const *text, int count, struct err *err) {
     struct dataset array = {axis, axis, "coordinates", "", 1, {(hsize_t)count}, H5T_NATIVE_DOUBLE};
     const void *from = text ? (const void *)text : values;
-    hid_t id, scale = -1, words = -1;
+    hid_t id, words = -1;
     int code;
     DO(open_group(&id, io, group, err));
-    DO(text_type(&words, err));
+    DO(hdf5_text_type(&words, err));
     if (text)
         array.type = words;
-    DO(create_scale(&scale, id, &array, from, err));
+    DO(hdf5_write_scale(id, &array, from, err));
 done:
-    code = shut(H5Dclose, scale, code, axis, err);
-    code = shut(H5Tclose, words, code, axis, err);
-    return shut(H5Gclose, id, code, group, err);
+    code = hdf5_shut(H5Tclose, words, code, axis, err);
+    return hdf5_shut(H5Gclose, id, code, group, err);
 }
 
 /* The dataset of a series, values of one run. */
@@ -363,9 +133,9 @@ int io_series(struct io *io, const char *group, const struct series *series, str
     hid_t id;
     int code;
     DO(open_group(&id, io, group, err));
-    DO(write_array(id, &array, series->values, err));
+    DO(hdf5_write_array(id, &array, series->values, err));
 done:
-    return shut(H5Gclose, id, code, group, err);
+    return hdf5_shut(H5Gclose, id, code, group, err);
 }
 
 int io_data(struct io *io, const struct data *data, struct err *err) {
@@ -387,9 +157,9 @@ int io_batches(struct io *io, const int *index, int T, int P, struct err *err) {
     hid_t group;
     int code;
     DO(open_group(&group, io, "data", err));
-    DO(write_array(group, &array, index, err));
+    DO(hdf5_write_array(group, &array, index, err));
 done:
-    return shut(H5Gclose, group, code, "data", err);
+    return hdf5_shut(H5Gclose, group, code, "data", err);
 }
 
 /* --- records --------------------------------------------------------------------------------- */
@@ -405,18 +175,18 @@ static int write_runs(hid_t group, const struct dataset *array, const struct rec
         size_t run = k / series->size, t = k % series->size / each;
         copy[k] = t < (size_t)record->steps[run] ? series->values[k] : NAN;
     }
-    int code = write_array(group, array, copy, err);
+    int code = hdf5_write_array(group, array, copy, err);
     free(copy);
     return code;
 }
 
-/* NAME, NAME_se and perhaps NAME_runs; mean and se are workspace of the size of the series. */
+/* HDF5_NAME, NAME_se and perhaps NAME_runs; mean and se are workspace of the size of the series. */
 static int write_series(hid_t group, const struct record *record, const struct series *series,
                         double *mean, double *se, struct err *err) {
-    char name[NAME], text[SENTENCE];
+    char name[HDF5_NAME], text[HDF5_SENTENCE];
     struct dataset array = dataset_of(series);
     record_statistics(record, series, mean, se);
-    TRY(write_array(group, &array, mean, err));
+    TRY(hdf5_write_array(group, &array, mean, err));
 
     snprintf(name, sizeof name, "%s_se", series->name);
     snprintf(text, sizeof text, "standard error of the mean of %s over independent runs",
@@ -424,11 +194,11 @@ static int write_series(hid_t group, const struct record *record, const struct s
     array.name = name;
     array.about = text;
     array.equation = "sqrt(sum_r (x_r - mean)^2 / (n (n - 1))), n runs r";
-    TRY(write_array(group, &array, se, err));
+    TRY(hdf5_write_array(group, &array, se, err));
     if (!series->keep_runs)
         return CODE_OK;
 
-    char dims[NAME];
+    char dims[HDF5_NAME];
     snprintf(name, sizeof name, "%s_runs", series->name);
     snprintf(dims, sizeof dims, "run %s", series->dims);
     snprintf(text, sizeof text, "%s run by run: %s", series->name,
@@ -450,7 +220,7 @@ static int write_reached(hid_t group, const struct record *record, struct err *e
     TRY(base_alloc(&count, (size_t)record->T, sizeof *count, err));
     for (int t = 0; t < record->T; t++)
         count[t] = record_reached(record, t);
-    int code = write_array(group, &array, count, err);
+    int code = hdf5_write_array(group, &array, count, err);
     free(count);
     return code;
 }
@@ -476,10 +246,10 @@ static int write_labels(hid_t group, const struct record *record, const char *co
     if (!array.shape[0])
         return CODE_OK;
     int code = CODE_OK;
-    DO(text_type(&array.type, err));
-    DO(write_array(group, &array, labels, err));
+    DO(hdf5_text_type(&array.type, err));
+    DO(hdf5_write_array(group, &array, labels, err));
 done:
-    return shut(H5Tclose, array.type, code, array.name, err);
+    return hdf5_shut(H5Tclose, array.type, code, array.name, err);
 }
 
 int io_record(struct io *io, const char *group, const struct record *record,
@@ -501,7 +271,7 @@ int io_record(struct io *io, const char *group, const struct record *record,
 done:
     free(mean);
     free(se);
-    TRY(shut(H5Gclose, id, code, group, err));
+    TRY(hdf5_shut(H5Gclose, id, code, group, err));
     return io_flush(io, err);
 }
 
@@ -511,10 +281,10 @@ int io_flush(struct io *io, struct err *err) {
     int code = CODE_OK;
     char *bytes = NULL;
     ssize_t size = -1;
-    DO(check(H5Fflush(io->file, H5F_SCOPE_LOCAL), "complete", io->partial, err));
-    DO(check(size = H5Fget_file_image(io->file, NULL, 0), "measure", io->partial, err));
+    DO(hdf5_check(H5Fflush(io->file, H5F_SCOPE_LOCAL), "complete", io->partial, err));
+    DO(hdf5_check(size = H5Fget_file_image(io->file, NULL, 0), "measure", io->partial, err));
     DO(base_alloc(&bytes, (size_t)size, 1, err));
-    DO(check(H5Fget_file_image(io->file, bytes, (size_t)size), "copy", io->partial, err));
+    DO(hdf5_check(H5Fget_file_image(io->file, bytes, (size_t)size), "copy", io->partial, err));
     DO(partial_write(io->partial, bytes, (size_t)size, err));
 done:
     free(bytes);
@@ -525,19 +295,19 @@ done:
 static int create_file(struct io *io, struct err *err) {
     int code = CODE_OK;
     hid_t creation = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
-    DO(prepare(creation, io->partial, err));
-    DO(check(access, "prepare", io->partial, err));
-    DO(check(H5Pset_fapl_core(access, GROW, false), "prepare", io->partial, err));
+    DO(hdf5_prepare(creation, io->partial, err));
+    DO(hdf5_check(access, "prepare", io->partial, err));
+    DO(hdf5_check(H5Pset_fapl_core(access, GROW, false), "prepare", io->partial, err));
     hid_t file = H5Fcreate(io->partial, H5F_ACC_TRUNC, creation, access);
-    DO(check(file, "create", io->partial, err));
+    DO(hdf5_check(file, "create", io->partial, err));
     io->file = file;
 done:
-    code = shut(H5Pclose, creation, code, io->partial, err);
-    return shut(H5Pclose, access, code, io->partial, err);
+    code = hdf5_shut(H5Pclose, creation, code, io->partial, err);
+    return hdf5_shut(H5Pclose, access, code, io->partial, err);
 }
 
 static int set_complete(struct io *io, int complete, struct err *err) {
-    return set_attribute(io->file, "complete", H5T_NATIVE_INT, -1, &complete, err);
+    return hdf5_set_attribute(io->file, "complete", H5T_NATIVE_INT, -1, &complete, err);
 }
 
 static void release(struct io *io) {
@@ -556,7 +326,7 @@ int io_create(struct io *io, const char *path, bool force, struct err *err) {
     DO(partial_create(&io->partial, path, err));
     DO(create_file(io, err));
     DO(set_complete(io, 0, err));
-    DO(set_text(io->file, "program", "dmft-solve", err));
+    DO(hdf5_set_text(io->file, "program", "dmft-solve", err));
     DO(io_flush(io, err));
 done:
     if (code && io->partial)

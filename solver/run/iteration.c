@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int iteration_declare(struct record *sweeps, const struct config *config,
+int iteration_declare(struct record *iterations, const struct config *config,
                       const struct net_setup *setup, int runs, char ***labels, struct err *err) {
     const struct series floored = {.name = "floored",
                                    .dims = "sweep",
@@ -28,12 +28,12 @@ int iteration_declare(struct record *sweeps, const struct config *config,
         (*labels)[k] = (char *)(*labels + count) + k * FIXED_POINT_NAME;
         snprintf((*labels)[k], FIXED_POINT_NAME, "%s", names[k]);
     }
-    DO(record_init(sweeps, runs, config->solver.fixed_point.max_sweeps, err));
-    sweeps->axis = "sweep";
-    sweeps->named = "kernel";
+    DO(record_init(iterations, runs, config->solver.fixed_point.max_sweeps, err));
+    iterations->axis = "sweep";
+    iterations->named = "kernel";
     change.shape[1] = (size_t)count;
-    DO(record_add(sweeps, change, err));
-    DO(record_add(sweeps, floored, err));
+    DO(record_add(iterations, change, err));
+    DO(record_add(iterations, floored, err));
 done:
     free(names);
     return code;
@@ -49,7 +49,7 @@ const struct fixed_point_kernel *iteration_worst(const struct fixed_point_state 
 
 struct replicate {
     const struct config *config;
-    struct record *record, *sweeps;
+    struct record *record, *iterations;
     const struct iteration_calls *calls;
     struct observer observer;
     int r;
@@ -57,11 +57,11 @@ struct replicate {
 
 static int on_sweep(void *context, const struct fixed_point_state *state, struct err *err) {
     struct replicate *replicate = context;
-    struct record *sweeps = replicate->sweeps;
-    double *change = record_at(sweeps, &sweeps->series[0], replicate->r, state->sweep);
+    struct record *iterations = replicate->iterations;
+    double *change = record_at(iterations, &iterations->series[0], replicate->r, state->sweep);
     for (int k = 0; k < state->count; k++)
         change[k] = state->kernel[k].change;
-    *record_at(sweeps, &sweeps->series[1], replicate->r, state->sweep) = state->floored;
+    *record_at(iterations, &iterations->series[1], replicate->r, state->sweep) = state->floored;
     return replicate->calls->sweep(replicate->calls->context, state, err);
 }
 
@@ -75,10 +75,10 @@ static int on_measure(void *context, const struct net *net, int t, struct err *e
 }
 
 int iteration_run(const struct config *config, const struct net_setup *setup, const double *y,
-                  int r, struct record *record, struct record *sweeps,
+                  int r, struct record *record, struct record *iterations,
                   const struct iteration_calls *calls, struct err *err) {
     struct replicate replicate = {
-        .config = config, .record = record, .sweeps = sweeps, .calls = calls, .r = r};
+        .config = config, .record = record, .iterations = iterations, .calls = calls, .r = r};
     const struct fixed_point_calls mine = {&replicate, on_sweep, on_measure};
     int code =
         fixed_point_run(setup, &config->training, y, &config->solver.fixed_point, &mine, err);

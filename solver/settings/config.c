@@ -254,8 +254,8 @@ static int check_inputs(const struct config *config, const struct params *params
         return params_error(params, "training", "batch", err, "there are only %d inputs", data->P);
     if (training->order && !training->batch)
         return params_error(params, "training", "order", err, "it is used only with batch");
-    bool sweeps = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
-    if (sweeps && (training->batch || data->tests))
+    bool iterates = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
+    if (iterates && (training->batch || data->tests))
         return params_error(params, "solver", "method", err,
                             "%s need method = march, or replicates = 0",
                             training->batch ? "minibatches" : "test inputs");
@@ -345,8 +345,15 @@ static int check_coordinate(const struct config *config, const struct params *pa
     return CODE_OK;
 }
 
-int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
+/* Why the settings of a network do not fit width N (0: the limit with its expert_sites), with the
+ * key to blame; NULL: they fit, as they do any width where the model has nothing to check. */
+static const char *misfit(const struct config *config, int N, const char **key) {
     const struct model *model = model_list[config->network.model];
+    int sites = N ? 0 : config->solver.expert_sites;
+    return model->check ? model->check(&config->network, N, sites, key) : NULL;
+}
+
+int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
     const struct int_list *widths = &config->reference.widths;
     const char *key, *reason;
     TRY(check_unused(config, params, err));
@@ -358,13 +365,12 @@ int config_check(const struct config *config, const struct params *params, int K
     if (config->solver.replicates == 0 && widths->count == 0)
         return params_error(params, "solver", "replicates", err,
                             "without a limit there must be [reference] widths");
-    if (config->solver.replicates &&
-        (reason = model->check(&config->network, 0, config->solver.expert_sites, &key)))
+    if (config->solver.replicates && (reason = misfit(config, 0, &key)))
         return params_error(params, "network", key, err, "%s (limit: expert_sites = %d)", reason,
                             config->solver.expert_sites);
     for (int i = 0; i < widths->count; i++) {
         int N = widths->value[i];
-        if ((reason = model->check(&config->network, N, 0, &key)))
+        if ((reason = misfit(config, N, &key)))
             return params_error(params, "network", key, err, "%s (width N = %d)", reason, N);
         if (i && N <= widths->value[i - 1])
             return params_error(params, "reference", "widths", err, "widths must increase");

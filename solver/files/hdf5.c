@@ -1,0 +1,240 @@
+/* Checked calls of HDF5: groups, attributes, datasets with scales on their axes. */
+#include "solver/files/hdf5.h"
+#include "kernels/base/text.h"
+
+#include <assert.h>
+#include <hdf5_hl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    COMPACT = 4096,  /* values; larger datasets are compressed */
+    CHUNK = 1 << 17, /* values of a chunk at most: HDF5 caches 1 MiB */
+};
+
+/* --- groups ---------------------------------------------------------------------------------- */
+
+/* The first, innermost entry of HDF5's error stack is the cause. */
+static herr_t find_cause(unsigned depth, const H5E_error2_t *entry, void *cause) {
+    if (depth == 0 && entry->desc)
+        snprintf(cause, HDF5_SENTENCE, ": %s", entry->desc);
+    return 0;
+}
+
+int hdf5_check(int64_t result, const char *what, const char *name, struct err *err) {
+    if (result >= 0)
+        return CODE_OK;
+    char cause[HDF5_SENTENCE] = "";
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, find_cause, cause);
+    return err_set(err, CODE_SYSTEM, "HDF5 cannot %s %s%s", what, name, cause);
+}
+
+int hdf5_shut(herr_t (*close_id)(hid_t), hid_t id, int code, const char *name, struct err *err) {
+    if (id < 0 || close_id(id) >= 0 || code)
+        return code;
+    return hdf5_check(-1, "close", name, err);
+}
+
+int hdf5_prepare(hid_t plist, const char *name, struct err *err) {
+    unsigned order = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
+    TRY(hdf5_check(plist, "prepare", name, err));
+    TRY(hdf5_check(H5Pset_link_creation_order(plist, order), "prepare", name, err));
+    return hdf5_check(H5Pset_obj_track_times(plist, false), "prepare", name, err);
+}
+
+static int create_group(hid_t file, const char *path, struct err *err) {
+    int code = CODE_OK;
+    hid_t group = -1, plist = H5Pcreate(H5P_GROUP_CREATE);
+    DO(hdf5_prepare(plist, path, err));
+    group = H5Gcreate2(file, path, H5P_DEFAULT, plist, H5P_DEFAULT);
+    DO(hdf5_check(group, "create group", path, err));
+done:
+    code = hdf5_shut(H5Gclose, group, code, path, err);
+    return hdf5_shut(H5Pclose, plist, code, path, err);
+}
+
+int hdf5_open_group(hid_t *group, hid_t file, const char *path, struct err *err) {
+    char part[HDF5_NAME];
+    size_t length = strlen(path);
+    assert(length < sizeof part);
+    *group = -1;
+    for (size_t end = 0; end < length;) {
+        end += strspn(path + end, "/");
+        end += strcspn(path + end, "/");
+        snprintf(part, sizeof part, "%.*s", (int)end, path);
+        htri_t exists = H5Lexists(file, part, H5P_DEFAULT);
+        TRY(hdf5_check(exists, "look up", part, err));
+        if (!exists)
+            TRY(create_group(file, part, err));
+    }
+    *group = H5Gopen2(file, length ? path : "/", H5P_DEFAULT);
+    return hdf5_check(*group, "open group", path, err);
+}
+
+/* --- attributes ------------------------------------------------------------------------------ */
+
+int hdf5_set_attribute(hid_t object, const char *name, hid_t type, int count, const void *value,
+                       struct err *err) {
+    int code = CODE_OK;
+    hsize_t length = count > 0 ? (hsize_t)count : 0;
+    hid_t attribute = -1, space = -1;
+    htri_t exists = H5Aexists(object, name);
+    DO(hdf5_check(exists, "look up attribute", name, err));
+    space = count < 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &length, NULL);
+    DO(hdf5_check(space, "describe attribute", name, err));
+    attribute = exists ? H5Aopen(object, name, H5P_DEFAULT)
+                       : H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    DO(hdf5_check(attribute, "create attribute", name, err));
+    DO(hdf5_check(H5Awrite(attribute, type, value), "write attribute", name, err));
+done:
+    code = hdf5_shut(H5Aclose, attribute, code, name, err);
+    return hdf5_shut(H5Sclose, space, code, name, err);
+}
+
+int hdf5_text_type(hid_t *type, struct err *err) {
+    *type = H5Tcopy(H5T_C_S1);
+    TRY(hdf5_check(*type, "describe", "strings", err));
+    TRY(hdf5_check(H5Tset_size(*type, H5T_VARIABLE), "describe", "strings", err));
+    return hdf5_check(H5Tset_cset(*type, H5T_CSET_UTF8), "describe", "strings", err);
+}
+
+int hdf5_set_text(hid_t object, const char *name, const char *value, struct err *err) {
+    int code = CODE_OK;
+    hid_t type = -1;
+    const char *text = value ? value : "";
+    DO(hdf5_text_type(&type, err));
+    DO(hdf5_set_attribute(object, name, type, -1, &text, err));
+done:
+    return hdf5_shut(H5Tclose, type, code, name, err);
+}
+
+/* --- datasets -------------------------------------------------------------------------------- */
+
+/* Large arrays are cut into chunks along their first axes and compressed. */
+static int set_storage(hid_t plist, const struct dataset *array, struct err *err) {
+    TRY(hdf5_check(plist, "prepare", array->name, err));
+    TRY(hdf5_check(H5Pset_obj_track_times(plist, false), "prepare", array->name, err));
+    hsize_t count = 1, chunk[HDF5_RANK];
+    for (int k = 0; k < array->rank; k++)
+        count *= chunk[k] = array->shape[k];
+    if (count <= COMPACT)
+        return CODE_OK;
+    for (int k = 0; k < array->rank && count > CHUNK; k++) {
+        hsize_t rest = count / chunk[k]; /* values of one index of axis k */
+        chunk[k] = rest < CHUNK ? CHUNK / rest : 1;
+        count = rest * chunk[k];
+    }
+    TRY(hdf5_check(H5Pset_chunk(plist, array->rank, chunk), "prepare", array->name, err));
+    TRY(hdf5_check(H5Pset_shuffle(plist), "prepare", array->name, err));
+    return hdf5_check(H5Pset_deflate(plist, 4), "prepare", array->name, err);
+}
+
+static int create_dataset(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
+    int code = CODE_OK;
+    const char *name = array->name;
+    hid_t space = -1, plist = H5Pcreate(H5P_DATASET_CREATE);
+    *set = -1;
+    DO(set_storage(plist, array, err));
+    space = H5Screate_simple(array->rank, array->shape, NULL);
+    DO(hdf5_check(space, "describe", name, err));
+    *set = H5Dcreate2(group, name, array->type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    DO(hdf5_check(*set, "create dataset", name, err));
+    DO(hdf5_set_text(*set, "dims", array->dims, err));
+    DO(hdf5_set_text(*set, "about", array->about, err));
+    DO(hdf5_set_text(*set, "equation", array->equation, err));
+done:
+    code = hdf5_shut(H5Sclose, space, code, name, err);
+    return hdf5_shut(H5Pclose, plist, code, name, err);
+}
+
+/* Opens the dataset if the group has it, else *set = -1. Its shape must be that of the array: a
+ * name, and the axes of a group, mean one thing. */
+static int open_dataset(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
+    *set = -1;
+    htri_t exists = H5Lexists(group, array->name, H5P_DEFAULT);
+    TRY(hdf5_check(exists, "look up", array->name, err));
+    if (!exists)
+        return CODE_OK;
+    *set = H5Dopen2(group, array->name, H5P_DEFAULT);
+    TRY(hdf5_check(*set, "open dataset", array->name, err));
+    hid_t space = H5Dget_space(*set);
+    TRY(hdf5_check(space, "describe", array->name, err));
+    hsize_t shape[H5S_MAX_RANK];
+    int rank = H5Sget_simple_extent_dims(space, shape, NULL);
+    bool same = rank == array->rank;
+    for (int k = 0; same && k < rank; k++)
+        same = shape[k] == array->shape[k];
+    assert(rank < 0 || same);
+    int code = hdf5_check(rank, "describe", array->name, err);
+    return hdf5_shut(H5Sclose, space, code, array->name, err);
+}
+
+static int create_scale(hid_t *scale, hid_t group, const struct dataset *array, const void *values,
+                        struct err *err) {
+    TRY(create_dataset(scale, group, array, err));
+    TRY(hdf5_check(H5Dwrite(*scale, array->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
+                   "write dataset", array->name, err));
+    return hdf5_check(H5DSset_scale(*scale, array->name), "make a scale of", array->name, err);
+}
+
+/* The scale of an axis, open; 0, 1, ..., length - 1 if it is new in the group. */
+static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t length,
+                      struct err *err) {
+    struct dataset array = {axis,     axis,          "index along this axis, from 0", "", 1,
+                            {length}, H5T_NATIVE_INT};
+    TRY(open_dataset(scale, group, &array, err));
+    if (*scale >= 0)
+        return CODE_OK;
+    int *values;
+    TRY(base_alloc(&values, (size_t)length, sizeof *values, err));
+    for (hsize_t k = 0; k < length; k++)
+        values[k] = (int)k;
+    int code = create_scale(scale, group, &array, values, err);
+    free(values);
+    return code;
+}
+
+/* Creates the dataset after the scales of its axes, which it needs, and attaches them. */
+static int create_array(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
+    int code = CODE_OK;
+    hid_t scale[HDF5_RANK] = {-1, -1, -1, -1, -1};
+    const char *dims = array->dims;
+    *set = -1;
+    for (int k = 0; k < array->rank; k++) {
+        struct text_word word;
+        char axis[HDF5_NAME];
+        bool named = text_next_word(&dims, " ", &word);
+        assert(named && word.length < sizeof axis);
+        snprintf(axis, sizeof axis, "%.*s", (int)word.length, word.text);
+        DO(open_scale(&scale[k], group, axis, array->shape[k], err));
+    }
+    DO(create_dataset(set, group, array, err));
+    for (int k = 0; k < array->rank; k++)
+        DO(hdf5_check(H5DSattach_scale(*set, scale[k], (unsigned)k), "attach the scales of",
+                      array->name, err));
+done:
+    for (int k = 0; k < array->rank; k++)
+        code = hdf5_shut(H5Dclose, scale[k], code, array->name, err);
+    return code;
+}
+
+int hdf5_write_array(hid_t group, const struct dataset *array, const void *values,
+                     struct err *err) {
+    int code = CODE_OK;
+    hid_t set;
+    DO(open_dataset(&set, group, array, err));
+    if (set < 0)
+        DO(create_array(&set, group, array, err));
+    DO(hdf5_check(H5Dwrite(set, array->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
+                  "write dataset", array->name, err));
+done:
+    return hdf5_shut(H5Dclose, set, code, array->name, err);
+}
+
+int hdf5_write_scale(hid_t group, const struct dataset *array, const void *values,
+                     struct err *err) {
+    hid_t scale;
+    int code = create_scale(&scale, group, array, values, err);
+    return hdf5_shut(H5Dclose, scale, code, array->name, err);
+}

@@ -1,0 +1,213 @@
+/* Values from the ini file and from the command line, checked where they are stored, so that the
+ * first bad line is the one reported. next_line shows each line of the file to inih, which calls
+ * take_value. */
+#include "solver/settings/param_keys.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Checks a given value and keeps its text. */
+static int store(struct params *params, const struct param_section *section,
+                 const struct param_row *row, const struct entry *at, struct err *err) {
+    struct param_value *value = param_values(params, section) + (row - section->rows);
+    struct entry name = {at->section, at->key, NULL, at->line};
+    if (at->line > 0 && value->line > 0)
+        return param_fail(params, &name, err, "duplicate key, given before in line %d",
+                          value->line);
+    char note[TEXT_NOTE] = "";
+    union row_value scratch;
+    if (!row_parse(row, at->text, &scratch, note))
+        return param_fail(params, at, err, "%s", note);
+    char *text;
+    TRY(base_copy(&text, at->text, err));
+    free(value->text);
+    value->text = text;
+    value->line = at->line;
+    return CODE_OK;
+}
+
+/* ---- the file ---- */
+
+struct reader {
+    struct params *params;
+    FILE *stream;
+    struct err *err;
+    int code; /* of the first failure, which ends the reading */
+    int line;
+    char *text; /* the current line */
+    size_t size;
+    const struct param_section *section; /* NULL before the first one */
+    const char *value;                   /* in text, from next_line to take_value */
+};
+
+/* Whatever its length, without its end; *end at the end of the file. Stops at the first control
+ * character, so that a device or a binary file does not fill the memory. */
+static int read_line(struct reader *reader, bool *end) {
+    struct entry at = {.line = ++reader->line};
+    size_t length = 0;
+    int c;
+    for (;;) {
+        if (length + 1 >= reader->size) {
+            size_t size = reader->size ? 2 * reader->size : 256;
+            char *text = realloc(reader->text, size);
+            if (!text)
+                return err_set(reader->err, CODE_SYSTEM, "out of memory: a line of %zu bytes",
+                               size);
+            reader->text = text;
+            reader->size = size;
+        }
+        c = fgetc(reader->stream);
+        if (c == EOF || c == '\n')
+            break;
+        if (c < ' ' && c != '\t' && c != '\r')
+            return param_fail(reader->params, &at, reader->err, "not a text file (byte 0x%02x)", c);
+        reader->text[length++] = (char)c;
+    }
+    if (c == EOF && ferror(reader->stream))
+        return err_set(reader->err, CODE_SYSTEM, "%s: cannot be read: %s", reader->params->file,
+                       strerror(errno));
+    *end = c == EOF && length == 0;
+    while (length && reader->text[length - 1] == '\r')
+        length--;
+    reader->text[length] = '\0';
+    const char *bad = text_find_bad(reader->text);
+    if (bad)
+        return param_fail(reader->params, &at, reader->err,
+                          "a control character or not UTF-8 (byte 0x%02x)", (unsigned char)*bad);
+    return CODE_OK;
+}
+
+/* A line that begins with [. */
+static int read_section(struct reader *reader, char *text) {
+    struct entry at = {.line = reader->line};
+    char cut[TEXT_CLIP_SIZE], *close = strchr(text, ']');
+    if (!close || close[1])
+        return param_fail(reader->params, &at, reader->err,
+                          "\"%s\" is not a section line, which is [name] and nothing else",
+                          text_clip(cut, text));
+    *close = '\0';
+    at.section = text_trim(text + 1);
+    reader->section = param_find_section(reader->params, at.section);
+    if (!reader->section)
+        return param_unknown_section(reader->params, &at, reader->err);
+    return CODE_OK;
+}
+
+/* A key = value line; splits text into the two. */
+static int read_key(struct reader *reader, char *text, const struct param_row **row) {
+    struct entry at = {.line = reader->line};
+    char cut[TEXT_CLIP_SIZE], *equals = strchr(text, '=');
+    if (!equals)
+        return param_fail(reader->params, &at, reader->err,
+                          "\"%s\" has no \"=\"; a line is key = value, [section] or a comment",
+                          text_clip(cut, text));
+    *equals = '\0';
+    char *key = text_trim(text);
+    if (!*key)
+        return param_fail(reader->params, &at, reader->err, "no key before \"=\"");
+    if (!reader->section)
+        return param_fail(reader->params, &at, reader->err, "key \"%s\" before the first [section]",
+                          text_clip(cut, key));
+    at.section = reader->section->name;
+    at.key = key;
+    *row = param_find_row(reader->section, key);
+    if (!*row)
+        return param_unknown_key(reader->params, reader->section, &at, reader->err);
+    reader->value = text_trim(equals + 1);
+    return CODE_OK;
+}
+
+/* The reader of inih, whose line has the given size (200 in the packaged library) and which would
+ * cut longer ones, continue a value on an indented line and drop a comment behind a value. So it
+ * sees an unindented section or key and an empty value; the full value waits in the reader. */
+static char *next_line(char *out, int size, void *stream) {
+    struct reader *reader = stream;
+    assert(!reader->value);
+    bool end = false;
+    if (reader->code || (reader->code = read_line(reader, &end)) || end)
+        return NULL;
+    char *text = reader->text;
+    if (reader->line == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
+        text += 3;
+    text = text_trim(text);
+    const struct param_row *row = NULL;
+    int length;
+    if (!*text || *text == '#' || *text == ';') {
+        length = snprintf(out, (size_t)size, "\n");
+    } else if (*text == '[') {
+        reader->code = read_section(reader, text);
+        length = snprintf(out, (size_t)size, "[%s]\n", reader->code ? "" : reader->section->name);
+    } else {
+        reader->code = read_key(reader, text, &row);
+        length = snprintf(out, (size_t)size, "%s=\n", row ? row->key : "");
+    }
+    assert(length < size);
+    (void)length;
+    return reader->code ? NULL : out;
+}
+
+/* The handler of inih. */
+static int take_value(void *user, const char *section, const char *key, const char *value) {
+    struct reader *reader = user;
+    struct entry at = {section, key, reader->value, reader->line};
+    const struct param_row *row = param_find_row(reader->section, key);
+    assert(row && reader->value && !*value && !strcmp(section, reader->section->name));
+    (void)value;
+    reader->value = NULL;
+    reader->code = store(reader->params, reader->section, row, &at, reader->err);
+    return reader->code == CODE_OK;
+}
+
+int param_read_stream(struct params *params, FILE *stream, struct err *err) {
+    struct reader reader = {.params = params, .stream = stream, .err = err};
+    int failed = ini_parse_stream(next_line, &reader, take_value, &reader);
+    if (failed && !reader.code)
+        reader.code =
+            err_set(err, CODE_SYSTEM, "%s: the ini parser failed (%d)", params->file, failed);
+    free(reader.text);
+    return reader.code;
+}
+
+/* ---- the command line ---- */
+
+/* Stores one override; text is cut into pieces. */
+static int take_override(struct params *params, char *text, struct err *err) {
+    char cut[TEXT_CLIP_SIZE];
+    text_clip(cut, text);
+    if (text_find_bad(text))
+        return err_set(err, CODE_INPUT, "%s: a control character or not UTF-8", cut);
+    char *section = strncmp(text, "--", 2) ? text : text + 2;
+    char *equals = strchr(section, '='), *dot = strchr(section, '.');
+    if (equals)
+        *equals = '\0';
+    if (!equals || !dot || dot > equals) {
+        const struct param_section *owner = param_find_owner(params, text_trim(section));
+        return err_set(err, CODE_INPUT, "%s: must be --section.key=value%s%s%s%s", cut,
+                       owner ? ", here --" : "", owner ? owner->name : "", owner ? "." : "",
+                       owner ? text_trim(section) : "");
+    }
+    *dot = '\0';
+    struct entry at = {text_trim(section), text_trim(dot + 1), text_trim(equals + 1), -1};
+    const struct param_section *declared = param_find_section(params, at.section);
+    if (!declared)
+        return param_unknown_section(params, &at, err);
+    const struct param_row *row = param_find_row(declared, at.key);
+    if (!row)
+        return param_unknown_key(params, declared, &at, err);
+    return store(params, declared, row, &at, err);
+}
+
+int param_read_overrides(struct params *params, int overrides, char *const *override,
+                         struct err *err) {
+    for (int i = 0; i < overrides; i++) {
+        char *text;
+        TRY(base_copy(&text, override[i], err));
+        int code = take_override(params, text, err);
+        free(text);
+        TRY(code);
+    }
+    return CODE_OK;
+}

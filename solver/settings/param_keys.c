@@ -1,0 +1,153 @@
+/* The declared keys: finding them, which are used, and messages about them. */
+#include "solver/settings/param_keys.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+int param_fail_list(const struct params *params, const struct entry *at, struct err *err,
+                    const char *format, va_list list) {
+    char place[TEXT_NOTE] = "", sentence[TEXT_NOTE] = "", cut[TEXT_CLIP_SIZE];
+    if (at->line < 0) {
+        text_append(place, "--%s.", text_clip(cut, at->section));
+        text_append(place, "%s=", text_clip(cut, at->key));
+        text_append(place, "%s", text_clip(cut, at->text));
+    } else {
+        text_append(place, "%.700s", params->file);
+        if (at->line)
+            text_append(place, ":%d", at->line);
+        if (at->section)
+            text_append(place, ": [%s]", text_clip(cut, at->section));
+        if (at->key)
+            text_append(place, " %s", text_clip(cut, at->key));
+        if (at->text)
+            text_append(place, " = %s", text_clip(cut, at->text));
+        if (at->text && !at->line)
+            text_append(place, " (default)");
+    }
+    text_append_list(sentence, format, list);
+    return err_set(err, CODE_INPUT, "%s: %s", place, sentence);
+}
+
+int param_fail(const struct params *params, const struct entry *at, struct err *err,
+               const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    int code = param_fail_list(params, at, err, format, list);
+    va_end(list);
+    return code;
+}
+
+/* ---- names ---- */
+
+const struct param_section *param_find_section(const struct params *params, const char *name) {
+    for (size_t s = 0; s < params->count; s++)
+        if (!strcmp(params->sections[s].name, name))
+            return &params->sections[s];
+    return NULL;
+}
+
+const struct param_row *param_find_row(const struct param_section *section, const char *key) {
+    for (size_t r = 0; r < section->count; r++)
+        if (!strcmp(section->rows[r].key, key))
+            return &section->rows[r];
+    return NULL;
+}
+
+struct param_value *param_values(const struct params *params, const struct param_section *section) {
+    struct param_value *value = params->values;
+    for (const struct param_section *s = params->sections; s < section; s++)
+        value += s->count;
+    return value;
+}
+
+const struct param_section *param_find_owner(const struct params *params, const char *key) {
+    for (size_t s = 0; s < params->count; s++)
+        if (param_find_row(&params->sections[s], key))
+            return &params->sections[s];
+    return NULL;
+}
+
+int param_unknown_section(const struct params *params, const struct entry *at, struct err *err) {
+    char note[TEXT_NOTE] = "";
+    struct text_nearest nearest = {.given = at->section};
+    if (!strcmp(at->section, "sweep"))
+        return param_fail(params, at, err, "a sweep over values of keys is run by dmft-sweep");
+    for (size_t s = 0; s < params->count; s++) {
+        const char *name = params->sections[s].name;
+        text_nearest_try(&nearest, (struct text_word){name, strlen(name)});
+    }
+    text_nearest_tell(&nearest, note);
+    if (!nearest.name.length)
+        for (size_t s = 0; s < params->count; s++)
+            text_append(note, "%s [%s]", s ? "" : "; there are", params->sections[s].name);
+    return param_fail(params, at, err, "unknown section%s", note);
+}
+
+int param_unknown_key(const struct params *params, const struct param_section *section,
+                      const struct entry *at, struct err *err) {
+    char note[TEXT_NOTE] = "";
+    const struct param_section *owner = param_find_owner(params, at->key);
+    struct text_nearest nearest = {.given = at->key};
+    for (size_t r = 0; r < section->count; r++) {
+        const char *key = section->rows[r].key;
+        text_nearest_try(&nearest, (struct text_word){key, strlen(key)});
+    }
+    if (owner)
+        text_append(note, "; it belongs to [%s]", owner->name);
+    else
+        text_nearest_tell(&nearest, note);
+    if (!*note)
+        for (size_t r = 0; r < section->count; r++)
+            text_append(note, "%s %s", r ? "" : "; there are", section->rows[r].key);
+    return param_fail(params, at, err, "unknown key%s", note);
+}
+
+/* ---- which keys are used ---- */
+
+bool param_users(const struct param_section *section, const struct param_row *row, char *note) {
+    const struct param_row *kinds = section->rows;
+    const char *cursor = kinds->choices;
+    char name[TEXT_CLIP_SIZE], list[TEXT_NOTE] = "";
+    bool all = true;
+    struct text_word word;
+    while (section->other_keys && text_next_word(&cursor, " ", &word)) {
+        snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
+        if (section->other_keys(name, row->key))
+            all = false;
+        else
+            text_append(list, " %s", name);
+    }
+    if (!all && note)
+        text_append(note, "; for %s%s", kinds->key, list);
+    return all;
+}
+
+/* Whether the `when` condition of a row holds with the values of its section, NULL for the
+ * defaults. The condition looks at an earlier row, so the recursion ends; on a key that goes with
+ * other values of the first row it always holds. */
+bool param_used(const struct param_section *section, const struct param_row *row,
+                const struct param_value *values) {
+    const char *first = values ? values[0].text : section->rows[0].value;
+    if (first ? section->other_keys && section->other_keys(first, row->key)
+              : !param_users(section, row, NULL))
+        return false;
+    if (!row->when)
+        return true;
+    const char *cursor = row->when;
+    struct text_word word;
+    const struct param_row *gate = section->rows;
+    text_next_word(&cursor, "=", &word);
+    while (gate < row && !text_is(word, gate->key))
+        gate++;
+    assert(gate < row && gate->type == PARAM_CHOICE);
+    if (first && section->other_keys && section->other_keys(first, gate->key))
+        return true;
+    const char *text = values ? values[gate - section->rows].text : gate->value;
+    bool holds = false;
+    while (text_next_word(&cursor, "=|", &word)) {
+        assert(row_choice(gate, word, NULL) >= 0);
+        holds = holds || (text && text_is(word, text));
+    }
+    return holds && param_used(section, gate, values);
+}

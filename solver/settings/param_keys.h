@@ -1,0 +1,46 @@
+/* What the files behind param.h tell each other: declared keys, which of them are used, messages.
+ */
+#ifndef SOLVER_PARAM_KEYS_H
+#define SOLVER_PARAM_KEYS_H
+
+#include "solver/settings/param.h"
+#include "solver/settings/row.h"
+
+/* What a message is about; unknown parts are NULL. line as in struct param_value. */
+struct entry {
+    const char *section, *key, *text;
+    int line;
+};
+/* CODE_INPUT with "PLACE: SENTENCE", the place as in params_error. */
+int param_fail(const struct params *params, const struct entry *at, struct err *err,
+               const char *format, ...) __attribute__((format(printf, 4, 5)));
+int param_fail_list(const struct params *params, const struct entry *at, struct err *err,
+                    const char *format, va_list list);
+/* Refuse a name, with the nearest known one. */
+int param_unknown_section(const struct params *params, const struct entry *at, struct err *err);
+int param_unknown_key(const struct params *params, const struct param_section *section,
+                      const struct entry *at, struct err *err);
+
+/* NULL if there is none of this name. */
+const struct param_section *param_find_section(const struct params *params, const char *name);
+const struct param_row *param_find_row(const struct param_section *section, const char *key);
+/* The section that has a key of this name. */
+const struct param_section *param_find_owner(const struct params *params, const char *key);
+/* The first value of a section. */
+struct param_value *param_values(const struct params *params, const struct param_section *section);
+
+/* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets
+ * the list of those that do. */
+bool param_users(const struct param_section *section, const struct param_row *row, char *note);
+/* Whether a row is used with the values of its section, NULL for the defaults: it goes with the
+ * first row, and its `when` condition holds. */
+bool param_used(const struct param_section *section, const struct param_row *row,
+                const struct param_value *values);
+
+/* Stores the values of a file (params->file: its name in messages), then those of the command line;
+ * every value is checked. */
+int param_read_stream(struct params *params, FILE *stream, struct err *err);
+int param_read_overrides(struct params *params, int overrides, char *const *override,
+                         struct err *err);
+
+#endif

@@ -1,0 +1,89 @@
+/* What is written of the keys: an ini with the defaults or with the values as read, and the help.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/settings/param_keys.h"
+
+static void write_comment(const char *text, FILE *out) {
+    struct text_word line;
+    while (text && text_next_word(&text, "\n", &line))
+        fprintf(out, "# %.*s\n", (int)line.length, line.text);
+}
+
+/* values of the section, NULL for the defaults. */
+static void write_section(const struct param_section *section, const struct param_value *values,
+                          FILE *out) {
+    fputc('\n', out);
+    write_comment(section->doc, out);
+    fprintf(out, "[%s]\n", section->name);
+    for (size_t r = 0; r < section->count; r++) {
+        const struct param_row *row = &section->rows[r];
+        const char *text = values ? values[r].text : row->value;
+        bool used = param_used(section, row, values);
+        char note[TEXT_NOTE] = "Allowed: ";
+        row_describe(row, note);
+        if (!row->value)
+            text_append(note, "; must be given");
+        if (row->when) {
+            text_append(note, "; used only when ");
+            row_describe_when(row, note);
+        }
+        param_users(section, row, note);
+        fputc('\n', out);
+        write_comment(row->doc, out);
+        fprintf(out, "# %s.\n", note);
+        fprintf(out, "%s%s =%s%s\n", used && text ? "" : "# ", row->key, text && *text ? " " : "",
+                text ? text : "");
+    }
+}
+
+void params_defaults(const struct param_section *sections, size_t count, FILE *out) {
+    fputs("# Every key at its default. A line is [section], key = value, or a comment like this\n"
+          "# one; a value goes to the end of its line. Keys commented out have no default or are\n"
+          "# not used at these values.\n",
+          out);
+    for (size_t s = 0; s < count; s++)
+        write_section(&sections[s], NULL, out);
+}
+
+int params_text(const struct params *params, char **text, size_t *size, struct err *err) {
+    *text = NULL;
+    FILE *out = open_memstream(text, size);
+    bool failed = !out;
+    if (out) {
+        fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
+        for (size_t s = 0; s < params->count; s++)
+            write_section(&params->sections[s], param_values(params, &params->sections[s]), out);
+        failed = ferror(out) != 0;
+        failed = fclose(out) || failed;
+    }
+    return failed ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
+                  : CODE_OK;
+}
+
+static void write_help(const struct param_section *section, const struct param_row *row,
+                       FILE *out) {
+    char name[TEXT_NOTE] = "", note[TEXT_NOTE] = "";
+    const char *cursor = row->doc ? row->doc : "";
+    struct text_word line;
+    text_append(name, "%s.%s", section->name, row->key);
+    fprintf(out, "  %-24s ", name);
+    while (text_next_word(&cursor, "\n", &line))
+        fprintf(out, "%.*s ", (int)line.length, line.text);
+    if (!row->value)
+        text_append(note, "required; ");
+    else
+        text_append(note, "default %s; ", *row->value ? row->value : "empty");
+    row_describe(row, note);
+    if (row->when) {
+        text_append(note, "; only when ");
+        row_describe_when(row, note);
+    }
+    param_users(section, row, note);
+    fprintf(out, "[%s]\n", note);
+}
+
+void params_help(const struct param_section *sections, size_t count, FILE *out) {
+    for (size_t s = 0; s < count; s++)
+        for (size_t r = 0; r < sections[s].count; r++)
+            write_help(&sections[s], &sections[s].rows[r], out);
+}
