@@ -26,12 +26,12 @@ struct iteration {
     /* Times: of the last pass; of a pass; by which that grows; with kernels that are right, or 0.
      */
     int reached, horizon, stride, front;
-    struct fixed_point_kernel kernel[4 * NET_MAPS];
+    struct fixed_point_kernel *kernel; /* [4 maps], `count` in use */
     struct anderson anderson;
 };
 
 double fixed_point_probe(const struct network *network, double probe) {
-    return probe > 0 ? probe : net_compresses(network) ? 1e-3 : 0.2;
+    return probe > 0 ? probe : network_compresses(network) ? 1e-3 : 0.2;
 }
 
 /* Evaluations of the first `times` measured times. */
@@ -277,16 +277,14 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
                                 .epsilon = fixed_point_probe(setup->network, settings->probe)};
     freeze_init(&it->freeze, setup->backend);
     DO(build(it, err));
+    DO(base_alloc(&it->kernel, 4 * (size_t)it->net.maps, sizeof *it->kernel, err));
     list_kernels(it);
     DO(iterate(it, &converged, &worst, err));
     DO(run_pass(it, FREEZE_OFF, FIELD_MEASURE, calls->measure, err));
     if (!converged && it->front && it->reached <= it->front)
         code = err_set(err, CODE_NUMERICAL,
                        "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
-                       it->front, runaway,
-                       setup->network->gate == GATE_SOFTMAX
-                           ? ", or beta (softmax gates condense: docs/method.md, section 5)"
-                           : "");
+                       it->front, runaway, network_hint(setup->network));
     else if (!converged)
         code = err_set(err, CODE_NUMERICAL,
                        "not converged in %d sweeps: %s still changes by %.2g, fp_tolerance is %g; "
@@ -297,6 +295,7 @@ done:
     net_free(&it->net);
     anderson_free(&it->anderson);
     freeze_free(&it->freeze);
+    free(it->kernel);
     free(it);
     return code;
 }

@@ -52,7 +52,7 @@ static int bs32_try(struct net *net, const struct training *training, const doub
     TRY(net_evaluate(net, loss, y, err));
     TRY(net_keep(net, 2, err));
     TRY(place(net, step, 3, second, err));
-    TRY(net->model->forward(net, low, err));
+    TRY(net_forward(net, low, err));
     TRY(place(net, step, 3, third, err));
     return net_evaluate(net, loss, y, err);
 }

@@ -24,7 +24,7 @@ static void dense_write(struct program *p) {
     size_t sites = (size_t)program_setup(p)->sites;
     struct population *on = program_population(p, "bottom", 1, sites, 1);
     struct population *top = program_population(p, "top", 1, sites, 1);
-    struct value h = program_read_in(p, on, (struct weight){"W1"}), x;
+    struct value h = program_read_in(p, on, (struct weight){.name = "W1"}), x;
     for (int l = 1;; l++) {
         x = program_sigma(p, h);
         add_kernels(p, l, h, x);
@@ -32,11 +32,11 @@ static void dense_write(struct program *p) {
             break;
         const char *name = program_name(p, "W%d", l + 1);
         on = l + 1 < depth ? program_population(p, name, 1, sites, 1) : top;
-        h = program_map(p, x, on, (struct weight){name});
+        h = program_map(p, x, on, (struct weight){.name = name});
     }
     program_kernel(p, x, 1,
                    (struct kernel_text){"PhiL", "feature kernel of the top", "<h_top h_top>"});
-    program_read_out(p, x, (struct weight){"w"});
+    program_read_out(p, x, (struct weight){.name = "w"});
 }
 
 const struct model model_dense = {

@@ -65,9 +65,9 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     struct map_declaration declared = v->map->declared;
     struct map_choice choice = {setup->N > 0, setup->optimizer == OPTIMIZER_GD,
                                 optimizer_by_entry(setup->optimizer), setup->field};
-    int number = 0;
-    while (net->map[number] != v->map)
-        number++;
+    int number = 0; /* among the maps that draw */
+    for (int k = 0; net->map[k] != v->map; k++)
+        number += net->map[k]->declared.a0 != 0;
     declared.one_row = v->g_count == 1;
     if (setup->declare_only) {
         map_declare(v->map, declared);

@@ -76,7 +76,7 @@ struct value gate_write(struct program *p, struct value x1, struct population *e
     const struct network *network = program_network(p);
     bool masked = network->rho < 1;
     struct value mask = {-1}, phi;
-    *psi = program_map(p, x1, experts, (struct weight){"Q"});
+    *psi = program_map(p, x1, experts, (struct weight){.name = "Q"});
     if (masked)
         mask = program_top(p, *psi, (size_t)lround(network->rho * (double)experts->sites));
     if (network->gate == GATE_SOFTMAX)

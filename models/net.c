@@ -165,3 +165,9 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
         TRY(net_start(net, err));
     return net->setup.backend->sync(err);
 }
+
+int net_forward(struct net *net, double *f, struct err *err) {
+    TRY(program_forward(net, err));
+    memcpy(f, net->f, (size_t)net->setup.P * sizeof *f);
+    return CODE_OK;
+}

@@ -169,6 +169,8 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
  * place. loss is the mean over these inputs. y [inputs]: of the training set. */
 enum loss { LOSS_MSE, LOSS_LOGISTIC };
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
+/* f [P] of the inputs of the last evaluation at this place, not centred. */
+int net_forward(struct net *net, double *f, struct err *err);
 double net_loss(enum loss loss, double f, double y, double *Delta); /* l, Delta = -dl/df */
 
 /* f [count] of inputs first, first + 1, ... of the training set and, after it, the test inputs, at

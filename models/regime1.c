@@ -44,13 +44,13 @@ static struct weights weights_of(const struct program *p) {
     const struct network *network = program_network(p);
     double gamma0 = setup->gamma0, gamma2 = gamma0 * gamma0, N = setup->N,
            router = network->router_rate;
-    struct weights all = {.W1 = {"W1"}, .Q = {"Q"}, .b = {"b"}, .w = {"w"}};
+    struct weights all = {.W1 = {.name = "W1"}, .Q = {.name = "Q"}, .b = {.name = "b"}, .w = {.name = "w"}};
     if (network->parameterization == PARAMETERIZATION_SP) {
-        all.W1 = (struct weight){"W1", .rate = 1 / (gamma2 * N), .adam_eps = N};
-        all.W = (struct weight){NULL, .rate = 1 / gamma2, .adam_rate = N, .adam_eps = N};
-        all.Q = (struct weight){"Q", .a0 = sqrt(N), .rate = N / gamma2, .adam_rate = N};
-        all.b = (struct weight){"b", .rate = 1 / gamma2};
-        all.w = (struct weight){"w", .a0 = gamma0 * sqrt(N), .rate = N, .adam_rate = gamma0 * N};
+        all.W1 = (struct weight){.name = "W1", .rate = 1 / (gamma2 * N), .adam_eps = N};
+        all.W = (struct weight){.rate = 1 / gamma2, .adam_rate = N, .adam_eps = N};
+        all.Q = (struct weight){.name = "Q", .a0 = sqrt(N), .rate = N / gamma2, .adam_rate = N};
+        all.b = (struct weight){.name = "b", .rate = 1 / gamma2};
+        all.w = (struct weight){.name = "w", .a0 = gamma0 * sqrt(N), .rate = N, .adam_rate = gamma0 * N};
     }
     all.Q.rate = router * (all.Q.rate == 0 ? 1 : all.Q.rate);
     all.Q.adam_rate = router * (all.Q.adam_rate == 0 ? 1 : all.Q.adam_rate);

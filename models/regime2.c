@@ -41,19 +41,19 @@ static void regime2_write(struct program *p) {
     struct population *units =
         program_population(p, "units", kappa * N_e, M * (size_t)N_e, N_e);
     struct population *top = program_population(p, "top", 1, S, 1);
-    struct weight W_in = {"W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
-    struct weight W_out = {"W_out"};
+    struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
+    struct weight W_out = {.name = "W_out"};
     if (network->parameterization == PARAMETERIZATION_MUP)
         W_out.a0 = 1 / sqrt(experts->size);
 
-    struct value h1 = program_read_in(p, bottom, (struct weight){"W1"});
+    struct value h1 = program_read_in(p, bottom, (struct weight){.name = "W1"});
     struct value x1 = program_sigma(p, h1), psi, phi = {-1};
     if (!gate_is_constant(p))
         phi = gate_write(p, x1, experts, &psi);
     struct value h_in = program_map(p, x1, units, W_in);
     struct value x2 = gate_apply(p, phi, program_sigma(p, h_in));
     struct value h3 = program_map(p, x2, top, W_out);
-    program_read_out(p, h3, (struct weight){"w"});
+    program_read_out(p, h3, (struct weight){.name = "w"});
 
     program_kernel(p, x1, 1,
                    (struct kernel_text){"Phi1", "feature kernel of the bottom layer",

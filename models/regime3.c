@@ -75,28 +75,28 @@ static void regime3_write(struct program *p) {
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
     double kappa = network->kappa, iota = network->iota, ii = 1 / (iota * iota);
     struct populations on = populate(p);
-    struct weight in = {mssp ? "P_in" : "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota,
+    struct weight in = {.name = mssp ? "P_in" : "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota,
                         .zero = mssp};
-    struct weight out = {mssp ? "P_out" : "W_out", .s_f = sqrt(iota / on.experts->size),
+    struct weight out = {.name = mssp ? "P_out" : "W_out", .s_f = sqrt(iota / on.experts->size),
                          .rate = iota / kappa, .zero = mssp};
 
-    struct value h1 = program_read_in(p, on.bottom, (struct weight){"W1"});
+    struct value h1 = program_read_in(p, on.bottom, (struct weight){.name = "W1"});
     struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1}, tied, means = {-1};
     if (!gate_is_constant(p))
         phi = gate_write(p, x1, on.experts, &psi);
     struct value h = program_map(p, x1, on.pairs, in);
     if (mssp) {
-        tied = program_map(p, x1, on.units, (struct weight){"A_in", .fixed = true});
+        tied = program_map(p, x1, on.units, (struct weight){.name = "A_in", .fixed = true});
         h = program_add(p, h, program_tile(p, tied, on.pairs));
     }
     struct value x = program_sigma(p, h), x2 = gate_apply(p, phi, x);
     struct value h3 = program_map(p, x2, on.top, out);
     if (mssp) {
-        struct weight A_out = {"A_out", .s_f = sqrt(iota), .fixed = true};
+        struct weight A_out = {.name = "A_out", .s_f = sqrt(iota), .fixed = true};
         means = program_tile_mean(p, x2, on.units);
         h3 = program_add(p, h3, program_map(p, means, on.top, A_out));
     }
-    program_read_out(p, h3, (struct weight){"w"});
+    program_read_out(p, h3, (struct weight){.name = "w"});
 
     add_kernels(p, h1, x1, h3);
     program_kernel(p, x2, 1,

@@ -127,9 +127,9 @@ static struct value write_block(struct program *p, int l, struct value h,
     struct population *experts, *units;
     populate(p, l, &experts, &units);
     double alpha = stream->size / units->size;
-    struct weight R = {program_name(p, "R_%d", l), .rate = L, .adam_eps = 1.0 / L, .zero = true};
-    struct weight W1 = {program_name(p, "W1_%d", l), .rate = L, .adam_eps = 1.0 / L};
-    struct weight W2 = {program_name(p, "W2_%d", l), .s_f = sqrt(alpha) / L, .rate = 1.0 / L,
+    struct weight R = {.name = program_name(p, "R_%d", l), .rate = L, .adam_eps = 1.0 / L, .zero = true};
+    struct weight W1 = {.name = program_name(p, "W1_%d", l), .rate = L, .adam_eps = 1.0 / L};
+    struct weight W2 = {.name = program_name(p, "W2_%d", l), .s_f = sqrt(alpha) / L, .rate = 1.0 / L,
                         .adam_rate = 1.0 / L};
 
     struct value logits = program_map(p, h, experts, R);
@@ -157,14 +157,14 @@ static void residual_write(struct program *p) {
     struct population *stream =
         program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
     struct series series = add_series(p, L);
-    struct value h = program_read_in(p, stream, (struct weight){"W0"});
+    struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     for (int l = 0; l <= L; l++) {
         add_kernel(p, "Ch", l, "feature kernel of the stream", "<h_l h_l>", h, false, 1);
         add_kernel(p, "Cg", l, "gradient kernel of the stream", "<g_l g_l>", h, true, 1);
         if (l < L)
             h = program_add(p, h, write_block(p, l, h, stream, series));
     }
-    program_read_out(p, h, (struct weight){"w"});
+    program_read_out(p, h, (struct weight){.name = "w"});
 }
 
 const struct model model_residual = {

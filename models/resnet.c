@@ -30,14 +30,14 @@ static void resnet_write(struct program *p) {
     double scale = network->branch / sqrt(L);
     struct population *stream =
         program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
-    struct value h = program_read_in(p, stream, (struct weight){"W0"});
+    struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     add_kernels(p, 0, h);
     for (int l = 0; l < L; l++) {
-        struct weight W = {program_name(p, "W_%d", l), .s_f = scale, .rate = scale};
+        struct weight W = {.name = program_name(p, "W_%d", l), .s_f = scale, .rate = scale};
         h = program_add(p, h, program_map(p, program_sigma(p, h), stream, W));
         add_kernels(p, l + 1, h);
     }
-    program_read_out(p, h, (struct weight){"w"});
+    program_read_out(p, h, (struct weight){.name = "w"});
 }
 
 const struct model model_resnet = {

@@ -7,6 +7,7 @@
 #define MODELS_SETTINGS_H
 
 #include "kernels/backend.h"
+#include "kernels/base/key.h"
 
 enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP, PARAMETERIZATION_SP };
 enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };

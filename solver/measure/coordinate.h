@@ -3,13 +3,13 @@
 #ifndef SOLVER_COORDINATE_H
 #define SOLVER_COORDINATE_H
 
-#include "models/plain.h"
+#include "models/net.h"
 #include "solver/measure/record.h"
 
 /* One run's check. */
 struct coordinate {
-    struct plain start; /* at t = 0 */
-    struct plain now;   /* rows at t; matrices minus those at t = 0 */
+
+
     double *work[4];    /* [P][units or N] */
 };
 

@@ -124,7 +124,11 @@ int observer_init(struct observer *observer, const struct config *config, struct
         TRY(array_init(&observer->work_array, backend, gate->sites, gate->group,
                        2 * net->gate.count, err));
     }
-    for (int k = 0; k < net->kernels && config->output.kernels == KERNELS_FULL; k++) {
+    if (config->output.kernels == KERNELS_FULL) {
+        TRY(base_alloc(&observer->history, (size_t)net->kernels, sizeof *observer->history, err));
+        observer->histories = net->kernels;
+    }
+    for (int k = 0; k < observer->histories; k++) {
         const struct array *array = net->kernel[k].rows.array;
         TRY(array_init(&observer->history[k], backend, array->sites, array->group, 0, err));
     }
@@ -134,8 +138,9 @@ int observer_init(struct observer *observer, const struct config *config, struct
 }
 
 void observer_free(struct observer *observer) {
-    for (int k = 0; k < NET_KERNELS; k++)
+    for (int k = 0; k < observer->histories; k++)
         array_free(&observer->history[k]);
+    free(observer->history);
     for (int k = 0; k < observer->responses; k++)
         response_free(&observer->response[k]);
     free(observer->response);

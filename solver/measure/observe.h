@@ -19,7 +19,8 @@ struct observer {
     const struct config *config;
     struct record *record;
     int run;
-    struct array history[NET_KERNELS]; /* [T * P] (or [T]) rows of each kernel */
+    struct array *history; /* [histories][T * P] (or [T]) rows of each kernel */
+    int histories;
     struct array work_array;           /* for gate statistics */
     struct response *response;         /* [responses] */
     int responses;

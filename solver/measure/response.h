@@ -17,8 +17,6 @@
 #define SOLVER_RESPONSE_H
 
 #include "models/net.h"
-#include "solver/record.h"
-#include "models/model.h"
 #include "solver/measure/record.h"
 
 /* A or B of one map during one run. */

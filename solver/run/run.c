@@ -183,7 +183,7 @@ static void warn_rank(struct run *run) {
     const char *keys = model_list[run->config.network.model]->solver_keys;
     int P = batch_size(&run->config.training, run->data.P), least = solver->sites;
     double rows = P * integrator_evaluations(&run->config.training);
-    bool compresses = net_compresses(&run->config.network);
+    bool compresses = network_compresses(&run->config.network);
     char end[64] = "";
     if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
         least = solver->expert_sites;

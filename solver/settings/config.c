@@ -107,9 +107,12 @@ static const struct param_row output_rows[] = {
 #undef OFFSET
 
 int config_sections(struct param_section **sections, size_t *count, struct err *err) {
+    const struct param_row *rows;
+    size_t known;
+    TRY(network_rows(&rows, &known, err));
     const struct param_section all[] = {
-        {"network", "the network and its parameterization", network_rows, network_rows_count,
-         offsetof(struct config, network), model_other_keys},
+        {"network", "the network and its parameterization", rows, known,
+         offsetof(struct config, network), network_other_keys},
         {"data", "the inputs and targets", ROWS(data_rows), offsetof(struct config, data), NULL},
         {"training", "training", training_rows, training_rows_count,
          offsetof(struct config, training), NULL},
@@ -328,17 +331,9 @@ static int check_flow(const struct config *config, const struct params *params, 
     return CODE_OK;
 }
 
-/* The coordinate check takes apart experts of one hidden layer. */
+/* The coordinate check compares with the start. */
 static int check_coordinate(const struct config *config, const struct params *params,
                             struct err *err) {
-    const struct network *network = &config->network;
-    const struct model *model = model_list[network->model];
-    bool deep = !strcmp(model->name, "regime1") &&
-                (network->expert_layers != 2 || network->expert_output != EXPERT_OUTPUT_LINEAR);
-    if (config->reference.coordinate_check && (deep || !model->plain))
-        return params_error(params, "reference", "coordinate_check", err,
-                            "it is for experts of one hidden layer: regime2, regime3, or regime1 "
-                            "with expert_layers = 2 and a linear output");
     if (config->reference.coordinate_check && config->training.batch)
         return params_error(params, "reference", "coordinate_check", err,
                             "it follows the same inputs and has no minibatches");

@@ -135,7 +135,7 @@ static int configure_side(struct compare *compare, int k, const char *file, int 
     if (!run->config.reference.widths.count)
         return params_error(&run->params, "reference", "widths", err,
                             "dmft-compare needs networks to compare with");
-    name = model_other_keys(model, "parameterization")
+    name = network_other_keys(model, "parameterization")
                ? model
                : params_find(&run->params, "network", "parameterization")->text;
     snprintf(compare->side[k].name, sizeof compare->side[k].name, "%s", name);
