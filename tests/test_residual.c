@@ -77,13 +77,12 @@ static void copy_block(const struct pair *p, int block, double *out) {
     const struct oracle_residual *o = p->oracle;
     int units = o->E * o->Ne, N = o->N;
     for (int l = 0; l < o->L; l++) {
-        struct map *const *map = p->net.map + 3 * l;
         if (block == ORACLE_RESIDUAL_W1)
-            copy_map(out + l * units * N, map[0], sqrt(N));
+            copy_map(out + l * units * N, support_map(&p->net, "W1_%d", l), sqrt(N));
         if (block == ORACLE_RESIDUAL_W2)
-            copy_map(out + l * N * units, map[1], sqrt(units));
+            copy_map(out + l * N * units, support_map(&p->net, "W2_%d", l), sqrt(units));
         if (block == ORACLE_RESIDUAL_R)
-            copy_map(out + l * o->E * N, map[2], N);
+            copy_map(out + l * o->E * N, support_map(&p->net, "R_%d", l), N);
     }
     if (block == ORACLE_RESIDUAL_W)
         support_copy(out, array_all(&p->net.thin[1]->W), 1);
