@@ -115,7 +115,7 @@ static void put_weights(struct couple *p) {
     if (p->model == 1) {
         for (int i = 0; i < net->maps; i++)
             put(&support_map(net, "W%d_%d", i / p->one->M + 2, i % p->one->M)->W, oracle1_W(p->one, i / p->one->M, i % p->one->M), 1 / root);
-        put(&net->thin[2]->W, p->one->Q, 1);
+        put(&support_thin(net, "Q")->W, p->one->Q, 1);
     }
     if (p->model == 2) {
         put(&find_map(net, "Q")->W, p->two->Q, 1 / root);

@@ -84,9 +84,13 @@ static void march(struct pair *p, struct trace *trace) {
     for (int t = 0; t < T; t++) {
         support_evaluate(&p->net, &p->run);
         memcpy(trace->f[t], net->f, (size_t)p->o->P * sizeof *net->f);
-        for (int k = 0; k < 2 * (p->o->L + 1); k++) {
-            struct rows rows = net->kernel[k].rows;
-            rows.array->backend->averages(rows, rows, (k % 2 ? trace->Cg : trace->Ch)[t][k / 2]);
+        for (int k = 0; k < net->kernels; k++) {
+            const struct kernel *kernel = &net->kernel[k];
+            bool h = !strncmp(kernel->name, "Ch_", 3), g = !strncmp(kernel->name, "Cg_", 3);
+            if (h || g)
+                kernel->rows.array->backend->averages(
+                    kernel->rows, kernel->rows,
+                    (g ? trace->Cg : trace->Ch)[t][atoi(kernel->name + 3)]);
         }
         for (int k = 0; k < net->numbers; k++)
             if (!strcmp(net->number[k].name, "load2"))
