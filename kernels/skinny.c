@@ -1,6 +1,10 @@
 /* Products with few rows on one side, in vector code chosen at run time. */
 #include "kernels/skinny.h"
 
+#include <limits.h>
+
+#define CACHED 65536 /* numbers: half a MB */
+
 #define SUFFIX _plain
 #define LANES 2
 #define TILE 3
@@ -39,6 +43,10 @@ static enum level level(void) {
 const char *skinny_name(void) {
     static const char *const names[] = {"plain", "avx2", "avx512"};
     return names[level()];
+}
+
+int skinny_rows(void) {
+    return level() == AVX512 ? INT_MAX : 16;
 }
 
 void skinny_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,

@@ -14,6 +14,8 @@ void skinny_dots(const double *a, int na, const double *b, int nb, int n, size_t
 /* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
 void skinny_combine(double *y, int ny, double beta, const double *C, const double *a, int na, int n,
                     size_t width);
+/* Rows of the shorter factor up to which these are faster than a general dgemm. */
+int skinny_rows(void);
 /* Which vector code this is: "avx512", "avx2" or "plain". */
 const char *skinny_name(void);
 
