@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #define BLOCK 16
-#define AGAIN 1.5
+#define AGAIN 1.4
 #define LIMIT 1e7
 #define UNSURE 1e-12
 
