@@ -3,7 +3,8 @@
 
 #include <limits.h>
 
-#define CACHED 65536 /* numbers: half a MB */
+#define CHUNK 8      /* rows that stay in the first cache */
+#define CACHED 65536 /* numbers that stay in the second, half a MB */
 
 #define SUFFIX _plain
 #define LANES 2

@@ -24,18 +24,16 @@ INLINE double NAME(total)(NAME(vec) x) {
     return x[0];
 }
 
-/* R rows of a times L rows of b; R and L are constants where this is inlined. C[k * along + l *
- * across]. */
+/* R rows of a times L rows of b, which also fetches A rows from `next` on; R, L and A are constants
+ * where this is inlined. C[k * along + l * across]. */
 INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t width, int R, int L,
-                            double *C, size_t along, size_t across) {
+                            double *C, size_t along, size_t across, const double *next, int A) {
     NAME(vec) sum[4][TILE] = {0};
     int i = 0;
     for (; i + LANES <= n; i += LANES) {
         NAME(vec) x[4];
-        UNROLL for (int r = 0; r < R; r++) {
-            x[r] = NAME(load)(a + (size_t)r * width + i);
-            __builtin_prefetch(a + (size_t)(r + 8) * width + i);
-        }
+        UNROLL for (int r = 0; r < R; r++) x[r] = NAME(load)(a + (size_t)r * width + i);
+        UNROLL for (int r = 0; r < A; r++) __builtin_prefetch(next + (size_t)r * width + i);
         UNROLL for (int l = 0; l < L; l++) {
             NAME(vec) y = NAME(load)(b + (size_t)l * width + i);
             UNROLL for (int r = 0; r < R; r++) sum[r][l] += x[r] * y;
@@ -53,34 +51,52 @@ INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t widt
 }
 
 INLINE void NAME(dots_rows)(const double *a, int na, const double *b, int n, size_t width, int L,
-                            double *C, size_t along, size_t across) {
+                            double *C, size_t along, size_t across, const double *next, int A) {
     size_t r = 0, rows = (size_t)na;
     for (; r + 4 <= rows; r += 4)
-        NAME(dots_tile)(a + r * width, b, n, width, 4, L, C + r * along, along, across);
+        NAME(dots_tile)
+        (a + r * width, b, n, width, 4, L, C + r * along, along, across,
+         next + r / 4 * (size_t)A * width, A);
     for (; r < rows; r++)
-        NAME(dots_tile)(a + r * width, b, n, width, 1, L, C + r * along, along, across);
+        NAME(dots_tile)(a + r * width, b, n, width, 1, L, C + r * along, along, across, next, 0);
+}
+
+/* Some rows of a, which stay in the cache, while all of b come past. Meanwhile the next ones are
+ * fetched: A rows with each 4 of a times TILE of b. */
+INLINE void NAME(dots_chunk)(const double *a, int na, const double *b, int nb, int n, size_t width,
+                             double *C, size_t along, size_t across, int A) {
+    const double *next = a + CHUNK * width;
+    for (; nb >= TILE; nb -= TILE) {
+        NAME(dots_rows)(a, na, b, n, width, TILE, C, along, across, next, A);
+        b += TILE * width;
+        C += TILE * across;
+        next += (size_t)(CHUNK / 4 * A) * width;
+    }
+    switch (nb) { /* fewer than TILE */
+    case 4:
+        NAME(dots_rows)(a, na, b, n, width, TILE > 4 ? 4 : 1, C, along, across, next, A);
+        break;
+    case 3:
+        NAME(dots_rows)(a, na, b, n, width, TILE > 3 ? 3 : 1, C, along, across, next, A);
+        break;
+    case 2:
+        NAME(dots_rows)(a, na, b, n, width, 2, C, along, across, next, A);
+        break;
+    case 1:
+        NAME(dots_rows)(a, na, b, n, width, 1, C, along, across, next, A);
+    }
 }
 
 static void NAME(dots)(const double *a, int na, const double *b, int nb, int n, size_t width,
                        double *C, size_t along, size_t across) {
-    int l = 0;
-    for (; l + TILE <= nb; l += TILE) {
-        NAME(dots_rows)(a, na, b, n, width, TILE, C, along, across);
-        b += TILE * width;
-        C += TILE * across;
-    }
-    switch (nb - l) { /* fewer than TILE */
-    case 4:
-        NAME(dots_rows)(a, na, b, n, width, TILE > 4 ? 4 : 1, C, along, across);
-        break;
-    case 3:
-        NAME(dots_rows)(a, na, b, n, width, TILE > 3 ? 3 : 1, C, along, across);
-        break;
-    case 2:
-        NAME(dots_rows)(a, na, b, n, width, 2, C, along, across);
-        break;
-    case 1:
-        NAME(dots_rows)(a, na, b, n, width, 1, C, along, across);
+    for (; na > 0; na -= CHUNK) {
+        int rows = na < CHUNK ? na : CHUNK;
+        if (nb > 2 * TILE)
+            NAME(dots_chunk)(a, rows, b, nb, n, width, C, along, across, 1);
+        else
+            NAME(dots_chunk)(a, rows, b, nb, n, width, C, along, across, 4);
+        a += CHUNK * width;
+        C += CHUNK * along;
     }
 }
 
