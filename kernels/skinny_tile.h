@@ -55,8 +55,8 @@ INLINE void NAME(dots_rows)(const double *a, int na, const double *b, int n, siz
     size_t r = 0, rows = (size_t)na;
     for (; r + 4 <= rows; r += 4)
         NAME(dots_tile)
-        (a + r * width, b, n, width, 4, L, C + r * along, along, across,
-         next + r / 4 * (size_t)A * width, A);
+    (a + r * width, b, n, width, 4, L, C + r * along, along, across,
+     next + r / 4 * (size_t)A * width, A);
     for (; r < rows; r++)
         NAME(dots_tile)(a + r * width, b, n, width, 1, L, C + r * along, along, across, next, 0);
 }
