@@ -3,8 +3,8 @@
 
     python3 make.py [FOLDER]
 
-Nothing but the writing of the file is shared with anything: equations (1) to (6) of
-docs/theory/resnet.md. FOLDER is by default the script's own. Half an hour on one core.
+Nothing but the writing of the file is shared with anything: equations (1) to (5) of
+docs/theory/resnet.md. FOLDER is by default the script's own. Some minutes on one core.
 """
 import os
 import sys
