@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "models/program.h"
 #include "tests/support/cli.h"
 
 #include <limits.h>
@@ -23,10 +24,10 @@ static char folder[PATH_MAX]; /* of the programs */
 #define SOLVER "[training]\nsteps = 4\n[solver]\nthreads = 1\nreplicates = 1\nsites = 1100\n"
 #define EXPERTS "expert_sites = 900\n"
 
+/* Besides every network of model_list with its defaults. */
 static const struct {
     const char *what, *ini;
 } cases[] = {
-    {"dense", BEGIN("dense") SOLVER},
     {"more blocks than parts", BEGIN("dense") "[training]\nsteps = 2\n[solver]\nthreads = 1\n"
                                               "replicates = 1\nsites = 17000\n"},
     {"Adam, read-out and all", BEGIN("dense") "[training]\noptimizer = adam\nsteps = 4\n[solver]\n"
@@ -135,6 +136,16 @@ static void same_for_ranks(const char *program, const char *there, const char *w
 
 static void ranks_write_the_same(void **state) {
     (void)state;
+    for (const struct model *const *model = model_list; *model; model++) {
+        char ini[512];
+        const char *keys = (*model)->solver_keys ? (*model)->solver_keys : "";
+        snprintf(ini, sizeof ini, BEGIN("%s") SOLVER "%s%s", (*model)->name,
+                 strstr(keys, "expert_sites") ? "expert_sites = 256\n" : "",
+                 strstr(keys, "unit_sites") ? "unit_sites = 128\n" : "");
+        cli_print("case.ini", ini);
+        plain("plain.h5");
+        same_for_ranks("dmft-solve", "plain.h5", (*model)->name);
+    }
     for (size_t i = 0; i < COUNT(cases); i++) {
         cli_print("case.ini", cases[i].ini);
         plain("plain.h5");

@@ -106,17 +106,19 @@ static void check_kernels(const struct couple *p, int index) {
     const struct net *net = &p->net;
     const struct oracle_resnet *o = p->oracle;
     double K[64];
-    assert_int_equal(net->kernels, 2 * (o->L + 1));
+    assert_int_equal(net->kernels, 2 * (o->L + 1) + o->L);
     for (int k = 0; k < net->kernels; k++) {
         struct rows rows = net->kernel[k].rows;
-        bool h = net->kernel[k].name[1] == 'h';
-        int l = net->kernel[k].name[3] - '0';
+        const char *name = net->kernel[k].name;
+        int l = strchr(name, '_')[1] - '0';
         rows.array->backend->dots(rows, rows, K);
         for (int a = 0; a < rows.count * rows.count; a++) {
             int mu = a / rows.count, nu = a % rows.count; /* one row of the read-out */
-            double want = h ? oracle_resnet_hh(o, l, mu, nu) : oracle_resnet_gg(o, l, mu, nu);
+            double want = name[0] == 'P'   ? oracle_resnet_phi(o, l, mu, nu)
+                          : name[1] == 'h' ? oracle_resnet_hh(o, l, mu, nu)
+                                           : oracle_resnet_gg(o, l, mu, nu);
             CHECK_ABS(net->kernel[k].scale * K[a], want, 1e-12 * fmax(1, fabs(want)),
-                      "case %d: %s[%d]", index, net->kernel[k].name, a);
+                      "case %d: %s[%d]", index, name, a);
         }
     }
 }
@@ -227,8 +229,8 @@ static void closed_forms(void **state) {
         }
     support_evaluate(&net, &run);
     for (int k = 0; k < net.kernels; k++) {
-        bool h = net.kernel[k].name[1] == 'h';
-        int l = net.kernel[k].name[3] - '0';
+        bool h = net.kernel[k].name[1] == 'h'; /* Ch_l and Phi_l */
+        int l = strchr(net.kernel[k].name, '_')[1] - '0';
         struct rows rows = net.kernel[k].rows;
         rows.array->backend->dots(rows, rows, got);
         for (int i = 0; i < rows.count * rows.count; i++)

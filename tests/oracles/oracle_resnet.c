@@ -135,6 +135,14 @@ static double mean_product(const struct oracle_resnet *o, double *rows, int l, i
     return sum / o->N;
 }
 
+double oracle_resnet_phi(const struct oracle_resnet *o, int l, int mu, int nu) {
+    double sum = 0;
+    for (int n = 0; n < o->N; n++)
+        sum += oracle_sigma(o->activation, layer(o, o->h, l, mu)[n]) *
+               oracle_sigma(o->activation, layer(o, o->h, l, nu)[n]);
+    return sum / o->N;
+}
+
 double oracle_resnet_hh(const struct oracle_resnet *o, int l, int mu, int nu) {
     return mean_product(o, o->h, l, mu, nu);
 }

@@ -39,7 +39,8 @@ double oracle_resnet_step(struct oracle_resnet *o);
 /* Blocks 0: w, 1: W0, 2 + l: W_l, as flat arrays of *count numbers. */
 double *oracle_resnet_block(const struct oracle_resnet *o, int block, int *count);
 
-/* <h_l h_l> and <g_l g_l>, l = 0 ... L, means over neurons. */
+/* <sigma(h_l) sigma(h_l)>, <h_l h_l> and <g_l g_l>, l = 0 ... L, means over neurons. */
+double oracle_resnet_phi(const struct oracle_resnet *o, int l, int mu, int nu);
 double oracle_resnet_hh(const struct oracle_resnet *o, int l, int mu, int nu);
 double oracle_resnet_gg(const struct oracle_resnet *o, int l, int mu, int nu);
 
