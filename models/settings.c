@@ -92,8 +92,20 @@ bool network_compresses(const struct network *network) {
     return network->activation != FN_RELU && network->rho == 1;
 }
 
+const char *network_uncompressed(void) {
+    return "relu or rho < 1";
+}
+
+bool network_may_condense(const struct network *network) {
+    return network->gate == GATE_SOFTMAX;
+}
+
+const char *network_step_rule(const struct network *network) {
+    return network->eta_bias != 0 ? "eta_bias" : network->bias_noise != 0 ? "bias_noise" : NULL;
+}
+
 const char *network_hint(const struct network *network) {
-    return network->gate == GATE_SOFTMAX
+    return network_may_condense(network)
                ? ", or beta (softmax gates condense: docs/method.md, section 5)"
                : "";
 }

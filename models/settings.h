@@ -43,8 +43,13 @@ struct factor_list {
 int network_rows(const struct param_row **rows, size_t *count, struct err *err);
 /* For a model's name: NULL if it uses this key, else the keys it uses. */
 const char *network_other_keys(const char *name, const char *key);
-/* Whether bases compress in time: not with ReLU, nor with a mask. */
+/* Whether bases compress in time, and where not (with ReLU or a mask) the settings to blame. */
 bool network_compresses(const struct network *network);
+const char *network_uncompressed(void);
+/* Whether a few experts may come to carry all averages over experts: gates have no bound. */
+bool network_may_condense(const struct network *network);
+/* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
+const char *network_step_rule(const struct network *network);
 
 /* What else to try when such a network diverges: "" or ", or ...". */
 const char *network_hint(const struct network *network);

@@ -198,7 +198,7 @@ static void warn_rank(struct run *run) {
     log_line(&run->log,
              "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s; more "
              "than %.0f sites keep all normals matched",
-             compresses ? "new inputs at every step" : "relu or rho < 1", P, fmin(rows, least),
+             compresses ? "new inputs at every step" : network_uncompressed(), P, fmin(rows, least),
              least, end, 4 * rows / POPULATION_ROOM);
 }
 

@@ -307,13 +307,11 @@ static int check_unused(const struct config *config, const struct params *params
  * below the jumps that a limit makes when a direction enters a basis. */
 static int check_flow(const struct config *config, const struct params *params, struct err *err) {
     const struct training *training = &config->training;
-    const char *const rules[] = {"eta_bias", "bias_noise", "batch"};
-    const double values[] = {config->network.eta_bias, config->network.bias_noise, training->batch};
-    for (int i = 0; i < 3 && training->integrator != INTEGRATOR_GD; i++)
-        if (values[i] != 0)
-            return params_error(params, i < 2 ? "network" : "training", rules[i], err,
-                                "it acts once a step of gradient descent and has no gradient flow; "
-                                "it needs [training] integrator = gd");
+    const char *rule = network_step_rule(&config->network);
+    if (training->integrator != INTEGRATOR_GD && (rule || training->batch))
+        return params_error(params, rule ? "network" : "training", rule ? rule : "batch", err,
+                            "it acts once a step of gradient descent and has no gradient flow; it "
+                            "needs [training] integrator = gd");
     if (training->integrator == INTEGRATOR_BS32 && config->solver.method == METHOD_FIXED_POINT)
         return params_error(params, "training", "integrator", err,
                             "method = fixed_point needs the same steps in every sweep: gd, euler "
