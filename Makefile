@@ -68,7 +68,7 @@ LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%
 OBJECTS := $(LIB:%=$(BUILD)/%.o) $(if $(CUDA),$(BUILD)/kernels/cuda.o)
 TESTS := architecture param rng backend functions basis population change map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
-         residual residual_limit residual_reference flow batches fixed_point optimizer optimizer_limit sweep \
+         residual residual_limit residual_reference flow batches fixed_point optimizer optimizer_limit sweep grid \
          coordinate compare studies device
 TEST_OBJECTS := $(BUILD)/tests/support.o $(BUILD)/tests/cli.o $(BUILD)/tests/oracle_regime2.o \
                 $(BUILD)/tests/oracle_regime1.o $(BUILD)/tests/oracle_dense.o \

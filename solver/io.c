@@ -298,24 +298,24 @@ static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t lengt
 /* Creates the dataset after the scales of its axes, which it needs, and attaches them. */
 static int create_array(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
     int code = CODE_OK;
-    hid_t scale[RANK] = {-1, -1, -1, -1, -1};
-    const char *dims = array->dims;
+    int scales = 0;
+    hid_t scale[RANK];
+    char *dims, *axis, *rest;
     *set = -1;
+    TRY(base_copy(&dims, array->dims, err));
     for (int k = 0; k < array->rank; k++) {
-        struct text_word word;
-        char axis[NAME];
-        bool named = text_next_word(&dims, " ", &word);
-        assert(named && word.length < sizeof axis);
-        snprintf(axis, sizeof axis, "%.*s", (int)word.length, word.text);
-        DO(open_scale(&scale[k], group, axis, array->shape[k], err));
+        axis = strtok_r(k ? NULL : dims, " ", &rest);
+        assert(axis);
+        DO(open_scale(&scale[scales++], group, axis, array->shape[k], err));
     }
     DO(create_dataset(set, group, array, err));
     for (int k = 0; k < array->rank; k++)
         DO(check(H5DSattach_scale(*set, scale[k], (unsigned)k), "attach the scales of", array->name,
                  err));
 done:
-    for (int k = 0; k < array->rank; k++)
-        code = shut(H5Dclose, scale[k], code, array->name, err);
+    while (scales--)
+        code = shut(H5Dclose, scale[scales], code, array->name, err);
+    free(dims);
     return code;
 }
 
@@ -332,9 +332,9 @@ done:
     return shut(H5Dclose, set, code, array->name, err);
 }
 
-int io_scale(struct io *io, const char *group, const char *axis, const double *values,
-             const char *const *text, int count, struct err *err) {
-    struct dataset array = {axis, axis, "coordinates", "", 1, {(hsize_t)count}, H5T_NATIVE_DOUBLE};
+int io_column(struct io *io, const char *group, const char *name, const char *axis,
+              const double *values, const char *const *text, int count, struct err *err) {
+    struct dataset array = {name, axis, "coordinates", "", 1, {(hsize_t)count}, H5T_NATIVE_DOUBLE};
     const void *from = text ? (const void *)text : values;
     hid_t id, scale = -1, words = -1;
     int code;
@@ -342,11 +342,17 @@ int io_scale(struct io *io, const char *group, const char *axis, const double *v
     DO(text_type(&words, err));
     if (text)
         array.type = words;
-    DO(create_scale(&scale, id, &array, from, err));
+    DO(strcmp(name, axis) ? write_array(id, &array, from, err)
+                          : create_scale(&scale, id, &array, from, err));
 done:
     code = shut(H5Dclose, scale, code, axis, err);
     code = shut(H5Tclose, words, code, axis, err);
     return shut(H5Gclose, id, code, group, err);
+}
+
+int io_scale(struct io *io, const char *group, const char *axis, const double *values,
+             const char *const *text, int count, struct err *err) {
+    return io_column(io, group, axis, axis, values, text, count, err);
 }
 
 /* The dataset of a series, values of one run. */

@@ -51,6 +51,9 @@ int io_series(struct io *io, const char *group, const struct series *series, str
  * has this axis. */
 int io_scale(struct io *io, const char *group, const char *axis, const double *values,
              const char *const *text, int count, struct err *err);
+/* Further coordinates along an axis, likewise; name = axis is io_scale. */
+int io_column(struct io *io, const char *group, const char *name, const char *axis,
+              const double *values, const char *const *text, int count, struct err *err);
 /* A named string or number attribute on a group (created when needed). */
 int io_attribute(struct io *io, const char *group, const char *name, double value, struct err *err);
 int io_text(struct io *io, const char *group, const char *name, const char *value, struct err *err);
