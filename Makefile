@@ -61,12 +61,12 @@ KERNELS := dist backend profile skinny functions cpu shadow freeze basis populat
            map_history map_limit map_adam map_field change thin
 MODELS := model plain stage look rewind gate router balance regime1 regime2 regime3 residual
 INTEGRATORS := integrator batch gd optimizer flow anderson fixed_point
-SOLVER := base text row param record data fashion partial io config provenance stats share response coordinate \
+SOLVER := base text row factor param record data fashion partial io config provenance stats share response coordinate \
           observe sweeps run ensemble report costs command grid sweep result summary compare compare_table
 LIB := $(KERNELS:%=kernels/%) $(MODELS:%=models/%) $(INTEGRATORS:%=integrators/%) \
        $(SOLVER:%=solver/%)
 OBJECTS := $(LIB:%=$(BUILD)/%.o) $(if $(CUDA),$(BUILD)/kernels/cuda.o)
-TESTS := architecture param rng backend functions basis population change map data fashion io oracle oracle_regime1 network regime1 limit \
+TESTS := architecture param factor rng backend functions basis population change map data fashion io oracle oracle_regime1 network regime1 limit \
          networks reference cli cli_runs tile regime3 reference3 response \
          residual residual_limit residual_reference flow batches fixed_point optimizer optimizer_limit sweep grid \
          coordinate compare studies device
@@ -159,7 +159,7 @@ test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 
 test-mpi: $(BUILD)/dmft-solve $(BUILD)/dmft-sweep $(BUILD)/dmft-compare $(BUILD)/test_mpi
 
-FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/param.c
+FUZZ_SOURCES := tests/fuzz_param.c solver/base.c solver/text.c solver/row.c solver/factor.c solver/param.c
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
 	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@

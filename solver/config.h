@@ -39,6 +39,7 @@ struct config {
     struct solver_settings solver;
     struct reference_settings reference;
     struct output_settings output;
+    struct factor_list rates, init; /* of matrices, by name */
     struct backend shared; /* with a name: of a limit whose sites are shared out over ranks */
 };
 

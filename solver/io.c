@@ -202,6 +202,12 @@ int io_parameters(struct io *io, const struct params *params, const void *config
             DO(set_parameter(group, name, row, value->text, slot, err));
         }
     }
+    for (size_t k = 0; k < params->frees; k++) {
+        const struct param_free *key = &params->free[k];
+        char name[NAME];
+        snprintf(name, sizeof name, "%s.%s", key->section->name, key->key);
+        DO(set_text(group, name, key->value.text, err));
+    }
     DO(params_text(params, &ini, &size, err));
     DO(set_text(group, "ini", ini, err));
 done:
@@ -332,8 +338,8 @@ done:
     return shut(H5Dclose, set, code, array->name, err);
 }
 
-int io_column(struct io *io, const char *group, const char *name, const char *axis,
-              const double *values, const char *const *text, int count, struct err *err) {
+int io_scale(struct io *io, const char *group, const char *name, const char *axis,
+             const double *values, const char *const *text, int count, struct err *err) {
     struct dataset array = {name, axis, "coordinates", "", 1, {(hsize_t)count}, H5T_NATIVE_DOUBLE};
     const void *from = text ? (const void *)text : values;
     hid_t id, scale = -1, words = -1;
@@ -348,11 +354,6 @@ done:
     code = shut(H5Dclose, scale, code, axis, err);
     code = shut(H5Tclose, words, code, axis, err);
     return shut(H5Gclose, id, code, group, err);
-}
-
-int io_scale(struct io *io, const char *group, const char *axis, const double *values,
-             const char *const *text, int count, struct err *err) {
-    return io_column(io, group, axis, axis, values, text, count, err);
 }
 
 /* The dataset of a series, values of one run. */

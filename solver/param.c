@@ -6,6 +6,7 @@
  * configuration, which is the check that defaults pass through. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/param.h"
+#include "solver/factor.h"
 #include "solver/row.h"
 
 #include <assert.h>
@@ -125,72 +126,43 @@ static int unknown_key(const struct params *params, const struct param_section *
 
 /* ---- values ---- */
 
-/* Checks a given value and keeps its text. */
+/* The row of a key, NULL for a free one. */
+static int find_key(const struct params *params, const struct param_section *section,
+                    const struct entry *at, const struct param_row **row, struct err *err) {
+    char note[TEXT_NOTE] = "";
+    *row = find_row(section, at->key);
+    if (*row)
+        return CODE_OK;
+    if (section->rows)
+        return unknown_key(params, section, at, err);
+    return factor_name(at->key, note) ? CODE_OK : fail(params, at, err, "%s", note);
+}
+
+/* Checks a given value and keeps its text. row: NULL for a free key. */
 static int store(struct params *params, const struct param_section *section,
                  const struct param_row *row, const struct entry *at, struct err *err) {
-    struct param_value *value = section_values(params, section) + (row - section->rows);
     struct entry name = {at->section, at->key, NULL, at->line};
-    if (at->line > 0 && value->line > 0)
+    struct param_free *key = row ? NULL : factor_find(params, section, at->key);
+    struct param_value *value = row   ? section_values(params, section) + (row - section->rows)
+                                : key ? &key->value
+                                      : NULL;
+    if (value && at->line > 0 && value->line > 0)
         return fail(params, &name, err, "duplicate key, given before in line %d", value->line);
     char note[TEXT_NOTE] = "";
     union row_value scratch;
-    if (!row_parse(row, at->text, &scratch, note))
+    struct factor factor;
+    if (row ? !row_parse(row, at->text, &scratch, note) : !factor_parse(at->text, &factor, note))
         return fail(params, at, err, "%s", note);
+    if (!value) {
+        TRY(factor_add(&key, params, section, at->key, err));
+        value = &key->value;
+    }
     char *text;
     TRY(base_copy(&text, at->text, err));
     free(value->text);
     value->text = text;
     value->line = at->line;
     return CODE_OK;
-}
-
-/* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets
- * the list of those that do. */
-static bool users(const struct param_section *section, const struct param_row *row, char *note) {
-    const struct param_row *kinds = section->rows;
-    const char *cursor = kinds->choices;
-    char name[TEXT_CLIP_SIZE], list[TEXT_NOTE] = "";
-    bool all = true;
-    struct text_word word;
-    while (section->other_keys && text_next_word(&cursor, " ", &word)) {
-        snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
-        if (section->other_keys(name, row->key))
-            all = false;
-        else
-            text_append(list, " %s", name);
-    }
-    if (!all && note)
-        text_append(note, "; for %s%s", kinds->key, list);
-    return all;
-}
-
-/* Whether the `when` condition of a row holds with the values of its section, NULL for the
- * defaults. The condition looks at an earlier row, so the recursion ends; on a key that goes with
- * other values of the first row it always holds. */
-static bool row_used(const struct param_section *section, const struct param_row *row,
-                     const struct param_value *values) {
-    const char *first = values ? values[0].text : section->rows[0].value;
-    if (first ? section->other_keys && section->other_keys(first, row->key)
-              : !users(section, row, NULL))
-        return false;
-    if (!row->when)
-        return true;
-    const char *cursor = row->when;
-    struct text_word word;
-    const struct param_row *gate = section->rows;
-    text_next_word(&cursor, "=", &word);
-    while (gate < row && !text_is(word, gate->key))
-        gate++;
-    assert(gate < row && gate->type == PARAM_CHOICE);
-    if (first && section->other_keys && section->other_keys(first, gate->key))
-        return true;
-    const char *text = values ? values[gate - section->rows].text : gate->value;
-    bool holds = false;
-    while (text_next_word(&cursor, "=|", &word)) {
-        assert(row_choice(gate, word, NULL) >= 0);
-        holds = holds || (text && text_is(word, text));
-    }
-    return holds && row_used(section, gate, values);
 }
 
 /* A given value of an unused row is refused, a missing one that is needed too. */
@@ -303,8 +275,9 @@ static int read_section(struct reader *reader, char *text) {
     return CODE_OK;
 }
 
-/* A key = value line; splits text into the two. */
-static int read_key(struct reader *reader, char *text, const struct param_row **row) {
+/* A key = value line; splits text into the two, the value into reader->value. */
+static int read_key(struct reader *reader, char *text, const char **name) {
+    const struct param_row *row;
     struct entry at = {.line = reader->line};
     char cut[TEXT_CLIP_SIZE], *equals = strchr(text, '=');
     if (!equals)
@@ -319,10 +292,8 @@ static int read_key(struct reader *reader, char *text, const struct param_row **
         return fail(reader->params, &at, reader->err, "key \"%s\" before the first [section]",
                     text_clip(cut, key));
     at.section = reader->section->name;
-    at.key = key;
-    *row = find_row(reader->section, key);
-    if (!*row)
-        return unknown_key(reader->params, reader->section, &at, reader->err);
+    at.key = *name = key;
+    TRY(find_key(reader->params, reader->section, &at, &row, reader->err));
     reader->value = text_trim(equals + 1);
     return CODE_OK;
 }
@@ -340,7 +311,7 @@ static char *next_line(char *out, int size, void *stream) {
     if (reader->line == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
         text += 3;
     text = text_trim(text);
-    const struct param_row *row = NULL;
+    const char *key = NULL;
     int length;
     if (!*text || *text == '#' || *text == ';') {
         length = snprintf(out, (size_t)size, "\n");
@@ -348,8 +319,8 @@ static char *next_line(char *out, int size, void *stream) {
         reader->code = read_section(reader, text);
         length = snprintf(out, (size_t)size, "[%s]\n", reader->code ? "" : reader->section->name);
     } else {
-        reader->code = read_key(reader, text, &row);
-        length = snprintf(out, (size_t)size, "%s=\n", row ? row->key : "");
+        reader->code = read_key(reader, text, &key);
+        length = snprintf(out, (size_t)size, "%s=\n", reader->code ? "" : key);
     }
     assert(length < size);
     (void)length;
@@ -361,7 +332,8 @@ static int take_value(void *user, const char *section, const char *key, const ch
     struct reader *reader = user;
     struct entry at = {section, key, reader->value, reader->line};
     const struct param_row *row = find_row(reader->section, key);
-    assert(row && reader->value && !*value && !strcmp(section, reader->section->name));
+    assert(reader->value && !*value && !strcmp(section, reader->section->name));
+    assert(row || !reader->section->rows);
     (void)value;
     reader->value = NULL;
     reader->code = store(reader->params, reader->section, row, &at, reader->err);
@@ -401,9 +373,8 @@ static int take_override(struct params *params, char *text, struct err *err) {
     const struct param_section *declared = find_section(params, at.section);
     if (!declared)
         return unknown_section(params, &at, err);
-    const struct param_row *row = find_row(declared, at.key);
-    if (!row)
-        return unknown_key(params, declared, &at, err);
+    const struct param_row *row;
+    TRY(find_key(params, declared, &at, &row, err));
     return store(params, declared, row, &at, err);
 }
 
@@ -435,7 +406,7 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     for (size_t s = 0; s < count; s++)
         for (size_t r = 0; r < sections[s].count; r++)
             TRY(resolve_row(params, &sections[s], &sections[s].rows[r], config, err));
-    return CODE_OK;
+    return factor_resolve(params, config, err);
 }
 
 int params_read(struct params *params, const struct param_section *sections, size_t count,
@@ -466,6 +437,7 @@ void params_free(struct params *params) {
     for (size_t i = 0; params->values && i < rows; i++)
         free(params->values[i].text);
     free(params->values);
+    factor_free(params);
     free(params->file);
     *params = (struct params){0};
 }
@@ -474,7 +446,10 @@ const struct param_value *params_find(const struct params *params, const char *s
                                       const char *key) {
     const struct param_section *declared = find_section(params, section);
     const struct param_row *row = declared ? find_row(declared, key) : NULL;
-    return row ? section_values(params, declared) + (row - declared->rows) : NULL;
+    const struct param_free *free_key = declared ? factor_find(params, declared, key) : NULL;
+    return row        ? section_values(params, declared) + (row - declared->rows)
+           : free_key ? &free_key->value
+                      : NULL;
 }
 
 int params_record(struct params *params, const char *section, const char *key, const char *text,
@@ -512,6 +487,11 @@ static void write_section(const struct param_section *section, const struct para
     fputc('\n', out);
     write_comment(section->doc, out);
     fprintf(out, "[%s]\n", section->name);
+    if (!section->rows) {
+        char note[TEXT_NOTE] = "# Lines NAME = ";
+        factor_describe(note);
+        fprintf(out, "%s.\n", note);
+    }
     for (size_t r = 0; r < section->count; r++) {
         const struct param_row *row = &section->rows[r];
         const char *text = values ? values[r].text : row->value;
@@ -524,13 +504,21 @@ static void write_section(const struct param_section *section, const struct para
             text_append(note, "; used only when ");
             row_describe_when(row, note);
         }
-        users(section, row, note);
+        row_users(section, row, note);
         fputc('\n', out);
         write_comment(row->doc, out);
         fprintf(out, "# %s.\n", note);
         fprintf(out, "%s%s =%s%s\n", used && text ? "" : "# ", row->key, text && *text ? " " : "",
                 text ? text : "");
     }
+}
+
+static void write_whole(const struct params *params, const struct param_section *section,
+                        FILE *out) {
+    write_section(section, section_values(params, section), out);
+    for (size_t i = 0; i < params->frees; i++)
+        if (params->free[i].section == section)
+            fprintf(out, "%s = %s\n", params->free[i].key, params->free[i].value.text);
 }
 
 void params_defaults(const struct param_section *sections, size_t count, FILE *out) {
@@ -549,7 +537,7 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
     if (out) {
         fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
         for (size_t s = 0; s < params->count; s++)
-            write_section(&params->sections[s], section_values(params, &params->sections[s]), out);
+            write_whole(params, &params->sections[s], out);
         failed = ferror(out) != 0;
         failed = fclose(out) || failed;
     }
@@ -575,12 +563,18 @@ static void write_help(const struct param_section *section, const struct param_r
         text_append(note, "; only when ");
         row_describe_when(row, note);
     }
-    users(section, row, note);
+    row_users(section, row, note);
     fprintf(out, "[%s]\n", note);
 }
 
 void params_help(const struct param_section *sections, size_t count, FILE *out) {
-    for (size_t s = 0; s < count; s++)
+    for (size_t s = 0; s < count; s++) {
+        char name[TEXT_NOTE] = "", note[TEXT_NOTE] = "";
         for (size_t r = 0; r < sections[s].count; r++)
             write_help(&sections[s], &sections[s].rows[r], out);
+        text_append(name, "%s.NAME", sections[s].name);
+        factor_describe(note);
+        if (!sections[s].rows)
+            fprintf(out, "  %-24s %s [%s]\n", name, sections[s].doc, note);
+    }
 }

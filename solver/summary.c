@@ -138,11 +138,12 @@ static int write_axis(struct io *io, const char *group, const struct grid_axis *
     for (int i = 0; i < axis->count && axis->keys > 1; i++)
         DO(grid_point(&point[i], axis, i, err));
     if (axis->keys > 1)
-        DO(io_scale(io, group, axis->name, NULL, (const char *const *)point, axis->count, err));
+        DO(io_scale(io, group, axis->name, axis->name, NULL, (const char *const *)point,
+                    axis->count, err));
     for (int k = 0; k < axis->keys; k++) {
         const struct grid_key *key = &axis->key[k];
-        DO(io_column(io, group, key->name, axis->name, key->value,
-                     key->value ? NULL : (const char *const *)key->text, axis->count, err));
+        DO(io_scale(io, group, key->name, axis->name, key->value,
+                    key->value ? NULL : (const char *const *)key->text, axis->count, err));
     }
 done:
     for (int i = 0; i < axis->count; i++)
@@ -173,7 +174,7 @@ static int write_scales(struct io *io, const char *group, const struct sweep *sw
             DO(write_axis(io, group, &grid->axis[a], err));
     for (int c = 0; c < sweep->columns; c++)
         N[c] = c < sweep->widths.count ? sweep_width(sweep, c) : (double)INFINITY;
-    DO(io_scale(io, group, "N", N, NULL, sweep->columns, err));
+    DO(io_scale(io, group, "N", "N", N, NULL, sweep->columns, err));
     if (*names)
         DO(io_text(io, group, "coordinates", names, err));
 done:
@@ -219,7 +220,7 @@ static int write_names(struct io *io, const struct sweep *sweep, struct err *err
         DO(sweep_path(&name[u], sweep, u, ".h5", err));
     for (int u = 0; u < sweep->count; u++)
         memmove(name[u], strrchr(name[u], '/') + 1, strlen(strrchr(name[u], '/')));
-    DO(io_scale(io, "sweep", "file", NULL, (const char *const *)name, sweep->count, err));
+    DO(io_scale(io, "sweep", "file", "file", NULL, (const char *const *)name, sweep->count, err));
 done:
     for (int u = 0; u < sweep->count; u++)
         free(name[u]);

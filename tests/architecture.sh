@@ -35,6 +35,7 @@ allowed() {
     case $1 in
     base) echo 'base_|err_|log_' ;;
     param) echo 'params_' ;;
+    factor) echo 'factor_|params_check_names' ;;
     backend) echo 'backend_|array_|rows_' ;;
     cpu | shadow | cuda) echo 'backend_' ;;
     map_finite | map_history | map_limit | map_adam) echo 'map_' ;;

@@ -207,28 +207,8 @@ static char *sweep_into(const char *name, const char *sweep, const char *more) {
     return result.out;
 }
 
-/* The strings of a dataset, one line each, to be freed. */
-static char *words(hid_t file, const char *set) {
-    hid_t id = H5Dopen2(file, set, H5P_DEFAULT), space = H5Dget_space(id), type = H5Dget_type(id);
-    hssize_t count = H5Sget_simple_extent_npoints(space);
-    char **word = calloc((size_t)count, sizeof *word), *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    assert_true(count > 0 && out && word);
-    assert_true(H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, word) >= 0);
-    for (hssize_t i = 0; i < count; i++)
-        fprintf(out, "%s\n", word[i]);
-    fclose(out);
-    H5Dvlen_reclaim(type, space, H5P_DEFAULT, word);
-    free(word);
-    H5Tclose(type);
-    H5Sclose(space);
-    H5Dclose(id);
-    return text;
-}
-
 static void check_words(hid_t file, const char *set, const char *want) {
-    char *text = words(file, set);
+    char *text = cli_words(file, set);
     assert_string_equal(text, want);
     free(text);
 }
@@ -263,7 +243,7 @@ static void test_a_list_of_points_is_the_grid_it_spells(void **state) {
                                "0.4 mup | 0.4 mssp\n";
     free(sweep_into("out", grid, NULL));
     hid_t file = cli_file("out.h5");
-    char *names = words(file, "sweep/file");
+    char *names = cli_words(file, "sweep/file");
     H5Fclose(file);
     assert_int_equal(rename("out.h5", "one.h5"), 0);
     assert_int_equal(system("ls -i out.d | sort > before.txt"), 0);
