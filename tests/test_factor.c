@@ -198,7 +198,7 @@ static void test_a_list_of_any_length(void **state) {
     accept(&f, text, NULL);
     assert_int_equal(f.config.rates.count, KEYS);
     for (int k = 0; k < KEYS; k++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "W%03d", k);
         check_factor(&f.config.rates.factor[k], name, k, -1);
     }
