@@ -139,8 +139,8 @@ struct net {
     double *A, *A_rest;  /* [P][K], [P][rest] of the last one */
     struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
     double unseen_amplitude;
-    bool looking;        /* at inputs that leave no trace */
-    struct rows gate;    /* of a router over many experts, if it has one */
+    bool looking;     /* at inputs that leave no trace */
+    struct rows gate; /* of a router over many experts, if it has one */
     bool has_router;
     bool started;
     double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */

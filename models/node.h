@@ -42,17 +42,17 @@ struct part {
 
 struct node {
     const struct operation *op;
-    int argument[2];           /* -1: none */
-    struct population *on;     /* of its rows; NULL: numbers */
-    int count, K;              /* rows: P or 1; numbers: [P][K] */
+    int argument[2];       /* -1: none */
+    struct population *on; /* of its rows; NULL: numbers */
+    int count, K;          /* rows: P or 1; numbers: [P][K] */
     enum fn fn;
-    double k;                  /* constant factor of fn and times */
+    double k; /* constant factor of fn and times */
     size_t top;
-    int column;                /* of the numbers of scale */
-    struct weight weight;      /* of matrices, with everything that settings multiply */
+    int column;           /* of the numbers of scale */
+    struct weight weight; /* of matrices, with everything that settings multiply */
     struct map *map;
     struct thin *thin;
-    double *start;             /* look: origins; bias: its K numbers */
+    double *start; /* look: origins; bias: its K numbers */
     const struct number_fn *numbers;
     const struct rows_fn *custom;
     void *context;
@@ -63,7 +63,7 @@ struct node {
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
     struct part part[2];
     struct rows value, slope, g, work;
-    double *s, *gs;            /* numbers and their cotangent */
+    double *s, *gs; /* numbers and their cotangent */
 };
 
 /* Averages of rows that are written into numbers as the node runs. */

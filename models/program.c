@@ -310,8 +310,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     return out;
 }
 
-struct value program_bias(struct program *p, struct value s, const double *start,
-                          struct weight b) {
+struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
     struct value out;
     int K = p->code ? 0 : node_of(p, s)->K;
     struct node *node = append_numbers(p, &operation_bias, s, none, K, &out);
@@ -587,8 +586,7 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
     *measure = (struct measure){x.at, gradient, power, scale, out};
 }
 
-struct rows program_keep(struct program *p, struct population *on, int count,
-                         const double *start) {
+struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {
     struct rows rows = {0};
     if (failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
         p->net->setup.declare_only || !start)

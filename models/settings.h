@@ -28,16 +28,6 @@ struct network {
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
 };
 
-/* Sections [init] and [rates]: a factor and a power of the width for matrices by name. */
-struct factor {
-    char name[24];
-    double factor, power;
-};
-struct factor_list {
-    int count;
-    struct factor *factor;
-};
-
 #define NETWORK_KEY(field) offsetof(struct network, field)
 /* Every row of the section, those of models included; they live as long as the program. */
 int network_rows(const struct param_row **rows, size_t *count, struct err *err);

@@ -33,7 +33,7 @@ test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
 
 FUZZ_SOURCES := tests/fuzz_param.c $(wildcard kernels/base/*.c) solver/settings/row.c \
-                $(wildcard solver/settings/param*.c)
+                $(wildcard solver/settings/param*.c) solver/settings/factor.c
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
 	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@

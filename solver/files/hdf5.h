@@ -12,7 +12,7 @@
 #include <hdf5.h>
 
 enum {
-    HDF5_RANK = 5,        /* axes of a dataset at most */
+    HDF5_RANK = 32,       /* axes of a dataset at most */
     HDF5_NAME = 256,      /* bytes of a name in the file */
     HDF5_SENTENCE = 1024, /* bytes of an attribute made here */
 };
