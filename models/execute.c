@@ -612,6 +612,5 @@ void program_free(struct program *p) {
     free(p->memory);
     free(p->node);
     free(p->measure);
-    free(p->name);
     free(p);
 }

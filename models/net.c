@@ -51,7 +51,7 @@ void net_free(struct net *net) {
     program_free(net->program);
     void *const lists[] = {net->array,     net->map,     net->thin,   net->population,
                            net->vector,    net->origin,  net->kernel, net->number,
-                           net->parameter, net->carried, net->index};
+                           net->parameter, net->carried, net->index,  net->matrix};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         free(lists[k]);
     *net = (struct net){0};

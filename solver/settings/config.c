@@ -5,6 +5,7 @@
 #include "integrators/anderson.h"
 #include "kernels/rng.h"
 #include "solver/settings/fashion.h"
+#include "solver/settings/matrices.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -377,7 +378,7 @@ int config_check(const struct config *config, const struct params *params, int K
             return params_error(params, "reference", "widths", err,
                                 "balanced draws over %d input directions need N >= %d", K, K + 1);
     }
-    return CODE_OK;
+    return matrices_check(config, params, err);
 }
 
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
@@ -409,6 +410,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
                               const double *A) {
     return (struct net_setup){
         .network = &config->network,
+        .init = &config->init,
+        .rates = &config->rates,
         .backend = profile_backend(config_backend(config, N)),
         .N = N,
         .sites = config->solver.sites,
