@@ -73,11 +73,11 @@ static struct value softmax(struct program *p, struct value psi, struct value ma
 }
 
 struct value gate_write(struct program *p, struct value x1, struct population *experts,
-                        struct value *psi) {
+                        struct weight Q, struct value *psi) {
     const struct network *network = program_network(p);
     bool masked = network->rho < 1;
     struct value mask = {-1}, phi;
-    *psi = program_map(p, x1, experts, (struct weight){.name = "Q"});
+    *psi = program_map(p, x1, experts, Q);
     if (masked)
         mask = program_top(p, *psi, (size_t)lround(network->rho * (double)experts->sites));
     if (network->gate == GATE_SOFTMAX)

@@ -99,6 +99,7 @@ bool weight_settle(struct program *p, struct node *node);
 /* a0 as it is to be drawn, `largest` being what it makes of the matrix as it is used, forward or
  * backward: in the limit a power of N either vanishes, or grows, which is refused. */
 double weight_initial(struct program *p, const struct node *node, double largest);
+double weight_column(struct program *p, const struct node *node); /* of a thin matrix, or numbers */
 
 /* Writes the program of the net's model; then shapes of cotangents, storage, memory, draws. */
 int program_build(struct net *net, struct err *err);

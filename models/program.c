@@ -217,7 +217,7 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
     W.adam_eps = factor * (W.adam_eps == 0 ? 1 : W.adam_eps);
     if (!weigh(p, node, W))
         return none;
-    node->weight.a0 = weight_initial(p, node, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->thin = new_thin(p);
     add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = p->net->A},
                   p->net->setup.gamma0);
@@ -257,7 +257,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     struct node *node = append_numbers(p, &operation_look, x, none, K, &out);
     if (!node || !weigh(p, node, Q))
         return none;
-    node->weight.a0 = weight_initial(p, node, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->weight.iid |= net->setup.N > 0;
     node->thin = new_thin(p);
     if (!net->setup.N && !Q.iid)
@@ -276,7 +276,7 @@ struct value program_bias(struct program *p, struct value s, const double *start
     node->start = program_memory(p, (size_t)K * sizeof *start);
     if (!node->start)
         return none;
-    node->weight.a0 = weight_initial(p, node, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     for (int k = 0; k < K; k++)
         node->start[k] = node->weight.a0 * start[k];
     add_parameter(p, out.at, (struct parameter){.host = node->start, .A = node->gs, .K = K},
@@ -296,7 +296,7 @@ void program_read_out(struct program *p, struct value h, struct weight w) {
     struct node *node = append(p, &operation_read_out, h, none, &out);
     if (!node || !weigh(p, node, w))
         return;
-    node->weight.a0 = weight_initial(p, node, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->K = 1;
     node->thin = new_thin(p);
     p->read_out = out.at;

@@ -9,10 +9,11 @@ static char *names; /* of the models, blank-separated */
 
 static const struct param_row common[] = {
     {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, "the network"},
-    {"parameterization", PARAM_CHOICES, NETWORK_KEY(parameterizations), "mssp", 0, 0, "mup mssp sp",
-     NULL,
-     "scales of weights and rates: muP, the maximally scale-stable one, or (regime1, networks "
-     "only) the standard one; several: dmft-compare sets them side by side"},
+    {"parameterization", PARAM_CHOICES, NETWORK_KEY(parameterizations), "mssp", 0, 0,
+     "mup mssp sp ntp simp", NULL,
+     "scales of weights and rates: muP, the maximally scale-stable one, and, for networks only, the "
+     "standard and the neural-tangent one, and (regime1) muP with the router of a hidden layer; "
+     "several: dmft-compare sets them side by side"},
     {"read_out", PARAM_CHOICE, NETWORK_KEY(read_out), "normal", 0, 0, "normal zero", NULL,
      "initial read-out w: standard normal, or zero"},
     {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0,

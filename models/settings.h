@@ -9,7 +9,13 @@
 #include "kernels/backend.h"
 #include "kernels/base/key.h"
 
-enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP, PARAMETERIZATION_SP };
+enum parameterization {
+    PARAMETERIZATION_MUP,
+    PARAMETERIZATION_MSSP,
+    PARAMETERIZATION_SP,
+    PARAMETERIZATION_NTP,
+    PARAMETERIZATION_SIMP
+};
 enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
 enum aggregation { AGGREGATION_M, AGGREGATION_K };
 enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };

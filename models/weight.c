@@ -54,6 +54,11 @@ double weight_initial(struct program *p, const struct node *node, double largest
     return node->power < 0 ? a0 / POPULATION_INFINITE : a0;
 }
 
+double weight_column(struct program *p, const struct node *node) {
+    double left = weight_initial(p, node, node->weight.a0);
+    return p->net->setup.N || power_in(left) >= 0 ? left : 0;
+}
+
 /* Of the limit, what is left of a rate. */
 static double rate_left(struct program *p, const char *name, double rate, double power) {
     if (p->net->setup.N)
