@@ -204,7 +204,8 @@ int net_learn(struct net *net, double step, struct err *err);
  * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,
                struct change *change, double *host, struct err *err);
-void net_decay(struct net *net, double factor); /* all weights *= factor, but biases and frozen matrices */
+void net_decay(struct net *net,
+               double factor);          /* all weights *= factor, but biases and frozen matrices */
 void net_next(struct net *net);         /* the parameters have moved: the model's own rule, t + 1 */
 void net_drop_stages(struct net *net);  /* frees what was kept */
 void net_drop_moments(struct net *net); /* frees what the optimizer remembers */

@@ -50,8 +50,8 @@ struct node {
     size_t top;
     int column;           /* of the numbers of scale */
     struct weight weight; /* of matrices, with everything that settings multiply */
-    double power;  /* limit: the power of N that settings give the start of the matrix */
-    bool frozen;   /* by the settings: it does not even decay */
+    double power;         /* limit: the power of N that settings give the start of the matrix */
+    bool frozen;          /* by the settings: it does not even decay */
     struct map *map;
     struct thin *thin;
     double *start; /* look: origins; bias: its K numbers */
@@ -99,7 +99,8 @@ bool weight_settle(struct program *p, struct node *node);
 /* a0 as it is to be drawn, `largest` being what it makes of the matrix as it is used, forward or
  * backward: in the limit a power of N either vanishes, or grows, which is refused. */
 double weight_initial(struct program *p, const struct node *node, double largest);
-double weight_column(struct program *p, const struct node *node); /* of a thin matrix, or numbers */
+/* a0 s_f: of a thin matrix or of numbers, which are kept as they are used. */
+double weight_column(struct program *p, const struct node *node);
 
 /* Writes the program of the net's model; then shapes of cotangents, storage, memory, draws. */
 int program_build(struct net *net, struct err *err);

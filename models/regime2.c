@@ -7,7 +7,8 @@
  *     h3 = W_out x2                     top, N                         f = <w, h3>/gamma0
  *
  * Written in MSSP; parameterization.c has what others have beside it: in muP W_out(0) is smaller by
- * M^{-1/2}, and then nothing of its random part is left in the limit. Cotangents are kappa (router) and kappa N_e (units) times the page's. */
+ * M^{-1/2}, and then nothing of its random part is left in the limit. Cotangents are kappa (router)
+ * and kappa N_e (units) times the page's. */
 #include "models/gate.h"
 #include "models/net.h"
 #include "models/parameterization.h"

@@ -11,7 +11,8 @@ static const struct param_row common[] = {
     {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, "the network"},
     {"parameterization", PARAM_CHOICES, NETWORK_KEY(parameterizations), "mssp", 0, 0,
      "mup mssp sp ntp simp", NULL,
-     "scales of weights and rates: muP, the maximally scale-stable one, and, for networks only, the "
+     "scales of weights and rates: muP, the maximally scale-stable one, and, for networks only, "
+     "the "
      "standard and the neural-tangent one, and (regime1) muP with the router of a hidden layer; "
      "several: dmft-compare sets them side by side"},
     {"read_out", PARAM_CHOICE, NETWORK_KEY(read_out), "normal", 0, 0, "normal zero", NULL,

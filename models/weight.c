@@ -55,7 +55,7 @@ double weight_initial(struct program *p, const struct node *node, double largest
 }
 
 double weight_column(struct program *p, const struct node *node) {
-    double left = weight_initial(p, node, node->weight.a0);
+    double used = node->weight.s_f, left = used * weight_initial(p, node, used * node->weight.a0);
     return p->net->setup.N || power_in(left) >= 0 ? left : 0;
 }
 

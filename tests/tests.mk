@@ -13,6 +13,9 @@ $(BUILD)/test_objects: FORCE
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka
 
+# Changes the numbers of one matrix on their way into a network.
+$(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
+
 $(BUILD)/emulated_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka -lstdc++
 

@@ -120,10 +120,10 @@ done:
 /* The limit with more and more lines, those of [init] first: the one that makes it fail is to
  * blame; with none it is the network itself. */
 static int check_limit(const struct config *config, const struct params *params, struct err *err) {
-    const char *key = network_other_keys(model_list[config->network.model]->name,
-                                         "parameterization")
-                          ? "model"
-                          : "parameterization";
+    const char *key =
+        network_other_keys(model_list[config->network.model]->name, "parameterization")
+            ? "model"
+            : "parameterization";
     for (int k = 0; k <= config->init.count + config->rates.count; k++) {
         int inits = k < config->init.count ? k : config->init.count;
         struct factor_list init = {inits, config->init.factor},
