@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct options {
     struct command command;
@@ -44,7 +45,10 @@ static int print_help(const struct options *options, struct err *err) {
     const struct command *command = &options->command;
     struct param_section *sections;
     size_t count;
-    if (options->help && command->file)
+    const struct model *const *model = model_list;
+    while (*model && (!command->file || strcmp((*model)->name, command->file)))
+        model++;
+    if (options->help && *model)
         return matrices_help(command->file, command->overrides, command->override, stdout, err);
     TRY(config_sections(&sections, &count, err));
     if (options->version) {
@@ -59,7 +63,7 @@ static int print_help(const struct options *options, struct err *err) {
             usage);
         params_help(sections, count, stdout);
         printf("\nNetworks (--help NETWORK: its keys and matrices):\n");
-        for (const struct model *const *model = model_list; *model; model++)
+        for (model = model_list; *model; model++)
             printf("%-10s %s\n", (*model)->name, (*model)->doc);
     }
     free(sections);
