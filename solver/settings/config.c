@@ -122,9 +122,12 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
         {"reference", "finite networks beside it", ROWS(reference_rows),
          offsetof(struct config, reference), NULL},
         {"output", "what is written", ROWS(output_rows), offsetof(struct config, output), NULL},
-        {"rates", "factors of the learning rates of matrices, by name; 0 freezes one", NULL, 0,
-         offsetof(struct config, rates), NULL},
-        {"init", "factors of the initial scales of matrices, by name", NULL, 0,
+        {"rates",
+         "factors of the learning rates of matrices, by name (dmft-solve --help NETWORK lists "
+         "them; W2 is\n"
+         "all of W2_0, W2_1, ..., and lines for the same matrix multiply); 0 freezes one",
+         NULL, 0, offsetof(struct config, rates), NULL},
+        {"init", "factors of the initial scales of matrices, by name, likewise", NULL, 0,
          offsetof(struct config, init), NULL},
     };
     *count = sizeof all / sizeof *all;
