@@ -17,8 +17,7 @@ static double rank_bound(const struct net *net, const struct population *populat
     return fmin(rows, most);
 }
 
-static struct map_costs costs_of(const struct net *net, const struct map *map,
-                                 double evaluations) {
+static struct map_costs costs_of(const struct net *net, const struct map *map, double evaluations) {
     const struct net_setup *setup = &net->setup;
     return (struct map_costs){.learned = setup->P * evaluations * setup->stages,
                               .q = rank_bound(net, map->declared.source, evaluations),

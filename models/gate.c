@@ -61,7 +61,8 @@ static void invert_backward(const void *context, const struct net *net, const do
 /* The largest exponent is at 0: a shift of all logits changes nothing, nor has it a gradient. */
 static struct value softmax(struct program *p, struct value psi, struct value mask, bool masked,
                             const struct population *experts) {
-    static const struct number_fn shift = {minus_largest, NULL}, inverse = {invert, invert_backward};
+    static const struct number_fn shift = {minus_largest, NULL},
+                                  inverse = {invert, invert_backward};
     double beta = program_network(p)->beta;
     struct value first = program_average(p, psi, program_top(p, psi, 1));
     struct value least = program_numbers(p, &shift, experts, first, 1);
@@ -72,11 +73,11 @@ static struct value softmax(struct program *p, struct value psi, struct value ma
 }
 
 struct value gate_write(struct program *p, struct value x1, struct population *experts,
-                        struct value *psi) {
+                        struct weight Q, struct value *psi) {
     const struct network *network = program_network(p);
     bool masked = network->rho < 1;
     struct value mask = {-1}, phi;
-    *psi = program_map(p, x1, experts, (struct weight){.name = "Q"});
+    *psi = program_map(p, x1, experts, Q);
     if (masked)
         mask = program_top(p, *psi, (size_t)lround(network->rho * (double)experts->sites));
     if (network->gate == GATE_SOFTMAX)

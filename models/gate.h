@@ -1,4 +1,5 @@
-/* Gates of a mixture of many experts: phi(psi), normalised to be of order one (M times the papers').
+/* Gates of a mixture of many experts: phi(psi), normalised to be of order one (M times the
+ * papers').
  *
  *     softmax   phi = m exp(beta psi)/E[m exp(beta psi)]
  *     sigmoid   phi = m sig(beta psi)/share
@@ -19,7 +20,7 @@ const char *gate_check_kappa(const struct network *network, int N, int expert_si
 bool gate_is_constant(const struct program *p);
 /* phi over the experts; the router Q reads x1. *psi: its logits. Not of a constant gate. */
 struct value gate_write(struct program *p, struct value x1, struct population *experts,
-                        struct value *psi);
+                        struct weight Q, struct value *psi);
 /* phi x over the units of the experts; x alone if the gate is constant. */
 struct value gate_apply(struct program *p, struct value phi, struct value x);
 

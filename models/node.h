@@ -42,17 +42,19 @@ struct part {
 
 struct node {
     const struct operation *op;
-    int argument[2];           /* -1: none */
-    struct population *on;     /* of its rows; NULL: numbers */
-    int count, K;              /* rows: P or 1; numbers: [P][K] */
+    int argument[2];       /* -1: none */
+    struct population *on; /* of its rows; NULL: numbers */
+    int count, K;          /* rows: P or 1; numbers: [P][K] */
     enum fn fn;
-    double k;                  /* constant factor of fn and times */
+    double k; /* constant factor of fn and times */
     size_t top;
-    int column;                /* of the numbers of scale */
-    struct weight weight;      /* of matrices, with everything that settings multiply */
+    int column;           /* of the numbers of scale */
+    struct weight weight; /* of matrices, with everything that settings multiply */
+    double power;         /* limit: the power of N that settings give the start of the matrix */
+    bool frozen;          /* by the settings: it does not even decay */
     struct map *map;
     struct thin *thin;
-    double *start;             /* look: origins; bias: its K numbers */
+    double *start; /* look: origins; bias: its K numbers */
     const struct number_fn *numbers;
     const struct rows_fn *custom;
     void *context;
@@ -63,7 +65,7 @@ struct node {
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
     struct part part[2];
     struct rows value, slope, g, work;
-    double *s, *gs;            /* numbers and their cotangent */
+    double *s, *gs; /* numbers and their cotangent */
 };
 
 /* Averages of rows that are written into numbers as the node runs. */
@@ -79,8 +81,7 @@ struct program {
     struct node *node;
     struct measure *measure;
     void **memory;
-    const char **name; /* of the matrices */
-    int nodes, measures, memories, names;
+    int nodes, measures, memories;
     int read_out; /* its node; -1: none yet */
     int gates;    /* -1: none */
     double *c;    /* [P] scratch */
@@ -91,6 +92,15 @@ struct program {
 static inline bool node_is(const struct node *node, const struct operation *op) {
     return node->op == op;
 }
+
+/* Of node->weight: missing numbers are 1, those of the settings of the user are multiplied in, and
+ * the net lists it. false after a failure. */
+bool weight_settle(struct program *p, struct node *node);
+/* a0 as it is to be drawn, `largest` being what it makes of the matrix as it is used, forward or
+ * backward: in the limit a power of N either vanishes, or grows, which is refused. */
+double weight_initial(struct program *p, const struct node *node, double largest);
+/* a0 s_f: of a thin matrix or of numbers, which are kept as they are used. */
+double weight_column(struct program *p, const struct node *node);
 
 /* Writes the program of the net's model; then shapes of cotangents, storage, memory, draws. */
 int program_build(struct net *net, struct err *err);

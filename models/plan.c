@@ -94,8 +94,7 @@ static int plan_values(struct plan *plan, struct err *err) {
         struct node *v = &p->node[i];
         if (!v->on || node_is(v, &operation_ones))
             continue;
-        TRY(add_item(plan, v->on, v->count, i, v->measured ? 2 * plan->n : i, &v->value_item,
-                     err));
+        TRY(add_item(plan, v->on, v->count, i, v->measured ? 2 * plan->n : i, &v->value_item, err));
         for (int k = 0; k < 2 && v->op->over; k++) {
             const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
             if (a && a->on == v->on && a->count == v->count)
@@ -173,7 +172,8 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
 static bool takes_over(const struct plan *plan, int item, int former) {
     const struct item *now = &plan->item[item], *before = &plan->item[former];
     bool after = before->end < now->start;
-    return after || (before->end == now->start && (now->over[0] == former || now->over[1] == former));
+    return after ||
+           (before->end == now->start && (now->over[0] == former || now->over[1] == former));
 }
 
 static int find_slot(struct plan *plan, int i, struct err *err) {

@@ -179,51 +179,9 @@ static struct node *append_numbers(struct program *p, const struct operation *op
 
 /* --- matrices -------------------------------------------------------------------------------- */
 
-/* A number of a matrix in the limit, where powers of the nominal infinite size either vanish, or
- * grow without bound, which is refused. */
-static double surviving(struct program *p, const char *what, const char *name, double number) {
-    double size = fabs(number);
-    if (p->net->setup.N)
-        return number;
-    if (size > 0x1p100)
-        program_fail(p,
-                     "it has no limit: the %s of matrix %s grows as N^%.3g (networks can be "
-                     "trained: set [solver] replicates = 0)",
-                     what, name, log2(size) / log2(POPULATION_INFINITE));
-    return size < 0x1p-100 ? 0 : number;
-}
-
-/* What settings say about the matrix, or all whose names begin with theirs and an underscore. */
-static double setting(const struct program *p, const struct factor_list *list, const char *name) {
-    double N = p->net->setup.N ? p->net->setup.N : POPULATION_INFINITE, product = 1;
-    for (int k = 0; list && k < list->count; k++) {
-        const struct factor *factor = &list->factor[k];
-        if (program_addresses(factor->name, name))
-            product *= factor->factor * pow(N, factor->power);
-    }
-    return product;
-}
-
-bool program_addresses(const char *given, const char *name) {
-    size_t n = strlen(given);
-    return !strncmp(given, name, n) && (!name[n] || name[n] == '_');
-}
-
-/* 0 is 1; settings of the user; the name is listed. */
 static bool weigh(struct program *p, struct node *node, struct weight W) {
-    const char **added = grow(p, &p->name, &p->names, sizeof *added);
-    if (!added)
-        return false;
-    *added = W.name;
-    double *ones[] = {&W.s_f, &W.rate, &W.adam_rate, &W.adam_eps};
-    for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
-        *ones[k] = *ones[k] == 0 ? 1 : *ones[k];
-    W.a0 = W.zero ? 0 : (W.a0 == 0 ? 1 : W.a0) * setting(p, p->net->setup.init, W.name);
-    double rates = setting(p, p->net->setup.rates, W.name);
-    W.rate = W.fixed ? 0 : surviving(p, "learning rate", W.name, W.rate * rates);
-    W.adam_rate = surviving(p, "learning rate", W.name, W.adam_rate * rates);
     node->weight = W;
-    return !p->code;
+    return weight_settle(p, node);
 }
 
 static void add_parameter(struct program *p, int at, struct parameter parameter, double eps) {
@@ -259,7 +217,7 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
     W.adam_eps = factor * (W.adam_eps == 0 ? 1 : W.adam_eps);
     if (!weigh(p, node, W))
         return none;
-    node->weight.a0 = surviving(p, "initial amplitude", W.name, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->thin = new_thin(p);
     add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = p->net->A},
                   p->net->setup.gamma0);
@@ -275,9 +233,8 @@ struct value program_map(struct program *p, struct value x, struct population *t
     if (!node || !weigh(p, node, W))
         return none;
     struct population *source = node->on;
-    double fg = node->weight.a0 * node->weight.s_f;
-    surviving(p, "initial matrix", W.name, fg);
-    surviving(p, "initial matrix", W.name, fg / sqrt(target->size / source->size));
+    double fg = node->weight.a0 * node->weight.s_f, r = target->size / source->size;
+    node->weight.a0 = weight_initial(p, node, fabs(fg) * fmax(1, 1 / sqrt(r)));
     added = grow(p, &net->map, &net->maps, sizeof *added);
     if (!added || failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return none;
@@ -300,7 +257,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     struct node *node = append_numbers(p, &operation_look, x, none, K, &out);
     if (!node || !weigh(p, node, Q))
         return none;
-    node->weight.a0 = surviving(p, "initial amplitude", Q.name, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->weight.iid |= net->setup.N > 0;
     node->thin = new_thin(p);
     if (!net->setup.N && !Q.iid)
@@ -310,8 +267,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     return out;
 }
 
-struct value program_bias(struct program *p, struct value s, const double *start,
-                          struct weight b) {
+struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
     struct value out;
     int K = p->code ? 0 : node_of(p, s)->K;
     struct node *node = append_numbers(p, &operation_bias, s, none, K, &out);
@@ -320,7 +276,9 @@ struct value program_bias(struct program *p, struct value s, const double *start
     node->start = program_memory(p, (size_t)K * sizeof *start);
     if (!node->start)
         return none;
-    memcpy(node->start, start, (size_t)K * sizeof *start);
+    node->weight.a0 = weight_column(p, node);
+    for (int k = 0; k < K; k++)
+        node->start[k] = node->weight.a0 * start[k];
     add_parameter(p, out.at, (struct parameter){.host = node->start, .A = node->gs, .K = K},
                   p->net->setup.gamma0);
     return out;
@@ -338,7 +296,7 @@ void program_read_out(struct program *p, struct value h, struct weight w) {
     struct node *node = append(p, &operation_read_out, h, none, &out);
     if (!node || !weigh(p, node, w))
         return;
-    node->weight.a0 = surviving(p, "initial amplitude", w.name, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->K = 1;
     node->thin = new_thin(p);
     p->read_out = out.at;
@@ -587,8 +545,7 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
     *measure = (struct measure){x.at, gradient, power, scale, out};
 }
 
-struct rows program_keep(struct program *p, struct population *on, int count,
-                         const double *start) {
+struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {
     struct rows rows = {0};
     if (failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
         p->net->setup.declare_only || !start)

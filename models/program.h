@@ -32,8 +32,8 @@ struct value {
 
 struct model {
     const char *name, *doc, *source;
-    const char *keys;        /* of [network], blank-separated, besides model */
-    const char *solver_keys; /* of [solver], besides those of every network; NULL: none */
+    const char *keys;             /* of [network], blank-separated, besides model */
+    const char *solver_keys;      /* of [solver], besides those of every network; NULL: none */
     const struct param_row *rows; /* keys that no other network has; ends with NULL */
     /* NULL: always; else NULL, or why the settings do not fit a network of width N (limit: N = 0
      * with these sites), with *key = the key to blame. */
@@ -75,7 +75,7 @@ bool program_addresses(const char *given, const char *name);
 
 struct value program_read_in(struct program *p, struct population *bottom, struct weight W);
 struct value program_map(struct program *p, struct value x, struct population *target,
-                         struct weight W);                                  /* s_f W x */
+                         struct weight W);                                        /* s_f W x */
 struct value program_fn(struct program *p, enum fn fn, double k, struct value x); /* fn(k x) */
 struct value program_sigma(struct program *p, struct value x); /* [network] activation */
 struct value program_add(struct program *p, struct value a, struct value b);
@@ -108,8 +108,8 @@ struct value program_bias(struct program *p, struct value s, const double *start
  * NULL: constant in the backward pass. */
 struct number_fn {
     void (*forward)(const void *context, const struct net *net, const double *x, double *out);
-    void (*backward)(const void *context, const struct net *net, const double *x,
-                     const double *out, const double *g, double *gx);
+    void (*backward)(const void *context, const struct net *net, const double *x, const double *out,
+                     const double *g, double *gx);
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);

@@ -9,7 +9,13 @@
 #include "kernels/backend.h"
 #include "kernels/base/key.h"
 
-enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP, PARAMETERIZATION_SP };
+enum parameterization {
+    PARAMETERIZATION_MUP,
+    PARAMETERIZATION_MSSP,
+    PARAMETERIZATION_SP,
+    PARAMETERIZATION_NTP,
+    PARAMETERIZATION_SIMP
+};
 enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
 enum aggregation { AGGREGATION_M, AGGREGATION_K };
 enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
@@ -26,16 +32,6 @@ struct network {
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch;
     struct real_list biases;
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
-};
-
-/* Sections [init] and [rates]: a factor and a power of the width for matrices by name. */
-struct factor {
-    char name[24];
-    double factor, power;
-};
-struct factor_list {
-    int count;
-    struct factor *factor;
 };
 
 #define NETWORK_KEY(field) offsetof(struct network, field)

@@ -183,7 +183,7 @@ static void test_refusals(void **state) {
         {"dmft-compare", {"--reference.widths=none"}, {"dmft-compare needs networks"}},
         {"dmft-compare",
          {"--network.parameterization=mup sp"},
-         {"parameterization=sp: must be mup or mssp here"}},
+         {"parameterization=sp: network regime2: the learning rate of matrix w grows as N^1,"}},
         {"dmft-compare", {"-o", "case.ini"}, {"would overwrite an input"}},
         {"dmft-compare", {"-o"}, {"needs the name of the output file"}},
         {"dmft-compare", {"--defaults"}, {"unknown option --defaults"}},

@@ -111,10 +111,12 @@ static void put_weights(struct couple *p) {
     put_read_in(p, W1[p->model]);
     put(&support_thin(net, "w")->W, w[p->model], 1);
     for (int i = 0; i < net->maps && p->model == 0; i++)
-        put(&support_map(net, "W%d", i + 2)->W, p->dense->W + i * net->setup.N * net->setup.N, 1 / root);
+        put(&support_map(net, "W%d", i + 2)->W, p->dense->W + i * net->setup.N * net->setup.N,
+            1 / root);
     if (p->model == 1) {
         for (int i = 0; i < net->maps; i++)
-            put(&support_map(net, "W%d_%d", i / p->one->M + 2, i % p->one->M)->W, oracle1_W(p->one, i / p->one->M, i % p->one->M), 1 / root);
+            put(&support_map(net, "W%d_%d", i / p->one->M + 2, i % p->one->M)->W,
+                oracle1_W(p->one, i / p->one->M, i % p->one->M), 1 / root);
         put(&support_thin(net, "Q")->W, p->one->Q, 1);
     }
     if (p->model == 2) {
@@ -361,8 +363,7 @@ static void equals_oracle_of(const char *network, const char *training, int N) {
         }
     put_weights(&p);
     if (p.one && p.one->kappa_b > 0)
-        memcpy(support_numbers(&p.net, "b"), p.one->b,
-               (size_t)p.one->M * sizeof(double));
+        memcpy(support_numbers(&p.net, "b"), p.one->b, (size_t)p.one->M * sizeof(double));
     support_evaluate(&p.net, &p.run);
     for (int t = 0; t < 5; t++)
         compare(&p, t, 1e-12, what);

@@ -9,8 +9,7 @@
 /* One run's check. */
 struct coordinate {
 
-
-    double *work[4];    /* [P][units or N] */
+    double *work[4]; /* [P][units or N] */
 };
 
 /* Adds the series rms_TERM [t], of a finite network or of the limit, to the record. */

@@ -7,6 +7,7 @@
 #include "solver/measure/observe.h"
 #include "solver/files/provenance.h"
 #include "solver/run/exchange.h"
+#include "solver/settings/matrices.h"
 #include "kernels/base/text.h"
 
 #include <math.h>
@@ -221,6 +222,17 @@ done:
     return code;
 }
 
+/* The names that sections [init] and [rates] may use. */
+static int write_matrices(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    char *list;
+    int code = matrices_list(&run->config, widths->count ? widths->value[0] : 0, &list, err);
+    if (!code)
+        code = io_provenance(&run->io, "matrices", list, err);
+    free(list);
+    return code;
+}
+
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
@@ -234,6 +246,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
                          err));
     TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
+    TRY(write_matrices(run, err));
     TRY(io_data(&run->io, &run->data, err));
     TRY(write_batches(run, err));
     return io_flush(&run->io, err);

@@ -5,6 +5,7 @@
 #include "integrators/anderson.h"
 #include "kernels/rng.h"
 #include "solver/settings/fashion.h"
+#include "solver/settings/matrices.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -121,6 +122,13 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
         {"reference", "finite networks beside it", ROWS(reference_rows),
          offsetof(struct config, reference), NULL},
         {"output", "what is written", ROWS(output_rows), offsetof(struct config, output), NULL},
+        {"rates",
+         "factors of the learning rates of matrices, by name (dmft-solve --help NETWORK lists "
+         "them; W2 is\n"
+         "all of W2_0, W2_1, ..., and lines for the same matrix multiply); 0 freezes one",
+         NULL, 0, offsetof(struct config, rates), NULL},
+        {"init", "factors of the initial scales of matrices, by name, likewise", NULL, 0,
+         offsetof(struct config, init), NULL},
     };
     *count = sizeof all / sizeof *all;
     TRY(base_alloc(sections, *count, sizeof **sections, err));
@@ -371,7 +379,7 @@ int config_check(const struct config *config, const struct params *params, int K
             return params_error(params, "reference", "widths", err,
                                 "balanced draws over %d input directions need N >= %d", K, K + 1);
     }
-    return CODE_OK;
+    return matrices_check(config, params, err);
 }
 
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
@@ -403,6 +411,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
                               const double *A) {
     return (struct net_setup){
         .network = &config->network,
+        .init = &config->init,
+        .rates = &config->rates,
         .backend = profile_backend(config_backend(config, N)),
         .N = N,
         .sites = config->solver.sites,
