@@ -75,7 +75,9 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     }
     TRY(map_init(v->map, map_choose(&choice, &declared), declared, setup->tolerance,
                  net_stream(net, PURPOSE_MATRIX, number), err));
-    v->map->responses = setup->responses || setup->parts;
+    v->map->responses = setup->responses || (setup->check && !setup->N && !setup->field);
+    if (setup->check && setup->N)
+        TRY(map_remember(v->map, err));
     return setup->field ? field_attach(v->map, setup->field, err) : CODE_OK;
 }
 
@@ -477,8 +479,11 @@ static int bias_backward(struct net *net, struct node *v, struct err *err) {
     return CODE_OK;
 }
 
-const struct operation operation_bias = {
-    .name = "bias", .forward = bias_forward, .backward = bias_backward, .learns = true, .adds = true};
+const struct operation operation_bias = {.name = "bias",
+                                         .forward = bias_forward,
+                                         .backward = bias_backward,
+                                         .learns = true,
+                                         .adds = true};
 
 static int numbers_forward(struct net *net, struct node *v, struct err *err) {
     (void)err;
@@ -525,8 +530,7 @@ int program_backward(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].gs)
-            memset(p->node[i].gs, 0,
-                   (size_t)(net->setup.P * p->node[i].K) * sizeof *p->node[i].gs);
+            memset(p->node[i].gs, 0, (size_t)(net->setup.P * p->node[i].K) * sizeof *p->node[i].gs);
     for (int i = p->nodes - 1; i >= 0; i--) {
         struct node *v = &p->node[i];
         measure(net, i, true);
@@ -562,8 +566,9 @@ static int connect(struct net *net, struct err *err) {
             return err_set(err, CODE_INPUT, "network %s: the output does not depend on matrix %s",
                            net->model->name, parameter->name);
         bool reads = parameter->thin && !node_is(v, &operation_read_in);
-        parameter->y = parameter->host ? (struct rows){0} : reads ? argument(net, v, 0)->value
-                                                                  : v->g;
+        parameter->y = parameter->host ? (struct rows){0}
+                       : reads         ? argument(net, v, 0)->value
+                                       : v->g;
     }
     if (p->gates >= 0)
         net->gate = p->node[p->gates].value;
@@ -609,6 +614,7 @@ void program_free(struct program *p) {
     free(p->memory);
     free(p->node);
     free(p->measure);
+    free(p->mixture.s2);
     free(p->name);
     free(p);
 }

@@ -61,7 +61,8 @@ static void invert_backward(const void *context, const struct net *net, const do
 /* The largest exponent is at 0: a shift of all logits changes nothing, nor has it a gradient. */
 static struct value softmax(struct program *p, struct value psi, struct value mask, bool masked,
                             const struct population *experts) {
-    static const struct number_fn shift = {minus_largest, NULL}, inverse = {invert, invert_backward};
+    static const struct number_fn shift = {minus_largest, NULL},
+                                  inverse = {invert, invert_backward};
     double beta = program_network(p)->beta;
     struct value first = program_average(p, psi, program_top(p, psi, 1));
     struct value least = program_numbers(p, &shift, experts, first, 1);

@@ -1,4 +1,5 @@
-/* Gates of a mixture of many experts: phi(psi), normalised to be of order one (M times the papers').
+/* Gates of a mixture of many experts: phi(psi), normalised to be of order one (M times the
+ * papers').
  *
  *     softmax   phi = m exp(beta psi)/E[m exp(beta psi)]
  *     sigmoid   phi = m sig(beta psi)/share

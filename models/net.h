@@ -58,7 +58,7 @@ struct net_setup {
     const double
         *A;         /* [inputs + tests][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
     bool responses; /* limit maps keep what responses are solved from */
-    bool parts;     /* limit maps can tell W(0) x from what is learned */
+    bool check;     /* the coordinate check: what matrices read and write stays, and W(0) */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */
@@ -139,8 +139,8 @@ struct net {
     double *A, *A_rest;  /* [P][K], [P][rest] of the last one */
     struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
     double unseen_amplitude;
-    bool looking;        /* at inputs that leave no trace */
-    struct rows gate;    /* of a router over many experts, if it has one */
+    bool looking;     /* at inputs that leave no trace */
+    struct rows gate; /* of a router over many experts, if it has one */
     bool has_router;
     bool started;
     double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */

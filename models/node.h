@@ -42,17 +42,17 @@ struct part {
 
 struct node {
     const struct operation *op;
-    int argument[2];           /* -1: none */
-    struct population *on;     /* of its rows; NULL: numbers */
-    int count, K;              /* rows: P or 1; numbers: [P][K] */
+    int argument[2];       /* -1: none */
+    struct population *on; /* of its rows; NULL: numbers */
+    int count, K;          /* rows: P or 1; numbers: [P][K] */
     enum fn fn;
-    double k;                  /* constant factor of fn and times */
+    double k; /* constant factor of fn and times */
     size_t top;
-    int column;                /* of the numbers of scale */
-    struct weight weight;      /* of matrices, with everything that settings multiply */
+    int column;           /* of the numbers of scale */
+    struct weight weight; /* of matrices, with everything that settings multiply */
     struct map *map;
     struct thin *thin;
-    double *start;             /* look: origins; bias: its K numbers */
+    double *start; /* look: origins; bias: its K numbers */
     const struct number_fn *numbers;
     const struct rows_fn *custom;
     void *context;
@@ -63,7 +63,7 @@ struct node {
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
     struct part part[2];
     struct rows value, slope, g, work;
-    double *s, *gs;            /* numbers and their cotangent */
+    double *s, *gs; /* numbers and their cotangent */
 };
 
 /* Averages of rows that are written into numbers as the node runs. */
@@ -74,6 +74,14 @@ struct measure {
     double scale, *out;
 };
 
+/* What models say about their experts (program_aggregation); nodes. */
+struct mixture {
+    int x1, phi;
+    double scale;
+    int rows, *s2;
+    size_t experts; /* of each of these rows */
+};
+
 struct program {
     struct net *net;
     struct node *node;
@@ -81,9 +89,10 @@ struct program {
     void **memory;
     const char **name; /* of the matrices */
     int nodes, measures, memories, names;
-    int read_out; /* its node; -1: none yet */
-    int gates;    /* -1: none */
-    double *c;    /* [P] scratch */
+    int read_out;           /* its node; -1: none yet */
+    int gates;              /* -1: none */
+    struct mixture mixture; /* of no rows: none */
+    double *c;              /* [P] scratch */
     int code;
     struct err err; /* the first that went wrong */
 };

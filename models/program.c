@@ -310,8 +310,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     return out;
 }
 
-struct value program_bias(struct program *p, struct value s, const double *start,
-                          struct weight b) {
+struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
     struct value out;
     int K = p->code ? 0 : node_of(p, s)->K;
     struct node *node = append_numbers(p, &operation_bias, s, none, K, &out);
@@ -587,8 +586,7 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
     *measure = (struct measure){x.at, gradient, power, scale, out};
 }
 
-struct rows program_keep(struct program *p, struct population *on, int count,
-                         const double *start) {
+struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {
     struct rows rows = {0};
     if (failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
         p->net->setup.declare_only || !start)
@@ -596,6 +594,23 @@ struct rows program_keep(struct program *p, struct population *on, int count,
     on->backend->put(rows_part(rows, 0, 1), start);
     failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
     return rows;
+}
+
+void program_aggregation(struct program *p, struct value x1, struct value phi, double scale) {
+    p->mixture = (struct mixture){.x1 = x1.at, .phi = phi.at, .scale = scale};
+    if (!p->code && p->net->setup.check)
+        p->node[x1.at].measured = true;
+    if (!p->code && p->net->setup.check && phi.at >= 0)
+        p->node[phi.at].measured = true;
+}
+
+void program_expert(struct program *p, struct value s2, size_t experts) {
+    int *added = grow(p, &p->mixture.s2, &p->mixture.rows, sizeof *added);
+    if (!added || p->code)
+        return;
+    *added = s2.at;
+    p->mixture.experts = experts;
+    p->node[s2.at].measured |= p->net->setup.check;
 }
 
 void program_gates(struct program *p, struct value phi) {

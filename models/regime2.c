@@ -38,8 +38,7 @@ static void regime2_write(struct program *p) {
     double kappa = network->kappa, lambda = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
     struct population *bottom = program_population(p, "bottom", 1, S, 1);
     struct population *experts = program_population(p, "experts", kappa, M, 1);
-    struct population *units =
-        program_population(p, "units", kappa * N_e, M * (size_t)N_e, N_e);
+    struct population *units = program_population(p, "units", kappa * N_e, M * (size_t)N_e, N_e);
     struct population *top = program_population(p, "top", 1, S, 1);
     struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
     struct weight W_out = {.name = "W_out"};
@@ -51,9 +50,11 @@ static void regime2_write(struct program *p) {
     if (!gate_is_constant(p))
         phi = gate_write(p, x1, experts, &psi);
     struct value h_in = program_map(p, x1, units, W_in);
-    struct value x2 = gate_apply(p, phi, program_sigma(p, h_in));
+    struct value s2 = program_sigma(p, h_in), x2 = gate_apply(p, phi, s2);
     struct value h3 = program_map(p, x2, top, W_out);
     program_read_out(p, h3, (struct weight){.name = "w"});
+    program_aggregation(p, x1, phi, 1.0 / N_e);
+    program_expert(p, s2, experts->sites);
 
     program_kernel(p, x1, 1,
                    (struct kernel_text){"Phi1", "feature kernel of the bottom layer",
@@ -64,8 +65,8 @@ static void regime2_write(struct program *p) {
                      (struct kernel_text){"G1", "gradient kernel of the bottom layer",
                                           "<g1 g1>, g1 = sigma'(h1) z1"});
     program_read_out_kernel(
-        p, (struct kernel_text){
-               "G3", "gradient kernel of the top layer; w depends on no input", "<w w>"});
+        p, (struct kernel_text){"G3", "gradient kernel of the top layer; w depends on no input",
+                                "<w w>"});
     program_kernel(p, x2, 1,
                    (struct kernel_text){"Phib", "feature kernel of the expert units",
                                         "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>"});

@@ -66,8 +66,8 @@ static void add_kernels(struct program *p, struct value h1, struct value x1, str
                      (struct kernel_text){"G1", "gradient kernel of the bottom layer",
                                           "<g1 g1>, g1 = sigma'(h1) z1"});
     program_read_out_kernel(
-        p, (struct kernel_text){
-               "G3", "gradient kernel of the top layer; w depends on no input", "<w w>"});
+        p, (struct kernel_text){"G3", "gradient kernel of the top layer; w depends on no input",
+                                "<w w>"});
 }
 
 static void regime3_write(struct program *p) {
@@ -75,10 +75,12 @@ static void regime3_write(struct program *p) {
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
     double kappa = network->kappa, iota = network->iota, ii = 1 / (iota * iota);
     struct populations on = populate(p);
-    struct weight in = {.name = mssp ? "P_in" : "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota,
-                        .zero = mssp};
-    struct weight out = {.name = mssp ? "P_out" : "W_out", .s_f = sqrt(iota / on.experts->size),
-                         .rate = iota / kappa, .zero = mssp};
+    struct weight in = {
+        .name = mssp ? "P_in" : "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota, .zero = mssp};
+    struct weight out = {.name = mssp ? "P_out" : "W_out",
+                         .s_f = sqrt(iota / on.experts->size),
+                         .rate = iota / kappa,
+                         .zero = mssp};
 
     struct value h1 = program_read_in(p, on.bottom, (struct weight){.name = "W1"});
     struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1}, tied, means = {-1};
@@ -97,6 +99,8 @@ static void regime3_write(struct program *p) {
         h3 = program_add(p, h3, program_map(p, means, on.top, A_out));
     }
     program_read_out(p, h3, (struct weight){.name = "w"});
+    program_aggregation(p, x1, phi, 1 / iota);
+    program_expert(p, x, on.experts->sites);
 
     add_kernels(p, h1, x1, h3);
     program_kernel(p, x2, 1,
@@ -106,8 +110,7 @@ static void regime3_write(struct program *p) {
                      (struct kernel_text){"Gbar", "gradient kernel of the expert units",
                                           "<g_ij g_ij>, g_ij = phi_i b_ij sigma'"});
     program_kernel(p, x, 1,
-                   (struct kernel_text){"PhiE",
-                                        "feature kernel of the expert units without gates",
+                   (struct kernel_text){"PhiE", "feature kernel of the expert units without gates",
                                         "<sigma(h_ij) sigma(h_ij)>"});
     if (mssp) {
         program_kernel(p, means, 1,

@@ -77,8 +77,8 @@ static void populate(struct program *p, int l, struct population **experts,
     else if (network->rho == 1)
         E = 1; /* all experts are alike */
     *experts = program_population(p, program_name(p, "experts_%d", l), some, (size_t)E, 1);
-    *units = program_population(p, program_name(p, "units_%d", l), many, (size_t)E * (size_t)N_e,
-                                N_e);
+    *units =
+        program_population(p, program_name(p, "units_%d", l), many, (size_t)E * (size_t)N_e, N_e);
     if (!setup->N && !fixed && E > 1)
         (*units)->units =
             program_population(p, program_name(p, "unit_%d", l), many, (size_t)N_e, 1);
@@ -92,8 +92,8 @@ struct series {
 static struct series add_series(struct program *p, int L) {
     int P = program_setup(p)->P;
     struct series s = {0};
-    s.p = program_series(p, "t l mu", L, P,
-                         (struct kernel_text){"p", "mean router logit", "<p_k>"});
+    s.p =
+        program_series(p, "t l mu", L, P, (struct kernel_text){"p", "mean router logit", "<p_k>"});
     s.p2 = program_series(p, "t l mu", L, P,
                           (struct kernel_text){"p2", "mean squared router logit", "<p_k^2>"});
     s.A = program_series(p, "t l mu", L, P,
@@ -103,13 +103,12 @@ static struct series add_series(struct program *p, int L) {
     s.qstar = program_series(
         p, "t l mu", L, P,
         (struct kernel_text){"qstar", "selection threshold: the K-th largest sig(p) + b", ""});
-    s.load2 = program_series(p, "t l", L, P,
-                             (struct kernel_text){"load2",
-                                                  "spread of the loads of the experts about rho",
-                                                  "<(mean_mu m_k - rho)^2>"});
+    s.load2 =
+        program_series(p, "t l", L, P,
+                       (struct kernel_text){"load2", "spread of the loads of the experts about rho",
+                                            "<(mean_mu m_k - rho)^2>"});
     s.b2 = program_series(
-        p, "t l", L, P,
-        (struct kernel_text){"b2", "variance of the biases", "<b_k^2> - <b_k>^2"});
+        p, "t l", L, P, (struct kernel_text){"b2", "variance of the biases", "<b_k^2> - <b_k>^2"});
     return s;
 }
 
@@ -120,16 +119,19 @@ static void add_kernel(struct program *p, const char *name, int l, const char *a
 }
 
 /* What block l adds to the stream. */
-static struct value write_block(struct program *p, int l, struct value h,
-                                struct population *stream, struct series s) {
+static struct value write_block(struct program *p, int l, struct value h, struct population *stream,
+                                struct series s) {
     const struct network *network = program_network(p);
     int L = network->depth, P = program_setup(p)->P;
     struct population *experts, *units;
     populate(p, l, &experts, &units);
     double alpha = stream->size / units->size;
-    struct weight R = {.name = program_name(p, "R_%d", l), .rate = L, .adam_eps = 1.0 / L, .zero = true};
+    struct weight R = {
+        .name = program_name(p, "R_%d", l), .rate = L, .adam_eps = 1.0 / L, .zero = true};
     struct weight W1 = {.name = program_name(p, "W1_%d", l), .rate = L, .adam_eps = 1.0 / L};
-    struct weight W2 = {.name = program_name(p, "W2_%d", l), .s_f = sqrt(alpha) / L, .rate = 1.0 / L,
+    struct weight W2 = {.name = program_name(p, "W2_%d", l),
+                        .s_f = sqrt(alpha) / L,
+                        .rate = 1.0 / L,
                         .adam_rate = 1.0 / L};
 
     struct value logits = program_map(p, h, experts, R);

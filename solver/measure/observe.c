@@ -96,7 +96,8 @@ int observe_declare(struct record *record, const struct config *config,
         DO(add(record, gate_series[k].name, "t mu", gate_series[k].about, gate_series[k].equation,
                2, shape, err));
     if (config->reference.coordinate_check)
-        DO(coordinate_declare(record, setup, err));
+        DO(coordinate_declare(record, &net, setup->N || config->solver.method == METHOD_MARCH,
+                              err));
     if (!setup->N)
         DO(add(record, "fallback", "t",
                "normals drawn so far without full matching, for want of sites", "", 1, shape, err));
