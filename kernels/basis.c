@@ -1,14 +1,46 @@
-/* Rank-revealing orthonormal bases: all rows against the base, twice, by two products each; then
- * row by row among themselves, and against the base again where round-off asks for it. */
+/* Rank-revealing orthonormal bases. All rows go against the base together, then in blocks against
+ * the rows kept before, then one by one among the rows of their block, which stay in the cache.
+ *
+ * One projection leaves overlaps of eps times the row; normalising what is left of it enlarges
+ * them, together with the overlaps of the rows that were taken out. Each kept row has an account of
+ * that, its loss: overlap over eps. Kept rows, of norm one, go through everything once more, as
+ * blocks, where the loss asks for it. That leaves eps again, and disturbs what the rows of a block
+ * have among themselves by squares of eps loss, which LIMIT keeps below the round-off: a row beyond
+ * it goes through everything at once and alone. Without that, the fourth row of a chain, each
+ * within 1e-4 of the last, would be nine tenths base. */
 #include "kernels/basis.h"
 #include "kernels/profile.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* y -= <y, base> base, with C a scratch matrix of y.count x base.count. */
+#define BLOCK 16
+#define AGAIN 1.4
+#define LIMIT 1e7
+#define UNSURE 1e-12
+
+struct growth {
+    struct rows base, out; /* the first `kept` rows of out are kept, later ones wait */
+    double threshold;
+    int kept;
+    double *overlap2; /* [out.count] of rows that wait, overlap in units of eps, squared */
+    double *loss;     /* [out.count] of rows kept */
+    double *C;        /* scratch */
+};
+
+static struct rows kept_rows(const struct growth *growth, int from) {
+    return rows_part(growth->out, from, growth->kept - from);
+}
+
+static double norm2_of(struct rows v) {
+    double norm2;
+    v.array->backend->averages(v, v, &norm2);
+    return norm2;
+}
+
+/* y -= <y, base> base */
 static void project(struct rows base, struct rows y, double *C) {
-    if (!base.count)
+    if (!base.count || !y.count)
         return;
     y.array->backend->dots(y, base, C);
     for (int i = 0; i < y.count * base.count; i++)
@@ -16,99 +48,119 @@ static void project(struct rows base, struct rows y, double *C) {
     y.array->backend->combine(y, 1, C, base);
 }
 
-/* Overlaps with the base, in units of the round-off, beyond which a row goes through it again: they
- * stay below 7e-15. */
-#define LOSS 30
-
-/* v, a row of norm one but for round-off enlarged in normalising, goes through all again; returns
- * whether it is still there. */
-static bool settle(struct rows base, struct rows before, struct rows v, double *C) {
-    double norm2;
-    project(base, v, C);
-    project(before, v, C);
-    v.array->backend->averages(v, v, &norm2);
-    if (!(norm2 > 0.01))
-        return false;
-    rows_scale(1 / sqrt(norm2), v);
-    return true;
-}
-
-/* Rows x in their order, free of the base to round-off: what is left of each beside the rows kept
- * before, if its norm exceeds threshold, normalised, into out. Two passes, because one leaves
- * overlaps of eps over the norm left. norm2 [x.count]: of the rows. loss [x.count], of rows kept:
- * overlap with the base over eps. What is left of a row brings eps of it along, and the overlaps of
- * the rows that it rests on; normalising enlarges both. Without settling, the fourth row of a
- * chain, each within 1e-4 of the last, is nine tenths base. */
-static int gram_schmidt(struct rows base, struct rows x, const double *norm2, double threshold,
-                        struct rows out, double *loss, double *C) {
-    const struct backend *backend = x.array->backend;
-    int kept = 0;
-    for (int mu = 0; mu < x.count; mu++) {
-        struct rows v = rows_part(out, kept, 1), before = rows_part(out, 0, kept);
-        double left2, overlap2 = norm2[mu];
-        rows_copy(rows_part(x, mu, 1), v);
-        project(before, v, C);
-        for (int k = 0; k < kept; k++)
-            overlap2 += C[k] * C[k] * loss[k] * loss[k];
-        project(before, v, C);
-        backend->averages(v, v, &left2);
-        if (!(left2 > threshold * threshold))
-            continue;
-        rows_scale(1 / sqrt(left2), v);
-        loss[kept] = sqrt(overlap2 / left2);
-        if (loss[kept] > LOSS) {
-            loss[kept] = 1;
-            if (!settle(base, before, v, C))
-                continue;
+/* The same for kept rows `from` to `end` and rows mu onwards that wait, which take their overlaps
+ * with the base over. */
+static void take_out(struct growth *growth, int from, int end, int mu, int count) {
+    project(rows_part(growth->out, from, end - from), rows_part(growth->out, mu, count), growth->C);
+    for (int i = 0; i < count; i++)
+        for (int k = from; k < end; k++) {
+            double c = growth->C[i * (end - from) + k - from] * growth->loss[k];
+            growth->overlap2[mu + i] += c * c;
         }
-        kept++;
-    }
-    return kept;
 }
 
-/* Only rows that exceed the threshold before others are taken out of them can do so afterwards. */
-static int candidates(struct rows rest, double threshold, double *norm2) {
-    int count = 0;
-    rest.array->backend->averages(rest, rest, norm2);
-    for (int mu = 0; mu < rest.count; mu++) {
-        if (!(norm2[mu] > threshold * threshold))
-            continue;
-        if (mu > count)
-            rows_copy(rows_part(rest, mu, 1), rows_part(rest, count, 1));
-        norm2[count++] = norm2[mu];
+/* Row mu, free of the base and of the rows kept before its block, whose first is `first`, is kept
+ * if enough of it is left beside its block. */
+static void enter(struct growth *growth, int first, int mu) {
+    struct rows v = rows_part(growth->out, mu, 1);
+    double whole2 = norm2_of(v), left2 = whole2, least2 = growth->threshold * growth->threshold;
+    if (growth->kept > first) {
+        take_out(growth, first, growth->kept, mu, 1);
+        left2 = norm2_of(v);
+        if (left2 > least2 && left2 < 0.5 * whole2) {
+            project(kept_rows(growth, first), v, growth->C);
+            left2 = norm2_of(v);
+        }
     }
+    if (!(left2 > least2))
+        return;
+    rows_scale(1 / sqrt(left2), v);
+    double loss = sqrt(growth->overlap2[mu] / left2);
+    if (loss > LIMIT) {
+        project(growth->base, v, growth->C);
+        project(kept_rows(growth, 0), v, growth->C);
+        double still2 = norm2_of(v);
+        if (!(left2 * still2 > least2))
+            return;
+        rows_scale(1 / sqrt(still2), v);
+        loss = 1 / sqrt(still2);
+    }
+    if (mu > growth->kept)
+        rows_copy(v, rows_part(growth->out, growth->kept, 1));
+    growth->loss[growth->kept++] = loss;
+}
+
+/* Whether rows from `from` on have lost much. */
+static bool again(const struct growth *growth, int from) {
+    double most = 0;
+    for (int k = from; k < growth->kept; k++)
+        most = fmax(most, growth->loss[k]);
+    return most > AGAIN;
+}
+
+static void gram_schmidt(struct growth *growth, int count) {
+    for (int mu = 0; mu < count; mu += BLOCK) {
+        int first = growth->kept, rows = count - mu < BLOCK ? count - mu : BLOCK;
+        take_out(growth, 0, first, mu, rows);
+        for (int i = 0; i < rows; i++)
+            enter(growth, first, mu + i);
+        if (again(growth, first))
+            project(rows_part(growth->out, 0, first), kept_rows(growth, first), growth->C);
+    }
+    if (again(growth, 0))
+        project(growth->base, kept_rows(growth, 0), growth->C);
+}
+
+/* Rows of x less their part in the base, into out; without those that Pythagoras knows to be too
+ * short. Returns their number. */
+static int rests(struct growth *growth, struct rows x, const double *known) {
+    const struct backend *backend = x.array->backend;
+    int rank = known ? growth->base.count : 0, count = 0;
+    double *norm2 = growth->overlap2;
+    backend->averages(x, x, norm2);
+    for (int mu = 0; mu < x.count; mu++) {
+        const double *c = known + mu * rank;
+        double left2 = norm2[mu];
+        for (int a = 0; a < rank; a++)
+            left2 -= c[a] * c[a];
+        if (!(left2 + UNSURE * norm2[mu] > growth->threshold * growth->threshold))
+            continue;
+        for (int a = 0; a < rank; a++)
+            growth->C[count * rank + a] = -c[a];
+        norm2[count] = norm2[mu];
+        rows_copy(rows_part(x, mu, 1), rows_part(growth->out, count++, 1));
+    }
+    struct rows out = rows_part(growth->out, 0, count);
+    if (rank)
+        backend->combine(out, 1, growth->C, growth->base);
+    else
+        project(growth->base, out, growth->C);
     return count;
 }
 
 static int residual(struct rows base, struct rows x, const double *known, double threshold,
-                    struct array *out, struct array *scratch, int *kept, struct err *err) {
-    int n = x.count;
-    double *C;
+                    struct array *out, int *kept, struct err *err) {
+    size_t n = (size_t)x.count, widest = (size_t)(base.count > x.count ? base.count : x.count);
+    double *memory;
     *kept = 0;
-    TRY(array_reserve(out, n, err));
-    TRY(array_reserve(scratch, n, err));
-    TRY(base_alloc(&C, (size_t)n * (size_t)(base.count + 3), sizeof *C, err));
-    double *norm2 = C + n * (base.count + 1), *loss = norm2 + n;
-    struct rows rest = array_rows(scratch, 0, n);
-    rows_copy(x, rest);
-    if (known && base.count) {
-        for (int i = 0; i < n * base.count; i++)
-            C[i] = -known[i];
-        x.array->backend->combine(rest, 1, C, base);
-    } else
-        project(base, rest, C);
-    rest = rows_part(rest, 0, candidates(rest, threshold, norm2));
-    if (rest.count)
-        project(base, rest, C);
-    *kept = gram_schmidt(base, rest, norm2, threshold, array_rows(out, 0, n), loss, C);
-    free(C);
+    TRY(array_reserve(out, x.count, err));
+    TRY(base_alloc(&memory, n * (widest + 2), sizeof *memory, err));
+    struct growth growth = {.base = base,
+                            .out = array_rows(out, 0, x.count),
+                            .threshold = threshold,
+                            .overlap2 = memory,
+                            .loss = memory + n,
+                            .C = memory + 2 * n};
+    gram_schmidt(&growth, rests(&growth, x, known));
+    *kept = growth.kept;
+    free(memory);
     return CODE_OK;
 }
 
 int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
-                   struct array *out, struct array *scratch, int *kept, struct err *err) {
+                   struct array *out, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
-    int code = residual(base, x, known, threshold, out, scratch, kept, err);
+    int code = residual(base, x, known, threshold, out, kept, err);
     profile_leave(before);
     return code;
 }

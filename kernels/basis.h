@@ -1,9 +1,9 @@
 /* Rank-revealing orthonormal bases over sites (<u_k u_l> = delta_kl, site averages).
  *
  * Rows enter in their order, without pivoting or eigenvectors, so signs and order do not depend on
- * a library build, and coefficient matrices are lower triangular. Every projection is done twice,
- * and once more where normalising has enlarged its round-off more than thirtyfold; bases stay
- * orthonormal to some 1e-15 without re-orthogonalisation. */
+ * a library build, and coefficient matrices are lower triangular. What normalising has enlarged of
+ * the round-off of a projection goes through another one; bases stay orthonormal to some 1e-15
+ * without re-orthogonalisation. */
 #ifndef KERNELS_BASIS_H
 #define KERNELS_BASIS_H
 
@@ -11,10 +11,10 @@
 
 /* What rows x add to an orthonormal set `base` (may be empty): row by row, the part of x outside of
  * base and of the rows kept before, if its rms exceeds threshold, normalised. The kept rows are the
- * first *kept rows of `out` (resized to hold x.count rows; `scratch` likewise). *kept <= x.count.
- * known: <x, base> [x.count][base.count], if the caller has it, else NULL.
+ * first *kept rows of `out` (resized to hold x.count rows). *kept <= x.count. known: <x, base>
+ * [x.count][base.count], if the caller has it, else NULL.
  */
 int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
-                   struct array *out, struct array *scratch, int *kept, struct err *err);
+                   struct array *out, int *kept, struct err *err);
 
 #endif

@@ -20,8 +20,6 @@
 #define TILE 8192
 #define SHORT 64
 #define PIECE 128
-/* Rows of the shorter factor of a product beyond which BLAS does it. */
-#define FEW_ROWS 16
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* Whether this many elementary operations pay for waking other threads, if there are any. Small
@@ -188,7 +186,7 @@ static void cpu_total(const struct array *a, double *sums, size_t size) {
 
 /* The sums over a part, [a.count][b.count], of the rows of its longer factor from `row` on. */
 static void part_dots(struct rows a, struct rows b, int part, int row, double *sum) {
-    bool by_a = a.count > b.count, few = (by_a ? b.count : a.count) <= FEW_ROWS;
+    bool by_a = a.count > b.count, few = (by_a ? b.count : a.count) <= few_rows_most();
     int left = (by_a ? a.count : b.count) - row, rows = left < PIECE ? left : PIECE;
     struct rows x = by_a ? rows_part(a, row, rows) : a, y = by_a ? b : rows_part(b, row, rows);
     sum += by_a ? row * b.count : row;
@@ -293,7 +291,7 @@ static void cpu_combine(struct rows y, double beta, const double *C, struct rows
 #pragma omp parallel for schedule(static) if (worth(cells(y) * (size_t)(a.count + 1)))
     for (int block = 0; block < cpu_blocks(y.array); block++) {
         int used = cpu_used(y.array, block);
-        if (a.count && (a.count <= FEW_ROWS || y.count <= FEW_ROWS))
+        if (a.count && (a.count <= few_rows_most() || y.count <= few_rows_most()))
             few_rows_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count,
                              used, (size_t)width);
         else if (a.count)

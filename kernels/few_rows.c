@@ -1,6 +1,11 @@
 /* Products with few rows on one side, in vector code chosen at run time. */
 #include "kernels/few_rows.h"
 
+#include <limits.h>
+
+#define CHUNK 8      /* rows that stay in the first cache */
+#define CACHED 65536 /* numbers that stay in the second, half a MB */
+
 #define SUFFIX _plain
 #define LANES 2
 #define TILE 3
@@ -39,6 +44,10 @@ static enum level level(void) {
 const char *few_rows_name(void) {
     static const char *const names[] = {"plain", "avx2", "avx512"};
     return names[level()];
+}
+
+int few_rows_most(void) {
+    return level() == AVX512 ? INT_MAX : 16;
 }
 
 void few_rows_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,

@@ -14,6 +14,8 @@ void few_rows_dots(const double *a, int na, const double *b, int nb, int n, size
 /* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
 void few_rows_combine(double *y, int ny, double beta, const double *C, const double *a, int na,
                       int n, size_t width);
+/* Rows of the shorter factor up to which these are faster than a general dgemm. */
+int few_rows_most(void);
 /* Which vector code this is: "avx512", "avx2" or "plain". */
 const char *few_rows_name(void);
 

@@ -52,7 +52,7 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
     double rms = sqrt(total / P), threshold = map->tolerance * rms;
     if (rms < negligible || rest <= threshold * threshold)
         return CODE_OK;
-    TRY(basis_residual(array_all(basis), x, C, threshold, &side->work, &side->scratch, &kept, err));
+    TRY(basis_residual(array_all(basis), x, C, threshold, &side->work, &kept, err));
     if (!kept)
         return CODE_OK;
     TRY(population_check_rank(side, rank + kept, map->declared.name, err));

@@ -9,13 +9,11 @@ int population_init(struct population *population, struct err *err) {
     size_t sites = population->sites;
     int group = population->group;
     TRY(array_init(&population->work, backend, sites, group, 0, err));
-    TRY(array_init(&population->scratch, backend, sites, group, 0, err));
     return array_init(&population->span, backend, sites, group, 0, err);
 }
 
 void population_free(struct population *population) {
     array_free(&population->work);
-    array_free(&population->scratch);
     array_free(&population->span);
 }
 
@@ -45,8 +43,7 @@ static int mean_span(const struct population *population, struct rows rows, stru
         return CODE_OK;
     DO(array_init(&raw, units->backend, units->sites, 1, rows.count, err));
     units->backend->tile_mean(rows, array_all(&raw));
-    DO(basis_residual((struct rows){0}, array_all(&raw), NULL, inside, means, &units->scratch,
-                      &kept, err));
+    DO(basis_residual((struct rows){0}, array_all(&raw), NULL, inside, means, &kept, err));
     means->rows = kept;
 done:
     array_free(&raw);
@@ -83,7 +80,7 @@ int population_fresh(struct population *population, struct rows opposite, struct
     if (!room)
         population->fallback += out.count;
     struct rows known = room ? array_all(&population->span) : opposite;
-    TRY(basis_residual(known, out, NULL, inside, work, &population->scratch, &kept, err));
+    TRY(basis_residual(known, out, NULL, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_zero(out);
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
@@ -101,8 +98,8 @@ int population_absorb(struct population *population, struct rows rows, struct er
     }
     if (!population->matched || !has_room(population, rows.count))
         return CODE_OK;
-    TRY(basis_residual(array_all(&population->span), rows, NULL, inside, &population->work,
-                       &population->scratch, &kept, err));
+    TRY(basis_residual(array_all(&population->span), rows, NULL, inside, &population->work, &kept,
+                       err));
     return append_span(population, array_rows(&population->work, 0, kept), err);
 }
 

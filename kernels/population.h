@@ -36,11 +36,11 @@ struct population {
     struct population *units;
     bool drawn; /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
-    struct array span;          /* orthonormal basis of all normals and basis vectors */
-    struct array work, scratch; /* for basis_residual */
-    bool full;                  /* something found no room: from then on nothing enters the span */
-    int fallback;               /* draws that were not matched for want of room */
-    uint32_t probes;            /* handed out so far */
+    struct array span; /* orthonormal basis of all normals and basis vectors */
+    struct array work; /* for basis_residual */
+    bool full;         /* something found no room: from then on nothing enters the span */
+    int fallback;      /* draws that were not matched for want of room */
+    uint32_t probes;   /* handed out so far */
 };
 
 int population_init(struct population *population, struct err *err); /* fields above span set */

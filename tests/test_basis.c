@@ -2,13 +2,17 @@
  *
  * What a basis must be is computed by Gram-Schmidt in extended precision, repeated until nothing
  * changes. Site averages of rows with rms 1 are good to a few eps, hence ROUND_OFF for overlaps and
- * for what must vanish. A vector made of the part r that is left of a row, less parts c of vectors
+ * for what must vanish; overlaps of a basis stay below
+ * ORTHONORMAL.
+ * A vector made of the part r that is left of a row, less parts c of vectors
  * with errors e, has the error (eps + sum c e)/r, but is orthonormal all the same. */
 
 #include "tests/support/each_backend.h"
 #include "kernels/basis.h"
 
 #include <string.h>
+
+#define ORTHONORMAL 4e-15
 
 static long double average(const double *a, const double *b, size_t sites) {
     long double sum = 0;
@@ -36,8 +40,8 @@ static double overlap(struct rows a, struct rows b) {
 
 /* The reference: vectors u with the number of their row and the error of what is compared. */
 struct vectors {
-    int count, row[80];
-    long double error[80], *u;
+    int count, row[200];
+    long double error[200], *u;
 };
 
 /* Projects and returns the rms. */
@@ -123,30 +127,34 @@ static void compare(struct vectors *want, int base, struct rows out, const doubl
 /* All that basis_residual promises, for n rows after `base` rows (taken to 1e-4). */
 static int check_residual(const double *x, int base, int n, size_t sites, int group,
                           double threshold) {
-    struct array in, known, out, scratch;
+    struct array in, known, out;
     struct vectors want = {.u = memory((size_t)(base + n + 1) * sites, sizeof *want.u)};
     const double *rest = x + (size_t)base * sites;
     int kept, before = 0;
     array_from(&in, sites, group, x, base + n);
     ASK(array_init(&known, backend, sites, group, 0, &err));
     ASK(array_init(&out, backend, sites, group, 0, &err));
-    ASK(array_init(&scratch, backend, sites, group, 0, &err));
     if (base) {
-        ASK(basis_residual(none, array_rows(&in, 0, base), NULL, 1e-4, &known, &scratch, &before,
-                           &err));
+        ASK(basis_residual(none, array_rows(&in, 0, base), NULL, 1e-4, &known, &before, &err));
         reference(&want, x, base, sites, 1e-4);
         compare(&want, 0, array_rows(&known, 0, before), x, base, 1e-4);
     }
     struct rows first = array_rows(&known, 0, before), x_rows = array_rows(&in, base, n);
     reference(&want, rest, n, sites, threshold);
-    ASK(basis_residual(first, x_rows, NULL, threshold, &out, &scratch, &kept, &err));
+    ASK(basis_residual(first, x_rows, NULL, threshold, &out, &kept, &err));
     struct rows second = array_rows(&out, 0, kept);
     compare(&want, before, second, rest, n, threshold);
-    assert_true(overlap(second, second) <= ROUND_OFF && overlap(second, first) <= ROUND_OFF);
+    assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
+    int again;
+    double *C = memory((size_t)(n * before), sizeof *C);
+    backend->dots(x_rows, first, C);
+    ASK(basis_residual(first, x_rows, C, threshold, &out, &again, &err));
+    assert_int_equal(again, kept);
+    assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
+    free(C);
     array_free(&in);
     array_free(&known);
     array_free(&out);
-    array_free(&scratch);
     free(want.u);
     return kept;
 }
@@ -310,13 +318,122 @@ static void test_full_space(void **state) {
     assert_int_equal(check_residual(x, 15, 15, 20, 2, 1e-6), 5);
 }
 
+/* More rows than a block (16) has. */
+enum { LARGE = 128, LARGE_SITES = 300 };
+
+static void test_sizes_of_blocks(void **state) {
+    (void)state;
+    static const int counts[] = {1, 15, 16, 17, 31, 32, 33, 48, LARGE};
+    double *x = memory((size_t)(20 + LARGE) * LARGE_SITES, sizeof *x);
+    draw(x, (size_t)(20 + LARGE) * LARGE_SITES, 5);
+    for (size_t n = 0; n < LENGTH(counts); n++)
+        for (int base = 0; base <= 20; base += 20)
+            assert_int_equal(check_residual(x, base, counts[n], LARGE_SITES, 1, 1e-3), counts[n]);
+    free(x);
+}
+
+/* Values of a smooth function at many points, one after the other or here and there, among them
+ * some points again, once or with another factor, and rows of zeros. */
+static void test_many_smooth_rows(void **state) {
+    (void)state;
+    enum { WAVES = 150 };
+    double *x = memory((size_t)LARGE * LARGE_SITES, sizeof *x), wave[2 * LARGE_SITES];
+    for (int stride = 1; stride < 50; stride += 36) {
+        memset(x, 0, (size_t)LARGE * LARGE_SITES * sizeof *x);
+        for (int w = 0; w < WAVES; w++) {
+            draw(wave, 2 * LARGE_SITES, (uint32_t)w);
+            for (size_t i = 0; i < (size_t)LARGE * LARGE_SITES; i++) {
+                int mu = (int)(i / LARGE_SITES), point = mu % 9 == 8 ? mu - 5 : mu;
+                double phase = w * (double)(point * stride % LARGE) / LARGE;
+                double size = mu % 13 == 12 ? 0 : mu % 9 == 8 ? -2 : 0.3;
+                x[i] += size * exp(-w * w * 3e-4) *
+                        (wave[i % LARGE_SITES] * cos(phase) +
+                         wave[LARGE_SITES + i % LARGE_SITES] * sin(phase));
+            }
+        }
+        for (double threshold = 1e-2; threshold > 1e-7; threshold /= 100)
+            for (int base = 0; base <= 20; base += 20)
+                assert_in_range(check_residual(x, base, LARGE - base, LARGE_SITES, 1, threshold),
+                                20, 100);
+    }
+    free(x);
+}
+
+static void test_long_chain_of_rows(void **state) {
+    (void)state;
+    enum { N = 50 };
+    double *x = memory((size_t)(N + 1) * LARGE_SITES, sizeof *x);
+    for (double rest = 1e-1; rest > 1e-7; rest /= 10) {
+        draw(x, (size_t)(N + 1) * LARGE_SITES, 6);
+        for (size_t i = 0; i < (size_t)N * LARGE_SITES; i++)
+            x[i] += rest * x[i + LARGE_SITES];
+        for (int base = 0; base <= 20; base += 10)
+            assert_int_equal(check_residual(x, base, N - base, LARGE_SITES, 1, rest / 2), N - base);
+    }
+    free(x);
+}
+
+/* Every other row is left with 2^-10, and all sums are exact. */
+static void test_rows_at_the_threshold(void **state) {
+    (void)state;
+    enum { N = 40, SITES = 512 };
+    double *x = memory((size_t)N * SITES, sizeof *x);
+    for (int mu = 0; mu < N; mu++)
+        for (int i = 0; i < SITES; i++) {
+            double sign = __builtin_parity((unsigned)(i & (mu + 1))) ? -1 : 1;
+            x[mu * SITES + i] = mu % 2 ? 0x1p-10 * sign : sign;
+            x[mu * SITES + i] += mu > 2 ? 3 * x[i] - 2 * x[2 * SITES + i] : 0;
+        }
+    for (int base = 0; base <= 18; base += 9) {
+        int small = N / 2 - base / 2;
+        assert_int_equal(check_residual(x, base, N - base, SITES, 1, 0x1p-10), N - base - small);
+        assert_int_equal(check_residual(x, base, N - base, SITES, 1, 0x1.fffffcp-11), N - base);
+    }
+    free(x);
+}
+
+/* A basis that grows by few rows at a time stays orthonormal until it fills four fifths of space.
+ */
+static void test_many_calls(void **state) {
+    (void)state;
+    enum { SITES = 400, ROWS = 320 };
+    struct array basis, in, out;
+    double *x = memory((size_t)5 * SITES, sizeof *x);
+    ASK(array_init(&basis, backend, SITES, 1, 0, &err));
+    ASK(array_init(&out, backend, SITES, 1, 0, &err));
+    for (uint32_t call = 0; basis.rows < ROWS; call++) {
+        struct rows added;
+        int kept, n = 1 + (int)call % 5;
+        draw(x, (size_t)n * SITES, call);
+        array_from(&in, SITES, 1, x, n);
+        ASK(basis_residual(array_all(&basis), array_all(&in), NULL, 1e-8, &out, &kept, &err));
+        assert_int_equal(kept, n);
+        ASK(array_append(&basis, kept, &added, &err));
+        rows_copy(array_rows(&out, 0, kept), added);
+        array_free(&in);
+    }
+    assert_true(overlap(array_all(&basis), array_all(&basis)) <= ORTHONORMAL);
+    array_free(&basis);
+    array_free(&out);
+    free(x);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_rows),       cmocka_unit_test(test_nearly_dependent_rows),
-        cmocka_unit_test(test_repeated_rows),     cmocka_unit_test(test_zero_rows),
-        cmocka_unit_test(test_rows_of_all_sizes), cmocka_unit_test(test_smooth_rows),
-        cmocka_unit_test(test_chain_of_rows),     cmocka_unit_test(test_threshold),
+        cmocka_unit_test(test_random_rows),
+        cmocka_unit_test(test_nearly_dependent_rows),
+        cmocka_unit_test(test_repeated_rows),
+        cmocka_unit_test(test_zero_rows),
+        cmocka_unit_test(test_rows_of_all_sizes),
+        cmocka_unit_test(test_smooth_rows),
+        cmocka_unit_test(test_chain_of_rows),
+        cmocka_unit_test(test_threshold),
         cmocka_unit_test(test_full_space),
+        cmocka_unit_test(test_sizes_of_blocks),
+        cmocka_unit_test(test_many_smooth_rows),
+        cmocka_unit_test(test_long_chain_of_rows),
+        cmocka_unit_test(test_rows_at_the_threshold),
+        cmocka_unit_test(test_many_calls),
     };
     int failed = 0;
     EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);

@@ -1,4 +1,4 @@
-/* The program from outside: how a run ends, what its file holds, what is the same bits. */
+/* The program from outside: how a run ends, and what is the same bits. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,22 +17,9 @@
 
 /* --- how a run ends -------------------------------------------------------------------------- */
 
-/* Runs small.ini with these arguments into out.h5 and wants success. */
-static void solve(const char *const *more) {
-    const char *arg[16] = {"-o", "out.h5", "--quiet", "small.ini"};
-    struct cli_result result;
-    for (int i = 0; more[i]; i++)
-        arg[i + 4] = more[i];
-    cli_run(&result, arg);
-    if (result.code || *result.err || cli_exists("out.h5.partial"))
-        fail_msg("exit code %d: %s", result.code, result.err);
-    assert_int_equal(cli_complete("out.h5"), 1);
-    cli_free(&result);
-}
-
-/* The same, kept under another name. */
+/* A run of small.ini whose file is kept under another name. */
 static void solve_as(const char *name, const char *const *more) {
-    solve(more);
+    cli_solve(more);
     assert_int_equal(rename("out.h5", name), 0);
 }
 
@@ -214,231 +201,6 @@ static void test_reader_that_leaves(void **state) {
     cli_clean(NULL);
 }
 
-/* --- what a file holds ----------------------------------------------------------------------- */
-
-static void test_overrides(void **state) {
-    (void)state;
-    size_t count;
-    int steps = 0;
-    solve(ARGS("--training.steps=9", "--training.steps=5"));
-    hid_t file = cli_file("out.h5");
-    free(cli_values(file, "limit/loss", &count));
-    assert_int_equal(count, 5);
-    hid_t attribute =
-        H5Aopen_by_name(file, "parameters", "training.steps", H5P_DEFAULT, H5P_DEFAULT);
-    assert_true(H5Aread(attribute, H5T_NATIVE_INT, &steps) >= 0);
-    assert_int_equal(steps, 5);
-    H5Aclose(attribute);
-    H5Fclose(file);
-    cli_clean(NULL);
-}
-
-/* A path in the ini counts from the ini's folder, on the command line from here. */
-static void test_data_paths(void **state) {
-    (void)state;
-    const char *from_ini = "folder/run.ini", *more = "--data.file=good.h5";
-    cli_make_data("good.h5", 2, 3, 4, 3, 3, -1);
-    assert_int_equal(mkdir("folder", 0777), 0);
-    cli_print(from_ini, CLI_DATA("../good.h5") "[training]\nsteps = 2\n[solver]\nsites = 64\n"
-                                               "expert_sites = 64\nreplicates = 2\n");
-    for (int k = 0; k < 2; k++) {
-        struct cli_result result;
-        size_t count, same;
-        cli_run(&result, ARGS(from_ini, "-o", "out.h5", k ? more : NULL));
-        if (result.code)
-            fail_msg("refused: %s", result.err);
-        hid_t in = cli_file("good.h5"), out = cli_file("out.h5");
-        double *X = cli_values(in, "X", &count), *copy = cli_values(out, "data/X", &same);
-        assert_int_equal(count, same);
-        assert_memory_equal(X, copy, count * sizeof *X);
-        free(X);
-        free(copy);
-        H5Fclose(in);
-        H5Fclose(out);
-        cli_free(&result);
-        cli_clean(NULL);
-    }
-}
-
-enum { T = 4, P = 3, R = 2, SEEDS = 3, BASES = 6 };
-
-struct layout {
-    const char *name, *dims;
-    hsize_t shape[4];
-};
-
-/* The values along an axis, which is a dataset of the same group: 0, 1, ... */
-static void check_axis(hid_t file, const char *group, const char *axis, size_t length) {
-    char name[128];
-    size_t count;
-    snprintf(name, sizeof name, "%s/%s", group, axis);
-    double *values = cli_values(file, name, &count);
-    assert_int_equal(count, length);
-    for (size_t k = 0; k < count; k++)
-        assert_true(values[k] == (double)k);
-    free(values);
-}
-
-/* Shape, axes and attributes of one dataset. */
-static void check_dataset(hid_t file, const char *group, const char *name, const char *dims,
-                          const hsize_t *shape) {
-    char path[128], axis[16];
-    hsize_t found[8];
-    snprintf(path, sizeof path, "%s/%s", group, name);
-    hid_t set = H5Dopen2(file, path, H5P_DEFAULT);
-    if (set < 0)
-        fail_msg("no dataset %s", path);
-    hid_t space = H5Dget_space(set);
-    int rank = H5Sget_simple_extent_dims(space, found, NULL), k = 0, read = 0;
-    for (const char *at = dims; sscanf(at, "%15s%n", axis, &read) == 1; at += read, k++) {
-        if (k >= rank || found[k] != shape[k])
-            fail_msg("%s: axis %s has another length than %d", path, axis, (int)shape[k]);
-        check_axis(file, group, axis, (size_t)shape[k]);
-    }
-    assert_int_equal(k, rank);
-    char *text = cli_text(file, path, "dims"), *about = cli_text(file, path, "about");
-    assert_string_equal(text, dims);
-    assert_true(strlen(about) > 0);
-    free(text);
-    free(about);
-    free(cli_text(file, path, "equation"));
-    H5Sclose(space);
-    H5Dclose(set);
-}
-
-/* These datasets with their standard errors, axes and `more`, and no others. */
-static void check_group(hid_t file, const char *group, const struct layout *layout, size_t count,
-                        size_t more) {
-    char name[128];
-    H5G_info_t info;
-    for (size_t i = 0; i < count; i++) {
-        check_dataset(file, group, layout[i].name, layout[i].dims, layout[i].shape);
-        snprintf(name, sizeof name, "%s_se", layout[i].name);
-        check_dataset(file, group, name, layout[i].dims, layout[i].shape);
-    }
-    assert_true(H5Gget_info_by_name(file, group, &info, H5P_DEFAULT) >= 0);
-    assert_int_equal(info.nlinks, 2 * count + more);
-}
-
-static const struct layout common[] = {
-    {"loss", "t", {T}},
-    {"f", "t mu", {T, P}},
-    {"gate_participation", "t mu", {T, P}},
-    {"gate_largest", "t mu", {T, P}},
-    {"gate_top", "t mu", {T, P}},
-};
-static const struct layout of_limit[] = {{"rank", "t basis", {T, BASES}}, {"fallback", "t", {T}}};
-static const struct layout diagonal[] = {
-    {"Phi1_diag", "t mu", {T, P}}, {"Phi3_diag", "t mu", {T, P}}, {"G1_diag", "t mu", {T, P}},
-    {"G3_diag", "t", {T}},         {"Phib_diag", "t mu", {T, P}}, {"Gb_diag", "t mu", {T, P}},
-    {"Gphi_diag", "t mu", {T, P}},
-};
-static const struct layout full[] = {
-    {"Phi1", "t mu s nu", {T, P, T, P}}, {"Phi3", "t mu s nu", {T, P, T, P}},
-    {"G1", "t mu s nu", {T, P, T, P}},   {"G3", "t s", {T, T}},
-    {"Phib", "t mu s nu", {T, P, T, P}}, {"Gb", "t mu s nu", {T, P, T, P}},
-    {"Gphi", "t mu s nu", {T, P, T, P}},
-};
-static const struct layout responses[] = {
-    {"A_Q", "t mu s nu", {T, P, T, P}},    {"B_Q", "t mu s nu", {T, P, T, P}},
-    {"A_W_in", "t mu s nu", {T, P, T, P}}, {"B_W_in", "t mu s nu", {T, P, T, P}},
-    {"A_W_out", "t mu s", {T, P, T}},      {"B_W_out", "t s nu", {T, T, P}},
-};
-
-/* One group of a run; kernels (count of them) as asked for, axes s and nu with the full ones. */
-static void check_ensemble(hid_t file, const char *group, const struct layout *kernels,
-                           size_t count) {
-    bool limit = !strcmp(group, "limit");
-    size_t total = COUNT(common), runs = limit ? R : SEEDS;
-    size_t more = 3 + 3 + (kernels == full ? 2 : 0); /* n, loss_runs, f_runs; t, mu, run */
-    struct layout all[COUNT(common) + COUNT(full) + COUNT(of_limit) + COUNT(responses)];
-    memcpy(all, common, sizeof common);
-    for (size_t i = 0; i < count; i++)
-        all[total++] = kernels[i];
-    for (size_t i = 0; limit && i < COUNT(of_limit); i++)
-        all[total++] = of_limit[i];
-    for (size_t i = 0; limit && kernels == full && i < COUNT(responses); i++)
-        all[total++] = responses[i];
-    if (limit) {
-        check_dataset(file, group, "basis_name", "basis", (const hsize_t[]){BASES});
-        more += 2; /* and the axis basis */
-    }
-    check_dataset(file, group, "n", "t", (const hsize_t[]){T});
-    check_dataset(file, group, "loss_runs", "run t", (const hsize_t[]){runs, T});
-    check_dataset(file, group, "f_runs", "run t mu", (const hsize_t[]){runs, T, P});
-    check_group(file, group, all, total, more);
-}
-
-static void test_layout(void **state) {
-    (void)state;
-    static const struct {
-        const char *option;
-        const struct layout *kernels;
-        size_t count;
-    } table[] = {
-        {"--output.kernels=none", NULL, 0},
-        {"--output.kernels=diagonal", diagonal, COUNT(diagonal)},
-        {"--output.kernels=full", full, COUNT(full)},
-    };
-    static const char *const facts[] = {"version", "compiler", "flags",   "hdf5",
-                                        "backend", "threads",  "created", "openblas"};
-    for (size_t i = 0; i < COUNT(table); i++) {
-        solve(ARGS(table[i].option, "--reference.widths=16 24", "--reference.seeds=3"));
-        hid_t file = cli_file("out.h5");
-        check_ensemble(file, "limit", table[i].kernels, table[i].count);
-        check_ensemble(file, "reference/N0016", table[i].kernels, table[i].count);
-        check_ensemble(file, "reference/N0024", table[i].kernels, table[i].count);
-        check_dataset(file, "data", "X", "mu i", (const hsize_t[]){P, 4});
-        check_dataset(file, "data", "y", "mu", (const hsize_t[]){P});
-        for (size_t k = 0; k < COUNT(facts); k++) {
-            char *fact = cli_text(file, "provenance", facts[k]);
-            assert_true(strlen(fact) > 0);
-            free(fact);
-        }
-        H5Fclose(file);
-        cli_clean(NULL);
-    }
-}
-
-static void test_layout_without_router(void **state) {
-    (void)state;
-    solve(ARGS("--network.gate=constant", "--output.kernels=full"));
-    hid_t file = cli_file("out.h5");
-    check_dataset(file, "limit", "rank", "t basis", (const hsize_t[]){T, 4});
-    assert_true(H5Lexists(file, "limit/Gb", H5P_DEFAULT) > 0);
-    assert_true(H5Lexists(file, "limit/Gphi", H5P_DEFAULT) == 0);
-    assert_true(H5Lexists(file, "limit/gate_top", H5P_DEFAULT) == 0);
-    assert_true(H5Lexists(file, "reference", H5P_DEFAULT) == 0);
-    H5Fclose(file);
-    cli_clean(NULL);
-}
-
-/* A batch takes the place of the inputs; test_every leaves the other times out. */
-static void test_layout_of_batches(void **state) {
-    (void)state;
-    static const double order[] = {0, 1, 2, 0, 1, 2, 0, 1};
-    size_t count;
-    solve(ARGS("--training.batch=2", "--data.test_inputs=5", "--output.test_every=3"));
-    hid_t file = cli_file("out.h5");
-    check_dataset(file, "limit", "f", "t mu", (const hsize_t[]){T, 2});
-    check_dataset(file, "limit", "Phi1_diag", "t mu", (const hsize_t[]){T, 2});
-    check_dataset(file, "limit", "accuracy", "t", (const hsize_t[]){T});
-    check_dataset(file, "limit", "test_accuracy_se", "t", (const hsize_t[]){T});
-    check_dataset(file, "data", "X_test", "nu i", (const hsize_t[]){5, 4});
-    check_dataset(file, "data", "y_test", "nu", (const hsize_t[]){5});
-    check_dataset(file, "data", "batch", "t b", (const hsize_t[]){T, 2});
-    double *index = cli_values(file, "data/batch", &count);
-    assert_memory_equal(index, order, sizeof order);
-    double *loss = cli_values(file, "limit/test_loss", &count);
-    for (int t = 0; t < T; t++)
-        assert_true(t % 3 ? isnan(loss[t]) : loss[t] > 0);
-    assert_true(loss[0] == 0.5);
-    free(index);
-    free(loss);
-    H5Fclose(file);
-    cli_clean(NULL);
-}
-
 /* --- the same bits --------------------------------------------------------------------------- */
 
 static void assert_same(const char *first, const char *second) {
@@ -513,7 +275,7 @@ static void test_profile(void **state) {
     assert_int_equal(result.code, 0);
     assert_same("one.h5", "other.h5");
     assert_non_null(strstr(result.err, "profile: "));
-    assert_non_null(strstr(result.err, "\nspans "));
+    assert_non_null(strstr(result.err, " orthonormalisation ")); /* its rows may be below 0.5 % */
     char *shares = strstr(result.err, "\nshares:");
     assert_non_null(shares);
     double sum = 0;
@@ -571,11 +333,6 @@ int main(void) {
         TEST(test_signal_sent_twice),
         TEST(test_output_that_appears_meanwhile),
         TEST(test_reader_that_leaves),
-        TEST(test_overrides),
-        TEST(test_data_paths),
-        TEST(test_layout),
-        TEST(test_layout_without_router),
-        TEST(test_layout_of_batches),
         TEST(test_threads_and_backends),
         TEST(test_profile),
         TEST(test_profile_of_a_failure),

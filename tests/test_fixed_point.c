@@ -368,7 +368,7 @@ static void responses_agree(void **state) {
     const char *const more[] = {"solver.sites=2048",   "solver.replicates=12",  "training.steps=6",
                                 "output.kernels=full", "solver.tolerance=1e-4", NULL};
     static const char *const pairs[][2] = {
-        {"A_W2_0", "G2"}, {"B_W2_0", "Phi1"}, {"A_W3_0", "G3"}, {"B_W3_0", "Phi2"}};
+        {"A_W2", "G2"}, {"B_W2", "Phi1"}, {"A_W3", "G3"}, {"B_W3", "Phi2"}};
     struct both both;
     both_init(&both, "data/dense.ini", more, NULL);
     for (int i = 0; i < 4; i++)

@@ -42,7 +42,7 @@ static void loop_init(struct loop *l, double r, size_t sites, double tolerance) 
         rows_zero(array_all(arrays[i]));
     }
     ASK(map_init(&l->map, &map_limit,
-                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, 1, false}, tolerance,
+                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, false}, tolerance,
                  (struct rng_stream){0}, err));
 }
 
@@ -140,9 +140,8 @@ static void adjointness(void **state) {
                 ASK(map_forward(&l.map, array_all(&l.x), array_all(&l.u), err));
                 backend_cpu.dots(array_all(&l.y), array_all(&l.u), there);
                 for (int k = 0; k < P * P; k++) {
-                    double lr = l.map.numbers.lr;
-                    CHECK_ABS(after[k] / lr, there[k], 1e-13, "same W, r %g step %d", ratios[i], t);
-                    CHECK_ABS(after[k] / lr, before[k], 10 * tolerance * tolerance + 1e-13,
+                    CHECK_ABS(after[k], there[k], 1e-13, "same W, r %g step %d", ratios[i], t);
+                    CHECK_ABS(after[k], before[k], 10 * tolerance * tolerance + 1e-13,
                               "r %g tolerance %g step %d", ratios[i], tolerance, t);
                 }
                 free(u);
@@ -188,32 +187,28 @@ static void numbers_of_declarations(void **state) {
     const double N = POPULATION_INFINITE, kappa = 0.5, iota = 1.5, alpha = 3, M = kappa * N;
     const struct {
         const char *what;
-        double source, target, a0, s_f, s_b, fg, fr, bg, br, lr;
+        double source, target, a0, s_f, fg, fr;
     } rows[] = {
-        {"plain", N, 4 * N, 1, 1, 1, 1, 0.5, 2, 4, 4},
-        {"regime2 muP W_out", 4 * M, N, 1 / sqrt(M), 1, 1, 0, 0, 0, 0, N / (4 * M)},
-        {"regime3 shared A_out", iota * N, N, 1, sqrt(iota), sqrt(iota), sqrt(iota), iota, 1,
-         1 / sqrt(iota), 1 / iota},
-        {"regime3 muP onto pairs", N, M * iota * N, 1, 1, 1 / M, 1, 0, 0, iota, iota},
-        {"regime3 muP out of pairs", M * iota * N, N, 1, sqrt(iota / M), sqrt(iota * M), 0, iota, 1,
-         0, 1 / iota},
-        {"regime3 learned P_in", N, M * iota * N, 0, 1, 1 / M, 0, 0, 0, 0, iota},
-        {"residual W1", N, N / alpha, 1, 1, alpha, 1, sqrt(alpha), sqrt(alpha), 1, 1},
-        {"residual W2", N / alpha, N, 1, sqrt(alpha), 1 / sqrt(alpha), sqrt(alpha), 1, 1,
-         sqrt(alpha), 1},
+        {"plain", N, 4 * N, 1, 1, 1, 0.5},
+        {"regime2 muP W_out", 4 * M, N, 1 / sqrt(M), 1, 0, 0},
+        {"regime3 shared A_out", iota * N, N, 1, sqrt(iota), sqrt(iota), iota},
+        {"regime3 muP onto pairs", N, M * iota * N, 1, 1, 1, 0},
+        {"regime3 muP out of pairs", M * iota * N, N, 1, sqrt(iota / M), 0, iota},
+        {"regime3 learned P_in", N, M * iota * N, 0, 1, 0, 0},
+        {"residual W1", N, N / alpha, 1, 1, 1, sqrt(alpha)},
+        {"residual W2", N / alpha, N, 1, sqrt(alpha), sqrt(alpha), 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct population source, target;
         struct map map;
         make_population(&source, "source", rows[i].source, 8, 0);
         make_population(&target, "target", rows[i].target, 8, 1);
-        struct map_declaration declared = {"W",         &source,     &target, rows[i].a0,
-                                           rows[i].s_f, rows[i].s_b, false};
+        struct map_declaration declared = {"W",         &source, &target, rows[i].a0,
+                                           rows[i].s_f, false};
         ASK(map_init(&map, &map_limit, declared, 1e-3, (struct rng_stream){0}, err));
         const double *want = &rows[i].fg;
-        const double got[] = {map.numbers.fg, map.numbers.fr, map.numbers.bg, map.numbers.br,
-                              map.numbers.lr};
-        for (int k = 0; k < 5; k++)
+        const double got[] = {map.numbers.fg, map.numbers.fr};
+        for (int k = 0; k < 2; k++)
             if (want[k] == 0)
                 assert_true(got[k] == 0);
             else
@@ -252,7 +247,8 @@ static void out_of_room(void **state) {
 
 /* The normals that W(0) of an explicit matrix (rows `W` over the sources, W0 = W) would have shown:
  *     e_a  = (W0 q_a   - fr sum_b <q_a, e_b> p_b)/fg
- *     e'_b = (W0^T p_b - br sum_a <p_b, e_a> q_a)/bg */
+ *     e'_b = (W0^T p_b/r - fg sum_a <p_b, e_a> q_a)/fr */
+enum { MAPS = 8 };
 struct feed {
     struct array *W0;     /* [n] over the source sites, unlearned */
     struct array normals; /* e_a alone, over the target sites: Z without what was learned */
@@ -279,15 +275,17 @@ static int feed_normals(void *context, struct map *map, bool forward, struct row
         free(host);
     } else {
         b->get(basis, C);
+        for (size_t i = 0; i < n * (size_t)k; i++)
+            C[i] /= map->numbers.r;
         b->combine(out, 0, C, array_all(feed->W0));
     }
     if (known)
         b->dots(basis, others, D);
-    double response = forward ? map->numbers.fr : map->numbers.br;
+    double response = forward ? map->numbers.fr : map->numbers.fg;
     for (int i = 0; i < k * known; i++)
         D[i] *= -response;
     b->combine(out, 1, D, array_all(forward ? &map->p : &map->q));
-    double scale = 1 / (forward ? map->numbers.fg : map->numbers.bg);
+    double scale = 1 / (forward ? map->numbers.fg : map->numbers.fr);
     for (int a = 0; a < k; a++)
         b->pointwise(FN_LINEAR, &scale, NULL, rows_part(out, a, 1), rows_part(out, a, 1),
                      (struct rows){0});
@@ -304,10 +302,11 @@ static int feed_normals(void *context, struct map *map, bool forward, struct row
 /* A limit net whose thin matrices and normals are those of a finite net of the same sizes. */
 static void fed_run(const struct run *run, int N, double *error) {
     struct net finite, limit;
-    struct array W0[NET_MAPS];
-    struct feed feed[NET_MAPS] = {0};
+    struct array W0[MAPS];
+    struct feed feed[MAPS] = {0};
     support_net(&finite, run, N, 0);
     support_net(&limit, run, 0, 0);
+    assert_true(finite.maps <= MAPS);
     for (int i = 0; i < finite.thins; i++)
         rows_copy(array_all(&finite.thin[i]->W), array_all(&limit.thin[i]->W));
     for (int i = 0; i < finite.maps; i++) {

@@ -92,8 +92,8 @@ static void put_residual(const struct couple *p) {
     struct oracle_residual *o = p->residual;
     int N = o->N, units = o->E * o->Ne;
     for (int l = 0; l < o->L; l++) {
-        put(&p->net.map[3 * l]->W, o->W1 + l * units * N, 1 / sqrt(N));
-        put(&p->net.map[3 * l + 1]->W, o->W2 + l * units * N, 1 / sqrt(units));
+        put(&support_map(&p->net, "W1_%d", l)->W, o->W1 + l * units * N, 1 / sqrt(N));
+        put(&support_map(&p->net, "W2_%d", l)->W, o->W2 + l * units * N, 1 / sqrt(units));
     }
     memset(o->r, 0, (size_t)(o->L * o->E * N) * sizeof *o->r);
 }
@@ -109,13 +109,13 @@ static void put_weights(struct couple *p) {
                          p->two ? p->two->w4 : NULL, p->three ? p->three->block[ORACLE3_W4] : NULL,
                          p->residual ? p->residual->w : NULL};
     put_read_in(p, W1[p->model]);
-    put(&net->thin[1]->W, w[p->model], 1);
+    put(&support_thin(net, "w")->W, w[p->model], 1);
     for (int i = 0; i < net->maps && p->model == 0; i++)
-        put(&net->map[i]->W, p->dense->W + i * net->setup.N * net->setup.N, 1 / root);
+        put(&support_map(net, "W%d", i + 2)->W, p->dense->W + i * net->setup.N * net->setup.N, 1 / root);
     if (p->model == 1) {
         for (int i = 0; i < net->maps; i++)
-            put(&net->map[i]->W, oracle1_W(p->one, i / p->one->M, i % p->one->M), 1 / root);
-        put(&net->thin[2]->W, p->one->Q, 1);
+            put(&support_map(net, "W%d_%d", i / p->one->M + 2, i % p->one->M)->W, oracle1_W(p->one, i / p->one->M, i % p->one->M), 1 / root);
+        put(&support_thin(net, "Q")->W, p->one->Q, 1);
     }
     if (p->model == 2) {
         put(&find_map(net, "Q")->W, p->two->Q, 1 / root);
@@ -361,7 +361,7 @@ static void equals_oracle_of(const char *network, const char *training, int N) {
         }
     put_weights(&p);
     if (p.one && p.one->kappa_b > 0)
-        memcpy(p.net.parameter[p.net.parameters - 1].host, p.one->b,
+        memcpy(support_numbers(&p.net, "b"), p.one->b,
                (size_t)p.one->M * sizeof(double));
     support_evaluate(&p.net, &p.run);
     for (int t = 0; t < 5; t++)

@@ -109,12 +109,12 @@ static void make_pair(struct pair *p, const char *const *overrides, int N) {
     memcpy(o->X, data->X, (size_t)(data->P * data->D) * sizeof *o->X);
     memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
     copy_read_in(o->W1, &p->net, &p->run);
-    support_copy(o->w, array_all(&p->net.thin[1]->W), 1);
+    support_copy(o->w, array_all(&support_thin(&p->net, "w")->W), 1);
     for (int l = 0; l < E; l++)
         for (int i = 0; i < M; i++)
-            support_copy(oracle1_W(o, l, i), array_all(&p->net.map[l * M + i]->W), sqrt(N));
+            support_copy(oracle1_W(o, l, i), array_all(&support_map(&p->net, "W%d_%d", l + 2, i)->W), sqrt(N));
     if (network->gate != GATE_CONSTANT)
-        support_copy(o->Q, array_all(&p->net.thin[2]->W), 1);
+        support_copy(o->Q, array_all(&support_thin(&p->net, "Q")->W), 1);
     for (int i = 0; i < M && network->bias; i++)
         o->b[i] = network->biases.value[i];
     set_noise(p, 0);
@@ -263,9 +263,9 @@ static void dense_equals_its_oracle(void **state) {
         memcpy(o->X, run.data.X, (size_t)(run.data.P * run.data.D) * sizeof *o->X);
         memcpy(o->y, run.data.y, (size_t)run.data.P * sizeof *o->y);
         copy_read_in(o->W1, &net, &run);
-        support_copy(o->w, array_all(&net.thin[1]->W), 1);
+        support_copy(o->w, array_all(&support_thin(&net, "w")->W), 1);
         for (int l = 0; l < depth - 1; l++)
-            support_copy(o->W + l * 14 * 14, array_all(&net.map[l]->W), sqrt(14));
+            support_copy(o->W + l * 14 * 14, array_all(&support_map(&net, "W%d", l + 2)->W), sqrt(14));
         oracle_dense_forward(o);
         oracle_dense_centre_here(o);
         for (int t = 0; t < 4; t++) {
@@ -330,8 +330,8 @@ static void softmax_without_bias_stays_uniform(void **state) {
 
 /* Swaps the experts of a finite net: matrices, router rows, biases. */
 static void swap_experts(struct net *net, int M, int E) {
-    struct rows Q = array_all(&net->thin[2]->W);
-    double *values = support_get(Q), *b = net->parameter[net->parameters - 1].host;
+    struct rows Q = array_all(&support_thin(net, "Q")->W);
+    double *values = support_get(Q), *b = support_numbers(net, "b");
     size_t N = Q.array->sites;
     for (size_t n = 0; n < N; n++) {
         double saved = values[n];
@@ -341,9 +341,11 @@ static void swap_experts(struct net *net, int M, int E) {
     Q.array->backend->put(Q, values);
     free(values);
     for (int l = 0; l < E; l++) {
-        struct array saved = net->map[l * M]->W;
-        net->map[l * M]->W = net->map[l * M + M - 1]->W;
-        net->map[l * M + M - 1]->W = saved;
+        struct map *first = support_map(net, "W%d_0", l + 2),
+                   *last = support_map(net, "W%d_%d", l + 2, M - 1);
+        struct array saved = first->W;
+        first->W = last->W;
+        last->W = saved;
     }
     double saved = b[0];
     b[0] = b[M - 1];

@@ -2,7 +2,6 @@
  * in every parameter and by the plain-loop oracle (tests/oracles/oracle_regime3.c, itself judged by
  * finite differences here) in the forward pass, the kernels and the parameters over several steps;
  * and the reproducibility of its limit. */
-#include "models/regime3.h"
 #include "tests/support/support.h"
 #include "tests/oracles/oracle_regime3.h"
 
@@ -421,7 +420,7 @@ static void settings_are_checked(void **state) {
         const char *key = NULL;
         network.rho = cases[i].rho;
         network.parameterization = cases[i].parameterization;
-        const char *reason = model_regime3.check(&network, 16, 0, &key);
+        const char *reason = support_model("regime3")->check(&network, 16, 0, &key);
         assert_int_equal(!reason, !cases[i].key);
         if (reason)
             assert_string_equal(key, cases[i].key);

@@ -77,13 +77,12 @@ static void copy_block(const struct pair *p, int block, double *out) {
     const struct oracle_residual *o = p->oracle;
     int units = o->E * o->Ne, N = o->N;
     for (int l = 0; l < o->L; l++) {
-        struct map *const *map = p->net.map + 3 * l;
         if (block == ORACLE_RESIDUAL_W1)
-            copy_map(out + l * units * N, map[0], sqrt(N));
+            copy_map(out + l * units * N, support_map(&p->net, "W1_%d", l), sqrt(N));
         if (block == ORACLE_RESIDUAL_W2)
-            copy_map(out + l * N * units, map[1], sqrt(units));
+            copy_map(out + l * N * units, support_map(&p->net, "W2_%d", l), sqrt(units));
         if (block == ORACLE_RESIDUAL_R)
-            copy_map(out + l * o->E * N, map[2], N);
+            copy_map(out + l * o->E * N, support_map(&p->net, "R_%d", l), N);
     }
     if (block == ORACLE_RESIDUAL_W)
         support_copy(out, array_all(&p->net.thin[1]->W), 1);
@@ -135,20 +134,28 @@ static void free_pair(struct pair *p) {
 
 static void check_kernels(const struct pair *p, double tolerance) {
     typedef double (*kernel)(const struct oracle_residual *, int, int, int);
-    static const kernel stream[] = {oracle_residual_Ch, oracle_residual_Cg};
-    static const kernel block[] = {oracle_residual_Mphi, oracle_residual_Mg, oracle_residual_MAA};
+    static const struct {
+        const char *name;
+        kernel of;
+    } all[] = {{"Ch", oracle_residual_Ch},
+               {"Cg", oracle_residual_Cg},
+               {"Mphi", oracle_residual_Mphi},
+               {"Mg", oracle_residual_Mg},
+               {"MAA", oracle_residual_MAA}};
     const struct net *net = &p->net;
     int P = p->oracle->P, L = p->oracle->L;
     double K[64];
     assert_int_equal(net->kernels, 5 * L + 2);
     for (int i = 0; i < net->kernels; i++) {
         struct rows rows = net->kernel[i].rows;
-        int on_stream = 2 * (L + 1), j = i - on_stream;
+        size_t length = strcspn(net->kernel[i].name, "_");
+        int l = atoi(net->kernel[i].name + length + 1), k = 0;
+        while (strlen(all[k].name) != length || strncmp(all[k].name, net->kernel[i].name, length))
+            k++;
         rows.array->backend->dots(rows, rows, K);
         for (int a = 0; a < P * P; a++) {
-            double want = i < on_stream ? stream[i % 2](p->oracle, i / 2, a / P, a % P)
-                                        : block[j % 3](p->oracle, j / 3, a / P, a % P);
-            CHECK_ABS(K[a], want, tolerance * fmax(1, fabs(want)), "kernel %s[%d]",
+            double want = all[k].of(p->oracle, l, a / P, a % P);
+            CHECK_ABS(net->kernel[i].scale * K[a], want, tolerance * fmax(1, fabs(want)), "kernel %s[%d]",
                       net->kernel[i].name, a);
         }
     }

@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 /* One replicate of the limit, measured, with the rows x and y of every map at every time. */
+enum { MAPS = 16 };
 struct march {
     struct run run;
     struct record record;
     char **labels;
     struct net net;
     struct observer observer;
-    struct array x[NET_MAPS], y[NET_MAPS];
+    struct array x[MAPS], y[MAPS];
 };
 
 static void march_init(struct march *m, const char *file, const char *const *more, int replicate) {
@@ -28,6 +29,7 @@ static void march_init(struct march *m, const char *file, const char *const *mor
     *m = (struct march){0};
     support_run(&m->run, file, overrides);
     support_net(&m->net, &m->run, 0, replicate);
+    assert_true(m->net.maps <= MAPS);
     ASK(record_init(&m->record, 1, m->run.config.training.steps, err));
     ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, &m->labels, err));
     ASK(observer_init(&m->observer, &m->run.config, &m->record, 0, &m->net, err));
@@ -86,7 +88,7 @@ static double rms(struct rows rows) {
 }
 
 /* sum_{s<t} A(t,s) y_s against the response part fr sum_b <x_t, e_b> p_b that the map added (or
- * sum_{s<=t} B x_s against br sum_a <y_t, e_a> q_a): rms of the difference and of the latter. */
+ * sum_{s<=t} B x_s against fg sum_a <y_t, e_a> q_a): rms of the difference and of the latter. */
 static void action(const struct march *m, int i, bool forward, int t, double *error, double *part) {
     const struct map *map = m->net.map[i];
     const struct series *series = response_series(m, i, forward);
@@ -101,7 +103,7 @@ static void action(const struct march *m, int i, bool forward, int t, double *er
     for (int k = 0; k < rows * times * count; k++)
         X[k] = record_at(&m->record, series, 0, t)[k / (times * count) * all + k % (times * count)];
     for (int k = 0; k < rows * columns; k++)
-        E[k] = forward ? map->E[k] : map->numbers.br * map->Y[k];
+        E[k] = forward ? map->E[k] : map->numbers.fg * map->Y[k];
     for (int mu = 0; mu < rows; mu++)
         minus[mu] = -1;
     ASK(array_init(&got, side->backend, side->sites, side->group, rows, err));
@@ -207,8 +209,8 @@ static void a_linear_network_by_hand(void **state) {
         Delta[t] = m.net.Delta[0];
     }
     const struct series *Phi = record_find(&m.record, "Phi1"), *G = record_find(&m.record, "G2");
-    const double *got_A = record_find(&m.record, "A_W2_0")->values;
-    const double *got_B = record_find(&m.record, "B_W2_0")->values;
+    const double *got_A = record_find(&m.record, "A_W2")->values;
+    const double *got_B = record_find(&m.record, "B_W2")->values;
     double c = m.run.config.training.eta0 * m.run.config.training.gamma0;
     for (int k = 0; k < m.run.K; k++)
         K += m.run.A[k] * m.run.A[k];
@@ -287,7 +289,7 @@ static void loop_init(struct loop *l, int replicate) {
         array_all(&l->probe),
         (struct rng_stream){.seed = 3, .replicate = (uint32_t)replicate, .purpose = PURPOSE_DATA});
     ASK(map_init(&l->map, &map_limit,
-                 (struct map_declaration){"W", &l->side[0], &l->side[1], 1, 1, 1, true}, 1e-6,
+                 (struct map_declaration){"W", &l->side[0], &l->side[1], 1, 1, true}, 1e-6,
                  (struct rng_stream){0}, err));
     l->map.responses = true;
 }
@@ -344,7 +346,8 @@ static void they_are_derivatives(void **state) {
     double sum[2][T][T] = {0}, squares[2][T][T] = {0}, mean[2][T][T] = {0};
     for (int r = 0; r < REPLICATES; r++) {
         struct loop l;
-        struct net net = {.maps = 1, .map = {&l.map}, .setup = {.P = 1}};
+        struct map *maps[] = {&l.map};
+        struct net net = {.maps = 1, .map = maps, .setup = {.P = 1}};
         struct record record;
         struct response *response;
         int responses;

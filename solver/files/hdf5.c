@@ -197,8 +197,8 @@ static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t lengt
 
 /* Creates the dataset after the scales of its axes, which it needs, and attaches them. */
 static int create_array(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
-    int code = CODE_OK;
-    hid_t scale[HDF5_RANK] = {-1, -1, -1, -1, -1};
+    int scales = 0, code = CODE_OK;
+    hid_t scale[HDF5_RANK];
     const char *dims = array->dims;
     *set = -1;
     for (int k = 0; k < array->rank; k++) {
@@ -207,15 +207,15 @@ static int create_array(hid_t *set, hid_t group, const struct dataset *array, st
         bool named = text_next_word(&dims, " ", &word);
         assert(named && word.length < sizeof axis);
         snprintf(axis, sizeof axis, "%.*s", (int)word.length, word.text);
-        DO(open_scale(&scale[k], group, axis, array->shape[k], err));
+        DO(open_scale(&scale[scales++], group, axis, array->shape[k], err));
     }
     DO(create_dataset(set, group, array, err));
     for (int k = 0; k < array->rank; k++)
         DO(hdf5_check(H5DSattach_scale(*set, scale[k], (unsigned)k), "attach the scales of",
                       array->name, err));
 done:
-    for (int k = 0; k < array->rank; k++)
-        code = hdf5_shut(H5Dclose, scale[k], code, array->name, err);
+    while (scales--)
+        code = hdf5_shut(H5Dclose, scale[scales], code, array->name, err);
     return code;
 }
 

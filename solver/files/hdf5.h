@@ -12,9 +12,9 @@
 #include <hdf5.h>
 
 enum {
-    HDF5_RANK = 5,        /* axes of a dataset at most */
-    HDF5_NAME = 256,      /* bytes of a name in the file */
-    HDF5_SENTENCE = 1024, /* bytes of an attribute made here */
+    HDF5_RANK = H5S_MAX_RANK, /* axes of a dataset at most */
+    HDF5_NAME = 256,          /* bytes of a name in the file */
+    HDF5_SENTENCE = 1024,     /* bytes of an attribute made here */
 };
 
 /* CODE_SYSTEM if the result of an HDF5 call (an id, a size, a truth value or a status) is negative;

@@ -39,7 +39,7 @@ static int resolve_row(struct params *params, const struct param_section *sectio
     struct param_value *values = param_values(params, section);
     struct param_value *value = values + (row - section->rows);
     void *out = (char *)config + section->offset + row->offset;
-    TRY(check_presence(params, section, row, param_used(section, row, values), err));
+    TRY(check_presence(params, section, row, row_used(section, row, values), err));
     if (!value->text)
         TRY(base_copy(&value->text, row->value ? row->value : "", err));
     if (value->line == 0 && !row->value) {

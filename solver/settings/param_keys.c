@@ -1,4 +1,4 @@
-/* The declared keys: finding them, which are used, and messages about them. */
+/* The declared keys: finding them, and messages about them. */
 #include "solver/settings/param_keys.h"
 
 #include <assert.h>
@@ -101,53 +101,4 @@ int param_unknown_key(const struct params *params, const struct param_section *s
         for (size_t r = 0; r < section->count; r++)
             text_append(note, "%s %s", r ? "" : "; there are", section->rows[r].key);
     return param_fail(params, at, err, "unknown key%s", note);
-}
-
-/* ---- which keys are used ---- */
-
-bool param_users(const struct param_section *section, const struct param_row *row, char *note) {
-    const struct param_row *kinds = section->rows;
-    const char *cursor = kinds->choices;
-    char name[TEXT_CLIP_SIZE], list[TEXT_NOTE] = "";
-    bool all = true;
-    struct text_word word;
-    while (section->other_keys && text_next_word(&cursor, " ", &word)) {
-        snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
-        if (section->other_keys(name, row->key))
-            all = false;
-        else
-            text_append(list, " %s", name);
-    }
-    if (!all && note)
-        text_append(note, "; for %s%s", kinds->key, list);
-    return all;
-}
-
-/* Whether the `when` condition of a row holds with the values of its section, NULL for the
- * defaults. The condition looks at an earlier row, so the recursion ends; on a key that goes with
- * other values of the first row it always holds. */
-bool param_used(const struct param_section *section, const struct param_row *row,
-                const struct param_value *values) {
-    const char *first = values ? values[0].text : section->rows[0].value;
-    if (first ? section->other_keys && section->other_keys(first, row->key)
-              : !param_users(section, row, NULL))
-        return false;
-    if (!row->when)
-        return true;
-    const char *cursor = row->when;
-    struct text_word word;
-    const struct param_row *gate = section->rows;
-    text_next_word(&cursor, "=", &word);
-    while (gate < row && !text_is(word, gate->key))
-        gate++;
-    assert(gate < row && gate->type == PARAM_CHOICE);
-    if (first && section->other_keys && section->other_keys(first, gate->key))
-        return true;
-    const char *text = values ? values[gate - section->rows].text : gate->value;
-    bool holds = false;
-    while (text_next_word(&cursor, "=|", &word)) {
-        assert(row_choice(gate, word, NULL) >= 0);
-        holds = holds || (text && text_is(word, text));
-    }
-    return holds && param_used(section, gate, values);
 }

@@ -1,4 +1,4 @@
-/* What the files behind param.h tell each other: declared keys, which of them are used, messages.
+/* What the files behind param.h tell each other: declared keys, messages about them.
  */
 #ifndef SOLVER_PARAM_KEYS_H
 #define SOLVER_PARAM_KEYS_H
@@ -28,14 +28,6 @@ const struct param_row *param_find_row(const struct param_section *section, cons
 const struct param_section *param_find_owner(const struct params *params, const char *key);
 /* The first value of a section. */
 struct param_value *param_values(const struct params *params, const struct param_section *section);
-
-/* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets
- * the list of those that do. */
-bool param_users(const struct param_section *section, const struct param_row *row, char *note);
-/* Whether a row is used with the values of its section, NULL for the defaults: it goes with the
- * first row, and its `when` condition holds. */
-bool param_used(const struct param_section *section, const struct param_row *row,
-                const struct param_value *values);
 
 /* Stores the values of a file (params->file: its name in messages), then those of the command line;
  * every value is checked. */

@@ -18,7 +18,7 @@ static void write_section(const struct param_section *section, const struct para
     for (size_t r = 0; r < section->count; r++) {
         const struct param_row *row = &section->rows[r];
         const char *text = values ? values[r].text : row->value;
-        bool used = param_used(section, row, values);
+        bool used = row_used(section, row, values);
         char note[TEXT_NOTE] = "Allowed: ";
         row_describe(row, note);
         if (!row->value)
@@ -27,7 +27,7 @@ static void write_section(const struct param_section *section, const struct para
             text_append(note, "; used only when ");
             row_describe_when(row, note);
         }
-        param_users(section, row, note);
+        row_users(section, row, note);
         fputc('\n', out);
         write_comment(row->doc, out);
         fprintf(out, "# %s.\n", note);
@@ -78,7 +78,7 @@ static void write_help(const struct param_section *section, const struct param_r
         text_append(note, "; only when ");
         row_describe_when(row, note);
     }
-    param_users(section, row, note);
+    row_users(section, row, note);
     fprintf(out, "[%s]\n", note);
 }
 

@@ -232,3 +232,49 @@ void row_zero(const struct param_row *row, const char *text, void *out) {
         break;
     }
 }
+
+bool row_users(const struct param_section *section, const struct param_row *row, char *note) {
+    const struct param_row *kinds = section->rows;
+    const char *cursor = kinds->choices;
+    char name[TEXT_CLIP_SIZE], list[TEXT_NOTE] = "";
+    bool all = true;
+    struct text_word word;
+    while (section->other_keys && text_next_word(&cursor, " ", &word)) {
+        snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
+        if (section->other_keys(name, row->key))
+            all = false;
+        else
+            text_append(list, " %s", name);
+    }
+    if (!all && note)
+        text_append(note, "; for %s%s", kinds->key, list);
+    return all;
+}
+
+/* The condition in `when` looks at an earlier row, so the recursion ends; on a key that goes with
+ * other values of the first row it always holds. */
+bool row_used(const struct param_section *section, const struct param_row *row,
+              const struct param_value *values) {
+    const char *first = values ? values[0].text : section->rows[0].value;
+    if (first ? section->other_keys && section->other_keys(first, row->key)
+              : !row_users(section, row, NULL))
+        return false;
+    if (!row->when)
+        return true;
+    const char *cursor = row->when;
+    struct text_word word;
+    const struct param_row *gate = section->rows;
+    text_next_word(&cursor, "=", &word);
+    while (gate < row && !text_is(word, gate->key))
+        gate++;
+    assert(gate < row && gate->type == PARAM_CHOICE);
+    if (first && section->other_keys && section->other_keys(first, gate->key))
+        return true;
+    const char *text = values ? values[gate - section->rows].text : gate->value;
+    bool holds = false;
+    while (text_next_word(&cursor, "=|", &word)) {
+        assert(row_choice(gate, word, NULL) >= 0);
+        holds = holds || (text && text_is(word, text));
+    }
+    return holds && row_used(section, gate, values);
+}

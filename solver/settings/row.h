@@ -2,9 +2,8 @@
 #ifndef SOLVER_ROW_H
 #define SOLVER_ROW_H
 
-#include "kernels/base/base.h"
-#include "kernels/base/key.h"
 #include "kernels/base/text.h"
+#include "solver/settings/param.h"
 
 /* Room for a value of any type. */
 union row_value {
@@ -29,5 +28,12 @@ void row_zero(const struct param_row *row, const char *text, void *out);
 
 /* The index of a word in the choices, -1 if it is none; nearest may be NULL. */
 int row_choice(const struct param_row *row, struct text_word given, struct text_nearest *nearest);
+
+/* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets
+ * the list of those that do. */
+bool row_users(const struct param_section *section, const struct param_row *row, char *note);
+/* Whether a row is used with the values of its section, NULL for the defaults. */
+bool row_used(const struct param_section *section, const struct param_row *row,
+              const struct param_value *values);
 
 #endif

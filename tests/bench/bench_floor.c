@@ -53,16 +53,16 @@ static void products(const struct machine *machine) {
         int touched; /* how often the basis is */
     } ops[] = {{"dots", call_dots, 1}, {"combine", call_combine, 1}, {"learn", call_learn, 2}};
     static const int host[] = {2048, 65536}, device[] = {1 << 14, 1 << 17, 1 << 20};
-    static const int P[] = {1, 4, 10}, K = 160;
+    static const int P[] = {1, 4, 10, 128}, K = 160;
     bool on_host = backend == &backend_cpu;
     const int *sites = on_host ? host : device;
     printf("\nproducts of a basis, rank %d: GF/s (%% of dgemm), GB/s (%% of %s)\n%8s %4s", K,
            machine->stream, "sites", "P");
     for (int op = 0; op < 3; op++)
         printf("  %32s", ops[op].name);
-    for (int i = 0; i < (on_host ? 6 : 9); i++) {
-        size_t S = (size_t)sites[i / 3];
-        int p = P[i % 3];
+    for (int i = 0; i < (on_host ? 8 : 12); i++) {
+        size_t S = (size_t)sites[i / 4];
+        int p = P[i % 4];
         struct array basis = {0}, x = {0};
         double *C;
         struct err err;
@@ -128,11 +128,16 @@ static void runs(void) {
                                   "training.steps=101", "solver.sites=2048", NULL};
     const char *const pairs[] = {"solver.sites=1024", "solver.expert_sites=256",
                                  "solver.unit_sites=256", "training.steps=21", NULL};
+    const char *const many[] = {
+        "data.inputs=128",  "data.dimension=64", "solver.sites=4096", "solver.expert_sites=4096",
+        "training.steps=6", "reference.widths=", "solver.threads=1",  NULL};
     printf("\none replicate, wall seconds\n");
     printf("dense, depth 3, P = 10, D = 25, T = 100, S = 2048, tolerance 1e-3:  %.2f\n",
            limit_seconds("data/dense.ini", public));
     printf("regime3, 256 x 256 pairs, P = 4, T = 20:                            %.2f\n",
            limit_seconds("data/regime3.ini", pairs));
+    printf("regime2, P = 128, D = 64, T = 6, S = 4096, one thread:              %.2f\n",
+           limit_seconds("data/regime2.ini", many));
     double t500 = flow_seconds("training.steps=501"), t1000 = flow_seconds("training.steps=1001");
     double t1500 = flow_seconds("training.steps=1501"), t2000 = flow_seconds("training.steps=2001");
     printf("dense, gradient flow, S = 1024, one thread: steps 1500-2000 / 500-1000:  %.2f\n",

@@ -261,6 +261,18 @@ int cli_complete(const char *name) {
     return value;
 }
 
+void cli_solve(const char *const *more) {
+    const char *arg[16] = {"-o", "out.h5", "--quiet", "small.ini"};
+    struct cli_result result;
+    for (int i = 0; more[i]; i++)
+        arg[i + 4] = more[i];
+    cli_run(&result, arg);
+    if (result.code || *result.err || cli_exists("out.h5.partial"))
+        fail_msg("exit code %d: %s", result.code, result.err);
+    assert_int_equal(cli_complete("out.h5"), 1);
+    cli_free(&result);
+}
+
 double *cli_values(hid_t file, const char *name, size_t *count) {
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
     if (set < 0)

@@ -43,6 +43,48 @@ void support_learn(struct net *net, const struct run *run) {
     ASK(net_learn(net, run->config.training.eta0, err));
 }
 
+static struct parameter *find_parameter(const struct net *net, const char *format, va_list list) {
+    char name[64];
+    vsnprintf(name, sizeof name, format, list);
+    for (int i = 0; i < net->parameters; i++)
+        if (!strcmp(net->parameter[i].name, name))
+            return &net->parameter[i];
+    fail_msg("there is no matrix %s", name);
+    return NULL;
+}
+
+struct map *support_map(const struct net *net, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    struct map *map = find_parameter(net, format, list)->map;
+    va_end(list);
+    return map;
+}
+
+struct thin *support_thin(const struct net *net, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    struct thin *thin = find_parameter(net, format, list)->thin;
+    va_end(list);
+    return thin;
+}
+
+double *support_numbers(const struct net *net, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    double *host = find_parameter(net, format, list)->host;
+    va_end(list);
+    return host;
+}
+
+const struct model *support_model(const char *name) {
+    for (const struct model *const *model = model_list; *model; model++)
+        if (!strcmp((*model)->name, name))
+            return *model;
+    fail_msg("there is no model %s", name);
+    return NULL;
+}
+
 double *support_get(struct rows rows) {
     double *values;
     ASK(base_alloc(&values, (size_t)rows.count * rows.array->sites, sizeof *values, err));
@@ -131,11 +173,10 @@ static double difference(struct net *net, const struct run *run, const struct pa
 }
 
 static void check_parameter(struct net *net, const struct run *run, int index, int stride,
-                            double lambda) {
+                            double multiplier) {
     const struct parameter *p = &net->parameter[index];
     double gamma0 = run->config.training.gamma0, eta0 = run->config.training.eta0;
-    double m = p->map ? (double)p->map->declared.source->sites : 1;
-    double rate = eta0 * gamma0 * gamma0 * lambda * (p->host ? 1 : net->setup.N / m);
+    double rate = eta0 * gamma0 * gamma0 * multiplier;
     double *before, *after, *gradient;
     size_t count = parameter_get(p, &before), step = count > 50 ? (size_t)stride : 1;
     ASK(base_alloc(&gradient, count, sizeof *gradient, err));
@@ -152,6 +193,23 @@ static void check_parameter(struct net *net, const struct run *run, int index, i
     free(gradient);
 }
 
+/* dL/dW in units of the declared step: entries of s_f W move by lambda c/m sum Delta y x, and
+ * y = n gamma0 df/dh; of a thin matrix there is no m. */
+static double declared(const struct parameter *p) {
+    if (p->host)
+        return p->rate;
+    if (p->thin)
+        return p->rate * p->thin->population->size;
+    double s_f = p->map->declared.s_f;
+    return p->rate * p->map->declared.target->size / (p->map->declared.source->size * s_f * s_f);
+}
+
+/* The rate that a theory page has, in units of eta0 gamma0^2 N/m. */
+static double printed(const struct net *net, const struct parameter *p, double lambda) {
+    double m = p->map ? (double)p->map->declared.source->sites : 1;
+    return lambda * (p->host ? 1 : net->setup.N / m);
+}
+
 void support_gradient(const struct run *run, int N, int stride) {
     support_gradient_rates(run, N, stride, NULL);
 }
@@ -165,7 +223,9 @@ void support_gradient_rates(const struct run *run, int N, int stride,
         support_learn(&net, run);
     }
     for (int i = 0; i < net.parameters; i++)
-        check_parameter(&net, run, i, stride, lambda ? lambda(&net, i) : net.parameter[i].rate);
+        check_parameter(&net, run, i, stride,
+                        lambda ? printed(&net, &net.parameter[i], lambda(&net, i))
+                               : declared(&net.parameter[i]));
     net_free(&net);
 }
 

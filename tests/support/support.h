@@ -34,14 +34,15 @@ void support_net(struct net *net, const struct run *run, int N, int replicate);
 void support_evaluate(struct net *net, const struct run *run);
 void support_learn(struct net *net, const struct run *run);
 /* Judges a finite network of width N by finite differences, every stride-th entry of every
- * parameter after two steps: a step equals -rate dL/dW with rate eta0 gamma0^2 N lambda, over m for
- * a map (its entries are N(0, 1/m), learn has 1/m), without N for host numbers. Tolerance: the loss
+ * parameter after two steps: a step equals -rate dL/dW with the rate that models/program.h states,
+ * eta0 gamma0^2 lambda n/(m s_f^2) for a map from m to n sites, eta0 gamma0^2 lambda n for a thin
+ * matrix, without n for host numbers. Tolerance: the loss
  * is of order one and known to about 1e-15, so at h = 1e-4 a difference carries 1.5e-11 of
  * round-off; ten times that. Truncation, h^4/30 times a fifth derivative, is below 1e-15. Logits at
  * the edge of a mask must be further apart than the 2 h they are moved by (a mask that flips inside
  * a difference shows as an error of order one). */
 void support_gradient(const struct run *run, int N, int stride);
-/* The same where the learning rates are not those that the parameters carry. */
+/* The same with the learning rates that a theory page prints, in units of eta0 gamma0^2 N/m. */
 void support_gradient_rates(const struct run *run, int N, int stride,
                             double (*lambda)(const struct net *net, int parameter));
 /* The matrix of a finite map, explicit or history, [target sites][source sites], to be freed. */
@@ -51,6 +52,14 @@ void support_entry(const struct record *record, const char *name, size_t entry, 
                    double *se);
 /* dst [count][sites] = factor times the values of rows. */
 void support_copy(double *dst, struct rows rows, double factor);
+/* Of a matrix that learns, by its name (as by printf). */
+struct map *support_map(const struct net *net, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+struct thin *support_thin(const struct net *net, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+double *support_numbers(const struct net *net, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const struct model *support_model(const char *name);
 /* Values of rows [count][sites], to be freed. */
 double *support_get(struct rows rows);
 
