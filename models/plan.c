@@ -89,15 +89,18 @@ static int find_cotangents(struct program *p, struct err *err) {
 
 /* The coordinate check reads what matrices read and write; and the hidden layer of experts. */
 static void keep_values(struct program *p) {
+    const struct mixture *mixture = &p->mixture;
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
-        if (node_is(v, &operation_map) || node_is(v, &operation_read_in))
-            v->measured = true;
+        v->measured |= node_is(v, &operation_map) || node_is(v, &operation_read_in);
         if (node_is(v, &operation_map))
             p->node[v->argument[0]].measured = true;
     }
-    for (int k = 0; k < p->mixture.rows; k++) {
-        const struct node *s2 = &p->node[p->mixture.s2[k]];
+    for (int k = 0; k < mixture->rows; k++) {
+        struct node *s2 = &p->node[mixture->s2[k]];
+        s2->measured = p->node[mixture->x1].measured = true;
+        if (mixture->phi >= 0)
+            p->node[mixture->phi].measured = true;
         if (node_is(s2, &operation_fn))
             p->node[s2->argument[0]].measured = true;
     }

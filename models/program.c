@@ -596,23 +596,6 @@ struct rows program_keep(struct program *p, struct population *on, int count, co
     return rows;
 }
 
-void program_aggregation(struct program *p, struct value x1, struct value phi, double scale) {
-    p->mixture = (struct mixture){.x1 = x1.at, .phi = phi.at, .scale = scale};
-    if (!p->code && p->net->setup.check)
-        p->node[x1.at].measured = true;
-    if (!p->code && p->net->setup.check && phi.at >= 0)
-        p->node[phi.at].measured = true;
-}
-
-void program_expert(struct program *p, struct value s2, size_t experts) {
-    int *added = grow(p, &p->mixture.s2, &p->mixture.rows, sizeof *added);
-    if (!added || p->code)
-        return;
-    *added = s2.at;
-    p->mixture.experts = experts;
-    p->node[s2.at].measured |= p->net->setup.check;
-}
-
 void program_gates(struct program *p, struct value phi) {
     if (p->code)
         return;
