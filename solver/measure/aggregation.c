@@ -95,7 +95,7 @@ static int h3_of(const struct net *net) {
     return net->program->node[net->program->read_out].argument[0];
 }
 
-/* Host: both matrices out of experts, as they were and as they are. */
+/* Host: the matrix out of experts as it is, was, and has changed. */
 double aggregation_bytes(const struct net *net) {
     const struct mixture *a = declared(net);
     double total = 0, units = 0;
@@ -106,7 +106,7 @@ double aggregation_bytes(const struct net *net) {
     }
     if (!a->rows || !net->setup.N)
         return 0;
-    return total + replay_bytes(net, a->x1, h3_of(net)) + 2 * sizeof(double) * units * net->setup.N;
+    return total + replay_bytes(net, a->x1, h3_of(net)) + 3 * sizeof(double) * units * net->setup.N;
 }
 
 /* --- arithmetic ------------------------------------------------------------------------------ */
@@ -229,21 +229,23 @@ static int matrices(const struct net *net, int k, size_t units, double *initial,
     size_t N = (size_t)net->setup.N, N_e = units / a->experts;
     double *W;
     bool shared;
-    TRY(base_alloc(&W, 2 * units * N, sizeof *W, err));
+    TRY(base_alloc(&W, units * N, sizeof *W, err));
     int code = CODE_OK;
-    for (int i = a->x1; i <= h3_of(net) && !code; i++) {
-        const struct node *v = &net->program->node[i];
-        if (!leaves(net->program, v, a->s2[k], &shared))
+    for (int i = a->x1; i <= h3_of(net); i++) {
+        const struct map *map = net->program->node[i].map;
+        if (!leaves(net->program, &net->program->node[i], a->s2[k], &shared))
             continue;
         size_t row = shared ? N_e : units;
         double factor = shared ? 1 : (double)a->experts;
-        DO(v->map->start->kind->matrix(v->map->start, W, err));
-        DO(v->map->kind->matrix(v->map, W + units * N, err));
+        DO(map->start->kind->matrix(map->start, W, err));
         for (size_t j = 0; j < units * N; j++) {
-            size_t from = j / units * row + j % units % row;
-            initial[j] += factor * W[from];
-            change[j] += factor * (W[units * N + from] - W[from]);
+            double entry = factor * W[j / units * row + j % units % row];
+            initial[j] += entry;
+            change[j] -= entry;
         }
+        DO(map->kind->matrix(map, W, err));
+        for (size_t j = 0; j < units * N; j++)
+            change[j] += factor * W[j / units * row + j % units % row];
     }
 done:
     free(W);

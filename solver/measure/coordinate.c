@@ -228,14 +228,24 @@ static int split(struct matrix *m, const struct net *net, const struct node *v, 
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
+static int begin(struct coordinate *check, int nodes, struct err *err) {
+    const struct backend *backend = check->backend;
+    coordinate_free(check);
+    TRY(base_alloc(&check->matrix, (size_t)nodes, sizeof *check->matrix, err));
+    check->nodes = nodes;
+    check->backend = check->aggregation.h3.backend = backend;
+    for (int i = 0; i < nodes; i++) {
+        struct matrix *m = &check->matrix[i];
+        m->out.backend = m->back.backend = m->W.backend = backend;
+    }
+    return CODE_OK;
+}
+
 int coordinate_measure(struct coordinate *check, const struct net *net, int t, int run,
                        struct record *record, struct series **next, struct err *err) {
     const struct program *p = net->program;
-    if (t == 0) {
-        coordinate_free(check);
-        check->nodes = p->nodes;
-        TRY(base_alloc(&check->matrix, (size_t)p->nodes, sizeof *check->matrix, err));
-    }
+    if (t == 0)
+        TRY(begin(check, p->nodes, err));
     for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1)) {
         double square[SLOTS] = {0};
         int members = 0;

@@ -14,7 +14,8 @@ struct matrix {
 
 /* One run's check. */
 struct coordinate {
-    struct matrix *matrix; /* [nodes] */
+    const struct backend *backend; /* of what is kept, which may outlive the net; NULL: the net's */
+    struct matrix *matrix;         /* [nodes] */
     int nodes;
     struct aggregation_check aggregation;
 };

@@ -117,6 +117,7 @@ int observer_init(struct observer *observer, const struct config *config, struct
     const struct backend *backend = profile_backend(config_backend(config, net->setup.N));
     int T = record->T;
     *observer = (struct observer){.config = config, .record = record, .run = run};
+    observer->coordinate.backend = backend;
     size_t P = (size_t)net->setup.P;
     size_t most = config->output.kernels == KERNELS_FULL ? (size_t)T * P * P : P;
     TRY(base_alloc(&observer->scratch, most, sizeof *observer->scratch, err));
