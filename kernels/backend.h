@@ -129,7 +129,7 @@ int array_init(struct array *array, const struct backend *backend, size_t sites,
 void array_free(struct array *array); /* accepts a zeroed struct; idempotent */
 /* Makes room for k more rows (capacity grows by half) and returns them, uninitialised. */
 int array_append(struct array *array, int k, struct rows *rows, struct err *err);
-/* Becomes a copy of rows; a zeroed array gets its shape. */
+/* Becomes a copy of rows; a zeroed array gets its shape, and its backend if it has none. */
 int array_keep(struct array *copy, struct rows rows, struct err *err);
 /* At least `rows` rows in use. */
 int array_reserve(struct array *array, int rows, struct err *err);

@@ -80,6 +80,8 @@ struct map {
     struct rows x;            /* of the last forward */
     /* finite; adam: D, once it has learnt */
     struct array W; /* [n] over the source sites */
+    /* finite, history: NULL, or the map that it was at the start (map_remember) */
+    struct map *start;
     /* adam */
     double decay;      /* of the random part, since the start */
     struct array work; /* [P] over the target sites */
@@ -90,7 +92,7 @@ struct map {
     double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
     int met;           /* rows of p at the last forward */
     double *C;         /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
-    /* limit, if responses are wanted (set after map_init) */
+    /* limit, if responses or initial parts are wanted (set after map_init) */
     bool responses;
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
@@ -121,10 +123,10 @@ struct map_kind {
     double (*bytes)(const struct map *map, const struct map_costs *costs);
     /* Of a finite network: s_f W [target sites][source sites] on the host. */
     int (*matrix)(const struct map *map, double *out, struct err *err);
-    /* Of a limit map that keeps its normals (`responses`): s_f W(0) x and s_f (W - W(0)) x of the
-     * last forward. */
-    int (*parts)(const struct map *map, struct rows initial, struct rows effective,
-                 struct err *err);
+    /* s_f W(0) x (forward) or s_f W(0)^T y/r of the x or y of the last pass, or, of a finite
+     * network that remembers its start, of any. NULL: none. */
+    int (*initial)(const struct map *map, bool forward, struct rows in, struct rows out,
+                   struct err *err);
 };
 
 extern const struct map_kind map_finite, map_history, map_limit, map_adam, map_field;
@@ -145,6 +147,8 @@ void map_declare(struct map *map, struct map_declaration declared);
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
              double tolerance, struct rng_stream stream, struct err *err);
 void map_free(struct map *map); /* accepts a zeroed struct; idempotent */
+/* After map_init, of a finite network: for `initial`, keeps W(0). */
+int map_remember(struct map *map, struct err *err);
 /* out is overwritten and must not overlap x, y. */
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
@@ -165,6 +169,9 @@ void map_return(struct map *map, const struct map_mark *mark);
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
 /* W *= factor (kinds finite, adam). */
 void map_decay(struct map *map, double factor);
+/* `initial` of a map that remembers its start. */
+int map_start(const struct map *map, bool forward, struct rows in, struct rows out,
+              struct err *err);
 /* For kinds that learn from the rows themselves: copies of x and y. */
 int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err);
 /* For kinds with explicit entries W: out = scale <W_i, x>; out = beta out + scale sum_i y_i W_i;

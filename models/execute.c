@@ -75,7 +75,9 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     }
     TRY(map_init(v->map, map_choose(&choice, &declared), declared, setup->tolerance,
                  net_stream(net, PURPOSE_MATRIX, number), err));
-    v->map->responses = setup->responses || setup->parts;
+    v->map->responses = setup->responses || (setup->check && !setup->N && !setup->field);
+    if (setup->check && setup->N)
+        TRY(map_remember(v->map, err));
     return setup->field ? field_attach(v->map, setup->field, err) : CODE_OK;
 }
 
@@ -612,5 +614,6 @@ void program_free(struct program *p) {
     free(p->memory);
     free(p->node);
     free(p->measure);
+    free(p->mixture.s2);
     free(p);
 }

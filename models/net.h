@@ -58,7 +58,7 @@ struct net_setup {
     const double
         *A;         /* [inputs + tests][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
     bool responses; /* limit maps keep what responses are solved from */
-    bool parts;     /* limit maps can tell W(0) x from what is learned */
+    bool check;     /* the coordinate check: what matrices read and write stays, and W(0) */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */

@@ -76,15 +76,24 @@ struct measure {
     double scale, *out;
 };
 
+/* What models say about their experts (program_aggregation); nodes. */
+struct mixture {
+    int x1, phi;
+    double scale;
+    int rows, *s2;
+    size_t experts; /* of each of these rows */
+};
+
 struct program {
     struct net *net;
     struct node *node;
     struct measure *measure;
     void **memory;
     int nodes, measures, memories;
-    int read_out; /* its node; -1: none yet */
-    int gates;    /* -1: none */
-    double *c;    /* [P] scratch */
+    int read_out;           /* its node; -1: none yet */
+    int gates;              /* -1: none */
+    struct mixture mixture; /* of no rows: none */
+    double *c;              /* [P] scratch */
     int code;
     struct err err; /* the first that went wrong */
 };

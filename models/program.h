@@ -45,7 +45,8 @@ extern const struct param_row gate_rows[], router_rows[], balance_rows[];
 
 /* A matrix. Numbers left at 0 are 1. */
 struct weight {
-    const char *name; /* for settings, output and messages */
+    const char *name;   /* for settings, output and messages */
+    const char *family; /* NULL, or the name of what it is one of in the coordinate check */
     double a0, s_f, rate;
     double adam_rate, adam_eps; /* factors of Adam's rate and eps that a paper asks for */
     bool zero;                  /* W(0) = 0 */
@@ -153,6 +154,13 @@ double *program_series(struct program *p, const char *dims, int first, int secon
 /* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
                      double *out);
+/* For the coordinate check, experts of one hidden layer between x1 and the read-out, which apart
+ * from their activation and the gates phi (none: at -1) is linear:
+ *     h3 = agg sum_i phi_i W3_i s2_i     s2_i = sigma(W2_i x1)     agg = 1, or 1/M where M grows
+ * scale: of W3^T w as a cotangent of s2, to the papers' normalisation. Then each s2, with the
+ * number of experts that it is of, side by side. */
+void program_aggregation(struct program *p, struct value x1, struct value phi, double scale);
+void program_expert(struct program *p, struct value s2, size_t experts);
 /* Gates of many experts, for the series about gates. */
 void program_gates(struct program *p, struct value phi);
 

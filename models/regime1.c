@@ -65,6 +65,10 @@ static void add_kernels(struct program *p, int l, int i, struct value h, struct 
         (struct kernel_text){program_name(p, format, "G", l, i), "gradient kernel", "<g g>"});
 }
 
+static bool one_hidden_layer(const struct network *network) {
+    return network->expert_layers == 2 && network->expert_output == EXPERT_OUTPUT_LINEAR;
+}
+
 /* The output of expert i. */
 static struct value write_expert(struct program *p, int i, struct value x, struct population *top,
                                  struct weight W) {
@@ -72,11 +76,14 @@ static struct value write_expert(struct program *p, int i, struct value x, struc
     for (int l = 0; l < network->expert_layers; l++) {
         bool last = l == network->expert_layers - 1;
         W.name = program_name(p, "W%d_%d", l + 2, i);
+        W.family = program_name(p, "W%d", l + 2);
         struct population *on =
             last ? top : program_population(p, W.name, 1, (size_t)program_setup(p)->sites, 1);
         struct value h = program_map(p, x, on, W);
         bool linear = last && network->expert_output == EXPERT_OUTPUT_LINEAR;
         x = linear ? h : program_sigma(p, h);
+        if (one_hidden_layer(network) && !last)
+            program_expert(p, x, 1);
         add_kernels(p, l + 2, i, h, linear ? (struct value){-1} : x);
     }
     return x;
@@ -91,8 +98,8 @@ static void regime1_write(struct program *p) {
     bool routed = network->gate != GATE_CONSTANT;
     weights.w.iid = router_fluctuates(network);
 
-    struct value h1 = program_read_in(p, bottom, weights.W1), x1 = program_sigma(p, h1), gates,
-                 h_top = {-1};
+    struct value h1 = program_read_in(p, bottom, weights.W1), x1 = program_sigma(p, h1),
+                 gates = {-1}, h_top = {-1};
     program_kernel(p, x1, 1,
                    (struct kernel_text){"Phi1", "feature kernel of the bottom layer",
                                         "<x1 x1>, x1 = sigma(h1)"});
@@ -101,6 +108,8 @@ static void regime1_write(struct program *p) {
                                           "<g1 g1>, g1 = sigma'(h1) z1"});
     if (routed)
         gates = router_write(p, x1, weights.Q, weights.b);
+    if (one_hidden_layer(network))
+        program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts; i++) {
         struct value x = write_expert(p, i, x1, top, weights.W);
         x = routed ? program_scale(p, gates, i, x) : x;

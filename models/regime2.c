@@ -55,9 +55,11 @@ static void regime2_write(struct program *p) {
     if (!gate_is_constant(p))
         phi = gate_write(p, x1, experts, Q, &psi);
     struct value h_in = program_map(p, x1, units, W_in);
-    struct value x2 = gate_apply(p, phi, program_sigma(p, h_in));
+    struct value s2 = program_sigma(p, h_in), x2 = gate_apply(p, phi, s2);
     struct value h3 = program_map(p, x2, top, W_out);
     program_read_out(p, h3, w);
+    program_aggregation(p, x1, phi, 1.0 / N_e);
+    program_expert(p, s2, experts->sites);
 
     program_kernel(p, x1, 1,
                    (struct kernel_text){"Phi1", "feature kernel of the bottom layer",

@@ -118,6 +118,8 @@ static void regime3_write(struct program *p) {
         h3 = program_add(p, h3, program_map(p, means, on.top, A_out));
     }
     program_read_out(p, h3, weights.w);
+    program_aggregation(p, x1, phi, 1 / iota);
+    program_expert(p, x, on.experts->sites);
 
     add_kernels(p, h1, x1, h3);
     program_kernel(p, x2, 1,

@@ -106,6 +106,17 @@ done:
     return code;
 }
 
+/* What the coordinate check keeps. */
+static int add_check(struct net_setup setup, double *bytes, struct err *err) {
+    struct net net;
+    setup.declare_only = true;
+    int code = net_init(&net, &setup, err);
+    if (!code)
+        *bytes += coordinate_bytes(&net);
+    net_free(&net);
+    return code;
+}
+
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
@@ -115,8 +126,8 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
                               bytes, err));
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
-    if (run->config.reference.coordinate_check) /* two plain copies of matrices and rows */
-        *bytes *= 3;
+    if (setup.check)
+        TRY(add_check(setup, bytes, err));
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
     *bytes *= ensemble_concurrent(run, N, runs);
