@@ -16,8 +16,8 @@ struct node;
 struct operation {
     const char *name;
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
-    int (*forward)(struct net *net, struct node *node, struct err *err);
-    int (*backward)(struct net *net, struct node *node, struct err *err);
+    void (*forward)(struct net *net, struct node *node);
+    void (*backward)(struct net *net, struct node *node);
     bool slope;      /* keeps f'(x) */
     bool over;       /* the value may take the place of an argument */
     bool over_g;     /* the last part of a cotangent may take the place of the own cotangent */
@@ -115,6 +115,9 @@ double weight_column(struct program *p, const struct node *node);
 int program_build(struct net *net, struct err *err);
 void program_free(struct program *p); /* accepts NULL */
 int plan_storage(struct net *net, struct err *err);
+/* One operation, if it has anything to do. */
+int node_forward(struct net *net, struct node *v, struct err *err);
+int node_backward(struct net *net, struct node *v, struct err *err);
 int program_forward(struct net *net, struct err *err);
 int program_backward(struct net *net, struct err *err);
 void program_rules(struct net *net);

@@ -142,8 +142,7 @@ struct node *replay_node(struct replay *r, int node) {
 
 /* Its matrix as it was or as it is, while an operation runs, which leaves no trace in it. */
 static int run(struct replay *r, int i, bool initial,
-               int (*operation)(struct net *net, struct node *v, struct err *err),
-               struct err *err) {
+               int (*operation)(struct net *, struct node *, struct err *), struct err *err) {
     struct node *v = &r->program.node[i];
     struct map *map = v->map;
     struct thin *thin = v->thin;
@@ -169,7 +168,7 @@ int replay_forward(struct replay *r, bool initial, int target, struct err *err) 
                 r->active[r->program.node[i].argument[k]] = true;
     for (int i = r->first; i <= target; i++)
         if (r->active[i] && !r->given[i] && !node_is(&r->program.node[i], &operation_ones))
-            TRY(run(r, i, initial, r->program.node[i].op->forward, err));
+            TRY(run(r, i, initial, node_forward, err));
     memset(r->active, 0, (size_t)r->program.nodes * sizeof *r->active);
     return CODE_OK;
 }
@@ -180,8 +179,7 @@ int replay_backward(struct replay *r, bool initial, struct err *err) {
         const struct node *v = &r->program.node[i];
         if (!r->active[i])
             continue;
-        if (v->op->backward)
-            TRY(run(r, i, initial, v->op->backward, err));
+        TRY(run(r, i, initial, node_backward, err));
         for (int k = 0; k < 2; k++) {
             int a = v->argument[k];
             if (a >= r->first && v->part[k].due && !r->given[a])
