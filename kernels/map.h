@@ -4,14 +4,17 @@
  *     backward(y)  ->  W^T y
  *     learn(k, c)  :   W += (1/m) sum_mu c_mu y_mu x_mu^T      with the rows of stage k
  *
- * A stage is what is kept of one evaluation: x of its forward pass and the y it learns with. It
- * outlives later passes and updates, so that a map can be moved along it, and back with -c.
- * A network declares a0 and s_f: it uses s_f W, W(0) = a0 x (iid N(0, 1/m)) of n x m entries, and
- * counts learn in units of this use. r = n/m follows from the sizes of the populations. Backward is
- * the transpose in the site average, <y, s_f W x> = <s_f W^T y/r, x>, whatever the sizes. An
- * evaluation is: every map forward once, every map backward once; then every map may keep it as a
- * stage. Rows are one per input (P), or a single row that serves all inputs (a read-out handed
- * backward); shapes [count][sites].
+ * W above is the matrix as the network uses it: n x m, W(0) = s_f a0 x (iid N(0, 1/m)), with a0
+ * and s_f as declared (where s_f W is written below, W is without that factor). W^T is the
+ * transpose in the site average, <y, W x> = <W^T y, x>: the transposed matrix over r = n/m, sizes
+ * being those of the populations.
+ *
+ * What a caller does, in this order: an evaluation, that is map_forward once on every map and then
+ * map_backward once; map_keep, if the evaluation is to be learned from; map_learn, as often as it
+ * likes. A stage (x of the forward pass, and the y to learn with) outlives later passes and
+ * updates: the map can be moved along it, and back with -c. Rows have shape [count][sites], count =
+ * P, one for each input. y may be one row that serves all inputs; the declaration says so
+ * (one_row).
  *
  * Five kinds of map follow the same declaration:
  *
@@ -30,13 +33,12 @@
  *
  * q: orthonormal basis of all x so far (source), p: of all y so far (target), e_b: a fresh normal
  * on the source per p_b, and one on the target per q_a. The products with e and with the normals in
- * Z are the response (memory) terms, by Stein's lemma; solver/response.h has them in terms of
- * earlier x and y. What survives of W when all sizes go to infinity are two numbers:
+ * Z are the response (memory) terms, by Stein's lemma; solver/measure/response.h has them in terms
+ * of earlier x and y. When all sizes go to infinity two numbers of the declaration are left:
  *
- *     fg = a0 s_f   fr = a0 s_f/sqrt r
+ *     fg = a0 s_f           of the Gaussian part forward, and the memory backward
+ *     fr = a0 s_f/sqrt r    of the memory forward, and the Gaussian part backward
  *
- * of the Gaussian part forward and backward (and of the memory of the other direction); W^T is the
- * transpose to round-off.
  * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
  *
  * map_adam: the same where entries of the learned part move one by one, which no finite rank

@@ -58,8 +58,8 @@ int population_fresh(struct population *population, struct rows opposite, struct
                      struct err *err);
 /* Adds what is new of orthonormal rows to the span. Nothing without matching or out of room. */
 int population_absorb(struct population *population, struct rows rows, struct err *err);
-/* Draws for what is only looked at come from a stream of their own, number `draw` onwards, and
- * leave nothing: population_return undoes all since population_look. */
+/* For inputs that must leave no trace: after population_look draws come from a stream of their own,
+ * number `draw` onwards, and population_return undoes all that has happened since. */
 struct population_mark {
     struct rng_stream stream;
     int span, fallback;

@@ -6,7 +6,7 @@
  *     constant  phi = 1, and no router
  *
  * E is the average over experts; share = 1 (aggregation M) or rho (aggregation K); m = 1, or the
- * mask of the rho x sites largest logits of each input (straight-through). */
+ * mask of the rho x sites largest logits of each input, a constant in the backward pass. */
 #ifndef MODELS_GATE_H
 #define MODELS_GATE_H
 
@@ -18,7 +18,8 @@ const char *gate_check(const struct network *network, double experts, const char
 const char *gate_check_kappa(const struct network *network, int N, int expert_sites,
                              const char **key);
 bool gate_is_constant(const struct program *p);
-/* phi over the experts; the router Q reads x1. *psi: its logits. Not of a constant gate. */
+/* phi over the experts, and *psi, the logits: what the router Q makes of x1. Not to be called for a
+ * constant gate (gate_is_constant). */
 struct value gate_write(struct program *p, struct value x1, struct population *experts,
                         struct weight Q, struct value *psi);
 /* phi x over the units of the experts; x alone if the gate is constant. */

@@ -21,8 +21,8 @@ struct operation {
     bool slope;      /* keeps f'(x) */
     bool over;       /* the value may take the place of an argument */
     bool over_g;     /* the last part of a cotangent may take the place of the own cotangent */
-    bool passes;     /* hands its own cotangent on as it is */
-    bool adds;       /* adds its parts to cotangents by itself */
+    bool passes;     /* its own cotangent is its part of an argument's, which may share the rows */
+    bool adds;       /* backward adds to cotangents itself: no rows for its parts are planned */
     bool reads;      /* the backward pass reads the arguments */
     bool learns;     /* what follows from it moves with the parameters, whatever it reads */
     bool reads_late; /* learning reads the (first) argument */

@@ -3,9 +3,10 @@
  * it, for explicit matrices, the infinite-width limit and the fixed point alike. docs/ADDING.md
  * goes through an example.
  *
- * A struct value is rows over the sites of a population (one row for each of the P inputs, or one
- * for all of them) or, for each input, K numbers. The first thing that goes wrong is remembered and
- * told once, when the program is complete: no call here needs to be checked.
+ * A struct value stands for rows over the sites of a population (one row for each of the P inputs,
+ * or one for all of them) or, for each input, K numbers; at = -1 is none. It is computed later, at
+ * every evaluation: `write` only lists what is to be done. The first thing that goes wrong is
+ * remembered and told once, when the program is complete: no call here needs to be checked.
  *
  * Conventions. <a b> is the average over sites. f = <w, h>/gamma0; F = gamma0 f. The cotangent g of
  * rows h on a population of n sites is n dF/dh, dF = <g dh>: then the adjoint of each operation is
@@ -100,13 +101,13 @@ struct value program_mean(struct program *p, struct value a);                   
 struct value program_scale(struct program *p, struct value s, int column, struct value x);
 /* x + s, the same number at each site. */
 struct value program_shift(struct program *p, struct value s, struct value x);
-/* <Q_k, x>, K of them; of a limit minus their value at the start, where it is 0 but for sampling
- * (not with iid draws). */
+/* <Q_k, x>, K of them. In a limit, unless Q is iid, their values at the first evaluation are
+ * subtracted: they are 0 but for sampling errors. */
 struct value program_look(struct program *p, struct value x, int K, struct weight Q);
 /* s + b, with K trained numbers (or fixed ones), at first `start`. */
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b);
-/* Any function of the numbers of an input. x, out: [P][K] and [P][K of out]. backward adds to gx;
- * NULL: constant in the backward pass. */
+/* Any function of the numbers of an input. x, out: [P][K] and [P][K of out]. backward must add to
+ * gx, not overwrite it; NULL: a constant in the backward pass. */
 struct number_fn {
     void (*forward)(const void *context, const struct net *net, const double *x, double *out);
     void (*backward)(const void *context, const struct net *net, const double *x, const double *out,

@@ -1,4 +1,4 @@
-/* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (model.h). */
+/* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (net.h). */
 #include "models/node.h"
 
 #include <stdlib.h>

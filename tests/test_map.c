@@ -120,7 +120,7 @@ static void orthogonality(void **state) {
     loop_free(&l);
 }
 
-/* <y, W x> = <W^T y, x>/lr: exactly for the same W; to second order in the tolerance between the
+/* <y, W x> = <W^T y, x>: exactly for the same W; to second order in the tolerance between the
  * forward and the backward pass of one step, when W has met y in between. */
 static void adjointness(void **state) {
     (void)state;

@@ -126,7 +126,7 @@ static void they_act_as_the_map_does(void **state) {
     (void)state;
     static const struct {
         const char *file;
-        int responses; /* with fr bg != 0, with br fg != 0 */
+        int responses; /* A of maps with fr != 0, B of maps with fg != 0 */
     } cases[] = {{"data/dense.ini", 4}, {"data/regime2.ini", 6}, {"data/regime3_mup.ini", 4}};
     for (int c = 0; c < 3; c++) {
         const char *const overrides[] = {"solver.sites=512",
