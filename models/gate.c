@@ -96,3 +96,13 @@ struct value gate_write(struct program *p, struct value x1, struct population *e
 struct value gate_apply(struct program *p, struct value phi, struct value x) {
     return gate_is_constant(p) ? x : program_multiply(p, phi, x);
 }
+
+void gate_kernels(struct program *p, struct value h1, struct value x1, struct value h3) {
+    program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
+                   "<x1 x1>, x1 = sigma(h1)");
+    program_kernel(p, h3, 1, "Phi3", "feature kernel of the top layer", "<h3 h3>");
+    program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
+                     "<g1 g1>, g1 = sigma'(h1) z1");
+    program_read_out_kernel(p, "G3", "gradient kernel of the top layer; w depends on no input",
+                            "<w w>");
+}

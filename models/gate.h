@@ -22,6 +22,8 @@ bool gate_is_constant(const struct program *p);
  * constant gate (gate_is_constant). */
 struct value gate_write(struct program *p, struct value x1, struct population *experts,
                         struct weight Q, struct value *psi);
+/* Kernels of both ends: Phi1 and G1 of the bottom, Phi3 and G3 of the top. */
+void gate_kernels(struct program *p, struct value h1, struct value x1, struct value h3);
 /* phi x over the units of the experts; x alone if the gate is constant. */
 struct value gate_apply(struct program *p, struct value phi, struct value x);
 

@@ -25,7 +25,7 @@ struct kernel {
     char name[24];
     const char *about, *equation;
     struct rows rows;
-    double scale;
+    double scale;  /* with that of the cotangents of its population */
     bool one_row;  /* carries no input index */
     int node;      /* whose rows; -1: the read-out */
     bool gradient; /* its cotangent */

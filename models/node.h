@@ -98,6 +98,11 @@ struct program {
     struct err err; /* the first that went wrong */
 };
 
+/* For what adds to a program: the first failure is kept, and whether there is one. */
+bool program_failed(struct program *p, int code);
+/* One more element of a list, as net_grow; NULL after a failure. */
+void *program_grow(struct program *p, void *list, int *count, size_t size);
+
 static inline bool node_is(const struct node *node, const struct operation *op) {
     return node->op == op;
 }

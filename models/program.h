@@ -138,20 +138,21 @@ struct rows program_keep(struct program *p, struct population *on, int count, co
 
 /* scale times <x x> of a value, or of its cotangent, over times and inputs. one_row: the rows carry
  * no input index. */
-struct kernel_text {
-    const char *name, *about, *equation;
-};
-void program_kernel(struct program *p, struct value x, double scale, struct kernel_text text);
-void program_gradient(struct program *p, struct value x, double scale, struct kernel_text text);
+void program_kernel(struct program *p, struct value x, double scale, const char *name,
+                    const char *about, const char *equation);
+void program_gradient(struct program *p, struct value x, double scale, const char *name,
+                      const char *about, const char *equation);
 /* The read-out's own kernel <w w>. */
-void program_read_out_kernel(struct program *p, struct kernel_text text);
+void program_read_out_kernel(struct program *p, const char *name, const char *about,
+                             const char *equation);
 /* Numbers of a value, or their cotangent, at every time; dims as in "t mu i". */
-void program_show(struct program *p, struct value s, const char *dims, struct kernel_text text);
-void program_show_gradient(struct program *p, struct value s, const char *dims,
-                           struct kernel_text text);
+void program_show(struct program *p, struct value s, const char *dims, const char *name,
+                  const char *about, const char *equation);
+void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
+                           const char *about, const char *equation);
 /* Host numbers at every time, [first][second] or [first], kept by the program. */
-double *program_series(struct program *p, const char *dims, int first, int second,
-                       struct kernel_text text);
+double *program_series(struct program *p, const char *dims, int first, int second, const char *name,
+                       const char *about, const char *equation);
 /* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
                      double *out);

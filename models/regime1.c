@@ -57,12 +57,9 @@ static void add_kernels(struct program *p, int l, int i, struct value h, struct 
     bool several = program_network(p)->experts > 1;
     const char *format = several ? "%s%d_%d" : "%s%d";
     if (x.at >= 0)
-        program_kernel(p, x, 1,
-                       (struct kernel_text){program_name(p, format, "Phi", l, i), "feature kernel",
-                                            "<sigma(h) sigma(h)>"});
-    program_gradient(
-        p, h, 1,
-        (struct kernel_text){program_name(p, format, "G", l, i), "gradient kernel", "<g g>"});
+        program_kernel(p, x, 1, program_name(p, format, "Phi", l, i), "feature kernel",
+                       "<sigma(h) sigma(h)>");
+    program_gradient(p, h, 1, program_name(p, format, "G", l, i), "gradient kernel", "<g g>");
 }
 
 static bool one_hidden_layer(const struct network *network) {
@@ -100,12 +97,10 @@ static void regime1_write(struct program *p) {
 
     struct value h1 = program_read_in(p, bottom, weights.W1), x1 = program_sigma(p, h1),
                  gates = {-1}, h_top = {-1};
-    program_kernel(p, x1, 1,
-                   (struct kernel_text){"Phi1", "feature kernel of the bottom layer",
-                                        "<x1 x1>, x1 = sigma(h1)"});
-    program_gradient(p, h1, 1,
-                     (struct kernel_text){"G1", "gradient kernel of the bottom layer",
-                                          "<g1 g1>, g1 = sigma'(h1) z1"});
+    program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
+                   "<x1 x1>, x1 = sigma(h1)");
+    program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
+                     "<g1 g1>, g1 = sigma'(h1) z1");
     if (routed)
         gates = router_write(p, x1, weights.Q, weights.b);
     if (one_hidden_layer(network))
@@ -115,8 +110,7 @@ static void regime1_write(struct program *p) {
         x = routed ? program_scale(p, gates, i, x) : x;
         h_top = i ? program_add(p, h_top, x) : x;
     }
-    program_kernel(p, h_top, 1,
-                   (struct kernel_text){"PhiL", "feature kernel of the top", "<h_top h_top>"});
+    program_kernel(p, h_top, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");
     program_read_out(p, h_top, weights.w);
 }
 

@@ -42,6 +42,8 @@ static void regime2_write(struct program *p) {
     struct population *experts = program_population(p, "experts", kappa, M, 1);
     struct population *units = program_population(p, "units", kappa * N_e, M * (size_t)N_e, N_e);
     struct population *top = program_population(p, "top", 1, S, 1);
+    experts->page = kappa;
+    units->page = kappa * N_e;
     struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, w = {.name = "w"};
     struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
     struct weight W_out = {.name = "W_out"};
@@ -61,28 +63,14 @@ static void regime2_write(struct program *p) {
     program_aggregation(p, x1, phi, 1.0 / N_e);
     program_expert(p, s2, experts->sites);
 
-    program_kernel(p, x1, 1,
-                   (struct kernel_text){"Phi1", "feature kernel of the bottom layer",
-                                        "<x1 x1>, x1 = sigma(h1)"});
-    program_kernel(p, h3, 1,
-                   (struct kernel_text){"Phi3", "feature kernel of the top layer", "<h3 h3>"});
-    program_gradient(p, h1, 1,
-                     (struct kernel_text){"G1", "gradient kernel of the bottom layer",
-                                          "<g1 g1>, g1 = sigma'(h1) z1"});
-    program_read_out_kernel(
-        p, (struct kernel_text){"G3", "gradient kernel of the top layer; w depends on no input",
-                                "<w w>"});
-    program_kernel(p, x2, 1,
-                   (struct kernel_text){"Phib", "feature kernel of the expert units",
-                                        "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>"});
-    program_gradient(
-        p, h_in, 1.0 / (N_e * N_e),
-        (struct kernel_text){"Gb", "gradient kernel of the expert units",
-                             "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)"});
+    gate_kernels(p, h1, x1, h3);
+    program_kernel(p, x2, 1, "Phib", "feature kernel of the expert units",
+                   "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>");
+    program_gradient(p, h_in, kappa * kappa, "Gb", "gradient kernel of the expert units",
+                     "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)");
     if (!gate_is_constant(p))
-        program_gradient(p, psi, 1,
-                         (struct kernel_text){"Gphi", "gradient kernel of the router logits",
-                                              "kappa^2 <g_psi g_psi>"});
+        program_gradient(p, psi, kappa * kappa, "Gphi", "gradient kernel of the router logits",
+                         "kappa^2 <g_psi g_psi>");
 }
 
 const struct model model_regime2 = {

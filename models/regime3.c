@@ -54,21 +54,9 @@ static struct populations populate(struct program *p) {
                                   (int)on.units->sites);
     on.top = program_population(p, "top", 1, S, 1);
     on.pairs->units = on.units;
+    on.experts->page = network->kappa;
+    on.pairs->page = on.units->page = network->iota;
     return on;
-}
-
-static void add_kernels(struct program *p, struct value h1, struct value x1, struct value h3) {
-    program_kernel(p, x1, 1,
-                   (struct kernel_text){"Phi1", "feature kernel of the bottom layer",
-                                        "<x1 x1>, x1 = sigma(h1)"});
-    program_kernel(p, h3, 1,
-                   (struct kernel_text){"Phi3", "feature kernel of the top layer", "<h3 h3>"});
-    program_gradient(p, h1, 1,
-                     (struct kernel_text){"G1", "gradient kernel of the bottom layer",
-                                          "<g1 g1>, g1 = sigma'(h1) z1"});
-    program_read_out_kernel(
-        p, (struct kernel_text){"G3", "gradient kernel of the top layer; w depends on no input",
-                                "<w w>"});
 }
 
 struct weights {
@@ -98,7 +86,7 @@ static struct weights weights_of(const struct program *p, const struct populatio
 static void regime3_write(struct program *p) {
     const struct network *network = program_network(p);
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
-    double iota = network->iota, ii = 1 / (iota * iota);
+    double kappa = network->kappa, iota = network->iota;
     struct populations on = populate(p);
     struct weights weights = weights_of(p, &on);
     struct value h1 = program_read_in(p, on.bottom, weights.W1);
@@ -121,30 +109,23 @@ static void regime3_write(struct program *p) {
     program_aggregation(p, x1, phi, 1 / iota);
     program_expert(p, x, on.experts->sites);
 
-    add_kernels(p, h1, x1, h3);
-    program_kernel(p, x2, 1,
-                   (struct kernel_text){"Phibar", "feature kernel of the expert units",
-                                        "<phi_i sigma(h_ij) phi_i sigma(h_ij)>"});
-    program_gradient(p, h, ii,
-                     (struct kernel_text){"Gbar", "gradient kernel of the expert units",
-                                          "<g_ij g_ij>, g_ij = phi_i b_ij sigma'"});
-    program_kernel(p, x, 1,
-                   (struct kernel_text){"PhiE", "feature kernel of the expert units without gates",
-                                        "<sigma(h_ij) sigma(h_ij)>"});
+    gate_kernels(p, h1, x1, h3);
+    program_kernel(p, x2, 1, "Phibar", "feature kernel of the expert units",
+                   "<phi_i sigma(h_ij) phi_i sigma(h_ij)>");
+    program_gradient(p, h, 1, "Gbar", "gradient kernel of the expert units",
+                     "<g_ij g_ij>, g_ij = phi_i b_ij sigma'");
+    program_kernel(p, x, 1, "PhiE", "feature kernel of the expert units without gates",
+                   "<sigma(h_ij) sigma(h_ij)>");
     if (mssp) {
-        program_kernel(p, means, 1,
-                       (struct kernel_text){"Phitil", "feature kernel of the expert means",
-                                            "<E_i[phi_i sigma(h_ij)]^2> over j"});
-        program_gradient(p, tied, ii,
-                         (struct kernel_text){"Gtil", "gradient kernel of the expert means",
-                                              "<E_i[g_ij]^2> over j"});
+        program_kernel(p, means, 1, "Phitil", "feature kernel of the expert means",
+                       "<E_i[phi_i sigma(h_ij)]^2> over j");
+        program_gradient(p, tied, 1, "Gtil", "gradient kernel of the expert means",
+                         "<E_i[g_ij]^2> over j");
     }
     if (!gate_is_constant(p)) {
-        program_gradient(p, psi, 1,
-                         (struct kernel_text){"G1phi", "gradient kernel of the router logits",
-                                              "kappa^2 <g_psi g_psi>"});
-        program_kernel(p, phi, 1,
-                       (struct kernel_text){"phit2", "second moments of the gates", "<phi phi>"});
+        program_gradient(p, psi, kappa * kappa, "G1phi", "gradient kernel of the router logits",
+                         "kappa^2 <g_psi g_psi>");
+        program_kernel(p, phi, 1, "phit2", "second moments of the gates", "<phi phi>");
     }
 }
 

@@ -160,15 +160,11 @@ struct value router_write(struct program *p, struct value x1, struct weight Q, s
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
     struct value out = program_numbers(p, &gate, router, psi, M);
-    program_show(p, psi, "t mu i",
-                 (struct kernel_text){"psi", "router logits, bias included", "<Q_i x1> + b_i"});
-    program_show(p, out, "t mu i",
-                 (struct kernel_text){"p", "gates", "softmax or sigmoid of beta psi, top-K"});
-    program_show_gradient(p, out, "t mu i",
-                          (struct kernel_text){"gphi", "gradient of the gates", "<w o(h_i)>"});
-    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu",
-                 (struct kernel_text){"router_entropy",
-                                      "entropy of the gates, 1 where all M are equal",
-                                      "-sum_i q_i ln q_i / ln M, q = p/sum p"});
+    program_show(p, psi, "t mu i", "psi", "router logits, bias included", "<Q_i x1> + b_i");
+    program_show(p, out, "t mu i", "p", "gates", "softmax or sigmoid of beta psi, top-K");
+    program_show_gradient(p, out, "t mu i", "gphi", "gradient of the gates", "<w o(h_i)>");
+    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu", "router_entropy",
+                 "entropy of the gates, 1 where all M are equal",
+                 "-sum_i q_i ln q_i / ln M, q = p/sum p");
     return out;
 }
