@@ -103,7 +103,8 @@ int array_keep(struct array *copy, struct rows rows, struct err *err) {
     const struct array *array = rows.array;
     struct rows kept;
     if (!copy->memory)
-        TRY(array_init(copy, array->backend, array->sites, array->group, rows.count, err));
+        TRY(array_init(copy, copy->backend ? copy->backend : array->backend, array->sites,
+                       array->group, rows.count, err));
     copy->rows = 0;
     TRY(array_append(copy, rows.count, &kept, err));
     rows_copy(rows, kept);

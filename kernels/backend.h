@@ -4,7 +4,8 @@
  * of an expert: unit j of expert i is site i * group + j). The layout is the backend's own affair
  * (cpu: blocks of BACKEND_BLOCK groups, in a block row after row); the memory may be on a device.
  * Nothing outside a backend may look through array.memory: values cross by put and get only, small
- * matrices (coefficients) are host arrays, row-major. The backend `shadow` proves it.
+ * matrices (coefficients) are host arrays, row-major. On the backend `shadow`, whose memory is
+ * elsewhere and poisoned, whatever looks through array.memory goes wrong.
  *
  * <u v> is the site average (1/S) sum_i u_i v_i. Blocks are cut into at most BACKEND_PARTS parts; a
  * sum over sites is the sum, in order, over the parts of sums, in order, over their blocks, so
@@ -129,7 +130,7 @@ int array_init(struct array *array, const struct backend *backend, size_t sites,
 void array_free(struct array *array); /* accepts a zeroed struct; idempotent */
 /* Makes room for k more rows (capacity grows by half) and returns them, uninitialised. */
 int array_append(struct array *array, int k, struct rows *rows, struct err *err);
-/* Becomes a copy of rows; a zeroed array gets its shape. */
+/* Becomes a copy of rows; a zeroed array gets its shape, and its backend if it has none. */
 int array_keep(struct array *copy, struct rows rows, struct err *err);
 /* At least `rows` rows in use. */
 int array_reserve(struct array *array, int rows, struct err *err);

@@ -1,9 +1,9 @@
 /* Rank-revealing orthonormal bases over sites (<u_k u_l> = delta_kl, site averages).
  *
  * Rows enter in their order, without pivoting or eigenvectors, so signs and order do not depend on
- * a library build, and coefficient matrices are lower triangular. What normalising has enlarged of
- * the round-off of a projection goes through another one; bases stay orthonormal to some 1e-15
- * without re-orthogonalisation. */
+ * a library build, and coefficient matrices are lower triangular. Normalising a short rest enlarges
+ * the round-off of its projection; such rows are projected once more. Bases stay orthonormal to
+ * some 1e-15. */
 #ifndef KERNELS_BASIS_H
 #define KERNELS_BASIS_H
 

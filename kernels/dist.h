@@ -3,7 +3,7 @@
  *
  * Ranks share out whole runs (solver/run/run.c) or, of one run, whole blocks of sites (backend.h).
  * They make the same calls in the same order, from their main thread; everything that these decide
- * is the same on all of them to the last bit. Only rank 0 reads and writes files and is heard. */
+ * is the same on all of them to the last bit. Only rank 0 reads and writes files and prints. */
 #ifndef KERNELS_DIST_H
 #define KERNELS_DIST_H
 
@@ -15,11 +15,12 @@
 extern "C" {
 #endif
 
-/* First and last of a program. Standard output of ranks but 0 goes nowhere. */
+/* The first and the last call of a program. Standard output of ranks other than 0 is dropped. */
 void dist_start(int *argc, char ***argv);
 /* After a failure (code not 0) all ranks end at once, wherever they are. */
 void dist_end(int code);
-/* Before this rank tells its failure. Where rank 0 has failed too, it ends the job meanwhile. */
+/* Call before printing this rank's failure: waits three seconds, in which rank 0, if it has failed
+ * too, prints its own and ends the job. */
 void dist_yield(void);
 
 int dist_rank(void);

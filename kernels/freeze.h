@@ -4,7 +4,11 @@
  * over infinitely many sites: shifting the fields of single sites does not move them. A network
  * takes every such average through `averages` and `dots`; all other ops act site by site. So a
  * second pass over the same program that finds the averages of the first one sees only the response
- * of the sites. The order of the calls must be the same. */
+ * of the sites.
+ *
+ * To use it: make all arrays of the network with `table`; freeze_start(RECORD), first pass;
+ * freeze_start(REPLAY), second pass, with the same calls of `averages` and `dots` in the same
+ * order; freeze_start(OFF). */
 #ifndef KERNELS_FREEZE_H
 #define KERNELS_FREEZE_H
 

@@ -68,6 +68,23 @@ void map_free(struct map *map) {
     }
     field_free(map->field);
     map->field = NULL;
+    if (map->start)
+        map_free(map->start);
+    free(map->start);
+    map->start = NULL;
+}
+
+/* Draws are a matter of the stream alone; where W(0) = 0 no entries are needed. */
+int map_remember(struct map *map, struct err *err) {
+    const struct map_kind *kind = map->declared.a0 == 0 ? &map_history : &map_finite;
+    TRY(base_alloc(&map->start, 1, sizeof *map->start, err));
+    return map_init(map->start, kind, map->declared, map->tolerance, map->stream, err);
+}
+
+int map_start(const struct map *map, bool forward, struct rows in, struct rows out,
+              struct err *err) {
+    struct map *start = map->start;
+    return (forward ? start->kind->forward : start->kind->backward)(start, in, out, err);
 }
 
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {

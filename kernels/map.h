@@ -4,14 +4,17 @@
  *     backward(y)  ->  W^T y
  *     learn(k, c)  :   W += (1/m) sum_mu c_mu y_mu x_mu^T      with the rows of stage k
  *
- * A stage is what is kept of one evaluation: x of its forward pass and the y it learns with. It
- * outlives later passes and updates, so that a map can be moved along it, and back with -c.
- * A network declares a0 and s_f: it uses s_f W, W(0) = a0 x (iid N(0, 1/m)) of n x m entries, and
- * counts learn in units of this use. r = n/m follows from the sizes of the populations. Backward is
- * the transpose in the site average, <y, s_f W x> = <s_f W^T y/r, x>, whatever the sizes. An
- * evaluation is: every map forward once, every map backward once; then every map may keep it as a
- * stage. Rows are one per input (P), or a single row that serves all inputs (a read-out handed
- * backward); shapes [count][sites].
+ * W above is the matrix as the network uses it: n x m, W(0) = s_f a0 x (iid N(0, 1/m)), with a0
+ * and s_f as declared (where s_f W is written below, W is without that factor). W^T is the
+ * transpose in the site average, <y, W x> = <W^T y, x>: the transposed matrix over r = n/m, sizes
+ * being those of the populations.
+ *
+ * What a caller does, in this order: an evaluation, that is map_forward once on every map and then
+ * map_backward once; map_keep, if the evaluation is to be learned from; map_learn, as often as it
+ * likes. A stage (x of the forward pass, and the y to learn with) outlives later passes and
+ * updates: the map can be moved along it, and back with -c. Rows have shape [count][sites], count =
+ * P, one for each input. y may be one row that serves all inputs; the declaration says so
+ * (one_row).
  *
  * Five kinds of map follow the same declaration:
  *
@@ -30,13 +33,12 @@
  *
  * q: orthonormal basis of all x so far (source), p: of all y so far (target), e_b: a fresh normal
  * on the source per p_b, and one on the target per q_a. The products with e and with the normals in
- * Z are the response (memory) terms, by Stein's lemma; solver/response.h has them in terms of
- * earlier x and y. What survives of W when all sizes go to infinity are two numbers:
+ * Z are the response (memory) terms, by Stein's lemma; solver/measure/response.h has them in terms
+ * of earlier x and y. When all sizes go to infinity two numbers of the declaration are left:
  *
- *     fg = a0 s_f   fr = a0 s_f/sqrt r
+ *     fg = a0 s_f           of the Gaussian part forward, and the memory backward
+ *     fr = a0 s_f/sqrt r    of the memory forward, and the Gaussian part backward
  *
- * of the Gaussian part forward and backward (and of the memory of the other direction); W^T is the
- * transpose to round-off.
  * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
  *
  * map_adam: the same where entries of the learned part move one by one, which no finite rank
@@ -80,6 +82,8 @@ struct map {
     struct rows x;            /* of the last forward */
     /* finite; adam: D, once it has learnt */
     struct array W; /* [n] over the source sites */
+    /* finite, history: NULL, or the map that it was at the start (map_remember) */
+    struct map *start;
     /* adam */
     double decay;      /* of the random part, since the start */
     struct array work; /* [P] over the target sites */
@@ -90,7 +94,7 @@ struct map {
     double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
     int met;           /* rows of p at the last forward */
     double *C;         /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
-    /* limit, if responses are wanted (set after map_init) */
+    /* limit, if responses or initial parts are wanted (set after map_init) */
     bool responses;
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
@@ -121,10 +125,10 @@ struct map_kind {
     double (*bytes)(const struct map *map, const struct map_costs *costs);
     /* Of a finite network: s_f W [target sites][source sites] on the host. */
     int (*matrix)(const struct map *map, double *out, struct err *err);
-    /* Of a limit map that keeps its normals (`responses`): s_f W(0) x and s_f (W - W(0)) x of the
-     * last forward. */
-    int (*parts)(const struct map *map, struct rows initial, struct rows effective,
-                 struct err *err);
+    /* s_f W(0) x (forward) or s_f W(0)^T y/r of the x or y of the last pass, or, of a finite
+     * network that remembers its start, of any. NULL: none. */
+    int (*initial)(const struct map *map, bool forward, struct rows in, struct rows out,
+                   struct err *err);
 };
 
 extern const struct map_kind map_finite, map_history, map_limit, map_adam, map_field;
@@ -145,6 +149,8 @@ void map_declare(struct map *map, struct map_declaration declared);
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
              double tolerance, struct rng_stream stream, struct err *err);
 void map_free(struct map *map); /* accepts a zeroed struct; idempotent */
+/* After map_init, of a finite network: for `initial`, keeps W(0). */
+int map_remember(struct map *map, struct err *err);
 /* out is overwritten and must not overlap x, y. */
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
@@ -165,6 +171,9 @@ void map_return(struct map *map, const struct map_mark *mark);
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
 /* W *= factor (kinds finite, adam). */
 void map_decay(struct map *map, double factor);
+/* `initial` of a map that remembers its start. */
+int map_start(const struct map *map, bool forward, struct rows in, struct rows out,
+              struct err *err);
 /* For kinds that learn from the rows themselves: copies of x and y. */
 int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err);
 /* For kinds with explicit entries W: out = scale <W_i, x>; out = beta out + scale sum_i y_i W_i;

@@ -47,16 +47,11 @@ static int adam_change(struct map *map, const struct stage *stage, const double 
     return map_finite_change(map, stage, c, 1, change, err);
 }
 
-/* W - W(0): what has decayed of W(0), and D. */
-static int adam_parts(const struct map *map, struct rows initial, struct rows effective,
-                      struct err *err) {
-    rows_zero(initial);
+static int adam_initial(const struct map *map, bool forward, struct rows in, struct rows out,
+                        struct err *err) {
     if (map->declared.a0 != 0)
-        TRY(map_limit.parts(map, initial, effective, err));
-    rows_copy(initial, effective);
-    rows_scale(map->decay - 1, effective);
-    if (map->W.rows)
-        rows_add(NULL, array_rows(&map->work, 0, initial.count), effective);
+        return map_limit.initial(map, forward, in, out, err);
+    rows_zero(out);
     return CODE_OK;
 }
 
@@ -71,6 +66,6 @@ const struct map_kind map_adam = {
     .backward = adam_backward,
     .keep = map_keep_rows,
     .change = adam_change,
-    .parts = adam_parts,
+    .initial = adam_initial,
     .bytes = adam_bytes,
 };

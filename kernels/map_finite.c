@@ -107,5 +107,6 @@ const struct map_kind map_finite = {
     .keep = map_keep_rows,
     .change = finite_change,
     .matrix = finite_matrix,
+    .initial = map_start,
     .bytes = finite_bytes,
 };

@@ -110,5 +110,6 @@ const struct map_kind map_history = {
     .keep = map_keep_rows,
     .learn = history_learn,
     .matrix = history_matrix,
+    .initial = map_start,
     .bytes = history_bytes,
 };

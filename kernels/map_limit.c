@@ -179,25 +179,23 @@ static int limit_change(struct map *map, const struct stage *stage, const double
     return CODE_OK;
 }
 
-/* What is learned of Z acts on <q, x>; its normals and those of p make W(0) x. */
-static int limit_parts(const struct map *map, struct rows initial, struct rows effective,
-                       struct err *err) {
-    const struct backend *backend = initial.array->backend;
-    int count = initial.count * map->q.rows;
+/* The normals in Z alone, and the other direction's as in a pass. */
+static int limit_initial(const struct map *map, bool forward, struct rows in, struct rows out,
+                         struct err *err) {
+    const struct backend *backend = out.array->backend;
+    const struct array *own = forward ? &map->normals : &map->q;
+    int rank = map->normals.rows, met = forward ? map->met : map->p.rows;
     double *C;
-    backend->combine(effective, 0, map->R, array_all(&map->Z));
-    rows_zero(initial);
-    if (map->normals.rows) {
-        TRY(base_alloc(&C, (size_t)count, sizeof *C, err));
-        memcpy(C, map->R, (size_t)count * sizeof *C);
-        scale_matrix(C, count, map->numbers.fg);
-        backend->combine(initial, 0, C, array_all(&map->normals));
-        scale_matrix(C, count, -1);
-        backend->combine(effective, 1, C, array_all(&map->normals));
-        free(C);
-    }
-    if (map->met)
-        backend->combine(initial, 1, map->E, array_rows(&map->p, 0, map->met));
+    (void)in;
+    TRY(base_alloc(&C, (size_t)out.count * (size_t)rank, sizeof *C, err));
+    for (int i = 0; i < out.count * rank; i++)
+        C[i] = map->numbers.fg * (forward ? map->R : map->Y)[i];
+    backend->combine(out, 0, C, array_rows(own, 0, rank));
+    if (met && forward)
+        backend->combine(out, 1, map->E, array_rows(&map->p, 0, met));
+    else if (met)
+        backend->combine(out, 1, map->C, array_rows(&map->e, 0, met));
+    free(C);
     return CODE_OK;
 }
 
@@ -215,6 +213,6 @@ const struct map_kind map_limit = {
     .backward = limit_backward,
     .keep = limit_keep,
     .change = limit_change,
-    .parts = limit_parts,
+    .initial = limit_initial,
     .bytes = limit_bytes,
 };

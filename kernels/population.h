@@ -29,6 +29,7 @@ struct population {
     double size;  /* n of the network; nominal in the limit */
     size_t sites; /* S */
     int group;    /* units per site of the parent population, else 1 */
+    double page;  /* cotangents here are this times those of the theory page; 0: 1 */
     bool matched; /* limit, and thin matrices of networks with balanced draws */
     /* NULL, or the units of a group (as many sites as a group has): normals are theirs, the same
      * for every group. For the pairs (i, j) of independent experts i, where only averages over j at
@@ -58,8 +59,8 @@ int population_fresh(struct population *population, struct rows opposite, struct
                      struct err *err);
 /* Adds what is new of orthonormal rows to the span. Nothing without matching or out of room. */
 int population_absorb(struct population *population, struct rows rows, struct err *err);
-/* Draws for what is only looked at come from a stream of their own, number `draw` onwards, and
- * leave nothing: population_return undoes all since population_look. */
+/* For inputs that must leave no trace: after population_look draws come from a stream of their own,
+ * number `draw` onwards, and population_return undoes all that has happened since. */
 struct population_mark {
     struct rng_stream stream;
     int span, fallback;

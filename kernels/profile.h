@@ -1,7 +1,7 @@
 /* Where the time goes: a table of operations that counts calls, seconds, flops and bytes of
  * another one's, for each place of the program (a map and its direction, the growth of spans,
- * measuring, files; "network" otherwise). Off, it costs a branch at the gates of a place and
- * nothing in an operation. Nested places count for the inner one. Threads count for themselves;
+ * measuring, files; "network" otherwise). Off, it costs a branch where a place is entered or left
+ * and nothing in an operation. Nested places count for the inner one. Threads count for themselves;
  * read when they are done. Ranks count what they do. Every operation is waited for, so a device
  * runs slower under it than without. */
 #ifndef KERNELS_PROFILE_H

@@ -7,8 +7,7 @@
 const struct param_row balance_rows[] = {
     {"eta_bias", PARAM_REAL, NETWORK_KEY(eta_bias), "0", 0, 1e6, NULL, NULL,
      "rate of the selection biases (rho < 1): b -= eta_bias (load - rho) each step"},
-    {"bias_draws", PARAM_CHOICE, NETWORK_KEY(bias_draws), "normal", 0, 0, "normal stratified",
-     NULL,
+    {"bias_draws", PARAM_CHOICE, NETWORK_KEY(bias_draws), "normal", 0, 0, "normal stratified", NULL,
      "selection biases: normal, drawn anew for each replicate or seed, or normal quantiles"},
     {NULL},
 };

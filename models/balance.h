@@ -13,11 +13,12 @@
  * the stratified quantiles Phi^{-1}((k + 1/2)/E). */
 void balance_biases(const struct net_setup *setup, int l, int E, double *values);
 
-/* Where block l writes thresholds qstar [P], load2 = <load^2> and the variance b2 of the biases. */
+/* Memory for the numbers of block l (program_series), which every evaluation overwrites: thresholds
+ * qstar [P], load2 = <(mean_mu m_k - rho)^2>, and the variance b2 of the biases. */
 struct balance_series {
     double *qstar, *load2, *b2;
 };
-/* The mask of gates c over the experts of block l, for rho < 1. */
+/* The mask m of gates c over the experts of block l, for rho < 1: multiply c by it. */
 struct value balance_select(struct program *p, struct value c, struct population *experts, int l,
                             struct balance_series series);
 

@@ -17,8 +17,7 @@ static double rank_bound(const struct net *net, const struct population *populat
     return fmin(rows, most);
 }
 
-static struct map_costs costs_of(const struct net *net, const struct map *map,
-                                 double evaluations) {
+static struct map_costs costs_of(const struct net *net, const struct map *map, double evaluations) {
     const struct net_setup *setup = &net->setup;
     return (struct map_costs){.learned = setup->P * evaluations * setup->stages,
                               .q = rank_bound(net, map->declared.source, evaluations),
@@ -61,6 +60,14 @@ static double stage_bytes(const struct net_setup *setup, const struct parameter 
     return bytes;
 }
 
+/* W(0): a copy, or the normals in Z once more. */
+static double start_bytes(const struct net *net, const struct map *map, double rank) {
+    if (map->declared.a0 == 0)
+        return 0;
+    return net->setup.N ? map_entries_bytes(map)
+                        : 1.5 * rank * population_bytes(map->declared.target, 1);
+}
+
 static double map_bytes(const struct net *net, const struct map *map, double evaluations, int T) {
     const struct net_setup *setup = &net->setup;
     struct map_choice choice = {setup->N > 0, setup->optimizer == OPTIMIZER_GD,
@@ -69,7 +76,8 @@ static double map_bytes(const struct net *net, const struct map *map, double eva
     if (setup->field)
         return field_bytes(map, setup->field);
     return map_choose(&choice, &map->declared)->bytes(map, &costs) +
-           (setup->responses ? response_bytes(net, map, T) : 0);
+           (setup->responses ? response_bytes(net, map, T) : 0) +
+           (setup->check ? start_bytes(net, map, costs.q) : 0);
 }
 
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,

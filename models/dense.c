@@ -1,6 +1,7 @@
 /* The deep dense network (Bordelon & Pehlevan 2022; docs/theory/regime1.md, one expert).
  *
- *     h_1 = W1 x/sqrt D     h_l = W_l sigma(h_l-1), l = 2 ... depth     f = <w, sigma(h_depth)>/gamma0
+ *     h_1 = W1 x/sqrt D     h_l = W_l sigma(h_l-1), l = 2 ... depth     f = <w,
+ * sigma(h_depth)>/gamma0
  */
 #include "models/net.h"
 
@@ -12,11 +13,8 @@ static const char *dense_check(const struct network *network, int N, int expert_
 }
 
 static void add_kernels(struct program *p, int l, struct value h, struct value x) {
-    program_kernel(p, x, 1,
-                   (struct kernel_text){program_name(p, "Phi%d", l), "feature kernel",
-                                        "<sigma(h) sigma(h)>"});
-    program_gradient(p, h, 1,
-                     (struct kernel_text){program_name(p, "G%d", l), "gradient kernel", "<g g>"});
+    program_kernel(p, x, 1, program_name(p, "Phi%d", l), "feature kernel", "<sigma(h) sigma(h)>");
+    program_gradient(p, h, 1, program_name(p, "G%d", l), "gradient kernel", "<g g>");
 }
 
 static void dense_write(struct program *p) {
@@ -34,8 +32,7 @@ static void dense_write(struct program *p) {
         on = l + 1 < depth ? program_population(p, name, 1, sites, 1) : top;
         h = program_map(p, x, on, (struct weight){.name = name});
     }
-    program_kernel(p, x, 1,
-                   (struct kernel_text){"PhiL", "feature kernel of the top", "<h_top h_top>"});
+    program_kernel(p, x, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");
     program_read_out(p, x, (struct weight){.name = "w"});
 }
 

@@ -61,7 +61,8 @@ static void invert_backward(const void *context, const struct net *net, const do
 /* The largest exponent is at 0: a shift of all logits changes nothing, nor has it a gradient. */
 static struct value softmax(struct program *p, struct value psi, struct value mask, bool masked,
                             const struct population *experts) {
-    static const struct number_fn shift = {minus_largest, NULL}, inverse = {invert, invert_backward};
+    static const struct number_fn shift = {minus_largest, NULL},
+                                  inverse = {invert, invert_backward};
     double beta = program_network(p)->beta;
     struct value first = program_average(p, psi, program_top(p, psi, 1));
     struct value least = program_numbers(p, &shift, experts, first, 1);
@@ -72,11 +73,11 @@ static struct value softmax(struct program *p, struct value psi, struct value ma
 }
 
 struct value gate_write(struct program *p, struct value x1, struct population *experts,
-                        struct value *psi) {
+                        struct weight Q, struct value *psi) {
     const struct network *network = program_network(p);
     bool masked = network->rho < 1;
     struct value mask = {-1}, phi;
-    *psi = program_map(p, x1, experts, (struct weight){.name = "Q"});
+    *psi = program_map(p, x1, experts, Q);
     if (masked)
         mask = program_top(p, *psi, (size_t)lround(network->rho * (double)experts->sites));
     if (network->gate == GATE_SOFTMAX)
@@ -94,4 +95,14 @@ struct value gate_write(struct program *p, struct value x1, struct population *e
 
 struct value gate_apply(struct program *p, struct value phi, struct value x) {
     return gate_is_constant(p) ? x : program_multiply(p, phi, x);
+}
+
+void gate_kernels(struct program *p, struct value h1, struct value x1, struct value h3) {
+    program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
+                   "<x1 x1>, x1 = sigma(h1)");
+    program_kernel(p, h3, 1, "Phi3", "feature kernel of the top layer", "<h3 h3>");
+    program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
+                     "<g1 g1>, g1 = sigma'(h1) z1");
+    program_read_out_kernel(p, "G3", "gradient kernel of the top layer; w depends on no input",
+                            "<w w>");
 }

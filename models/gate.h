@@ -1,11 +1,12 @@
-/* Gates of a mixture of many experts: phi(psi), normalised to be of order one (M times the papers').
+/* Gates of a mixture of many experts: phi(psi), normalised to be of order one (M times the
+ * papers').
  *
  *     softmax   phi = m exp(beta psi)/E[m exp(beta psi)]
  *     sigmoid   phi = m sig(beta psi)/share
  *     constant  phi = 1, and no router
  *
  * E is the average over experts; share = 1 (aggregation M) or rho (aggregation K); m = 1, or the
- * mask of the rho x sites largest logits of each input (straight-through). */
+ * mask of the rho x sites largest logits of each input, a constant in the backward pass. */
 #ifndef MODELS_GATE_H
 #define MODELS_GATE_H
 
@@ -17,9 +18,12 @@ const char *gate_check(const struct network *network, double experts, const char
 const char *gate_check_kappa(const struct network *network, int N, int expert_sites,
                              const char **key);
 bool gate_is_constant(const struct program *p);
-/* phi over the experts; the router Q reads x1. *psi: its logits. Not of a constant gate. */
+/* phi over the experts, and *psi, the logits: what the router Q makes of x1. Not to be called for a
+ * constant gate (gate_is_constant). */
 struct value gate_write(struct program *p, struct value x1, struct population *experts,
-                        struct value *psi);
+                        struct weight Q, struct value *psi);
+/* Kernels of both ends: Phi1 and G1 of the bottom, Phi3 and G3 of the top. */
+void gate_kernels(struct program *p, struct value h1, struct value x1, struct value h3);
 /* phi x over the units of the experts; x alone if the gate is constant. */
 struct value gate_apply(struct program *p, struct value phi, struct value x);
 

@@ -3,6 +3,6 @@
 
 extern const struct model model_dense, model_regime1, model_regime2, model_regime3, model_residual,
     model_resnet;
-const struct model *const model_list[] = {&model_dense,   &model_regime1,  &model_regime2,
-                                          &model_regime3, &model_residual, &model_resnet,
-                                          NULL};
+const struct model *const model_list[] = {
+    &model_dense, &model_regime1, &model_regime2, &model_regime3, &model_residual, &model_resnet,
+    NULL};

@@ -25,7 +25,7 @@ struct kernel {
     char name[24];
     const char *about, *equation;
     struct rows rows;
-    double scale;
+    double scale;  /* with that of the cotangents of its population */
     bool one_row;  /* carries no input index */
     int node;      /* whose rows; -1: the read-out */
     bool gradient; /* its cotangent */
@@ -58,7 +58,7 @@ struct net_setup {
     const double
         *A;         /* [inputs + tests][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
     bool responses; /* limit maps keep what responses are solved from */
-    bool parts;     /* limit maps can tell W(0) x from what is learned */
+    bool check;     /* the coordinate check: what matrices read and write stays, and W(0) */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */
@@ -114,6 +114,12 @@ struct vector {
     int length;
 };
 
+/* A matrix of the program, as settings may address it. */
+struct matrix {
+    const char *name;
+    bool fixed, zero; /* never learns; starts at 0 */
+};
+
 /* What is subtracted from an evaluation: the values of each input at W(0), [K]. */
 struct origin {
     double *now, *all; /* [P][K], [inputs + tests][K] */
@@ -124,12 +130,14 @@ struct net {
     const struct model *model;
     struct net_setup setup;
     struct program *program;
-    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers, carries, origins;
+    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers, carries, origins,
+        matrices;
     struct population **population;
     struct map **map;
     struct thin **thin;
     struct array **array;
     struct parameter *parameter;
+    struct matrix *matrix;
     struct kernel *kernel;
     struct numbers *number;
     struct carried *carried;
@@ -139,8 +147,8 @@ struct net {
     double *A, *A_rest;  /* [P][K], [P][rest] of the last one */
     struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
     double unseen_amplitude;
-    bool looking;        /* at inputs that leave no trace */
-    struct rows gate;    /* of a router over many experts, if it has one */
+    bool looking;     /* at inputs that leave no trace */
+    struct rows gate; /* of a router over many experts, if it has one */
     bool has_router;
     bool started;
     double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */
@@ -196,7 +204,8 @@ int net_learn(struct net *net, double step, struct err *err);
  * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,
                struct change *change, double *host, struct err *err);
-void net_decay(struct net *net, double factor); /* all weights *= factor; biases stay */
+void net_decay(struct net *net,
+               double factor);          /* all weights *= factor, but biases and frozen matrices */
 void net_next(struct net *net);         /* the parameters have moved: the model's own rule, t + 1 */
 void net_drop_stages(struct net *net);  /* frees what was kept */
 void net_drop_moments(struct net *net); /* frees what the optimizer remembers */

@@ -16,13 +16,13 @@ struct node;
 struct operation {
     const char *name;
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
-    int (*forward)(struct net *net, struct node *node, struct err *err);
-    int (*backward)(struct net *net, struct node *node, struct err *err);
+    void (*forward)(struct net *net, struct node *node);
+    void (*backward)(struct net *net, struct node *node);
     bool slope;      /* keeps f'(x) */
     bool over;       /* the value may take the place of an argument */
     bool over_g;     /* the last part of a cotangent may take the place of the own cotangent */
-    bool passes;     /* hands its own cotangent on as it is */
-    bool adds;       /* adds its parts to cotangents by itself */
+    bool passes;     /* its own cotangent is its part of an argument's, which may share the rows */
+    bool adds;       /* backward adds to cotangents itself: no rows for its parts are planned */
     bool reads;      /* the backward pass reads the arguments */
     bool learns;     /* what follows from it moves with the parameters, whatever it reads */
     bool reads_late; /* learning reads the (first) argument */
@@ -42,17 +42,19 @@ struct part {
 
 struct node {
     const struct operation *op;
-    int argument[2];           /* -1: none */
-    struct population *on;     /* of its rows; NULL: numbers */
-    int count, K;              /* rows: P or 1; numbers: [P][K] */
+    int argument[2];       /* -1: none */
+    struct population *on; /* of its rows; NULL: numbers */
+    int count, K;          /* rows: P or 1; numbers: [P][K] */
     enum fn fn;
-    double k;                  /* constant factor of fn and times */
+    double k; /* constant factor of fn and times */
     size_t top;
-    int column;                /* of the numbers of scale */
-    struct weight weight;      /* of matrices, with everything that settings multiply */
+    int column;           /* of the numbers of scale */
+    struct weight weight; /* of matrices, with everything that settings multiply */
+    double power;         /* limit: the power of N that settings give the start of the matrix */
+    bool frozen;          /* by the settings: it does not even decay */
     struct map *map;
     struct thin *thin;
-    double *start;             /* look: origins; bias: its K numbers */
+    double *start; /* look: origins; bias: its K numbers */
     const struct number_fn *numbers;
     const struct rows_fn *custom;
     void *context;
@@ -63,7 +65,7 @@ struct node {
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
     struct part part[2];
     struct rows value, slope, g, work;
-    double *s, *gs;            /* numbers and their cotangent */
+    double *s, *gs; /* numbers and their cotangent */
 };
 
 /* Averages of rows that are written into numbers as the node runs. */
@@ -74,28 +76,53 @@ struct measure {
     double scale, *out;
 };
 
+/* What models say about their experts (program_aggregation); nodes. */
+struct mixture {
+    int x1, phi;
+    double scale;
+    int rows, *s2;
+    size_t experts; /* of each of these rows */
+};
+
 struct program {
     struct net *net;
     struct node *node;
     struct measure *measure;
     void **memory;
-    const char **name; /* of the matrices */
-    int nodes, measures, memories, names;
-    int read_out; /* its node; -1: none yet */
-    int gates;    /* -1: none */
-    double *c;    /* [P] scratch */
+    int nodes, measures, memories;
+    int read_out;           /* its node; -1: none yet */
+    int gates;              /* -1: none */
+    struct mixture mixture; /* of no rows: none */
+    double *c;              /* [P] scratch */
     int code;
     struct err err; /* the first that went wrong */
 };
+
+/* For what adds to a program: the first failure is kept, and whether there is one. */
+bool program_failed(struct program *p, int code);
+/* One more element of a list, as net_grow; NULL after a failure. */
+void *program_grow(struct program *p, void *list, int *count, size_t size);
 
 static inline bool node_is(const struct node *node, const struct operation *op) {
     return node->op == op;
 }
 
+/* Of node->weight: missing numbers are 1, those of the settings of the user are multiplied in, and
+ * the net lists it. false after a failure. */
+bool weight_settle(struct program *p, struct node *node);
+/* a0 as it is to be drawn, `largest` being what it makes of the matrix as it is used, forward or
+ * backward: in the limit a power of N either vanishes, or grows, which is refused. */
+double weight_initial(struct program *p, const struct node *node, double largest);
+/* a0 s_f: of a thin matrix or of numbers, which are kept as they are used. */
+double weight_column(struct program *p, const struct node *node);
+
 /* Writes the program of the net's model; then shapes of cotangents, storage, memory, draws. */
 int program_build(struct net *net, struct err *err);
 void program_free(struct program *p); /* accepts NULL */
 int plan_storage(struct net *net, struct err *err);
+/* One operation, if it has anything to do. */
+int node_forward(struct net *net, struct node *v, struct err *err);
+int node_backward(struct net *net, struct node *v, struct err *err);
 int program_forward(struct net *net, struct err *err);
 int program_backward(struct net *net, struct err *err);
 void program_rules(struct net *net);

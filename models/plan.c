@@ -87,6 +87,25 @@ static int find_cotangents(struct program *p, struct err *err) {
     return CODE_OK;
 }
 
+/* The coordinate check reads what matrices read and write; and the hidden layer of experts. */
+static void keep_values(struct program *p) {
+    const struct mixture *mixture = &p->mixture;
+    for (int i = 0; i < p->nodes; i++) {
+        struct node *v = &p->node[i];
+        v->measured |= node_is(v, &operation_map) || node_is(v, &operation_read_in);
+        if (node_is(v, &operation_map))
+            p->node[v->argument[0]].measured = true;
+    }
+    for (int k = 0; k < mixture->rows; k++) {
+        struct node *s2 = &p->node[mixture->s2[k]];
+        s2->measured = p->node[mixture->x1].measured = true;
+        if (mixture->phi >= 0)
+            p->node[mixture->phi].measured = true;
+        if (node_is(s2, &operation_fn))
+            p->node[s2->argument[0]].measured = true;
+    }
+}
+
 /* Values and slopes, and what they may take the place of. */
 static int plan_values(struct plan *plan, struct err *err) {
     const struct program *p = plan->p;
@@ -94,8 +113,7 @@ static int plan_values(struct plan *plan, struct err *err) {
         struct node *v = &p->node[i];
         if (!v->on || node_is(v, &operation_ones))
             continue;
-        TRY(add_item(plan, v->on, v->count, i, v->measured ? 2 * plan->n : i, &v->value_item,
-                     err));
+        TRY(add_item(plan, v->on, v->count, i, v->measured ? 2 * plan->n : i, &v->value_item, err));
         for (int k = 0; k < 2 && v->op->over; k++) {
             const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
             if (a && a->on == v->on && a->count == v->count)
@@ -152,10 +170,11 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     }
     if (v->op->adds)
         return CODE_OK;
-    if (part->first && count == a->g_count)
+    bool stays = plan->p->net->setup.check && node_is(v, &operation_map);
+    if (part->first && count == a->g_count && !stays)
         part->item = a->g_item;
     else
-        TRY(add_item(plan, a->on, count, step, step, &part->item, err));
+        TRY(add_item(plan, a->on, count, step, stays ? 2 * plan->n : step, &part->item, err));
     bool last = k == 1 || !v->part[1].due;
     if (v->op->over_g && last && a->on == v->on && v->g_count == count)
         plan->item[part->item].over[0] = v->g_item;
@@ -173,7 +192,8 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
 static bool takes_over(const struct plan *plan, int item, int former) {
     const struct item *now = &plan->item[item], *before = &plan->item[former];
     bool after = before->end < now->start;
-    return after || (before->end == now->start && (now->over[0] == former || now->over[1] == former));
+    return after ||
+           (before->end == now->start && (now->over[0] == former || now->over[1] == former));
 }
 
 static int find_slot(struct plan *plan, int i, struct err *err) {
@@ -234,6 +254,8 @@ int plan_storage(struct net *net, struct err *err) {
     struct plan plan = {.p = net->program, .n = net->program->nodes};
     int code;
     DO(find_cotangents(plan.p, err));
+    if (net->setup.check)
+        keep_values(plan.p);
     DO(plan_values(&plan, err));
     use_values(&plan);
     for (int i = plan.n - 1; i >= 0; i--)

@@ -33,13 +33,13 @@ void program_fail(struct program *p, const char *format, ...) {
 }
 
 /* Remembers the code of a call that has written p->err itself. */
-static bool failed(struct program *p, int code) {
+bool program_failed(struct program *p, int code) {
     if (!p->code)
         p->code = code;
     return p->code != CODE_OK;
 }
 
-static void *grow(struct program *p, void *list, int *count, size_t size) {
+void *program_grow(struct program *p, void *list, int *count, size_t size) {
     struct err err;
     void *added = net_grow(list, count, size, &err);
     if (!added && !p->code) {
@@ -50,8 +50,8 @@ static void *grow(struct program *p, void *list, int *count, size_t size) {
 }
 
 void *program_memory(struct program *p, size_t size) {
-    void **added = grow(p, &p->memory, &p->memories, sizeof *p->memory);
-    if (!added || failed(p, base_alloc(added, 1, size, &p->err)))
+    void **added = program_grow(p, &p->memory, &p->memories, sizeof *p->memory);
+    if (!added || program_failed(p, base_alloc(added, 1, size, &p->err)))
         return NULL;
     return *added;
 }
@@ -71,8 +71,9 @@ struct population *program_population(struct program *p, const char *name, doubl
     static struct population nothing;
     struct net *net = p->net;
     int owner = net->populations, N = net->setup.N;
-    struct population *on, **added = grow(p, &net->population, &net->populations, sizeof *added);
-    if (!added || failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+    struct population *on,
+        **added = program_grow(p, &net->population, &net->populations, sizeof *added);
+    if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return &nothing;
     on = *added;
     *on = (struct population){
@@ -82,10 +83,11 @@ struct population *program_population(struct program *p, const char *name, doubl
         .group = group,
         .matched = N == 0 || net->setup.balanced,
         .stream = net_stream(net, PURPOSE_POOL, owner),
+        .page = 1,
     };
     snprintf(on->name, sizeof on->name, "%s", name);
     if (!net->setup.declare_only)
-        failed(p, population_init(on, &p->err));
+        program_failed(p, population_init(on, &p->err));
     return on;
 }
 
@@ -100,7 +102,7 @@ static struct node *append(struct program *p, const struct operation *op, struct
     *out = none;
     if (p->code)
         return NULL;
-    struct node *node = grow(p, &p->node, &p->nodes, sizeof *node);
+    struct node *node = program_grow(p, &p->node, &p->nodes, sizeof *node);
     if (!node)
         return NULL;
     *node = (struct node){.op = op,
@@ -170,8 +172,8 @@ static struct value append_on(struct program *p, const struct operation *op, str
 static struct node *append_numbers(struct program *p, const struct operation *op, struct value a,
                                    struct value b, int K, struct value *out) {
     struct node *node = append(p, op, a, b, out);
-    if (!node || failed(p, net_vector(p->net, p->net->setup.P * K, &node->s, &p->err)) ||
-        failed(p, net_vector(p->net, p->net->setup.P * K, &node->gs, &p->err)))
+    if (!node || program_failed(p, net_vector(p->net, p->net->setup.P * K, &node->s, &p->err)) ||
+        program_failed(p, net_vector(p->net, p->net->setup.P * K, &node->gs, &p->err)))
         return NULL;
     node->K = K;
     return node;
@@ -179,51 +181,9 @@ static struct node *append_numbers(struct program *p, const struct operation *op
 
 /* --- matrices -------------------------------------------------------------------------------- */
 
-/* A number of a matrix in the limit, where powers of the nominal infinite size either vanish, or
- * grow without bound, which is refused. */
-static double surviving(struct program *p, const char *what, const char *name, double number) {
-    double size = fabs(number);
-    if (p->net->setup.N)
-        return number;
-    if (size > 0x1p100)
-        program_fail(p,
-                     "it has no limit: the %s of matrix %s grows as N^%.3g (networks can be "
-                     "trained: set [solver] replicates = 0)",
-                     what, name, log2(size) / log2(POPULATION_INFINITE));
-    return size < 0x1p-100 ? 0 : number;
-}
-
-/* What settings say about the matrix, or all whose names begin with theirs and an underscore. */
-static double setting(const struct program *p, const struct factor_list *list, const char *name) {
-    double N = p->net->setup.N ? p->net->setup.N : POPULATION_INFINITE, product = 1;
-    for (int k = 0; list && k < list->count; k++) {
-        const struct factor *factor = &list->factor[k];
-        if (program_addresses(factor->name, name))
-            product *= factor->factor * pow(N, factor->power);
-    }
-    return product;
-}
-
-bool program_addresses(const char *given, const char *name) {
-    size_t n = strlen(given);
-    return !strncmp(given, name, n) && (!name[n] || name[n] == '_');
-}
-
-/* 0 is 1; settings of the user; the name is listed. */
 static bool weigh(struct program *p, struct node *node, struct weight W) {
-    const char **added = grow(p, &p->name, &p->names, sizeof *added);
-    if (!added)
-        return false;
-    *added = W.name;
-    double *ones[] = {&W.s_f, &W.rate, &W.adam_rate, &W.adam_eps};
-    for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
-        *ones[k] = *ones[k] == 0 ? 1 : *ones[k];
-    W.a0 = W.zero ? 0 : (W.a0 == 0 ? 1 : W.a0) * setting(p, p->net->setup.init, W.name);
-    double rates = setting(p, p->net->setup.rates, W.name);
-    W.rate = W.fixed ? 0 : surviving(p, "learning rate", W.name, W.rate * rates);
-    W.adam_rate = surviving(p, "learning rate", W.name, W.adam_rate * rates);
     node->weight = W;
-    return !p->code;
+    return weight_settle(p, node);
 }
 
 static void add_parameter(struct program *p, int at, struct parameter parameter, double eps) {
@@ -231,7 +191,7 @@ static void add_parameter(struct program *p, int at, struct parameter parameter,
     struct parameter *added;
     if (p->code || W->fixed)
         return;
-    if (!(added = grow(p, &p->net->parameter, &p->net->parameters, sizeof *added)))
+    if (!(added = program_grow(p, &p->net->parameter, &p->net->parameters, sizeof *added)))
         return;
     parameter.name = W->name;
     parameter.node = at;
@@ -241,8 +201,8 @@ static void add_parameter(struct program *p, int at, struct parameter parameter,
 }
 
 static struct thin *new_thin(struct program *p) {
-    struct thin **added = grow(p, &p->net->thin, &p->net->thins, sizeof *added);
-    if (!added || failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+    struct thin **added = program_grow(p, &p->net->thin, &p->net->thins, sizeof *added);
+    if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return NULL;
     return *added;
 }
@@ -259,7 +219,7 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
     W.adam_eps = factor * (W.adam_eps == 0 ? 1 : W.adam_eps);
     if (!weigh(p, node, W))
         return none;
-    node->weight.a0 = surviving(p, "initial amplitude", W.name, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->thin = new_thin(p);
     add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = p->net->A},
                   p->net->setup.gamma0);
@@ -275,11 +235,10 @@ struct value program_map(struct program *p, struct value x, struct population *t
     if (!node || !weigh(p, node, W))
         return none;
     struct population *source = node->on;
-    double fg = node->weight.a0 * node->weight.s_f;
-    surviving(p, "initial matrix", W.name, fg);
-    surviving(p, "initial matrix", W.name, fg / sqrt(target->size / source->size));
-    added = grow(p, &net->map, &net->maps, sizeof *added);
-    if (!added || failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+    double fg = node->weight.a0 * node->weight.s_f, r = target->size / source->size;
+    node->weight.a0 = weight_initial(p, node, fabs(fg) * fmax(1, 1 / sqrt(r)));
+    added = program_grow(p, &net->map, &net->maps, sizeof *added);
+    if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return none;
     node->on = target;
     node->map = *added;
@@ -300,18 +259,17 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     struct node *node = append_numbers(p, &operation_look, x, none, K, &out);
     if (!node || !weigh(p, node, Q))
         return none;
-    node->weight.a0 = surviving(p, "initial amplitude", Q.name, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->weight.iid |= net->setup.N > 0;
     node->thin = new_thin(p);
     if (!net->setup.N && !Q.iid)
-        failed(p, net_origin(net, K, &node->start, &p->err));
+        program_failed(p, net_origin(net, K, &node->start, &p->err));
     add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = node->gs},
                   net->setup.gamma0);
     return out;
 }
 
-struct value program_bias(struct program *p, struct value s, const double *start,
-                          struct weight b) {
+struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
     struct value out;
     int K = p->code ? 0 : node_of(p, s)->K;
     struct node *node = append_numbers(p, &operation_bias, s, none, K, &out);
@@ -320,7 +278,9 @@ struct value program_bias(struct program *p, struct value s, const double *start
     node->start = program_memory(p, (size_t)K * sizeof *start);
     if (!node->start)
         return none;
-    memcpy(node->start, start, (size_t)K * sizeof *start);
+    node->weight.a0 = weight_column(p, node);
+    for (int k = 0; k < K; k++)
+        node->start[k] = node->weight.a0 * start[k];
     add_parameter(p, out.at, (struct parameter){.host = node->start, .A = node->gs, .K = K},
                   p->net->setup.gamma0);
     return out;
@@ -338,7 +298,7 @@ void program_read_out(struct program *p, struct value h, struct weight w) {
     struct node *node = append(p, &operation_read_out, h, none, &out);
     if (!node || !weigh(p, node, w))
         return;
-    node->weight.a0 = surviving(p, "initial amplitude", w.name, node->weight.a0);
+    node->weight.a0 = weight_column(p, node);
     node->K = 1;
     node->thin = new_thin(p);
     p->read_out = out.at;
@@ -502,105 +462,12 @@ struct value program_numbers(struct program *p, const struct number_fn *fn, cons
     return out;
 }
 
-/* --- what is measured ------------------------------------------------------------------------ */
-
-static void add_kernel(struct program *p, int node, bool gradient, double scale, bool one_row,
-                       struct kernel_text text) {
-    struct kernel *kernel;
-    if (p->code || !(kernel = grow(p, &p->net->kernel, &p->net->kernels, sizeof *kernel)))
-        return;
-    *kernel = (struct kernel){.about = text.about,
-                              .equation = text.equation,
-                              .scale = scale,
-                              .one_row = one_row,
-                              .node = node,
-                              .gradient = gradient};
-    snprintf(kernel->name, sizeof kernel->name, "%s", text.name);
-    if (node >= 0)
-        *(gradient ? &p->node[node].measured_g : &p->node[node].measured) = true;
-}
-
-void program_kernel(struct program *p, struct value x, double scale, struct kernel_text text) {
-    add_kernel(p, x.at, false, scale, false, text);
-}
-
-void program_gradient(struct program *p, struct value x, double scale, struct kernel_text text) {
-    add_kernel(p, x.at, true, scale, false, text);
-}
-
-void program_read_out_kernel(struct program *p, struct kernel_text text) {
-    add_kernel(p, -1, false, 1, true, text);
-}
-
-static void add_numbers(struct program *p, const double *values, const char *dims, int axes,
-                        int first, int second, struct kernel_text text) {
-    struct numbers *numbers;
-    if (p->code || !(numbers = grow(p, &p->net->number, &p->net->numbers, sizeof *numbers)))
-        return;
-    *numbers = (struct numbers){.dims = dims,
-                                .about = text.about,
-                                .equation = text.equation,
-                                .values = values,
-                                .axes = axes,
-                                .shape = {first, second}};
-    snprintf(numbers->name, sizeof numbers->name, "%s", text.name);
-}
-
-/* Axes of "t mu i", besides t. */
-static int axes_of(const char *dims) {
-    int axes = 0;
-    while ((dims = strchr(dims, ' '))) {
-        axes++;
-        dims++;
-    }
-    return axes;
-}
-
-void program_show(struct program *p, struct value s, const char *dims, struct kernel_text text) {
-    if (!p->code)
-        add_numbers(p, node_of(p, s)->s, dims, axes_of(dims), p->net->setup.P, node_of(p, s)->K,
-                    text);
-}
-
-void program_show_gradient(struct program *p, struct value s, const char *dims,
-                           struct kernel_text text) {
-    if (!p->code)
-        add_numbers(p, node_of(p, s)->gs, dims, axes_of(dims), p->net->setup.P, node_of(p, s)->K,
-                    text);
-}
-
-double *program_series(struct program *p, const char *dims, int first, int second,
-                       struct kernel_text text) {
-    double *values = NULL;
-    int axes = axes_of(dims);
-    if (!p->code)
-        failed(p, net_vector(p->net, first * (axes == 2 ? second : 1), &values, &p->err));
-    add_numbers(p, values, dims, axes, first, second, text);
-    return values;
-}
-
-void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
-                     double *out) {
-    struct measure *measure;
-    if (p->code || !(measure = grow(p, &p->measure, &p->measures, sizeof *measure)))
-        return;
-    *measure = (struct measure){x.at, gradient, power, scale, out};
-}
-
-struct rows program_keep(struct program *p, struct population *on, int count,
-                         const double *start) {
+struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {
     struct rows rows = {0};
-    if (failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
+    if (program_failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
         p->net->setup.declare_only || !start)
         return rows;
     on->backend->put(rows_part(rows, 0, 1), start);
-    failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
+    program_failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
     return rows;
-}
-
-void program_gates(struct program *p, struct value phi) {
-    if (p->code)
-        return;
-    p->gates = phi.at;
-    p->node[phi.at].measured = p->net->has_router = true;
 }

@@ -3,9 +3,10 @@
  * it, for explicit matrices, the infinite-width limit and the fixed point alike. docs/ADDING.md
  * goes through an example.
  *
- * A struct value is rows over the sites of a population (one row for each of the P inputs, or one
- * for all of them) or, for each input, K numbers. The first thing that goes wrong is remembered and
- * told once, when the program is complete: no call here needs to be checked.
+ * A struct value stands for rows over the sites of a population (one row for each of the P inputs,
+ * or one for all of them) or, for each input, K numbers; at = -1 is none. It is computed later, at
+ * every evaluation: `write` only lists what is to be done. The first thing that goes wrong is
+ * remembered and told once, when the program is complete: no call here needs to be checked.
  *
  * Conventions. <a b> is the average over sites. f = <w, h>/gamma0; F = gamma0 f. The cotangent g of
  * rows h on a population of n sites is n dF/dh, dF = <g dh>: then the adjoint of each operation is
@@ -32,8 +33,8 @@ struct value {
 
 struct model {
     const char *name, *doc, *source;
-    const char *keys;        /* of [network], blank-separated, besides model */
-    const char *solver_keys; /* of [solver], besides those of every network; NULL: none */
+    const char *keys;             /* of [network], blank-separated, besides model */
+    const char *solver_keys;      /* of [solver], besides those of every network; NULL: none */
     const struct param_row *rows; /* keys that no other network has; ends with NULL */
     /* NULL: always; else NULL, or why the settings do not fit a network of width N (limit: N = 0
      * with these sites), with *key = the key to blame. */
@@ -45,7 +46,8 @@ extern const struct param_row gate_rows[], router_rows[], balance_rows[];
 
 /* A matrix. Numbers left at 0 are 1. */
 struct weight {
-    const char *name; /* for settings, output and messages */
+    const char *name;   /* for settings, output and messages */
+    const char *family; /* NULL, or the name of what it is one of in the coordinate check */
     double a0, s_f, rate;
     double adam_rate, adam_eps; /* factors of Adam's rate and eps that a paper asks for */
     bool zero;                  /* W(0) = 0 */
@@ -75,7 +77,7 @@ bool program_addresses(const char *given, const char *name);
 
 struct value program_read_in(struct program *p, struct population *bottom, struct weight W);
 struct value program_map(struct program *p, struct value x, struct population *target,
-                         struct weight W);                                  /* s_f W x */
+                         struct weight W);                                        /* s_f W x */
 struct value program_fn(struct program *p, enum fn fn, double k, struct value x); /* fn(k x) */
 struct value program_sigma(struct program *p, struct value x); /* [network] activation */
 struct value program_add(struct program *p, struct value a, struct value b);
@@ -99,17 +101,17 @@ struct value program_mean(struct program *p, struct value a);                   
 struct value program_scale(struct program *p, struct value s, int column, struct value x);
 /* x + s, the same number at each site. */
 struct value program_shift(struct program *p, struct value s, struct value x);
-/* <Q_k, x>, K of them; of a limit minus their value at the start, where it is 0 but for sampling
- * (not with iid draws). */
+/* <Q_k, x>, K of them. In a limit, unless Q is iid, their values at the first evaluation are
+ * subtracted: they are 0 but for sampling errors. */
 struct value program_look(struct program *p, struct value x, int K, struct weight Q);
 /* s + b, with K trained numbers (or fixed ones), at first `start`. */
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b);
-/* Any function of the numbers of an input. x, out: [P][K] and [P][K of out]. backward adds to gx;
- * NULL: constant in the backward pass. */
+/* Any function of the numbers of an input. x, out: [P][K] and [P][K of out]. backward must add to
+ * gx, not overwrite it; NULL: a constant in the backward pass. */
 struct number_fn {
     void (*forward)(const void *context, const struct net *net, const double *x, double *out);
-    void (*backward)(const void *context, const struct net *net, const double *x,
-                     const double *out, const double *g, double *gx);
+    void (*backward)(const void *context, const struct net *net, const double *x, const double *out,
+                     const double *g, double *gx);
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
@@ -136,23 +138,31 @@ struct rows program_keep(struct program *p, struct population *on, int count, co
 
 /* scale times <x x> of a value, or of its cotangent, over times and inputs. one_row: the rows carry
  * no input index. */
-struct kernel_text {
-    const char *name, *about, *equation;
-};
-void program_kernel(struct program *p, struct value x, double scale, struct kernel_text text);
-void program_gradient(struct program *p, struct value x, double scale, struct kernel_text text);
+void program_kernel(struct program *p, struct value x, double scale, const char *name,
+                    const char *about, const char *equation);
+void program_gradient(struct program *p, struct value x, double scale, const char *name,
+                      const char *about, const char *equation);
 /* The read-out's own kernel <w w>. */
-void program_read_out_kernel(struct program *p, struct kernel_text text);
+void program_read_out_kernel(struct program *p, const char *name, const char *about,
+                             const char *equation);
 /* Numbers of a value, or their cotangent, at every time; dims as in "t mu i". */
-void program_show(struct program *p, struct value s, const char *dims, struct kernel_text text);
-void program_show_gradient(struct program *p, struct value s, const char *dims,
-                           struct kernel_text text);
+void program_show(struct program *p, struct value s, const char *dims, const char *name,
+                  const char *about, const char *equation);
+void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
+                           const char *about, const char *equation);
 /* Host numbers at every time, [first][second] or [first], kept by the program. */
-double *program_series(struct program *p, const char *dims, int first, int second,
-                       struct kernel_text text);
+double *program_series(struct program *p, const char *dims, int first, int second, const char *name,
+                       const char *about, const char *equation);
 /* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
                      double *out);
+/* For the coordinate check, experts of one hidden layer between x1 and the read-out, which apart
+ * from their activation and the gates phi (none: at -1) is linear:
+ *     h3 = agg sum_i phi_i W3_i s2_i     s2_i = sigma(W2_i x1)     agg = 1, or 1/M where M grows
+ * scale: of W3^T w as a cotangent of s2, to the papers' normalisation. Then each s2, with the
+ * number of experts that it is of, side by side. */
+void program_aggregation(struct program *p, struct value x1, struct value phi, double scale);
+void program_expert(struct program *p, struct value s2, size_t experts);
 /* Gates of many experts, for the series about gates. */
 void program_gates(struct program *p, struct value phi);
 

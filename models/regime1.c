@@ -6,11 +6,10 @@
  *     h_top = sum_i p_i o(h_E,i)                f = <w, h_top>/gamma0           top, shared
  *
  * E = expert_layers; o is sigma or the identity. Top-K: the mask of the K = rho M largest logits is
- * a constant in the backward pass. In the limit psi(0) = b.
- *
- * Standard parameterization (networks only): every matrix has std fan_in^{-1/2} and one rate eta0,
- * that is Q and w of amplitude sqrt N and gamma0 sqrt N here, and the rates below. */
+ * a constant in the backward pass. In the limit psi(0) = b. Written in muP; parameterization.c has
+ * what the others have beside it. */
 #include "models/net.h"
+#include "models/parameterization.h"
 #include "models/router.h"
 
 #include <math.h>
@@ -18,17 +17,14 @@
 static const struct param_row regime1_rows[] = {
     {"expert_layers", PARAM_INT, NETWORK_KEY(expert_layers), "1", 1, 8, NULL, NULL,
      "matrices per expert"},
-    {"expert_output", PARAM_CHOICE, NETWORK_KEY(expert_output), "linear", 0, 0,
-     "linear activated", NULL, "whether sigma acts on the output of an expert"},
+    {"expert_output", PARAM_CHOICE, NETWORK_KEY(expert_output), "linear", 0, 0, "linear activated",
+     NULL, "whether sigma acts on the output of an expert"},
     {NULL},
 };
 
 static const char *regime1_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
-    (void)expert_sites;
-    *key = "parameterization";
-    if (!N && network->parameterization == PARAMETERIZATION_SP)
-        return "the standard parameterization has no limit: set [solver] replicates = 0";
+    (void)N, (void)expert_sites;
     *key = "experts";
     if (network->experts > INT_LIST_MAX)
         return "at most 32 experts";
@@ -42,18 +38,16 @@ struct weights {
 static struct weights weights_of(const struct program *p) {
     const struct net_setup *setup = program_setup(p);
     const struct network *network = program_network(p);
-    double gamma0 = setup->gamma0, gamma2 = gamma0 * gamma0, N = setup->N,
-           router = network->router_rate;
-    struct weights all = {.W1 = {.name = "W1"}, .Q = {.name = "Q"}, .b = {.name = "b"}, .w = {.name = "w"}};
-    if (network->parameterization == PARAMETERIZATION_SP) {
-        all.W1 = (struct weight){.name = "W1", .rate = 1 / (gamma2 * N), .adam_eps = N};
-        all.W = (struct weight){.rate = 1 / gamma2, .adam_rate = N, .adam_eps = N};
-        all.Q = (struct weight){.name = "Q", .a0 = sqrt(N), .rate = N / gamma2, .adam_rate = N};
-        all.b = (struct weight){.name = "b", .rate = 1 / gamma2};
-        all.w = (struct weight){.name = "w", .a0 = gamma0 * sqrt(N), .rate = N, .adam_rate = gamma0 * N};
-    }
-    all.Q.rate = router * (all.Q.rate == 0 ? 1 : all.Q.rate);
-    all.Q.adam_rate = router * (all.Q.adam_rate == 0 ? 1 : all.Q.adam_rate);
+    double N = setup->N ? setup->N : POPULATION_INFINITE, router = network->router_rate;
+    struct parameterization_sizes sizes = {N, network->experts, N};
+    struct weights all = {
+        .W1 = {.name = "W1"}, .Q = {.name = "Q"}, .b = {.name = "b"}, .w = {.name = "w"}};
+    struct weight *const weight[] = {&all.W1, &all.W, &all.Q, &all.b, &all.w};
+    static const char *const row[] = {"W1", "W", "Q", "b", "w"};
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++)
+        parameterization_scale(p, PARAMETERIZATION_REGIME1, row[k], sizes, weight[k]);
+    all.Q.rate *= router;
+    all.Q.adam_rate *= router;
     all.Q.fixed = router == 0;
     return all;
 }
@@ -63,12 +57,13 @@ static void add_kernels(struct program *p, int l, int i, struct value h, struct 
     bool several = program_network(p)->experts > 1;
     const char *format = several ? "%s%d_%d" : "%s%d";
     if (x.at >= 0)
-        program_kernel(p, x, 1,
-                       (struct kernel_text){program_name(p, format, "Phi", l, i),
-                                            "feature kernel", "<sigma(h) sigma(h)>"});
-    program_gradient(p, h, 1,
-                     (struct kernel_text){program_name(p, format, "G", l, i), "gradient kernel",
-                                          "<g g>"});
+        program_kernel(p, x, 1, program_name(p, format, "Phi", l, i), "feature kernel",
+                       "<sigma(h) sigma(h)>");
+    program_gradient(p, h, 1, program_name(p, format, "G", l, i), "gradient kernel", "<g g>");
+}
+
+static bool one_hidden_layer(const struct network *network) {
+    return network->expert_layers == 2 && network->expert_output == EXPERT_OUTPUT_LINEAR;
 }
 
 /* The output of expert i. */
@@ -78,12 +73,14 @@ static struct value write_expert(struct program *p, int i, struct value x, struc
     for (int l = 0; l < network->expert_layers; l++) {
         bool last = l == network->expert_layers - 1;
         W.name = program_name(p, "W%d_%d", l + 2, i);
-        struct population *on = last ? top
-                                     : program_population(p, W.name, 1,
-                                                          (size_t)program_setup(p)->sites, 1);
+        W.family = program_name(p, "W%d", l + 2);
+        struct population *on =
+            last ? top : program_population(p, W.name, 1, (size_t)program_setup(p)->sites, 1);
         struct value h = program_map(p, x, on, W);
         bool linear = last && network->expert_output == EXPERT_OUTPUT_LINEAR;
         x = linear ? h : program_sigma(p, h);
+        if (one_hidden_layer(network) && !last)
+            program_expert(p, x, 1);
         add_kernels(p, l + 2, i, h, linear ? (struct value){-1} : x);
     }
     return x;
@@ -98,23 +95,22 @@ static void regime1_write(struct program *p) {
     bool routed = network->gate != GATE_CONSTANT;
     weights.w.iid = router_fluctuates(network);
 
-    struct value h1 = program_read_in(p, bottom, weights.W1), x1 = program_sigma(p, h1), gates,
-                 h_top = {-1};
-    program_kernel(p, x1, 1,
-                   (struct kernel_text){"Phi1", "feature kernel of the bottom layer",
-                                        "<x1 x1>, x1 = sigma(h1)"});
-    program_gradient(p, h1, 1,
-                     (struct kernel_text){"G1", "gradient kernel of the bottom layer",
-                                          "<g1 g1>, g1 = sigma'(h1) z1"});
+    struct value h1 = program_read_in(p, bottom, weights.W1), x1 = program_sigma(p, h1),
+                 gates = {-1}, h_top = {-1};
+    program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
+                   "<x1 x1>, x1 = sigma(h1)");
+    program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
+                     "<g1 g1>, g1 = sigma'(h1) z1");
     if (routed)
         gates = router_write(p, x1, weights.Q, weights.b);
+    if (one_hidden_layer(network))
+        program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts; i++) {
         struct value x = write_expert(p, i, x1, top, weights.W);
         x = routed ? program_scale(p, gates, i, x) : x;
         h_top = i ? program_add(p, h_top, x) : x;
     }
-    program_kernel(p, h_top, 1,
-                   (struct kernel_text){"PhiL", "feature kernel of the top", "<h_top h_top>"});
+    program_kernel(p, h_top, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");
     program_read_out(p, h_top, weights.w);
 }
 

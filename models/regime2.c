@@ -6,10 +6,12 @@
  *     h_in = W_in x1                    units, M N_e                   x2_ij = phi_i sigma(h_in_ij)
  *     h3 = W_out x2                     top, N                         f = <w, h3>/gamma0
  *
- * muP is MSSP with W_out(0) smaller by M^{-1/2}: then nothing of its random part is left in the
- * limit. Cotangents are kappa (router) and kappa N_e (units) times the page's. */
+ * Written in MSSP; parameterization.c has what others have beside it: in muP W_out(0) is smaller by
+ * M^{-1/2}, and then nothing of its random part is left in the limit. Cotangents are kappa (router)
+ * and kappa N_e (units) times the page's. */
 #include "models/gate.h"
 #include "models/net.h"
+#include "models/parameterization.h"
 
 #include <math.h>
 
@@ -21,9 +23,9 @@ static const struct param_row regime2_rows[] = {
 
 static const char *regime2_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
-    *key = "parameterization";
-    if (network->parameterization == PARAMETERIZATION_SP)
-        return "must be mup or mssp here";
+    const char *unknown = parameterization_check(network, PARAMETERIZATION_REGIME2, key);
+    if (unknown)
+        return unknown;
     *key = "expert_width";
     if (!network->expert_width)
         return "experts need at least one hidden unit";
@@ -38,45 +40,37 @@ static void regime2_write(struct program *p) {
     double kappa = network->kappa, lambda = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
     struct population *bottom = program_population(p, "bottom", 1, S, 1);
     struct population *experts = program_population(p, "experts", kappa, M, 1);
-    struct population *units =
-        program_population(p, "units", kappa * N_e, M * (size_t)N_e, N_e);
+    struct population *units = program_population(p, "units", kappa * N_e, M * (size_t)N_e, N_e);
     struct population *top = program_population(p, "top", 1, S, 1);
+    experts->page = kappa;
+    units->page = kappa * N_e;
+    struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, w = {.name = "w"};
     struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
     struct weight W_out = {.name = "W_out"};
-    if (network->parameterization == PARAMETERIZATION_MUP)
-        W_out.a0 = 1 / sqrt(experts->size);
+    struct parameterization_sizes sizes = {bottom->size, experts->size, N_e};
+    struct weight *const weight[] = {&W1, &Q, &W_in, &W_out, &w};
+    for (size_t k = 0; k < sizeof weight / sizeof *weight; k++)
+        parameterization_scale(p, PARAMETERIZATION_REGIME2, weight[k]->name, sizes, weight[k]);
 
-    struct value h1 = program_read_in(p, bottom, (struct weight){.name = "W1"});
+    struct value h1 = program_read_in(p, bottom, W1);
     struct value x1 = program_sigma(p, h1), psi, phi = {-1};
     if (!gate_is_constant(p))
-        phi = gate_write(p, x1, experts, &psi);
+        phi = gate_write(p, x1, experts, Q, &psi);
     struct value h_in = program_map(p, x1, units, W_in);
-    struct value x2 = gate_apply(p, phi, program_sigma(p, h_in));
+    struct value s2 = program_sigma(p, h_in), x2 = gate_apply(p, phi, s2);
     struct value h3 = program_map(p, x2, top, W_out);
-    program_read_out(p, h3, (struct weight){.name = "w"});
+    program_read_out(p, h3, w);
+    program_aggregation(p, x1, phi, 1.0 / N_e);
+    program_expert(p, s2, experts->sites);
 
-    program_kernel(p, x1, 1,
-                   (struct kernel_text){"Phi1", "feature kernel of the bottom layer",
-                                        "<x1 x1>, x1 = sigma(h1)"});
-    program_kernel(p, h3, 1,
-                   (struct kernel_text){"Phi3", "feature kernel of the top layer", "<h3 h3>"});
-    program_gradient(p, h1, 1,
-                     (struct kernel_text){"G1", "gradient kernel of the bottom layer",
-                                          "<g1 g1>, g1 = sigma'(h1) z1"});
-    program_read_out_kernel(
-        p, (struct kernel_text){
-               "G3", "gradient kernel of the top layer; w depends on no input", "<w w>"});
-    program_kernel(p, x2, 1,
-                   (struct kernel_text){"Phib", "feature kernel of the expert units",
-                                        "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>"});
-    program_gradient(
-        p, h_in, 1.0 / (N_e * N_e),
-        (struct kernel_text){"Gb", "gradient kernel of the expert units",
-                             "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)"});
+    gate_kernels(p, h1, x1, h3);
+    program_kernel(p, x2, 1, "Phib", "feature kernel of the expert units",
+                   "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>");
+    program_gradient(p, h_in, kappa * kappa, "Gb", "gradient kernel of the expert units",
+                     "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)");
     if (!gate_is_constant(p))
-        program_gradient(p, psi, 1,
-                         (struct kernel_text){"Gphi", "gradient kernel of the router logits",
-                                              "kappa^2 <g_psi g_psi>"});
+        program_gradient(p, psi, kappa * kappa, "Gphi", "gradient kernel of the router logits",
+                         "kappa^2 <g_psi g_psi>");
 }
 
 const struct model model_regime2 = {

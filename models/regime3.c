@@ -15,6 +15,7 @@
  * (pairs) times the page's. */
 #include "models/gate.h"
 #include "models/net.h"
+#include "models/parameterization.h"
 
 #include <math.h>
 
@@ -27,9 +28,9 @@ static const struct param_row regime3_rows[] = {
 static const char *regime3_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
     double N_e = N ? network->iota * N : 1;
-    *key = "parameterization";
-    if (network->parameterization == PARAMETERIZATION_SP)
-        return "must be mup or mssp here";
+    const char *unknown = parameterization_check(network, PARAMETERIZATION_REGIME3, key);
+    if (unknown)
+        return unknown;
     *key = "iota";
     if (fabs(N_e - round(N_e)) > 1e-9 * N_e || N_e < 0.5)
         return "iota times the width must be a whole number of hidden units, at least 1";
@@ -53,76 +54,78 @@ static struct populations populate(struct program *p) {
                                   (int)on.units->sites);
     on.top = program_population(p, "top", 1, S, 1);
     on.pairs->units = on.units;
+    on.experts->page = network->kappa;
+    on.pairs->page = on.units->page = network->iota;
     return on;
 }
 
-static void add_kernels(struct program *p, struct value h1, struct value x1, struct value h3) {
-    program_kernel(p, x1, 1,
-                   (struct kernel_text){"Phi1", "feature kernel of the bottom layer",
-                                        "<x1 x1>, x1 = sigma(h1)"});
-    program_kernel(p, h3, 1,
-                   (struct kernel_text){"Phi3", "feature kernel of the top layer", "<h3 h3>"});
-    program_gradient(p, h1, 1,
-                     (struct kernel_text){"G1", "gradient kernel of the bottom layer",
-                                          "<g1 g1>, g1 = sigma'(h1) z1"});
-    program_read_out_kernel(
-        p, (struct kernel_text){
-               "G3", "gradient kernel of the top layer; w depends on no input", "<w w>"});
+struct weights {
+    struct weight W1, Q, in, out, w;
+};
+
+static struct weights weights_of(const struct program *p, const struct populations *on) {
+    const struct network *network = program_network(p);
+    bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
+    double kappa = network->kappa, iota = network->iota, M = on->experts->size;
+    struct parameterization_sizes sizes = {on->bottom->size, M, on->units->size};
+    struct weights all = {
+        .W1 = {.name = "W1"},
+        .Q = {.name = "Q"},
+        .in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota, .zero = mssp},
+        .out = {.name = "W_out", .s_f = sqrt(iota / M), .rate = iota / kappa, .zero = mssp},
+        .w = {.name = "w"},
+    };
+    struct weight *const weight[] = {&all.W1, &all.Q, &all.in, &all.out, &all.w};
+    for (size_t k = 0; k < sizeof weight / sizeof *weight; k++)
+        parameterization_scale(p, PARAMETERIZATION_REGIME3, weight[k]->name, sizes, weight[k]);
+    all.in.name = mssp ? "P_in" : "W_in";
+    all.out.name = mssp ? "P_out" : "W_out";
+    return all;
 }
 
 static void regime3_write(struct program *p) {
     const struct network *network = program_network(p);
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
-    double kappa = network->kappa, iota = network->iota, ii = 1 / (iota * iota);
+    double kappa = network->kappa, iota = network->iota;
     struct populations on = populate(p);
-    struct weight in = {.name = mssp ? "P_in" : "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota,
-                        .zero = mssp};
-    struct weight out = {.name = mssp ? "P_out" : "W_out", .s_f = sqrt(iota / on.experts->size),
-                         .rate = iota / kappa, .zero = mssp};
-
-    struct value h1 = program_read_in(p, on.bottom, (struct weight){.name = "W1"});
+    struct weights weights = weights_of(p, &on);
+    struct value h1 = program_read_in(p, on.bottom, weights.W1);
     struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1}, tied, means = {-1};
     if (!gate_is_constant(p))
-        phi = gate_write(p, x1, on.experts, &psi);
-    struct value h = program_map(p, x1, on.pairs, in);
+        phi = gate_write(p, x1, on.experts, weights.Q, &psi);
+    struct value h = program_map(p, x1, on.pairs, weights.in);
     if (mssp) {
         tied = program_map(p, x1, on.units, (struct weight){.name = "A_in", .fixed = true});
         h = program_add(p, h, program_tile(p, tied, on.pairs));
     }
     struct value x = program_sigma(p, h), x2 = gate_apply(p, phi, x);
-    struct value h3 = program_map(p, x2, on.top, out);
+    struct value h3 = program_map(p, x2, on.top, weights.out);
     if (mssp) {
         struct weight A_out = {.name = "A_out", .s_f = sqrt(iota), .fixed = true};
         means = program_tile_mean(p, x2, on.units);
         h3 = program_add(p, h3, program_map(p, means, on.top, A_out));
     }
-    program_read_out(p, h3, (struct weight){.name = "w"});
+    program_read_out(p, h3, weights.w);
+    program_aggregation(p, x1, phi, 1 / iota);
+    program_expert(p, x, on.experts->sites);
 
-    add_kernels(p, h1, x1, h3);
-    program_kernel(p, x2, 1,
-                   (struct kernel_text){"Phibar", "feature kernel of the expert units",
-                                        "<phi_i sigma(h_ij) phi_i sigma(h_ij)>"});
-    program_gradient(p, h, ii,
-                     (struct kernel_text){"Gbar", "gradient kernel of the expert units",
-                                          "<g_ij g_ij>, g_ij = phi_i b_ij sigma'"});
-    program_kernel(p, x, 1,
-                   (struct kernel_text){"PhiE",
-                                        "feature kernel of the expert units without gates",
-                                        "<sigma(h_ij) sigma(h_ij)>"});
+    gate_kernels(p, h1, x1, h3);
+    program_kernel(p, x2, 1, "Phibar", "feature kernel of the expert units",
+                   "<phi_i sigma(h_ij) phi_i sigma(h_ij)>");
+    program_gradient(p, h, 1, "Gbar", "gradient kernel of the expert units",
+                     "<g_ij g_ij>, g_ij = phi_i b_ij sigma'");
+    program_kernel(p, x, 1, "PhiE", "feature kernel of the expert units without gates",
+                   "<sigma(h_ij) sigma(h_ij)>");
     if (mssp) {
-        program_kernel(p, means, 1,
-                       (struct kernel_text){"Phitil", "feature kernel of the expert means",
-                                            "<E_i[phi_i sigma(h_ij)]^2> over j"});
-        program_gradient(p, tied, ii,
-                         (struct kernel_text){"Gtil", "gradient kernel of the expert means",
-                                              "<E_i[g_ij]^2> over j"});
+        program_kernel(p, means, 1, "Phitil", "feature kernel of the expert means",
+                       "<E_i[phi_i sigma(h_ij)]^2> over j");
+        program_gradient(p, tied, 1, "Gtil", "gradient kernel of the expert means",
+                         "<E_i[g_ij]^2> over j");
     }
     if (!gate_is_constant(p)) {
-        program_gradient(p, psi, 1,
-                         (struct kernel_text){"G1phi", "gradient kernel of the router logits",
-                                              "kappa^2 <g_psi g_psi>"});
-        program_kernel(p, phi, 1,
-                       (struct kernel_text){"phit2", "second moments of the gates", "<phi phi>"});
+        program_gradient(p, psi, kappa * kappa, "G1phi", "gradient kernel of the router logits",
+                         "kappa^2 <g_psi g_psi>");
+        program_kernel(p, phi, 1, "phit2", "second moments of the gates", "<phi phi>");
     }
 }
 

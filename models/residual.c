@@ -77,8 +77,8 @@ static void populate(struct program *p, int l, struct population **experts,
     else if (network->rho == 1)
         E = 1; /* all experts are alike */
     *experts = program_population(p, program_name(p, "experts_%d", l), some, (size_t)E, 1);
-    *units = program_population(p, program_name(p, "units_%d", l), many, (size_t)E * (size_t)N_e,
-                                N_e);
+    *units =
+        program_population(p, program_name(p, "units_%d", l), many, (size_t)E * (size_t)N_e, N_e);
     if (!setup->N && !fixed && E > 1)
         (*units)->units =
             program_population(p, program_name(p, "unit_%d", l), many, (size_t)N_e, 1);
@@ -92,44 +92,41 @@ struct series {
 static struct series add_series(struct program *p, int L) {
     int P = program_setup(p)->P;
     struct series s = {0};
-    s.p = program_series(p, "t l mu", L, P,
-                         (struct kernel_text){"p", "mean router logit", "<p_k>"});
-    s.p2 = program_series(p, "t l mu", L, P,
-                          (struct kernel_text){"p2", "mean squared router logit", "<p_k^2>"});
-    s.A = program_series(p, "t l mu", L, P,
-                         (struct kernel_text){"A", "mean gradient of the gate", "<A_k>"});
+    s.p = program_series(p, "t l mu", L, P, "p", "mean router logit", "<p_k>");
+    s.p2 = program_series(p, "t l mu", L, P, "p2", "mean squared router logit", "<p_k^2>");
+    s.A = program_series(p, "t l mu", L, P, "A", "mean gradient of the gate", "<A_k>");
     if (program_network(p)->rho == 1)
         return s;
-    s.qstar = program_series(
-        p, "t l mu", L, P,
-        (struct kernel_text){"qstar", "selection threshold: the K-th largest sig(p) + b", ""});
-    s.load2 = program_series(p, "t l", L, P,
-                             (struct kernel_text){"load2",
-                                                  "spread of the loads of the experts about rho",
-                                                  "<(mean_mu m_k - rho)^2>"});
-    s.b2 = program_series(
-        p, "t l", L, P,
-        (struct kernel_text){"b2", "variance of the biases", "<b_k^2> - <b_k>^2"});
+    s.qstar = program_series(p, "t l mu", L, P, "qstar",
+                             "selection threshold: the K-th largest sig(p) + b", "");
+    s.load2 =
+        program_series(p, "t l", L, P, "load2", "spread of the loads of the experts about rho",
+                       "<(mean_mu m_k - rho)^2>");
+    s.b2 = program_series(p, "t l", L, P, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
     return s;
 }
 
 static void add_kernel(struct program *p, const char *name, int l, const char *about,
-                       const char *equation, struct value x, bool gradient, double scale) {
-    (gradient ? program_gradient : program_kernel)(
-        p, x, scale, (struct kernel_text){program_name(p, "%s_%d", name, l), about, equation});
+                       const char *equation, struct value x, bool gradient) {
+    (gradient ? program_gradient : program_kernel)(p, x, 1, program_name(p, "%s_%d", name, l),
+                                                   about, equation);
 }
 
 /* What block l adds to the stream. */
-static struct value write_block(struct program *p, int l, struct value h,
-                                struct population *stream, struct series s) {
+static struct value write_block(struct program *p, int l, struct value h, struct population *stream,
+                                struct series s) {
     const struct network *network = program_network(p);
     int L = network->depth, P = program_setup(p)->P;
     struct population *experts, *units;
     populate(p, l, &experts, &units);
     double alpha = stream->size / units->size;
-    struct weight R = {.name = program_name(p, "R_%d", l), .rate = L, .adam_eps = 1.0 / L, .zero = true};
+    experts->page = units->page = 1.0 / L;
+    struct weight R = {
+        .name = program_name(p, "R_%d", l), .rate = L, .adam_eps = 1.0 / L, .zero = true};
     struct weight W1 = {.name = program_name(p, "W1_%d", l), .rate = L, .adam_eps = 1.0 / L};
-    struct weight W2 = {.name = program_name(p, "W2_%d", l), .s_f = sqrt(alpha) / L, .rate = 1.0 / L,
+    struct weight W2 = {.name = program_name(p, "W2_%d", l),
+                        .s_f = sqrt(alpha) / L,
+                        .rate = 1.0 / L,
                         .adam_rate = 1.0 / L};
 
     struct value logits = program_map(p, h, experts, R);
@@ -142,13 +139,10 @@ static struct value write_block(struct program *p, int l, struct value h,
     struct value x = program_multiply(p, c, program_sigma(p, psi));
     program_measure(p, logits, false, 1, 1, s.p + l * P);
     program_measure(p, logits, false, 2, 1, s.p2 + l * P);
-    program_measure(p, c, true, 1, L, s.A + l * P);
-    add_kernel(p, "Mphi", l, "feature kernel of the expert units", "<c_k phi c_k phi>", x, false,
-               1);
-    add_kernel(p, "Mg", l, "gradient kernel of the expert units", "<c_k gk c_k gk>", psi, true,
-               L * L);
-    add_kernel(p, "MAA", l, "gradient kernel of the routers", "<sd_k A_k sd_k A_k>", logits, true,
-               L * L);
+    program_measure(p, c, true, 1, 1, s.A + l * P);
+    add_kernel(p, "Mphi", l, "feature kernel of the expert units", "<c_k phi c_k phi>", x, false);
+    add_kernel(p, "Mg", l, "gradient kernel of the expert units", "<c_k gk c_k gk>", psi, true);
+    add_kernel(p, "MAA", l, "gradient kernel of the routers", "<sd_k A_k sd_k A_k>", logits, true);
     return program_map(p, x, stream, W2);
 }
 
@@ -159,8 +153,8 @@ static void residual_write(struct program *p) {
     struct series series = add_series(p, L);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     for (int l = 0; l <= L; l++) {
-        add_kernel(p, "Ch", l, "feature kernel of the stream", "<h_l h_l>", h, false, 1);
-        add_kernel(p, "Cg", l, "gradient kernel of the stream", "<g_l g_l>", h, true, 1);
+        add_kernel(p, "Ch", l, "feature kernel of the stream", "<h_l h_l>", h, false);
+        add_kernel(p, "Cg", l, "gradient kernel of the stream", "<g_l g_l>", h, true);
         if (l < L)
             h = program_add(p, h, write_block(p, l, h, stream, series));
     }

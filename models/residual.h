@@ -1,4 +1,4 @@
-/* Shapes of the residual mixture of experts, for tests; see residual.c. */
+/* Shapes of networks of the residual mixture of experts (residual.c), as its tests need them. */
 #ifndef MODELS_RESIDUAL_H
 #define MODELS_RESIDUAL_H
 

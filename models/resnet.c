@@ -18,12 +18,10 @@ static const struct param_row resnet_rows[] = {
 };
 
 static void add_kernels(struct program *p, int l, struct value h) {
-    program_kernel(p, h, 1,
-                   (struct kernel_text){program_name(p, "Ch_%d", l), "feature kernel of the stream",
-                                        "<h_l h_l>"});
-    program_gradient(p, h, 1,
-                     (struct kernel_text){program_name(p, "Cg_%d", l),
-                                          "gradient kernel of the stream", "<g_l g_l>"});
+    program_kernel(p, h, 1, program_name(p, "Ch_%d", l), "feature kernel of the stream",
+                   "<h_l h_l>");
+    program_gradient(p, h, 1, program_name(p, "Cg_%d", l), "gradient kernel of the stream",
+                     "<g_l g_l>");
 }
 
 static void resnet_write(struct program *p) {
@@ -40,9 +38,8 @@ static void resnet_write(struct program *p) {
                            .rate = scale * scale,
                            .adam_rate = network->branch / L};
         struct value x = program_sigma(p, h);
-        program_kernel(p, x, 1,
-                       (struct kernel_text){program_name(p, "Phi_%d", l),
-                                            "feature kernel of a branch", "<x_l x_l>"});
+        program_kernel(p, x, 1, program_name(p, "Phi_%d", l), "feature kernel of a branch",
+                       "<x_l x_l>");
         h = program_add(p, h, program_map(p, x, stream, W));
         add_kernels(p, l + 1, h);
     }

@@ -7,9 +7,9 @@
 
 const struct param_row router_rows[] = {
     {"q0", PARAM_REAL, NETWORK_KEY(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
-     "amplitude of the initial router; -1: 1 for mup and sp, 0 for mssp"},
-    {"router_rate", PARAM_REAL, NETWORK_KEY(router_rate), "1", 0, 1e3, NULL,
-     "gate=sigmoid|softmax", "multiplier of the learning rate of the router"},
+     "amplitude of the initial router; -1: 0 for mssp, else 1"},
+    {"router_rate", PARAM_REAL, NETWORK_KEY(router_rate), "1", 0, 1e3, NULL, "gate=sigmoid|softmax",
+     "multiplier of the learning rate of the router"},
     {"bias", PARAM_CHOICE, NETWORK_KEY(bias), "none", 0, 0, "none fixed trained",
      "gate=sigmoid|softmax", "bias of the router logits"},
     {"biases", PARAM_REALS, NETWORK_KEY(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
@@ -43,8 +43,9 @@ const char *router_check(const struct network *network, const char **key) {
 }
 
 bool router_fluctuates(const struct network *network) {
-    return network->gate != GATE_CONSTANT && lround(network->rho * network->experts) <
-               network->experts && !network->bias && network->bias_noise == 0;
+    return network->gate != GATE_CONSTANT &&
+           lround(network->rho * network->experts) < network->experts && !network->bias &&
+           network->bias_noise == 0;
 }
 
 /* Normals shared by the limit and all networks of a seed. */
@@ -68,8 +69,8 @@ static void add_noise(const void *context, const struct net *net, const double *
         out[k] = x[k] + router->network->bias_noise * shared_normal(net, 1, net->t, k % M);
 }
 
-static void pass_on(const void *context, const struct net *net, const double *x,
-                    const double *out, const double *g, double *gx) {
+static void pass_on(const void *context, const struct net *net, const double *x, const double *out,
+                    const double *g, double *gx) {
     const struct router *router = context;
     (void)x, (void)out;
     for (int k = 0; k < net->setup.P * router->M; k++)
@@ -112,8 +113,8 @@ static void gates_backward(const void *context, const struct net *net, const dou
         for (int i = 0; i < router->M; i++)
             mean += p[i] * gp[i];
         for (int i = 0; i < router->M; i++)
-            gx[mu * router->M + i] += router->network->beta * p[i] *
-                                      (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
+            gx[mu * router->M + i] +=
+                router->network->beta * p[i] * (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
     }
 }
 
@@ -135,9 +136,9 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
     const struct network *network = program_network(p);
     double start[INT_LIST_MAX];
     for (int i = 0; i < network->experts; i++)
-        start[i] = network->biases.count ? network->biases.value[i]
-                                         : network->bias_std * shared_normal(
-                                                                   program_net(p), 0, 0, i);
+        start[i] = network->biases.count
+                       ? network->biases.value[i]
+                       : network->bias_std * shared_normal(program_net(p), 0, 0, i);
     b.fixed = network->bias == BIAS_FIXED;
     return program_bias(p, psi, start, b);
 }
@@ -159,17 +160,11 @@ struct value router_write(struct program *p, struct value x1, struct weight Q, s
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
     struct value out = program_numbers(p, &gate, router, psi, M);
-    program_show(p, psi, "t mu i",
-                 (struct kernel_text){"psi", "router logits, bias included", "<Q_i x1> + b_i"});
-    program_show(
-        p, out, "t mu i",
-        (struct kernel_text){"p", "gates", "softmax or sigmoid of beta psi, top-K"});
-    program_show_gradient(
-        p, out, "t mu i",
-        (struct kernel_text){"gphi", "gradient of the gates", "<w o(h_i)>"});
-    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu",
-                 (struct kernel_text){"router_entropy",
-                                      "entropy of the gates, 1 where all M are equal",
-                                      "-sum_i q_i ln q_i / ln M, q = p/sum p"});
+    program_show(p, psi, "t mu i", "psi", "router logits, bias included", "<Q_i x1> + b_i");
+    program_show(p, out, "t mu i", "p", "gates", "softmax or sigmoid of beta psi, top-K");
+    program_show_gradient(p, out, "t mu i", "gphi", "gradient of the gates", "<w o(h_i)>");
+    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu", "router_entropy",
+                 "entropy of the gates, 1 where all M are equal",
+                 "-sum_i q_i ln q_i / ln M, q = p/sum p");
     return out;
 }

@@ -10,17 +10,18 @@ static char *names; /* of the models, blank-separated */
 static const struct param_row common[] = {
     {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, "the network"},
     {"parameterization", PARAM_CHOICES, NETWORK_KEY(parameterizations), "mssp", 0, 0,
-     "mup mssp sp", NULL,
-     "scales of weights and rates: muP, the maximally scale-stable one, or (regime1, networks "
-     "only) the standard one; several: dmft-compare sets them side by side"},
+     "mup mssp sp ntp simp", NULL,
+     "scales of weights and rates: muP, the maximally scale-stable one, and, for networks only, "
+     "the "
+     "standard and the neural-tangent one, and (regime1) muP with the router of a hidden layer; "
+     "several: dmft-compare sets them side by side"},
     {"read_out", PARAM_CHOICE, NETWORK_KEY(read_out), "normal", 0, 0, "normal zero", NULL,
      "initial read-out w: standard normal, or zero"},
     {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0,
      "linear tanh erf relu gelu softplus", NULL, "sigma; erf is erf(h), gelu is h Phi(h)"},
     {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
      "hidden layers (dense), blocks (residual, resnet)"},
-    {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL,
-     "experts per width, M/N"},
+    {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
     {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
      "hidden units per expert, N_e; 0: infinite (residual)"},
     {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 1, 1000000, NULL, NULL,
@@ -92,8 +93,20 @@ bool network_compresses(const struct network *network) {
     return network->activation != FN_RELU && network->rho == 1;
 }
 
+const char *network_uncompressed(void) {
+    return "relu or rho < 1";
+}
+
+bool network_may_condense(const struct network *network) {
+    return network->gate == GATE_SOFTMAX;
+}
+
+const char *network_step_rule(const struct network *network) {
+    return network->eta_bias != 0 ? "eta_bias" : network->bias_noise != 0 ? "bias_noise" : NULL;
+}
+
 const char *network_hint(const struct network *network) {
-    return network->gate == GATE_SOFTMAX
+    return network_may_condense(network)
                ? ", or beta (softmax gates condense: docs/method.md, section 5)"
                : "";
 }

@@ -9,7 +9,13 @@
 #include "kernels/backend.h"
 #include "kernels/base/key.h"
 
-enum parameterization { PARAMETERIZATION_MUP, PARAMETERIZATION_MSSP, PARAMETERIZATION_SP };
+enum parameterization {
+    PARAMETERIZATION_MUP,
+    PARAMETERIZATION_MSSP,
+    PARAMETERIZATION_SP,
+    PARAMETERIZATION_NTP,
+    PARAMETERIZATION_SIMP
+};
 enum gate_kind { GATE_SIGMOID, GATE_SOFTMAX, GATE_CONSTANT };
 enum aggregation { AGGREGATION_M, AGGREGATION_K };
 enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
@@ -28,23 +34,18 @@ struct network {
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
 };
 
-/* Sections [init] and [rates]: a factor and a power of the width for matrices by name. */
-struct factor {
-    char name[24];
-    double factor, power;
-};
-struct factor_list {
-    int count;
-    struct factor *factor;
-};
-
 #define NETWORK_KEY(field) offsetof(struct network, field)
 /* Every row of the section, those of models included; they live as long as the program. */
 int network_rows(const struct param_row **rows, size_t *count, struct err *err);
 /* For a model's name: NULL if it uses this key, else the keys it uses. */
 const char *network_other_keys(const char *name, const char *key);
-/* Whether bases compress in time: not with ReLU, nor with a mask. */
+/* Whether bases compress in time, and where not (with ReLU or a mask) the settings to blame. */
 bool network_compresses(const struct network *network);
+const char *network_uncompressed(void);
+/* Whether a few experts may come to carry all averages over experts: gates have no bound. */
+bool network_may_condense(const struct network *network);
+/* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
+const char *network_step_rule(const struct network *network);
 
 /* What else to try when such a network diverges: "" or ", or ...". */
 const char *network_hint(const struct network *network);

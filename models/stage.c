@@ -1,4 +1,4 @@
-/* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (model.h). */
+/* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (net.h). */
 #include "models/node.h"
 
 #include <stdlib.h>
@@ -108,10 +108,17 @@ void net_next(struct net *net) {
 }
 
 void net_decay(struct net *net, double factor) {
-    for (int i = 0; i < net->maps; i++)
-        map_decay(net->map[i], factor);
-    for (int i = 0; i < net->thins; i++)
-        rows_scale(factor, array_all(&net->thin[i]->W));
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        if (v->frozen)
+            continue;
+        if (v->map)
+            map_decay(v->map, factor);
+        if (v->thin)
+            rows_scale(factor, array_all(&v->thin->W));
+        if (node_is(v, &operation_read_in) && net->unseen)
+            rows_scale(factor, array_all(&net->unseen->W));
+    }
 }
 
 void net_drop_stages(struct net *net) {

@@ -44,10 +44,13 @@ GATES = {"gate_participation": r"participation  $\langle\phi\rangle^2 / \langle\
          "b2": r"variance of biases  $b_k$",
          "qstar": r"selection threshold  $q^*$"}
 NAMES = {"mup": "\u03bcP", "mssp": "MSSP", "sp": "SP"}
-# The terms of the coordinate check, forward and backward, as docs/output.md lists them.
+# Parts of the coordinate check, forward and backward, as docs/output.md lists them; a|b: the one
+# that a network has.
 COORDINATES = [
-    [("router logits", {"psi_init": "initial", "psi_prop": "propagating", "psi_eff": "effective"}),
-     ("hidden units", {"h2_init": "initial", "h2_prop": "propagating", "h2_eff": "effective"}),
+    [("router logits", {"Q_init": "initial", "Q_prop": "propagating", "Q_eff": "effective"}),
+     ("hidden units", {"W2_init|W_in_init|A_in_init": "initial",
+                       "W2_prop|W_in_prop|A_in_prop": "propagating",
+                       "W2_eff|W_in_eff|P_in_eff": "effective"}),
      ("output of one expert", {"h3i_init": "initial", "h3i_prop": "propagating",
                                "h3i_eff": "effective"}),
      ("experts aggregated", {"A1": "initial", "A21": "propagating, from $W_1$",
@@ -312,8 +315,9 @@ def coordinates(ax, run, terms):
     Parts that are exactly zero are left out."""
     for level in (0, -0.5, -1):
         ax.axhline(level, color="black" if level == 0 else "0.8", lw=0.7, zorder=0)
-    for colour, (name, label) in zip(COLOURS, terms.items()):
-        exponent = run["compare"].get(f"rms_{name}_exponent")
+    for colour, (names, label) in zip(COLOURS, terms.items()):
+        there = [name for name in names.split("|") if f"rms_{name}_exponent" in run["compare"]]
+        exponent = run["compare"][f"rms_{there[0]}_exponent"] if there else None
         if exponent is not None and np.isfinite(exponent).any():
             band(ax, exponent.values, 2 * run["compare"][exponent.name + "_se"].values, colour,
                  label=label)

@@ -7,6 +7,9 @@ the runs of every point of the grid, and these are what dmft_plot.load gives of 
 
     summary, runs = studies.load("lr_transfer.h5")
     dmft_plot.loss(plt.gca(), runs["mup", 1.0])
+
+Keys that vary together (key, key = 0.1 1 | 0.2 2) are one axis, named "key,key"; each of them is a
+coordinate along it, and has its own place in the points.
 """
 import argparse
 import os
@@ -27,6 +30,11 @@ SYMBOLS = {r"$\Phi_{bar}$": r"$\bar\Phi$", r"$\Phi_{til}$": r"$\tilde\Phi$",
 PARAMETERIZATION = "network.parameterization"
 
 
+def keys_of(data):
+    """[(axis, key)] of all swept keys along the axes of an array of a summary."""
+    return [(axis, key) for axis in data.dims if axis != "N" for key in axis.split(",")]
+
+
 def load(path):
     """The groups sweep and optimum (None without one) of a summary, and {values of the swept keys,
     in their order: a run like those of dmft_plot.load}, read from the folder beside the file."""
@@ -36,16 +44,19 @@ def load(path):
         groups = [name for name in ("sweep", "optimum") if name in file]
     summary = {name: xarray.open_dataset(path, group=name, engine="h5netcdf", decode_cf=False)
                for name in groups}
+    summary = {name: data.set_coords(data.attrs.get("coordinates", "").split())
+               for name, data in summary.items()}
     sweep = summary["sweep"]
     names = sweep["file"].values.reshape(sweep["loss"].shape)
     folder, runs = path.removesuffix(".h5") + ".d", {}
-    keys = sweep["loss"].dims[:-1]
+    axes, keys = sweep["loss"].dims[:-1], keys_of(sweep["loss"])
+    values = {key: sweep[key].values.tolist() for _, key in keys}
     for index in np.ndindex(names.shape[:-1]):
         run = {}
         for name, failed in zip(names[index], sweep["failed"].values[index]):
             if not failed:
                 run.update(dmft_plot.load(os.path.join(folder, name)))
-        point = [sweep[key].values[i].item() for key, i in zip(keys, index)]
+        point = [values[key][index[axes.index(axis)]] for axis, key in keys]
         runs[point[0] if len(point) == 1 else tuple(point)] = run
     return summary, runs
 

@@ -5,9 +5,11 @@
 #include "solver/run/costs.h"
 #include "solver/files/provenance.h"
 #include "solver/run/report.h"
+#include "solver/settings/matrices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct options {
     struct command command;
@@ -18,7 +20,7 @@ struct options {
 static const char usage[] =
     "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] [--profile] FILE.ini "
     "[--section.key=value ...]\n"
-    "       dmft-solve --help | --version | --defaults";
+    "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version | --defaults";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
     *options = (struct options){0};
@@ -40,8 +42,14 @@ static int read_options(struct options *options, int argc, char **argv, struct e
 }
 
 static int print_help(const struct options *options, struct err *err) {
+    const struct command *command = &options->command;
     struct param_section *sections;
     size_t count;
+    const struct model *const *model = model_list;
+    while (*model && (!command->file || strcmp((*model)->name, command->file)))
+        model++;
+    if (options->help && *model)
+        return matrices_help(command->file, command->overrides, command->override, stdout, err);
     TRY(config_sections(&sections, &count, err));
     if (options->version) {
         printf("dmft-solve %s\n", provenance_version);
@@ -54,8 +62,8 @@ static int print_help(const struct options *options, struct err *err) {
             "1 system error,\n2 bad input, 3 numerical failure, 130 interrupted.\n\nKeys:\n",
             usage);
         params_help(sections, count, stdout);
-        printf("\nNetworks:\n");
-        for (const struct model *const *model = model_list; *model; model++)
+        printf("\nNetworks (--help NETWORK: its keys and matrices):\n");
+        for (model = model_list; *model; model++)
             printf("%-10s %s\n", (*model)->name, (*model)->doc);
     }
     free(sections);

@@ -22,18 +22,20 @@ static const char usage[] =
 
 static const char help[] =
     "dmft-sweep: runs of dmft-solve over a grid of keys\n%s\n\n"
-    "FILE.ini is an ini of dmft-solve with one section more, whose keys are those to vary (at most "
-    "3):\n\n"
+    "FILE.ini is an ini of dmft-solve with one section more, whose keys are those to vary:\n\n"
     "    [sweep]\n"
+    "    network.parameterization = mup mssp\n"
     "    training.eta0 = logspace(0.1, 10, 9)\n"
-    "    network.parameterization = mup mssp\n\n"
-    "Values are logspace(first, last, n), linspace(first, last, n) or a list. Every point is run "
-    "at "
-    "each of\nthe [reference] widths and in the limit, each in a process of its own, N at a time "
-    "(--jobs; default:\nall cores). Files go to OUT.d, the summary to OUT.h5, and a table of the "
-    "optimum to the screen. The\nsame command goes on with a sweep that was stopped or changed; "
-    "done runs are not repeated. Runs that\nended in a numerical failure count as done unless "
-    "--retry.\n";
+    "    network.kappa, network.expert_width = 0.25 4 | 0.5 2 | 1 1\n\n"
+    "Each line is an axis of the grid. Values are logspace(first, last, n), linspace(first, last, "
+    "n) or a list,\nin which | separates values that have blanks. Keys joined by commas vary "
+    "together: each point, between |,\nhas one value for every key, separated by blanks or by "
+    "commas.\n\n"
+    "Every point is run at each of the [reference] widths and in the limit, each in a process of "
+    "its own, N at\na time (--jobs; default: all cores). Files go to OUT.d, the summary to OUT.h5, "
+    "and a table of the optimum\n(or of the losses) to the screen. The same command goes on with a "
+    "sweep that was stopped or changed; done\nruns are not repeated. Runs that ended in a "
+    "numerical failure count as done unless --retry.\n";
 
 static int read_options(struct options *options, int argc, char **argv, int *jobs,
                         struct err *err) {

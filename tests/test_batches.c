@@ -1,7 +1,7 @@
 /* Minibatches and test inputs: the order of inputs, a plain-loop oracle trained on the same
  * batches, the lazy linear network in closed form, and identities: a batch of everything is
  * full-batch training, a test input leaves no trace, and one that is a training input has its
- * output. The limit on fresh inputs is judged by own networks in test_batches_limit.c. */
+ * output. The limit on fresh inputs is judged by own networks in test_networks.c. */
 #include "integrators/batch.h"
 #include "tests/oracles/oracle_dense.h"
 #include "tests/support/support.h"

@@ -183,7 +183,7 @@ static void test_refusals(void **state) {
         {"dmft-compare", {"--reference.widths=none"}, {"dmft-compare needs networks"}},
         {"dmft-compare",
          {"--network.parameterization=mup sp"},
-         {"parameterization=sp: must be mup or mssp here"}},
+         {"parameterization=sp: network regime2: the learning rate of matrix w grows as N^1,"}},
         {"dmft-compare", {"-o", "case.ini"}, {"would overwrite an input"}},
         {"dmft-compare", {"-o"}, {"needs the name of the output file"}},
         {"dmft-compare", {"--defaults"}, {"unknown option --defaults"}},
@@ -202,24 +202,19 @@ static void test_refusals(void **state) {
     }
 }
 
-/* The check is for experts of one hidden layer. */
-static void test_check_of_other_networks_is_refused(void **state) {
+/* Sides need not have the same matrices; the table has those of all. */
+static void test_check_of_networks_of_different_matrices(void **state) {
     (void)state;
-    static const char *const networks[] = {"model = dense", "model = residual",
-                                           "model = regime1\nexpert_layers = 1",
-                                           "model = regime1\nexpert_layers = 2\n"
-                                           "expert_output = activated"};
-    for (size_t k = 0; k < COUNT(networks); k++) {
-        char text[512];
-        struct cli_result result;
-        snprintf(text, sizeof text, "[network]\n%s\n[reference]\nwidths = 8\n%s", networks[k],
-                 "coordinate_check = yes\n");
-        cli_print("case.ini", text);
-        cli_run(&result, ARGS("case.ini"));
-        assert_true(cli_ended(
-            &result, 2, ARGS("[reference] coordinate_check = yes: it is for experts of one")));
-        cli_free(&result);
-    }
+    struct cli_result result;
+    cli_print("case.ini", "[network]\nmodel = regime3\nparameterization = mup mssp\n[training]\n"
+                          "steps = 3\n[solver]\nreplicates = 0\n[reference]\nwidths = 8 16\n"
+                          "coordinate_check = yes\n[data]\ninputs = 3\ndimension = 4\n");
+    cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "\nW_in_back_prop "));
+    assert_non_null(strstr(result.out, "\nP_out_back_eff "));
+    assert_non_null(strstr(result.out, "\nA_in_prop "));
+    cli_free(&result);
 }
 
 int main(void) {
@@ -228,7 +223,7 @@ int main(void) {
         cmocka_unit_test(test_fits_of_a_known_law),
         cmocka_unit_test_setup(test_sides_are_runs_of_dmft_solve, clean),
         cmocka_unit_test_setup(test_refusals, clean),
-        cmocka_unit_test_setup(test_check_of_other_networks_is_refused, clean),
+        cmocka_unit_test_setup(test_check_of_networks_of_different_matrices, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

@@ -396,10 +396,10 @@ static void limit_and_networks_agree(void **state) {
 /* Where a mask flips, f jumps, and no step is small enough for a tight tolerance. */
 static void a_step_that_vanishes_is_an_error(void **state) {
     (void)state;
-    static const char *const overrides[] = {"training.integrator=bs32", "training.rtol=1e-10",
-                                            "training.atol=1e-12",      "network.experts=16",
-                                            "network.eta_bias=0",       "solver.replicates=0",
-                                            "reference.widths=16",      "solver.seed=6", NULL};
+    static const char *const overrides[] = {
+        "training.integrator=bs32", "training.rtol=1e-10", "training.atol=1e-12",
+        "network.experts=16",       "network.eta_bias=0",  "solver.replicates=0",
+        "reference.widths=16",      "solver.seed=6",       NULL};
     struct run run;
     struct net net;
     struct err err = {0};

@@ -120,7 +120,7 @@ static void orthogonality(void **state) {
     loop_free(&l);
 }
 
-/* <y, W x> = <W^T y, x>/lr: exactly for the same W; to second order in the tolerance between the
+/* <y, W x> = <W^T y, x>: exactly for the same W; to second order in the tolerance between the
  * forward and the backward pass of one step, when W has met y in between. */
 static void adjointness(void **state) {
     (void)state;
@@ -203,8 +203,7 @@ static void numbers_of_declarations(void **state) {
         struct map map;
         make_population(&source, "source", rows[i].source, 8, 0);
         make_population(&target, "target", rows[i].target, 8, 1);
-        struct map_declaration declared = {"W",         &source, &target, rows[i].a0,
-                                           rows[i].s_f, false};
+        struct map_declaration declared = {"W", &source, &target, rows[i].a0, rows[i].s_f, false};
         ASK(map_init(&map, &map_limit, declared, 1e-3, (struct rng_stream){0}, err));
         const double *want = &rows[i].fg;
         const double got[] = {map.numbers.fg, map.numbers.fr};

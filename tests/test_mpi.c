@@ -43,6 +43,8 @@ static const struct {
     {"experts that are not shared out",
      BEGIN("residual") "alpha = 1\nrho = 0.25\nexpert_width = 2\neta_bias = 0.1\n" SOLVER
                        "expert_sites = 200\n"},
+    {"lines of [init] and [rates]",
+     BEGIN("regime2") SOLVER EXPERTS "[init]\nW_out = 0.5\n[rates]\nQ = 3\nW_in = 0\n"},
     {"fixed point", BEGIN("regime2") SOLVER EXPERTS "method = fixed_point\n"},
     {"minibatches and test inputs",
      BEGIN("regime2") "[data]\ntest_inputs = 2\n[training]\nbatch = 2\n" SOLVER EXPERTS},

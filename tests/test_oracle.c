@@ -1,5 +1,5 @@
 /* Judges the oracle of regime II itself: by hand-made cases, by finite differences of the loss and
- * by the tangent kernel at the end of section 2 of the theory page. */
+ * by the tangent kernel, made of the kernels of the theory page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -565,7 +565,7 @@ static void test_help(void **state) {
     fclose(stream);
     for (size_t i = 0; i < size; i++)
         lines += text[i] == '\n';
-    assert_int_equal(lines, table_sections[0].count + table_sections[1].count);
+    assert_int_equal(lines, table_sections[0].count + table_sections[1].count + 2);
     assert_non_null(strstr(text, "  network.kappa "));
     assert_non_null(strstr(text, "Active share. [default 0.5; a number, 0 to 1]\n"));
     assert_non_null(strstr(text, "[required; an integer, 1 to 1000]"));

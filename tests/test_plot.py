@@ -190,6 +190,9 @@ def test_sides(files, tmp_path, capsys):
     stored = run["mup/compare"]["rms_A1_exponent"].values
     lines = [line for line in axes[3].lines if line.get_label() == "initial"]
     np.testing.assert_array_equal(lines[0].get_ydata(), stored)
+    for ax in axes[:2]:  # matrices go by their own names in every network
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+            "initial", "propagating", "effective"]
     assert dmft_plot.main([files["few"], "--what", "coordinate"]) == 2
     assert "not made by dmft-compare" in capsys.readouterr().err
 

@@ -112,7 +112,8 @@ static void make_pair(struct pair *p, const char *const *overrides, int N) {
     support_copy(o->w, array_all(&support_thin(&p->net, "w")->W), 1);
     for (int l = 0; l < E; l++)
         for (int i = 0; i < M; i++)
-            support_copy(oracle1_W(o, l, i), array_all(&support_map(&p->net, "W%d_%d", l + 2, i)->W), sqrt(N));
+            support_copy(oracle1_W(o, l, i),
+                         array_all(&support_map(&p->net, "W%d_%d", l + 2, i)->W), sqrt(N));
     if (network->gate != GATE_CONSTANT)
         support_copy(o->Q, array_all(&support_thin(&p->net, "Q")->W), 1);
     for (int i = 0; i < M && network->bias; i++)
@@ -265,7 +266,8 @@ static void dense_equals_its_oracle(void **state) {
         copy_read_in(o->W1, &net, &run);
         support_copy(o->w, array_all(&support_thin(&net, "w")->W), 1);
         for (int l = 0; l < depth - 1; l++)
-            support_copy(o->W + l * 14 * 14, array_all(&support_map(&net, "W%d", l + 2)->W), sqrt(14));
+            support_copy(o->W + l * 14 * 14, array_all(&support_map(&net, "W%d", l + 2)->W),
+                         sqrt(14));
         oracle_dense_forward(o);
         oracle_dense_centre_here(o);
         for (int t = 0; t < 4; t++) {

@@ -413,7 +413,8 @@ static void settings_are_checked(void **state) {
         {0.5, 0.3, 1, PARAMETERIZATION_MUP, "iota"},
         {0.5, 0.01, 1, PARAMETERIZATION_MSSP, "iota"},
         {0.5, 0.25, 0.3, PARAMETERIZATION_MSSP, "rho"},
-        {0.5, 0.25, 1, PARAMETERIZATION_SP, "parameterization"},
+        {0.5, 0.25, 1, PARAMETERIZATION_SP, NULL},
+        {0.5, 0.25, 1, PARAMETERIZATION_SIMP, "parameterization"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct network network = {.kappa = cases[i].kappa, .iota = cases[i].iota};

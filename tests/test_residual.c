@@ -155,8 +155,8 @@ static void check_kernels(const struct pair *p, double tolerance) {
         rows.array->backend->dots(rows, rows, K);
         for (int a = 0; a < P * P; a++) {
             double want = all[k].of(p->oracle, l, a / P, a % P);
-            CHECK_ABS(net->kernel[i].scale * K[a], want, tolerance * fmax(1, fabs(want)), "kernel %s[%d]",
-                      net->kernel[i].name, a);
+            CHECK_ABS(net->kernel[i].scale * K[a], want, tolerance * fmax(1, fabs(want)),
+                      "kernel %s[%d]", net->kernel[i].name, a);
         }
     }
 }

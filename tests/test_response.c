@@ -126,7 +126,7 @@ static void they_act_as_the_map_does(void **state) {
     (void)state;
     static const struct {
         const char *file;
-        int responses; /* with fr bg != 0, with br fg != 0 */
+        int responses; /* A of maps with fr != 0, B of maps with fg != 0 */
     } cases[] = {{"data/dense.ini", 4},
                  {"data/resnet.ini", 8},
                  {"data/regime2.ini", 6},

@@ -47,6 +47,34 @@ def test_runs_belong_to_their_points(tmp_path):
         assert np.isclose(part.sel(N=np.inf), run["limit"]["loss"][-1], rtol=1e-14)
 
 
+def test_keys_that_vary_together(tmp_path):
+    """A list of points is one axis; its keys are coordinates and have their own places."""
+    axis = "training.gamma0,network.kappa"
+    ini = tmp_path / "list.ini"
+    with open(os.path.join(HERE, "..", "studies", "lr_transfer.ini"), encoding="utf-8") as file:
+        text = file.read().split("[sweep]")[0]
+    ini.write_text(text + "[sweep]\ntraining.eta0 = 1 2\n"
+                   "training.gamma0, network.kappa = 1 0.5 | 0.5 0.25\n", encoding="utf-8")
+    out = str(tmp_path / "list.h5")
+    subprocess.run([SWEEP, "--quiet", "-o", out, str(ini), "--reference.widths=16",
+                    "--reference.seeds=2", "--training.steps=3", *SMALL["lr_transfer"]], check=True,
+                   stdout=subprocess.DEVNULL)
+    summary, runs = studies.load(out)
+    loss = summary["sweep"]["loss"]
+    assert loss.dims == ("training.eta0", axis, "N")
+    assert list(runs) == [(1, 1, 0.5), (1, 0.5, 0.25), (2, 1, 0.5), (2, 0.5, 0.25)]
+    assert list(loss["network.kappa"].values) == [0.5, 0.25]
+    assert list(loss[axis].values) == ["1 0.5", "0.5 0.25"]
+    for (eta0, gamma0, kappa), run in runs.items():
+        attrs = run["parameters"].attrs
+        assert (attrs["training.eta0"], attrs["training.gamma0"], attrs["network.kappa"]) == \
+            (eta0, gamma0, kappa)
+        part = loss.sel({"training.eta0": eta0}).where(loss["network.kappa"] == kappa, drop=True)
+        assert np.isclose(part.sel(N=np.inf).item(), run["limit"]["loss"][-1], rtol=1e-14)
+    plain = studies.xarray.open_dataset(out, group="sweep", engine="h5netcdf")
+    assert "network.kappa" in plain.coords
+
+
 def test_refusals(tmp_path, capsys):
     single = str(tmp_path / "regime3.h5")
     assert studies.main([str(tmp_path / "what.h5")]) == 2

@@ -13,6 +13,9 @@ $(BUILD)/test_objects: FORCE
 $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka
 
+# Changes the numbers of one matrix on their way into a network.
+$(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
+
 $(BUILD)/emulated_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka -lstdc++
 
@@ -33,7 +36,7 @@ test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
 
 FUZZ_SOURCES := tests/fuzz_param.c $(wildcard kernels/base/*.c) solver/settings/row.c \
-                $(wildcard solver/settings/param*.c)
+                $(wildcard solver/settings/param*.c) solver/settings/factor.c
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
 	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@

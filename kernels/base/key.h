@@ -36,4 +36,15 @@ struct param_row {
     const char *doc;
 };
 
+/* What a section with free keys gives (struct param_section): NAME = FACTOR N^POWER, in the order
+ * of the names. */
+struct factor {
+    const char *name;
+    double factor, power; /* factor >= 0; power 0: the same at every width */
+};
+struct factor_list {
+    int count;
+    struct factor *factor; /* as the names, owned by struct params */
+};
+
 #endif

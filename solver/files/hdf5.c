@@ -1,4 +1,5 @@
 /* Checked calls of HDF5: groups, attributes, datasets with scales on their axes. */
+#define _POSIX_C_SOURCE 200809L
 #include "solver/files/hdf5.h"
 #include "kernels/base/text.h"
 
@@ -197,16 +198,15 @@ static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t lengt
 
 /* Creates the dataset after the scales of its axes, which it needs, and attaches them. */
 static int create_array(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
-    int scales = 0, code = CODE_OK;
+    int code = CODE_OK;
+    int scales = 0;
     hid_t scale[HDF5_RANK];
-    const char *dims = array->dims;
+    char *dims, *axis, *rest;
     *set = -1;
+    TRY(base_copy(&dims, array->dims, err));
     for (int k = 0; k < array->rank; k++) {
-        struct text_word word;
-        char axis[HDF5_NAME];
-        bool named = text_next_word(&dims, " ", &word);
-        assert(named && word.length < sizeof axis);
-        snprintf(axis, sizeof axis, "%.*s", (int)word.length, word.text);
+        axis = strtok_r(k ? NULL : dims, " ", &rest);
+        assert(axis);
         DO(open_scale(&scale[scales++], group, axis, array->shape[k], err));
     }
     DO(create_dataset(set, group, array, err));
@@ -216,6 +216,7 @@ static int create_array(hid_t *set, hid_t group, const struct dataset *array, st
 done:
     while (scales--)
         code = hdf5_shut(H5Dclose, scale[scales], code, array->name, err);
+    free(dims);
     return code;
 }
 

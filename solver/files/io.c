@@ -94,6 +94,12 @@ int io_parameters(struct io *io, const struct params *params, const void *config
             DO(set_parameter(group, name, row, value->text, slot, err));
         }
     }
+    for (size_t k = 0; k < params->frees; k++) {
+        const struct param_free *key = &params->free[k];
+        char name[HDF5_NAME];
+        snprintf(name, sizeof name, "%s.%s", key->section->name, key->key);
+        DO(hdf5_set_text(group, name, key->value.text, err));
+    }
     DO(params_text(params, &ini, &size, err));
     DO(hdf5_set_text(group, "ini", ini, err));
 done:
@@ -103,9 +109,9 @@ done:
 
 /* --- datasets -------------------------------------------------------------------------------- */
 
-int io_scale(struct io *io, const char *group, const char *axis, const double *values,
-             const char *const *text, int count, struct err *err) {
-    struct dataset array = {axis, axis, "coordinates", "", 1, {(hsize_t)count}, H5T_NATIVE_DOUBLE};
+int io_scale(struct io *io, const char *group, const char *name, const char *axis,
+             const double *values, const char *const *text, int count, struct err *err) {
+    struct dataset array = {name, axis, "coordinates", "", 1, {(hsize_t)count}, H5T_NATIVE_DOUBLE};
     const void *from = text ? (const void *)text : values;
     hid_t id, words = -1;
     int code;
@@ -113,7 +119,8 @@ int io_scale(struct io *io, const char *group, const char *axis, const double *v
     DO(hdf5_text_type(&words, err));
     if (text)
         array.type = words;
-    DO(hdf5_write_scale(id, &array, from, err));
+    DO(strcmp(name, axis) ? hdf5_write_array(id, &array, from, err)
+                          : hdf5_write_scale(id, &array, from, err));
 done:
     code = hdf5_shut(H5Tclose, words, code, axis, err);
     return hdf5_shut(H5Gclose, id, code, group, err);

@@ -31,7 +31,8 @@ struct io {
 void io_quiet(void);
 int io_create(struct io *io, const char *path, bool force, struct err *err);
 /* /parameters: one attribute per key, "section.key", typed (integers, doubles, strings, integer
- * lists), and a string attribute "ini": a complete ini text that repeats the run. */
+ * lists; free keys are strings), and a string attribute "ini": a complete ini text that repeats the
+ * run. */
 int io_parameters(struct io *io, const struct params *params, const void *config, struct err *err);
 /* One string attribute of /provenance; creates the group when needed. Call repeatedly. */
 int io_provenance(struct io *io, const char *name, const char *value, struct err *err);
@@ -47,10 +48,10 @@ int io_record(struct io *io, const char *group, const struct record *record,
               const char *const *labels, struct err *err);
 /* Values of a series as they are, [shape], without statistics. */
 int io_series(struct io *io, const char *group, const struct series *series, struct err *err);
-/* The coordinates of an axis of a group, numbers or (text not NULL) words; before any array that
- * has this axis. */
-int io_scale(struct io *io, const char *group, const char *axis, const double *values,
-             const char *const *text, int count, struct err *err);
+/* Coordinates along an axis of a group, numbers or (text not NULL) words: those of the axis itself,
+ * name = axis, before any array that has this axis, or others beside them. */
+int io_scale(struct io *io, const char *group, const char *name, const char *axis,
+             const double *values, const char *const *text, int count, struct err *err);
 /* A named string or number attribute on a group (created when needed). */
 int io_attribute(struct io *io, const char *group, const char *name, double value, struct err *err);
 int io_text(struct io *io, const char *group, const char *name, const char *value, struct err *err);

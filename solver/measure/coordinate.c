@@ -1,13 +1,272 @@
+/* Parts of what matrices make. With 0 for t = 0, W as it is used and x, y of time t,
+ *
+ *     W x   = W(0) x(0) (init) + W(0) (x - x(0)) (prop) + (W - W(0)) x (eff)
+ *     W^T y = W(0)^T y(0) + W(0)^T (y - y(0)) + (W - W(0))^T y             y: cotangent of W x
+ *
+ * From W(0) x and W x: init is the former at t = 0, prop what it has become since, eff the rest.
+ * Finite networks keep W(0); limit maps know it as the normals of their bases. Root mean squares
+ * over sites, inputs and the matrices of a family. Inputs do not change, nor the cotangent of f:
+ * the read-in and, backward, the read-out have no propagating part. */
 #include "solver/measure/coordinate.h"
-int coordinate_declare(struct record *record, const struct net_setup *setup, struct err *err) {
-    (void)record, (void)setup, (void)err;
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum slot { INIT, PROP, EFF, WHOLE, BACK, DELTA = 2 * BACK, SLOTS };
+static const struct {
+    const char *suffix, *about, *equation;
+} slot[SLOTS] = {
+    {"_init", "what the matrix makes of its input, initial part", "W(0) x(0)"},
+    {"_prop", "what the matrix makes of its input, propagating part", "W(0) (x - x(0))"},
+    {"_eff", "what the matrix makes of its input, effective part", "(W - W(0)) x"},
+    {"", "what the matrix makes of its input", "W x"},
+    {"_back_init", "what the matrix hands back, initial part", "W(0)^T y(0)"},
+    {"_back_prop", "what the matrix hands back, propagating part", "W(0)^T (y - y(0))"},
+    {"_back_eff", "what the matrix hands back, effective part", "(W - W(0))^T y"},
+    {"_back", "what the matrix hands back", "W^T y"},
+    {"_delta", "change of the output", "f - f(0)"},
+};
+
+static bool is_matrix(const struct node *v) {
+    return node_is(v, &operation_read_in) || node_is(v, &operation_map) ||
+           node_is(v, &operation_look) || node_is(v, &operation_read_out);
+}
+
+static bool exists(const struct node *v, int k, bool parts) {
+    if (node_is(v, &operation_read_in))
+        return k == INIT || k == EFF || k == WHOLE;
+    if (node_is(v, &operation_read_out))
+        return k != BACK + PROP;
+    if (node_is(v, &operation_map) && !parts)
+        return k == WHOLE || k == BACK + WHOLE;
+    return k != DELTA;
+}
+
+static const char *family(const struct node *v) {
+    return v->weight.family ? v->weight.family : v->weight.name;
+}
+
+/* The next matrix of the family of matrix i, i included; the number of nodes: none. */
+static int next_of(const struct program *p, int i, int from) {
+    while (from < p->nodes &&
+           !(is_matrix(&p->node[from]) && !strcmp(family(&p->node[from]), family(&p->node[i]))))
+        from++;
+    return from;
+}
+
+/* The first matrix of the next family. */
+static int next_family(const struct program *p, int i) {
+    while (i < p->nodes && !(is_matrix(&p->node[i]) && next_of(p, i, 0) == i))
+        i++;
+    return i;
+}
+
+int coordinate_declare(struct record *record, const struct net *net, bool parts, struct err *err) {
+    const struct program *p = net->program;
+    for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1))
+        for (int k = 0; k < SLOTS; k++) {
+            const struct node *v = &p->node[i];
+            bool f = node_is(v, &operation_read_out) && (k < BACK || k == DELTA);
+            struct series series = {.dims = "t",
+                                    .about = slot[k].about,
+                                    .equation = slot[k].equation,
+                                    .axes = 1,
+                                    .shape = {(size_t)record->T}};
+            snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family(v),
+                     slot[k].suffix);
+            if (exists(v, k, parts))
+                TRY(record_add(record, series, err));
+        }
+    return aggregation_declare(record, net, err);
+}
+
+static double bytes_of(struct rows rows) {
+    return rows.array ? (double)array_bytes(rows.array, rows.count) : 0;
+}
+
+double coordinate_bytes(const struct net *net) {
+    double total = 0, work = 0;
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        double out = bytes_of(v->value), back = bytes_of(v->part[0].rows);
+        if (!is_matrix(v))
+            continue;
+        if (v->thin)
+            total += bytes_of(array_all(&v->thin->W));
+        total += out + back;
+        work = fmax(work, 3 * fmax(out, back));
+    }
+    return total + work + aggregation_bytes(net);
+}
+
+/* --- parts ----------------------------------------------------------------------------------- */
+
+/* Adds mean squares to square [4]. initial: W(0) x, lost; start: W(0) x(0), kept at t = 0. */
+static int split_rows(struct array *start, struct rows initial, struct rows whole, int t,
+                      double *square, struct err *err) {
+    struct array work = {0};
+    int code;
+    if (t == 0)
+        DO(array_keep(start, initial, err));
+    DO(array_keep(&work, whole, err));
+    square[INIT] += aggregation_square(array_all(start));
+    square[WHOLE] += aggregation_square(whole);
+    aggregation_subtract(initial, array_all(&work));
+    square[EFF] += aggregation_square(array_all(&work));
+    aggregation_subtract(array_all(start), initial);
+    square[PROP] += aggregation_square(initial);
+done:
+    array_free(&work);
+    return code;
+}
+
+static int split_numbers(double **start, const double *initial, const double *whole, int count,
+                         int t, double *square, struct err *err) {
+    if (t == 0) {
+        TRY(base_alloc(start, (size_t)count, sizeof **start, err));
+        memcpy(*start, initial, (size_t)count * sizeof *initial);
+    }
+    for (int k = 0; k < count; k++) {
+        double init = (*start)[k], delta = whole[k] - init;
+        square[INIT] += init * init / count;
+        square[PROP] += pow(initial[k] - init, 2) / count;
+        square[EFF] += pow(whole[k] - initial[k], 2) / count;
+        square[WHOLE] += whole[k] * whole[k] / count;
+        square[DELTA] += delta * delta / count;
+    }
     return CODE_OK;
 }
+
+/* One direction of a map; of a field map, only the whole. */
+static int split_map(const struct map *map, bool forward, struct rows in, struct rows whole,
+                     struct array *start, int t, double *square, struct err *err) {
+    struct array initial = {0};
+    int code;
+    if (!map->kind->initial) {
+        square[WHOLE] += aggregation_square(whole);
+        return CODE_OK;
+    }
+    DO(array_keep(&initial, whole, err)); /* its shape */
+    DO(map->kind->initial(map, forward, in, array_all(&initial), err));
+    DO(split_rows(start, array_all(&initial), whole, t, square, err));
+done:
+    array_free(&initial);
+    return code;
+}
+
+/* Few numbers; of a limit less what they are at the start. Backward rows sum_k g_k Q_k. */
+static int split_look(const struct net *net, const struct node *v, struct coordinate_matrix *m,
+                      int t, double *square, struct err *err) {
+    const struct backend *backend = net->setup.backend;
+    struct rows x = net->program->node[v->argument[0]].value, Q = array_all(&v->thin->W);
+    struct array rows = {0};
+    int code, count = net->setup.P * v->K;
+    double *s = NULL;
+    DO(base_alloc(&s, (size_t)count, sizeof *s, err));
+    backend->dots(x, array_all(&m->W), s);
+    for (int k = 0; k < count && v->start; k++)
+        s[k] -= v->start[k];
+    DO(split_numbers(&m->s, s, v->s, count, t, square, err));
+    DO(array_init(&rows, backend, x.array->sites, x.array->group, 2 * x.count, err));
+    struct rows initial = array_rows(&rows, 0, x.count),
+                whole = array_rows(&rows, x.count, x.count);
+    backend->combine(initial, 0, v->gs, array_all(&m->W));
+    backend->combine(whole, 0, v->gs, Q);
+    DO(split_rows(&m->back, initial, whole, t, square + BACK, err));
+done:
+    array_free(&rows);
+    free(s);
+    return code;
+}
+
+/* f, not centred; of a limit less what it is at the start. */
+static int split_read_out(const struct net *net, const struct node *v, struct coordinate_matrix *m,
+                          int t, double *square, struct err *err) {
+    struct array initial = {0};
+    int code, P = net->setup.P;
+    double s[2 * P];
+    net->setup.backend->averages(net->program->node[v->argument[0]].value, array_all(&m->W), s);
+    for (int mu = 0; mu < P; mu++) {
+        s[mu] = s[mu] / net->setup.gamma0 - (net->setup.N ? 0 : net->f0[mu]);
+        s[P + mu] = net->f[mu] + (net->setup.N ? net->f0[mu] : 0);
+    }
+    DO(split_numbers(&m->s, s, s + P, P, t, square, err));
+    DO(array_keep(&initial, array_all(&m->W), err));
+    DO(split_rows(&m->back, array_all(&initial), array_all(&v->thin->W), t, square + BACK, err));
+done:
+    array_free(&initial);
+    return code;
+}
+
+static int split_read_in(const struct node *v, struct coordinate_matrix *m, int t, double *square,
+                         struct err *err) {
+    struct array initial = {0};
+    int code;
+    DO(array_keep(&initial, t ? array_all(&m->out) : v->value, err));
+    DO(split_rows(&m->out, array_all(&initial), v->value, t, square, err));
+done:
+    array_free(&initial);
+    return code;
+}
+
+static int split(struct coordinate_matrix *m, const struct net *net, const struct node *v, int t,
+                 double *square, struct err *err) {
+    if (t == 0 && v->thin)
+        TRY(array_keep(&m->W, array_all(&v->thin->W), err));
+    if (node_is(v, &operation_read_in))
+        return split_read_in(v, m, t, square, err);
+    if (node_is(v, &operation_look))
+        return split_look(net, v, m, t, square, err);
+    if (node_is(v, &operation_read_out))
+        return split_read_out(net, v, m, t, square, err);
+    TRY(split_map(v->map, true, net->program->node[v->argument[0]].value, v->value, &m->out, t,
+                  square, err));
+    return split_map(v->map, false, v->g, v->part[0].rows, &m->back, t, square + BACK, err);
+}
+
+/* --- measuring ------------------------------------------------------------------------------- */
+
+static int begin(struct coordinate *check, int nodes, struct err *err) {
+    const struct backend *backend = check->backend;
+    coordinate_free(check);
+    TRY(base_alloc(&check->matrix, (size_t)nodes, sizeof *check->matrix, err));
+    check->nodes = nodes;
+    check->backend = check->aggregation.h3.backend = backend;
+    for (int i = 0; i < nodes; i++) {
+        struct coordinate_matrix *m = &check->matrix[i];
+        m->out.backend = m->back.backend = m->W.backend = backend;
+    }
+    return CODE_OK;
+}
+
 int coordinate_measure(struct coordinate *check, const struct net *net, int t, int run,
                        struct record *record, struct series **next, struct err *err) {
-    (void)check, (void)net, (void)t, (void)run, (void)record, (void)next, (void)err;
-    return CODE_OK;
+    const struct program *p = net->program;
+    if (t == 0)
+        TRY(begin(check, p->nodes, err));
+    for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1)) {
+        double square[SLOTS] = {0};
+        int members = 0;
+        for (int j = i; j < p->nodes; j = next_of(p, i, j + 1), members++)
+            TRY(split(&check->matrix[j], net, &p->node[j], t, square, err));
+        for (int k = 0; k < SLOTS; k++)
+            if (exists(&p->node[i], k, !net->setup.field))
+                *record_at(record, (*next)++, run, t) = sqrt(square[k] / members);
+    }
+    return aggregation_measure(&check->aggregation, net, t, run, record, next, err);
 }
+
 void coordinate_free(struct coordinate *check) {
+    for (int i = 0; i < check->nodes && check->matrix; i++) {
+        struct coordinate_matrix *m = &check->matrix[i];
+        array_free(&m->out);
+        array_free(&m->back);
+        array_free(&m->W);
+        free(m->s);
+    }
+    free(check->matrix);
+    aggregation_free(&check->aggregation);
     *check = (struct coordinate){0};
 }

@@ -1,20 +1,30 @@
-/* The refined coordinate check: how large the initial, the propagating and the effective part of
- * every signal of a network is, forward and backward. */
+/* The coordinate check: how large the initial, the propagating and the effective part of what every
+ * matrix makes is, forward and backward, of a finite network and of the limit. */
 #ifndef SOLVER_COORDINATE_H
 #define SOLVER_COORDINATE_H
 
-#include "models/net.h"
-#include "solver/measure/record.h"
+#include "solver/measure/aggregation.h"
+
+/* A matrix at t = 0. */
+struct coordinate_matrix {
+    struct array out, back; /* rows W(0) x(0), W(0)^T y(0) */
+    struct array W;         /* a thin one: its columns */
+    double *s;              /* numbers W(0) x(0) */
+};
 
 /* One run's check. */
 struct coordinate {
-
-
-    double *work[4];    /* [P][units or N] */
+    const struct backend *backend; /* of what is kept, which may outlive the net; NULL: the net's */
+    struct coordinate_matrix *matrix; /* [nodes] */
+    int nodes;
+    struct aggregation_check aggregation;
 };
 
-/* Adds the series rms_TERM [t], of a finite network or of the limit, to the record. */
-int coordinate_declare(struct record *record, const struct net_setup *setup, struct err *err);
+/* Adds the series rms_... [t] to the record. net: declared; parts: whether its maps tell W(0) from
+ * what is learned (all but field maps). */
+int coordinate_declare(struct record *record, const struct net *net, bool parts, struct err *err);
+/* Bytes that a net (declared) will need for it, besides those of net_bytes. */
+double coordinate_bytes(const struct net *net);
 /* After net_evaluate at time t; *next: the first of the series, then what follows the last. */
 int coordinate_measure(struct coordinate *check, const struct net *net, int t, int run,
                        struct record *record, struct series **next, struct err *err);

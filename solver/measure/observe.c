@@ -96,7 +96,8 @@ int observe_declare(struct record *record, const struct config *config,
         DO(add(record, gate_series[k].name, "t mu", gate_series[k].about, gate_series[k].equation,
                2, shape, err));
     if (config->reference.coordinate_check)
-        DO(coordinate_declare(record, setup, err));
+        DO(coordinate_declare(record, &net, setup->N || config->solver.method == METHOD_MARCH,
+                              err));
     if (!setup->N)
         DO(add(record, "fallback", "t",
                "normals drawn so far without full matching, for want of sites", "", 1, shape, err));
@@ -116,6 +117,7 @@ int observer_init(struct observer *observer, const struct config *config, struct
     const struct backend *backend = profile_backend(config_backend(config, net->setup.N));
     int T = record->T;
     *observer = (struct observer){.config = config, .record = record, .run = run};
+    observer->coordinate.backend = backend;
     size_t P = (size_t)net->setup.P;
     size_t most = config->output.kernels == KERNELS_FULL ? (size_t)T * P * P : P;
     TRY(base_alloc(&observer->scratch, most, sizeof *observer->scratch, err));

@@ -21,8 +21,8 @@ struct observer {
     int run;
     struct array *history; /* [histories][T * P] (or [T]) rows of each kernel */
     int histories;
-    struct array work_array;           /* for gate statistics */
-    struct response *response;         /* [responses] */
+    struct array work_array;   /* for gate statistics */
+    struct response *response; /* [responses] */
     int responses;
     struct coordinate coordinate;
     struct series *next; /* to be written, in the order of declaration */

@@ -9,7 +9,7 @@
 
 #include "kernels/base/base.h"
 
-#define SERIES_AXES 4
+#define SERIES_AXES 31 /* an HDF5 array has one more, for runs */
 #define SERIES_NAME 48
 
 /* One quantity. dims names the axes, blank-separated, `axis` first; names of one series differ. */

@@ -134,20 +134,27 @@ done:
     return code;
 }
 
+/* What turns a response to cotangents of the program, or of them, into the theory page's. */
+static double to_page(const struct response *response) {
+    const struct map_declaration *map = &response->map->declared;
+    double target = map->target->page, source = map->source->page;
+    return response->forward ? (target == 0 ? 1 : target) : 1 / (source == 0 ? 1 : source);
+}
+
 /* W^T y_s shows e_b through C = fr <y_s, p_b>, W x_s shows e_a through fg <x_s, q_a>. */
 int response_measure(struct response *response, int t, struct err *err) {
     const struct map *map = response->map;
     if (map->field) {
         const struct twotime *R = &map->field->given.R[response->forward ? 0 : 1];
-        size_t block = twotime_size(R) / (size_t)R->T;
-        memcpy(response->values + (size_t)t * block, R->value + (size_t)t * block,
-               block * sizeof *R->value);
+        size_t block = twotime_size(R) / (size_t)R->T, first = (size_t)t * block;
+        for (size_t k = first; k < first + block; k++)
+            response->values[k] = to_page(response) * R->value[k];
         return CODE_OK;
     }
     if (response->forward) {
-        TRY(solve(response, t, map->numbers.fr, map->E, map->met, err));
+        TRY(solve(response, t, map->numbers.fr * to_page(response), map->E, map->met, err));
         return keep(response, map->C, map->p.rows, err);
     }
     TRY(keep(response, map->R, map->q.rows, err));
-    return solve(response, t, map->numbers.fg, map->Y, map->q.rows, err);
+    return solve(response, t, map->numbers.fg * to_page(response), map->Y, map->q.rows, err);
 }

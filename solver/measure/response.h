@@ -1,17 +1,17 @@
 /* The responses of the limit, map by map:
  *
- *     W x_t   = u_t + sum_{s<t}  A(t,s) y_s + learned part      A(t,s) = fr bg <dx_t/dv_s>
- *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + learned part      B(t,s) = br fg <dy_t/du_s>
+ *     W x_t   = u_t + sum_{s<t}  A(t,s) y_s + learned part      A(t,s) = fr^2 <dx_t/dv_s>
+ *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + learned part      B(t,s) = fg^2 <dy_t/du_s>
  *
  * u and v are the Gaussian parts, input indices are summed over. With C_s = <y_s, p> and
  * R_s = <x_s, q> the coefficients of all earlier rows, Stein's lemma gives the response part of a
  * map (map.h) as
  *
- *     fr <x_t, e_b> = sum_{s<t} A(t,s) C_s,b        br <y_t, e_a> = sum_{s<=t} B(t,s) R_s,a
+ *     fr <x_t, e_b> = sum_{s<t} A(t,s) C_s,b        fg <y_t, e_a> = sum_{s<=t} B(t,s) R_s,a
  *
  * A and B are the solutions of minimum norm, singular values below rcond times the largest taken as
  * zero, rcond the tolerance of the bases: nearly dependent rows x_s, y_s do not tell their
- * responses apart. A exists where fr bg is not 0, B where br fg is not 0. Every evaluation must be
+ * responses apart. A exists where fr is not 0, B where fg is not 0. Every evaluation must be
  * measured. */
 #ifndef SOLVER_RESPONSE_H
 #define SOLVER_RESPONSE_H

@@ -95,11 +95,11 @@ static void print_gates(const struct run *run) {
     printf("gates: participation ratio down to %.3f of its initial value (t = %d); largest gate "
            "%.3g times the mean\n",
            lowest, at, peak);
-    bool softmax = run->config.network.gate == GATE_SOFTMAX; /* other gates are bounded */
-    if (softmax && (lowest < 0.75 || (peak > 30 && growth > 2)))
+    bool unbounded = network_may_condense(&run->config.network);
+    if (unbounded && (lowest < 0.75 || (peak > 30 && growth > 2)))
         printf("warning: a handful of experts carries the average: the limit is not self-averaging "
                "here, and the mean over replicates depends on expert_sites\n");
-    else if (softmax && lowest < 0.9)
+    else if (unbounded && lowest < 0.9)
         printf("warning: gates are concentrating: standard errors may be too small and not fall as "
                "1/sqrt(sites); repeat with 4 times the expert_sites\n");
 }

@@ -7,6 +7,7 @@
 #include "solver/measure/observe.h"
 #include "solver/files/provenance.h"
 #include "solver/run/exchange.h"
+#include "solver/settings/matrices.h"
 #include "kernels/base/text.h"
 
 #include <math.h>
@@ -105,6 +106,17 @@ done:
     return code;
 }
 
+/* What the coordinate check keeps. */
+static int add_check(struct net_setup setup, double *bytes, struct err *err) {
+    struct net net;
+    setup.declare_only = true;
+    int code = net_init(&net, &setup, err);
+    if (!code)
+        *bytes += coordinate_bytes(&net);
+    net_free(&net);
+    return code;
+}
+
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
@@ -114,8 +126,8 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
                               bytes, err));
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
-    if (run->config.reference.coordinate_check) /* two plain copies of matrices and rows */
-        *bytes *= 3;
+    if (setup.check)
+        TRY(add_check(setup, bytes, err));
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
     *bytes *= ensemble_concurrent(run, N, runs);
@@ -198,7 +210,7 @@ static void warn_rank(struct run *run) {
     log_line(&run->log,
              "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s; more "
              "than %.0f sites keep all normals matched",
-             compresses ? "new inputs at every step" : "relu or rho < 1", P, fmin(rows, least),
+             compresses ? "new inputs at every step" : network_uncompressed(), P, fmin(rows, least),
              least, end, 4 * rows / POPULATION_ROOM);
 }
 
@@ -221,6 +233,17 @@ done:
     return code;
 }
 
+/* The names that sections [init] and [rates] may use. */
+static int write_matrices(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    char *list;
+    int code = matrices_list(&run->config, widths->count ? widths->value[0] : 0, &list, err);
+    if (!code)
+        code = io_provenance(&run->io, "matrices", list, err);
+    free(list);
+    return code;
+}
+
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
@@ -234,6 +257,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
                          err));
     TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
+    TRY(write_matrices(run, err));
     TRY(io_data(&run->io, &run->data, err));
     TRY(write_batches(run, err));
     return io_flush(&run->io, err);

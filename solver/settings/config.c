@@ -5,6 +5,7 @@
 #include "integrators/anderson.h"
 #include "kernels/rng.h"
 #include "solver/settings/fashion.h"
+#include "solver/settings/matrices.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -121,6 +122,13 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
         {"reference", "finite networks beside it", ROWS(reference_rows),
          offsetof(struct config, reference), NULL},
         {"output", "what is written", ROWS(output_rows), offsetof(struct config, output), NULL},
+        {"rates",
+         "factors of the learning rates of matrices, by name (dmft-solve --help NETWORK lists "
+         "them; W2 is\n"
+         "all of W2_0, W2_1, ..., and lines for the same matrix multiply); 0 freezes one",
+         NULL, 0, offsetof(struct config, rates), NULL},
+        {"init", "factors of the initial scales of matrices, by name, likewise", NULL, 0,
+         offsetof(struct config, init), NULL},
     };
     *count = sizeof all / sizeof *all;
     TRY(base_alloc(sections, *count, sizeof **sections, err));
@@ -307,13 +315,11 @@ static int check_unused(const struct config *config, const struct params *params
  * below the jumps that a limit makes when a direction enters a basis. */
 static int check_flow(const struct config *config, const struct params *params, struct err *err) {
     const struct training *training = &config->training;
-    const char *const rules[] = {"eta_bias", "bias_noise", "batch"};
-    const double values[] = {config->network.eta_bias, config->network.bias_noise, training->batch};
-    for (int i = 0; i < 3 && training->integrator != INTEGRATOR_GD; i++)
-        if (values[i] != 0)
-            return params_error(params, i < 2 ? "network" : "training", rules[i], err,
-                                "it acts once a step of gradient descent and has no gradient flow; "
-                                "it needs [training] integrator = gd");
+    const char *rule = network_step_rule(&config->network);
+    if (training->integrator != INTEGRATOR_GD && (rule || training->batch))
+        return params_error(params, rule ? "network" : "training", rule ? rule : "batch", err,
+                            "it acts once a step of gradient descent and has no gradient flow; it "
+                            "needs [training] integrator = gd");
     if (training->integrator == INTEGRATOR_BS32 && config->solver.method == METHOD_FIXED_POINT)
         return params_error(params, "training", "integrator", err,
                             "method = fixed_point needs the same steps in every sweep: gd, euler "
@@ -373,7 +379,7 @@ int config_check(const struct config *config, const struct params *params, int K
             return params_error(params, "reference", "widths", err,
                                 "balanced draws over %d input directions need N >= %d", K, K + 1);
     }
-    return CODE_OK;
+    return matrices_check(config, params, err);
 }
 
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
@@ -405,6 +411,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
                               const double *A) {
     return (struct net_setup){
         .network = &config->network,
+        .init = &config->init,
+        .rates = &config->rates,
         .backend = profile_backend(config_backend(config, N)),
         .N = N,
         .sites = config->solver.sites,
@@ -419,8 +427,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .P = P,
         .K = K,
         .A = A,
-        .parts = N == 0 && config->reference.coordinate_check &&
-                 config->solver.method != METHOD_FIXED_POINT,
+        .check = config->reference.coordinate_check,
         .stages = integrator_of(&config->training)->stages,
         .optimizer = (enum optimizer)config->training.optimizer,
         .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),

@@ -2,6 +2,7 @@
  * row in declared order (resolve_row): its default where no value was given, checked once more when
  * it is written into the configuration, which is the check that defaults pass through. */
 #define _POSIX_C_SOURCE 200809L
+#include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
 
 #include <assert.h>
@@ -70,7 +71,7 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     for (size_t s = 0; s < count; s++)
         for (size_t r = 0; r < sections[s].count; r++)
             TRY(resolve_row(params, &sections[s], &sections[s].rows[r], config, err));
-    return CODE_OK;
+    return factor_resolve(params, config, err);
 }
 
 int params_read(struct params *params, const struct param_section *sections, size_t count,
@@ -101,6 +102,7 @@ void params_free(struct params *params) {
     for (size_t i = 0; params->values && i < rows; i++)
         free(params->values[i].text);
     free(params->values);
+    factor_free(params);
     free(params->file);
     *params = (struct params){0};
 }
@@ -109,7 +111,10 @@ const struct param_value *params_find(const struct params *params, const char *s
                                       const char *key) {
     const struct param_section *declared = param_find_section(params, section);
     const struct param_row *row = declared ? param_find_row(declared, key) : NULL;
-    return row ? param_values(params, declared) + (row - declared->rows) : NULL;
+    const struct param_free *free_key = declared ? factor_find(params, declared, key) : NULL;
+    return row        ? param_values(params, declared) + (row - declared->rows)
+           : free_key ? &free_key->value
+                      : NULL;
 }
 
 int params_record(struct params *params, const char *section, const char *key, const char *text,

@@ -9,7 +9,16 @@
  *
  * A list may be given empty or as the word none. The key in the `when` of a row must be declared
  * before the row; where it is itself unused, the row is unused too. An unused row holds its
- * default, or, if it has none, the text "" and the value 0. */
+ * default, or, if it has none, the text "" and the value 0.
+ *
+ * A section without rows has free keys: names that are known only later (of the matrices of the
+ * network), each with a factor that may go with a power of the width, as in
+ *
+ *     [rates]
+ *     Q = 3
+ *     W_out = 0.5 N^-0.5
+ *
+ * (N for N^1, N^0.5 for 1 N^0.5). Whoever knows the names calls params_check_names. */
 #ifndef SOLVER_PARAM_H
 #define SOLVER_PARAM_H
 
@@ -19,7 +28,7 @@
 
 struct param_section {
     const char *name, *doc;
-    const struct param_row *rows;
+    const struct param_row *rows; /* NULL: free keys, into a struct factor_list at offset */
     size_t count;
     size_t offset; /* of the section's struct in the configuration */
     /* NULL, or which keys go with a value of the section's first row: NULL if this one does, else
@@ -32,12 +41,22 @@ struct param_value {
     int line;   /* > 0 in the file, 0 default, -1 on the command line */
 };
 
+/* A free key that was given. */
+struct param_free {
+    const struct param_section *section;
+    char *key;
+    struct param_value value;
+};
+
 /* A configuration as read; one value per row, sections and rows in declared order. */
 struct params {
     const struct param_section *sections;
     size_t count;
     char *file;
     struct param_value *values;
+    size_t frees;
+    struct param_free *free; /* [frees] by section, then by key */
+    struct factor *factors;  /* [frees] what they give, in the same order */
 };
 
 /* Reads file, then overrides ("--section.key=value" or "section.key=value"; the last one of a key
@@ -53,7 +72,7 @@ int params_read_stream(struct params *params, const struct param_section *sectio
                        void *config, struct err *err);
 void params_free(struct params *params); /* accepts a zeroed struct; idempotent */
 
-/* The value of a row; NULL if there is no such row. */
+/* The value of a row, or of a free key that was given; else NULL. */
 const struct param_value *params_find(const struct params *params, const char *section,
                                       const char *key);
 /* Replaces the text of a row, for the record (the typed value stays). */
@@ -64,13 +83,18 @@ int params_record(struct params *params, const char *section, const char *key, c
 int params_error(const struct params *params, const char *section, const char *key, struct err *err,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* CODE_INPUT if a section with free keys has one that is not among these `count` names; the
+ * sentence has the nearest of them, and all. */
+int params_check_names(const struct params *params, const char *section, const char *const *names,
+                       int count, struct err *err);
+
 /* A complete ini file with every key at its default and its documentation as comments; required
  * keys, and keys that are unused at these defaults, appear commented out. */
 void params_defaults(const struct param_section *sections, size_t count, FILE *out);
 /* The same with the values as read: an ini file that gives this configuration again, to be freed
  * in any case; its length without the final 0. */
 int params_text(const struct params *params, char **text, size_t *size, struct err *err);
-/* One line per key for --help. */
+/* One line per key, and one for the keys of a section with free ones, for --help. */
 void params_help(const struct param_section *sections, size_t count, FILE *out);
 
 #endif

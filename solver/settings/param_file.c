@@ -1,6 +1,7 @@
 /* Values from the ini file and from the command line, checked where they are stored, so that the
  * first bad line is the one reported. next_line shows each line of the file to inih, which calls
  * take_value. */
+#include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
 
 #include <assert.h>
@@ -9,18 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks a given value and keeps its text. */
+/* Checks a given value and keeps its text. row: NULL for a free key. */
 static int store(struct params *params, const struct param_section *section,
                  const struct param_row *row, const struct entry *at, struct err *err) {
-    struct param_value *value = param_values(params, section) + (row - section->rows);
     struct entry name = {at->section, at->key, NULL, at->line};
-    if (at->line > 0 && value->line > 0)
+    struct param_free *key = row ? NULL : factor_find(params, section, at->key);
+    struct param_value *value = row   ? param_values(params, section) + (row - section->rows)
+                                : key ? &key->value
+                                      : NULL;
+    if (value && at->line > 0 && value->line > 0)
         return param_fail(params, &name, err, "duplicate key, given before in line %d",
                           value->line);
     char note[TEXT_NOTE] = "";
     union row_value scratch;
-    if (!row_parse(row, at->text, &scratch, note))
+    struct factor factor;
+    if (row ? !row_parse(row, at->text, &scratch, note) : !factor_parse(at->text, &factor, note))
         return param_fail(params, at, err, "%s", note);
+    if (!value) {
+        TRY(factor_add(&key, params, section, at->key, err));
+        value = &key->value;
+    }
     char *text;
     TRY(base_copy(&text, at->text, err));
     free(value->text);
@@ -96,8 +105,9 @@ static int read_section(struct reader *reader, char *text) {
     return CODE_OK;
 }
 
-/* A key = value line; splits text into the two. */
-static int read_key(struct reader *reader, char *text, const struct param_row **row) {
+/* A key = value line; splits text into the two, the value into reader->value. */
+static int read_key(struct reader *reader, char *text, const char **name) {
+    const struct param_row *row;
     struct entry at = {.line = reader->line};
     char cut[TEXT_CLIP_SIZE], *equals = strchr(text, '=');
     if (!equals)
@@ -112,10 +122,8 @@ static int read_key(struct reader *reader, char *text, const struct param_row **
         return param_fail(reader->params, &at, reader->err, "key \"%s\" before the first [section]",
                           text_clip(cut, key));
     at.section = reader->section->name;
-    at.key = key;
-    *row = param_find_row(reader->section, key);
-    if (!*row)
-        return param_unknown_key(reader->params, reader->section, &at, reader->err);
+    at.key = *name = key;
+    TRY(param_find_key(reader->params, reader->section, &at, &row, reader->err));
     reader->value = text_trim(equals + 1);
     return CODE_OK;
 }
@@ -133,7 +141,7 @@ static char *next_line(char *out, int size, void *stream) {
     if (reader->line == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
         text += 3;
     text = text_trim(text);
-    const struct param_row *row = NULL;
+    const char *key = NULL;
     int length;
     if (!*text || *text == '#' || *text == ';') {
         length = snprintf(out, (size_t)size, "\n");
@@ -141,8 +149,8 @@ static char *next_line(char *out, int size, void *stream) {
         reader->code = read_section(reader, text);
         length = snprintf(out, (size_t)size, "[%s]\n", reader->code ? "" : reader->section->name);
     } else {
-        reader->code = read_key(reader, text, &row);
-        length = snprintf(out, (size_t)size, "%s=\n", row ? row->key : "");
+        reader->code = read_key(reader, text, &key);
+        length = snprintf(out, (size_t)size, "%s=\n", reader->code ? "" : key);
     }
     assert(length < size);
     (void)length;
@@ -154,7 +162,8 @@ static int take_value(void *user, const char *section, const char *key, const ch
     struct reader *reader = user;
     struct entry at = {section, key, reader->value, reader->line};
     const struct param_row *row = param_find_row(reader->section, key);
-    assert(row && reader->value && !*value && !strcmp(section, reader->section->name));
+    assert(reader->value && !*value && !strcmp(section, reader->section->name));
+    assert(row || !reader->section->rows);
     (void)value;
     reader->value = NULL;
     reader->code = store(reader->params, reader->section, row, &at, reader->err);
@@ -194,9 +203,8 @@ static int take_override(struct params *params, char *text, struct err *err) {
     const struct param_section *declared = param_find_section(params, at.section);
     if (!declared)
         return param_unknown_section(params, &at, err);
-    const struct param_row *row = param_find_row(declared, at.key);
-    if (!row)
-        return param_unknown_key(params, declared, &at, err);
+    const struct param_row *row;
+    TRY(param_find_key(params, declared, &at, &row, err));
     return store(params, declared, row, &at, err);
 }
 

@@ -1,5 +1,6 @@
 /* The declared keys: finding them, and messages about them. */
 #include "solver/settings/param_keys.h"
+#include "solver/settings/factor.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -101,4 +102,15 @@ int param_unknown_key(const struct params *params, const struct param_section *s
         for (size_t r = 0; r < section->count; r++)
             text_append(note, "%s %s", r ? "" : "; there are", section->rows[r].key);
     return param_fail(params, at, err, "unknown key%s", note);
+}
+
+int param_find_key(const struct params *params, const struct param_section *section,
+                   const struct entry *at, const struct param_row **row, struct err *err) {
+    char note[TEXT_NOTE] = "";
+    *row = param_find_row(section, at->key);
+    if (*row)
+        return CODE_OK;
+    if (section->rows)
+        return param_unknown_key(params, section, at, err);
+    return factor_name(at->key, note) ? CODE_OK : param_fail(params, at, err, "%s", note);
 }

@@ -24,6 +24,9 @@ int param_unknown_key(const struct params *params, const struct param_section *s
 /* NULL if there is none of this name. */
 const struct param_section *param_find_section(const struct params *params, const char *name);
 const struct param_row *param_find_row(const struct param_section *section, const char *key);
+/* The row of a key that is given, NULL for a free one. */
+int param_find_key(const struct params *params, const struct param_section *section,
+                   const struct entry *at, const struct param_row **row, struct err *err);
 /* The section that has a key of this name. */
 const struct param_section *param_find_owner(const struct params *params, const char *key);
 /* The first value of a section. */

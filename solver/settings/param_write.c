@@ -1,6 +1,7 @@
 /* What is written of the keys: an ini with the defaults or with the values as read, and the help.
  */
 #define _POSIX_C_SOURCE 200809L
+#include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
 
 static void write_comment(const char *text, FILE *out) {
@@ -15,6 +16,11 @@ static void write_section(const struct param_section *section, const struct para
     fputc('\n', out);
     write_comment(section->doc, out);
     fprintf(out, "[%s]\n", section->name);
+    if (!section->rows) {
+        char note[TEXT_NOTE] = "# Lines NAME = ";
+        factor_describe(note);
+        fprintf(out, "%s.\n", note);
+    }
     for (size_t r = 0; r < section->count; r++) {
         const struct param_row *row = &section->rows[r];
         const char *text = values ? values[r].text : row->value;
@@ -36,6 +42,14 @@ static void write_section(const struct param_section *section, const struct para
     }
 }
 
+static void write_whole(const struct params *params, const struct param_section *section,
+                        FILE *out) {
+    write_section(section, param_values(params, section), out);
+    for (size_t i = 0; i < params->frees; i++)
+        if (params->free[i].section == section)
+            fprintf(out, "%s = %s\n", params->free[i].key, params->free[i].value.text);
+}
+
 void params_defaults(const struct param_section *sections, size_t count, FILE *out) {
     fputs("# Every key at its default. A line is [section], key = value, or a comment like this\n"
           "# one; a value goes to the end of its line. Keys commented out have no default or are\n"
@@ -52,7 +66,7 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
     if (out) {
         fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
         for (size_t s = 0; s < params->count; s++)
-            write_section(&params->sections[s], param_values(params, &params->sections[s]), out);
+            write_whole(params, &params->sections[s], out);
         failed = ferror(out) != 0;
         failed = fclose(out) || failed;
     }
@@ -83,7 +97,13 @@ static void write_help(const struct param_section *section, const struct param_r
 }
 
 void params_help(const struct param_section *sections, size_t count, FILE *out) {
-    for (size_t s = 0; s < count; s++)
+    for (size_t s = 0; s < count; s++) {
+        char name[TEXT_NOTE] = "", note[TEXT_NOTE] = "";
         for (size_t r = 0; r < sections[s].count; r++)
             write_help(&sections[s], &sections[s].rows[r], out);
+        text_append(name, "%s.NAME", sections[s].name);
+        factor_describe(note);
+        if (!sections[s].rows)
+            fprintf(out, "  %-24s %s [%s]\n", name, sections[s].doc, note);
+    }
 }

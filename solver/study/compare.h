@@ -5,7 +5,7 @@
 
 #include "solver/run/run.h"
 
-#define COMPARE_MOST 3 /* parameterizations there are */
+#define COMPARE_MOST 5 /* parameterizations there are */
 
 /* What became of one parameterization. */
 struct comparison {

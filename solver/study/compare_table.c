@@ -175,7 +175,7 @@ static int early(const struct record *fits, const char *name) {
 }
 
 static int print_term(const struct compare *compare, const char *name, struct err *err) {
-    printf("%-10s", name + strlen("rms_"));
+    printf("%-14s", name + strlen("rms_"));
     for (int k = 0; k < compare->count; k++) {
         const struct record *fits = &compare->side[k].record;
         int T = fits->T, t = early(fits, name);
@@ -191,21 +191,33 @@ static int print_term(const struct compare *compare, const char *name, struct er
     return CODE_OK;
 }
 
+/* Whether a side before k has this series, too. */
+static bool is_before(const struct compare *compare, int k, const char *name) {
+    for (int i = 0; i < k; i++)
+        if (record_find(&compare->run[i].reference[0], name))
+            return true;
+    return false;
+}
+
 static int print_terms(const struct compare *compare, struct err *err) {
     const struct record *networks = &compare->run[0].reference[0];
     printf("\ncoordinate check: exponents of the rms in N, early (when the term first exists) and "
            "late "
-           "(t = %d),\nand its late limit; -: exactly zero, or unknown\n%-10s",
+           "(t = %d),\nand its late limit; -: exactly zero, or unknown\n%-14s",
            networks->T - 1, "");
     for (int k = 0; k < compare->count; k++)
         printf("%14s%*s", compare->side[k].name, k < compare->count - 1 ? 23 : 0, "");
-    printf("\n%-10s", "");
+    printf("\n%-14s", "");
     for (int k = 0; k < compare->count; k++)
         printf("%14s%14s%9s", "early", "late", "limit");
     printf("\n");
-    for (int q = 0; q < networks->count; q++)
-        if (compare_is_term(networks->series[q].name))
-            TRY(print_term(compare, networks->series[q].name, err));
+    for (int k = 0; k < compare->count; k++) {
+        networks = &compare->run[k].reference[0];
+        for (int q = 0; q < networks->count; q++)
+            if (compare_is_term(networks->series[q].name) &&
+                !is_before(compare, k, networks->series[q].name))
+                TRY(print_term(compare, networks->series[q].name, err));
+    }
     return CODE_OK;
 }
 

@@ -20,23 +20,61 @@ __attribute__((format(printf, 4, 5))) static int fail(const struct grid *grid,
     text_append_list(sentence, format, list);
     va_end(list);
     return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] %s: %s", grid->file, axis->line,
-                   text_clip(cut, axis->key), sentence);
+                   text_clip(cut, axis->name), sentence);
 }
 
 /* ---- values ---- */
 
-static int add_value(struct grid *grid, struct grid_axis *axis, const char *text, size_t length,
-                     struct err *err) {
+/* Cuts off the part before the next separator, trimmed; NULL when none is left. */
+static char *next_part(char **cursor, char separator) {
+    char *part = *cursor, *end = part ? strchr(part, separator) : NULL;
+    if (end)
+        *end++ = '\0';
+    *cursor = end;
+    return part ? text_trim(part) : NULL;
+}
+
+static char *next_word(char **cursor) {
+    char *word = *cursor + strspn(*cursor, " \t"), *end = word + strcspn(word, " \t");
+    *cursor = *end ? end + 1 : end;
+    *end = '\0';
+    return *word ? word : NULL;
+}
+
+/* One more point, whose values are still to be set. */
+static int add_point(struct grid *grid, struct grid_axis *axis, struct err *err) {
     if (axis->count == VALUES)
-        return fail(grid, axis, err, "more than %d values", VALUES);
-    char **grown = realloc(axis->text, ((size_t)axis->count + 1) * sizeof *grown);
-    if (!grown)
-        return err_set(err, CODE_SYSTEM, "out of memory: values of a sweep");
-    axis->text = grown;
-    TRY(base_alloc(&grown[axis->count], length + 1, 1, err));
-    memcpy(grown[axis->count], text, length);
+        return fail(grid, axis, err, "more than %d values; try fewer", VALUES);
+    for (int k = 0; k < axis->keys; k++) {
+        struct grid_key *key = &axis->key[k];
+        char **grown = realloc(key->text, ((size_t)axis->count + 1) * sizeof *grown);
+        if (!grown)
+            return err_set(err, CODE_SYSTEM, "out of memory: values of a sweep");
+        key->text = grown;
+        grown[axis->count] = NULL;
+    }
     axis->count++;
     return CODE_OK;
+}
+
+static bool is_space(const char *text) {
+    return !strncmp(text, "logspace", 8) || !strncmp(text, "linspace", 8);
+}
+
+/* The value of key k at the last point. */
+static int set_value(struct grid *grid, struct grid_axis *axis, int k, const char *text,
+                     struct err *err) {
+    if (axis->keys > 1 && !*text)
+        return fail(grid, axis, err,
+                    "point %d has no value for %s; each has one value for each of "
+                    "the %d keys",
+                    axis->count, axis->key[k].name, axis->keys);
+    if (axis->keys > 1 && is_space(text))
+        return fail(grid, axis, err,
+                    "%.8s(first, last, n) makes values of one key; several keys in one line need "
+                    "their points, each with %d values, separated by |",
+                    text, axis->keys);
+    return base_copy(&axis->key[k].text[axis->count - 1], text, err);
 }
 
 /* logspace(first, last, n) and linspace(first, last, n). */
@@ -60,81 +98,198 @@ static int add_space(struct grid *grid, struct grid_axis *axis, const char *valu
         double share = (double)i / (n - 1);
         double value =
             logarithmic ? first * pow(last / first, share) : first + (last - first) * share;
-        int length = snprintf(text, sizeof text, "%.6g", value);
-        TRY(add_value(grid, axis, text, (size_t)length, err));
+        snprintf(text, sizeof text, "%.6g", value);
+        TRY(add_point(grid, axis, err));
+        TRY(set_value(grid, axis, 0, text, err));
     }
     return CODE_OK;
 }
 
-static int add_list(struct grid *grid, struct grid_axis *axis, char *values, struct err *err) {
-    const char *cursor = values, *separators = strchr(values, '|') ? "|" : " \t";
+/* Whether blanks, which separate values here, would cut a factor with a power of the width, as in
+ * 3 N^-0.5 or N ^ 2, in two. */
+static bool cuts_power(const char *values) {
+    bool number = false; /* the word before is one */
     struct text_word word;
-    while (text_next_word(&cursor, separators, &word)) {
-        while (word.length && strchr(" \t", *word.text)) {
-            word.text++;
-            word.length--;
-        }
-        while (word.length && strchr(" \t", word.text[word.length - 1]))
-            word.length--;
-        TRY(add_value(grid, axis, word.text, word.length, err));
+    char *end;
+    while (text_next_word(&values, " \t", &word)) {
+        bool power = *word.text == 'N' && (word.length == 1 || word.text[1] == '^');
+        if (*word.text == '^' || word.text[word.length - 1] == '^' || (power && number))
+            return true;
+        strtod(word.text, &end);
+        number = end == word.text + word.length;
     }
-    return axis->count ? CODE_OK : fail(grid, axis, err, "no values");
+    return false;
 }
 
-/* Numbers if all are; those must increase, others must differ. */
-static int check_values(struct grid *grid, struct grid_axis *axis, struct err *err) {
+/* The text of one point, cut into the values of its keys. */
+static int take_point(struct grid *grid, struct grid_axis *axis, char *point, bool commas,
+                      struct err *err) {
+    char cut[TEXT_CLIP_SIZE], *value;
+    int k = 0;
+    text_clip(cut, point);
+    TRY(add_point(grid, axis, err));
+    if (axis->keys == 1 && !*point)
+        return fail(grid, axis, err,
+                    "value %d is empty; | stands between values, and the word "
+                    "none is an empty list",
+                    axis->count);
+    if (axis->keys == 1)
+        return set_value(grid, axis, 0, point, err);
+    if (!*point)
+        return fail(grid, axis, err,
+                    "point %d is empty; | stands between points, and each has one "
+                    "value for each of the %d keys",
+                    axis->count, axis->keys);
+    for (; (value = commas ? next_part(&point, ',') : next_word(&point)); k++)
+        if (k < axis->keys)
+            TRY(set_value(grid, axis, k, value, err));
+    if (k != axis->keys)
+        return fail(
+            grid, axis, err,
+            "point %d, \"%s\", has %d value%s, and it must have one for each of the %d keys; "
+            "%s separate values, | points",
+            axis->count, cut, k, k == 1 ? "" : "s", axis->keys,
+            commas ? "commas" : "blanks (or, for values with blanks, commas)");
+    return CODE_OK;
+}
+
+static int add_list(struct grid *grid, struct grid_axis *axis, char *values, struct err *err) {
+    bool bars = axis->keys > 1 || strchr(values, '|'),
+         commas = axis->keys > 1 && strchr(values, ',');
+    char *point;
+    if (!*values)
+        return fail(grid, axis, err,
+                    axis->keys > 1 ? "no points; they are separated by |, each "
+                                     "with one value for each key"
+                                   : "no values; they are a list, logspace(first, "
+                                     "last, n) or linspace(first, last, n)");
+    if (!commas && (!bars || axis->keys > 1) && cuts_power(values))
+        return fail(grid, axis, err,
+                    "blanks separate values here, and would cut a factor from its power of N; "
+                    "write it without blanks, as 3N^-0.5, or %s",
+                    bars ? "commas between the values of a point" : "| between values");
+    while ((point = bars ? next_part(&values, '|') : next_word(&values)))
+        TRY(take_point(grid, axis, point, commas, err));
+    return CODE_OK;
+}
+
+/* ---- checks ---- */
+
+/* The values of a key as numbers, if all are. */
+static int find_numbers(struct grid_key *key, int count, struct err *err) {
     bool numbers = true;
     char *end;
-    TRY(base_alloc(&axis->value, (size_t)axis->count, sizeof *axis->value, err));
-    for (int i = 0; i < axis->count; i++) {
-        axis->value[i] = strtod(axis->text[i], &end);
-        numbers = numbers && end != axis->text[i] && !*end && isfinite(axis->value[i]);
-    }
-    for (int i = 1; i < axis->count; i++) {
-        char cut[TEXT_CLIP_SIZE];
-        if (numbers && axis->value[i] <= axis->value[i - 1])
-            return fail(grid, axis, err, "values must increase, but %s follows %s", axis->text[i],
-                        axis->text[i - 1]);
-        for (int k = 0; k < i; k++)
-            if (!strcmp(axis->text[i], axis->text[k]))
-                return fail(grid, axis, err, "value \"%s\" comes twice",
-                            text_clip(cut, axis->text[i]));
+    TRY(base_alloc(&key->value, (size_t)count, sizeof *key->value, err));
+    for (int i = 0; i < count; i++) {
+        key->value[i] = strtod(key->text[i], &end);
+        numbers = numbers && end != key->text[i] && !*end && isfinite(key->value[i]);
     }
     if (!numbers) {
-        free(axis->value);
-        axis->value = NULL;
+        free(key->value);
+        key->value = NULL;
+    }
+    return CODE_OK;
+}
+
+static bool same_point(const struct grid_axis *axis, int i, int j) {
+    for (int k = 0; k < axis->keys; k++) {
+        const struct grid_key *key = &axis->key[k];
+        if (key->value ? key->value[i] != key->value[j] : strcmp(key->text[i], key->text[j]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Numbers of a single key must increase; all else must differ. */
+static int check_points(struct grid *grid, struct grid_axis *axis, struct err *err) {
+    const struct grid_key *key = axis->key;
+    char cut[TEXT_CLIP_SIZE];
+    for (int k = 0; k < axis->keys; k++)
+        TRY(find_numbers(&axis->key[k], axis->count, err));
+    bool ordered = axis->keys == 1 && key->value;
+    for (int i = 1; i < axis->count; i++) {
+        if (ordered && key->value[i] <= key->value[i - 1])
+            return fail(grid, axis, err, "values must increase, but %s follows %s", key->text[i],
+                        key->text[i - 1]);
+        for (int j = 0; !ordered && j < i; j++)
+            if (same_point(axis, i, j)) {
+                char *text;
+                TRY(grid_point(&text, axis, i, err));
+                text_clip(cut, text);
+                free(text);
+                return fail(grid, axis, err, "%s \"%s\" comes twice; each is given once",
+                            axis->keys > 1 ? "point" : "value", cut);
+            }
     }
     return CODE_OK;
 }
 
 /* ---- lines ---- */
 
-/* One line of the section: key = values. */
-static int add_axis(struct grid *grid, char *key, char *values, int line, struct err *err) {
-    struct grid_axis *axis = &grid->axis[grid->axes];
-    struct grid_axis here = {.key = key, .line = line};
-    if (grid->axes == GRID_AXES)
-        return fail(grid, &here, err, "a sweep varies at most %d keys", GRID_AXES);
-    for (int k = 0; k < grid->axes; k++)
-        if (!strcmp(grid->axis[k].key, key))
-            return fail(grid, &here, err, "duplicate key, given before in line %d",
-                        grid->axis[k].line);
-    if (!strchr(key, '.'))
-        return fail(grid, &here, err, "a key to vary is written section.key");
-    if (!strcmp(key, "reference.widths") || !strcmp(key, "solver.replicates"))
-        return fail(grid, &here, err,
+/* Checks a key and gives it to the axis. */
+static int add_key(struct grid *grid, struct grid_axis *axis, const char *name, struct err *err) {
+    char cut[TEXT_CLIP_SIZE];
+    int other;
+    text_clip(cut, name);
+    if (!*name)
+        return fail(grid, axis, err,
+                    "a key is missing; keys that vary together are written "
+                    "section.key, section.key");
+    if (strpbrk(name, " \t"))
+        return fail(grid, axis, err,
+                    "a key has no blanks, as \"%s\" has; keys that vary together are written "
+                    "section.key, section.key",
+                    cut);
+    if (!strchr(name, '.'))
+        return fail(grid, axis, err, "\"%s\" is not a key to vary, which is written section.key",
+                    cut);
+    if (!strcmp(name, "reference.widths") || !strcmp(name, "solver.replicates"))
+        return fail(grid, axis, err,
                     "every sweep runs the limit and each of the [reference] widths, it cannot "
-                    "vary this key");
-    grid->axes++;
-    axis->line = line;
-    TRY(base_copy(&axis->key, key, err));
-    if (!strncmp(values, "logspace", 8) || !strncmp(values, "linspace", 8))
+                    "vary %s",
+                    name);
+    for (int k = 0; k < grid->keys; k++)
+        if (!strcmp(grid_key(grid, k, &other)->name, name))
+            return fail(grid, axis, err,
+                        "duplicate key %s, given before in %s%d; each is given once", cut,
+                        other == grid->axes - 1 ? "this line, " : "line ", grid->axis[other].line);
+    struct grid_key *grown = realloc(axis->key, ((size_t)axis->keys + 1) * sizeof *grown);
+    if (!grown)
+        return err_set(err, CODE_SYSTEM, "out of memory: keys of a sweep");
+    axis->key = grown;
+    grown[axis->keys++] = (struct grid_key){0};
+    grid->keys++;
+    return base_copy(&grown[axis->keys - 1].name, name, err);
+}
+
+/* One line of the section: keys = values. */
+static int add_axis(struct grid *grid, char *keys, char *values, int line, struct err *err) {
+    struct grid_axis *grown = realloc(grid->axis, ((size_t)grid->axes + 1) * sizeof *grown), *axis;
+    if (!grown)
+        return err_set(err, CODE_SYSTEM, "out of memory: keys of a sweep");
+    grid->axis = grown;
+    axis = &grown[grid->axes++];
+    *axis = (struct grid_axis){.line = line};
+    TRY(base_copy(&axis->name, keys, err));
+    char *end = axis->name; /* without the blanks around commas */
+    for (const char *c = keys; *c; c++)
+        if (!strchr(" \t", *c))
+            *end++ = *c;
+    *end = '\0';
+    if (grid->axes > GRID_LINES)
+        return fail(grid, axis, err,
+                    "a sweep has at most %d lines; keys that vary together can share one, and a "
+                    "key with one value belongs to its own section",
+                    GRID_LINES);
+    for (char *name; (name = next_part(&keys, ','));)
+        TRY(add_key(grid, axis, name, err));
+    if (axis->keys == 1 && is_space(values))
         TRY(add_space(grid, axis, values, err));
     else
         TRY(add_list(grid, axis, values, err));
-    TRY(check_values(grid, axis, err));
+    TRY(check_points(grid, axis, err));
     if (grid->points > POINTS / axis->count)
-        return fail(grid, axis, err, "more than %d points in all", POINTS);
+        return fail(grid, axis, err, "more than %d points in all; try fewer values", POINTS);
     grid->points *= axis->count;
     return CODE_OK;
 }
@@ -219,12 +374,17 @@ int grid_read(struct grid *grid, const char *file, struct err *err) {
 void grid_free(struct grid *grid) {
     for (int a = 0; a < grid->axes; a++) {
         struct grid_axis *axis = &grid->axis[a];
-        for (int i = 0; i < axis->count; i++)
-            free(axis->text[i]);
-        free(axis->text);
-        free(axis->value);
+        for (int k = 0; k < axis->keys; k++) {
+            for (int i = 0; i < axis->count; i++)
+                free(axis->key[k].text[i]);
+            free(axis->key[k].text);
+            free(axis->key[k].value);
+            free(axis->key[k].name);
+        }
         free(axis->key);
+        free(axis->name);
     }
+    free(grid->axis);
     free(grid->file);
     free(grid->ini);
     free(grid->rest);
@@ -235,4 +395,29 @@ int grid_index(const struct grid *grid, int point, int axis) {
     for (int a = grid->axes - 1; a > axis; a--)
         point /= grid->axis[a].count;
     return point % grid->axis[axis].count;
+}
+
+int grid_point(char **text, const struct grid_axis *axis, int i, struct err *err) {
+    size_t size = 1;
+    bool commas = false;
+    for (int k = 0; k < axis->keys; k++) {
+        size += strlen(axis->key[k].text[i]) + 2;
+        commas = commas || strpbrk(axis->key[k].text[i], " \t");
+    }
+    TRY(base_alloc(text, size, 1, err));
+    for (int k = 0; k < axis->keys; k++) {
+        if (k)
+            strcat(*text, commas ? ", " : " ");
+        strcat(*text, axis->key[k].text[i]);
+    }
+    return CODE_OK;
+}
+
+const struct grid_key *grid_key(const struct grid *grid, int k, int *axis) {
+    int a = 0;
+    for (; k >= grid->axis[a].keys; a++)
+        k -= grid->axis[a].keys;
+    if (axis)
+        *axis = a;
+    return &grid->axis[a].key[k];
 }

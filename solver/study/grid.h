@@ -1,28 +1,45 @@
 /* The [sweep] section of an ini file: the keys that a sweep varies, and their values.
  *
- * A line is section.key = VALUES, where VALUES is logspace(first, last, n) or linspace(first, last,
- * n), both ends included and numbers rounded to six digits, or a blank-separated list; with | in
- * it, | separates (for keys that are lists themselves). The points are the Cartesian product, the
- * last key varies fastest. */
+ * Each line is one axis of the grid; the points of the grid are the Cartesian product, the last
+ * line varies fastest. A line is
+ *
+ *     section.key = VALUES               one key
+ *     section.key, section.key = POINTS  a list of points: keys that vary together
+ *
+ * VALUES is logspace(first, last, n) or linspace(first, last, n), both ends included and numbers
+ * rounded to six digits, or a blank-separated list; with | in it, | separates (for values that have
+ * blanks themselves). POINTS are separated by |; each has one value for every key, separated by
+ * blanks, or, with a comma anywhere in POINTS, by commas:
+ *
+ *     training.eta0, network.q0 = 0.1 1 | 0.2 2 | 0.4 4
+ *     data.classes, training.eta0 = 0 1, 0.1 | 2 4, 0.2
+ *
+ * Numbers of a single key must increase; points come in any order, each once. */
 #ifndef SOLVER_GRID_H
 #define SOLVER_GRID_H
 
 #include "kernels/base/base.h"
 
-enum { GRID_AXES = 3 };
+enum { GRID_LINES = 30 }; /* an HDF5 array has at most 32 axes */
 
+struct grid_key {
+    char *name;    /* section.key */
+    char **text;   /* [count of the axis] values as they stand in an ini */
+    double *value; /* [count]; NULL unless all are numbers */
+};
+
+/* One line: `keys` keys that vary together, `count` points. */
 struct grid_axis {
-    char *key;     /* section.key */
-    char **text;   /* [count] values as they stand in an ini */
-    double *value; /* [count], increasing; NULL unless all are numbers */
-    int count, line;
+    char *name; /* of its keys, joined by commas: "section.key" or "section.key,section.key" */
+    struct grid_key *key;
+    int keys, count, line;
 };
 
 struct grid {
     char *file;
     char *ini, *rest; /* the text as it is; and without [sweep], other lines where they were */
-    int axes, points;
-    struct grid_axis axis[GRID_AXES];
+    int axes, keys, points; /* keys: of all axes */
+    struct grid_axis *axis;
 };
 
 /* CODE_INPUT with one sentence for what is wrong in [sweep]; the rest is not looked at. */
@@ -30,5 +47,10 @@ int grid_read(struct grid *grid, const char *file, struct err *err);
 void grid_free(struct grid *grid); /* accepts a zeroed struct; idempotent */
 /* Which value of an axis a point has. */
 int grid_index(const struct grid *grid, int point, int axis);
+/* The values of point i of an axis as one text, to be freed: "0.1 1", or "0 1, 0.1" where a value
+ * has blanks. */
+int grid_point(char **text, const struct grid_axis *axis, int i, struct err *err);
+/* Goes through the keys of all axes, first to last: number k, of its axis if not NULL. */
+const struct grid_key *grid_key(const struct grid *grid, int k, int *axis);
 
 #endif

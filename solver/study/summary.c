@@ -108,9 +108,10 @@ done:
     return code;
 }
 
+/* Lists of points have no order along which to seek. */
 static int find_axis(const struct grid *grid) {
     for (int a = 0; a < grid->axes; a++)
-        if (grid->axis[a].value && grid->axis[a].count >= 3)
+        if (grid->axis[a].keys == 1 && grid->axis[a].key->value && grid->axis[a].count >= 3)
             return a;
     return -1;
 }
@@ -125,35 +126,81 @@ static int stride_of(const struct sweep *sweep, int axis) {
 
 /* ---- the file ---- */
 
-/* Scales of the group: every key but `without`, and N (infinite: the limit). */
+_Static_assert(GRID_LINES < SERIES_AXES, "a series has an axis for each line, and N");
+
+/* The scale of an axis; of several keys it is the text of the points, and the values of each key
+ * stand beside it. */
+static int write_axis(struct io *io, const char *group, const struct grid_axis *axis,
+                      struct err *err) {
+    char **point;
+    int code = CODE_OK;
+    TRY(base_alloc(&point, (size_t)axis->count, sizeof *point, err));
+    for (int i = 0; i < axis->count && axis->keys > 1; i++)
+        DO(grid_point(&point[i], axis, i, err));
+    if (axis->keys > 1)
+        DO(io_scale(io, group, axis->name, axis->name, NULL, (const char *const *)point,
+                    axis->count, err));
+    for (int k = 0; k < axis->keys; k++) {
+        const struct grid_key *key = &axis->key[k];
+        DO(io_scale(io, group, key->name, axis->name, key->value,
+                    key->value ? NULL : (const char *const *)key->text, axis->count, err));
+    }
+done:
+    for (int i = 0; i < axis->count; i++)
+        free(point[i]);
+    free(point);
+    return code;
+}
+
+/* Scales of the group: every axis but `without`, and N (infinite: the limit). The group's attribute
+ * `coordinates` names the keys of lists of points, as netCDF's conventions have it. */
 static int write_scales(struct io *io, const char *group, const struct sweep *sweep, int without,
                         struct err *err) {
     double N[INT_LIST_MAX + 1];
-    for (int a = 0; a < sweep->grid.axes; a++) {
-        const struct grid_axis *axis = &sweep->grid.axis[a];
-        if (a != without)
-            TRY(io_scale(io, group, axis->key, axis->value,
-                         axis->value ? NULL : (const char *const *)axis->text, axis->count, err));
+    const struct grid *grid = &sweep->grid;
+    size_t size = 1;
+    char *names;
+    int code = CODE_OK;
+    for (int a = 0; a < grid->axes; a++)
+        size += strlen(grid->axis[a].name) + 1;
+    TRY(base_alloc(&names, size, 1, err));
+    for (int k = 0, a; k < grid->keys; k++) {
+        const struct grid_key *key = grid_key(grid, k, &a);
+        if (grid->axis[a].keys > 1)
+            strcat(strcat(names, *names ? " " : ""), key->name);
     }
+    for (int a = 0; a < grid->axes; a++)
+        if (a != without)
+            DO(write_axis(io, group, &grid->axis[a], err));
     for (int c = 0; c < sweep->columns; c++)
         N[c] = c < sweep->widths.count ? sweep_width(sweep, c) : (double)INFINITY;
-    return io_scale(io, group, "N", N, NULL, sweep->columns, err);
+    DO(io_scale(io, group, "N", "N", N, NULL, sweep->columns, err));
+    if (*names)
+        DO(io_text(io, group, "coordinates", names, err));
+done:
+    free(names);
+    return code;
 }
 
-/* A series over every key but `without` and N; dims [TEXT_NOTE] holds its axes. */
-static struct series series_over(const struct sweep *sweep, int without, char *dims) {
-    struct series series = {.dims = dims, .size = (size_t)sweep->columns};
-    *dims = 0;
-    for (int a = 0; a < sweep->grid.axes; a++) {
+/* A series over every axis but `without`, and N; *dims, to be freed, holds their names. */
+static int series_over(struct series *series, char **dims, const struct sweep *sweep, int without,
+                       struct err *err) {
+    const struct grid *grid = &sweep->grid;
+    size_t size = sizeof "N";
+    for (int a = 0; a < grid->axes; a++)
+        size += strlen(grid->axis[a].name) + 1;
+    TRY(base_alloc(dims, size, 1, err));
+    *series = (struct series){.dims = *dims, .size = (size_t)sweep->columns};
+    for (int a = 0; a < grid->axes; a++) {
         if (a == without)
             continue;
-        text_append(dims, "%s ", sweep->grid.axis[a].key);
-        series.shape[series.axes++] = (size_t)sweep->grid.axis[a].count;
-        series.size *= (size_t)sweep->grid.axis[a].count;
+        strcat(strcat(*dims, grid->axis[a].name), " ");
+        series->shape[series->axes++] = (size_t)grid->axis[a].count;
+        series->size *= (size_t)grid->axis[a].count;
     }
-    text_append(dims, "N");
-    series.shape[series.axes++] = (size_t)sweep->columns;
-    return series;
+    strcat(*dims, "N");
+    series->shape[series->axes++] = (size_t)sweep->columns;
+    return CODE_OK;
 }
 
 static int write_one(struct io *io, const char *group, struct series series, const char *name,
@@ -173,7 +220,7 @@ static int write_names(struct io *io, const struct sweep *sweep, struct err *err
         DO(sweep_path(&name[u], sweep, u, ".h5", err));
     for (int u = 0; u < sweep->count; u++)
         memmove(name[u], strrchr(name[u], '/') + 1, strlen(strrchr(name[u], '/')));
-    DO(io_scale(io, "sweep", "file", NULL, (const char *const *)name, sweep->count, err));
+    DO(io_scale(io, "sweep", "file", "file", NULL, (const char *const *)name, sweep->count, err));
 done:
     for (int u = 0; u < sweep->count; u++)
         free(name[u]);
@@ -183,11 +230,12 @@ done:
 
 static int write_cells(struct io *io, const struct summary *summary, struct err *err) {
     const struct sweep *sweep = summary->sweep;
-    char dims[TEXT_NOTE];
-    struct series series = series_over(sweep, -1, dims);
-    double *all;
+    struct series series;
+    double *all = NULL;
+    char *dims;
     int code;
-    TRY(base_alloc(&all, 5 * series.size, sizeof *all, err));
+    TRY(series_over(&series, &dims, sweep, -1, err));
+    DO(base_alloc(&all, 5 * series.size, sizeof *all, err));
     for (size_t u = 0; u < series.size; u++) {
         const struct cell *cell = &summary->cell[u];
         const double values[] = {cell->loss, cell->se, cell->least, cell->runs, !cell->last};
@@ -205,10 +253,62 @@ static int write_cells(struct io *io, const struct summary *summary, struct err 
         DO(write_one(io, "sweep", series, name[k], about[k], all + k * series.size, err));
 done:
     free(all);
+    free(dims);
     return code;
 }
 
 /* ---- the optimum: file and table ---- */
+
+/* Goes through the columns of the table, the keys of all axes but that of the optimum: *k is the
+ * first to look at. Their width, or -1 behind the last. */
+static int next_column(const struct summary *summary, int *k, const struct grid_key **key,
+                       int *axis) {
+    const struct grid *grid = &summary->sweep->grid;
+    for (; *k < grid->keys; ++*k) {
+        *key = grid_key(grid, *k, axis);
+        if (*axis == summary->axis)
+            continue;
+        size_t width = strlen((*key)->name);
+        for (int i = 0; i < grid->axis[*axis].count; i++)
+            width = strlen((*key)->text[i]) > width ? strlen((*key)->text[i]) : width;
+        return (int)width;
+    }
+    return -1;
+}
+
+/* The names of these columns, or (unit >= 0) their values. */
+static void print_keys(const struct summary *summary, int unit) {
+    const struct sweep *sweep = summary->sweep;
+    const struct grid_key *key;
+    for (int k = 0, a, width; (width = next_column(summary, &k, &key, &a)) >= 0; k++)
+        printf("%*s  ", width,
+               unit < 0 ? key->name
+                        : key->text[grid_index(&sweep->grid, unit / sweep->columns, a)]);
+}
+
+static void print_width(const struct sweep *sweep, int unit) {
+    char number[16];
+    int N = sweep_width(sweep, unit % sweep->columns);
+    snprintf(number, sizeof number, "%d", N);
+    printf("%6s", N ? number : "limit");
+}
+
+/* Without a key to seek an optimum along: every unit. */
+static void print_losses(const struct summary *summary) {
+    const struct sweep *sweep = summary->sweep;
+    printf("final loss (+-: standard errors of sampling)\n");
+    print_keys(summary, -1);
+    printf("%6s  %20s\n", "N", "loss");
+    for (int u = 0; u < sweep->count; u++) {
+        const struct cell *cell = &summary->cell[u];
+        char text[64];
+        snprintf(text, sizeof text, isnan(cell->se) ? "%.5g" : "%.5g +- %.1g", cell->loss,
+                 cell->se);
+        print_keys(summary, u);
+        print_width(sweep, u);
+        printf("  %20s\n", cell->last ? text : "failed");
+    }
+}
 
 /* One row of the table: a combination of the other keys, and a width. */
 static void print_row(const struct summary *summary, int unit, double at, double at_se, int best,
@@ -220,31 +320,22 @@ static void print_row(const struct summary *summary, int unit, double at, double
                                       "  (all failed)",
                                       "  (a loss is zero)"};
     const struct sweep *sweep = summary->sweep;
-    const struct grid *grid = &sweep->grid;
     const struct cell *cell =
         &summary->cell[unit + (best < 0 ? 0 : best) * stride_of(sweep, summary->axis)];
-    int N = sweep_width(sweep, unit % sweep->columns);
-    char number[16], cells[2][64];
-    for (int a = 0; a < grid->axes; a++)
-        if (a != summary->axis)
-            printf("%*s  ", (int)strlen(grid->axis[a].key),
-                   grid->axis[a].text[grid_index(grid, unit / sweep->columns, a)]);
-    snprintf(number, sizeof number, "%d", N);
+    char cells[2][64];
     snprintf(cells[0], sizeof cells[0], isnan(at_se) ? "%.4g" : "%.4g +- %.1g", at, at_se);
     snprintf(cells[1], sizeof cells[1], isnan(cell->se) ? "%.5g" : "%.5g +- %.1g", cell->loss,
              cell->se);
-    printf("%6s  %18s  %20s%s\n", N ? number : "limit", best < 0 ? "-" : cells[0],
-           best < 0 ? "-" : cells[1], why[edge]);
+    print_keys(summary, unit);
+    print_width(sweep, unit);
+    printf("  %18s  %20s%s\n", best < 0 ? "-" : cells[0], best < 0 ? "-" : cells[1], why[edge]);
 }
 
 static void print_head(const struct summary *summary) {
-    const struct grid *grid = &summary->sweep->grid;
     printf("optimum of %s, and the final loss there (+-: standard errors of sampling; a parabola\n"
            "between the values of the grid may be off by half a step)\n",
-           grid->axis[summary->axis].key);
-    for (int a = 0; a < grid->axes; a++)
-        if (a != summary->axis)
-            printf("%s  ", grid->axis[a].key);
+           summary->sweep->grid.axis[summary->axis].name);
+    print_keys(summary, -1);
     printf("%6s  %18s  %20s\n", "N", "optimum", "loss");
 }
 
@@ -254,7 +345,8 @@ static enum edge optimum_of(const struct summary *summary, int unit, double *at,
     const struct sweep *sweep = summary->sweep;
     const struct grid_axis *axis = &sweep->grid.axis[summary->axis];
     int stride = stride_of(sweep, summary->axis), runs = 0;
-    bool logarithmic = axis->value[0] > 0;
+    const double *value = axis->key->value;
+    bool logarithmic = value[0] > 0;
     double *x;
     const double **loss = NULL;
     enum edge edge = EDGE_ALL_FAILED;
@@ -263,13 +355,13 @@ static enum edge optimum_of(const struct summary *summary, int unit, double *at,
         goto done;
     for (int i = 0; i < axis->count; i++) {
         const struct cell *cell = &summary->cell[unit + i * stride];
-        x[i] = logarithmic ? log(axis->value[i]) : axis->value[i];
+        x[i] = logarithmic ? log(value[i]) : value[i];
         loss[i] = cell->last;
         runs = cell->last && (!runs || cell->runs < runs) ? cell->runs : runs;
     }
     edge = summary_optimum(axis->count, x, loss, runs, at, at_se, best);
     if (edge != EDGE_NONE) {
-        *at = *best < 0 ? NAN : axis->value[*best];
+        *at = *best < 0 ? NAN : value[*best];
     } else if (logarithmic) {
         *at = exp(*at);
         *at_se *= *at;
@@ -290,11 +382,12 @@ static int write_optima(struct io *io, const struct summary *summary, struct err
                            "failed"};
     const struct sweep *sweep = summary->sweep;
     const struct grid *grid = &sweep->grid;
-    char dims[TEXT_NOTE];
-    struct series series = series_over(sweep, summary->axis, dims);
+    struct series series;
     int stride = stride_of(sweep, summary->axis), code;
-    double *all;
-    TRY(base_alloc(&all, 5 * series.size, sizeof *all, err));
+    double *all = NULL;
+    char *dims;
+    TRY(series_over(&series, &dims, sweep, summary->axis, err));
+    DO(base_alloc(&all, 5 * series.size, sizeof *all, err));
     print_head(summary);
     for (int u = 0, row = 0; u < sweep->count; u++) {
         double at = NAN, at_se = NAN;
@@ -311,11 +404,12 @@ static int write_optima(struct io *io, const struct summary *summary, struct err
         row++;
     }
     DO(write_scales(io, "optimum", sweep, summary->axis, err));
-    DO(io_text(io, "optimum", "key", grid->axis[summary->axis].key, err));
+    DO(io_text(io, "optimum", "key", grid->axis[summary->axis].name, err));
     for (size_t k = 0; k < 5; k++)
         DO(write_one(io, "optimum", series, name[k], about[k], all + k * series.size, err));
 done:
     free(all);
+    free(dims);
     return code;
 }
 
@@ -328,6 +422,8 @@ static int write_file(struct io *io, const struct summary *summary, struct err *
     TRY(write_cells(io, summary, err));
     if (summary->axis >= 0)
         TRY(write_optima(io, summary, err));
+    else
+        print_losses(summary);
     return io_finish(io, true, err);
 }
 

@@ -1,12 +1,13 @@
 /* What a sweep found: the losses of all units, and the optimum of the swept key at each width.
  *
- * The optimum is sought along the first key whose values are at least three numbers, for each width
- * and each combination of the other keys: the vertex of the parabola through the smallest mean
- * final loss and its two neighbours, ln loss against ln key (against the key itself where values
- * are not all positive). Its standard error is the jackknife's over the runs, which share their
- * initial weights along the key; it is the error of sampling alone: a minimum that is sharper than
- * a parabola may lie half a step of the grid away. Where a neighbour is missing, or a loss is zero,
- * there is no parabola: the value of the grid is given, without an error, and `edge` says why. */
+ * The optimum is sought along the first line with a single key whose values are at least three
+ * numbers (never along a list of points), for each width and each combination of the other keys:
+ * the vertex of the parabola through the smallest mean final loss and its two neighbours, ln loss
+ * against ln key (against the key itself where values are not all positive). Its standard error is
+ * the jackknife's over the runs, which share their initial weights along the key; it is the error
+ * of sampling alone: a minimum that is sharper than a parabola may lie half a step of the grid
+ * away. Where a neighbour is missing, or a loss is zero, there is no parabola: the value of the
+ * grid is given, without an error, and `edge` says why. */
 #ifndef SOLVER_SUMMARY_H
 #define SOLVER_SUMMARY_H
 

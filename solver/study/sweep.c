@@ -30,9 +30,10 @@ int sweep_width(const struct sweep *sweep, int column) {
 static void describe(const struct sweep *sweep, int unit, char *note) {
     const struct grid *grid = &sweep->grid;
     int point = unit / sweep->columns, N = sweep_width(sweep, unit % sweep->columns);
-    for (int a = 0; a < grid->axes; a++)
-        text_append(note, "%s = %s, ", grid->axis[a].key,
-                    grid->axis[a].text[grid_index(grid, point, a)]);
+    for (int k = 0, axis; k < grid->keys; k++) {
+        const struct grid_key *key = grid_key(grid, k, &axis);
+        text_append(note, "%s = %s, ", key->name, key->text[grid_index(grid, point, axis)]);
+    }
     text_append(note, N ? "N = %d" : "limit", N);
 }
 
@@ -45,28 +46,33 @@ int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suf
     return CODE_OK;
 }
 
+/* The values of a point as overrides, behind those that were given. */
+static int point_overrides(const struct sweep *sweep, int point, char **override, struct err *err) {
+    for (int k = 0, axis; k < sweep->grid.keys; k++) {
+        const struct grid_key *key = grid_key(&sweep->grid, k, &axis);
+        const char *text = key->text[grid_index(&sweep->grid, point, axis)];
+        size_t size = strlen(key->name) + strlen(text) + 4;
+        TRY(base_alloc(&override[k], size, 1, err));
+        snprintf(override[k], size, "--%s=%s", key->name, text);
+    }
+    return CODE_OK;
+}
+
 /* The ini of a point without [sweep], read with the point's values as overrides; `last` are those
  * that pick the width, ended by NULL. */
 static int read_point(const struct sweep *sweep, int point, const char *const *last,
                       struct run *run, struct err *err) {
     const struct grid *grid = &sweep->grid;
-    char *override[sweep->overrides + GRID_AXES + 2], *made[GRID_AXES] = {0};
-    int code, count = 0;
-    size_t sections;
-    for (; count < sweep->overrides; count++)
-        override[count] = sweep->override[count];
-    for (int a = 0; a < grid->axes; a++) {
-        const struct grid_axis *axis = &grid->axis[a];
-        const char *text = axis->text[grid_index(grid, point, a)];
-        size_t size = strlen(axis->key) + strlen(text) + 4;
-        DO(base_alloc(&made[a], size, 1, err));
-        snprintf(made[a], size, "--%s=%s", axis->key, text);
-        override[count++] = made[a];
-    }
+    int code, count = sweep->overrides + grid->keys;
+    char **override;
+    size_t sections, length = strlen(grid->rest);
+    TRY(base_alloc(&override, (size_t)count + 2, sizeof *override, err));
+    for (int i = 0; i < sweep->overrides; i++)
+        override[i] = sweep->override[i];
+    DO(point_overrides(sweep, point, override + sweep->overrides, err));
     for (; *last; last++)
         override[count++] = (char *)*last;
     DO(config_sections(&run->sections, &sections, err));
-    size_t length = strlen(grid->rest);
     FILE *stream = fmemopen(grid->rest, length ? length : 1, "r");
     if (!stream)
         code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", grid->file);
@@ -76,8 +82,9 @@ static int read_point(const struct sweep *sweep, int point, const char *const *l
     if (stream)
         fclose(stream);
 done:
-    for (int a = 0; a < grid->axes; a++)
-        free(made[a]);
+    for (int k = 0; k < grid->keys; k++)
+        free(override[sweep->overrides + k]);
+    free(override);
     return code;
 }
 
@@ -93,12 +100,12 @@ static int read_unit(const struct sweep *sweep, int unit, struct run *run, struc
 /* A refused value of a point came as an override "--section.key=value": tells its line instead. */
 static bool tell_line(const struct grid *grid, struct err *err) {
     const char *text = err->text;
-    for (int a = 0; a < grid->axes; a++) {
-        size_t length = strlen(grid->axis[a].key);
-        if (strncmp(text, "--", 2) || strncmp(text + 2, grid->axis[a].key, length) ||
-            text[2 + length] != '=')
+    for (int k = 0, axis; k < grid->keys; k++) {
+        const char *name = grid_key(grid, k, &axis)->name;
+        size_t length = strlen(name);
+        if (strncmp(text, "--", 2) || strncmp(text + 2, name, length) || text[2 + length] != '=')
             continue;
-        err_set(err, err->code, "%.600s:%d: [sweep] %.1200s", grid->file, grid->axis[a].line,
+        err_set(err, err->code, "%.600s:%d: [sweep] %.1200s", grid->file, grid->axis[axis].line,
                 text + 2);
         return true;
     }
@@ -146,6 +153,7 @@ static int check_unit(struct sweep *sweep, int unit, bool vary_data, struct data
         run.sections = NULL;
         DO(read_unit(sweep, unit, &run, err));
     }
+    run.config.network.parameterization = run.config.network.parameterizations.value[0];
     DO(config_check(&run.config, &run.params, 0, err));
     DO(hash_unit(hash, &run, data, err));
 done:
@@ -162,8 +170,8 @@ static int check_units(struct sweep *sweep, struct err *err) {
     bool vary_data = false;
     struct data data = {0};
     int code = CODE_OK;
-    for (int a = 0; a < sweep->grid.axes; a++)
-        vary_data = vary_data || !strncmp(sweep->grid.axis[a].key, "data.", 5);
+    for (int k = 0; k < sweep->grid.keys; k++)
+        vary_data = vary_data || !strncmp(grid_key(&sweep->grid, k, NULL)->name, "data.", 5);
     for (int u = 0; u < sweep->count; u++)
         DO(check_unit(sweep, u, vary_data, &data, err));
 done:
@@ -225,8 +233,8 @@ static int open_folder(struct sweep *sweep, bool force, bool retry, struct err *
 /* An override of a key that the sweep varies would be lost. */
 static int check_overrides(const struct sweep *sweep, struct err *err) {
     for (int i = 0; i < sweep->overrides; i++)
-        for (int a = 0; a < sweep->grid.axes; a++) {
-            const char *text = sweep->override[i], *key = sweep->grid.axis[a].key;
+        for (int k = 0; k < sweep->grid.keys; k++) {
+            const char *text = sweep->override[i], *key = grid_key(&sweep->grid, k, NULL)->name;
             text += strncmp(text, "--", 2) ? 0 : 2;
             if (!strncmp(text, key, strlen(key)) && text[strlen(key)] == '=')
                 return err_set(err, CODE_INPUT, "--%.700s: [sweep] varies this key", text);

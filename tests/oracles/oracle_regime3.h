@@ -52,8 +52,8 @@ double oracle3_forward(struct oracle3 *o); /* returns the mean of l over the inp
 void oracle3_backward(struct oracle3 *o);
 /* One step of every block from the gradients that backward has left. */
 void oracle3_step(struct oracle3 *o);
-double oracle3_rate(const struct oracle3 *o, int block); /* eta of the page, (N.2) */
-/* A kernel of the page's section 2 at equal times, from what forward and backward have left. */
+double oracle3_rate(const struct oracle3 *o, int block); /* eta of the page, section 1 */
+/* A kernel of the page's section 3 at equal times, from what forward and backward have left. */
 double oracle3_kernel(const struct oracle3 *o, int kernel, int mu, int nu);
 
 #endif

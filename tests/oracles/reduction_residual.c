@@ -47,7 +47,7 @@ static size_t at(const struct reduction_residual *o, int l, int mu, int width, i
     return ((size_t)l * (size_t)o->P + (size_t)mu) * (size_t)width + (size_t)k;
 }
 
-/* (2.1) */
+/* (2), (3) with p_k of (12) */
 static void gates(struct reduction_residual *o, int l, int mu) {
     const double *H = o->H + at(o, l, mu, o->d, 0), *b = o->b + l * o->E;
     double *p = o->p + at(o, l, mu, o->E, 0), *mask = o->mask + at(o, l, mu, o->E, 0);
@@ -75,7 +75,7 @@ void reduction_residual_forward(struct reduction_residual *o) {
             gates(o, l, mu);
             for (int i = 0; i < d; i++)
                 next[i] = H[i];
-            for (int u = 0; u < units; u++) { /* (2.2), (2.3) */
+            for (int u = 0; u < units; u++) { /* (12) */
                 double phi = tanh(dot(o->w1 + (l * units + u) * d, H, d));
                 o->phi[at(o, l, mu, units, u)] = phi;
                 for (int i = 0; i < d; i++)
@@ -83,7 +83,7 @@ void reduction_residual_forward(struct reduction_residual *o) {
                                o->w2[(l * units + u) * d + i] / units / o->L;
             }
         }
-        o->f[mu] = dot(o->H + at(o, o->L, mu, d, 0), o->wv, d) / o->gamma0 - o->f0[mu]; /* (2.4) */
+        o->f[mu] = dot(o->H + at(o, o->L, mu, d, 0), o->wv, d) / o->gamma0 - o->f0[mu]; /* (12) */
         o->Delta[mu] = o->y[mu] - o->f[mu];
     }
 }
@@ -100,12 +100,12 @@ void reduction_residual_backward(struct reduction_residual *o) {
                 G[i] = after[i];
             for (int k = 0; k < o->E; k++)
                 A[k] = 0;
-            for (int u = 0; u < units; u++) { /* (2.5) */
+            for (int u = 0; u < units; u++) { /* (13) */
                 double phi = o->phi[at(o, l, mu, units, u)];
                 double z = dot(o->w2 + (l * units + u) * d, after, d);
                 o->gk[at(o, l, mu, units, u)] = (1 - phi * phi) * z;
                 A[u / o->S] += z * phi / o->S;
-                for (int i = 0; i < d; i++) /* (2.6) */
+                for (int i = 0; i < d; i++)
                     G[i] += o->c[at(o, l, mu, o->E, u / o->S)] * (1 - phi * phi) * z *
                             o->w1[(l * units + u) * d + i] / units / o->L;
             }
@@ -117,7 +117,7 @@ void reduction_residual_backward(struct reduction_residual *o) {
     }
 }
 
-/* (2.7) of the units and routers of one block. */
+/* (14) of the units and routers of one block. */
 static void block_step(struct reduction_residual *o, int l, int mu) {
     int d = o->d, units = o->E * o->S;
     double c0 = o->eta0 * o->gamma0 / o->P * o->Delta[mu];
@@ -142,7 +142,7 @@ void reduction_residual_step(struct reduction_residual *o) {
         o->load2[l] = 0;
         for (int mu = 0; mu < P; mu++)
             block_step(o, l, mu);
-        for (int k = 0; k < o->E; k++) { /* (2.8) */
+        for (int k = 0; k < o->E; k++) { /* (10) */
             double load = 0;
             for (int mu = 0; mu < P; mu++)
                 load += o->mask[at(o, l, mu, o->E, k)] / P;

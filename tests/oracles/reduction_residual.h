@@ -1,5 +1,5 @@
 /* The limit alpha = 0 of the deep residual mixture of experts as the exact, memoryless recursion
- * (2.1)-(2.8) of docs/theory/residual.md, plain loops that share nothing with the program: every
+ * (12)-(15) of docs/theory/residual.md, plain loops that share nothing with the program: every
  * stream field is a vector of d coordinates on the read-in directions and w(0), every unit carries
  * two such vectors. It judges models/residual.c with limit maps.
  *
@@ -29,8 +29,8 @@ struct reduction_residual {
 /* Zeroed arrays; ends the program if memory runs out. */
 struct reduction_residual *reduction_residual_new(int P, int d, int E, int S, int L);
 void reduction_residual_free(struct reduction_residual *o);
-void reduction_residual_forward(struct reduction_residual *o);  /* (2.1)-(2.4) */
-void reduction_residual_backward(struct reduction_residual *o); /* (2.5), (2.6) */
-void reduction_residual_step(struct reduction_residual *o);     /* (2.7), (2.8) */
+void reduction_residual_forward(struct reduction_residual *o);  /* (12) */
+void reduction_residual_backward(struct reduction_residual *o); /* (13) */
+void reduction_residual_step(struct reduction_residual *o);     /* (14), (15), (10) */
 
 #endif

@@ -287,6 +287,25 @@ double *cli_values(hid_t file, const char *name, size_t *count) {
     return values;
 }
 
+char *cli_words(hid_t file, const char *set) {
+    hid_t id = H5Dopen2(file, set, H5P_DEFAULT), space = H5Dget_space(id), type = H5Dget_type(id);
+    hssize_t count = H5Sget_simple_extent_npoints(space);
+    char **word = calloc((size_t)count, sizeof *word), *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_true(count > 0 && out && word);
+    assert_true(H5Dread(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, word) >= 0);
+    for (hssize_t i = 0; i < count; i++)
+        fprintf(out, "%s\n", word[i]);
+    fclose(out);
+    H5Dvlen_reclaim(type, space, H5P_DEFAULT, word);
+    free(word);
+    H5Tclose(type);
+    H5Sclose(space);
+    H5Dclose(id);
+    return text;
+}
+
 char *cli_text(hid_t file, const char *object, const char *name) {
     hid_t attribute = H5Aopen_by_name(file, object, name, H5P_DEFAULT, H5P_DEFAULT);
     if (attribute < 0)

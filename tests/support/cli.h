@@ -64,6 +64,8 @@ hid_t cli_file(const char *name);
 int cli_complete(const char *name);
 /* Values of a dataset as doubles, to be freed; shape (of rank) may be NULL. */
 double *cli_values(hid_t file, const char *set, size_t *count);
+/* The strings of a dataset, one line each; to be freed. */
+char *cli_words(hid_t file, const char *set);
 char *cli_text(hid_t file, const char *object, const char *attribute); /* to be freed */
 /* Whether the first values of the dataset, all of those of the first file, are the same bits. */
 bool cli_same(const char *first, const char *second, const char *set);

@@ -21,6 +21,7 @@ struct table_network {
 struct table_config {
     struct table_run run;
     struct table_network network;
+    struct factor_list rates, init;
 };
 
 #define RUN(field) offsetof(struct table_run, field)
@@ -48,13 +49,15 @@ static const struct param_row table_network_rows[] = {
 #undef RUN
 #undef NETWORK
 
-#define TABLE_COUNT 2
+#define TABLE_COUNT 4
 static const struct param_section table_sections[TABLE_COUNT] = {
     {"run", "What to run.", table_run_rows, sizeof table_run_rows / sizeof *table_run_rows,
      offsetof(struct table_config, run), NULL},
     {"network", "The network.", table_network_rows,
      sizeof table_network_rows / sizeof *table_network_rows, offsetof(struct table_config, network),
      NULL},
+    {"rates", "Rates by name.", NULL, 0, offsetof(struct table_config, rates), NULL},
+    {"init", "Scales by name.", NULL, 0, offsetof(struct table_config, init), NULL},
 };
 
 #endif

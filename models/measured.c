@@ -1,0 +1,95 @@
+/* What a program measures: kernels, numbers and averages, in the normalisation of the pages. */
+#include "models/node.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void add_kernel(struct program *p, struct kernel kernel, const char *name) {
+    struct kernel *added;
+    if (p->code || !(added = program_grow(p, &p->net->kernel, &p->net->kernels, sizeof *added)))
+        return;
+    *added = kernel;
+    snprintf(added->name, sizeof added->name, "%s", name);
+    if (kernel.node < 0)
+        return;
+    struct node *node = &p->node[kernel.node];
+    *(kernel.gradient ? &node->measured_g : &node->measured) = true;
+    if (kernel.gradient && node->on)
+        added->scale /= node->on->page * node->on->page;
+}
+
+void program_kernel(struct program *p, struct value x, double scale, const char *name,
+                    const char *about, const char *equation) {
+    add_kernel(p, (struct kernel){"", about, equation, .scale = scale, .node = x.at}, name);
+}
+
+void program_gradient(struct program *p, struct value x, double scale, const char *name,
+                      const char *about, const char *equation) {
+    add_kernel(p,
+               (struct kernel){"", about, equation, .scale = scale, .node = x.at, .gradient = true},
+               name);
+}
+
+void program_read_out_kernel(struct program *p, const char *name, const char *about,
+                             const char *equation) {
+    add_kernel(p, (struct kernel){"", about, equation, .scale = 1, .one_row = true, .node = -1},
+               name);
+}
+
+/* values [first][second], or [first] where dims name one axis besides t. */
+static void add_numbers(struct program *p, struct numbers numbers, const char *name) {
+    struct numbers *added;
+    if (p->code || !(added = program_grow(p, &p->net->number, &p->net->numbers, sizeof *added)))
+        return;
+    *added = numbers;
+    for (const char *at = numbers.dims; *at; at++)
+        added->axes += *at == ' ';
+    snprintf(added->name, sizeof added->name, "%s", name);
+}
+
+static void show(struct program *p, struct value s, bool gradient, struct numbers numbers,
+                 const char *name) {
+    if (p->code)
+        return;
+    const struct node *node = &p->node[s.at];
+    numbers.values = gradient ? node->gs : node->s;
+    numbers.shape[0] = p->net->setup.P;
+    numbers.shape[1] = node->K;
+    add_numbers(p, numbers, name);
+}
+
+void program_show(struct program *p, struct value s, const char *dims, const char *name,
+                  const char *about, const char *equation) {
+    show(p, s, false, (struct numbers){"", dims, about, equation, NULL, 0, {0}}, name);
+}
+
+void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
+                           const char *about, const char *equation) {
+    show(p, s, true, (struct numbers){"", dims, about, equation, NULL, 0, {0}}, name);
+}
+
+double *program_series(struct program *p, const char *dims, int first, int second, const char *name,
+                       const char *about, const char *equation) {
+    double *values = NULL;
+    if (!p->code)
+        program_failed(p, net_vector(p->net, first * second, &values, &p->err));
+    add_numbers(p, (struct numbers){"", dims, about, equation, values, 0, {first, second}}, name);
+    return values;
+}
+
+void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
+                     double *out) {
+    struct measure *added;
+    if (p->code || !(added = program_grow(p, &p->measure, &p->measures, sizeof *added)))
+        return;
+    for (int k = 0; k < power && gradient; k++)
+        scale /= p->node[x.at].on->page;
+    *added = (struct measure){x.at, gradient, power, scale, out};
+}
+
+void program_gates(struct program *p, struct value phi) {
+    if (p->code)
+        return;
+    p->gates = phi.at;
+    p->node[phi.at].measured = p->net->has_router = true;
+}

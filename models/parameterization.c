@@ -1,0 +1,137 @@
+/* The papers' tables, in the weights W as they are trained there (docs/theory/parameterizations.md,
+ * sections 1 and 2, with the sources): initial standard deviation, rate of gradient descent over
+ * eta0, rate of Adam over eta0, eps over eps. Since rates and amplitudes of one matrix in two
+ * parameterizations relate in W as they do in any other units, only ratios are taken. */
+#include "models/parameterization.h"
+#include "models/net.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MUP PARAMETERIZATION_MUP
+#define MSSP PARAMETERIZATION_MSSP
+#define SP PARAMETERIZATION_SP
+#define NTP PARAMETERIZATION_NTP
+#define SIMP PARAMETERIZATION_SIMP
+
+enum { VARIABLES = 4 }; /* gamma0, N, M, N_e */
+
+/* A matrix in a parameterization, as powers of these; what has no row of its own has that of muP.
+ * W1 is that of h1 = W1 x/sqrt D. */
+struct row {
+    const char *matrix;
+    int parameterization;
+    double std[VARIABLES], rate[VARIABLES], adam_rate[VARIABLES], adam_eps[VARIABLES];
+};
+
+/* Experts have width N. */
+static const struct row regime1[] = {
+    /*           std        rate      Adam: rate  eps */
+    {"W1", MUP, {0}, {2, 1}, {0}, {0, -1}},
+    {"W1", SP, {0}, {0}, {0}, {0}},
+    {"W1", NTP, {0}, {0}, {0}, {0}},
+    {"W", MUP, {0, -.5}, {2}, {0, -1}, {0, -1}},
+    {"W", SP, {0, -.5}, {0}, {0}, {0}},
+    {"W", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"Q", MUP, {0, -1}, {2, -1}, {0, -1}, {0}},
+    {"Q", SP, {0, -.5}, {0}, {0}, {0}},
+    {"Q", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"Q", SIMP, {0, -.5}, {2}, {0, -1}, {0}},
+    {"b", MUP, {0}, {2}, {0}, {0}},
+    {"b", SP, {0}, {0}, {0}, {0}},
+    {"b", NTP, {0}, {0}, {0}, {0}},
+    {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
+    {"w", SP, {0, -.5}, {0}, {0}, {0}},
+    {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {NULL},
+};
+
+static const struct row regime2[] = {
+    {"W1", MUP, {0}, {2, 1}, {0}, {0, -1}},
+    {"W1", SP, {0}, {0}, {0}, {0}},
+    {"W1", NTP, {0}, {0}, {0}, {0}},
+    {"Q", MUP, {0, -.5}, {2, -1, 1}, {0, -1}, {0, 0, -1}},
+    {"Q", SP, {0, -.5}, {0}, {0}, {0}},
+    {"Q", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"W_in", MUP, {0, -.5}, {2}, {0, -1}, {0, 0, -1}},
+    {"W_in", SP, {0, -.5}, {0}, {0}, {0}},
+    {"W_in", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"W_out", MUP, {0, 0, 0, -.5}, {2, 1, 1, -1}, {0, 0, 0, -1}, {0, -1, -1}},
+    {"W_out", MSSP, {0, 0, .5, -.5}, {2, 1, 1, -1}, {0, 0, 0, -1}, {0, -1, -1}},
+    {"W_out", SP, {0, 0, 0, -.5}, {0}, {0}, {0}},
+    {"W_out", NTP, {0, 0, 0, -.5}, {0, 0, 0, -1}, {0, 0, 0, -.5}, {0, 0, 0, .5}},
+    {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
+    {"w", SP, {0, -.5}, {0}, {0}, {0}},
+    {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {NULL},
+};
+
+/* MSSP differs from muP by what is equal at the start (regime3.c). */
+static const struct row regime3[] = {
+    {"W1", MUP, {0}, {2, 1}, {0}, {0, -1}},
+    {"W1", SP, {0}, {0}, {0}, {0}},
+    {"W1", NTP, {0}, {0}, {0}, {0}},
+    {"Q", MUP, {0, -.5}, {2, -1, 1}, {0, -1}, {0, 0, -1}},
+    {"Q", SP, {0, -.5}, {0}, {0}, {0}},
+    {"Q", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"W_in", MUP, {0, -.5}, {2, 1}, {0, -1}, {0, -1, -1}},
+    {"W_in", SP, {0, -.5}, {0}, {0}, {0}},
+    {"W_in", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"W_out", MUP, {0, -.5}, {2, 1}, {0, 0, 0, -1}, {0, -1, -1}},
+    {"W_out", SP, {0, 0, 0, -.5}, {0}, {0}, {0}},
+    {"W_out", NTP, {0, 0, 0, -.5}, {0, 0, 0, -1}, {0, 0, 0, -.5}, {0, 0, 0, .5}},
+    {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
+    {"w", SP, {0, -.5}, {0}, {0}, {0}},
+    {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {NULL},
+};
+
+static const struct table {
+    const struct row *rows;
+    int reference; /* what the networks themselves are written in */
+} tables[] = {
+    [PARAMETERIZATION_REGIME1] = {regime1, MUP},
+    [PARAMETERIZATION_REGIME2] = {regime2, MSSP},
+    [PARAMETERIZATION_REGIME3] = {regime3, MSSP},
+};
+
+static const struct row *find(const struct row *rows, const char *matrix, int parameterization) {
+    for (const struct row *row = rows; row->matrix; row++)
+        if (row->parameterization == parameterization && !strcmp(row->matrix, matrix))
+            return row;
+    return parameterization == MUP ? NULL : find(rows, matrix, MUP);
+}
+
+/* *up or *down *= x^|e|, e a multiple of 1/2: whole powers by products, which are exact where those
+ * are. */
+static void multiply(double x, double e, double *up, double *down) {
+    double size = fabs(e), power = size == floor(size) ? 1 : sqrt(x);
+    for (int k = 0; k < (int)size; k++)
+        power *= x;
+    *(e > 0 ? up : down) *= power;
+}
+
+void parameterization_scale(const struct program *p, int regime, const char *matrix,
+                            struct parameterization_sizes sizes, struct weight *W) {
+    const struct table *table = &tables[regime];
+    const struct row *own = find(table->rows, matrix, program_network(p)->parameterization);
+    const struct row *written = find(table->rows, matrix, table->reference);
+    const double x[VARIABLES] = {program_setup(p)->gamma0, sizes.N, sizes.M, sizes.N_e};
+    const double *to[] = {own->std, own->rate, own->adam_rate, own->adam_eps};
+    const double *from[] = {written->std, written->rate, written->adam_rate, written->adam_eps};
+    double *number[] = {&W->a0, &W->rate, &W->adam_rate, &W->adam_eps};
+    for (int k = 0; k < 4; k++) {
+        double up = 1, down = 1;
+        for (int i = 0; i < VARIABLES; i++)
+            multiply(x[i], to[k][i] - from[k][i], &up, &down);
+        *number[k] = (*number[k] == 0 ? 1 : *number[k]) * (up / down);
+    }
+}
+
+const char *parameterization_check(const struct network *network, int regime, const char **key) {
+    *key = "parameterization";
+    if (network->parameterization == SIMP && regime != PARAMETERIZATION_REGIME1)
+        return "simp is a router over a fixed number of experts: mup, mssp, sp or ntp here, or "
+               "model = regime1";
+    return NULL;
+}

@@ -1,0 +1,93 @@
+/* The numbers of a matrix: what its author gives, times what the settings say, and what is left of
+ * both in the limit. */
+#include "models/node.h"
+
+#include <math.h>
+#include <string.h>
+
+bool program_addresses(const char *given, const char *name) {
+    size_t n = strlen(given);
+    return !strncmp(given, name, n) && (!name[n] || name[n] == '_');
+}
+
+/* The product of all lines for this matrix, of its own name and of common ones; of the limit
+ * without the powers, whose sum is *power. */
+static double setting(const struct program *p, const struct factor_list *list, const char *name,
+                      double *power) {
+    int N = p->net->setup.N;
+    double product = 1;
+    *power = 0;
+    for (int k = 0; list && k < list->count; k++) {
+        const struct factor *factor = &list->factor[k];
+        if (!program_addresses(factor->name, name))
+            continue;
+        product *= factor->factor * (N ? pow(N, factor->power) : 1);
+        *power += N || factor->factor == 0 ? 0 : factor->power;
+    }
+    return product;
+}
+
+/* The power of the nominal infinite size in a number of the limit: a multiple of 1/2. */
+static double power_in(double number) {
+    return number == 0 ? -INFINITY : round(2 * log2(fabs(number)) / log2(POPULATION_INFINITE)) / 2;
+}
+
+enum order { VANISHES, STAYS };
+/* What becomes of a power of N; one that grows is refused. */
+static enum order order_of(struct program *p, const char *what, const char *section,
+                           const char *name, double power) {
+    if (power > 1e-9)
+        program_fail(p,
+                     "the %s of matrix %s grows as N^%.3g, so that there is no limit: its power of "
+                     "N must be 0 at most (lower it in [%s] or choose another [network] "
+                     "parameterization; networks alone, [solver] replicates = 0, may have it)",
+                     what, name, power, section);
+    return power < -1e-9 ? VANISHES : STAYS;
+}
+
+double weight_initial(struct program *p, const struct node *node, double largest) {
+    double power = node->power + power_in(largest), a0 = node->weight.a0;
+    if (p->net->setup.N)
+        return a0;
+    if (order_of(p, "initial scale", "init", node->weight.name, power) == STAYS)
+        return a0 * pow(POPULATION_INFINITE, node->power);
+    return node->power < 0 ? a0 / POPULATION_INFINITE : a0;
+}
+
+double weight_column(struct program *p, const struct node *node) {
+    double used = node->weight.s_f, left = used * weight_initial(p, node, used * node->weight.a0);
+    return p->net->setup.N || power_in(left) >= 0 ? left : 0;
+}
+
+/* Of the limit, what is left of a rate. */
+static double rate_left(struct program *p, const char *name, double rate, double power) {
+    if (p->net->setup.N)
+        return rate;
+    bool stays = order_of(p, "learning rate", "rates", name, power + power_in(rate)) == STAYS;
+    return stays ? rate * pow(POPULATION_INFINITE, power) : 0;
+}
+
+bool weight_settle(struct program *p, struct node *node) {
+    const struct net_setup *setup = &p->net->setup;
+    struct weight *W = &node->weight;
+    struct err err;
+    struct matrix *matrix = net_grow(&p->net->matrix, &p->net->matrices, sizeof *matrix, &err);
+    if (!matrix) {
+        program_fail(p, "%s", err.text);
+        return false;
+    }
+    *matrix = (struct matrix){W->name, W->fixed, W->zero};
+    double *ones[] = {&W->s_f, &W->rate, &W->adam_rate, &W->adam_eps}, power;
+    for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
+        *ones[k] = *ones[k] == 0 ? 1 : *ones[k];
+    W->a0 = W->zero ? 0 : W->a0 == 0 ? 1 : W->a0;
+    W->a0 *= setting(p, setup->init, W->name, &node->power);
+    if (W->fixed)
+        return !p->code;
+    double factor = setting(p, setup->rates, W->name, &power);
+    double *rate = optimizer_by_entry(setup->optimizer) ? &W->adam_rate : &W->rate;
+    *rate = rate_left(p, W->name, *rate * factor, power);
+    node->frozen = factor == 0;
+    W->fixed = *rate == 0;
+    return !p->code;
+}

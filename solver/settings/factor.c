@@ -1,0 +1,184 @@
+/* Free keys of an ini: kept in the order of their sections and names, whatever the order in which
+ * they are given, so that the same set is always the same text. */
+#include "solver/settings/factor.h"
+#include "kernels/base/text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one key and its value ---- */
+
+void factor_describe(char *note) {
+    text_append(note, "a factor, a number of at least 0, with or without a power of the width: 3, "
+                      "3 N^-0.5 or N^0.5");
+}
+
+bool factor_name(const char *key, char *note) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    size_t first = strspn(key, letters), length = strlen(key);
+    size_t good = strspn(key + first, letters) + first;
+    while (key[good] && strchr("0123456789_.-", key[good]))
+        good += 1 + strspn(key + good + 1, letters);
+    if (first && good == length && length <= TEXT_CLIP)
+        return true;
+    text_append(note,
+                "not a name, which is a letter and then letters, digits, _ . or -, at most "
+                "%d in all",
+                TEXT_CLIP);
+    return false;
+}
+
+__attribute__((format(printf, 2, 3))) static bool refuse(char *note, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    text_append_list(note, format, list);
+    va_end(list);
+    text_append(note, "; must be ");
+    factor_describe(note);
+    return false;
+}
+
+static const char *skip(const char *text) {
+    return text + strspn(text, " \t");
+}
+
+/* A finite number at *text, which moves behind it and the blanks that follow. */
+static bool parse_number(const char **text, double *out, char *note) {
+    char *end, cut[TEXT_CLIP_SIZE];
+    errno = 0;
+    double value = strtod(*text, &end);
+    if (end == *text && !**text)
+        return refuse(note, "no number behind ^");
+    if (end == *text)
+        return refuse(note, "not a number at \"%s\"", text_clip(cut, *text));
+    if (errno == ERANGE && (isinf(value) || value == 0))
+        return refuse(note, "beyond the range of double precision at \"%s\"",
+                      text_clip(cut, *text));
+    if (!isfinite(value))
+        return refuse(note, "not a finite number at \"%s\"", text_clip(cut, *text));
+    *out = value;
+    *text = skip(end);
+    return true;
+}
+
+bool factor_parse(const char *text, struct factor *out, char *note) {
+    char cut[TEXT_CLIP_SIZE];
+    text = skip(text);
+    out->factor = 1;
+    out->power = 0;
+    if (!*text)
+        return refuse(note, "empty value");
+    /* strtod would take the beginning of nan */
+    bool bare = *text == 'N' && strchr("^ \t", text[1]);
+    if (!bare && !parse_number(&text, &out->factor, note))
+        return false;
+    if (out->factor < 0)
+        return refuse(note, "a negative factor");
+    if (out->factor == 0)
+        out->factor = 0; /* not -0 */
+    if (*text == 'N') {
+        text = skip(text + 1);
+        out->power = 1;
+        if (*text == '^') {
+            text = skip(text + 1);
+            if (!parse_number(&text, &out->power, note))
+                return false;
+        }
+    }
+    return !*text || refuse(note, "trailing characters \"%s\"", text_clip(cut, text));
+}
+
+/* ---- the list ---- */
+
+/* Less than, equal to or greater than 0: free key i is before, at or behind the place of a key. */
+static int compare(const struct param_free *given, const struct param_section *section,
+                   const char *key) {
+    if (given->section != section)
+        return given->section < section ? -1 : 1;
+    return strcmp(given->key, key);
+}
+
+struct param_free *factor_find(const struct params *params, const struct param_section *section,
+                               const char *key) {
+    for (size_t i = 0; i < params->frees; i++)
+        if (!compare(&params->free[i], section, key))
+            return &params->free[i];
+    return NULL;
+}
+
+int factor_add(struct param_free **out, struct params *params, const struct param_section *section,
+               const char *key, struct err *err) {
+    size_t at = 0;
+    char *copy;
+    if ((*out = factor_find(params, section, key)))
+        return CODE_OK;
+    struct param_free *grown = realloc(params->free, (params->frees + 1) * sizeof *grown);
+    if (!grown)
+        return err_set(err, CODE_SYSTEM, "out of memory: the keys of [%s]", section->name);
+    params->free = grown;
+    TRY(base_copy(&copy, key, err));
+    while (at < params->frees && compare(&grown[at], section, key) < 0)
+        at++;
+    memmove(grown + at + 1, grown + at, (params->frees++ - at) * sizeof *grown);
+    grown[at] = (struct param_free){.section = section, .key = copy};
+    *out = &grown[at];
+    return CODE_OK;
+}
+
+int factor_resolve(struct params *params, void *config, struct err *err) {
+    TRY(base_alloc(&params->factors, params->frees, sizeof *params->factors, err));
+    size_t i = 0;
+    for (const struct param_section *s = params->sections; s < params->sections + params->count;
+         s++) {
+        if (s->rows)
+            continue;
+        struct factor_list *list = (void *)((char *)config + s->offset);
+        *list = (struct factor_list){.factor = params->factors + i};
+        for (; i < params->frees && params->free[i].section == s; i++, list->count++) {
+            char note[TEXT_NOTE] = "";
+            bool good = factor_parse(params->free[i].value.text, &params->factors[i], note);
+            assert(good); /* checked when it was stored */
+            (void)good;
+            params->factors[i].name = params->free[i].key;
+        }
+    }
+    return CODE_OK;
+}
+
+void factor_free(struct params *params) {
+    for (size_t i = 0; i < params->frees; i++) {
+        free(params->free[i].key);
+        free(params->free[i].value.text);
+    }
+    free(params->free);
+    free(params->factors);
+    params->free = NULL;
+    params->factors = NULL;
+    params->frees = 0;
+}
+
+/* ---- names ---- */
+
+int params_check_names(const struct params *params, const char *section, const char *const *names,
+                       int count, struct err *err) {
+    for (size_t i = 0; i < params->frees; i++) {
+        const char *key = params->free[i].key;
+        struct text_nearest nearest = {.given = key};
+        char note[TEXT_NOTE] = "", list[TEXT_NOTE] = "";
+        bool known = strcmp(params->free[i].section->name, section) != 0;
+        for (int k = 0; k < count && !known; k++) {
+            known = !strcmp(names[k], key);
+            text_nearest_try(&nearest, (struct text_word){names[k], strlen(names[k])});
+            text_append(list, " %s", names[k]);
+        }
+        if (known)
+            continue;
+        text_nearest_tell(&nearest, note);
+        return params_error(params, section, key, err, "unknown name%s (this network has%s)", note,
+                            count ? list : " none");
+    }
+    return CODE_OK;
+}

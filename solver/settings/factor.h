@@ -1,0 +1,26 @@
+/* Sections with free keys (struct param_section): what a key may be called, and a factor with a
+ * power of the width from its text. Behind param.h, which is the way to them. */
+#ifndef SOLVER_FACTOR_H
+#define SOLVER_FACTOR_H
+
+#include "solver/settings/param.h"
+
+/* Appends "a factor, at least 0, that may ..." to note[TEXT_NOTE]. */
+void factor_describe(char *note);
+/* A letter, then letters, digits, _ . and -, at most 64: what an ini can hold, and a message. If it
+ * is something else, appends a sentence to note. */
+bool factor_name(const char *key, char *note);
+/* The value of a free key. If it is refused, appends a sentence to note and returns false. */
+bool factor_parse(const char *text, struct factor *out, char *note);
+
+/* The given free key; NULL if it was not given. */
+struct param_free *factor_find(const struct params *params, const struct param_section *section,
+                               const char *key);
+/* The same, made where it is new, with an empty value. */
+int factor_add(struct param_free **out, struct params *params, const struct param_section *section,
+               const char *key, struct err *err);
+/* Parses all and writes the lists of all sections with free keys into config. */
+int factor_resolve(struct params *params, void *config, struct err *err);
+void factor_free(struct params *params);
+
+#endif

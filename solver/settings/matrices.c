@@ -1,0 +1,209 @@
+/* Names come from the network itself, written without memory or draws. */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/settings/matrices.h"
+#include "kernels/base/text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A network of one input, without memory. Free it in any case. */
+static int declare(struct net *net, const struct config *config, int N,
+                   const struct factor_list *init, const struct factor_list *rates,
+                   struct err *err) {
+    struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
+    setup.declare_only = true;
+    setup.init = init;
+    setup.rates = rates;
+    return net_init(net, &setup, err);
+}
+
+/* A width that this configuration has, 0 being the limit. */
+static int some_width(const struct config *config) {
+    const struct int_list *widths = &config->reference.widths;
+    return widths->count ? widths->value[0] : 0;
+}
+
+/* The length of the common name of matrices that are numbered, as W1 of W1_0 and W1_0_2; 0: none
+ * shorter than `length`. */
+static size_t stem(const char *name, size_t length) {
+    size_t n = length;
+    while (n && isdigit((unsigned char)name[n - 1]))
+        n--;
+    return n < length && n > 1 && name[n - 1] == '_' ? n - 1 : 0;
+}
+
+/* All that may be addressed: names, then stems. The strings are the caller's. */
+struct names {
+    char **name;
+    int count;
+};
+
+static int add_name(struct names *names, const char *text, size_t length, struct err *err) {
+    for (int k = 0; k < names->count; k++)
+        if (strlen(names->name[k]) == length && !memcmp(names->name[k], text, length))
+            return CODE_OK;
+    char **added = net_grow(&names->name, &names->count, sizeof *added, err);
+    if (!added)
+        return err->code;
+    TRY(base_alloc(added, length + 1, 1, err));
+    memcpy(*added, text, length);
+    return CODE_OK;
+}
+
+static int collect(struct names *names, const struct net *net, struct err *err) {
+    for (int i = 0; i < net->matrices; i++)
+        TRY(add_name(names, net->matrix[i].name, strlen(net->matrix[i].name), err));
+    for (int i = 0; i < net->matrices; i++)
+        for (size_t n = strlen(net->matrix[i].name); (n = stem(net->matrix[i].name, n));)
+            TRY(add_name(names, net->matrix[i].name, n, err));
+    return CODE_OK;
+}
+
+static void free_names(struct names *names) {
+    for (int k = 0; k < names->count; k++)
+        free(names->name[k]);
+    free(names->name);
+}
+
+int matrices_list(const struct config *config, int N, char **list, struct err *err) {
+    struct net net;
+    size_t size = 1;
+    int code;
+    *list = NULL;
+    DO(declare(&net, config, N, NULL, NULL, err));
+    for (int i = 0; i < net.matrices; i++)
+        size += strlen(net.matrix[i].name) + 1;
+    DO(base_alloc(list, size, 1, err));
+    for (int i = 0; i < net.matrices; i++)
+        strcat(strcat(*list, i ? " " : ""), net.matrix[i].name);
+done:
+    net_free(&net);
+    return code;
+}
+
+/* What a line would multiply and cannot. */
+static int check_line(const struct params *params, const char *section, const struct factor *line,
+                      const struct net *net, struct err *err) {
+    bool rate = !strcmp(section, "rates");
+    for (int i = 0; i < net->matrices; i++) {
+        const struct matrix *matrix = &net->matrix[i];
+        if (!program_addresses(line->name, matrix->name) || !(rate ? matrix->fixed : matrix->zero))
+            continue;
+        return params_error(params, section, line->name, err,
+                            rate ? "matrix %s never learns here and has no rate: take the line out"
+                                 : "matrix %s starts at 0 here, whatever the factor: take the line "
+                                   "out",
+                            matrix->name);
+    }
+    return CODE_OK;
+}
+
+static int check_names(const struct config *config, const struct params *params,
+                       const struct net *net, struct err *err) {
+    static const char *const sections[] = {"init", "rates"};
+    const struct factor_list *const lists[] = {&config->init, &config->rates};
+    struct names names = {0};
+    int code;
+    DO(collect(&names, net, err));
+    for (int k = 0; k < 2; k++) {
+        DO(params_check_names(params, sections[k], (const char *const *)names.name, names.count,
+                              err));
+        for (int i = 0; i < lists[k]->count; i++)
+            DO(check_line(params, sections[k], &lists[k]->factor[i], net, err));
+    }
+done:
+    free_names(&names);
+    return code;
+}
+
+/* The limit with more and more lines, those of [init] first: the one that makes it fail is to
+ * blame; with none it is the network itself. */
+static int check_limit(const struct config *config, const struct params *params, struct err *err) {
+    const char *key =
+        network_other_keys(model_list[config->network.model]->name, "parameterization")
+            ? "model"
+            : "parameterization";
+    for (int k = 0; k <= config->init.count + config->rates.count; k++) {
+        int inits = k < config->init.count ? k : config->init.count;
+        struct factor_list init = {inits, config->init.factor},
+                           rates = {k - inits, config->rates.factor};
+        const char *section = !k ? "network" : rates.count ? "rates" : "init";
+        if (k)
+            key = rates.count ? rates.factor[rates.count - 1].name : init.factor[k - 1].name;
+        struct net net;
+        struct err why;
+        int code = declare(&net, config, 0, &init, &rates, &why);
+        net_free(&net);
+        if (code == CODE_INPUT)
+            return params_error(params, section, key, err, "%s", why.text);
+        if (code)
+            *err = why;
+        TRY(code);
+    }
+    return CODE_OK;
+}
+
+int matrices_check(const struct config *config, const struct params *params, struct err *err) {
+    if (config->solver.replicates)
+        TRY(check_limit(config, params, err));
+    if (!params->frees)
+        return CODE_OK;
+    struct net net;
+    int code = declare(&net, config, some_width(config), NULL, NULL, err);
+    if (!code)
+        code = check_names(config, params, &net, err);
+    net_free(&net);
+    return code;
+}
+
+/* "model = NAME", and everything else at its default or as overridden. */
+static int configure(struct config *config, struct params *params,
+                     const struct param_section *sections, size_t count, const char *network,
+                     int overrides, char *const *override, struct err *err) {
+    char text[64];
+    snprintf(text, sizeof text, "[network]\nmodel = %.40s\n", network);
+    FILE *stream = fmemopen(text, strlen(text), "r");
+    if (!stream)
+        return err_set(err, CODE_SYSTEM, "out of memory: the help on %.40s", network);
+    int code = params_read_stream(params, sections, count, "--help", stream, overrides, override,
+                                  config, err);
+    fclose(stream);
+    config->network.parameterization = config->network.parameterizations.value[0];
+    return code;
+}
+
+static int print_names(const struct config *config, FILE *out, struct err *err) {
+    struct names names = {0};
+    struct net net;
+    int code;
+    DO(declare(&net, config, some_width(config), NULL, NULL, err));
+    DO(collect(&names, &net, err));
+    fprintf(out, "Matrices, for sections [init] and [rates]:");
+    for (int k = 0; k < names.count; k++)
+        fprintf(out, "%s %s", k == net.matrices ? "; several at once:" : "", names.name[k]);
+    fprintf(out, "\n");
+done:
+    free_names(&names);
+    net_free(&net);
+    return code;
+}
+
+int matrices_help(const char *network, int overrides, char *const *override, FILE *out,
+                  struct err *err) {
+    struct param_section *sections = NULL;
+    struct params params = {0};
+    struct config config = {0};
+    size_t count;
+    int code;
+    DO(config_sections(&sections, &count, err));
+    DO(configure(&config, &params, sections, count, network, overrides, override, err));
+    const struct model *model = model_list[config.network.model];
+    fprintf(out, "%s: %s\n%s\nKeys of [network]: %s\n", model->name, model->doc, model->source,
+            model->keys);
+    DO(print_names(&config, out, err));
+done:
+    params_free(&params);
+    free(sections);
+    return code;
+}

@@ -1,0 +1,387 @@
+/* Sections of an ini with free keys: what is read, what is refused and with which words, what is
+ * written, checked against names, and swept. */
+#define _XOPEN_SOURCE 700
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/cli.h"
+#include "tests/support/param_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct params params;
+    struct table_config config;
+    struct err err;
+};
+
+/* Of "f.ini": two lines [run], then text; overrides (NULL-terminated, may be NULL). */
+static int read_text(struct fixture *f, const char *text, const char *const *override) {
+    char *all = NULL;
+    size_t size;
+    int count = 0;
+    memset(f, 0xa5, sizeof *f); /* what is not written shows */
+    FILE *out = open_memstream(&all, &size);
+    assert_non_null(out);
+    fprintf(out, "[run]\nsteps = 7\n%s", text);
+    fclose(out);
+    while (override && override[count])
+        count++;
+    FILE *in = fmemopen(all, size, "r");
+    assert_non_null(in);
+    int code = params_read_stream(&f->params, table_sections, TABLE_COUNT, "f.ini", in, count,
+                                  (char *const *)(uintptr_t) override, &f->config, &f->err);
+    fclose(in);
+    free(all);
+    return code;
+}
+
+static void accept(struct fixture *f, const char *text, const char *const *override) {
+    if (read_text(f, text, override))
+        fail_msg("refused: %s", f->err.text);
+}
+
+static void check_factor(const struct factor *factor, const char *name, double number,
+                         double power) {
+    assert_string_equal(factor->name, name);
+    assert_memory_equal(&factor->factor, &number, sizeof number);
+    assert_memory_equal(&factor->power, &power, sizeof power);
+}
+
+static void test_factors_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double factor, power;
+    } table[] = {
+        {"3", 3, 0},
+        {"0.5", 0.5, 0},
+        {"+2e3", 2000, 0},
+        {"0", 0, 0},
+        {"-0", 0, 0},
+        {"3 N^-0.5", 3, -0.5},
+        {"3N^-0.5", 3, -0.5},
+        {"3\tN\t^ -.5", 3, -0.5},
+        {"0.25 N^1", 0.25, 1},
+        {"N", 1, 1},
+        {"N^0.5", 1, 0.5},
+        {"N ^ 0.5", 1, 0.5},
+        {"3 N", 3, 1},
+        {"3N", 3, 1},
+        {"0 N^2", 0, 2},
+        {"2 N^0", 2, 0},
+        {"0x1p-2 N^0x1p1", 0.25, 2},
+        {"1e-320 N^+1e0", 1e-320, 1},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct fixture f;
+        char text[64];
+        snprintf(text, sizeof text, "[init]\n  W_out =  %s \r\n", table[i].text);
+        accept(&f, text, NULL);
+        assert_int_equal(f.config.rates.count, 0);
+        assert_int_equal(f.config.init.count, 1);
+        check_factor(f.config.init.factor, "W_out", table[i].factor, table[i].power);
+        params_free(&f.params);
+    }
+}
+
+static void check_refused(const char *text, const char *override, const char *const *part) {
+    struct fixture f;
+    if (read_text(&f, text, ARGS(override)) != CODE_INPUT)
+        fail_msg("accepted: %s", text);
+    for (; *part; part++)
+        if (!strstr(f.err.text, *part))
+            fail_msg("\"%s\" is not in: %s", *part, f.err.text);
+    assert_null(strchr(f.err.text, '\n'));
+    params_free(&f.params);
+}
+
+#define MUST "must be a factor, a number of at least 0, with or without a power of the width: 3, "
+
+static void test_values_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *override, *part[3];
+    } table[] = {
+        {"[rates]\nQ =\n", NULL, {"f.ini:4: [rates] Q = : empty value; " MUST "3 N^-0.5 or N^0.5"}},
+        {"[rates]\nQ = -1\n", NULL, {"f.ini:4: [rates] Q = -1: a negative factor; " MUST}},
+        {"[init]\n\nQ = -1e-9 N\n", NULL, {"f.ini:5: [init] Q = -1e-9 N: a negative factor"}},
+        {"[rates]\nQ = -N\n", NULL, {":4:", "not a number at \"-N\""}},
+        {"[rates]\nQ = fast\n", NULL, {":4: [rates] Q = fast: not a number at \"fast\"; " MUST}},
+        {"[rates]\nQ = n^0.5\n", NULL, {"not a number at \"n^0.5\""}},
+        {"[rates]\nQ = N2\n", NULL, {"not a number at \"N2\""}},
+        {"[rates]\nQ = ^2\n", NULL, {"not a number at \"^2\""}},
+        {"[rates]\nQ = nan\n", NULL, {"not a finite number at \"nan\""}},
+        {"[rates]\nQ = NaN\n", NULL, {"not a finite number at \"NaN\""}},
+        {"[rates]\nQ = inf\n", NULL, {"not a finite number"}},
+        {"[rates]\nQ = 1e999\n", NULL, {"beyond the range of double precision at \"1e999\""}},
+        {"[rates]\nQ = 1e-999\n", NULL, {"beyond the range"}},
+        {"[rates]\nQ = 3 N^\n", NULL, {":4: [rates] Q = 3 N^: no number behind ^; " MUST}},
+        {"[rates]\nQ = N^x\n", NULL, {"not a number at \"x\""}},
+        {"[rates]\nQ = N^inf\n", NULL, {"not a finite number at \"inf\""}},
+        {"[rates]\nQ = N^1e400\n", NULL, {"beyond the range"}},
+        {"[rates]\nQ = 3 4\n", NULL, {"trailing characters \"4\"; " MUST}},
+        {"[rates]\nQ = 3 * N\n", NULL, {"trailing characters \"* N\""}},
+        {"[rates]\nQ = 3 N^2 N\n", NULL, {"trailing characters \"N\""}},
+        {"[rates]\nQ = 3 Nan\n", NULL, {"trailing characters \"an\""}},
+        {"[rates]\nQ = 3 # fast\n", NULL, {"trailing characters \"# fast\""}},
+        {"[rates]\nQ = 1\nR = 1\nQ = 2\n",
+         NULL,
+         {"f.ini:6: [rates] Q: duplicate key", "in line 4"}},
+        {"[rates]\n1Q = 1\n",
+         NULL,
+         {"f.ini:4: [rates] 1Q: not a name, which is a letter and then"}},
+        {"[rates]\nQ R = 1\n", NULL, {":4: [rates] Q R: not a name", "at most 64 in all"}},
+        {"[rates]\nQ: = 1\n", NULL, {":4: [rates] Q:: not a name"}},
+        {"[rates]\n\xce\xba = 1\n", NULL, {"not a name"}},
+        {"[rates]\n_ = 1\n", NULL, {"not a name"}},
+        {"[rates]\nQ12345678901234567890123456789012345678901234567890123456789012345 = 1\n",
+         NULL,
+         {"not a name", "at most 64 in all"}},
+        {"[rates]\n= 1\n", NULL, {":4: no key before"}},
+        {"[rates]\nQ\n", NULL, {":4: \"Q\" has no \"=\""}},
+        {"[rate]\n", NULL, {":3: [rate]: unknown section; did you mean \"rates\"?"}},
+        {"", "--rates.Q=x", {"--rates.Q=x: not a number at \"x\"; " MUST}},
+        {"", "--rates.Q=", {"--rates.Q=: empty value"}},
+        {"", "--rates.=1", {"--rates.=1: not a name"}},
+        {"", "--rates.#Q=1", {"--rates.#Q=1: not a name"}},
+        {"", "--rates.[Q]=1", {"not a name"}},
+        {"", "--rate.Q=1", {"--rate.Q=1: unknown section; did you mean \"rates\"?"}},
+        {"", "--Q=1", {"--Q=1: must be --section.key=value"}},
+        /* a wrong value is refused even where another one replaces it */
+        {"[rates]\nQ = x\n", "--rates.Q=1", {"f.ini:4: [rates] Q = x: not a number"}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++)
+        check_refused(table[i].text, table[i].override, table[i].part);
+}
+
+/* Sections apart, names in order; the command line over the file, its last word over earlier. */
+static void test_lists_and_overrides(void **state) {
+    (void)state;
+    struct fixture f;
+    accept(&f, "[init]\nQ = 2\n[rates]\nW_out = 3 N\nQ = 0\n[init]\nW.1-b = 4\n",
+           ARGS("--rates.Q=5 N^2", "rates.Q=6", "--init.A=7", "--run.seed=2"));
+    assert_int_equal(f.config.rates.count, 2);
+    check_factor(&f.config.rates.factor[0], "Q", 6, 0);
+    check_factor(&f.config.rates.factor[1], "W_out", 3, 1);
+    assert_int_equal(f.config.init.count, 3);
+    check_factor(&f.config.init.factor[0], "A", 7, 0);
+    check_factor(&f.config.init.factor[1], "Q", 2, 0);
+    check_factor(&f.config.init.factor[2], "W.1-b", 4, 0);
+    const struct param_value *value = params_find(&f.params, "rates", "W_out");
+    assert_true(value && value->line == 6);
+    assert_string_equal(value->text, "3 N");
+    assert_int_equal(params_find(&f.params, "rates", "Q")->line, -1);
+    assert_int_equal(params_find(&f.params, "init", "Q")->line, 4);
+    assert_null(params_find(&f.params, "rates", "A"));
+    assert_int_equal(params_error(&f.params, "rates", "W_out", &f.err, "too fast"), CODE_INPUT);
+    assert_string_equal(f.err.text, "f.ini:6: [rates] W_out = 3 N: too fast");
+    params_free(&f.params);
+    params_free(&f.params);
+    accept(&f, "[rates]\n", NULL);
+    assert_true(f.config.rates.count == 0 && f.config.init.count == 0);
+    params_free(&f.params);
+}
+
+static void test_a_list_of_any_length(void **state) {
+    (void)state;
+    enum { KEYS = 700 };
+    struct fixture f;
+    char text[32 * KEYS] = "[rates]\n", *end = text + strlen(text);
+    for (int k = 0; k < KEYS; k++) /* 3 is prime to KEYS: all, out of order */
+        end += sprintf(end, "W%03d = %d N^-1\n", 3 * k % KEYS, 3 * k % KEYS);
+    accept(&f, text, NULL);
+    assert_int_equal(f.config.rates.count, KEYS);
+    for (int k = 0; k < KEYS; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "W%03d", k);
+        check_factor(&f.config.rates.factor[k], name, k, -1);
+    }
+    params_free(&f.params);
+}
+
+/* The same set in any order is the same text, and reads back as the same numbers. */
+static void test_written_factors_read_back(void **state) {
+    (void)state;
+    struct fixture f, g;
+    struct err err;
+    char *text, *again;
+    size_t size;
+    accept(&f, "[rates]\nQ = 0.1\nW_in = 3  N ^-0.5\n[init]\nQ = 0\n", ARGS("--init.B=N"));
+    assert_int_equal(params_text(&f.params, &text, &size, &err), CODE_OK);
+    assert_non_null(strstr(text, "\n[rates]\n# Lines NAME = a factor, a number of at least 0"));
+    assert_non_null(strstr(text, "\nQ = 0.1\nW_in = 3  N ^-0.5\n"));
+    assert_non_null(strstr(text, "\nB = N\nQ = 0\n"));
+    accept(&g, strstr(text, "\n[network]"), NULL);
+    assert_int_equal(g.config.rates.count, 2);
+    check_factor(&g.config.rates.factor[0], "Q", 0.1, 0);
+    check_factor(&g.config.rates.factor[1], "W_in", 3, -0.5);
+    assert_int_equal(g.config.init.count, 2);
+    check_factor(&g.config.init.factor[0], "B", 1, 1);
+    params_free(&g.params);
+    accept(&g, "[init]\nQ = 0\nB = N\n[rates]\nW_in = 3  N ^-0.5\nQ = 0.1\n", NULL);
+    assert_int_equal(params_text(&g.params, &again, &size, &err), CODE_OK);
+    assert_string_equal(text, again);
+    params_free(&f.params);
+    params_free(&g.params);
+    free(text);
+    free(again);
+}
+
+static void test_names_are_checked(void **state) {
+    (void)state;
+    static const char *const names[] = {"W_in", "W_out", "Q"};
+    struct fixture f;
+    accept(&f, "[rates]\nQ = 3\nW_uot = 2 N\n[init]\nkappa = 1\n", ARGS("--init.W_in=1"));
+    assert_int_equal(params_check_names(&f.params, "rates", names, 3, &f.err), CODE_INPUT);
+    assert_string_equal(f.err.text,
+                        "f.ini:5: [rates] W_uot = 2 N: unknown name; did you mean \"W_out\"? "
+                        "(this network has W_in W_out Q)");
+    assert_int_equal(params_check_names(&f.params, "init", names, 3, &f.err), CODE_INPUT);
+    assert_string_equal(f.err.text, "f.ini:7: [init] kappa = 1: unknown name (this network has "
+                                    "W_in W_out Q)");
+    params_free(&f.params);
+    accept(&f, "[rates]\nQ = 3\nW_out = 2 N\n", ARGS("--init.W_ni=1"));
+    assert_int_equal(params_check_names(&f.params, "rates", names, 3, &f.err), CODE_OK);
+    assert_int_equal(params_check_names(&f.params, "init", names, 3, &f.err), CODE_INPUT);
+    assert_string_equal(f.err.text, "--init.W_ni=1: unknown name; did you mean \"W_in\"? (this "
+                                    "network has W_in W_out Q)");
+    assert_int_equal(params_check_names(&f.params, "init", names, 0, &f.err), CODE_INPUT);
+    assert_non_null(strstr(f.err.text, "(this network has none)"));
+    assert_int_equal(params_check_names(&f.params, "nowhere", names, 0, &f.err), CODE_OK);
+    params_free(&f.params);
+}
+
+static void test_help_and_defaults(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    params_help(table_sections, TABLE_COUNT, out);
+    params_defaults(table_sections, TABLE_COUNT, out);
+    fclose(out);
+    assert_non_null(
+        strstr(text, "\n  rates.NAME               Rates by name. [a factor, a number"));
+    assert_non_null(strstr(text, "\n# Scales by name.\n[init]\n# Lines NAME = a factor, a number"));
+    free(text);
+}
+
+/* --- the programs ---------------------------------------------------------------------------- */
+
+static void run(const char *program, const char *const *arg) {
+    struct cli_result result;
+    cli_program(program);
+    cli_run(&result, arg);
+    cli_program("dmft-solve");
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+}
+
+static void check_attribute(const char *name, const char *attribute, const char *want) {
+    hid_t file = cli_file(name);
+    char *text = cli_text(file, "parameters", attribute);
+    assert_string_equal(text, want);
+    free(text);
+    H5Fclose(file);
+}
+
+/* The output keeps them, and its ini repeats the run with them. */
+static void test_the_output_keeps_them(void **state) {
+    (void)state;
+    run("dmft-solve", ARGS("--quiet", "-o", "out.h5", "small.ini", "--rates.Q=1",
+                           "--init.W_out=1 N^0", "--init.Q=1.0"));
+    check_attribute("out.h5", "rates.Q", "1");
+    check_attribute("out.h5", "init.W_out", "1 N^0");
+    hid_t file = cli_file("out.h5");
+    char *ini = cli_text(file, "parameters", "ini"), *again;
+    H5Fclose(file);
+    assert_non_null(strstr(ini, "\nQ = 1.0\nW_out = 1 N^0\n"));
+    cli_print("again.ini", ini);
+    run("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "again.ini"));
+    file = cli_file("out.h5");
+    again = cli_text(file, "parameters", "ini");
+    H5Fclose(file);
+    assert_string_equal(ini, again);
+    check_attribute("out.h5", "rates.Q", "1");
+    free(ini);
+    free(again);
+}
+
+/* Both kinds of lines; every run has the values of its point. */
+static void test_sweeps_vary_them(void **state) {
+    (void)state;
+    static const char *const rate[] = {"0.5", "1", "2"}, *const init[] = {"0.5", "1 N^0.5"};
+    char name[64];
+    size_t count;
+    cli_print("sweep.ini", "[network]\nmodel = regime2\n[data]\ninputs = 3\n[training]\nsteps = 3\n"
+                           "[solver]\nthreads = 1\nreplicates = 0\n[reference]\nwidths = 8\n"
+                           "seeds = 2\n[sweep]\nrates.Q = logspace(0.5, 2, 3)\n"
+                           "init.W_out = 0.5 | 1 N^0.5\n");
+    run("dmft-sweep", ARGS("--quiet", "-o", "out.h5", "sweep.ini"));
+    hid_t file = cli_file("out.h5");
+    char *dims = cli_text(file, "sweep/loss", "dims"), *scale = cli_words(file, "sweep/init.W_out");
+    char *files = cli_words(file, "sweep/file"), *rest = files;
+    double *values = cli_values(file, "sweep/rates.Q", &count);
+    H5Fclose(file);
+    assert_string_equal(dims, "rates.Q init.W_out N");
+    assert_string_equal(scale, "0.5\n1 N^0.5\n");
+    assert_true(count == 3 && values[0] == 0.5 && values[1] == 1 && values[2] == 2);
+    for (int point = 0; point < 6; point++, rest += strlen("0123456789abcdef.h5\n")) {
+        snprintf(name, sizeof name, "out.d/%.19s", rest);
+        check_attribute(name, "rates.Q", rate[point / 2]);
+        check_attribute(name, "init.W_out", init[point % 2]);
+    }
+    assert_int_equal(*rest, 0);
+    free(files);
+    free(scale);
+    free(dims);
+    free(values);
+}
+
+/* What is refused, with the line of the sweep; a key that varies is not set as well. */
+static void test_bad_sweeps_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *arg, *part[2];
+    } table[] = {
+        {"rates.Q = 1 -1", NULL, {"values must increase"}},
+        {"rates.Q = -1 1", NULL, {"sweep.ini:4: [sweep] rates.Q=-1: a negative factor; " MUST}},
+        {"init.Q = 1 | 1 M", NULL, {"sweep.ini:4: [sweep] init.Q=1 M: trailing characters \"M\""}},
+        {"init.Q = 1 2 N^2", NULL, {"sweep.ini:4: [sweep] init.Q: blanks separate values here"}},
+        {"rates.Q, init.Q = 1 2", "--rates.Q=3", {"--rates.Q=3: [sweep] varies this key"}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        char text[256];
+        struct cli_result result;
+        snprintf(text, sizeof text, "[network]\nmodel = regime2\n[sweep]\n%s\n", table[i].line);
+        cli_print("sweep.ini", text);
+        cli_program("dmft-sweep");
+        cli_run(&result, ARGS("-o", "out.h5", "sweep.ini", table[i].arg));
+        assert_true(cli_ended(&result, 2, table[i].part));
+        cli_program("dmft-solve");
+        cli_free(&result);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_factors_are_read),
+        cmocka_unit_test(test_values_are_refused),
+        cmocka_unit_test(test_lists_and_overrides),
+        cmocka_unit_test(test_a_list_of_any_length),
+        cmocka_unit_test(test_written_factors_read_back),
+        cmocka_unit_test(test_names_are_checked),
+        cmocka_unit_test(test_help_and_defaults),
+        TEST(test_the_output_keeps_them),
+        TEST(test_sweeps_vary_them),
+        TEST(test_bad_sweeps_are_refused),
+    };
+    return cmocka_run_group_tests(tests, cli_open, cli_close);
+}

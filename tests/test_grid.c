@@ -1,0 +1,487 @@
+/* The lines of [sweep]: what is refused and with which words, the order of points, and sweeps with
+ * many axes and with keys that vary together: their runs, table and file. */
+#define _XOPEN_SOURCE 700
+#include "solver/study/grid.h"
+#include "tests/support/support.h"
+#include "tests/support/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 17 lines. */
+static const char head[] =
+    "[network]\nmodel = regime2\nkappa = 0.5\n[data]\ninputs = 3\ndimension = 4\n[training]\n"
+    "steps = 4\n[solver]\nsites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n"
+    "[reference]\nwidths = 8\nseeds = 2\n[sweep]\n";
+
+static void write_ini(const char *sweep) {
+    char text[4096];
+    snprintf(text, sizeof text, "%s%s", head, sweep);
+    cli_print("case.ini", text);
+}
+
+static int clean(void **state) {
+    return system("rm -rf out.d one.d one.h5") || cli_clean(state);
+}
+
+static int open_grid(void **state) {
+    int code = cli_open(state);
+    if (!code)
+        cli_program("dmft-sweep");
+    return code;
+}
+
+#define GRID_TEST(name) cmocka_unit_test_setup(name, clean)
+
+/* --- refusals -------------------------------------------------------------------------------- */
+
+static void check_refused(const char *sweep, const char *const *part) {
+    struct grid grid = {0};
+    struct err err = {0};
+    write_ini(sweep);
+    if (grid_read(&grid, "case.ini", &err) != CODE_INPUT)
+        fail_msg("accepted: %s", sweep);
+    for (; *part; part++)
+        if (!strstr(err.text, *part))
+            fail_msg("\"%s\" is not in: %s", *part, err.text);
+    assert_null(strchr(err.text, '\n'));
+    grid_free(&grid);
+}
+
+static void test_lists_of_points_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *sweep, *part[4];
+    } table[] = {
+        {"a.x, b.y = 1 2 | 3\n",
+         {"case.ini:18: [sweep] a.x,b.y: point 2, \"3\", has 1 value, and it must have one for "
+          "each "
+          "of the 2 keys; blanks (or, for values with blanks, commas) separate values, | points"}},
+        {"a.x, b.y = 1 2 3\n", {"point 1, \"1 2 3\", has 3 values", "each of the 2 keys"}},
+        {"a.x, b.y = 1 2, 3 | 4\n", {"point 2, \"4\", has 1 value", "commas separate values"}},
+        {"a.x, b.y = 1, 2, 3\n", {"point 1, \"1, 2, 3\", has 3 values"}},
+        {"a.x, b.y = 1 2 | | 3 4\n", {":18: [sweep] a.x,b.y: point 2 is empty", "of the 2 keys"}},
+        {"a.x, b.y = 1 2 || 3 4\n", {"point 2 is empty"}},
+        {"a.x, b.y = | 1 2\n", {"point 1 is empty"}},
+        {"a.x, b.y = 1 2 |\n", {"point 2 is empty; | stands between points"}},
+        {"a.x, b.y = |\n", {"point 1 is empty"}},
+        {"a.x, b.y =\n", {":18: [sweep] a.x,b.y: no points; they are separated by |"}},
+        {"a.x, b.y = 1, | 2, 3\n", {"point 1 has no value for b.y; each has one value for each"}},
+        {"a.x, b.y = 1, 2 | , 3\n", {"point 2 has no value for a.x"}},
+        {"a.x, b.y = 1 2 | 2 3 | 1 2\n", {"point \"1 2\" comes twice; each is given once"}},
+        {"a.x, b.y = 1 u | 1.0 v | 1e0 u\n", {"point \"1e0 u\" comes twice"}},
+        {"a.x, b.y = 1 2, 3 | 1 2, 3\n", {"point \"1 2, 3\" comes twice"}},
+        {"a.x, b.y = logspace(1, 2, 3)\n",
+         {"logspace(first, last, n) makes values of one key", "each with 2 values"}},
+        {"a.x, b.y = 1 linspace | 2 3\n", {"linspace(first, last, n) makes values of one key"}},
+        {"a.x, a.x = 1 2\n", {"duplicate key a.x, given before in this line, 18; each is given"}},
+        {"a.x, b.y = 1 2\nb.y = 3\n",
+         {":19: [sweep] b.y: duplicate key b.y, given before in line 18"}},
+        {"b.y = 3\na.x, b.y = 1 2\n",
+         {":19: [sweep] a.x,b.y: duplicate key b.y, given before in l"}},
+        {"a.x, = 1 2\n", {":18: [sweep] a.x,: a key is missing", "section.key, section.key"}},
+        {", a.x = 1 2\n", {"a key is missing"}},
+        {"a.x,,b.y = 1 2\n", {"a key is missing"}},
+        {" = 1 2\n", {"a key is missing"}},
+        {"a.x, y = 1 2\n", {"\"y\" is not a key to vary, which is written section.key"}},
+        {"a.x b.y = 1 2\n",
+         {"a key has no blanks, as \"a.x b.y\" has", "are written section.key, section"}},
+        {"a.x, reference.widths = 1 2\n", {"it cannot vary reference.widths"}},
+        {"a.x = 1 | | 2\n", {"value 2 is empty; | stands between values", "none is an empty list"}},
+        {"a.x = 1 | 2 |\n", {"value 3 is empty"}},
+        {"a.x = |\n", {"value 1 is empty"}},
+        {"a.x =\n", {"no values; they are a list, logspace(first, last, n) or linspace(first,"}},
+        {"a.x = 0.5 1 N^0.5\n",
+         {"cut a factor from its power of N; write it without blanks, as 3N^-0.5, or | between"}},
+        {"a.x = 0.5 N\n", {"would cut a factor from its power"}},
+        {"a.x = N ^ 0.5 2\n", {"would cut a factor from its power"}},
+        {"a.x = 2 N^ 0.5\n", {"would cut a factor from its power"}},
+        {"a.x, b.y = 1 N^0.5 | 2 N^0.5\n", {"as 3N^-0.5, or commas between the values of a point"}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++)
+        check_refused(table[i].sweep, table[i].part);
+}
+
+/* A line more than an array can have axes, and points more than anybody can run. */
+static void test_too_much_is_refused(void **state) {
+    (void)state;
+    char text[2048] = "";
+    for (int k = 0; k <= GRID_LINES; k++)
+        sprintf(text + strlen(text), "a.k%d = 1\n", k);
+    check_refused(text, ARGS("case.ini:48: [sweep] a.k30: a sweep has at most 30 lines",
+                             "keys that vary together can share one"));
+    check_refused("a.x = linspace(0, 1, 10000)\na.y = linspace(1, 2, 11)\n",
+                  ARGS(":19: [sweep] a.y: more than 100000 points in all; try fewer values"));
+    check_refused("a.x = linspace(0, 1, 10001)\n", ARGS("2 to 10000 values"));
+}
+
+/* --- points ---------------------------------------------------------------------------------- */
+
+static void read_grid(struct grid *grid, const char *sweep) {
+    struct err err;
+    write_ini(sweep);
+    if (grid_read(grid, "case.ini", &err))
+        fail_msg("%s", err.text);
+}
+
+/* All keys at a point: "a.x=1 b.y=2". */
+static void spell(char *text, const struct grid *grid, int point) {
+    *text = 0;
+    for (int k = 0, axis; k < grid->keys; k++) {
+        const struct grid_key *key = grid_key(grid, k, &axis);
+        sprintf(text + strlen(text), "%s%s=%s", k ? " " : "", key->name,
+                key->text[grid_index(grid, point, axis)]);
+    }
+}
+
+/* The last line varies fastest, keys of one line go together, whatever its place. */
+static void test_order_of_points(void **state) {
+    (void)state;
+    static const struct {
+        const char *sweep, *point[9];
+    } table[] = {
+        {"a.x, b.y = 1 u | 0 v\nc.z = 5 6\n",
+         {"a.x=1 b.y=u c.z=5", "a.x=1 b.y=u c.z=6", "a.x=0 b.y=v c.z=5", "a.x=0 b.y=v c.z=6"}},
+        {"c.z = 5 6\na.x , b.y=1 u|0\tv\n",
+         {"c.z=5 a.x=1 b.y=u", "c.z=5 a.x=0 b.y=v", "c.z=6 a.x=1 b.y=u", "c.z=6 a.x=0 b.y=v"}},
+        {"a.x,b.y = 1,2 3|4 ,5\nc.z, d.w, e.v = 1 2 3\n",
+         {"a.x=1 b.y=2 3 c.z=1 d.w=2 e.v=3", "a.x=4 b.y=5 c.z=1 d.w=2 e.v=3"}},
+        {"a.x, b.y = 1 N^0.5, 2 | N, 3\n", {"a.x=1 N^0.5 b.y=2", "a.x=N b.y=3"}},
+        {"a.x = 0.5 | 1 N^0.5 | N\n", {"a.x=0.5", "a.x=1 N^0.5", "a.x=N"}},
+        {"a.x = N^-0.5 N^0.5 2N\n", {"a.x=N^-0.5", "a.x=N^0.5", "a.x=2N"}},
+        {"a.x = 1, 2 3\n", {"a.x=1,", "a.x=2", "a.x=3"}},
+        {"a.a = 1 2\nb.b = u v\nc.c, d.d = 1 2\ne.e = 7\nf.f = 8 9\n",
+         {"a.a=1 b.b=u c.c=1 d.d=2 e.e=7 f.f=8", "a.a=1 b.b=u c.c=1 d.d=2 e.e=7 f.f=9",
+          "a.a=1 b.b=v c.c=1 d.d=2 e.e=7 f.f=8", "a.a=1 b.b=v c.c=1 d.d=2 e.e=7 f.f=9",
+          "a.a=2 b.b=u c.c=1 d.d=2 e.e=7 f.f=8", "a.a=2 b.b=u c.c=1 d.d=2 e.e=7 f.f=9",
+          "a.a=2 b.b=v c.c=1 d.d=2 e.e=7 f.f=8", "a.a=2 b.b=v c.c=1 d.d=2 e.e=7 f.f=9"}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct grid grid;
+        char text[256];
+        int count = 0;
+        read_grid(&grid, table[i].sweep);
+        for (; table[i].point[count]; count++) {
+            spell(text, &grid, count);
+            assert_string_equal(text, table[i].point[count]);
+        }
+        assert_int_equal(grid.points, count);
+        grid_free(&grid);
+    }
+}
+
+static void test_names_of_points(void **state) {
+    (void)state;
+    struct grid grid;
+    struct err err;
+    char *text;
+    read_grid(&grid, "a.x, b.y , c.z = 1, 2 3, w | 4, 5, w\nd.d = 1 2\n");
+    assert_string_equal(grid.axis[0].name, "a.x,b.y,c.z");
+    assert_string_equal(grid.axis[1].name, "d.d");
+    assert_int_equal(grid_point(&text, &grid.axis[0], 0, &err), 0);
+    assert_string_equal(text, "1, 2 3, w");
+    free(text);
+    assert_int_equal(grid_point(&text, &grid.axis[0], 1, &err), 0);
+    assert_string_equal(text, "4 5 w");
+    free(text);
+    const struct grid_key *key = grid.axis[0].key;
+    assert_true(key[0].value && key[0].value[1] == 4 && !key[1].value && !key[2].value);
+    grid_free(&grid);
+    grid_free(&grid);
+}
+
+/* --- sweeps ---------------------------------------------------------------------------------- */
+
+/* Runs case.ini with this section into NAME.h5; the table, to be freed. */
+static char *sweep_into(const char *name, const char *sweep, const char *more) {
+    char output[32];
+    struct cli_result result;
+    write_ini(sweep);
+    snprintf(output, sizeof output, "%s.h5", name);
+    cli_run(&result, ARGS("--quiet", "--force", "--jobs", "2", "-o", output, "case.ini", more));
+    if (result.code || *result.err)
+        fail_msg("exit code %d: %s", result.code, result.err);
+    free(result.err);
+    return result.out;
+}
+
+static void check_words(hid_t file, const char *set, const char *want) {
+    char *text = cli_words(file, set);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void check_attribute(hid_t file, const char *object, const char *name, const char *want) {
+    char *text = cli_text(file, object, name);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+/* The axes of a dataset, and their lengths, ended by 0. */
+static void check_axes(hid_t file, const char *set, const char *dims, const hsize_t *want) {
+    hid_t id = H5Dopen2(file, set, H5P_DEFAULT), space = H5Dget_space(id);
+    hsize_t shape[H5S_MAX_RANK];
+    int rank = H5Sget_simple_extent_dims(space, shape, NULL), k = 0;
+    check_attribute(file, set, "dims", dims);
+    for (; want[k]; k++)
+        assert_true(k < rank && shape[k] == want[k]);
+    assert_int_equal(rank, k);
+    H5Sclose(space);
+    H5Dclose(id);
+}
+
+#define SHAPE(...) ((const hsize_t[]){__VA_ARGS__, 0})
+
+/* A list of all points of a grid is that grid: the same runs, found again by their names, in the
+ * same order. */
+static void test_a_list_of_points_is_the_grid_it_spells(void **state) {
+    (void)state;
+    static const char grid[] = "training.eta0 = 0.2 0.4\nnetwork.parameterization = mup mssp\n";
+    static const char list[] = "training.eta0, network.parameterization = 0.2 mup | 0.2 mssp | "
+                               "0.4 mup | 0.4 mssp\n";
+    free(sweep_into("out", grid, NULL));
+    hid_t file = cli_file("out.h5");
+    char *names = cli_words(file, "sweep/file");
+    H5Fclose(file);
+    assert_int_equal(rename("out.h5", "one.h5"), 0);
+    assert_int_equal(system("ls -i out.d | sort > before.txt"), 0);
+    char *table = sweep_into("out", list, NULL);
+    assert_int_equal(system("ls -i out.d | sort | cmp - before.txt"), 0);
+    file = cli_file("out.h5");
+    check_words(file, "sweep/file", names);
+    check_axes(file, "sweep/loss", "training.eta0,network.parameterization N", SHAPE(4, 2));
+    check_attribute(file, "sweep", "coordinates", "training.eta0 network.parameterization");
+    check_words(file, "sweep/network.parameterization", "mup\nmssp\nmup\nmssp\n");
+    check_words(file, "sweep/training.eta0,network.parameterization",
+                "0.2 mup\n0.2 mssp\n0.4 mup\n0.4 mssp\n");
+    check_axes(file, "sweep/training.eta0", "training.eta0,network.parameterization", SHAPE(4));
+    size_t count;
+    double *eta0 = cli_values(file, "sweep/training.eta0", &count);
+    assert_true(eta0[0] == 0.2 && eta0[1] == 0.2 && eta0[2] == 0.4 && eta0[3] == 0.4);
+    assert_false(H5Lexists(file, "optimum", H5P_DEFAULT)); /* a list has no order */
+    H5Fclose(file);
+    hid_t pair[] = {cli_file("one.h5"), cli_file("out.h5")};
+    double *loss[] = {cli_values(pair[0], "sweep/loss", &count),
+                      cli_values(pair[1], "sweep/loss", &count)};
+    assert_int_equal(count, 8);
+    assert_memory_equal(loss[0], loss[1], 8 * sizeof **loss);
+    assert_non_null(strstr(table, "final loss (+-: standard errors of sampling)\n"
+                                  "training.eta0  network.parameterization       N  "));
+    assert_non_null(strstr(table, "\n          0.4                       mup   limit  "));
+    for (int k = 0; k < 2; k++) {
+        H5Fclose(pair[k]);
+        free(loss[k]);
+    }
+    free(eta0);
+    free(names);
+    free(table);
+}
+
+/* The optimum along eta0 beside a list of points, before it or behind: that of each point alone. */
+static void test_the_optimum_beside_a_list(void **state) {
+    (void)state;
+    static const char eta0[] = "training.eta0 = 0.5 2 8\n";
+    static const char list[] = "training.gamma0, network.activation = 0.5 tanh | 1 linear\n";
+    char sweep[2][256], *table[2];
+    size_t count;
+    free(sweep_into("one", eta0, "--network.activation=linear"));
+    hid_t one = cli_file("one.h5");
+    double *want[] = {cli_values(one, "optimum/at", &count),
+                      cli_values(one, "optimum/loss", &count)};
+    assert_int_equal(count, 2);
+    snprintf(sweep[0], sizeof *sweep, "%s%s", list, eta0);
+    snprintf(sweep[1], sizeof *sweep, "%s%s", eta0, list);
+    for (int k = 0; k < 2; k++) {
+        table[k] = sweep_into("out", sweep[k], NULL);
+        hid_t file = cli_file("out.h5");
+        double *at = cli_values(file, "optimum/at", &count);
+        double *loss = cli_values(file, "optimum/loss", &count);
+        check_attribute(file, "optimum", "key", "training.eta0");
+        check_attribute(file, "optimum", "coordinates", "training.gamma0 network.activation");
+        check_axes(file, "optimum/at", "training.gamma0,network.activation N", SHAPE(2, 2));
+        check_axes(file, "sweep/loss",
+                   k ? "training.eta0 training.gamma0,network.activation N"
+                     : "training.gamma0,network.activation training.eta0 N",
+                   k ? SHAPE(3, 2, 2) : SHAPE(2, 3, 2));
+        check_words(file, "optimum/network.activation", "tanh\nlinear\n");
+        assert_memory_equal(at + 2, want[0], 2 * sizeof *at);
+        assert_memory_equal(loss + 2, want[1], 2 * sizeof *loss);
+        H5Fclose(file);
+        free(at);
+        free(loss);
+    }
+    assert_string_equal(table[0], table[1]);
+    assert_non_null(strstr(table[0], "\ntraining.gamma0  network.activation       N  "));
+    assert_non_null(strstr(table[0], "\n              1              linear   limit  "));
+    H5Fclose(one);
+    for (int k = 0; k < 2; k++) {
+        free(table[k]);
+        free(want[k]);
+    }
+}
+
+/* The final losses at each point, in the order of [point][N = 8, limit], are those of dmft-solve
+ * with the values of the point. */
+static void check_single_runs(const char *sweep) {
+    struct grid grid;
+    size_t count, times;
+    read_grid(&grid, sweep);
+    hid_t all = cli_file("out.h5");
+    double *loss = cli_values(all, "sweep/loss", &count);
+    assert_int_equal(count, 2 * grid.points);
+    H5Fclose(all);
+    cli_print("single.ini", grid.rest);
+    cli_program("dmft-solve");
+    for (int point = 0; point < grid.points; point++) {
+        char value[8][64] = {{0}};
+        const char *arg[16] = {"--quiet", "--force", "-o", "one.h5", "single.ini"};
+        assert_in_range(grid.keys, 1, 8);
+        for (int k = 0, axis; k < grid.keys; k++) {
+            const struct grid_key *key = grid_key(&grid, k, &axis);
+            snprintf(value[k], sizeof *value, "--%s=%s", key->name,
+                     key->text[grid_index(&grid, point, axis)]);
+            arg[5 + k] = value[k];
+        }
+        struct cli_result result;
+        cli_run(&result, arg);
+        assert_int_equal(result.code, 0);
+        cli_free(&result);
+        hid_t file = cli_file("one.h5");
+        double *want[] = {cli_values(file, "reference/N0008/loss", &times),
+                          cli_values(file, "limit/loss", &times)};
+        for (int c = 0; c < 2; c++) {
+            CHECK_ABS(loss[2 * point + c], want[c][times - 1], 0, "point %d", point);
+            free(want[c]);
+        }
+        H5Fclose(file);
+    }
+    cli_program("dmft-sweep");
+    grid_free(&grid);
+    free(loss);
+}
+
+static void test_four_axes(void **state) {
+    (void)state;
+    static const char sweep[] = "training.eta0 = 0.2 0.4\ntraining.gamma0 = 0.5 1\n"
+                                "network.activation = tanh linear\nsolver.seed = 1 2\n";
+    char *table = sweep_into("out", sweep, NULL);
+    assert_non_null(strstr(table, "\ntraining.eta0  training.gamma0  network.activation  solver"));
+    hid_t file = cli_file("out.h5");
+    check_axes(file, "sweep/loss", "training.eta0 training.gamma0 network.activation solver.seed N",
+               SHAPE(2, 2, 2, 2, 2));
+    assert_false(H5Aexists_by_name(file, "sweep", "coordinates", H5P_DEFAULT));
+    H5Fclose(file);
+    check_single_runs(sweep);
+    free(table);
+}
+
+/* Seven keys, two of the axes lists of points; the optimum along the fourth. */
+static void test_five_axes(void **state) {
+    (void)state;
+    static const char sweep[] = "network.activation = tanh linear\n"
+                                "training.gamma0, network.parameterization = 0.5 mup | 1 mssp\n"
+                                "data.seed = 1 2\ntraining.eta0 = 0.2 0.4 0.8\n"
+                                "network.kappa, solver.seed = 0.5, 3\n";
+    static const char rest[] = "network.activation training.gamma0,network.parameterization "
+                               "data.seed network.kappa,solver.seed N";
+    char *table = sweep_into("out", sweep, NULL);
+    hid_t file = cli_file("out.h5");
+    check_axes(file, "sweep/loss",
+               "network.activation training.gamma0,network.parameterization data.seed "
+               "training.eta0 network.kappa,solver.seed N",
+               SHAPE(2, 2, 2, 3, 1, 2));
+    check_axes(file, "optimum/edge", rest, SHAPE(2, 2, 2, 1, 2));
+    check_attribute(file, "optimum", "coordinates",
+                    "training.gamma0 network.parameterization network.kappa solver.seed");
+    H5Fclose(file);
+    assert_non_null(strstr(table, "optimum of training.eta0"));
+    check_single_runs(sweep);
+    free(table);
+}
+
+/* Lists and axes beyond any buffer: names of 600 bytes in all, 22 axes. */
+static void test_names_of_any_length(void **state) {
+    (void)state;
+    static const char *const keys[] = {"training.eta0",       "training.gamma0",
+                                       "network.activation",  "network.kappa",
+                                       "solver.seed",         "solver.sites",
+                                       "solver.tolerance",    "solver.max_memory",
+                                       "data.seed",           "data.inputs",
+                                       "data.dimension",      "training.steps",
+                                       "solver.threads",      "network.expert_width",
+                                       "solver.expert_sites", "reference.seeds",
+                                       "reference.draws",     "reference.centre",
+                                       "output.kernels",      "output.test_every",
+                                       "network.gate",        "network.parameterization"};
+    static const char *const value[] = {
+        "0.2", "1", "tanh", "0.5", "1", "64",  "1e-3", "8",        "1", "3",       "4",
+        "4",   "1", "2",    "64",  "2", "iid", "yes",  "diagonal", "1", "sigmoid", "mup"};
+    char lines[2048] = "", names[2048] = "", values[1024] = "", all[4096];
+    for (size_t k = 0; k < COUNT(keys); k++) {
+        sprintf(lines + strlen(lines), "%s = %s\n", keys[k], value[k]);
+        sprintf(names + strlen(names), "%s%s", k ? "," : "", keys[k]);
+        sprintf(values + strlen(values), "%s%s", k ? " " : "", value[k]);
+    }
+    snprintf(all, sizeof all, "%s = %s\n", names, values);
+    free(sweep_into("out", lines, NULL));
+    assert_int_equal(rename("out.h5", "one.h5"), 0);
+    free(sweep_into("out", all, NULL));
+    assert_true(cli_same("one.h5", "out.h5", "sweep/loss"));
+    hid_t file = cli_file("out.h5");
+    snprintf(all, sizeof all, "%s N", names);
+    check_axes(file, "sweep/loss", all, SHAPE(1, 2));
+    H5Fclose(file);
+    file = cli_file("one.h5");
+    for (char *c = strcpy(all + 1, names); *c; c++)
+        *c = *c == ',' ? ' ' : *c;
+    strcat(all + 1, " N");
+    check_attribute(file, "sweep/loss", "dims", all + 1);
+    H5Fclose(file);
+}
+
+/* What is wrong with a value of a list is told with its line. */
+static void test_values_are_checked_by_their_rows(void **state) {
+    (void)state;
+    static const struct {
+        const char *sweep, *arg, *part[3];
+    } table[] = {
+        {"training.eta0, network.kappa = 1 0.5 | 2 fast\n",
+         NULL,
+         {"case.ini:18: [sweep] network.kappa=fast: not a number"}},
+        {"solver.seed = 1 2\ntraining.etaO, network.kappa = 1 0.5\n",
+         NULL,
+         {"case.ini:19: [sweep] training.etaO=1: unknown key", "did you mean \"eta0\"?"}},
+        {"training.eta0, network.rho = 1 0.25 | 2 0.3\n",
+         NULL,
+         {"case.ini:18: [sweep] network.rho=0.3: ", "whole number"}},
+        {"training.eta0, network.kappa = 1 0.5\n",
+         "--network.kappa=0.25",
+         {"--network.kappa=0.25: [sweep] varies this key"}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct cli_result result;
+        write_ini(table[i].sweep);
+        cli_run(&result, ARGS("-o", "out.h5", "case.ini", table[i].arg));
+        if (!cli_ended(&result, 2, table[i].part) || cli_exists("out.h5") || cli_exists("out.d"))
+            fail_msg("case %zu: %s", i, table[i].sweep);
+        cli_free(&result);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        GRID_TEST(test_lists_of_points_are_refused),
+        GRID_TEST(test_too_much_is_refused),
+        GRID_TEST(test_order_of_points),
+        GRID_TEST(test_names_of_points),
+        GRID_TEST(test_a_list_of_points_is_the_grid_it_spells),
+        GRID_TEST(test_the_optimum_beside_a_list),
+        GRID_TEST(test_four_axes),
+        GRID_TEST(test_five_axes),
+        GRID_TEST(test_names_of_any_length),
+        GRID_TEST(test_values_are_checked_by_their_rows),
+    };
+    return cmocka_run_group_tests(tests, open_grid, cli_close);
+}
