@@ -100,8 +100,10 @@ static void action(const struct march *m, int i, bool forward, int t, double *er
     double *X, *E, minus[rows];
     ASK(base_alloc(&X, (size_t)(rows * times * count), sizeof *X, err));
     ASK(base_alloc(&E, (size_t)(rows * columns), sizeof *E, err));
+    double page = forward ? 1 / map->declared.target->page : map->declared.source->page;
     for (int k = 0; k < rows * times * count; k++)
-        X[k] = record_at(&m->record, series, 0, t)[k / (times * count) * all + k % (times * count)];
+        X[k] = page * /* what is written belongs to the cotangents of the theory page */
+               record_at(&m->record, series, 0, t)[k / (times * count) * all + k % (times * count)];
     for (int k = 0; k < rows * columns; k++)
         E[k] = forward ? map->E[k] : map->numbers.fg * map->Y[k];
     for (int mu = 0; mu < rows; mu++)
