@@ -8,59 +8,76 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct backend *backend; /* under test */
 
+/* Besides every network of model_list on its data/NAME.ini. */
 static const struct {
     const char *file, *more[4];
-} cases[] = {
-    {"data/dense.ini", {NULL}},
+} others[] = {
     {"data/dense.ini", {"network.activation=relu", "training.optimizer=momentum"}},
     {"data/dense.ini", {"solver.method=fixed_point", "solver.max_sweeps=30", "solver.jitter=1e-4"}},
     {"data/regime1.ini", {"network.activation=gelu"}},
     {"data/regime1_adam.ini", {"network.activation=erf"}},
     {"data/regime2.ini", {"output.kernels=full", "solver.expert_sites=70"}},
     {"data/regime2_softmax.ini", {"solver.expert_sites=70"}},
-    {"data/regime3.ini", {"solver.expert_sites=30", "solver.unit_sites=24"}},
-    {"data/residual.ini", {"solver.expert_sites=32", "solver.unit_sites=24"}},
 };
 
 /* Limit (N = 0) or networks, two runs on two threads. */
-static void solve(size_t index, const char *name, int N, struct record *record) {
+static void solve(const char *file, const char *const *more, const char *name, int N,
+                  struct record *record) {
     char choice[64];
     struct run run;
     const char *overrides[16] = {
         "solver.sites=130",  "solver.replicates=2", "reference.seeds=2", "reference.widths=16",
         "training.steps=20", "solver.threads=2",    "solver.seed=5",     choice};
-    int n = 8;
-    for (int k = 0; k < 4 && cases[index].more[k]; k++)
-        overrides[n++] = cases[index].more[k];
+    for (int n = 8; *more; n++)
+        overrides[n] = *more++;
     snprintf(choice, sizeof choice, "solver.backend=%s", name);
-    support_run(&run, cases[index].file, overrides);
+    support_run(&run, file, overrides);
     ASK(run_ensemble(&run, N, 2, record, err));
     run_free(&run);
 }
 
+static void compare(const char *file, const char *const *more) {
+    for (int N = 0; N <= 16; N += 16) {
+        struct record here, there;
+        solve(file, more, "cpu", N, &here);
+        solve(file, more, backend->name, N, &there);
+        assert_int_equal(here.count, there.count);
+        for (int s = 0; s < here.count; s++) {
+            const struct series *x = &here.series[s], *y = &there.series[s];
+            double largest = 0;
+            for (size_t i = 0; i < 2 * x->size; i++)
+                largest = fmax(largest, fabs(x->values[i]));
+            for (size_t i = 0; i < 2 * x->size; i++)
+                CHECK_ABS(y->values[i], x->values[i], 1e-9 * largest, "%s: %s, N = %d, %s",
+                          backend->name, file, N, x->name);
+        }
+        record_free(&here);
+        record_free(&there);
+    }
+}
+
 static void runs_equal_the_cpu(void **state) {
     (void)state;
-    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
-        for (int N = 0; N <= 16; N += 16) {
-            struct record here, there;
-            solve(index, "cpu", N, &here);
-            solve(index, backend->name, N, &there);
-            assert_int_equal(here.count, there.count);
-            for (int s = 0; s < here.count; s++) {
-                const struct series *x = &here.series[s], *y = &there.series[s];
-                double largest = 0;
-                for (size_t i = 0; i < 2 * x->size; i++)
-                    largest = fmax(largest, fabs(x->values[i]));
-                for (size_t i = 0; i < 2 * x->size; i++)
-                    CHECK_ABS(y->values[i], x->values[i], 1e-9 * largest, "%s: %s, N = %d, %s",
-                              backend->name, cases[index].file, N, x->name);
-            }
-            record_free(&here);
-            record_free(&there);
-        }
+    for (const struct model *const *model = model_list; *model; model++) {
+        const char *keys = (*model)->solver_keys ? (*model)->solver_keys : "", *more[3] = {NULL};
+        char file[64];
+        int n = 0;
+        if (strstr(keys, "expert_sites"))
+            more[n++] = "solver.expert_sites=32";
+        if (strstr(keys, "unit_sites"))
+            more[n++] = "solver.unit_sites=24";
+        snprintf(file, sizeof file, "data/%s.ini", (*model)->name);
+        compare(file, more);
+    }
+    for (size_t index = 0; index < sizeof others / sizeof *others; index++) {
+        const char *more[5] = {NULL};
+        memcpy(more, others[index].more, sizeof others[index].more);
+        compare(others[index].file, more);
+    }
 }
 
 int main(int argc, char **argv) {

@@ -132,6 +132,7 @@ static void linear_networks_agree(void **state) {
         const char *file, *more[4];
     } cases[] = {
         {"data/dense.ini", {"network.depth=3", NULL}},
+        {"data/resnet.ini", {"network.depth=3", NULL}},
         {"data/dense.ini", {"training.integrator=heun", "training.steps=5", NULL}},
         {"data/regime1.ini", {"network.rho=1", "network.expert_layers=2", NULL}},
         {"data/regime2.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
@@ -228,6 +229,7 @@ static void networks_agree(void **state) {
         const char *file, *more[7];
     } cases[] = {
         {"data/dense.ini", {NULL}},
+        {"data/resnet.ini", {"network.depth=2", NULL}},
         {"data/regime1.ini", {NULL}},
         {"data/regime1.ini", {"network.gate=sigmoid", "network.rho=1", NULL}},
         {"data/regime2.ini", {NULL}},
@@ -242,10 +244,11 @@ static void networks_agree(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *more[2][16];
-        if (!is_long && i != 0 && i != 2 && i != 5 && i != 7 && i != 9)
+        if (!is_long && i != 1 && i != 3 && i != 6 && i != 8 && i != 10)
             continue;
         bool residual = strstr(cases[i].file, "residual"), pairs = strstr(cases[i].file, "regime3");
-        bool units = pairs || (residual && !cases[i].more[2]), experts = !units && i > 2;
+        bool units = pairs || (residual && !cases[i].more[2]);
+        bool experts = strstr(cases[i].file, "regime2") || (residual && !units);
         for (int k = 0; k < 2; k++) {
             int n = 0;
             more[k][n++] = "solver.replicates=12";
@@ -296,6 +299,7 @@ static void sweeps_end_exactly(void **state) {
         int series;
     } cases[] = {{"data/dense.ini", "network.depth=2", 1},
                  {"data/dense.ini", "network.depth=4", 3},
+                 {"data/resnet.ini", "network.depth=2", 2},
                  {"data/regime2.ini", "solver.expert_sites=256", 2},
                  {"data/regime3.ini", "solver.expert_sites=16", 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "models/program.h"
 #include "tests/support/cli.h"
 
 #include <limits.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 
 static char folder[PATH_MAX]; /* of the programs */
+static char top[PATH_MAX];    /* of the project */
 
 /* Of all runs. Populations of 1100 and 900 sites are 5 and 4 blocks: shares differ, and the last
  * block is not full. */
@@ -62,7 +64,7 @@ static int open_all(void **state) {
 
 /* Exit status; more ranks than cores are allowed. before: in front of mpirun. */
 static int ranks(const char *before, int n, const char *program, const char *arguments) {
-    char command[2 * PATH_MAX];
+    char command[5 * PATH_MAX];
     snprintf(command, sizeof command,
              "%s mpirun --oversubscribe -n %d %s/%s --quiet --force %s </dev/null >stdout.txt "
              "2>stderr.txt",
@@ -122,13 +124,14 @@ static void plain(const char *output) {
     cli_free(&result);
 }
 
-/* What 1, 2 and 3 ranks of a program make of case.ini, beside what is there (NULL: nothing). */
-static void same_for_ranks(const char *program, const char *there, const char *what) {
+/* What 1, 2 and 3 ranks of a program make of an ini, beside what is there (NULL: nothing). */
+static void same_for_ranks(const char *program, const char *ini, const char *there,
+                           const char *what) {
     static const char *const names[] = {"one", "two", "three"};
     for (int n = 1; n <= 3; n++) {
-        char arguments[64], name[32];
+        char arguments[3 * PATH_MAX], name[32];
         snprintf(name, sizeof name, "%s.h5", names[n - 1]);
-        snprintf(arguments, sizeof arguments, "-o %s case.ini", name);
+        snprintf(arguments, sizeof arguments, "-o %s %s", name, ini);
         must(n, program, arguments);
         if (there || n > 1)
             same(there ? there : "one.h5", name, what);
@@ -140,7 +143,22 @@ static void ranks_write_the_same(void **state) {
     for (size_t i = 0; i < COUNT(cases); i++) {
         cli_print("case.ini", cases[i].ini);
         plain("plain.h5");
-        same_for_ranks("dmft-solve", "plain.h5", cases[i].what);
+        same_for_ranks("dmft-solve", "case.ini", "plain.h5", cases[i].what);
+    }
+}
+
+static void every_network(void **state) {
+    (void)state;
+    for (const struct model *const *model = model_list; *model; model++) {
+        char run[2 * PATH_MAX];
+        const char *keys = (*model)->solver_keys ? (*model)->solver_keys : "";
+        snprintf(run, sizeof run,
+                 "%s/data/%s.ini --data.inputs=3 --training.steps=4 --solver.threads=1 "
+                 "--solver.replicates=1 --solver.sites=1100 --reference.widths= %s %s",
+                 top, (*model)->name,
+                 strstr(keys, "expert_sites") ? "--solver.expert_sites=64" : "",
+                 strstr(keys, "unit_sites") ? "--solver.unit_sites=64" : "");
+        same_for_ranks("dmft-solve", run, NULL, (*model)->name);
     }
 }
 
@@ -151,7 +169,7 @@ static const char both[] = BEGIN("regime2") "parameterization = mup mssp\n[train
 static void comparisons_are_the_same(void **state) {
     (void)state;
     cli_print("case.ini", both);
-    same_for_ranks("dmft-compare", NULL, "dmft-compare");
+    same_for_ranks("dmft-compare", "case.ini", NULL, "dmft-compare");
 }
 
 /* The last value diverges. */
@@ -163,7 +181,7 @@ static const char grid[] =
 static void sweeps_are_the_same(void **state) {
     (void)state;
     cli_print("case.ini", grid);
-    same_for_ranks("dmft-sweep", NULL, "dmft-sweep");
+    same_for_ranks("dmft-sweep", "case.ini", NULL, "dmft-sweep");
     assert_int_equal(system("ls one.d > one.txt && ls three.d | cmp - one.txt"), 0);
 }
 
@@ -218,13 +236,13 @@ static void signals_leave_a_readable_file(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 1 || !realpath(argv[0], folder))
+    if (argc < 1 || !realpath(argv[0], folder) || !realpath(".", top))
         return 1;
     *strrchr(folder, '/') = 0;
     const struct CMUnitTest tests[] = {
-        TEST(ranks_write_the_same),          TEST(comparisons_are_the_same),
-        TEST(sweeps_are_the_same),           TEST(failures_end_all_ranks),
-        TEST(signals_leave_a_readable_file),
+        TEST(ranks_write_the_same),     TEST(every_network),
+        TEST(comparisons_are_the_same), TEST(sweeps_are_the_same),
+        TEST(failures_end_all_ranks),   TEST(signals_leave_a_readable_file),
     };
     return cmocka_run_group_tests(tests, open_all, cli_close);
 }

@@ -147,6 +147,20 @@ static void residual_networks(void **state) {
     }
 }
 
+/* Blocks on one stream, gradient descent and gradient flow. */
+static void resnet(void **state) {
+    (void)state;
+    static const char *const names[SERIES] = {"loss",      "f",         "Phi_1_diag", "Ch_0_diag",
+                                              "Ch_4_diag", "Cg_0_diag", "Cg_2_diag"};
+#define PLAIN                                                                                      \
+    "reference.widths=32 64 128", "reference.seeds=96", "solver.replicates=16", "solver.sites=1024"
+    const char *const descent[] = {"training.gamma0=2", "training.eta0=0.1", PLAIN, NULL};
+    const char *const flow[] = {"network.branch=1.5", "training.integrator=heun",
+                                "training.eta0=0.1", PLAIN, NULL};
+    compare_series("data/resnet.ini", names, descent, 0);
+    compare_series("data/resnet.ini", names, flow, 0);
+}
+
 /* A single pass, four inputs a step, and epochs in shuffled order; test inputs at every step. */
 static void fresh_inputs(void **state) {
     (void)state;
@@ -195,6 +209,9 @@ static void optimizers(void **state) {
          {"training.optimizer=momentum", "training.eta0=0.05", "training.steps=20",
           "solver.sites=1024", "solver.replicates=16", "reference.seeds=96",
           "reference.widths=32 64 128"}},
+        {"data/resnet.ini",
+         {"loss", "f", "Phi_0_diag", "Ch_0_diag", "Cg_0_diag", "Cg_1_diag", "Ch_2_diag"},
+         {"network.depth=2", "solver.sites=512", "reference.widths=32 64 128", ADAM}},
         {"data/regime2.ini",
          {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phib_diag", "Gb_diag"},
          {"network.parameterization=mssp", "network.kappa=0.5", "solver.sites=1024",
@@ -216,7 +233,7 @@ static void optimizers(void **state) {
           "data.inputs=4", "solver.sites=1024", "solver.expert_sites=1024",
           "reference.widths=32 64 128", ADAM}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 3); i++)
         compare_series(cases[i].ini, cases[i].names, cases[i].overrides, 0);
 }
 
@@ -224,6 +241,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_approach_the_limit),
         cmocka_unit_test(residual_networks),
+        cmocka_unit_test(resnet),
         cmocka_unit_test(fresh_inputs),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(every_kind_of_network),

@@ -14,12 +14,13 @@
 struct couple {
     struct run run;
     struct net net;
-    int model; /* 0: dense; 1, 2, 3 the regimes; 4: residual */
+    int model; /* 0: dense; 1, 2, 3 the regimes; 4: residual; 5: resnet */
     struct oracle_dense *dense;
     struct oracle1 *one;
     struct oracle *two;
     struct oracle3 *three;
     struct oracle_residual *residual;
+    struct oracle_resnet *resnet;
     struct oracle_optimizer *optimizer;
 };
 
@@ -102,16 +103,13 @@ static void put_residual(const struct couple *p) {
 static void put_weights(struct couple *p) {
     struct net *net = &p->net;
     double root = sqrt(net->setup.N);
-    double *const W1[] = {p->dense ? p->dense->W1 : NULL, p->one ? p->one->W1 : NULL,
-                          p->two ? p->two->W1 : NULL, p->three ? p->three->block[ORACLE3_W1] : NULL,
-                          p->residual ? p->residual->W0 : NULL};
-    double *const w[] = {p->dense ? p->dense->w : NULL, p->one ? p->one->w : NULL,
-                         p->two ? p->two->w4 : NULL, p->three ? p->three->block[ORACLE3_W4] : NULL,
-                         p->residual ? p->residual->w : NULL};
-    put_read_in(p, W1[p->model]);
-    put(&support_thin(net, "w")->W, w[p->model], 1);
+    put_read_in(p, p->optimizer->block[0].w);
+    put(&support_thin(net, "w")->W, p->optimizer->block[1].w, 1);
     for (int i = 0; i < net->maps && p->model == 0; i++)
         put(&support_map(net, "W%d", i + 2)->W, p->dense->W + i * net->setup.N * net->setup.N,
+            1 / root);
+    for (int i = 0; i < net->maps && p->model == 5; i++)
+        put(&support_map(net, "W_%d", i)->W, p->resnet->W + i * net->setup.N * net->setup.N,
             1 / root);
     if (p->model == 1) {
         for (int i = 0; i < net->maps; i++)
@@ -177,6 +175,12 @@ static void make_oracle(struct couple *p, int N) {
         o->gamma0 = training->gamma0;
         X = o->X, y = o->y;
         p->optimizer = oracle_optimizer_residual(o);
+    } else if (p->model == 5) {
+        struct oracle_resnet *o = p->resnet = oracle_resnet_new(P, D, N, network->depth);
+        o->gamma0 = training->gamma0;
+        o->branch = network->branch;
+        X = o->X, y = o->y;
+        p->optimizer = oracle_optimizer_resnet(o);
     } else {
         struct oracle3 *o = p->three = oracle3_new(P, D, N, M, (int)lround(network->iota * N));
         o->gate = network->gate == GATE_SOFTMAX ? ORACLE_SOFTMAX : ORACLE_SIGMOID_M;
@@ -190,7 +194,8 @@ static void make_oracle(struct couple *p, int N) {
 }
 
 static void open_couple(struct couple *p, const char *ini, const char *const *overrides, int N) {
-    static const char *const names[] = {"dense", "regime1", "regime2", "regime3", "residual"};
+    static const char *const names[] = {"dense",   "regime1",  "regime2",
+                                        "regime3", "residual", "resnet"};
     *p = (struct couple){0};
     support_run(&p->run, ini, overrides);
     support_net(&p->net, &p->run, N, 0);
@@ -211,16 +216,9 @@ static void close_couple(struct couple *p) {
         oracle3_free(p->three);
     if (p->residual)
         oracle_residual_free(p->residual);
+    oracle_resnet_free(p->resnet);
     net_free(&p->net);
     run_free(&p->run);
-}
-
-static const double *output(const struct couple *p) {
-    return p->dense   ? p->dense->f
-           : p->one   ? p->one->f
-           : p->two   ? p->two->f
-           : p->three ? p->three->f
-                      : p->residual->f;
 }
 
 static void advance(struct couple *p) {
@@ -233,7 +231,7 @@ static void compare(struct couple *p, int t, double tolerance, const char *what)
     double loss = oracle_optimizer_step(p->optimizer);
     CHECK_ABS(p->net.loss, loss, tolerance, "%s: loss at %d", what, t);
     for (int mu = 0; mu < p->run.data.P; mu++)
-        CHECK_ABS(p->net.f[mu], output(p)[mu], tolerance * fmax(1, fabs(output(p)[mu])),
+        CHECK_ABS(p->net.f[mu], p->optimizer->f[mu], tolerance * fmax(1, fabs(p->optimizer->f[mu])),
                   "%s: f[%d] at %d", what, mu, t);
     advance(p);
 }
@@ -386,6 +384,7 @@ static void equals_oracle(void **state) {
         "model = regime3\nkappa = 0.5\niota = 0.25\nparameterization = mssp",
         "model = regime3\nkappa = 0.25\niota = 0.5\nparameterization = mup\ngate = softmax",
         "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2",
+        "model = resnet\ndepth = 3\nbranch = 1.6",
     };
     static const char *const optimizers[] = {
         "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",

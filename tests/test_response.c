@@ -129,13 +129,16 @@ static void they_act_as_the_map_does(void **state) {
     static const struct {
         const char *file;
         int responses; /* A of maps with fr != 0, B of maps with fg != 0 */
-    } cases[] = {{"data/dense.ini", 4}, {"data/regime2.ini", 6}, {"data/regime3_mup.ini", 4}};
-    for (int c = 0; c < 3; c++) {
+    } cases[] = {{"data/dense.ini", 4},
+                 {"data/resnet.ini", 8},
+                 {"data/regime2.ini", 6},
+                 {"data/regime3_mup.ini", 4}};
+    for (int c = 0; c < 4; c++) {
         const char *const overrides[] = {"solver.sites=512",
                                          "solver.tolerance=1e-6",
                                          "training.steps=5",
-                                         c ? "solver.expert_sites=64" : NULL,
-                                         c == 2 ? "solver.unit_sites=64" : NULL,
+                                         c > 1 ? "solver.expert_sites=64" : NULL,
+                                         c == 3 ? "solver.unit_sites=64" : NULL,
                                          NULL};
         struct march m;
         int responses = 0;

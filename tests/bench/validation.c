@@ -94,6 +94,7 @@ int main(void) {
         {"data/regime2_softmax.ini reference.seeds=96 solver.replicates=16", NULL},
         {"data/regime3.ini reference.seeds=64 solver.replicates=16", NULL},
         {"data/regime3_mup.ini reference.seeds=64 solver.replicates=16", NULL},
+        {"data/resnet.ini reference.seeds=96 solver.replicates=16", NULL},
         {"data/residual_multi_index.ini reference.seeds=32", NULL},
         {"data/residual.ini reference.widths=32\t64\t128 reference.seeds=8",
          "Beyond 3: with top-K and experts of infinite width the gates of a network fluctuate by "

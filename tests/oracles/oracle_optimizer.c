@@ -3,9 +3,11 @@
 
 #include <string.h>
 
-static struct oracle_optimizer *start(void *network, double (*step)(void *), double *eta0) {
+static struct oracle_optimizer *start(void *network, double (*step)(void *), double *eta0,
+                                      const double *f) {
     struct oracle_optimizer *a = memory(1, sizeof *a);
-    *a = (struct oracle_optimizer){.network = network, .step = step, .eta0 = eta0, .rate = 1};
+    *a = (struct oracle_optimizer){
+        .network = network, .step = step, .eta0 = eta0, .f = f, .rate = 1};
     return a;
 }
 
@@ -47,6 +49,10 @@ static double step_residual(void *network) {
     return loss;
 }
 
+static double step_resnet(void *o) {
+    return oracle_resnet_step(o);
+}
+
 /* The rows common to all regimes. */
 static void add_ends(struct oracle_optimizer *a, double *W1, double *W4, double sgd, int N, int D,
                      double gamma0) {
@@ -55,7 +61,7 @@ static void add_ends(struct oracle_optimizer *a, double *W1, double *W4, double 
 }
 
 struct oracle_optimizer *oracle_optimizer_dense(struct oracle_dense *o) {
-    struct oracle_optimizer *a = start(o, step_dense, &o->eta0);
+    struct oracle_optimizer *a = start(o, step_dense, &o->eta0, o->f);
     double sgd = o->gamma0 * o->gamma0 * o->N, N = o->N;
     int count;
     add_ends(a, o->W1, o->w, sgd, o->N, o->D, o->gamma0);
@@ -82,7 +88,7 @@ void oracle_optimizer_sp(struct oracle_optimizer *a, const struct oracle1 *o) {
 }
 
 struct oracle_optimizer *oracle_optimizer_1(struct oracle1 *o) {
-    struct oracle_optimizer *a = start(o, step_1, &o->eta0);
+    struct oracle_optimizer *a = start(o, step_1, &o->eta0, o->f);
     double N = o->N, unit = o->eta0;
     add_ends(a, o->W1, o->w, oracle1_rate(o, ORACLE1_W1) / unit, o->N, o->D, o->gamma0);
     if (o->gate != ORACLE1_CONSTANT)
@@ -100,7 +106,7 @@ struct oracle_optimizer *oracle_optimizer_1(struct oracle1 *o) {
 }
 
 struct oracle_optimizer *oracle_optimizer_2(struct oracle *o) {
-    struct oracle_optimizer *a = start(o, step_2, &o->eta0);
+    struct oracle_optimizer *a = start(o, step_2, &o->eta0, o->f);
     double N = o->N, M = o->M, units = M * o->Ne, unit = o->eta0;
     int in = o->M * o->Ne * o->N;
     add_ends(a, o->W1, o->w4, oracle_rate(o, ORACLE_W1) / unit, o->N, o->D, o->gamma0);
@@ -112,7 +118,7 @@ struct oracle_optimizer *oracle_optimizer_2(struct oracle *o) {
 }
 
 struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o) {
-    struct oracle_optimizer *a = start(o, step_3, &o->eta0);
+    struct oracle_optimizer *a = start(o, step_3, &o->eta0, o->f);
     double N = o->N, M = o->M, unit = o->eta0;
     add_ends(a, o->block[ORACLE3_W1], o->block[ORACLE3_W4], oracle3_rate(o, ORACLE3_W1) / unit,
              o->N, o->D, o->gamma0);
@@ -127,7 +133,7 @@ struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o) {
 }
 
 struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o) {
-    struct oracle_optimizer *a = start(o, step_residual, &o->eta0);
+    struct oracle_optimizer *a = start(o, step_residual, &o->eta0, o->f);
     double N = o->N, units = o->E * o->Ne, L = o->L, unit = o->eta0;
     int blocks[] = {ORACLE_RESIDUAL_W1, ORACLE_RESIDUAL_W2, ORACLE_RESIDUAL_R};
     double multiplier[] = {1 / sqrt(N), sqrt(N) / units, 1 / N}, source[] = {N, units, N};
@@ -139,6 +145,18 @@ struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o) {
         double *w = oracle_residual_block(o, blocks[k], &count);
         add(a, w, count, oracle_residual_rate(o, blocks[k]) / unit, 1 / source[k] / multiplier[k],
             nu[k] * multiplier[k]);
+    }
+    return a;
+}
+
+struct oracle_optimizer *oracle_optimizer_resnet(struct oracle_resnet *o) {
+    struct oracle_optimizer *a = start(o, step_resnet, &o->eta0, o->f);
+    double sgd = o->gamma0 * o->gamma0 * o->N, N = o->N;
+    add_ends(a, o->W0, o->w, sgd, o->N, o->D, o->gamma0);
+    for (int l = 0; l < o->L; l++) {
+        int count;
+        double *W = oracle_resnet_block(o, 2 + l, &count);
+        add(a, W, count, sgd, 1 / sqrt(o->L * N), o->branch / sqrt(o->L) * pow(N, -1.5));
     }
     return a;
 }

@@ -11,6 +11,7 @@
 #include "tests/oracles/oracle_regime1.h"
 #include "tests/oracles/oracle_regime3.h"
 #include "tests/oracles/oracle_residual.h"
+#include "tests/oracles/oracle_resnet.h"
 
 struct oracle_weights {
     double *w, *G, *first, *second; /* [count]; all but w are owned */
@@ -25,8 +26,9 @@ struct oracle_optimizer {
     void *network;
     double (*step)(void *network); /* forward, backward and a step of gradient descent */
     double *eta0;                  /* of the network */
+    const double *f;               /* of the network, [P] */
     int blocks, t;
-    struct oracle_weights block[ORACLE_OPTIMIZER_BLOCKS];
+    struct oracle_weights block[ORACLE_OPTIMIZER_BLOCKS]; /* read-in and read-out first */
     bool adam, inside;
     double rate, momentum, beta1, beta2, eps, decay; /* decay: omega */
 };
@@ -40,6 +42,8 @@ struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o);
 /* Of a block's matrices F as they act (F1 = W1/sqrt N, FR = r/N, F2 = sqrt N/(N_e E) W2): rate 1
  * over the size of the source, nu the size of df/dF gamma0, which has 1/L. */
 struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o);
+/* (6) of docs/theory/resnet.md. */
+struct oracle_optimizer *oracle_optimizer_resnet(struct oracle_resnet *o);
 /* Standard parameterization: one rate and one eps for W = a w, a the multiplier of w (1 of W1,
  * whose rate and eps of Adam are divided by sqrt D). The initial weights are the caller's. */
 void oracle_optimizer_sp(struct oracle_optimizer *a, const struct oracle1 *o);

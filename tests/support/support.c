@@ -30,6 +30,30 @@ void support_run(struct run *run, const char *file, const char *const *overrides
     ASK(run_configure(run, file, count, override, err));
 }
 
+bool support_small(struct run *run, const struct model *model, const char *const *overrides) {
+    char file[64], *all[32] = {"data.inputs=4",     "training.steps=6",    "solver.replicates=2",
+                               "reference.seeds=2", "reference.widths=16", "solver.sites=192"};
+    const char *keys = model->solver_keys ? model->solver_keys : "";
+    struct err err;
+    int count = 6;
+    if (strstr(keys, "expert_sites"))
+        all[count++] = "solver.expert_sites=64";
+    if (strstr(keys, "unit_sites"))
+        all[count++] = "solver.unit_sites=32";
+    for (int k = 0; overrides && overrides[k]; k++)
+        all[count++] = (char *)(uintptr_t)overrides[k];
+    snprintf(file, sizeof file, "data/%s.ini", model->name);
+    *run = (struct run){0};
+    int code = run_configure(run, file, count, all, &err);
+    if (!code)
+        return true;
+    run_free(run);
+    if (code != CODE_INPUT)
+        fail_msg("%s: %s", file, err.text);
+    print_message("%s: %s\n", file, err.text);
+    return false;
+}
+
 void support_net(struct net *net, const struct run *run, int N, int replicate) {
     struct net_setup setup = run_setup(run, N, replicate);
     ASK(net_init(net, &setup, err));

@@ -28,6 +28,9 @@ void support_check(const char *file, int line, double got, double want, double t
 
 /* A configured run (no output file): the ini and a NULL-terminated list of "section.key=value". */
 void support_run(struct run *run, const char *file, const char *const *overrides);
+/* The run of data/NAME.ini of a network made small: six times, few sites, four inputs, one width of
+ * 16. False where the overrides do not fit the network, which is printed. */
+bool support_small(struct run *run, const struct model *model, const char *const *overrides);
 /* A fresh net: width N (0: limit) and number of the replicate or seed. */
 void support_net(struct net *net, const struct run *run, int N, int replicate);
 /* net_evaluate with the run's targets and loss. */

@@ -1,0 +1,145 @@
+/* What every network of model_list has for nothing, seen on data/NAME.ini made small: its derived
+ * gradients by finite differences, and every way of training it with the same bits for any number
+ * of threads, on the backend that poisons and in longer runs; memory that is announced. A new
+ * network is judged here without a line. */
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ways of training, the fixed point last; where one does not fit a network, that is printed. */
+static const char *const ways[][5] = {
+    {NULL},
+    {"training.optimizer=momentum", "training.eta0=0.05"},
+    {"training.optimizer=adam", "training.eta0=0.02"},
+    {"training.optimizer=adamw", "training.eta0=0.02", "training.weight_decay=0.02"},
+    {"training.batch=2", "training.order=shuffled", "data.test_inputs=3"},
+    {"training.optimizer=adam", "training.eta0=0.02", "training.batch=2", "data.test_inputs=3"},
+    {"training.integrator=heun", "training.eta0=0.1"},
+    {"training.integrator=bs32", "training.eta0=0.1"},
+    {"output.kernels=full"},
+    {"solver.method=fixed_point", "reference.widths=", "solver.max_sweeps=40",
+     "solver.fp_tolerance=1e-4"},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static bool begin(struct run *run, const struct model *model, int way, const char *change) {
+    const char *overrides[8] = {change};
+    memcpy(overrides + (change != NULL), ways[way], sizeof ways[way]);
+    return support_small(run, model, overrides);
+}
+
+static void gradients(void **state) {
+    (void)state;
+    for (const struct model *const *model = model_list; *model; model++) {
+        struct run run;
+        assert_true(begin(&run, *model, 0, NULL)); /* ways[0] fits all */
+        support_gradient(&run, 16, 23);
+        run_free(&run);
+    }
+}
+
+static void same_bits(const struct record *a, const struct record *b, int T, const char *what) {
+    for (int s = 0; s < a->count; s++) {
+        const struct series *x = &a->series[s], *y = record_find(b, x->name);
+        bool two_times = strchr(x->dims, 's') != NULL;
+        if (!y)
+            fail_msg("%s: no %s", what, x->name);
+        if (two_times && a->T != b->T)
+            continue; /* laid out for all times */
+        size_t size = x->size / (size_t)a->T * (size_t)T;
+        for (int r = 0; r < a->runs; r++)
+            if (memcmp(x->values + (size_t)r * x->size, y->values + (size_t)r * y->size,
+                       size * sizeof *x->values))
+                fail_msg("%s: %s of run %d differs", what, x->name, r);
+    }
+}
+
+enum { CHANGES = 5 };
+static const char *const changes[CHANGES] = {"solver.threads=1", "solver.threads=2",
+                                             "solver.threads=3", "solver.backend=shadow",
+                                             "training.steps=8"};
+
+/* The last run of a record learns, or it would be the same for any reason. */
+static void learns(const struct record *record, const char *what) {
+    const struct series *f = record_find(record, "f");
+    double first = *record_at(record, f, record->runs - 1, 0);
+    double last = *record_at(record, f, record->runs - 1, record->T - 1);
+    if (!(fabs(last - first) > 1e-3))
+        fail_msg("%s: f goes from %g to %g", what, first, last);
+}
+
+/* False where the network cannot be trained so. */
+static bool compare(const struct model *model, int way, int N) {
+    struct record record[CHANGES];
+    int count = way == WAYS - 1 ? CHANGES - 1 : CHANGES; /* a window decides how many sweeps */
+    for (int k = 0; k < count; k++) {
+        char what[128];
+        struct run run;
+        if (!begin(&run, model, way, changes[k]))
+            return false;
+        snprintf(what, sizeof what, "%s, %s, N = %d, %s", model->name,
+                 ways[way][0] ? ways[way][0] : "", N, changes[k]);
+        ASK(run_ensemble(&run, N, 2, &record[k], err));
+        run_free(&run);
+        learns(&record[k], what);
+        same_bits(&record[0], &record[k], 6, what);
+    }
+    for (int k = 0; k < count; k++)
+        record_free(&record[k]);
+    return true;
+}
+
+static void bits(void **state) {
+    (void)state;
+    for (const struct model *const *model = model_list; *model; model++)
+        for (int way = 0; way < WAYS; way++)
+            if (compare(*model, way, 0) && way < WAYS - 1)
+                compare(*model, way, 16);
+}
+
+/* What is announced is what is allocated: bytes in use by the arrays of a net after six steps, of
+ * which a basis may hold less than its bound; never more, nor less than a twentieth. */
+static void memory(void **state) {
+    (void)state;
+    for (const struct model *const *model = model_list; *model; model++)
+        for (int way = 0; way < 3; way++)
+            for (int N = 0; N <= 64; N += 64) {
+                struct run run;
+                struct net net;
+                double announced, used = 0;
+                assert_true(begin(&run, *model, way, NULL));
+                struct net_setup setup = run_setup(&run, N, 0);
+                ASK(net_bytes(&setup, 6, 0, &announced, err));
+                support_net(&net, &run, N, 0);
+                for (int t = 0; t < 6; t++) {
+                    support_evaluate(&net, &run);
+                    ASK(integrator_of(&run.config.training)
+                            ->advance(&net, &run.config.training, run.data.y, err));
+                }
+                for (int k = 0; k < net.arrays; k++)
+                    used += (double)array_bytes(net.array[k], net.array[k]->rows);
+                for (int k = 0; k < net.maps; k++) {
+                    const struct map *m = net.map[k];
+                    const struct array *arrays[] = {&m->W, &m->q, &m->p, &m->Z, &m->e};
+                    for (int i = 0; i < 5; i++)
+                        if (arrays[i]->backend)
+                            used += (double)array_bytes(arrays[i], arrays[i]->rows);
+                }
+                if (!(used <= announced && used > announced / 20))
+                    fail_msg("%s, %s, N = %d: %g bytes announced, %g used", (*model)->name,
+                             ways[way][0] ? ways[way][0] : "", N, announced, used);
+                net_free(&net);
+                run_free(&run);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients),
+        cmocka_unit_test(bits),
+        cmocka_unit_test(memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

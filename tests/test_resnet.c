@@ -1,0 +1,341 @@
+/* The network of models/resnet.c: explicit matrices against finite differences of the loss and the
+ * plain-loop oracle (tests/oracles/oracle_resnet.c, itself judged by differences); its limit
+ * against closed forms and the extrapolated networks of an independent code (data/ref/resnet). */
+#include "tests/support/support.h"
+#include "tests/oracles/oracle_resnet.h"
+
+#include <hdf5.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const cases[][5] = {
+    {"network.depth=1"},
+    {"network.depth=2", "network.branch=1.7", "network.activation=erf"},
+    {"network.depth=3", "network.branch=0.6", "network.activation=gelu", "training.loss=logistic"},
+    {"network.depth=5", "network.activation=softplus", "training.gamma0=0.4"},
+    {"network.depth=4", "network.activation=linear", "reference.centre=yes"},
+    {"network.depth=3", "data.inputs=7", "data.dimension=3", "network.branch=2"},
+    {"network.depth=2", "data.inputs=1", "data.dimension=1", "training.eta0=0.4"},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void configure(struct run *run, const char *const *more) {
+    const char *overrides[16] = {"data.inputs=3", "data.dimension=5", "training.eta0=0.2",
+                                 "training.gamma0=1.5", "reference.centre=no"};
+    memcpy(overrides + 5, more, sizeof cases[0]);
+    support_run(run, "data/resnet.ini", overrides);
+}
+
+/* In units of eta0 gamma0^2 N/m, entries of variance 1/m: section 1 of the page. */
+static double page_rate(const struct net *net, int parameter) {
+    (void)net, (void)parameter;
+    return 1;
+}
+
+static void gradient_by_differences(void **state) {
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct run run;
+        configure(&run, cases[i]);
+        support_gradient_rates(&run, 12, 7, page_rate);
+        run_free(&run);
+    }
+}
+
+struct couple {
+    struct run run;
+    struct net net;
+    struct oracle_resnet *oracle;
+    double *A, *B; /* of the inputs: X/sqrt(D) = A B */
+    int K;
+};
+
+/* A block of the net in the normalisation of the oracle: variance one. */
+static void copy_block(const struct couple *p, int block, double *out) {
+    const struct oracle_resnet *o = p->oracle;
+    if (block == 0) {
+        support_copy(out, array_all(&support_thin(&p->net, "w")->W), 1);
+        return;
+    }
+    double *W = block > 1 ? support_matrix(support_map(&p->net, "W_%d", block - 2))
+                          : support_get(array_all(&support_thin(&p->net, "W0")->W));
+    for (int k = 0; k < o->N * o->N && block > 1; k++)
+        out[k] = sqrt(o->N) * W[k];
+    for (int n = 0; n < o->N * o->D && block == 1; n++) {
+        out[n] = 0;
+        for (int k = 0; k < p->K; k++)
+            out[n] += W[k * o->N + n / o->D] * p->B[k * o->D + n % o->D];
+    }
+    free(W);
+}
+
+static void make_couple(struct couple *p, const char *const *more, int N) {
+    static const enum oracle_activation activation[] = {
+        [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
+        [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
+    configure(&p->run, more);
+    support_net(&p->net, &p->run, N, 3);
+    const struct config *c = &p->run.config;
+    const struct data *data = &p->run.data;
+    ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
+    struct oracle_resnet *o = p->oracle = oracle_resnet_new(data->P, data->D, N, c->network.depth);
+    o->activation = activation[c->network.activation];
+    o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
+    o->gamma0 = c->training.gamma0;
+    o->eta0 = c->training.eta0;
+    o->branch = c->network.branch;
+    memcpy(o->X, data->X, (size_t)(data->P * data->D) * sizeof *o->X);
+    memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
+    for (int block = 0, count; block < o->L + 2; block++)
+        copy_block(p, block, oracle_resnet_block(o, block, &count));
+    oracle_resnet_forward(o);
+    for (int mu = 0; mu < o->P && c->reference.centre; mu++)
+        o->f0[mu] = o->f[mu];
+}
+
+static void free_couple(struct couple *p) {
+    oracle_resnet_free(p->oracle);
+    net_free(&p->net);
+    run_free(&p->run);
+    free(p->A);
+    free(p->B);
+}
+
+static void check_kernels(const struct couple *p, int index) {
+    const struct net *net = &p->net;
+    const struct oracle_resnet *o = p->oracle;
+    double K[64];
+    assert_int_equal(net->kernels, 2 * (o->L + 1) + o->L);
+    for (int k = 0; k < net->kernels; k++) {
+        struct rows rows = net->kernel[k].rows;
+        const char *name = net->kernel[k].name;
+        int l = strchr(name, '_')[1] - '0';
+        rows.array->backend->dots(rows, rows, K);
+        for (int a = 0; a < rows.count * rows.count; a++) {
+            int mu = a / rows.count, nu = a % rows.count; /* one row of the read-out */
+            double want = name[0] == 'P'   ? oracle_resnet_phi(o, l, mu, nu)
+                          : name[1] == 'h' ? oracle_resnet_hh(o, l, mu, nu)
+                                           : oracle_resnet_gg(o, l, mu, nu);
+            CHECK_ABS(net->kernel[k].scale * K[a], want, 1e-12 * fmax(1, fabs(want)),
+                      "case %d: %s[%d]", index, name, a);
+        }
+    }
+}
+
+/* W0 outside of the span of the inputs never moves nor enters. */
+static void check_blocks(const struct couple *p, int index) {
+    const struct oracle_resnet *o = p->oracle;
+    for (int block = 0, count; block < o->L + 2; block++) {
+        const double *want = oracle_resnet_block(o, block, &count);
+        double *got = calloc((size_t)count, sizeof *got);
+        copy_block(p, block, got);
+        for (int k = 0; k < count; k++)
+            CHECK_ABS(got[k], want[k], 1e-12 * fmax(1, fabs(want[k])), "case %d: block %d entry %d",
+                      index, block, k);
+        free(got);
+    }
+}
+
+/* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
+ * four steps by no more than the loss falls, 10: 1e-12. */
+static void equals_oracle(void **state) {
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct couple p;
+        make_couple(&p, cases[i], 14);
+        for (int t = 0; t < 4; t++) {
+            support_evaluate(&p.net, &p.run);
+            double loss = oracle_resnet_forward(p.oracle);
+            oracle_resnet_backward(p.oracle);
+            CHECK_ABS(p.net.loss, loss, 1e-12, "case %d: loss at %d", i, t);
+            for (int mu = 0; mu < p.run.data.P; mu++)
+                CHECK_ABS(p.net.f[mu], p.oracle->f[mu], 1e-12 * fmax(1, fabs(p.oracle->f[mu])),
+                          "case %d: f[%d] at %d", i, mu, t);
+            check_kernels(&p, i);
+            support_learn(&p.net, &p.run);
+            oracle_resnet_step(p.oracle);
+            check_blocks(&p, i);
+        }
+        free_couple(&p);
+    }
+}
+
+/* Fourth-order differences at h = 1e-4: the loss is known to about 1e-15, 1.5e-11 of round-off in a
+ * difference; ten times that. */
+static void oracle_by_differences(void **state) {
+    (void)state;
+    static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
+    const double h = 1e-4;
+    for (int i = 0; i < CASES; i++) {
+        struct couple p;
+        make_couple(&p, cases[i], 6);
+        struct oracle_resnet *o = p.oracle;
+        oracle_resnet_step(o);
+        double rate = o->eta0 * o->gamma0 * o->gamma0 * o->N, *before[8], *slope[8];
+        for (int block = 0, count; block < o->L + 2; block++) {
+            double *w = oracle_resnet_block(o, block, &count);
+            before[block] = calloc((size_t)count, sizeof *w);
+            slope[block] = calloc((size_t)count, sizeof *w);
+            memcpy(before[block], w, (size_t)count * sizeof *w);
+            for (int k = 0; k < count; k++) {
+                for (int a = 0; a < 4; a++) {
+                    w[k] = before[block][k] + at[a] * h;
+                    slope[block][k] += weight[a] * oracle_resnet_forward(o) / h;
+                }
+                w[k] = before[block][k];
+            }
+        }
+        oracle_resnet_step(o);
+        for (int block = 0, count; block < o->L + 2; block++) {
+            const double *w = oracle_resnet_block(o, block, &count);
+            for (int k = 0; k < count; k++)
+                CHECK_ABS(w[k] - before[block][k], -rate * slope[block][k], rate * 1.5e-10,
+                          "case %d, block %d, entry %d", i, block, k);
+            free(before[block]);
+            free(slope[block]);
+        }
+        free_couple(&p);
+    }
+}
+
+/* --- the limit ---------------------------------------------------------------------------------
+ */
+
+/* sigma linear: (13) at t = 0 and the lazy recursion (14), which a limit follows without sampling
+ * error but for O(gamma0^2) = 1e-6 times numbers of order 10. */
+static void closed_forms(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"network.activation=linear",
+                                            "network.depth=3",
+                                            "network.branch=1.4",
+                                            "data.inputs=3",
+                                            "data.dimension=4",
+                                            "training.gamma0=1e-3",
+                                            "training.eta0=0.1",
+                                            "solver.sites=400",
+                                            NULL};
+    struct run run;
+    struct net net;
+    double f[3] = {0}, Theta[3][3], K[3][3], a = 1 + 1.4 * 1.4 / 3, moved = 0, got[9];
+    support_run(&run, "data/resnet.ini", overrides);
+    support_net(&net, &run, 0, 0);
+    for (int mu = 0; mu < 3; mu++)
+        for (int nu = 0; nu < 3; nu++) {
+            K[mu][nu] = 0;
+            for (int i = 0; i < 4; i++)
+                K[mu][nu] += run.data.X[mu * 4 + i] * run.data.X[nu * 4 + i] / 4;
+            Theta[mu][nu] = (2 * a * a * a + 1.4 * 1.4 * a * a) * K[mu][nu];
+        }
+    support_evaluate(&net, &run);
+    for (int k = 0; k < net.kernels; k++) {
+        bool h = net.kernel[k].name[1] == 'h'; /* Ch_l and Phi_l */
+        int l = strchr(net.kernel[k].name, '_')[1] - '0';
+        struct rows rows = net.kernel[k].rows;
+        rows.array->backend->dots(rows, rows, got);
+        for (int i = 0; i < rows.count * rows.count; i++)
+            CHECK_ABS(got[i], h ? pow(a, l) * K[i / 3][i % 3] : pow(a, 3 - l), 1e-12 * 30, "%s[%d]",
+                      net.kernel[k].name, i);
+    }
+    for (int t = 1; t < 12; t++) {
+        double force[3] = {0};
+        for (int mu = 0; mu < 9; mu++)
+            force[mu / 3] += Theta[mu / 3][mu % 3] * (run.data.y[mu % 3] - f[mu % 3]) / 3;
+        for (int mu = 0; mu < 3; mu++) {
+            f[mu] += 0.1 * force[mu];
+            moved = fmax(moved, fabs(f[mu]));
+        }
+        support_learn(&net, &run);
+        support_evaluate(&net, &run);
+        for (int mu = 0; mu < 3; mu++)
+            CHECK_ABS(net.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
+    }
+    assert_true(moved > 0.3);
+    net_free(&net);
+    run_free(&run);
+}
+
+enum { T = 16, P = 4 };
+
+/* All of a stored dataset, to be freed. */
+static double *stored(hid_t file, const char *name, const char *se) {
+    char path[64];
+    double *values = calloc(T * 8 * P * P, sizeof *values);
+    snprintf(path, sizeof path, "/limit/%s%s", name, se);
+    hid_t set = H5Dopen2(file, path, H5P_DEFAULT);
+    assert_true(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Dclose(set);
+    return values;
+}
+
+struct score {
+    double largest, squares;
+    int count;
+};
+
+/* Our series [t] or [t][mu], beside entries t stride + mu step of what is stored, from `at`. */
+static void judge(hid_t file, const struct record *record, const char *name, const char *theirs,
+                  size_t at, size_t stride, size_t step, struct score *score) {
+    double *mean = stored(file, theirs, ""), *error = stored(file, theirs, "_se"), got, se;
+    for (size_t t = 1; t < T; t++)
+        for (size_t mu = 0; mu < (step ? P : 1); mu++) {
+            size_t k = at + t * stride + mu * step;
+            support_entry(record, name, step ? t * P + mu : t, &got, &se);
+            double z = (got - mean[k]) / hypot(se, error[k]);
+            score->largest = fmax(score->largest, fabs(z));
+            score->squares += z * z;
+            score->count++;
+            if (!(fabs(z) <= 4))
+                print_error("%s[%zu] at %zu: %.6g (%.2g), stored %.6g (%.2g), z = %.2f\n", name, mu,
+                            t, got, se, mean[k], error[k], z);
+        }
+    free(mean);
+    free(error);
+}
+
+/* |z| <= 4 at every t. The mean loss has half the variance of f of one run, below 1e-6 at 2048
+ * sites, which is less than its standard errors by two orders. Entries share networks, so z move
+ * together: rms <= 1.5. */
+static void equals_reference(const char *ini, const char *h5) {
+    struct run run;
+    struct record record;
+    struct score score = {0};
+    support_run(&run, ini, NULL);
+    size_t L = (size_t)run.config.network.depth, block = P * P;
+    ASK(run_ensemble(&run, 0, run.config.solver.replicates, &record, err));
+    hid_t file = H5Fopen(h5, H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(file >= 0);
+    judge(file, &record, "loss", "loss", 0, 1, 0, &score);
+    judge(file, &record, "f", "f", 0, P, 1, &score);
+    for (size_t l = 0; l <= L; l++) {
+        char name[2][32];
+        snprintf(name[0], sizeof name[0], "Ch_%zu_diag", l);
+        snprintf(name[1], sizeof name[1], "Cg_%zu_diag", l);
+        judge(file, &record, name[0], "Ch", l * block, (L + 1) * block, P + 1, &score);
+        if (l < L)
+            judge(file, &record, name[1], "Cg", l * block, (L + 1) * block, P + 1, &score);
+    }
+    H5Fclose(file);
+    double rms = sqrt(score.squares / score.count);
+    print_message("%s: largest |z| %.2f, rms %.2f of %d\n", ini, score.largest, rms, score.count);
+    assert_true(score.largest <= 4 && rms <= 1.5);
+    record_free(&record);
+    run_free(&run);
+}
+
+static void reference(void **state) {
+    (void)state;
+    equals_reference("data/ref/resnet/L2.ini", "data/ref/resnet/L2.h5");
+    equals_reference("data/ref/resnet/L4_rich.ini", "data/ref/resnet/L4_rich.h5");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(oracle_by_differences),
+        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(closed_forms),
+        cmocka_unit_test(reference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
