@@ -38,9 +38,8 @@ static void resnet_write(struct program *p) {
                            .rate = scale * scale,
                            .adam_rate = network->branch / L};
         struct value x = program_sigma(p, h);
-        program_kernel(p, x, 1,
-                       (struct kernel_text){program_name(p, "Phi_%d", l),
-                                            "feature kernel of a branch", "<x_l x_l>"});
+        program_kernel(p, x, 1, program_name(p, "Phi_%d", l), "feature kernel of a branch",
+                       "<x_l x_l>");
         h = program_add(p, h, program_map(p, x, stream, W));
         add_kernels(p, l + 1, h);
     }
