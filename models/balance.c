@@ -15,9 +15,9 @@ const struct param_row balance_rows[] = {
 struct balance {
     size_t K;
     double rho, eta_bias;
-    struct rows b, load, q; /* experts [1], [1]: mean_mu m - rho, [P]: c + b */
-    double *mean;           /* [P], 1/P */
-    struct balance_series series;
+    struct rows b, load, q;     /* experts [1], [1]: mean_mu m - rho, [P]: c + b */
+    double *mean;               /* [P], 1/P */
+    double *qstar, *load2, *b2; /* [P] thresholds, <load^2>, variance of b */
 };
 
 /* x with normal distribution function p: Newton's rule from 0, which approaches from one side. */
@@ -48,7 +48,7 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
     struct balance *s = context;
     const struct backend *backend = net->setup.backend;
     int P = c.count;
-    double *qstar = s->series.qstar, *less = s->mean + P, mean, shift = -s->rho;
+    double *qstar = s->qstar, *less = s->mean + P, mean, shift = -s->rho;
     rows_copy(c, s->q);
     backend->combine(s->q, 1, net->ones, s->b);
     TRY(backend->top(s->q, s->K - 1, m, err)); /* the K-th largest is what K has beside K - 1 */
@@ -59,10 +59,10 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
         qstar[mu] = (qstar[mu] - less[mu]) * (double)c.array->sites;
     backend->combine(s->load, 0, s->mean, m);
     backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
-    backend->averages(s->load, s->load, s->series.load2);
-    backend->averages(s->b, s->b, s->series.b2);
+    backend->averages(s->load, s->load, s->load2);
+    backend->averages(s->b, s->b, s->b2);
     backend->averages(s->b, (struct rows){0}, &mean);
-    *s->series.b2 -= mean * mean;
+    *s->b2 -= mean * mean;
     return CODE_OK;
 }
 
@@ -73,12 +73,12 @@ static void move_biases(void *context) {
     rows_add(&c, s->load, s->b);
 }
 
-struct value balance_select(struct program *p, struct value c, struct population *experts, int l,
-                            struct balance_series series) {
+struct value balance_select(struct program *p, struct value c, struct population *experts, int l) {
     static const struct rows_fn select = {select_largest, move_biases};
     const struct net_setup *setup = program_setup(p);
     const struct network *network = program_network(p);
     size_t P = (size_t)setup->P, E = experts->sites;
+    int L = network->depth;
     struct balance *s = program_memory(p, sizeof *s);
     double *values = program_memory(p, E * sizeof *values);
     double *mean = program_memory(p, 2 * P * sizeof *mean);
@@ -93,7 +93,12 @@ struct value balance_select(struct program *p, struct value c, struct population
                           .b = program_keep(p, experts, 1, values),
                           .load = program_keep(p, experts, 1, NULL),
                           .q = program_keep(p, experts, setup->P, NULL),
-                          .mean = mean,
-                          .series = series};
+                          .mean = mean};
+    s->qstar = program_series(p, "t l mu", L, l, "qstar",
+                              "selection threshold: the K-th largest sig(p) + b", "");
+    s->load2 =
+        program_series(p, "t l", L, l, "load2", "spread of the loads of the experts about rho",
+                       "<(mean_mu m_k - rho)^2>");
+    s->b2 = program_series(p, "t l", L, l, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
     return program_rows(p, &select, s, c);
 }

@@ -13,13 +13,8 @@
  * the stratified quantiles Phi^{-1}((k + 1/2)/E). */
 void balance_biases(const struct net_setup *setup, int l, int E, double *values);
 
-/* Memory for the numbers of block l (program_series), which every evaluation overwrites: thresholds
- * qstar [P], load2 = <(mean_mu m_k - rho)^2>, and the variance b2 of the biases. */
-struct balance_series {
-    double *qstar, *load2, *b2;
-};
-/* The mask m of gates c over the experts of block l, for rho < 1: multiply c by it. */
-struct value balance_select(struct program *p, struct value c, struct population *experts, int l,
-                            struct balance_series series);
+/* The mask of gates c over the experts of block l of `depth`, for rho < 1; thresholds, loads and
+ * biases are measured. */
+struct value balance_select(struct program *p, struct value c, struct population *experts, int l);
 
 #endif

@@ -68,13 +68,17 @@ void program_show_gradient(struct program *p, struct value s, const char *dims, 
     show(p, s, true, (struct numbers){"", dims, about, equation, NULL, 0, {0}}, name);
 }
 
-double *program_series(struct program *p, const char *dims, int first, int second, const char *name,
+double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation) {
-    double *values = NULL;
-    if (!p->code)
-        program_failed(p, net_vector(p->net, first * second, &values, &p->err));
-    add_numbers(p, (struct numbers){"", dims, about, equation, values, 0, {first, second}}, name);
-    return values;
+    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, p->net->setup.P}};
+    int width = strstr(dims, " mu") ? p->net->setup.P : 1;
+    for (int k = 0; k < p->net->numbers && !p->code; k++)
+        if (!strcmp(p->net->number[k].name, name))
+            return p->net->number[k].values + index * width;
+    if (p->code || program_failed(p, net_vector(p->net, count * width, &numbers.values, &p->err)))
+        return NULL;
+    add_numbers(p, numbers, name);
+    return numbers.values + index * width;
 }
 
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,

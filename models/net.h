@@ -35,7 +35,7 @@ struct kernel {
 struct numbers {
     char name[24];
     const char *dims, *about, *equation; /* dims begins with t, e.g. "t mu k" */
-    const double *values;
+    double *values;
     int axes, shape[2];
 };
 

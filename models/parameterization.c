@@ -111,21 +111,22 @@ static void multiply(double x, double e, double *up, double *down) {
     *(e > 0 ? up : down) *= power;
 }
 
-void parameterization_scale(const struct program *p, int regime, const char *matrix,
-                            struct parameterization_sizes sizes, struct weight *W) {
+struct weight parameterization_scale(const struct program *p, int regime, const char *matrix,
+                                     struct parameterization_sizes sizes, struct weight W) {
     const struct table *table = &tables[regime];
     const struct row *own = find(table->rows, matrix, program_network(p)->parameterization);
     const struct row *written = find(table->rows, matrix, table->reference);
     const double x[VARIABLES] = {program_setup(p)->gamma0, sizes.N, sizes.M, sizes.N_e};
     const double *to[] = {own->std, own->rate, own->adam_rate, own->adam_eps};
     const double *from[] = {written->std, written->rate, written->adam_rate, written->adam_eps};
-    double *number[] = {&W->a0, &W->rate, &W->adam_rate, &W->adam_eps};
+    double *number[] = {&W.a0, &W.rate, &W.adam_rate, &W.adam_eps};
     for (int k = 0; k < 4; k++) {
         double up = 1, down = 1;
         for (int i = 0; i < VARIABLES; i++)
             multiply(x[i], to[k][i] - from[k][i], &up, &down);
         *number[k] = (*number[k] == 0 ? 1 : *number[k]) * (up / down);
     }
+    return W;
 }
 
 const char *parameterization_check(const struct network *network, int regime, const char **key) {

@@ -12,10 +12,10 @@ struct parameterization_sizes {
     double N, M, N_e;
 };
 
-/* Multiplies W, whose numbers are those of MSSP (of regime 1: muP), by what the parameterization
+/* W, whose numbers are those of MSSP (of regime 1: muP), times what the parameterization
  * of this network has beside them: the row `matrix` of the table of a regime. */
-void parameterization_scale(const struct program *p, int regime, const char *matrix,
-                            struct parameterization_sizes sizes, struct weight *W);
+struct weight parameterization_scale(const struct program *p, int regime, const char *matrix,
+                                     struct parameterization_sizes sizes, struct weight W);
 
 /* NULL, or why a regime has no such parameterization. */
 const char *parameterization_check(const struct network *network, int regime, const char **key);

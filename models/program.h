@@ -150,8 +150,9 @@ void program_show(struct program *p, struct value s, const char *dims, const cha
                   const char *about, const char *equation);
 void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
                            const char *about, const char *equation);
-/* Host numbers at every time, [first][second] or [first], kept by the program. */
-double *program_series(struct program *p, const char *dims, int first, int second, const char *name,
+/* Numbers of element `index` of `count` like ones (blocks, say) at every time: [P] if dims is
+ * "t l mu", one if it is "t l"; kept by the program. */
+double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation);
 /* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,

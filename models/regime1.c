@@ -31,25 +31,21 @@ static const char *regime1_check(const struct network *network, int N, int exper
     return network->gate == GATE_CONSTANT ? NULL : router_check(network, key);
 }
 
-struct weights {
-    struct weight W1, W, Q, b, w;
-};
-
-static struct weights weights_of(const struct program *p) {
-    const struct net_setup *setup = program_setup(p);
+/* Matrix `row` of the table. */
+static struct weight weigh(const struct program *p, const char *row, struct weight W) {
     const struct network *network = program_network(p);
-    double N = setup->N ? setup->N : POPULATION_INFINITE, router = network->router_rate;
+    double N = program_setup(p)->N ? program_setup(p)->N : POPULATION_INFINITE;
     struct parameterization_sizes sizes = {N, network->experts, N};
-    struct weights all = {
-        .W1 = {.name = "W1"}, .Q = {.name = "Q"}, .b = {.name = "b"}, .w = {.name = "w"}};
-    struct weight *const weight[] = {&all.W1, &all.W, &all.Q, &all.b, &all.w};
-    static const char *const row[] = {"W1", "W", "Q", "b", "w"};
-    for (size_t k = 0; k < sizeof row / sizeof *row; k++)
-        parameterization_scale(p, PARAMETERIZATION_REGIME1, row[k], sizes, weight[k]);
-    all.Q.rate *= router;
-    all.Q.adam_rate *= router;
-    all.Q.fixed = router == 0;
-    return all;
+    return parameterization_scale(p, PARAMETERIZATION_REGIME1, row, sizes, W);
+}
+
+static struct weight router_weight(const struct program *p) {
+    double rate = program_network(p)->router_rate;
+    struct weight Q = weigh(p, "Q", (struct weight){.name = "Q"});
+    Q.rate *= rate;
+    Q.adam_rate *= rate;
+    Q.fixed = rate == 0;
+    return Q;
 }
 
 /* Kernels of layer l; with one expert they carry no expert index. */
@@ -67,9 +63,9 @@ static bool one_hidden_layer(const struct network *network) {
 }
 
 /* The output of expert i. */
-static struct value write_expert(struct program *p, int i, struct value x, struct population *top,
-                                 struct weight W) {
+static struct value write_expert(struct program *p, int i, struct value x, struct population *top) {
     const struct network *network = program_network(p);
+    struct weight W = weigh(p, "W", (struct weight){0});
     for (int l = 0; l < network->expert_layers; l++) {
         bool last = l == network->expert_layers - 1;
         W.name = program_name(p, "W%d_%d", l + 2, i);
@@ -88,30 +84,29 @@ static struct value write_expert(struct program *p, int i, struct value x, struc
 
 static void regime1_write(struct program *p) {
     const struct network *network = program_network(p);
-    struct weights weights = weights_of(p);
+    struct weight w = {.name = "w", .iid = router_fluctuates(network)};
     size_t sites = (size_t)program_setup(p)->sites;
     struct population *bottom = program_population(p, "bottom", 1, sites, 1);
     struct population *top = program_population(p, "top", 1, sites, 1);
     bool routed = network->gate != GATE_CONSTANT;
-    weights.w.iid = router_fluctuates(network);
 
-    struct value h1 = program_read_in(p, bottom, weights.W1), x1 = program_sigma(p, h1),
-                 gates = {-1}, h_top = {-1};
+    struct value h1 = program_read_in(p, bottom, weigh(p, "W1", (struct weight){.name = "W1"})),
+                 x1 = program_sigma(p, h1), gates = {-1}, h_top = {-1};
     program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
                    "<x1 x1>, x1 = sigma(h1)");
     program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
                      "<g1 g1>, g1 = sigma'(h1) z1");
     if (routed)
-        gates = router_write(p, x1, weights.Q, weights.b);
+        gates = router_write(p, x1, router_weight(p), weigh(p, "b", (struct weight){.name = "b"}));
     if (one_hidden_layer(network))
         program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts; i++) {
-        struct value x = write_expert(p, i, x1, top, weights.W);
+        struct value x = write_expert(p, i, x1, top);
         x = routed ? program_scale(p, gates, i, x) : x;
         h_top = i ? program_add(p, h_top, x) : x;
     }
     program_kernel(p, h_top, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");
-    program_read_out(p, h_top, weights.w);
+    program_read_out(p, h_top, weigh(p, "w", w));
 }
 
 const struct model model_regime1 = {

@@ -32,6 +32,11 @@ static const char *regime2_check(const struct network *network, int N, int exper
     return gate_check_kappa(network, N, expert_sites, key);
 }
 
+static struct weight weigh(const struct program *p, struct parameterization_sizes sizes,
+                           struct weight W) {
+    return parameterization_scale(p, PARAMETERIZATION_REGIME2, W.name, sizes, W);
+}
+
 static void regime2_write(struct program *p) {
     const struct network *network = program_network(p);
     const struct net_setup *setup = program_setup(p);
@@ -44,22 +49,17 @@ static void regime2_write(struct program *p) {
     struct population *top = program_population(p, "top", 1, S, 1);
     experts->page = kappa;
     units->page = kappa * N_e;
-    struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, w = {.name = "w"};
-    struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
-    struct weight W_out = {.name = "W_out"};
     struct parameterization_sizes sizes = {bottom->size, experts->size, N_e};
-    struct weight *const weight[] = {&W1, &Q, &W_in, &W_out, &w};
-    for (size_t k = 0; k < sizeof weight / sizeof *weight; k++)
-        parameterization_scale(p, PARAMETERIZATION_REGIME2, weight[k]->name, sizes, weight[k]);
+    struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
 
-    struct value h1 = program_read_in(p, bottom, W1);
+    struct value h1 = program_read_in(p, bottom, weigh(p, sizes, (struct weight){.name = "W1"}));
     struct value x1 = program_sigma(p, h1), psi, phi = {-1};
     if (!gate_is_constant(p))
-        phi = gate_write(p, x1, experts, Q, &psi);
-    struct value h_in = program_map(p, x1, units, W_in);
+        phi = gate_write(p, x1, experts, weigh(p, sizes, (struct weight){.name = "Q"}), &psi);
+    struct value h_in = program_map(p, x1, units, weigh(p, sizes, W_in));
     struct value s2 = program_sigma(p, h_in), x2 = gate_apply(p, phi, s2);
-    struct value h3 = program_map(p, x2, top, W_out);
-    program_read_out(p, h3, w);
+    struct value h3 = program_map(p, x2, top, weigh(p, sizes, (struct weight){.name = "W_out"}));
+    program_read_out(p, h3, weigh(p, sizes, (struct weight){.name = "w"}));
     program_aggregation(p, x1, phi, 1.0 / N_e);
     program_expert(p, s2, experts->sites);
 

@@ -59,28 +59,14 @@ static struct populations populate(struct program *p) {
     return on;
 }
 
-struct weights {
-    struct weight W1, Q, in, out, w;
-};
-
-static struct weights weights_of(const struct program *p, const struct populations *on) {
-    const struct network *network = program_network(p);
-    bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
-    double kappa = network->kappa, iota = network->iota, M = on->experts->size;
-    struct parameterization_sizes sizes = {on->bottom->size, M, on->units->size};
-    struct weights all = {
-        .W1 = {.name = "W1"},
-        .Q = {.name = "Q"},
-        .in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota, .zero = mssp},
-        .out = {.name = "W_out", .s_f = sqrt(iota / M), .rate = iota / kappa, .zero = mssp},
-        .w = {.name = "w"},
-    };
-    struct weight *const weight[] = {&all.W1, &all.Q, &all.in, &all.out, &all.w};
-    for (size_t k = 0; k < sizeof weight / sizeof *weight; k++)
-        parameterization_scale(p, PARAMETERIZATION_REGIME3, weight[k]->name, sizes, weight[k]);
-    all.in.name = mssp ? "P_in" : "W_in";
-    all.out.name = mssp ? "P_out" : "W_out";
-    return all;
+/* The table has W_in and W_out; what is learned on top of tied matrices goes by another name. */
+static struct weight weigh(const struct program *p, const struct populations *on, struct weight W,
+                           const char *learned) {
+    struct parameterization_sizes sizes = {on->bottom->size, on->experts->size, on->units->size};
+    W = parameterization_scale(p, PARAMETERIZATION_REGIME3, W.name, sizes, W);
+    W.zero = learned != NULL;
+    W.name = learned ? learned : W.name;
+    return W;
 }
 
 static void regime3_write(struct program *p) {
@@ -88,24 +74,28 @@ static void regime3_write(struct program *p) {
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
     double kappa = network->kappa, iota = network->iota;
     struct populations on = populate(p);
-    struct weights weights = weights_of(p, &on);
-    struct value h1 = program_read_in(p, on.bottom, weights.W1);
+    struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, w = {.name = "w"};
+    struct weight in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota};
+    struct weight out = {
+        .name = "W_out", .s_f = sqrt(iota / on.experts->size), .rate = iota / kappa};
+
+    struct value h1 = program_read_in(p, on.bottom, weigh(p, &on, W1, NULL));
     struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1}, tied, means = {-1};
     if (!gate_is_constant(p))
-        phi = gate_write(p, x1, on.experts, weights.Q, &psi);
-    struct value h = program_map(p, x1, on.pairs, weights.in);
+        phi = gate_write(p, x1, on.experts, weigh(p, &on, Q, NULL), &psi);
+    struct value h = program_map(p, x1, on.pairs, weigh(p, &on, in, mssp ? "P_in" : NULL));
     if (mssp) {
         tied = program_map(p, x1, on.units, (struct weight){.name = "A_in", .fixed = true});
         h = program_add(p, h, program_tile(p, tied, on.pairs));
     }
     struct value x = program_sigma(p, h), x2 = gate_apply(p, phi, x);
-    struct value h3 = program_map(p, x2, on.top, weights.out);
+    struct value h3 = program_map(p, x2, on.top, weigh(p, &on, out, mssp ? "P_out" : NULL));
     if (mssp) {
         struct weight A_out = {.name = "A_out", .s_f = sqrt(iota), .fixed = true};
         means = program_tile_mean(p, x2, on.units);
         h3 = program_add(p, h3, program_map(p, means, on.top, A_out));
     }
-    program_read_out(p, h3, weights.w);
+    program_read_out(p, h3, weigh(p, &on, w, NULL));
     program_aggregation(p, x1, phi, 1 / iota);
     program_expert(p, x, on.experts->sites);
 

@@ -84,26 +84,12 @@ static void populate(struct program *p, int l, struct population **experts,
             program_population(p, program_name(p, "unit_%d", l), many, (size_t)N_e, 1);
 }
 
-/* Numbers of all blocks, [L][P] or [L]. */
-struct series {
-    double *p, *p2, *A, *qstar, *load2, *b2;
-};
-
-static struct series add_series(struct program *p, int L) {
-    int P = program_setup(p)->P;
-    struct series s = {0};
-    s.p = program_series(p, "t l mu", L, P, "p", "mean router logit", "<p_k>");
-    s.p2 = program_series(p, "t l mu", L, P, "p2", "mean squared router logit", "<p_k^2>");
-    s.A = program_series(p, "t l mu", L, P, "A", "mean gradient of the gate", "<A_k>");
-    if (program_network(p)->rho == 1)
-        return s;
-    s.qstar = program_series(p, "t l mu", L, P, "qstar",
-                             "selection threshold: the K-th largest sig(p) + b", "");
-    s.load2 =
-        program_series(p, "t l", L, P, "load2", "spread of the loads of the experts about rho",
-                       "<(mean_mu m_k - rho)^2>");
-    s.b2 = program_series(p, "t l", L, P, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
-    return s;
+/* Averages over the experts of block l. */
+static void add_mean(struct program *p, int l, struct value x, bool gradient, int power,
+                     const char *name, const char *about, const char *equation) {
+    int L = program_network(p)->depth;
+    program_measure(p, x, gradient, power, 1,
+                    program_series(p, "t l mu", L, l, name, about, equation));
 }
 
 static void add_kernel(struct program *p, const char *name, int l, const char *about,
@@ -113,10 +99,10 @@ static void add_kernel(struct program *p, const char *name, int l, const char *a
 }
 
 /* What block l adds to the stream. */
-static struct value write_block(struct program *p, int l, struct value h, struct population *stream,
-                                struct series s) {
+static struct value write_block(struct program *p, int l, struct value h,
+                                struct population *stream) {
     const struct network *network = program_network(p);
-    int L = network->depth, P = program_setup(p)->P;
+    int L = network->depth;
     struct population *experts, *units;
     populate(p, l, &experts, &units);
     double alpha = stream->size / units->size;
@@ -131,15 +117,13 @@ static struct value write_block(struct program *p, int l, struct value h, struct
 
     struct value logits = program_map(p, h, experts, R);
     struct value c = program_fn(p, FN_SIGMOID, 1, logits);
-    if (network->rho < 1) {
-        struct balance_series balance = {s.qstar + l * P, s.load2 + l, s.b2 + l};
-        c = program_multiply(p, balance_select(p, c, experts, l, balance), c);
-    }
+    if (network->rho < 1)
+        c = program_multiply(p, balance_select(p, c, experts, l), c);
     struct value psi = program_map(p, h, units, W1);
     struct value x = program_multiply(p, c, program_sigma(p, psi));
-    program_measure(p, logits, false, 1, 1, s.p + l * P);
-    program_measure(p, logits, false, 2, 1, s.p2 + l * P);
-    program_measure(p, c, true, 1, 1, s.A + l * P);
+    add_mean(p, l, logits, false, 1, "p", "mean router logit", "<p_k>");
+    add_mean(p, l, logits, false, 2, "p2", "mean squared router logit", "<p_k^2>");
+    add_mean(p, l, c, true, 1, "A", "mean gradient of the gate", "<A_k>");
     add_kernel(p, "Mphi", l, "feature kernel of the expert units", "<c_k phi c_k phi>", x, false);
     add_kernel(p, "Mg", l, "gradient kernel of the expert units", "<c_k gk c_k gk>", psi, true);
     add_kernel(p, "MAA", l, "gradient kernel of the routers", "<sd_k A_k sd_k A_k>", logits, true);
@@ -150,13 +134,12 @@ static void residual_write(struct program *p) {
     int L = program_network(p)->depth;
     struct population *stream =
         program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
-    struct series series = add_series(p, L);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     for (int l = 0; l <= L; l++) {
         add_kernel(p, "Ch", l, "feature kernel of the stream", "<h_l h_l>", h, false);
         add_kernel(p, "Cg", l, "gradient kernel of the stream", "<g_l g_l>", h, true);
         if (l < L)
-            h = program_add(p, h, write_block(p, l, h, stream, series));
+            h = program_add(p, h, write_block(p, l, h, stream));
     }
     program_read_out(p, h, (struct weight){.name = "w"});
 }
