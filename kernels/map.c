@@ -50,7 +50,8 @@ int map_init(struct map *map, const struct map_kind *kind, struct map_declaratio
 void map_free(struct map *map) {
     array_free(&map->W);
     array_free(&map->work);
-    array_free(&map->q);
+    if (!map->leader)
+        array_free(&map->q);
     array_free(&map->e);
     array_free(&map->Z);
     array_free(&map->p);
@@ -141,6 +142,8 @@ void map_return(struct map *map, const struct map_mark *mark) {
     free(map->R);
     free(map->E);
     map->x = mark->x;
+    if (map->leader) /* its basis may have moved */
+        map->q = map->leader->q;
     map->q.rows = mark->q;
     map->Z.rows = mark->Z;
     map->normals.rows = mark->normals;

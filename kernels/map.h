@@ -90,10 +90,13 @@ struct map {
     /* limit */
     struct array q, e; /* over the source sites; q of history: past inputs times coefficients */
     struct array Z, p; /* over the target sites; Z of history: past y */
-    double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
-    double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
-    int met;           /* rows of p at the last forward */
-    double *C;         /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
+    /* limit: NULL, or a map that has met the same x whenever this one does; q is its basis. Set
+     * after map_init. */
+    const struct map *leader;
+    double *R; /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    double *E; /* [P][met]: fr <x_mu, e_b> of the last forward */
+    int met;   /* rows of p at the last forward */
+    double *C; /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
     /* limit, if responses or initial parts are wanted (set after map_init) */
     bool responses;
     struct array normals; /* over the target sites: the normals in Z alone, one per q */

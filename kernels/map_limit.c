@@ -121,6 +121,20 @@ static int meet(struct map *map, bool forward, struct rows x, double **C, struct
     return widen(x, basis, rank, C, err);
 }
 
+/* The same where another map has met x just before: its basis serves both. */
+static int follow(struct map *map, struct rows x, struct err *err) {
+    const struct map *leader = map->leader;
+    int rank = map->Z.rows, count = x.count * leader->q.rows;
+    assert(leader->x.array == x.array && leader->x.first == x.first);
+    map->q = leader->q;
+    free(map->R);
+    TRY(base_alloc(&map->R, (size_t)count, sizeof *map->R, err));
+    memcpy(map->R, leader->R, (size_t)count * sizeof *map->R);
+    if (map->q.rows == rank)
+        return CODE_OK;
+    return draw(map, true, array_rows(&map->q, rank, map->q.rows - rank), err);
+}
+
 static void scale_matrix(double *C, int count, double factor) {
     for (int i = 0; i < count; i++)
         C[i] *= factor;
@@ -128,7 +142,7 @@ static void scale_matrix(double *C, int count, double factor) {
 
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct backend *backend = x.array->backend;
-    TRY(meet(map, true, x, &map->R, err));
+    TRY(map->leader ? follow(map, x, err) : meet(map, true, x, &map->R, err));
     TRY(products(x, array_all(&map->e), &map->E, err));
     map->met = map->e.rows;
     scale_matrix(map->E, x.count * map->met, map->numbers.fr);

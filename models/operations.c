@@ -65,6 +65,14 @@ const struct operation operation_read_in = {.name = "read_in",
                                             .learns = true,
                                             .keeps_g = true};
 
+/* An earlier limit map that reads the same rows: it meets the same directions. */
+static const struct map *leader_of(const struct net *net, const struct node *v) {
+    for (const struct node *u = net->program->node; u < v && v->map->kind == &map_limit; u++)
+        if (u->map && u->map->kind == &map_limit && u->argument[0] == v->argument[0])
+            return u->map;
+    return NULL;
+}
+
 static int map_prepare(struct net *net, struct node *v, struct err *err) {
     const struct net_setup *setup = &net->setup;
     struct map_declaration declared = v->map->declared;
@@ -80,6 +88,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     }
     TRY(map_init(v->map, map_choose(&choice, &declared), declared, setup->tolerance,
                  net_stream(net, PURPOSE_MATRIX, number), err));
+    v->map->leader = leader_of(net, v);
     v->map->responses = setup->responses || (setup->check && !setup->N && !setup->field);
     if (setup->check && setup->N)
         TRY(map_remember(v->map, err));
