@@ -55,7 +55,7 @@ static int adam_initial(const struct map *map, bool forward, struct rows in, str
     return CODE_OK;
 }
 
-/* What is learnt is kept by the optimizer's own count (models/costs.c). */
+/* What is learnt is kept by the optimizer's own count (models/net/costs.c). */
 static double adam_bytes(const struct map *map, const struct map_costs *costs) {
     return map->declared.a0 != 0 ? map_limit.bytes(map, costs) : 0;
 }

@@ -3,7 +3,7 @@
  *     h_1 = W1 x/sqrt D     h_l = W_l sigma(h_l-1), l = 2 ... depth     f = <w,
  * sigma(h_depth)>/gamma0
  */
-#include "models/net.h"
+#include "models/net/net.h"
 
 static const char *dense_check(const struct network *network, int N, int expert_sites,
                                const char **key) {

@@ -1,5 +1,5 @@
 /* The list of networks: adding one adds a line here. */
-#include "models/program.h"
+#include "models/program/program.h"
 
 extern const struct model model_dense, model_regime1, model_regime2, model_regime3, model_residual,
     model_resnet;

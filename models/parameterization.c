@@ -3,7 +3,7 @@
  * eta0, rate of Adam over eta0, eps over eps. Since rates and amplitudes of one matrix in two
  * parameterizations relate in W as they do in any other units, only ratios are taken. */
 #include "models/parameterization.h"
-#include "models/net.h"
+#include "models/net/net.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef MODELS_PARAMETERIZATION_H
 #define MODELS_PARAMETERIZATION_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 
 /* Tables of the mixtures of experts. */
 enum { PARAMETERIZATION_REGIME1, PARAMETERIZATION_REGIME2, PARAMETERIZATION_REGIME3 };

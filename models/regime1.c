@@ -8,9 +8,9 @@
  * E = expert_layers; o is sigma or the identity. Top-K: the mask of the K = rho M largest logits is
  * a constant in the backward pass. In the limit psi(0) = b. Written in muP; parameterization.c has
  * what the others have beside it. */
-#include "models/net.h"
+#include "models/net/net.h"
 #include "models/parameterization.h"
-#include "models/router.h"
+#include "models/routing/router.h"
 
 #include <math.h>
 

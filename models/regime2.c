@@ -9,8 +9,8 @@
  * Written in MSSP; parameterization.c has what others have beside it: in muP W_out(0) is smaller by
  * M^{-1/2}, and then nothing of its random part is left in the limit. Cotangents are kappa (router)
  * and kappa N_e (units) times the page's. */
-#include "models/gate.h"
-#include "models/net.h"
+#include "models/routing/gate.h"
+#include "models/net/net.h"
 #include "models/parameterization.h"
 
 #include <math.h>

@@ -13,8 +13,8 @@
  * learned parts, zero at the start. In the limit pairs have expert_sites x unit_sites sites and, in
  * muP, the normals of the units, the same for all experts. Cotangents are kappa (router) and iota
  * (pairs) times the page's. */
-#include "models/gate.h"
-#include "models/net.h"
+#include "models/routing/gate.h"
+#include "models/net/net.h"
 #include "models/parameterization.h"
 
 #include <math.h>

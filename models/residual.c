@@ -12,9 +12,9 @@
  * nominally infinitely more than the infinite N, by the same factor 2^400: sqrt(alpha) = 2^-200
  * vanishes, the ones stay exact. Cotangents of experts and units are 1/L times the page's. */
 #include "models/residual.h"
-#include "models/balance.h"
-#include "models/gate.h"
-#include "models/net.h"
+#include "models/routing/balance.h"
+#include "models/routing/gate.h"
+#include "models/net/net.h"
 
 #include <math.h>
 

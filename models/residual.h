@@ -2,7 +2,7 @@
 #ifndef MODELS_RESIDUAL_H
 #define MODELS_RESIDUAL_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 
 /* Experts of a block and their units, in a network of width N. */
 void residual_shape(const struct network *network, int N, double *E, double *N_e);

@@ -7,7 +7,7 @@
  * b = branch, L = depth. All blocks live on one population, the stream. Rates are those of the
  * matrices as they are used, (b/sqrt L) W_l: gradient descent moves W_l itself with the rate of the
  * dense network, Adam its entries by eta0/sqrt L. */
-#include "models/net.h"
+#include "models/net/net.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The keys of section [network], put together from those of the models. */
 #include "models/settings.h"
-#include "models/program.h"
+#include "models/program/program.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -41,6 +41,14 @@ wrong=$(grep -lE '#include *[<"]mpi\.h' $sources | grep -v '^kernels/dist\.c$')
 [ -z "$wrong" ] || say "only kernels/dist.c includes mpi.h, but also:" $wrong
 close includes_point_one_way
 
+# solver/ knows networks by struct model alone, gates and other settings by what models/settings.h
+# says they mean.
+names=$(sed -n 's/^    \.name = "\(.*\)",$/\1/p' models/*.c | paste -sd '|')
+[ -n "$names" ] || say "no networks in models/"
+wrong=$(grep -rnE "\"($names)\"|model_($names)|GATE_(SIGMOID|SOFTMAX|CONSTANT)" solver integrators)
+[ -z "$wrong" ] || say "$wrong"
+close solver_names_no_network
+
 # An exported name begins with that of its file, whole or up to an underscore (param_fail in
 # param_keys.c), or of a struct in the headers of its folder: the one it works on (net_commit) or is
 # (backend_cpu).

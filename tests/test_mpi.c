@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "models/program.h"
+#include "models/program/program.h"
 #include "tests/support/cli.h"
 
 #include <limits.h>

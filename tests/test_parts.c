@@ -3,7 +3,7 @@
  * what is learned; that they add up to what the network has; and that their rms are the series. */
 #include "tests/support/support.h"
 #include "integrators/integrator.h"
-#include "models/node.h"
+#include "models/program/node.h"
 #include "solver/study/compare.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The network of models/residual.c with explicit matrices, judged by finite differences of the loss
  * and by the plain-loop oracle (tests/oracles/oracle_residual.c, itself judged by differences). */
 #include "tests/support/support.h"
-#include "models/balance.h"
+#include "models/routing/balance.h"
 #include "models/residual.h"
 #include "tests/oracles/oracle_residual.h"
 

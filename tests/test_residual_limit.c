@@ -1,7 +1,7 @@
 /* The limit of models/residual.c: at alpha = 0 against the memoryless recursion with the same
  * normals, the ranks there, and the same bits for threads, backends and longer runs. */
 #include "tests/support/support.h"
-#include "models/balance.h"
+#include "models/routing/balance.h"
 #include "models/residual.h"
 #include "tests/oracles/reduction_residual.h"
 

@@ -3,7 +3,7 @@
 #ifndef SOLVER_AGGREGATION_H
 #define SOLVER_AGGREGATION_H
 
-#include "models/replay.h"
+#include "models/program/replay.h"
 #include "solver/measure/record.h"
 
 /* What nodes had: rows, or numbers [P][K]. */

@@ -16,7 +16,7 @@
 #ifndef SOLVER_RESPONSE_H
 #define SOLVER_RESPONSE_H
 
-#include "models/net.h"
+#include "models/net/net.h"
 #include "solver/measure/record.h"
 
 /* A or B of one map during one run. */

@@ -37,13 +37,13 @@ void support_net(struct net *net, const struct run *run, int N, int replicate);
 void support_evaluate(struct net *net, const struct run *run);
 void support_learn(struct net *net, const struct run *run);
 /* Judges a finite network of width N by finite differences, every stride-th entry of every
- * parameter after two steps: a step equals -rate dL/dW with the rate that models/program.h states,
- * eta0 gamma0^2 lambda n/(m s_f^2) for a map from m to n sites, eta0 gamma0^2 lambda n for a thin
- * matrix, without n for host numbers. Tolerance: the loss
- * is of order one and known to about 1e-15, so at h = 1e-4 a difference carries 1.5e-11 of
- * round-off; ten times that. Truncation, h^4/30 times a fifth derivative, is below 1e-15. Logits at
- * the edge of a mask must be further apart than the 2 h they are moved by (a mask that flips inside
- * a difference shows as an error of order one). */
+ * parameter after two steps: a step equals -rate dL/dW with the rate that models/program/program.h
+ * states, eta0 gamma0^2 lambda n/(m s_f^2) for a map from m to n sites, eta0 gamma0^2 lambda n for
+ * a thin matrix, without n for host numbers. Tolerance: the loss is of order one and known to about
+ * 1e-15, so at h = 1e-4 a difference carries 1.5e-11 of round-off; ten times that. Truncation,
+ * h^4/30 times a fifth derivative, is below 1e-15. Logits at the edge of a mask must be further
+ * apart than the 2 h they are moved by (a mask that flips inside a difference shows as an error of
+ * order one). */
 void support_gradient(const struct run *run, int N, int stride);
 /* The same with the learning rates that a theory page prints, in units of eta0 gamma0^2 N/m. */
 void support_gradient_rates(const struct run *run, int N, int stride,

@@ -1,5 +1,5 @@
 /* Running a program: nodes forward, in reverse, and the rules that act once a step. */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <stdlib.h>
 #include <string.h>

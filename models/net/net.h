@@ -2,15 +2,15 @@
  * program that it is run from, and how its parameters are moved.
  *
  * A model never knows whether its maps are explicit matrices or limit maps, nor where its rows
- * live (models/program.h). Time: everything is measured before the update of its step, and updates
- * take all they need from kept evaluations, so their order is free. */
+ * live (models/program/program.h). Time: everything is measured before the update of its step, and
+ * updates take all they need from kept evaluations, so their order is free. */
 #ifndef MODELS_NET_H
 #define MODELS_NET_H
 
 #include "kernels/base/key.h"
 #include "kernels/field.h"
 #include "kernels/thin.h"
-#include "models/program.h"
+#include "models/program/program.h"
 
 /* How gradient descent moves: along the gradient, along a decaying sum of gradients, or each entry
  * by the ratio of its gradient's moments (and all weights decay by a factor: adamw). */

@@ -1,5 +1,5 @@
 /* Writing a program: every call appends a node, or remembers what went wrong. */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <math.h>
 #include <stdarg.h>

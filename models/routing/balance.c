@@ -1,6 +1,6 @@
 /* Biased top-K selection that balances loads. */
-#include "models/balance.h"
-#include "models/net.h"
+#include "models/routing/balance.h"
+#include "models/net/net.h"
 
 #include <math.h>
 

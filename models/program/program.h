@@ -56,7 +56,7 @@ struct weight {
 };
 
 const struct network *program_network(const struct program *p);
-const struct net_setup *program_setup(const struct program *p); /* models/net.h */
+const struct net_setup *program_setup(const struct program *p); /* models/net/net.h */
 const struct net *program_net(const struct program *p);
 /* A name made as by printf; it lives as long as the program. */
 const char *program_name(struct program *p, const char *format, ...)

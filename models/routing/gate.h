@@ -10,7 +10,7 @@
 #ifndef MODELS_GATE_H
 #define MODELS_GATE_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 
 /* NULL, or why rho does not fit a number of experts. */
 const char *gate_check(const struct network *network, double experts, const char **key);

@@ -1,7 +1,7 @@
 /* A router over a fixed number of experts. */
-#include "models/router.h"
+#include "models/routing/router.h"
 #include "kernels/rng.h"
-#include "models/net.h"
+#include "models/net/net.h"
 
 #include <math.h>
 

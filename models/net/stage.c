@@ -1,5 +1,5 @@
 /* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (net.h). */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef MODELS_REPLAY_H
 #define MODELS_REPLAY_H
 
-#include "models/node.h"
+#include "models/program/node.h"
 
 struct replay {
     struct net view;        /* the net, with the program below */

@@ -1,5 +1,5 @@
 /* The memory of a net before it is made. */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <math.h>
 

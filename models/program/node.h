@@ -10,7 +10,7 @@
 #ifndef MODELS_NODE_H
 #define MODELS_NODE_H
 
-#include "models/net.h"
+#include "models/net/net.h"
 
 struct node;
 struct operation {

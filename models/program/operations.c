@@ -1,6 +1,6 @@
 /* The operations of programs: forward, and their adjoints in the site average. An adjoint is only
  * called where a part of a cotangent is due. */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Part of a program once more. The operations are those of the executor; every node in reach has
  * rows of its own, shaped as in the net, and every cotangent starts at zero and is added to. */
-#include "models/replay.h"
+#include "models/program/replay.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Where the rows of a program are kept (node.h). */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <stdlib.h>
 

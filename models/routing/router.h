@@ -13,7 +13,7 @@
 #ifndef MODELS_ROUTER_H
 #define MODELS_ROUTER_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 
 /* NULL, or why the settings do not fit M = experts. */
 const char *router_check(const struct network *network, const char **key);

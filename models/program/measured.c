@@ -1,5 +1,5 @@
 /* What a program measures: kernels, numbers and averages, in the normalisation of the pages. */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The numbers of a matrix: what its author gives, times what the settings say, and what is left of
  * both in the limit. */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <math.h>
 #include <string.h>

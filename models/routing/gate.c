@@ -1,6 +1,6 @@
 /* Gates of a mixture of many experts. */
-#include "models/gate.h"
-#include "models/net.h"
+#include "models/routing/gate.h"
+#include "models/net/net.h"
 
 #include <math.h>
 

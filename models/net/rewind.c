@@ -1,5 +1,5 @@
 /* Back to the state before the first evaluation, for programs that run over a window many times. */
-#include "models/net.h"
+#include "models/net/net.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The life of an instance of a network. */
-#include "models/node.h"
+#include "models/program/node.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef MODELS_BALANCE_H
 #define MODELS_BALANCE_H
 
-#include "models/program.h"
+#include "models/program/program.h"
 
 /* b_k(0) of E experts of block l, values [E]: bias_std times normals (of the setup's number), or
  * the stratified quantiles Phi^{-1}((k + 1/2)/E). */
