@@ -62,26 +62,21 @@ static void populate(struct program *p, int l, struct population **experts,
                      struct population **units) {
     const struct net_setup *setup = program_setup(p);
     const struct network *network = program_network(p);
-    int fixed = network->expert_width, E = setup->expert_sites,
-        N_e = fixed ? fixed : setup->unit_sites;
-    double many = network->alpha > 0 ? 1 / network->alpha : POPULATION_INFINITE, some = 1;
+    bool fixed = network->expert_width > 0, alike = !fixed && network->rho == 1;
+    double E = alike ? 1 : setup->expert_sites,
+           N_e = fixed ? network->expert_width : setup->unit_sites;
+    double many = network->alpha > 0 ? 1 / network->alpha : POPULATION_INFINITE,
+           some = fixed ? many / N_e : 1;
     if (setup->N) {
-        double e, n;
-        residual_shape(network, setup->N, &e, &n);
-        E = (int)lround(e);
-        N_e = (int)lround(n);
-        some = (double)E / setup->N;
-        many = some * N_e;
-    } else if (fixed)
-        some = many / fixed;
-    else if (network->rho == 1)
-        E = 1; /* all experts are alike */
-    *experts = program_population(p, program_name(p, "experts_%d", l), some, (size_t)E, 1);
-    *units =
-        program_population(p, program_name(p, "units_%d", l), many, (size_t)E * (size_t)N_e, N_e);
-    if (!setup->N && !fixed && E > 1)
-        (*units)->units =
-            program_population(p, program_name(p, "unit_%d", l), many, (size_t)N_e, 1);
+        residual_shape(network, setup->N, &E, &N_e);
+        some = round(E) / setup->N;
+        many = some * round(N_e);
+    }
+    size_t sites = (size_t)lround(E), group = (size_t)lround(N_e);
+    *experts = program_population(p, program_name(p, "experts_%d", l), some, sites, 1);
+    *units = program_population(p, program_name(p, "units_%d", l), many, sites * group, (int)group);
+    if (!setup->N && !fixed && sites > 1)
+        (*units)->units = program_population(p, program_name(p, "unit_%d", l), many, group, 1);
 }
 
 /* Averages over the experts of block l. */
