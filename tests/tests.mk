@@ -56,6 +56,10 @@ bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 	$(BUILD)/bench_methods
 	$(BUILD)/bench_floor $(if $(CUDA),cuda)
 
+# This build beside another one: make bench-against BASE=PATH/dmft-solve
+bench-against: all
+	$(PYTHON) tests/bench/against.py $(BASE) ./dmft-solve
+
 # docs/performance.png: work against precision (ten minutes; needs Python with matplotlib)
 bench-figures: $(BUILD)/bench_methods
 	$< figure > build/performance.csv
@@ -64,4 +68,4 @@ bench-figures: $(BUILD)/bench_methods
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long plot-test bench bench-figures validation
+.PHONY: test test-mpi check-long plot-test bench bench-against bench-figures validation
