@@ -47,6 +47,16 @@ int map_init(struct map *map, const struct map_kind *kind, struct map_declaratio
     return kind->init(map, err);
 }
 
+int map_follow(struct map *map, const struct map *leader, struct err *err) {
+    const struct population *source = map->declared.source;
+    if (!map->leader)
+        array_free(&map->q);
+    map->leader = leader;
+    map->q = (struct array){0};
+    return leader ? CODE_OK
+                  : array_init(&map->q, source->backend, source->sites, source->group, 0, err);
+}
+
 void map_free(struct map *map) {
     array_free(&map->W);
     array_free(&map->work);

@@ -151,6 +151,9 @@ void map_declare(struct map *map, struct map_declaration declared);
 /* kind, tolerance and stream as given; everything else zero. */
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
              double tolerance, struct rng_stream stream, struct err *err);
+/* A limit map that has met nothing: its forward passes always come after those of `leader`, on the
+ * same rows, and use its basis. NULL: it has one of its own, as after map_init. */
+int map_follow(struct map *map, const struct map *leader, struct err *err);
 void map_free(struct map *map); /* accepts a zeroed struct; idempotent */
 /* After map_init, of a finite network: for `initial`, keeps W(0). */
 int map_remember(struct map *map, struct err *err);

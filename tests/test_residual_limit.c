@@ -61,6 +61,7 @@ static void make_pair(struct pair *p, const char *const *overrides) {
     o->wv[K] = 1;
     for (int l = 0; l < L; l++) {
         balance_biases(&p->net.setup, l, E, o->b + l * E);
+        ASK(map_follow(support_map(&p->net, "W1_%d", l), NULL, err)); /* it meets the frame alone */
         meet(p, support_map(&p->net, "W1_%d", l), true, o->w1 + l * E * o->S * o->d);
         meet(p, support_map(&p->net, "W2_%d", l), false, o->w2 + l * E * o->S * o->d);
     }

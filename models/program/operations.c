@@ -88,7 +88,9 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     }
     TRY(map_init(v->map, map_choose(&choice, &declared), declared, setup->tolerance,
                  net_stream(net, PURPOSE_MATRIX, number), err));
-    v->map->leader = leader_of(net, v);
+    const struct map *leader = leader_of(net, v);
+    if (leader)
+        TRY(map_follow(v->map, leader, err));
     v->map->responses = setup->responses || (setup->check && !setup->N && !setup->field);
     if (setup->check && setup->N)
         TRY(map_remember(v->map, err));
