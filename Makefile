@@ -1,7 +1,7 @@
 # dmft-solve
 #
 #   make run          installs what is missing, builds, runs data/regime2.ini
-#   make test         passes the tests (three minutes)
+#   make test         passes the tests (four minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
 #   make plot-test    the pictures (needs Python: pip install ./plot pytest)

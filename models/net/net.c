@@ -6,8 +6,9 @@
 #include <string.h>
 
 int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
-    *net = (struct net){.model = model_list[setup->network->model], .setup = *setup};
+    *net = (struct net){.setup = *setup};
     int P = setup->P;
+    net->model = setup->model ? setup->model : model_list[setup->network->model];
     if (!setup->inputs)
         net->setup.inputs = P;
     TRY(base_alloc(&net->index, (size_t)P, sizeof *net->index, err));

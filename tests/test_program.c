@@ -1,0 +1,315 @@
+/* Programs drawn at random from all operations: the derived backward pass against finite
+ * differences, in storage that is shared out by the plan; the same bits on poisoned memory and for
+ * any number of threads, in networks and the limit; and the sentences for programs that are wrong.
+ *
+ * Rows go through tanh before the read-out and after every sum and product, so that the loss is of
+ * order one as support_gradient asks for. Masks are not drawn: a difference may not cross one. */
+#include "tests/support/support.h"
+#include "models/program/node.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BOTTOM, EXPERTS, UNITS, UNIT, PAIRS, TOP, PLACES, MOST = 64 };
+
+static struct {
+    uint32_t state;
+    struct population *on[PLACES];
+    struct value value[MOST];
+    int place[MOST]; /* of value; -1: numbers */
+    int columns[MOST];
+    bool used[MOST];
+    int count, names;
+} w; /* what is written */
+
+static int draw(int n) {
+    w.state = w.state * 1664525u + 1013904223u;
+    return (int)((w.state >> 8) % (uint32_t)n);
+}
+
+static void push(struct value value, int place, int columns) {
+    assert_true(w.count < MOST);
+    w.value[w.count] = value;
+    w.place[w.count] = place;
+    w.columns[w.count] = columns;
+    w.used[w.count++] = false;
+}
+
+/* One of the values there; numbers (place -1), of a place, or (-2) of any. */
+static int pick(int place) {
+    int found[MOST], n = 0;
+    for (int i = 0; i < w.count; i++)
+        if (w.place[i] == place || (place == -2 && w.place[i] >= 0))
+            found[n++] = i;
+    return n ? found[draw(n)] : -1;
+}
+
+static struct value take(int i) {
+    w.used[i] = true;
+    return w.value[i];
+}
+
+/* Out of the N^2 pairs nothing of order one comes without it. */
+static double scale_from(int place) {
+    return place == PAIRS ? 1 / sqrt(w.on[EXPERTS]->size) : 1;
+}
+
+static void map_to(struct program *p, int i, int place) {
+    struct weight W = {.name = program_name(p, "W%d", w.names++),
+                       .s_f = (0.5 + draw(2) * 0.5) * scale_from(w.place[i]),
+                       .rate = 0.5 + draw(3) * 0.5};
+    push(program_map(p, take(i), w.on[place], W), place, 0);
+}
+
+static void numbers(struct program *p, int i) {
+    int other = pick(w.place[i]);
+    if (draw(2)) {
+        struct weight Q = {.name = program_name(p, "Q%d", w.names++)};
+        push(program_look(p, take(i), 2, Q), -1, 2);
+    } else if (draw(2))
+        push(program_mean(p, take(i)), -1, 1);
+    else
+        push(program_average(p, take(i), take(other)), -1, 1);
+}
+
+static void use_numbers(struct program *p, int s) {
+    static const double start[] = {0.3, -0.2};
+    int x = pick(-2);
+    if (w.columns[s] == 2 && draw(2)) {
+        struct weight b = {.name = program_name(p, "b%d", w.names++)};
+        push(program_bias(p, take(s), start, b), -1, 2);
+    } else if (draw(2))
+        push(program_scale(p, take(s), draw(w.columns[s]), take(x)), w.place[x], 0);
+    else
+        push(program_shift(p, take(s), take(x)), w.place[x], 0);
+}
+
+/* Between groups and their sites, or the same units in all groups. */
+static void regroup(struct program *p, int i) {
+    struct value x = take(i);
+    int place = w.place[i];
+    if (place == EXPERTS)
+        push(program_expand(p, x, w.on[UNITS]), UNITS, 0);
+    else if (place == UNITS)
+        push(program_group_mean(p, x, w.on[EXPERTS]), EXPERTS, 0);
+    else if (place == UNIT)
+        push(program_tile(p, x, w.on[PAIRS]), PAIRS, 0);
+    else if (place == PAIRS)
+        push(program_tile_mean(p, x, w.on[UNIT]), UNIT, 0);
+    else
+        push(program_times(p, 0.7, x), place, 0);
+}
+
+static void product(struct program *p, int i) {
+    int place = w.place[i], other = pick(place), experts = pick(EXPERTS);
+    bool grouped = place == UNITS || place == PAIRS;
+    if (grouped && experts >= 0 && draw(2))
+        other = experts;
+    push(program_fn(p, FN_TANH, 1, program_multiply(p, take(other), take(i))), place, 0);
+}
+
+static void append(struct program *p) {
+    static const enum fn fns[] = {FN_TANH, FN_SIGMOID, FN_SOFTPLUS, FN_GELU, FN_ERF};
+    int i = pick(-2), s = pick(-1), place = w.place[i];
+    switch (draw(8)) {
+    case 0:
+    case 1:
+        map_to(p, i, draw(PLACES));
+        break;
+    case 2:
+        push(program_fn(p, fns[draw(5)], 0.5 + draw(3) * 0.5, take(i)), place, 0);
+        break;
+    case 3:
+        push(program_fn(p, FN_TANH, 1, program_add(p, take(i), take(pick(place)))), place, 0);
+        break;
+    case 4:
+        product(p, i);
+        break;
+    case 5:
+        regroup(p, i);
+        break;
+    case 6:
+        numbers(p, i);
+        break;
+    default:
+        if (s >= 0)
+            use_numbers(p, s);
+    }
+}
+
+static void populate(struct program *p) {
+    const struct net_setup *setup = program_setup(p);
+    size_t S = (size_t)setup->sites;
+    w.on[BOTTOM] = program_population(p, "bottom", 1, S, 1);
+    w.on[EXPERTS] = program_population(p, "experts", 0.5, S / 2, 1);
+    w.on[UNITS] = program_population(p, "units", 1, S / 2 * 2, 2);
+    w.on[UNIT] = program_population(p, "unit", 0.25, S / 4, 1);
+    w.on[PAIRS] = program_population(p, "pairs", 0.25 * w.on[EXPERTS]->size, S / 2 * (S / 4),
+                                     (int)w.on[UNIT]->sites);
+    w.on[PAIRS]->units = w.on[UNIT];
+    w.on[TOP] = program_population(p, "top", 1, S, 1);
+}
+
+/* What nothing has used yet goes to the top. */
+static void write_random(struct program *p) {
+    uint32_t state = w.state;
+    w.count = w.names = 0;
+    populate(p);
+    push(program_fn(p, FN_TANH, 1, program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"})),
+         BOTTOM, 0);
+    map_to(p, 0, EXPERTS);
+    for (int k = 0; k < 14; k++)
+        append(p);
+    for (int i = 0; i < w.count; i++)
+        if (w.place[i] == -1 && !w.used[i]) {
+            int x = pick(-2);
+            push(program_scale(p, take(i), w.columns[i] - 1, take(x)), w.place[x], 0);
+        }
+    struct value top = program_map(p, w.value[0], w.on[TOP], (struct weight){.name = "last"});
+    for (int i = 1; i < w.count; i++)
+        if (!w.used[i] && w.place[i] != -1) {
+            struct weight W = {.name = program_name(p, "top%d", i), .s_f = scale_from(w.place[i])};
+            top = program_add(p, top, program_map(p, w.value[i], w.on[TOP], W));
+        }
+    program_read_out(p, program_fn(p, FN_TANH, 1, top), (struct weight){.name = "w"});
+    w.state = state; /* the same program for every net of it */
+}
+
+static const struct model model_random = {.name = "random", .write = write_random};
+
+static void start(struct run *run, const char *const *more) {
+    const char *overrides[16] = {"data.inputs=3", "data.dimension=4", "training.eta0=0.1",
+                                 "training.gamma0=1.5", "reference.widths="};
+    for (int n = 5; *more; n++)
+        overrides[n] = *more++;
+    support_run(run, "data/dense.ini", overrides);
+}
+
+static void new_net(struct net *net, const struct run *run, int N, const struct model *model) {
+    struct net_setup setup = run_setup(run, N, 0);
+    setup.model = model;
+    ASK(net_init(net, &setup, err));
+}
+
+static void gradient_by_differences(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    struct run run;
+    start(&run, none);
+    for (uint32_t seed = 1; seed <= 60; seed++) {
+        struct net net;
+        w.state = seed * 2654435761u;
+        new_net(&net, &run, 8, &model_random);
+        support_gradient_of(&net, &run, 7);
+        net_free(&net);
+    }
+    run_free(&run);
+}
+
+/* f after each of four steps, on a backend. */
+static void train(const struct run *run, int N, double *f) {
+    struct net net;
+    new_net(&net, run, N, &model_random);
+    for (int t = 0; t < 4; t++) {
+        support_evaluate(&net, run);
+        memcpy(f + 3 * t, net.f, 3 * sizeof *f);
+        support_learn(&net, run);
+    }
+    net_free(&net);
+}
+
+/* Rows that are read before they are written are NaN on the backend `shadow`. */
+static void same_bits_on_poisoned_memory(void **state) {
+    (void)state;
+    static const char *const more[][4] = {
+        {"solver.sites=64", "solver.backend=cpu"},
+        {"solver.sites=64", "solver.backend=shadow"},
+        {"solver.sites=64", "solver.backend=cpu", "solver.threads=2"}};
+    for (int k = 1; k < 3; k++)
+        for (uint32_t seed = 1; seed <= 30; seed++)
+            for (int N = 0; N <= 8; N += 8) {
+                double f[2][12];
+                for (int i = 0; i < 2; i++) {
+                    struct run run;
+                    start(&run, more[i * k]);
+                    w.state = seed * 2654435761u;
+                    train(&run, N, f[i]);
+                    run_free(&run);
+                }
+                assert_true(f[0][11] == f[0][11]);
+                assert_memory_equal(f[0], f[1], sizeof f[0]);
+            }
+}
+
+static void write_nothing(struct program *p) {
+    populate(p);
+}
+
+static void write_numbers_as_rows(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
+    program_read_out(p, program_fn(p, FN_TANH, 1, program_mean(p, x)),
+                     (struct weight){.name = "w"});
+}
+
+static void write_two_populations(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
+    struct value y = program_map(p, x, w.on[EXPERTS], (struct weight){.name = "W"});
+    program_read_out(p, program_add(p, x, y), (struct weight){.name = "w"});
+}
+
+static void write_matrix_for_nothing(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
+    program_map(p, x, w.on[EXPERTS], (struct weight){.name = "lost"});
+    program_read_out(p, x, (struct weight){.name = "w"});
+}
+
+static void write_two_read_outs(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
+    program_read_out(p, x, (struct weight){.name = "w"});
+    program_read_out(p, x, (struct weight){.name = "v"});
+}
+
+/* The first thing that is wrong is told, nothing crashes, and nothing leaks (make SAN=1). */
+static void wrong_programs_are_told(void **state) {
+    (void)state;
+    static const struct {
+        void (*write)(struct program *p);
+        const char *part;
+    } cases[] = {
+        {write_nothing, "reads nothing out"},
+        {write_numbers_as_rows, "takes rows over a population"},
+        {write_two_populations, "different populations, bottom and experts"},
+        {write_matrix_for_nothing, "does not depend on matrix lost"},
+        {write_two_read_outs, "two read-outs"},
+    };
+    static const char *const none[] = {NULL};
+    struct run run;
+    start(&run, none);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct model model = {.name = "wrong", .write = cases[k].write};
+        struct net_setup setup = run_setup(&run, 8, 0);
+        struct net net;
+        struct err err = {0};
+        setup.model = &model;
+        assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
+        if (!strstr(err.text, cases[k].part))
+            fail_msg("%s: does not say \"%s\"", err.text, cases[k].part);
+        net_free(&net);
+    }
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(same_bits_on_poisoned_memory),
+        cmocka_unit_test(wrong_programs_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
