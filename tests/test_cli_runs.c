@@ -147,6 +147,11 @@ static void test_interruptions(void **state) {
         ARGS("small.ini", "-o", "out.h5", "--training.steps=2000", "--data.inputs=1",
              "--training.eta0=0.001", "--solver.sites=8", "--solver.expert_sites=8",
              "--solver.threads=2", "--reference.widths=1024", "--reference.seeds=2");
+    /* between two measured times, too */
+    const char *const *inside =
+        ARGS("small.ini", "-o", "out.h5", "--training.integrator=euler",
+             "--training.substeps=1000000", "--solver.replicates=1", "--reference.widths=");
+    interrupt(SIGTERM, inside, "/", "limit");
     interrupt(SIGINT, limit, "/", "limit");
     interrupt(SIGTERM, limit, "/", "limit");
     interrupt(SIGINT, networks, "limit", "reference/N1024");

@@ -149,6 +149,8 @@ double net_loss(enum loss loss, double f, double y, double *Delta) {
 
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err) {
     int P = net->setup.P;
+    if (net->setup.stop && *net->setup.stop)
+        return err_set(err, CODE_INTERRUPTED, "interrupted");
     net_gather(net);
     TRY(program_forward(net, err));
     net->loss = 0;

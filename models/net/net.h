@@ -12,6 +12,8 @@
 #include "kernels/thin.h"
 #include "models/program/program.h"
 
+#include <signal.h>
+
 /* How gradient descent moves: along the gradient, along a decaying sum of gradients, or each entry
  * by the ratio of its gradient's moments (and all weights decay by a factor: adamw). */
 enum optimizer { OPTIMIZER_GD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
@@ -67,8 +69,9 @@ struct net_setup {
     int sweep;  /* which draws; 0 unless these are renewed */
     int stages; /* that the integrator keeps; for net_bytes */
     enum optimizer optimizer;
-    double read_in;    /* Adam: factor of rate and eps of the read-in */
-    bool declare_only; /* shapes without memory or draws: for net_bytes */
+    double read_in;                    /* Adam: factor of rate and eps of the read-in */
+    bool declare_only;                 /* shapes without memory or draws: for net_bytes */
+    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends the next evaluation */
 };
 
 /* What is kept of an evaluation for a thin matrix or host numbers; maps keep their own. */

@@ -82,6 +82,8 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
     setup.inputs = run->data.P;
     setup.tests = run->data.tests;
     setup.rest = run->rest;
+    if (N || !run->config.split.name) /* ranks that share sites stop together, between two times */
+        setup.stop = run->stop;
     return setup;
 }
 
