@@ -39,15 +39,6 @@ static struct weight weigh(const struct program *p, const char *row, struct weig
     return parameterization_scale(p, PARAMETERIZATION_REGIME1, row, sizes, W);
 }
 
-static struct weight router_weight(const struct program *p) {
-    double rate = program_network(p)->router_rate;
-    struct weight Q = weigh(p, "Q", (struct weight){.name = "Q"});
-    Q.rate *= rate;
-    Q.adam_rate *= rate;
-    Q.fixed = rate == 0;
-    return Q;
-}
-
 /* Kernels of layer l; with one expert they carry no expert index. */
 static void add_kernels(struct program *p, int l, int i, struct value h, struct value x) {
     bool several = program_network(p)->experts > 1;
@@ -97,7 +88,8 @@ static void regime1_write(struct program *p) {
     program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
                      "<g1 g1>, g1 = sigma'(h1) z1");
     if (routed)
-        gates = router_write(p, x1, router_weight(p), weigh(p, "b", (struct weight){.name = "b"}));
+        gates = router_write(p, x1, weigh(p, "Q", (struct weight){.name = "Q"}),
+                             weigh(p, "b", (struct weight){.name = "b"}));
     if (one_hidden_layer(network))
         program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts; i++) {

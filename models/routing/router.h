@@ -19,7 +19,7 @@
 const char *router_check(const struct network *network, const char **key);
 /* Whether the limit is a random one. */
 bool router_fluctuates(const struct network *network);
-/* p, M numbers; Q and b have names, multipliers and presets in the weights. */
+/* p, M numbers; Q is q0 times as large and learns router_rate times as fast as its weight says. */
 struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b);
 
 #endif
