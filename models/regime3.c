@@ -37,81 +37,75 @@ static const char *regime3_check(const struct network *network, int N, int exper
     return gate_check_kappa(network, N, expert_sites, key);
 }
 
-struct populations {
-    struct population *bottom, *experts, *units, *pairs, *top;
-};
-
-static struct populations populate(struct program *p) {
-    const struct net_setup *setup = program_setup(p);
-    const struct network *network = program_network(p);
-    size_t S = (size_t)setup->sites, S_i = (size_t)setup->expert_sites;
-    size_t S_j = (size_t)setup->unit_sites;
-    struct populations on;
-    on.bottom = program_population(p, "bottom", 1, S, 1);
-    on.experts = program_population(p, "experts", network->kappa, S_i, 1);
-    on.units = program_population(p, "units", network->iota, S_j, 1);
-    on.pairs = program_population(p, "pairs", network->iota * on.experts->size, S_i * S_j,
-                                  (int)on.units->sites);
-    on.top = program_population(p, "top", 1, S, 1);
-    on.pairs->units = on.units;
-    on.experts->page = network->kappa;
-    on.pairs->page = on.units->page = network->iota;
-    return on;
-}
-
 /* The table has W_in and W_out; what is learned on top of tied matrices goes by another name. */
-static struct weight weigh(const struct program *p, const struct populations *on, struct weight W,
-                           const char *learned) {
-    struct parameterization_sizes sizes = {on->bottom->size, on->experts->size, on->units->size};
+static struct weight weigh(const struct program *p, struct parameterization_sizes sizes,
+                           struct weight W, const char *learned) {
     W = parameterization_scale(p, PARAMETERIZATION_REGIME3, W.name, sizes, W);
     W.zero = learned != NULL;
     W.name = learned ? learned : W.name;
     return W;
 }
 
-static void regime3_write(struct program *p) {
-    const struct network *network = program_network(p);
-    bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
-    double kappa = network->kappa, iota = network->iota;
-    struct populations on = populate(p);
-    struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, w = {.name = "w"};
-    struct weight in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota};
-    struct weight out = {
-        .name = "W_out", .s_f = sqrt(iota / on.experts->size), .rate = iota / kappa};
-
-    struct value h1 = program_read_in(p, on.bottom, weigh(p, &on, W1, NULL));
-    struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1}, tied, means = {-1};
-    if (!gate_is_constant(p))
-        phi = gate_write(p, x1, on.experts, weigh(p, &on, Q, NULL), &psi);
-    struct value h = program_map(p, x1, on.pairs, weigh(p, &on, in, mssp ? "P_in" : NULL));
-    if (mssp) {
-        tied = program_map(p, x1, on.units, (struct weight){.name = "A_in", .fixed = true});
-        h = program_add(p, h, program_tile(p, tied, on.pairs));
-    }
-    struct value x = program_sigma(p, h), x2 = gate_apply(p, phi, x);
-    struct value h3 = program_map(p, x2, on.top, weigh(p, &on, out, mssp ? "P_out" : NULL));
-    if (mssp) {
-        struct weight A_out = {.name = "A_out", .s_f = sqrt(iota), .fixed = true};
-        means = program_tile_mean(p, x2, on.units);
-        h3 = program_add(p, h3, program_map(p, means, on.top, A_out));
-    }
-    program_read_out(p, h3, weigh(p, &on, w, NULL));
-    program_aggregation(p, x1, phi, 1 / iota);
-    program_expert(p, x, on.experts->sites);
-
-    gate_kernels(p, h1, x1, h3);
+/* h, x: with and without sigma; means, tied: of the tied matrices, if there are any. */
+static void add_kernels(struct program *p, struct value h, struct value x, struct value x2,
+                        struct value means, struct value tied) {
     program_kernel(p, x2, 1, "Phibar", "feature kernel of the expert units",
                    "<phi_i sigma(h_ij) phi_i sigma(h_ij)>");
     program_gradient(p, h, 1, "Gbar", "gradient kernel of the expert units",
                      "<g_ij g_ij>, g_ij = phi_i b_ij sigma'");
     program_kernel(p, x, 1, "PhiE", "feature kernel of the expert units without gates",
                    "<sigma(h_ij) sigma(h_ij)>");
+    if (tied.at < 0)
+        return;
+    program_kernel(p, means, 1, "Phitil", "feature kernel of the expert means",
+                   "<E_i[phi_i sigma(h_ij)]^2> over j");
+    program_gradient(p, tied, 1, "Gtil", "gradient kernel of the expert means",
+                     "<E_i[g_ij]^2> over j");
+}
+
+static void regime3_write(struct program *p) {
+    const struct network *network = program_network(p);
+    bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
+    double kappa = network->kappa, iota = network->iota;
+    const struct net_setup *setup = program_setup(p);
+    size_t S = (size_t)setup->sites, S_i = (size_t)setup->expert_sites,
+           S_j = (size_t)setup->unit_sites;
+    struct population *bottom = program_population(p, "bottom", 1, S, 1);
+    struct population *experts = program_population(p, "experts", kappa, S_i, 1);
+    struct population *units = program_population(p, "units", iota, S_j, 1);
+    struct population *pairs =
+        program_population(p, "pairs", iota * experts->size, S_i * S_j, (int)units->sites);
+    struct population *top = program_population(p, "top", 1, S, 1);
+    struct parameterization_sizes sizes = {bottom->size, experts->size, units->size};
+    pairs->units = units;
+    experts->page = kappa;
+    pairs->page = units->page = iota;
+    struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, w = {.name = "w"};
+    struct weight in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota};
+    struct weight out = {.name = "W_out", .s_f = sqrt(iota / experts->size), .rate = iota / kappa};
+
+    struct value h1 = program_read_in(p, bottom, weigh(p, sizes, W1, NULL));
+    struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1}, tied = {-1}, means = {-1};
+    if (!gate_is_constant(p))
+        phi = gate_write(p, x1, experts, weigh(p, sizes, Q, NULL), &psi);
+    struct value h = program_map(p, x1, pairs, weigh(p, sizes, in, mssp ? "P_in" : NULL));
     if (mssp) {
-        program_kernel(p, means, 1, "Phitil", "feature kernel of the expert means",
-                       "<E_i[phi_i sigma(h_ij)]^2> over j");
-        program_gradient(p, tied, 1, "Gtil", "gradient kernel of the expert means",
-                         "<E_i[g_ij]^2> over j");
+        tied = program_map(p, x1, units, (struct weight){.name = "A_in", .fixed = true});
+        h = program_add(p, h, program_tile(p, tied, pairs));
     }
+    struct value x = program_sigma(p, h), x2 = gate_apply(p, phi, x);
+    struct value h3 = program_map(p, x2, top, weigh(p, sizes, out, mssp ? "P_out" : NULL));
+    if (mssp) {
+        struct weight A_out = {.name = "A_out", .s_f = sqrt(iota), .fixed = true};
+        means = program_tile_mean(p, x2, units);
+        h3 = program_add(p, h3, program_map(p, means, top, A_out));
+    }
+    program_read_out(p, h3, weigh(p, sizes, w, NULL));
+    program_aggregation(p, x1, phi, 1 / iota);
+    program_expert(p, x, experts->sites);
+
+    gate_kernels(p, h1, x1, h3);
+    add_kernels(p, h, x, x2, means, tied);
     if (!gate_is_constant(p)) {
         program_gradient(p, psi, kappa * kappa, "G1phi", "gradient kernel of the router logits",
                          "kappa^2 <g_psi g_psi>");
