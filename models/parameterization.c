@@ -124,7 +124,7 @@ struct weight parameterization_scale(const struct program *p, int regime, const 
         double up = 1, down = 1;
         for (int i = 0; i < VARIABLES; i++)
             multiply(x[i], to[k][i] - from[k][i], &up, &down);
-        *number[k] = (*number[k] == 0 ? 1 : *number[k]) * (up / down);
+        *number[k] = weight_or_one(*number[k]) * (up / down);
     }
     return W;
 }

@@ -268,6 +268,27 @@ static void write_matrix_for_nothing(struct program *p) {
     program_read_out(p, x, (struct weight){.name = "w"});
 }
 
+static void write_tile_that_does_not_fit(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
+    program_read_out(p, program_tile(p, x, w.on[PAIRS]), (struct weight){.name = "w"});
+}
+
+static void write_bias_of_rows(struct program *p) {
+    const double start[] = {0};
+    populate(p);
+    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
+    program_bias(p, x, start, (struct weight){.name = "b"});
+    program_read_out(p, x, (struct weight){.name = "w"});
+}
+
+static void write_kernel_of_nothing(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
+    program_kernel(p, (struct value){-1}, 1, "Phi", "", "");
+    program_read_out(p, x, (struct weight){.name = "w"});
+}
+
 static void write_two_read_outs(struct program *p) {
     populate(p);
     struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
@@ -287,6 +308,9 @@ static void wrong_programs_are_told(void **state) {
         {write_two_populations, "different populations, bottom and experts"},
         {write_matrix_for_nothing, "does not depend on matrix lost"},
         {write_two_read_outs, "two read-outs"},
+        {write_tile_that_does_not_fit, "tile from population bottom does not fit pairs"},
+        {write_bias_of_rows, "a bias takes numbers"},
+        {write_kernel_of_nothing, "kernel Phi is not of rows"},
     };
     static const char *const none[] = {NULL};
     struct run run;

@@ -70,12 +70,10 @@ static double start_bytes(const struct net *net, const struct map *map, double r
 
 static double map_bytes(const struct net *net, const struct map *map, double evaluations, int T) {
     const struct net_setup *setup = &net->setup;
-    struct map_choice choice = {setup->N > 0, setup->optimizer == OPTIMIZER_GD,
-                                optimizer_by_entry(setup->optimizer), setup->field};
     struct map_costs costs = costs_of(net, map, evaluations);
     if (setup->field)
         return field_bytes(map, setup->field);
-    return map_choose(&choice, &map->declared)->bytes(map, &costs) +
+    return net_map_kind(net, &map->declared)->bytes(map, &costs) +
            (setup->responses ? response_bytes(net, map, T) : 0) +
            (setup->check ? start_bytes(net, map, costs.q) : 0);
 }

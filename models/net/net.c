@@ -76,6 +76,13 @@ void *net_grow(void *list, int *count, size_t size, struct err *err) {
     return memset(first + n * size, 0, size);
 }
 
+const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared) {
+    const struct net_setup *setup = &net->setup;
+    struct map_choice choice = {setup->N > 0, setup->optimizer == OPTIMIZER_GD,
+                                optimizer_by_entry(setup->optimizer), setup->field};
+    return map_choose(&choice, declared);
+}
+
 struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner) {
     return (struct rng_stream){.seed = net->setup.seed,
                                .replicate = (uint32_t)net->setup.replicate,

@@ -29,7 +29,7 @@ struct kernel {
     struct rows rows;
     double scale;  /* with that of the cotangents of its population */
     bool one_row;  /* carries no input index */
-    int node;      /* whose rows; -1: the read-out */
+    int node;      /* whose rows; negative: the read-out */
     bool gradient; /* its cotangent */
 };
 
@@ -234,6 +234,8 @@ int net_rows(struct net *net, const struct population *population, int count, st
 int net_vector(struct net *net, int count, double **vector, struct err *err);
 /* Rows that a rule of the model changes from step to step (thin matrices are known). */
 int net_carry(struct net *net, struct rows rows, struct err *err);
+/* The kind that a map of this instance is. */
+const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared);
 /* Draws of this instance: of a population's pool, a matrix, ... number `owner`. */
 struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner);
 

@@ -4,8 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { READ_OUT = -2 }; /* in the place of a node */
+
 static void add_kernel(struct program *p, struct kernel kernel, const char *name) {
     struct kernel *added;
+    if (!p->code && (kernel.node == -1 || (kernel.node >= 0 && !p->node[kernel.node].on)))
+        program_fail(p, "kernel %s is not of rows", name);
     if (p->code || !(added = program_grow(p, &p->net->kernel, &p->net->kernels, sizeof *added)))
         return;
     *added = kernel;
@@ -14,7 +18,7 @@ static void add_kernel(struct program *p, struct kernel kernel, const char *name
         return;
     struct node *node = &p->node[kernel.node];
     *(kernel.gradient ? &node->measured_g : &node->measured) = true;
-    if (kernel.gradient && node->on)
+    if (kernel.gradient)
         added->scale /= node->on->page * node->on->page;
 }
 
@@ -32,7 +36,8 @@ void program_gradient(struct program *p, struct value x, double scale, const cha
 
 void program_read_out_kernel(struct program *p, const char *name, const char *about,
                              const char *equation) {
-    add_kernel(p, (struct kernel){"", about, equation, .scale = 1, .one_row = true, .node = -1},
+    add_kernel(p,
+               (struct kernel){"", about, equation, .scale = 1, .one_row = true, .node = READ_OUT},
                name);
 }
 

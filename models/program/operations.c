@@ -76,8 +76,6 @@ static const struct map *leader_of(const struct net *net, const struct node *v) 
 static int map_prepare(struct net *net, struct node *v, struct err *err) {
     const struct net_setup *setup = &net->setup;
     struct map_declaration declared = v->map->declared;
-    struct map_choice choice = {setup->N > 0, setup->optimizer == OPTIMIZER_GD,
-                                optimizer_by_entry(setup->optimizer), setup->field};
     int number = 0; /* among the maps that draw */
     for (int k = 0; net->map[k] != v->map; k++)
         number += net->map[k]->declared.a0 != 0;
@@ -86,7 +84,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
         map_declare(v->map, declared);
         return CODE_OK;
     }
-    TRY(map_init(v->map, map_choose(&choice, &declared), declared, setup->tolerance,
+    TRY(map_init(v->map, net_map_kind(net, &declared), declared, setup->tolerance,
                  net_stream(net, PURPOSE_MATRIX, number), err));
     const struct map *leader = leader_of(net, v);
     if (leader)

@@ -145,6 +145,13 @@ static bool rows_alike(struct program *p, const char *op, struct value a, struct
     return !p->code;
 }
 
+/* Whether the argument exists and is numbers. */
+static bool numbers_given(struct program *p, const char *op, struct value s) {
+    if (!p->code && (s.at < 0 || node_of(p, s)->on))
+        program_fail(p, "%s takes numbers of each input, not rows", op);
+    return !p->code;
+}
+
 /* A node with rows like those of x. */
 static struct node *append_rows(struct program *p, const struct operation *op, struct value x,
                                 struct value *out) {
@@ -159,11 +166,14 @@ static struct node *append_rows(struct program *p, const struct operation *op, s
     return node;
 }
 
-/* The same on another population, whose sites are those of x times `groups`, or over it. */
+/* The same on another population, if the sites of the two go together. */
 static struct value append_on(struct program *p, const struct operation *op, struct value x,
-                              struct population *on) {
+                              struct population *on, bool fits) {
     struct value out;
     struct node *node = append_rows(p, op, x, &out);
+    if (node && !fits)
+        program_fail(p, "%s from population %s does not fit %s", op->name, node->on->name,
+                     on->name);
     if (node)
         node->on = on;
     return out;
@@ -215,8 +225,8 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
         return none;
     node->on = bottom;
     node->K = p->net->setup.K;
-    W.adam_rate = factor * (W.adam_rate == 0 ? 1 : W.adam_rate);
-    W.adam_eps = factor * (W.adam_eps == 0 ? 1 : W.adam_eps);
+    W.adam_rate = factor * weight_or_one(W.adam_rate);
+    W.adam_eps = factor * weight_or_one(W.adam_eps);
     if (!weigh(p, node, W))
         return none;
     node->weight.a0 = weight_column(p, node);
@@ -271,7 +281,9 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
 
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
     struct value out;
-    int K = p->code ? 0 : node_of(p, s)->K;
+    if (!numbers_given(p, "a bias", s))
+        return none;
+    int K = node_of(p, s)->K;
     struct node *node = append_numbers(p, &operation_bias, s, none, K, &out);
     if (!node || !weigh(p, node, b))
         return none;
@@ -366,15 +378,21 @@ struct value program_expand(struct program *p, struct value x, struct population
 }
 
 struct value program_group_mean(struct program *p, struct value x, struct population *groups) {
-    return append_on(p, &operation_group_mean, x, groups);
+    const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
+    bool fits = units && groups->sites * (size_t)units->group == units->sites;
+    return append_on(p, &operation_group_mean, x, groups, fits);
 }
 
 struct value program_tile(struct program *p, struct value x, struct population *pairs) {
-    return append_on(p, &operation_tile, x, pairs);
+    const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
+    bool fits = units && units->sites == (size_t)pairs->group;
+    return append_on(p, &operation_tile, x, pairs, fits);
 }
 
 struct value program_tile_mean(struct program *p, struct value x, struct population *units) {
-    return append_on(p, &operation_tile_mean, x, units);
+    const struct population *pairs = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
+    bool fits = pairs && units->sites == (size_t)pairs->group;
+    return append_on(p, &operation_tile_mean, x, units, fits);
 }
 
 struct value program_top(struct program *p, struct value x, size_t K) {
@@ -426,10 +444,8 @@ struct value program_mean(struct program *p, struct value a) {
 static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
                                   struct value x, struct value *out) {
     *out = none;
-    if (!rows_given(p, op->name, x, none))
+    if (!rows_given(p, op->name, x, none) || !numbers_given(p, op->name, s))
         return NULL;
-    if (s.at < 0 || node_of(p, s)->on)
-        program_fail(p, "%s takes numbers and rows", op->name);
     struct node *node = append(p, op, s, x, out);
     if (node)
         node->on = node_of(p, x)->on;
@@ -453,6 +469,8 @@ struct value program_shift(struct program *p, struct value s, struct value x) {
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K) {
     struct value out;
+    if (!numbers_given(p, "a function of numbers", x))
+        return none;
     struct node *node = append_numbers(p, &operation_numbers, x, none, K, &out);
     if (!node)
         return none;

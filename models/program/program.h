@@ -55,6 +55,10 @@ struct weight {
     bool iid;                   /* draws of a thin matrix that are matched with nothing */
 };
 
+static inline double weight_or_one(double number) {
+    return number == 0 ? 1 : number;
+}
+
 const struct network *program_network(const struct program *p);
 const struct net_setup *program_setup(const struct program *p); /* models/net/net.h */
 const struct net *program_net(const struct program *p);

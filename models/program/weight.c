@@ -79,8 +79,8 @@ bool weight_settle(struct program *p, struct node *node) {
     *matrix = (struct matrix){W->name, W->fixed, W->zero};
     double *ones[] = {&W->s_f, &W->rate, &W->adam_rate, &W->adam_eps}, power;
     for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
-        *ones[k] = *ones[k] == 0 ? 1 : *ones[k];
-    W->a0 = W->zero ? 0 : W->a0 == 0 ? 1 : W->a0;
+        *ones[k] = weight_or_one(*ones[k]);
+    W->a0 = W->zero ? 0 : weight_or_one(W->a0);
     W->a0 *= setting(p, setup->init, W->name, &node->power);
     if (W->fixed)
         return !p->code;

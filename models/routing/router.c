@@ -152,10 +152,10 @@ struct value router_write(struct program *p, struct value x1, struct weight Q, s
     if (!router)
         return (struct value){-1};
     *router = (struct router){network, M, (int)lround(network->rho * M)};
-    Q.a0 = amplitude(network) * (Q.a0 == 0 ? 1 : Q.a0);
+    Q.a0 = amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
-    Q.rate = network->router_rate * (Q.rate == 0 ? 1 : Q.rate);
-    Q.adam_rate = network->router_rate * (Q.adam_rate == 0 ? 1 : Q.adam_rate);
+    Q.rate = network->router_rate * weight_or_one(Q.rate);
+    Q.adam_rate = network->router_rate * weight_or_one(Q.adam_rate);
     Q.fixed = network->router_rate == 0;
     Q.iid = router_fluctuates(network);
     struct value psi = program_look(p, x1, M, Q);
