@@ -102,3 +102,16 @@ void program_gates(struct program *p, struct value phi) {
     p->gates = phi.at;
     p->node[phi.at].measured = p->net->has_router = true;
 }
+
+void program_aggregation(struct program *p, struct value x1, struct value phi, double scale) {
+    p->mixture = (struct mixture){.x1 = x1.at, .phi = phi.at, .scale = scale};
+}
+
+void program_expert(struct program *p, struct value s2, size_t experts) {
+    struct mixture *mixture = &p->mixture;
+    int *added = p->code ? NULL : program_grow(p, &mixture->s2, &mixture->rows, sizeof *added);
+    if (!added)
+        return;
+    *added = s2.at;
+    mixture->experts = experts;
+}

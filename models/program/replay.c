@@ -51,21 +51,6 @@ static int copy_node(struct replay *r, int i, struct err *err) {
     return array_keep(&r->start[i].W, array_all(&v->thin->W), err);
 }
 
-void program_aggregation(struct program *p, struct value x1, struct value phi, double scale) {
-    p->mixture = (struct mixture){.x1 = x1.at, .phi = phi.at, .scale = scale};
-}
-
-void program_expert(struct program *p, struct value s2, size_t experts) {
-    int *added =
-        p->code ? NULL : net_grow(&p->mixture.s2, &p->mixture.rows, sizeof *added, &p->err);
-    if (!added && !p->code)
-        p->code = p->err.code;
-    if (!added)
-        return;
-    *added = s2.at;
-    p->mixture.experts = experts;
-}
-
 int replay_init(struct replay *r, const struct net *net, int first, int last, struct err *err) {
     size_t nodes = (size_t)net->program->nodes;
     *r = (struct replay){.first = first, .last = last};
