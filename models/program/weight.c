@@ -70,12 +70,9 @@ static double rate_left(struct program *p, const char *name, double rate, double
 bool weight_settle(struct program *p, struct node *node) {
     const struct net_setup *setup = &p->net->setup;
     struct weight *W = &node->weight;
-    struct err err;
-    struct matrix *matrix = net_grow(&p->net->matrix, &p->net->matrices, sizeof *matrix, &err);
-    if (!matrix) {
-        program_fail(p, "%s", err.text);
+    struct matrix *matrix = program_grow(p, &p->net->matrix, &p->net->matrices, sizeof *matrix);
+    if (!matrix)
         return false;
-    }
     *matrix = (struct matrix){W->name, W->fixed, W->zero};
     double *ones[] = {&W->s_f, &W->rate, &W->adam_rate, &W->adam_eps}, power;
     for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
