@@ -147,7 +147,7 @@ int fixed_point_bytes(const struct net_setup *setup, const struct training *trai
                       struct err *err) {
     int window = evaluations(training, training->steps);
     const struct field_settings field = {.T = window,
-                                         .P = setup->P,
+                                         .P = setup->P * (setup->n ? setup->n : 1),
                                          .copies = 2 + (settings->anderson ? 3 : 0) +
                                                    2 * settings->anderson};
     struct net_setup mine = *setup;
@@ -272,7 +272,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     it->field =
         (struct field_settings){.backend = setup->backend,
                                 .T = evaluations(training, training->steps),
-                                .P = setup->P,
+                                .P = setup->P * (setup->n ? setup->n : 1),
                                 .jitter = settings->jitter,
                                 .epsilon = fixed_point_probe(setup->network, settings->probe)};
     freeze_init(&it->freeze, setup->backend);

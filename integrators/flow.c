@@ -61,7 +61,7 @@ static int bs32_try(struct net *net, const struct training *training, const doub
 static double bs32_error(const struct net *net, const struct training *training,
                          const double *start, const double *low) {
     double error = 0;
-    for (int mu = 0; mu < net->setup.P; mu++) {
+    for (int mu = 0; mu < net->outs * net->setup.C; mu++) {
         double f = net->f[mu], allowed = fmax(fabs(f), fabs(start[mu]));
         allowed = training->atol + training->rtol * allowed;
         error = fmax(error, fabs(f - (low[mu] - net->f0[mu])) / allowed);
@@ -72,19 +72,19 @@ static double bs32_error(const struct net *net, const struct training *training,
 /* Steps are cut to land on t + 1; the next call goes on with the step that was proposed. */
 static int bs32_advance(struct net *net, const struct training *training, const double *y,
                         struct err *err) {
-    size_t P = (size_t)net->setup.P;
+    size_t count = (size_t)(net->outs * net->setup.C);
     double left = training->dt, *start = NULL, *low = NULL;
     bool accepted = true;
     int code = CODE_OK;
-    DO(base_alloc(&start, P, sizeof *start, err));
-    DO(base_alloc(&low, P, sizeof *low, err));
+    DO(base_alloc(&start, count, sizeof *start, err));
+    DO(base_alloc(&low, count, sizeof *low, err));
     if (net->step == 0) /* far inside stability: gradient descent lives with eta0 of order one */
         net->step = fmin(left, 0.1 / training->eta0);
     while (left > 0) {
         double h = left <= net->step ? left : fmin(net->step, left / 2);
         if (accepted) {
             DO(net_keep(net, 0, err));
-            memcpy(start, net->f, P * sizeof *start);
+            memcpy(start, net->f, count * sizeof *start);
         }
         DO(bs32_try(net, training, y, training->eta0 * h, low, err));
         double error = bs32_error(net, training, start, low);

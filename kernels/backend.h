@@ -51,7 +51,17 @@ struct rows {
 };
 
 /* Functions of one variable, with their derivative. */
-enum fn { FN_LINEAR, FN_TANH, FN_ERF, FN_RELU, FN_GELU, FN_SOFTPLUS, FN_SIGMOID, FN_EXP };
+enum fn {
+    FN_LINEAR,
+    FN_TANH,
+    FN_ERF,
+    FN_RELU,
+    FN_GELU,
+    FN_SOFTPLUS,
+    FN_SIGMOID,
+    FN_EXP,
+    FN_INVERSE
+};
 
 /* A step of Adam: rate and eps, and what takes the bias of their start out of the moments,
  * 1/(1 - beta^steps). */

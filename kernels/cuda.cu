@@ -234,6 +234,9 @@ static __device__ double function(enum fn fn, double u, double *slope) {
         return (u < 0 ? e : 1) / (1 + e);
     case FN_EXP:
         return *slope = exp(u);
+    case FN_INVERSE:
+        *slope = -1 / (u * u);
+        return 1 / u;
     case FN_LINEAR:
         break;
     }

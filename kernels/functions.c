@@ -93,6 +93,13 @@ CLONES static void pass(enum fn fn, const double *restrict u, int n, double *res
         for (int i = 0; i < n; i++)
             d[i] = v[i] = exp(u[i]);
         break;
+    case FN_INVERSE:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            v[i] = 1 / u[i];
+            d[i] = -v[i] * v[i];
+        }
+        break;
     case FN_LINEAR:
         for (int i = 0; i < n; i++) {
             v[i] = u[i];

@@ -31,6 +31,8 @@ static struct jet reference(enum fn fn, long double u) {
         return (struct jet){1 / (1 + expl(-u)), 1 / (2 + expl(u) + expl(-u))};
     case FN_EXP:
         return (struct jet){expl(u), expl(u)};
+    case FN_INVERSE:
+        return (struct jet){1 / u, -1 / (u * u)};
     case FN_LINEAR:
         break;
     }
@@ -115,6 +117,17 @@ static void test_functions_keep_nan(void **state) {
     }
 }
 
+static void test_inverse(void **state) {
+    (void)state;
+    const double u[] = {1, -1, 3, 1e-3, -7e5, 0x1p500};
+    double value[LENGTH(u)], slope[LENGTH(u)];
+    evaluate(FN_INVERSE, u, LENGTH(u), value, slope);
+    for (size_t i = 0; i < LENGTH(u); i++) {
+        assert_near(value[i], 1 / u[i], DBL_EPSILON * fabs(1 / u[i]));
+        assert_near(slope[i], -1 / (u[i] * u[i]), 2 * DBL_EPSILON / (u[i] * u[i]));
+    }
+}
+
 /* The library says 4 units in the last place, measured: tanh 1.2 (libm 2.2), erf 2.5, exp 3.1. */
 static void test_units_in_the_last_place(void **state) {
     (void)state;
@@ -144,6 +157,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_functions),
         cmocka_unit_test(test_slopes_are_derivatives),
         cmocka_unit_test(test_functions_keep_nan),
+        cmocka_unit_test(test_inverse),
         cmocka_unit_test(test_units_in_the_last_place),
     };
     int failed = 0;

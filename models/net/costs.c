@@ -11,15 +11,15 @@ static double rows_bytes(struct rows rows) {
 static double rank_bound(const struct net *net, const struct population *population,
                          double evaluations) {
     const struct net_setup *setup = &net->setup;
-    double rows = setup->P * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
+    double rows = net->rows * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (network_compresses(setup->network))
-        rows = fmin(rows, 20.0 * net->setup.inputs * -log10(setup->tolerance));
+        rows = fmin(rows, 20.0 * net->setup.inputs * setup->n * -log10(setup->tolerance));
     return fmin(rows, most);
 }
 
 static struct map_costs costs_of(const struct net *net, const struct map *map, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    return (struct map_costs){.learned = setup->P * evaluations * setup->stages,
+    return (struct map_costs){.learned = net->rows * evaluations * setup->stages,
                               .q = rank_bound(net, map->declared.source, evaluations),
                               .p = rank_bound(net, map->declared.target, evaluations)};
 }
@@ -45,7 +45,7 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
  */
 static double response_bytes(const struct net *net, const struct map *map, int T) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double rows = (double)net->setup.P * T, own = rank_bound(net, t, T),
+    double rows = (double)net->rows * T, own = rank_bound(net, t, T),
            rank = fmax(rank_bound(net, s, T), own);
     return map->declared.a0 == 0
                ? 0
@@ -53,10 +53,11 @@ static double response_bytes(const struct net *net, const struct map *map, int T
 }
 
 /* y, and where entries are explicit x. */
-static double stage_bytes(const struct net_setup *setup, const struct parameter *p) {
+static double stage_bytes(const struct net *net, const struct parameter *p) {
+    const struct net_setup *setup = &net->setup;
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
     if (p->map && (setup->N || optimizer_by_entry(setup->optimizer)))
-        bytes += population_bytes(p->map->declared.source, setup->P);
+        bytes += population_bytes(p->map->declared.source, net->rows);
     return bytes;
 }
 
@@ -94,7 +95,7 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     for (int i = 0; i < net.maps && !code; i++)
         total += map_bytes(&net, net.map[i], evaluations, T);
     for (int i = 0; i < net.parameters; i++)
-        total += setup->stages * stage_bytes(setup, &net.parameter[i]) +
+        total += setup->stages * stage_bytes(&net, &net.parameter[i]) +
                  moment_bytes(&net, &net.parameter[i], evaluations);
     for (int k = 0; k < net.kernels && !code; k++)
         total += 1.5 * T * rows_bytes(net.kernel[k].rows);

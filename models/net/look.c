@@ -21,12 +21,16 @@ int net_origin(struct net *net, int K, double **now, struct err *err) {
 }
 
 void net_gather(struct net *net) {
-    size_t K = (size_t)net->setup.K, rest = (size_t)net->setup.rest;
+    size_t K = (size_t)net->setup.K, rest = (size_t)net->setup.rest, n = (size_t)net->setup.n;
     for (int mu = 0; mu < net->setup.P; mu++) {
         size_t to = (size_t)mu, from = (size_t)net->index[mu];
-        const double *A = net->setup.A + from * (K + rest);
-        memcpy(net->A + to * K, A, K * sizeof *A);
-        memcpy(net->A_rest + to * rest, A + K, rest * sizeof *A);
+        for (size_t i = 0; i < n; i++) {
+            const double *A = net->setup.A + (from * n + i) * (K + rest);
+            memcpy(net->A + (to * n + i) * K, A, K * sizeof *A);
+            memcpy(net->A_rest + (to * n + i) * rest, A + K, rest * sizeof *A);
+        }
+        if (net->token)
+            memcpy(net->token + to * n, net->setup.token + from * n, n * sizeof *net->token);
         for (int i = 0; i < net->origins; i++) {
             const struct origin *origin = &net->origin[i];
             size_t k = (size_t)origin->K;
@@ -123,11 +127,11 @@ static int look(struct net *net, const struct aside *aside, int first, int count
         population_return(net->population[i], &aside->population[i]);
     if (!net->started) {
         if (net->setup.centre)
-            memcpy(net->f0, net->f, (size_t)net->setup.P * sizeof *net->f);
+            memcpy(net->f0, net->f, (size_t)(net->outs * net->setup.C) * sizeof *net->f);
         keep_origins(net);
     }
-    for (int mu = 0; mu < count && f; mu++)
-        f[mu] = net->f[mu] - net->f0[mu];
+    for (int k = 0; k < count * net_outputs(net) && f; k++)
+        f[k] = net->f[k] - net->f0[k];
     return code;
 }
 
@@ -150,7 +154,8 @@ int net_look(struct net *net, int first, int count, double *f, struct err *err) 
     if (net->unseen && !net->setup.N)
         DO(draw_unseen(net, err));
     for (int i = 0; i < count; i += P)
-        DO(look(net, &aside, first + i, count - i < P ? count - i : P, f ? f + i : NULL, err));
+        DO(look(net, &aside, first + i, count - i < P ? count - i : P,
+                f ? f + i * net_outputs(net) : NULL, err));
     take_back(net, &aside);
 done:
     aside_free(net, &aside);

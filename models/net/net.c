@@ -7,22 +7,29 @@
 
 int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     *net = (struct net){.setup = *setup};
-    int P = setup->P;
+    int P = setup->P, n = setup->n ? setup->n : 1, C = setup->C ? setup->C : 1;
+    net->setup.n = n;
+    net->setup.C = C;
+    net->rows = P * n;
+    net->outs = setup->per_token ? net->rows : P;
+    net->weighted = n > 1 || C > 1;
     net->model = setup->model ? setup->model : model_list[setup->network->model];
     if (!setup->inputs)
         net->setup.inputs = P;
     TRY(base_alloc(&net->index, (size_t)P, sizeof *net->index, err));
     for (int mu = 0; mu < P; mu++)
         net->index[mu] = mu;
-    TRY(net_vector(net, P * setup->K, &net->A, err));
-    TRY(net_vector(net, P * setup->rest, &net->A_rest, err));
-    TRY(net_vector(net, P, &net->f, err));
-    TRY(net_origin(net, 1, &net->f0, err));
-    TRY(net_vector(net, P, &net->Delta, err));
-    TRY(net_vector(net, P, &net->ones, err));
+    TRY(net_vector(net, net->rows * setup->K, &net->A, err));
+    TRY(net_vector(net, net->rows * setup->rest, &net->A_rest, err));
+    if (setup->token)
+        TRY(base_alloc(&net->token, (size_t)net->rows, sizeof *net->token, err));
+    TRY(net_vector(net, net->outs * C, &net->f, err));
+    TRY(net_origin(net, net_outputs(net), &net->f0, err));
+    TRY(net_vector(net, net->outs * C, &net->Delta, err));
+    TRY(net_vector(net, net->rows * n, &net->ones, err));
     TRY(net_vector(net, MAP_STAGES * P, &net->stage_Delta, err));
-    for (int mu = 0; mu < P; mu++)
-        net->ones[mu] = 1;
+    for (int k = 0; k < net->rows * n; k++)
+        net->ones[k] = 1;
     return program_build(net, err);
 }
 
@@ -50,9 +57,9 @@ void net_free(struct net *net) {
     for (int i = 0; i < net->origins; i++)
         free(net->origin[i].all);
     program_free(net->program);
-    void *const lists[] = {net->array,     net->map,     net->thin,   net->population,
-                           net->vector,    net->origin,  net->kernel, net->number,
-                           net->parameter, net->carried, net->index,  net->matrix};
+    void *const lists[] = {net->array,  net->map,    net->thin,   net->population, net->vector,
+                           net->origin, net->kernel, net->number, net->parameter,  net->carried,
+                           net->index,  net->matrix, net->token};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         free(lists[k]);
     *net = (struct net){0};
@@ -144,29 +151,65 @@ int net_vector(struct net *net, int count, double **vector, struct err *err) {
     return CODE_OK;
 }
 
-double net_loss(enum loss loss, double f, double y, double *Delta) {
+static double cross_entropy(int C, const double *f, const double *y, double *Delta) {
+    double largest = f[0], sum = 0, asked = 0, l = 0;
+    for (int c = 0; c < C; c++) {
+        largest = fmax(largest, f[c]);
+        asked += y[c];
+    }
+    for (int c = 0; c < C; c++)
+        sum += exp(f[c] - largest);
+    for (int c = 0; c < C; c++) {
+        Delta[c] = y[c] - asked * exp(f[c] - largest) / sum;
+        l -= y[c] == 0 ? 0 : y[c] * (f[c] - largest - log(sum));
+    }
+    return l;
+}
+
+double net_loss(enum loss loss, int C, const double *f, const double *y, double *Delta) {
+    double l = 0;
+    if (loss == LOSS_CROSS_ENTROPY)
+        return cross_entropy(C, f, y, Delta);
     if (loss == LOSS_LOGISTIC) {
-        double margin = y * f; /* l = log(1 + exp(-y f)) */
-        *Delta = y / (1 + exp(margin));
+        double margin = *y * *f;
+        *Delta = *y / (1 + exp(margin));
         return margin > 0 ? log1p(exp(-margin)) : log1p(exp(margin)) - margin;
     }
-    *Delta = y - f;
-    return 0.5 * (y - f) * (y - f);
+    for (int c = 0; c < C; c++) {
+        Delta[c] = y[c] - f[c];
+        l += 0.5 * Delta[c] * Delta[c];
+    }
+    return l;
+}
+
+int net_outputs(const struct net *net) {
+    return net->outs / net->setup.P * net->setup.C;
+}
+
+/* Centres f; loss and Delta. */
+static void measure_loss(struct net *net, enum loss loss, const double *y) {
+    int C = net->setup.C, outs = net->outs, each = outs / net->setup.P;
+    for (int k = 0; k < outs * C; k++) {
+        if (!net->started && net->setup.centre)
+            net->f0[k] = net->f[k];
+        net->f[k] -= net->f0[k];
+    }
+    net->loss = 0;
+    for (int i = 0; i < outs; i++) {
+        size_t asked = (size_t)net->index[i / each] * (size_t)each + (size_t)(i % each);
+        net->loss +=
+            net_loss(loss, C, net->f + i * C, y + asked * (size_t)C, net->Delta + i * C) / outs;
+    }
+    for (int k = 0; k < outs * C && each > 1; k++)
+        net->Delta[k] /= each;
 }
 
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err) {
-    int P = net->setup.P;
     if (net->setup.stop && *net->setup.stop)
         return err_set(err, CODE_INTERRUPTED, "interrupted");
     net_gather(net);
     TRY(program_forward(net, err));
-    net->loss = 0;
-    for (int mu = 0; mu < P; mu++) {
-        if (!net->started && net->setup.centre)
-            net->f0[mu] = net->f[mu];
-        net->f[mu] -= net->f0[mu];
-        net->loss += net_loss(loss, net->f[mu], y[net->index[mu]], &net->Delta[mu]) / P;
-    }
+    measure_loss(net, loss, y);
     if (!isfinite(net->loss))
         return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0%s",
                        network_hint(net->setup.network));
@@ -178,6 +221,6 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
 
 int net_forward(struct net *net, double *f, struct err *err) {
     TRY(program_forward(net, err));
-    memcpy(f, net->f, (size_t)net->setup.P * sizeof *f);
+    memcpy(f, net->f, (size_t)(net->outs * net->setup.C) * sizeof *f);
     return CODE_OK;
 }

@@ -33,12 +33,12 @@ struct kernel {
     bool gradient; /* its cotangent */
 };
 
-/* Host numbers that a model measures, [shape 0][shape 1] at each time. */
+/* Host numbers that a model measures, [shape 0][shape 1][shape 2] at each time. */
 struct numbers {
     char name[24];
     const char *dims, *about, *equation; /* dims begins with t, e.g. "t mu k" */
     double *values;
-    int axes, shape[2];
+    int axes, shape[3];
 };
 
 /* What an instance is made from. */
@@ -55,11 +55,17 @@ struct net_setup {
     uint64_t seed;
     int replicate;
     double gamma0;
-    int P, K;          /* inputs of an evaluation; their directions */
+    int P, K;         /* inputs of an evaluation; directions of their rows */
+    int n;            /* rows (tokens) of an input; 0: 1 */
+    int C;            /* outputs; 0: 1 */
+    bool per_token;   /* outputs of each token, else of each input */
+    const int *token; /* NULL, or [inputs + tests][n] numbers of tokens, each below V */
+    int V;
+    bool classes;      /* targets are classes, or +-1: accuracies are measured */
     int inputs, tests; /* of the training set (0: P); inputs that are only looked at */
     int rest;          /* directions of the latter that are not among the K */
     const double
-        *A;         /* [inputs + tests][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
+        *A; /* [inputs + tests][n][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
     bool responses; /* limit maps keep what responses are solved from */
     bool check;     /* the coordinate check: what matrices read and write stays, and W(0) */
     /* NULL, or: classical mean-field theory, by field maps on this window
@@ -81,21 +87,21 @@ struct kept {
 };
 
 /* Multipliers of Adam's rate and eps, for gradients (1/P) sum_mu Delta_mu y_mu x_mu^T (of a thin
- * matrix y A^T, of host numbers A). */
+ * matrix y A^T, of host numbers A; without Delta where rows carry it: struct net, weighted). */
 struct adam_scale {
     double rate, eps;
 };
 
 /* What the integrator moves, with the rate that multiplies c Delta_mu: a map or a thin matrix (with
- * its coefficients A [P][K]), which learn with the rows y (P rows or one), or K host numbers, which
- * move by the sum over mu of A [P][K]. */
+ * its coefficients A [rows][K]), which learn with the rows y (as many, or one), or K host numbers,
+ * which move by the sum over rows of A [rows][K]. */
 struct parameter {
     const char *name;
     struct map *map;
     struct thin *thin;
     double *host;
     const double *A;
-    int K; /* of host */
+    int K, rows; /* of host; in x and A */
     double rate;
     struct adam_scale adam;
     struct rows y;
@@ -124,7 +130,8 @@ struct matrix {
     bool fixed, zero; /* never learns; starts at 0 */
 };
 
-/* What is subtracted from an evaluation: the values of each input at W(0), [K]. */
+/* What is subtracted from an evaluation: the values of each input at W(0), [K] with all its rows.
+ */
 struct origin {
     double *now, *all; /* [P][K], [inputs + tests][K] */
     int K;
@@ -147,18 +154,25 @@ struct net {
     struct carried *carried;
     struct origin *origin;
     struct vector *vector;
+    int rows;            /* of an evaluation: R = P n, the tokens of an input side by side */
+    int outs;            /* rows of f: R or P */
     int *index;          /* [P] inputs of the next evaluation; at first 0 ... P - 1 */
-    double *A, *A_rest;  /* [P][K], [P][rest] of the last one */
+    double *A, *A_rest;  /* [R][K], [R][rest] of the last one */
+    int *token;          /* [R] of the last one; NULL without */
     struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
     double unseen_amplitude;
     bool looking;     /* at inputs that leave no trace */
     struct rows gate; /* of a router over many experts, if it has one */
     bool has_router;
     bool started;
-    double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */
+    /* With several outputs or tokens, the backward pass starts from sum_c Delta_c w_c, and learning
+     * carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
+    bool weighted;
+    double *f, *f0, *Delta; /* [outs][C], among the vectors; f is centred; -dl/df, mean over outs */
+    double *ones;           /* [R n] */
     double loss;
     int t;                     /* gradient steps so far */
-    double *stage_Delta;       /* [MAP_STAGES][P]: Delta of the kept evaluations */
+    double *stage_Delta;       /* [MAP_STAGES][P]: Delta of the kept evaluations; weighted: 1 */
     double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
 };
@@ -178,16 +192,22 @@ void net_rewind(struct net *net);
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
 /* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
- * place. loss is the mean over these inputs. y [inputs]: of the training set. */
-enum loss { LOSS_MSE, LOSS_LOGISTIC };
+ * place. loss is the mean over these inputs (and their tokens). y [inputs][per_token ? n : 1][C]:
+ * of the training set. */
+enum loss { LOSS_MSE, LOSS_LOGISTIC, LOSS_CROSS_ENTROPY };
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
-/* f [P] of the inputs of the last evaluation at this place, not centred. */
+/* f [outs][C] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);
-double net_loss(enum loss loss, double f, double y, double *Delta); /* l, Delta = -dl/df */
+/* l and Delta = -dl/df [C]: sum_c (y_c - f_c)^2/2; log(1 + exp(-y f)), of one output; cross entropy
+ * -sum_c y_c log softmax_c(f), of y that adds up to 1, or is 0 everywhere: not asked. */
+double net_loss(enum loss loss, int C, const double *f, const double *y, double *Delta);
+/* Numbers of f of one input: C, or of each token. */
+int net_outputs(const struct net *net);
 
-/* f [count] of inputs first, first + 1, ... of the training set and, after it, the test inputs, at
- * this place (look.c). They enter no basis, and everything else is as if nothing had happened.
- * Before the end of the first evaluation it finds their origins; f may then be NULL. */
+/* f [count][net_outputs] of inputs first, first + 1, ... of the training set and, after it, the
+ * test inputs, at this place (look.c). They enter no basis, and everything else is as if nothing
+ * had happened. Before the end of the first evaluation it finds their origins; f may then be NULL.
+ */
 int net_look(struct net *net, int first, int count, double *f, struct err *err);
 /* For net_evaluate: takes A and origins of the inputs `index`; after the first evaluation, keeps
  * its origins and looks for those of all other inputs. */
@@ -226,7 +246,7 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
 int net_read_in(struct net *net, struct population *bottom, double amplitude, struct thin *W1,
                 struct err *err);
 void net_read(const struct net *net, const struct thin *W1, struct rows h1);
-/* Host numbers [P][K] that are subtracted and belong to W(0). */
+/* Host numbers [P][K], K of all rows of an input, that are subtracted and belong to W(0). */
 int net_origin(struct net *net, int K, double **now, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err);

@@ -11,7 +11,8 @@ static size_t width(const struct parameter *p) {
 
 int net_keep(struct net *net, int k, struct err *err) {
     size_t P = (size_t)net->setup.P;
-    memcpy(net->stage_Delta + (size_t)k * P, net->Delta, P * sizeof *net->Delta);
+    memcpy(net->stage_Delta + (size_t)k * P, net->weighted ? net->ones : net->Delta,
+           P * sizeof *net->Delta);
     for (int i = 0; i < net->parameters; i++) {
         struct parameter *p = &net->parameter[i];
         struct kept *kept = &p->kept[k];
@@ -21,25 +22,26 @@ int net_keep(struct net *net, int k, struct err *err) {
         }
         if (p->thin)
             TRY(array_keep(&kept->y, p->y, err));
+        size_t count = (size_t)p->rows * width(p);
         if (!kept->A)
-            TRY(base_alloc(&kept->A, P * width(p), sizeof *kept->A, err));
-        memcpy(kept->A, p->A, P * width(p) * sizeof *kept->A);
+            TRY(base_alloc(&kept->A, count, sizeof *kept->A, err));
+        memcpy(kept->A, p->A, count * sizeof *kept->A);
     }
     return CODE_OK;
 }
 
-/* c [P] = rate Delta_mu/P of stage k. */
-static void coefficients(const struct net *net, int k, double rate, double *c) {
-    int P = net->setup.P;
-    for (int mu = 0; mu < P; mu++)
-        c[mu] = rate / P * net->stage_Delta[k * P + mu];
+/* c [rows] = rate Delta_mu/P of stage k. */
+static void coefficients(const struct net *net, const struct parameter *p, int k, double rate,
+                         double *c) {
+    int P = net->setup.P, each = p->rows / P;
+    for (int i = 0; i < p->rows; i++)
+        c[i] = rate / P * net->stage_Delta[k * P + i / each];
 }
 
 /* change [K] += sum_mu c_mu A_mu */
-static void add_host(const struct net *net, const struct parameter *p, int k, const double *c,
-                     double *change) {
+static void add_host(const struct parameter *p, int k, const double *c, double *change) {
     for (int j = 0; j < p->K; j++)
-        for (int mu = 0; mu < net->setup.P; mu++)
+        for (int mu = 0; mu < p->rows; mu++)
             change[j] += c[mu] * p->kept[k].A[mu * p->K + j];
 }
 
@@ -48,13 +50,13 @@ int net_change(const struct net *net, const struct parameter *p, int k, double r
     const struct kept *kept = &p->kept[k];
     int code = CODE_OK;
     double *c;
-    TRY(base_alloc(&c, (size_t)net->setup.P, sizeof *c, err));
-    coefficients(net, k, rate, c);
+    TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
+    coefficients(net, p, k, rate, c);
     if (p->map)
         DO(map_change(p->map, k, c, change, err));
     if (p->thin)
         DO(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
-    add_host(net, p, k, c, host);
+    add_host(p, k, c, host);
 done:
     free(c);
     return code;
@@ -64,16 +66,16 @@ done:
 static int move(struct net *net, int k, double step, struct err *err) {
     int code = CODE_OK;
     double *c;
-    TRY(base_alloc(&c, (size_t)net->setup.P, sizeof *c, err));
+    TRY(base_alloc(&c, (size_t)net->rows, sizeof *c, err));
     for (int i = 0; i < net->parameters; i++) {
         struct parameter *p = &net->parameter[i];
         struct kept *kept = &p->kept[k];
-        coefficients(net, k, step * net->setup.gamma0 * p->rate, c);
+        coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
         if (p->map)
             DO(map_learn(p->map, k, c, err));
         if (p->thin)
             DO(thin_learn(p->thin, kept->A, c, array_all(&kept->y), err));
-        add_host(net, p, k, c, p->host);
+        add_host(p, k, c, p->host);
     }
 done:
     free(c);

@@ -12,7 +12,7 @@ static void measure(const struct net *net, int node, bool gradient) {
             continue;
         struct rows x = gradient ? p->node[node].g : p->node[node].value;
         net->setup.backend->averages(x, m->power == 2 ? x : (struct rows){0}, m->out);
-        for (int mu = 0; mu < net->setup.P && m->scale != 1; mu++)
+        for (int mu = 0; mu < x.count && m->scale != 1; mu++)
             m->out[mu] *= m->scale;
     }
 }
@@ -49,7 +49,8 @@ int program_backward(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].gs)
-            memset(p->node[i].gs, 0, (size_t)(net->setup.P * p->node[i].K) * sizeof *p->node[i].gs);
+            memset(p->node[i].gs, 0,
+                   (size_t)(p->node[i].count * p->node[i].K) * sizeof *p->node[i].gs);
     for (int i = p->nodes - 1; i >= 0; i--) {
         measure(net, i, true);
         TRY(node_backward(net, &p->node[i], err));
@@ -82,10 +83,10 @@ static int connect(struct net *net, struct err *err) {
         if (parameter->node != p->read_out && !v->g_count)
             return err_set(err, CODE_INPUT, "network %s: the output does not depend on matrix %s",
                            net->model->name, parameter->name);
+        const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
         bool reads = parameter->thin && !node_is(v, &operation_read_in);
-        parameter->y = parameter->host ? (struct rows){0}
-                       : reads         ? p->node[v->argument[0]].value
-                                       : v->g;
+        parameter->rows = x->count;
+        parameter->y = parameter->host ? (struct rows){0} : reads ? x->value : v->g;
     }
     if (p->gates >= 0)
         net->gate = p->node[p->gates].value;
@@ -110,7 +111,7 @@ int program_build(struct net *net, struct err *err) {
     TRY(base_alloc(&net->program, 1, sizeof *net->program, err));
     p = net->program;
     *p = (struct program){.net = net, .read_out = -1, .gates = -1};
-    TRY(net_vector(net, net->setup.P, &p->c, err));
+    TRY(net_vector(net, net->rows * net->setup.n, &p->c, err));
     net->model->write(p);
     if (!p->code && p->read_out < 0)
         program_fail(p, "it reads nothing out");

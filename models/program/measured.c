@@ -60,6 +60,11 @@ static void show(struct program *p, struct value s, bool gradient, struct number
     numbers.values = gradient ? node->gs : node->s;
     numbers.shape[0] = p->net->setup.P;
     numbers.shape[1] = node->K;
+    if (node->per > 1) { /* t mu token ... */
+        numbers.dims = program_name(p, "t mu token%s", numbers.dims + strlen("t mu"));
+        numbers.shape[1] = node->per;
+        numbers.shape[2] = node->K;
+    }
     add_numbers(p, numbers, name);
 }
 
@@ -75,8 +80,8 @@ void program_show_gradient(struct program *p, struct value s, const char *dims, 
 
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation) {
-    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, p->net->setup.P}};
-    int width = strstr(dims, " mu") ? p->net->setup.P : 1;
+    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, p->net->rows}};
+    int width = strstr(dims, " mu") ? p->net->rows : 1;
     for (int k = 0; k < p->net->numbers && !p->code; k++)
         if (!strcmp(p->net->number[k].name, name))
             return p->net->number[k].values + index * width;

@@ -18,15 +18,17 @@ struct operation {
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
     void (*forward)(struct net *net, struct node *node);
     void (*backward)(struct net *net, struct node *node);
-    bool slope;      /* keeps f'(x) */
-    bool over;       /* the value may take the place of an argument */
-    bool over_g;     /* the last part of a cotangent may take the place of the own cotangent */
-    bool passes;     /* its own cotangent is its part of an argument's, which may share the rows */
-    bool adds;       /* backward adds to cotangents itself: no rows for its parts are planned */
-    bool reads;      /* the backward pass reads the arguments */
-    bool learns;     /* what follows from it moves with the parameters, whatever it reads */
-    bool reads_late; /* learning reads the (first) argument */
-    bool keeps_g;    /* learning reads the cotangent */
+    bool slope;       /* keeps f'(x) */
+    bool over;        /* the value may take the place of an argument */
+    bool over_g;      /* the last part of a cotangent may take the place of the own cotangent */
+    bool passes;      /* its own cotangent is its part of an argument's, which may share the rows */
+    bool adds;        /* backward adds to cotangents itself: no rows for its parts are planned */
+    bool reads;       /* the backward pass reads the arguments */
+    bool reads_value; /* and the value */
+    bool wide;        /* its cotangent has all rows, and so have the parts of the arguments' */
+    bool learns;      /* what follows from it moves with the parameters, whatever it reads */
+    bool reads_late;  /* learning reads the (first) argument */
+    bool keeps_g;     /* learning reads the cotangent */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
@@ -44,11 +46,15 @@ struct node {
     const struct operation *op;
     int argument[2];       /* -1: none */
     struct population *on; /* of its rows; NULL: numbers */
-    int count, K;          /* rows: P or 1; numbers: [P][K] */
+    int per;               /* rows of an input: 1, n (tokens), n^2 (their pairs) */
+    int count, K;          /* rows: P per, or 1 for all; numbers: [count][K] */
     enum fn fn;
     double k; /* constant factor of fn and times */
     size_t top;
     int column;           /* of the numbers of scale */
+    bool causal;          /* of a softmax over tokens */
+    int groups;           /* bias: sets of K numbers, one for each kind of token, or 1 */
+    double *A;            /* bias of tokens: cotangents, each at its token's place */
     struct weight weight; /* of matrices, with everything that settings multiply */
     double power;         /* limit: the power of N that settings give the start of the matrix */
     bool frozen;          /* by the settings: it does not even decay */
@@ -60,7 +66,7 @@ struct node {
     void *context;
     bool moves;                /* it depends on something that learns */
     bool measured, measured_g; /* its rows, its cotangent are read once all is done */
-    int g_count;               /* rows of the cotangent, P or 1; numbers: 1; 0: there is none */
+    int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
     int parts;                 /* that the cotangent is made of */
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
     struct part part[2];
@@ -93,11 +99,27 @@ struct program {
     int read_out;           /* its node; -1: none yet */
     int gates;              /* -1: none */
     struct mixture mixture; /* of no rows: none */
-    double *c;              /* [P] scratch */
+    double *c;              /* [R n] scratch */
     int code;
     struct err err; /* the first that went wrong */
 };
 
+/* For what adds a node: it has the shape of argument a (rows for each input, or numbers), or one
+ * row for each token; NULL after a failure. Arguments that do not exist are at -1. */
+struct node *node_append(struct program *p, const struct operation *op, struct value a,
+                         struct value b, struct value *out);
+/* Rows like those of x; numbers [count][K]. */
+struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
+                              struct value *out);
+struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
+                                 struct value b, int K, struct value *out);
+void node_shape(const struct program *p, struct node *node, int per);
+struct node *node_of(const struct program *p, struct value x);
+/* Whether the arguments exist (b may be none) and are rows; is numbers; and there are as many for
+ * each input, or one for all. */
+bool rows_given(struct program *p, const char *op, struct value a, struct value b);
+bool numbers_given(struct program *p, const char *op, struct value s);
+bool rows_paired(struct program *p, const char *op, struct value a, struct value b);
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);
 /* One more element of a list, as net_grow; NULL after a failure. */

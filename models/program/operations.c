@@ -1,40 +1,9 @@
 /* The operations of programs: forward, and their adjoints in the site average. An adjoint is only
  * called where a part of a cotangent is due. */
-#include "models/program/node.h"
+#include "models/program/operation.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct node *argument(const struct net *net, const struct node *v, int k) {
-    return &net->program->node[v->argument[k]];
-}
-
-/* Remembers a failure for program_forward and program_backward, which end with it. */
-static void latch(struct net *net, int code) {
-    if (!net->program->code)
-        net->program->code = code;
-}
-
-static const struct backend *ops(const struct net *net) {
-    return net->setup.backend;
-}
-
-/* g (+)= part, which may have one row for all. */
-static void add_part(const struct net *net, struct rows part, bool first, struct rows g) {
-    if (part.count != g.count)
-        ops(net)->combine(g, first ? 0 : 1, net->ones, part);
-    else if (first)
-        rows_copy(part, g);
-    else
-        rows_add(NULL, part, g);
-}
-
-/* After the part of argument k has been written: nothing to do where it is the cotangent itself. */
-static void hand_over(const struct net *net, const struct node *v, int k) {
-    const struct node *a = argument(net, v, k);
-    if (v->part[k].item != a->g_item)
-        add_part(net, v->part[k].rows, v->part[k].first, a->g);
-}
 
 /* x[mu] -> c times it, in place. */
 static void scale_rows(const struct net *net, const double *c, struct rows x, struct rows out) {
@@ -44,7 +13,7 @@ static void scale_rows(const struct net *net, const double *c, struct rows x, st
 /* In the program's scratch. */
 static double *column_of(const struct net *net, const struct node *numbers, int column) {
     double *out = net->program->c;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    for (int mu = 0; mu < numbers->count; mu++)
         out[mu] = numbers->s[mu * numbers->K + column];
     return out;
 }
@@ -117,7 +86,7 @@ static int thin_prepare(struct net *net, struct node *v, struct err *err) {
 }
 
 static void look_forward(struct net *net, struct node *v) {
-    int count = net->setup.P * v->K;
+    int count = v->count * v->K;
     ops(net)->dots(argument(net, v, 0)->value, array_all(&v->thin->W), v->s);
     if (v->start && !net->started)
         memcpy(v->start, v->s, (size_t)count * sizeof *v->s);
@@ -139,15 +108,21 @@ const struct operation operation_look = {.name = "look",
                                          .reads_late = true};
 
 static void read_out_forward(struct net *net, struct node *v) {
-    ops(net)->averages(argument(net, v, 0)->value, array_all(&v->thin->W), net->f);
-    for (int mu = 0; mu < net->setup.P; mu++)
-        net->f[mu] /= net->setup.gamma0;
+    struct rows h = argument(net, v, 0)->value, w = array_all(&v->thin->W);
+    if (v->K == 1)
+        ops(net)->averages(h, w, net->f);
+    else
+        ops(net)->dots(h, w, net->f);
+    for (int k = 0; k < net->outs * v->K; k++)
+        net->f[k] /= net->setup.gamma0;
 }
 
 static void read_out_backward(struct net *net, struct node *v) {
     const struct node *h = argument(net, v, 0);
     struct rows w = array_all(&v->thin->W);
-    if (h->g.array != w.array)
+    if (net->weighted)
+        ops(net)->combine(h->g, v->part[0].first ? 0 : 1, net->Delta, w);
+    else if (h->g.array != w.array)
         add_part(net, w, v->part[0].first, h->g);
 }
 
@@ -163,7 +138,7 @@ const struct operation operation_read_out = {.name = "read_out",
 
 static void fn_forward(struct net *net, struct node *v) {
     double *k = net->program->c;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    for (int mu = 0; mu < v->count; mu++)
         k[mu] = v->k;
     ops(net)->pointwise(v->fn, v->k == 1 ? NULL : k, NULL, argument(net, v, 0)->value, v->value,
                         v->slope);
@@ -313,7 +288,7 @@ static void shift_backward(struct net *net, struct node *v) {
     double *c = net->program->c;
     if (v->part[0].due) {
         ops(net)->averages(v->g, (struct rows){0}, c);
-        for (int mu = 0; mu < net->setup.P; mu++)
+        for (int mu = 0; mu < s->count; mu++)
             s->gs[mu * s->K] += c[v->g.count == 1 ? 0 : mu];
     }
     if (v->part[1].due && x->g_item != v->g_item)
@@ -395,7 +370,7 @@ static void scale_backward(struct net *net, struct node *v) {
     double *c = net->program->c;
     if (v->part[0].due) {
         ops(net)->averages(x->value, v->g, c);
-        for (int mu = 0; mu < net->setup.P; mu++)
+        for (int mu = 0; mu < s->count; mu++)
             s->gs[mu * s->K + v->column] += c[mu];
     }
     if (!v->part[1].due)
@@ -414,16 +389,28 @@ const struct operation operation_scale = {.name = "scale",
                                           .over_g = true,
                                           .reads = true};
 
+/* The first of the biases of a row. */
+static int set_of(const struct net *net, const struct node *v, int row) {
+    return v->groups > 1 ? net->token[row] * v->K : 0;
+}
+
 static void bias_forward(struct net *net, struct node *v) {
     const double *s = argument(net, v, 0)->s;
-    for (int k = 0; k < net->setup.P * v->K; k++)
-        v->s[k] = s[k] + v->start[k % v->K];
+    for (int mu = 0; mu < v->count; mu++)
+        for (int k = 0; k < v->K; k++)
+            v->s[mu * v->K + k] = s[mu * v->K + k] + v->start[set_of(net, v, mu) + k];
 }
 
 static void bias_backward(struct net *net, struct node *v) {
     const struct node *s = argument(net, v, 0);
-    for (int k = 0; k < net->setup.P * v->K; k++)
+    int K = v->K, all = v->groups * K;
+    for (int k = 0; k < v->count * K && v->part[0].due; k++)
         s->gs[k] += v->gs[k];
+    if (v->groups == 1)
+        return;
+    memset(v->A, 0, (size_t)(v->count * all) * sizeof *v->A);
+    for (int mu = 0; mu < v->count; mu++)
+        memcpy(v->A + mu * all + set_of(net, v, mu), v->gs + mu * K, (size_t)K * sizeof *v->A);
 }
 
 const struct operation operation_bias = {.name = "bias",
@@ -433,13 +420,13 @@ const struct operation operation_bias = {.name = "bias",
                                          .adds = true};
 
 static void numbers_forward(struct net *net, struct node *v) {
-    v->numbers->forward(v->context, net, argument(net, v, 0)->s, v->s);
+    v->numbers->forward(v->context, net, v->count, argument(net, v, 0)->s, v->s);
 }
 
 static void numbers_backward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
     if (v->numbers->backward)
-        v->numbers->backward(v->context, net, x->s, v->s, v->gs, x->gs);
+        v->numbers->backward(v->context, net, v->count, x->s, v->s, v->gs, x->gs);
 }
 
 const struct operation operation_numbers = {

@@ -46,14 +46,17 @@ static int larger(int a, int b) {
     return a > b ? a : b;
 }
 
+static int all_rows(const struct program *p, const struct node *v) {
+    return p->net->setup.P * v->per;
+}
+
 /* Rows of the part of the cotangent that node v hands to argument k. */
 static int part_count(const struct program *p, const struct node *v, int k) {
-    int P = p->net->setup.P;
-    if (node_is(v, &operation_read_out))
+    if (node_is(v, &operation_read_out) && !p->net->weighted)
         return 1;
-    if (node_is(v, &operation_scale) || node_is(v, &operation_average) ||
-        node_is(v, &operation_look))
-        return P;
+    if (v->op->wide || node_is(v, &operation_scale) || node_is(v, &operation_average) ||
+        node_is(v, &operation_look) || node_is(v, &operation_read_out))
+        return all_rows(p, &p->node[v->argument[k]]);
     if (node_is(v, &operation_fn))
         return larger(v->g_count, v->count);
     if (node_is(v, &operation_multiply))
@@ -63,12 +66,11 @@ static int part_count(const struct program *p, const struct node *v, int k) {
 
 /* Which cotangents there are, with how many rows, and who is first to add to them. */
 static int find_cotangents(struct program *p, struct err *err) {
-    int P = p->net->setup.P;
     for (int i = p->nodes - 1; i >= 0; i--) {
         struct node *v = &p->node[i];
-        bool wide = v->measured_g || node_is(v, &operation_read_in);
-        if (wide && v->g_count)
-            v->g_count = P;
+        bool wide = v->measured_g || v->op->wide || node_is(v, &operation_read_in);
+        if (wide && v->on && v->g_count)
+            v->g_count = all_rows(p, v);
         if (v->measured_g && !v->g_count)
             return err_set(err, CODE_INPUT,
                            "network %s: it measures a gradient that the output does not have",
@@ -138,6 +140,8 @@ static void use_values(struct plan *plan) {
             use(plan, item, i);
             if (v->op->reads && (v->part[1 - k].due || node_is(v, &operation_look)))
                 use(plan, item, back(plan, i));
+            if (v->op->reads_value && v->g_count)
+                use(plan, v->value_item, back(plan, i));
             if (v->op->reads_late && (entries || !v->map))
                 use(plan, item, 2 * plan->n);
         }
@@ -145,8 +149,10 @@ static void use_values(struct plan *plan) {
 }
 
 /* The only part of argument a's cotangent is v's own cotangent, as it is. */
-static bool passes(const struct node *v, const struct node *a) {
+static bool passes(const struct plan *plan, const struct node *v, const struct node *a) {
     bool read_out = node_is(v, &operation_read_out);
+    if (read_out && plan->p->net->weighted)
+        return false;
     return a->parts == 1 && (read_out || v->op->passes) &&
            a->g_count == (read_out ? 1 : v->g_count);
 }
@@ -159,7 +165,7 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     if (!part->due || !a->on)
         return CODE_OK;
     if (part->first && a->g_item == NOWHERE) {
-        if (passes(v, a)) {
+        if (passes(plan, v, a)) {
             a->g_item = node_is(v, &operation_read_out) ? READ_OUT : v->g_item;
             use(plan, a->g_item, back(plan, v->argument[k]));
         } else

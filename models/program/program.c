@@ -91,14 +91,17 @@ struct population *program_population(struct program *p, const char *name, doubl
     return on;
 }
 
-static struct node *node_of(const struct program *p, struct value x) {
+struct node *node_of(const struct program *p, struct value x) {
     return &p->node[x.at];
 }
 
-/* A node of one row or number for each input; arguments that do not exist are none. NULL after a
- * failure. */
-static struct node *append(struct program *p, const struct operation *op, struct value a,
-                           struct value b, struct value *out) {
+void node_shape(const struct program *p, struct node *node, int per) {
+    node->per = per;
+    node->count = p->net->setup.P * per;
+}
+
+struct node *node_append(struct program *p, const struct operation *op, struct value a,
+                         struct value b, struct value *out) {
     *out = none;
     if (p->code)
         return NULL;
@@ -107,7 +110,6 @@ static struct node *append(struct program *p, const struct operation *op, struct
         return NULL;
     *node = (struct node){.op = op,
                           .argument = {a.at, b.at},
-                          .count = p->net->setup.P,
                           .k = 1,
                           .moves = op->learns,
                           .value_item = -1,
@@ -118,12 +120,12 @@ static struct node *append(struct program *p, const struct operation *op, struct
     for (int k = 0; k < 2; k++)
         if (node->argument[k] >= 0)
             node->moves |= p->node[node->argument[k]].moves;
+    node_shape(p, node, a.at < 0 ? p->net->setup.n : p->node[a.at].per);
     out->at = p->nodes - 1;
     return node;
 }
 
-/* Whether the arguments exist and are rows. */
-static bool rows_given(struct program *p, const char *op, struct value a, struct value b) {
+bool rows_given(struct program *p, const char *op, struct value a, struct value b) {
     const struct value all[] = {a, b};
     for (int k = 0; k < 2 && !p->code; k++)
         if (all[k].at >= 0 && !node_of(p, all[k])->on)
@@ -133,7 +135,16 @@ static bool rows_given(struct program *p, const char *op, struct value a, struct
     return !p->code;
 }
 
-/* The same of one population. */
+bool rows_paired(struct program *p, const char *op, struct value a, struct value b) {
+    if (p->code || node_of(p, a)->per == node_of(p, b)->per || node_of(p, a)->count == 1 ||
+        node_of(p, b)->count == 1)
+        return !p->code;
+    program_fail(p, "%s of what there is %d of and what there is %d of for each input", op,
+                 node_of(p, a)->per, node_of(p, b)->per);
+    return false;
+}
+
+/* Rows of one population. */
 static bool rows_alike(struct program *p, const char *op, struct value a, struct value b) {
     if (!rows_given(p, op, a, b))
         return false;
@@ -142,23 +153,21 @@ static bool rows_alike(struct program *p, const char *op, struct value a, struct
     else if (node_of(p, a)->on != node_of(p, b)->on)
         program_fail(p, "%s of rows of different populations, %s and %s", op,
                      node_of(p, a)->on->name, node_of(p, b)->on->name);
-    return !p->code;
+    return rows_paired(p, op, a, b);
 }
 
-/* Whether the argument exists and is numbers. */
-static bool numbers_given(struct program *p, const char *op, struct value s) {
+bool numbers_given(struct program *p, const char *op, struct value s) {
     if (!p->code && (s.at < 0 || node_of(p, s)->on))
         program_fail(p, "%s takes numbers of each input, not rows", op);
     return !p->code;
 }
 
-/* A node with rows like those of x. */
-static struct node *append_rows(struct program *p, const struct operation *op, struct value x,
-                                struct value *out) {
+struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
+                              struct value *out) {
     *out = none;
     if (!rows_given(p, op->name, x, none))
         return NULL;
-    struct node *node = append(p, op, x, none, out);
+    struct node *node = node_append(p, op, x, none, out);
     if (node) {
         node->on = node_of(p, x)->on;
         node->count = node_of(p, x)->count;
@@ -170,7 +179,7 @@ static struct node *append_rows(struct program *p, const struct operation *op, s
 static struct value append_on(struct program *p, const struct operation *op, struct value x,
                               struct population *on, bool fits) {
     struct value out;
-    struct node *node = append_rows(p, op, x, &out);
+    struct node *node = node_append_rows(p, op, x, &out);
     if (node && !fits)
         program_fail(p, "%s from population %s does not fit %s", op->name, node->on->name,
                      on->name);
@@ -179,11 +188,11 @@ static struct value append_on(struct program *p, const struct operation *op, str
     return out;
 }
 
-static struct node *append_numbers(struct program *p, const struct operation *op, struct value a,
-                                   struct value b, int K, struct value *out) {
-    struct node *node = append(p, op, a, b, out);
-    if (!node || program_failed(p, net_vector(p->net, p->net->setup.P * K, &node->s, &p->err)) ||
-        program_failed(p, net_vector(p->net, p->net->setup.P * K, &node->gs, &p->err)))
+struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
+                                 struct value b, int K, struct value *out) {
+    struct node *node = node_append(p, op, a, b, out);
+    if (!node || program_failed(p, net_vector(p->net, node->count * K, &node->s, &p->err)) ||
+        program_failed(p, net_vector(p->net, node->count * K, &node->gs, &p->err)))
         return NULL;
     node->K = K;
     return node;
@@ -219,7 +228,7 @@ static struct thin *new_thin(struct program *p) {
 
 struct value program_read_in(struct program *p, struct population *bottom, struct weight W) {
     struct value out;
-    struct node *node = append(p, &operation_read_in, none, none, &out);
+    struct node *node = node_append(p, &operation_read_in, none, none, &out);
     double factor = p->net->setup.read_in;
     if (!node)
         return none;
@@ -239,7 +248,7 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
 struct value program_map(struct program *p, struct value x, struct population *target,
                          struct weight W) {
     struct value out;
-    struct node *node = append_rows(p, &operation_map, x, &out);
+    struct node *node = node_append_rows(p, &operation_map, x, &out);
     struct net *net = p->net;
     struct map **added;
     if (!node || !weigh(p, node, W))
@@ -266,36 +275,53 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     struct net *net = p->net;
     if (!rows_given(p, "look", x, none))
         return none;
-    struct node *node = append_numbers(p, &operation_look, x, none, K, &out);
+    struct node *node = node_append_numbers(p, &operation_look, x, none, K, &out);
     if (!node || !weigh(p, node, Q))
         return none;
     node->weight.a0 = weight_column(p, node);
     node->weight.iid |= net->setup.N > 0;
     node->thin = new_thin(p);
     if (!net->setup.N && !Q.iid)
-        program_failed(p, net_origin(net, K, &node->start, &p->err));
+        program_failed(p, net_origin(net, node->per * K, &node->start, &p->err));
     add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = node->gs},
                   net->setup.gamma0);
     return out;
 }
 
-struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
+/* groups sets of K numbers, [groups][K]. */
+static struct value add_bias(struct program *p, struct value s, int groups, const double *start,
+                             struct weight b) {
     struct value out;
     if (!numbers_given(p, "a bias", s))
         return none;
-    int K = node_of(p, s)->K;
-    struct node *node = append_numbers(p, &operation_bias, s, none, K, &out);
+    int K = node_of(p, s)->K, count = groups * K;
+    struct node *node = node_append_numbers(p, &operation_bias, s, none, K, &out);
     if (!node || !weigh(p, node, b))
         return none;
-    node->start = program_memory(p, (size_t)K * sizeof *start);
+    node->groups = groups;
+    node->A = node->gs;
+    if (groups > 1 && program_failed(p, net_vector(p->net, node->count * count, &node->A, &p->err)))
+        return none;
+    node->start = program_memory(p, (size_t)count * sizeof *start);
     if (!node->start)
         return none;
     node->weight.a0 = weight_column(p, node);
-    for (int k = 0; k < K; k++)
+    for (int k = 0; k < count; k++)
         node->start[k] = node->weight.a0 * start[k];
-    add_parameter(p, out.at, (struct parameter){.host = node->start, .A = node->gs, .K = K},
+    add_parameter(p, out.at, (struct parameter){.host = node->start, .A = node->A, .K = count},
                   p->net->setup.gamma0);
     return out;
+}
+
+struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
+    return add_bias(p, s, 1, start, b);
+}
+
+struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
+                                    struct weight b) {
+    if (!p->code && (!p->net->setup.token || node_of(p, s)->per != p->net->setup.n))
+        program_fail(p, "a bias of each kind of token needs inputs that are tokens");
+    return add_bias(p, s, p->net->setup.V, start, b);
 }
 
 void program_read_out(struct program *p, struct value h, struct weight w) {
@@ -305,23 +331,31 @@ void program_read_out(struct program *p, struct value h, struct weight w) {
         return;
     if (p->read_out >= 0)
         program_fail(p, "it has two read-outs");
+    if (!net->setup.per_token && node_of(p, h)->per > 1)
+        h = program_pool(p, h);
+    if (!p->code && node_of(p, h)->per != net->outs / net->setup.P)
+        program_fail(p, "outputs are of tokens, but tokens are pooled");
+    if (p->code)
+        return;
     bool zero = net->setup.network->read_out == READ_OUT_ZERO;
     w.zero |= zero;
-    struct node *node = append(p, &operation_read_out, h, none, &out);
+    struct node *node = node_append(p, &operation_read_out, h, none, &out);
     if (!node || !weigh(p, node, w))
         return;
     node->weight.a0 = weight_column(p, node);
-    node->K = 1;
+    node->K = net->setup.C;
     node->thin = new_thin(p);
     p->read_out = out.at;
-    add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = net->ones}, 1);
+    add_parameter(
+        p, out.at,
+        (struct parameter){.thin = node->thin, .A = net->weighted ? net->Delta : net->ones}, 1);
 }
 
 /* --- the other operations -------------------------------------------------------------------- */
 
 struct value program_fn(struct program *p, enum fn fn, double k, struct value x) {
     struct value out;
-    struct node *node = append_rows(p, &operation_fn, x, &out);
+    struct node *node = node_append_rows(p, &operation_fn, x, &out);
     if (node) {
         node->fn = fn;
         node->k = k;
@@ -337,7 +371,7 @@ struct value program_sigma(struct program *p, struct value x) {
 
 struct value program_times(struct program *p, double k, struct value x) {
     struct value out;
-    struct node *node = append_rows(p, &operation_times, x, &out);
+    struct node *node = node_append_rows(p, &operation_times, x, &out);
     if (node)
         node->k = k;
     return out;
@@ -347,7 +381,7 @@ struct value program_add(struct program *p, struct value a, struct value b) {
     struct value out;
     if (!rows_alike(p, "a sum", a, b))
         return none;
-    struct node *node = append(p, &operation_add, a, b, &out);
+    struct node *node = node_append(p, &operation_add, a, b, &out);
     if (!node)
         return none;
     node->on = node_of(p, a)->on;
@@ -364,12 +398,16 @@ struct value program_multiply(struct program *p, struct value a, struct value b)
     const struct population *u = node_of(p, a)->on, *v = node_of(p, b)->on;
     if (u != v && u->sites * (size_t)v->group != v->sites)
         program_fail(p, "a product of rows of different populations, %s and %s", u->name, v->name);
-    struct node *node = append(p, &operation_multiply, a, b, &out);
+    if (!rows_paired(p, "a product", a, b))
+        return none;
+    struct node *node = node_append(p, &operation_multiply, a, b, &out);
     if (!node)
         return none;
     node->on = node_of(p, b)->on;
-    bool one = node_of(p, a)->count == 1 && node_of(p, b)->count == 1;
-    node->count = one ? 1 : p->net->setup.P;
+    if (node_of(p, a)->count == 1) {
+        node_shape(p, node, node_of(p, b)->per);
+        node->count = node_of(p, b)->count;
+    }
     return out;
 }
 
@@ -397,7 +435,7 @@ struct value program_tile_mean(struct program *p, struct value x, struct populat
 
 struct value program_top(struct program *p, struct value x, size_t K) {
     struct value out;
-    struct node *node = append_rows(p, &operation_top, x, &out);
+    struct node *node = node_append_rows(p, &operation_top, x, &out);
     if (node) {
         node->top = K;
         node->moves = false;
@@ -407,7 +445,7 @@ struct value program_top(struct program *p, struct value x, size_t K) {
 
 struct value program_ones(struct program *p, struct population *on) {
     struct value out;
-    struct node *node = append(p, &operation_ones, none, none, &out);
+    struct node *node = node_append(p, &operation_ones, none, none, &out);
     if (node) {
         node->on = on;
         node->count = 1;
@@ -418,7 +456,7 @@ struct value program_ones(struct program *p, struct population *on) {
 struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
                           struct value x) {
     struct value out;
-    struct node *node = append_rows(p, &operation_rows, x, &out);
+    struct node *node = node_append_rows(p, &operation_rows, x, &out);
     if (node) {
         node->custom = fn;
         node->context = context;
@@ -430,23 +468,24 @@ struct value program_rows(struct program *p, const struct rows_fn *fn, void *con
 struct value program_average(struct program *p, struct value a, struct value b) {
     struct value out;
     if (rows_alike(p, "an average", a, b))
-        append_numbers(p, &operation_average, a, b, 1, &out);
+        node_append_numbers(p, &operation_average, a, b, 1, &out);
     return p->code ? none : out;
 }
 
 struct value program_mean(struct program *p, struct value a) {
     struct value out;
     if (rows_given(p, "a mean", a, none))
-        append_numbers(p, &operation_average, a, none, 1, &out);
+        node_append_numbers(p, &operation_average, a, none, 1, &out);
     return p->code ? none : out;
 }
 
 static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
                                   struct value x, struct value *out) {
     *out = none;
-    if (!rows_given(p, op->name, x, none) || !numbers_given(p, op->name, s))
+    if (!rows_given(p, op->name, x, none) || !numbers_given(p, op->name, s) ||
+        !rows_paired(p, op->name, s, x))
         return NULL;
-    struct node *node = append(p, op, s, x, out);
+    struct node *node = node_append(p, op, s, x, out);
     if (node)
         node->on = node_of(p, x)->on;
     return node;
@@ -471,7 +510,7 @@ struct value program_numbers(struct program *p, const struct number_fn *fn, cons
     struct value out;
     if (!numbers_given(p, "a function of numbers", x))
         return none;
-    struct node *node = append_numbers(p, &operation_numbers, x, none, K, &out);
+    struct node *node = node_append_numbers(p, &operation_numbers, x, none, K, &out);
     if (!node)
         return none;
     node->numbers = fn;

@@ -110,19 +110,42 @@ struct value program_shift(struct program *p, struct value s, struct value x);
 struct value program_look(struct program *p, struct value x, int K, struct weight Q);
 /* s + b, with K trained numbers (or fixed ones), at first `start`. */
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b);
-/* Any function of the numbers of an input. x, out: [P][K] and [P][K of out]. backward must add to
- * gx, not overwrite it; NULL: a constant in the backward pass. */
+/* The same with a set of numbers for each kind of token, start [V][K]. */
+struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
+                                    struct weight b);
+/* Any function of the numbers of a row. x, out: [rows][K] and [rows][K of out]. backward must add
+ * to gx, not overwrite it; NULL: a constant in the backward pass. */
 struct number_fn {
-    void (*forward)(const void *context, const struct net *net, const double *x, double *out);
-    void (*backward)(const void *context, const struct net *net, const double *x, const double *out,
-                     const double *g, double *gx);
+    void (*forward)(const void *context, const struct net *net, int rows, const double *x,
+                    double *out);
+    void (*backward)(const void *context, const struct net *net, int rows, const double *x,
+                     const double *out, const double *g, double *gx);
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
 
+/* --- tokens: the n rows of an input side by side --------------------------------------------- */
+
+/* Logits beta <q_s k_t> [R][n] of the tokens s and t of an input; and their softmax over t, over
+ * t <= s if causal. */
+struct value program_attend(struct program *p, struct value q, struct value k, double beta);
+struct value program_softmax(struct program *p, struct value logits, bool causal);
+/* Rows sum_t A_st v_t. */
+struct value program_mix(struct program *p, struct value A, struct value v);
+/* The same for each head, a group of units: rows on the heads, n^2 of an input, instead of numbers.
+ * Their averages are over the units of a head. */
+struct value program_attend_by_head(struct program *p, struct value q, struct value k,
+                                    struct population *heads, double beta);
+struct value program_softmax_by_head(struct program *p, struct value logits, bool causal);
+struct value program_mix_by_head(struct program *p, struct value A, struct value v);
+/* The mean over the tokens of an input: one row of it. */
+struct value program_pool(struct program *p, struct value x);
+/* x/sqrt<x x> */
+struct value program_norm(struct program *p, struct value x);
+
 /* --- ends ------------------------------------------------------------------------------------ */
 
-/* f = <w, h>/gamma0, once in a program. */
+/* f = <w_c, h>/gamma0, once in a program; tokens are pooled first where outputs are of inputs. */
 void program_read_out(struct program *p, struct value h, struct weight w);
 
 /* Rows x -> rows of the same population, constant in the backward pass, by a rule of the model

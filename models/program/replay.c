@@ -31,7 +31,7 @@ static int new_vector(struct replay *r, size_t count, double **vector, struct er
 
 static int copy_node(struct replay *r, int i, struct err *err) {
     struct node *v = &r->program.node[i];
-    size_t count = (size_t)r->view.setup.P * (size_t)v->K;
+    size_t count = (size_t)v->count * (size_t)v->K;
     if (node_is(v, &operation_ones))
         return CODE_OK;
     struct rows *all[] = {&v->value, &v->slope,        &v->g,
@@ -40,6 +40,8 @@ static int copy_node(struct replay *r, int i, struct err *err) {
         TRY(new_rows(r, all[k], err));
     TRY(new_vector(r, count, &v->s, err));
     TRY(new_vector(r, count, &v->gs, err));
+    if (v->groups > 1)
+        TRY(new_vector(r, count * (size_t)v->groups, &v->A, err));
     v->g_item = i;
     for (int k = 0; k < 2; k++) {
         v->part[k].item = -1;
@@ -62,7 +64,7 @@ int replay_init(struct replay *r, const struct net *net, int first, int last, st
     TRY(base_alloc(&r->start, nodes, sizeof *r->start, err));
     TRY(base_alloc(&r->given, nodes, sizeof *r->given, err));
     TRY(base_alloc(&r->active, nodes, sizeof *r->active, err));
-    TRY(base_alloc(&r->program.c, (size_t)net->setup.P, sizeof *r->program.c, err));
+    TRY(base_alloc(&r->program.c, (size_t)(net->rows * net->setup.n), sizeof *r->program.c, err));
     for (int i = first; i <= last; i++)
         TRY(copy_node(r, i, err));
     return CODE_OK;
@@ -106,7 +108,7 @@ void replay_begin(struct replay *r, const struct net *net) {
         if (v->g.array)
             rows_zero(v->g);
         if (v->gs)
-            memset(v->gs, 0, (size_t)(net->setup.P * v->K) * sizeof *v->gs);
+            memset(v->gs, 0, (size_t)(v->count * v->K) * sizeof *v->gs);
     }
 }
 
@@ -116,7 +118,7 @@ void replay_give(struct replay *r, const struct net *net, int node) {
     if (from->on)
         rows_copy(from->value, to->value);
     else
-        memcpy(to->s, from->s, (size_t)(net->setup.P * from->K) * sizeof *to->s);
+        memcpy(to->s, from->s, (size_t)(from->count * from->K) * sizeof *to->s);
     r->active[node] = false;
 }
 

@@ -77,7 +77,7 @@ struct value balance_select(struct program *p, struct value c, struct population
     static const struct rows_fn select = {select_largest, move_biases};
     const struct net_setup *setup = program_setup(p);
     const struct network *network = program_network(p);
-    size_t P = (size_t)setup->P, E = experts->sites;
+    size_t P = (size_t)program_net(p)->rows, E = experts->sites;
     int L = network->depth;
     struct balance *s = program_memory(p, sizeof *s);
     double *values = program_memory(p, E * sizeof *values);
@@ -86,13 +86,13 @@ struct value balance_select(struct program *p, struct value c, struct population
         return (struct value){-1};
     balance_biases(setup, l, (int)E, values);
     for (size_t mu = 0; mu < P; mu++)
-        mean[mu] = 1.0 / setup->P;
+        mean[mu] = 1.0 / (double)P;
     *s = (struct balance){.K = (size_t)lround(network->rho * (double)E),
                           .rho = network->rho,
                           .eta_bias = network->eta_bias,
                           .b = program_keep(p, experts, 1, values),
                           .load = program_keep(p, experts, 1, NULL),
-                          .q = program_keep(p, experts, setup->P, NULL),
+                          .q = program_keep(p, experts, (int)P, NULL),
                           .mean = mean};
     s->qstar = program_series(p, "t l mu", L, l, "qstar",
                               "selection threshold: the K-th largest sig(p) + b", "");

@@ -38,23 +38,25 @@ bool gate_is_constant(const struct program *p) {
 }
 
 /* Of <psi m>, m the mask of the largest of `sites` logits: minus this logit. */
-static void minus_largest(const void *context, const struct net *net, const double *x,
+static void minus_largest(const void *context, const struct net *net, int rows, const double *x,
                           double *out) {
     const struct population *experts = context;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    (void)net;
+    for (int mu = 0; mu < rows; mu++)
         out[mu] = -x[mu] * (double)experts->sites;
 }
 
-static void invert(const void *context, const struct net *net, const double *x, double *out) {
-    (void)context;
-    for (int mu = 0; mu < net->setup.P; mu++)
+static void invert(const void *context, const struct net *net, int rows, const double *x,
+                   double *out) {
+    (void)context, (void)net;
+    for (int mu = 0; mu < rows; mu++)
         out[mu] = 1 / x[mu];
 }
 
-static void invert_backward(const void *context, const struct net *net, const double *x,
+static void invert_backward(const void *context, const struct net *net, int rows, const double *x,
                             const double *out, const double *g, double *gx) {
-    (void)context, (void)x;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    (void)context, (void)net, (void)x;
+    for (int mu = 0; mu < rows; mu++)
         gx[mu] -= g[mu] * out[mu] * out[mu];
 }
 

@@ -62,18 +62,19 @@ struct router {
     int M, K;
 };
 
-static void add_noise(const void *context, const struct net *net, const double *x, double *out) {
+static void add_noise(const void *context, const struct net *net, int rows, const double *x,
+                      double *out) {
     const struct router *router = context;
     int M = router->M;
-    for (int k = 0; k < net->setup.P * M; k++)
+    for (int k = 0; k < rows * M; k++)
         out[k] = x[k] + router->network->bias_noise * shared_normal(net, 1, net->t, k % M);
 }
 
-static void pass_on(const void *context, const struct net *net, const double *x, const double *out,
-                    const double *g, double *gx) {
+static void pass_on(const void *context, const struct net *net, int rows, const double *x,
+                    const double *out, const double *g, double *gx) {
     const struct router *router = context;
-    (void)x, (void)out;
-    for (int k = 0; k < net->setup.P * router->M; k++)
+    (void)net, (void)x, (void)out;
+    for (int k = 0; k < rows * router->M; k++)
         gx[k] += g[k];
 }
 
@@ -95,19 +96,21 @@ static void gate_of(const struct router *router, const double *psi, double *p) {
         p[i] /= sum;
 }
 
-static void gates(const void *context, const struct net *net, const double *x, double *out) {
+static void gates(const void *context, const struct net *net, int rows, const double *x,
+                  double *out) {
     const struct router *router = context;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    (void)net;
+    for (int mu = 0; mu < rows; mu++)
         gate_of(router, x + mu * router->M, out + mu * router->M);
 }
 
 /* (dp/dpsi)^T g, the mask held. */
-static void gates_backward(const void *context, const struct net *net, const double *x,
+static void gates_backward(const void *context, const struct net *net, int rows, const double *x,
                            const double *out, const double *g, double *gx) {
     const struct router *router = context;
     bool softmax = router->network->gate == GATE_SOFTMAX;
-    (void)x;
-    for (int mu = 0; mu < net->setup.P; mu++) {
+    (void)net, (void)x;
+    for (int mu = 0; mu < rows; mu++) {
         const double *p = out + mu * router->M, *gp = g + mu * router->M;
         double mean = 0;
         for (int i = 0; i < router->M; i++)
@@ -119,9 +122,11 @@ static void gates_backward(const void *context, const struct net *net, const dou
 }
 
 /* -sum q ln q/ln M of q = p/sum p */
-static void entropy(const void *context, const struct net *net, const double *x, double *out) {
+static void entropy(const void *context, const struct net *net, int rows, const double *x,
+                    double *out) {
     int M = ((const struct router *)context)->M;
-    for (int mu = 0; mu < net->setup.P; mu++) {
+    (void)net;
+    for (int mu = 0; mu < rows; mu++) {
         const double *p = x + mu * M;
         double sum = 0, value = 0;
         for (int i = 0; i < M; i++)

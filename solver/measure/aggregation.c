@@ -90,9 +90,11 @@ int aggregation_declare(struct record *record, const struct net *net, struct err
     return CODE_OK;
 }
 
-/* What the read-out reads. */
+/* What the read-out reads, before its tokens are pooled. */
 static int h3_of(const struct net *net) {
-    return net->program->node[net->program->read_out].argument[0];
+    const struct node *node = net->program->node;
+    int h3 = node[net->program->read_out].argument[0], x = node[h3].argument[0];
+    return x >= 0 && node[h3].per < node[x].per ? x : h3;
 }
 
 /* Host: the matrix out of experts as it is, was, and has changed. */
@@ -131,9 +133,8 @@ static double rms(struct rows x) {
 }
 
 /* The cotangent of a node, which may be numbers, becomes a kept one. */
-static int keep(const struct aggregation_check *c, const struct node *v, struct piece *kept,
-                struct err *err) {
-    size_t count = (size_t)c->replay.view.setup.P * (size_t)v->K;
+static int keep(const struct node *v, struct piece *kept, struct err *err) {
+    size_t count = (size_t)v->count * (size_t)v->K;
     if (v->on)
         return array_keep(&kept->rows, v->g, err);
     if (!kept->s)
@@ -143,8 +144,8 @@ static int keep(const struct aggregation_check *c, const struct node *v, struct 
 }
 
 /* The cotangents become kept ones, or (minus) lose them. */
-static void put(struct aggregation_check *c, struct node *v, const struct piece *kept, bool minus) {
-    int count = v->on ? 0 : c->replay.view.setup.P * v->K;
+static void put(struct node *v, const struct piece *kept, bool minus) {
+    int count = v->on ? 0 : v->count * v->K;
     if (v->on && minus)
         aggregation_subtract(array_all(&kept->rows), v->g);
     else if (v->on)
@@ -158,7 +159,7 @@ static double rms_of(const struct aggregation_check *c, const int *list, int fir
     double sum = 0, gamma0 = c->replay.view.setup.gamma0;
     for (int k = first; k < end; k++) {
         const struct node *v = &c->replay.program.node[list[k]];
-        int count = v->on ? 0 : c->replay.view.setup.P * v->K;
+        int count = v->on ? 0 : v->count * v->K;
         sum += v->on ? aggregation_square(v->g) : 0;
         for (int i = 0; i < count; i++)
             sum += v->gs[i] * v->gs[i] / count;
@@ -184,7 +185,7 @@ static void step(struct rows h3, struct rows before, struct rows work, double *v
 static int forward(struct aggregation_check *c, const struct net *net, double *value,
                    struct err *err) {
     struct replay *r = &c->replay;
-    int target = h3_of(net), P = net->setup.P;
+    int target = h3_of(net), P = net->rows;
     struct rows h3 = r->program.node[target].value, before = array_rows(&c->work, 0, P);
     struct rows work = array_rows(&c->work, P, P);
     rows_zero(before);
@@ -255,7 +256,7 @@ done:
 /* Sum over its experts of the mean squares of W3_i x_i; x [P][units]. */
 static double one_expert(const struct net *net, const double *W3, const double *x, size_t units,
                          double *work) {
-    int experts = (int)declared(net)->experts, P = net->setup.P, N = net->setup.N, U = (int)units;
+    int experts = (int)declared(net)->experts, P = net->rows, N = net->setup.N, U = (int)units;
     double sum = 0;
     for (int i = 0; i < experts; i++) {
         int N_e = U / experts, first = i * N_e;
@@ -270,7 +271,7 @@ static double one_expert(const struct net *net, const double *W3, const double *
 static int experts_apart(struct aggregation_check *c, const struct net *net, int k, double *value,
                          struct err *err) {
     struct rows now = net->program->node[c->s2[k]].value;
-    size_t units = now.array->sites, N = (size_t)net->setup.N, P = (size_t)net->setup.P;
+    size_t units = now.array->sites, N = (size_t)net->setup.N, P = (size_t)net->rows;
     double *W, *x, *work, share = 1.0 / declared(net)->rows;
     int code = CODE_OK;
     TRY(base_alloc(&W, 2 * units * N + 2 * P * units + P * N, sizeof *W, err));
@@ -291,11 +292,17 @@ done:
 
 /* --- backward -------------------------------------------------------------------------------- */
 
-/* From the cotangent w of h3. */
+/* From the cotangent w of h3; or, of several outputs or tokens, sum_c Delta_c w_c. */
 static int from_top(struct aggregation_check *c, const struct net *net, bool initial, struct rows w,
                     struct err *err) {
     struct node *h3 = replay_node(&c->replay, h3_of(net));
-    net->setup.backend->combine(h3->g, 0, net->ones, w);
+    int C = net->setup.C, each = net->rows / net->outs;
+    double *Delta;
+    TRY(base_alloc(&Delta, (size_t)(net->rows * C), sizeof *Delta, err));
+    for (int k = 0; k < net->rows * C; k++)
+        Delta[k] = net->weighted ? net->Delta[k / C / each * C + k % C] / each : 1;
+    net->setup.backend->combine(h3->g, 0, Delta, w);
+    free(Delta);
     return replay_backward(&c->replay, initial, err);
 }
 
@@ -312,16 +319,16 @@ static int hidden(struct aggregation_check *c, const struct net *net, struct row
             net->setup.backend->pointwise(FN_LINEAR, NULL, net->ones, phi->value, phi->value,
                                           (struct rows){0});
         }
-        for (int k = 0; phi && !phi->on && k < net->setup.P * phi->K; k++)
+        for (int k = 0; phi && !phi->on && k < phi->count * phi->K; k++)
             phi->s[k] = 1;
         TRY(replay_forward(&c->replay, !now, h3_of(net), err));
         TRY(from_top(c, net, !now, w, err));
         for (int k = 1; k < c->nodes; k++) {
             struct node *v = &c->replay.program.node[c->s2[k]];
             if (now)
-                put(c, v, &c->part[0][k], true);
+                put(v, &c->part[0][k], true);
             else
-                TRY(keep(c, v, &c->part[0][k], err));
+                TRY(keep(v, &c->part[0][k], err));
         }
         value[now] = scale * rms_of(c, c->s2, 1, c->nodes);
     }
@@ -343,8 +350,8 @@ static int gradients(struct aggregation_check *c, const struct net *net, double 
         for (int k = first; k < c->nodes; k++) {
             struct node *v = &c->replay.program.node[c->h[k]];
             if (now)
-                put(c, v, &c->part[0][k], true);
-            TRY(keep(c, v, &c->part[now][k], err));
+                put(v, &c->part[0][k], true);
+            TRY(keep(v, &c->part[now][k], err));
         }
     }
     if (!first)
@@ -356,7 +363,7 @@ static int gradients(struct aggregation_check *c, const struct net *net, double 
  * The work rows become what W(0) and what W hands back of both. */
 static int paths(struct aggregation_check *c, const struct net *net, int first, int end,
                  double *value, struct err *err) {
-    int x1 = declared(net)->x1, P = net->setup.P;
+    int x1 = declared(net)->x1, P = net->rows;
     struct rows g = c->replay.program.node[x1].g, sum[2], before = array_rows(&c->work, 2 * P, P);
     double gamma0 = net->setup.gamma0;
     for (int k = 0; k < 2; k++) {
@@ -370,7 +377,7 @@ static int paths(struct aggregation_check *c, const struct net *net, int first, 
             if (first == 0)
                 TRY(replay_forward(&c->replay, false, c->h[0], err));
             for (int k = first; k < end; k++)
-                put(c, replay_node(&c->replay, c->h[k]), &c->part[part][k], false);
+                put(replay_node(&c->replay, c->h[k]), &c->part[part][k], false);
             TRY(replay_backward(&c->replay, !now, err));
             rows_add(NULL, g, sum[now]);
             if (now)
@@ -385,7 +392,7 @@ static int paths(struct aggregation_check *c, const struct net *net, int first, 
 
 static int backward(struct aggregation_check *c, const struct net *net, int t, double *value,
                     struct err *err) {
-    int P = net->setup.P;
+    int P = net->rows;
     double gamma0 = net->setup.gamma0;
     struct array change = {0};
     int code;
@@ -435,7 +442,7 @@ static int begin(struct aggregation_check *c, const struct net *net, struct err 
     }
     TRY(array_keep(&c->w, array_all(&p->node[p->read_out].thin->W), err));
     assert(h3->sites == x1->sites);
-    TRY(array_init(&c->work, h3->backend, h3->sites, h3->group, 3 * net->setup.P, err));
+    TRY(array_init(&c->work, h3->backend, h3->sites, h3->group, 3 * net->rows, err));
     return replay_init(&c->replay, net, a->x1, h3_of(net), err);
 }
 

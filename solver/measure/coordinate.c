@@ -162,7 +162,7 @@ static int split_look(const struct net *net, const struct node *v, struct coordi
     const struct backend *backend = net->setup.backend;
     struct rows x = net->program->node[v->argument[0]].value, Q = array_all(&v->thin->W);
     struct array rows = {0};
-    int code, count = net->setup.P * v->K;
+    int code, count = v->count * v->K;
     double *s = NULL;
     DO(base_alloc(&s, (size_t)count, sizeof *s, err));
     backend->dots(x, array_all(&m->W), s);
@@ -185,18 +185,21 @@ done:
 static int split_read_out(const struct net *net, const struct node *v, struct coordinate_matrix *m,
                           int t, double *square, struct err *err) {
     struct array initial = {0};
-    int code, P = net->setup.P;
-    double s[2 * P];
-    net->setup.backend->averages(net->program->node[v->argument[0]].value, array_all(&m->W), s);
-    for (int mu = 0; mu < P; mu++) {
-        s[mu] = s[mu] / net->setup.gamma0 - (net->setup.N ? 0 : net->f0[mu]);
-        s[P + mu] = net->f[mu] + (net->setup.N ? net->f0[mu] : 0);
+    struct rows h = net->program->node[v->argument[0]].value, w = array_all(&m->W);
+    int code, count = net->outs * v->K;
+    double *s = NULL;
+    DO(base_alloc(&s, 2 * (size_t)count, sizeof *s, err));
+    (v->K == 1 ? net->setup.backend->averages : net->setup.backend->dots)(h, w, s);
+    for (int k = 0; k < count; k++) {
+        s[k] = s[k] / net->setup.gamma0 - (net->setup.N ? 0 : net->f0[k]);
+        s[count + k] = net->f[k] + (net->setup.N ? net->f0[k] : 0);
     }
-    DO(split_numbers(&m->s, s, s + P, P, t, square, err));
+    DO(split_numbers(&m->s, s, s + count, count, t, square, err));
     DO(array_keep(&initial, array_all(&m->W), err));
     DO(split_rows(&m->back, array_all(&initial), array_all(&v->thin->W), t, square + BACK, err));
 done:
     array_free(&initial);
+    free(s);
     return code;
 }
 

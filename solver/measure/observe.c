@@ -1,6 +1,7 @@
 /* Measuring a net at every time. */
 #include "kernels/profile.h"
 #include "solver/measure/observe.h"
+#include "solver/measure/score.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,33 +28,77 @@ static int add(struct record *record, const char *name, const char *dims, const 
     return record_add(record, series, err);
 }
 
+/* Rows are inputs mu; or their tokens, in full kernels rows mu n + token; or (one_row) outputs c.
+ */
 static int add_kernel(struct record *record, const struct kernel *kernel, bool full, size_t T,
                       size_t P, struct err *err) {
-    const size_t shape[] = {T, P, T, P}, times[] = {T, T};
+    size_t rows = (size_t)kernel->rows.count;
+    const size_t shape[] = {T, rows, T, rows}, times[] = {T, T}, tokens[] = {T, P, rows / P};
+    bool one = kernel->one_row && rows == 1;
     char name[SERIES_NAME];
+    if (full && one)
+        return add(record, kernel->name, "t s", kernel->about, kernel->equation, 2, times, err);
     if (full)
-        return kernel->one_row ? add(record, kernel->name, "t s", kernel->about, kernel->equation,
-                                     2, times, err)
-                               : add(record, kernel->name, "t mu s nu", kernel->about,
-                                     kernel->equation, 4, shape, err);
+        return add(record, kernel->name,
+                   kernel->one_row ? "t c s d"
+                   : rows > P      ? "t row s column"
+                                   : "t mu s nu",
+                   kernel->about, kernel->equation, 4, shape, err);
     snprintf(name, sizeof name, "%s_diag", kernel->name);
-    return add(record, name, kernel->one_row ? "t" : "t mu", kernel->about, kernel->equation,
-               kernel->one_row ? 1 : 2, shape, err);
+    if (!kernel->one_row && rows > P)
+        return add(record, name, "t mu token", kernel->about, kernel->equation, 3, tokens, err);
+    return add(record, name,
+               one               ? "t"
+               : kernel->one_row ? "t c"
+                                 : "t mu",
+               kernel->about, kernel->equation, one ? 1 : 2, shape, err);
 }
 
 static int add_numbers(struct record *record, const struct numbers *numbers, size_t T,
                        struct err *err) {
-    const size_t shape[] = {T, (size_t)numbers->shape[0], (size_t)numbers->shape[1]};
+    const size_t shape[] = {T, (size_t)numbers->shape[0], (size_t)numbers->shape[1],
+                            (size_t)numbers->shape[2]};
     return add(record, numbers->name, numbers->dims, numbers->about, numbers->equation,
                1 + numbers->axes, shape, err);
 }
 
-static int add_tests(struct record *record, size_t T, struct err *err) {
-    const char *accuracy = "share of the inputs with y f > 0";
-    TRY(add(record, "accuracy", "t", "accuracy on the inputs trained on", accuracy, 1, &T, err));
+static int add_scores(struct record *record, const struct config *config,
+                      const struct net_setup *setup, size_t T, struct err *err) {
+    bool several = setup->C > 1;
+    const char *right = several ? "share of rows of y whose class has the largest f"
+                                : "share of the inputs with y f > 0",
+               *top = "share of rows of y whose class is among the K = top largest f";
+    if (setup->classes)
+        TRY(add(record, "accuracy", "t", "accuracy on the inputs trained on", right, 1, &T, err));
+    if (setup->classes && config->output.top)
+        TRY(add(record, "top_accuracy", "t", "top-K accuracy on the inputs trained on", top, 1, &T,
+                err));
+    if (!setup->tests)
+        return CODE_OK;
     TRY(add(record, "test_loss", "t", "mean over test inputs of the loss, NaN where not evaluated",
             "as loss", 1, &T, err));
-    return add(record, "test_accuracy", "t", "accuracy on the test inputs", accuracy, 1, &T, err);
+    if (setup->classes)
+        TRY(add(record, "test_accuracy", "t", "accuracy on the test inputs", right, 1, &T, err));
+    if (setup->classes && config->output.top)
+        TRY(add(record, "test_top_accuracy", "t", "top-K accuracy on the test inputs", top, 1, &T,
+                err));
+    return CODE_OK;
+}
+
+static const char *const loss_equation[] = {"sum_c (y - f)^2 / 2", "log(1 + exp(-y f))",
+                                            "-sum_c y_c log softmax_c(f)"};
+
+static int add_outputs(struct record *record, const struct net *net, size_t T, struct err *err) {
+    size_t C = (size_t)net->setup.C;
+    const size_t shape[] = {T, (size_t)net->setup.P,
+                            net->setup.per_token ? (size_t)net->setup.n : C, C};
+    bool tokens = net->setup.per_token, several = C > 1;
+    return add(record, "f",
+               tokens    ? several ? "t mu token c" : "t mu token"
+               : several ? "t mu c"
+                         : "t mu",
+               "output of the network, minus f(0) where centred", "<w, h_top> / gamma0",
+               2 + tokens + several, shape, err);
 }
 
 static const char *const basis_side[] = {"forward", "backward"};
@@ -84,10 +129,8 @@ int observe_declare(struct record *record, const struct config *config,
     declared.declare_only = true;
     DO(net_init(&net, &declared, err));
     DO(add(record, "loss", "t", "mean over inputs of the loss l(f, y)",
-           config->training.loss == LOSS_MSE ? "(y - f)^2 / 2" : "log(1 + exp(-y f))", 1, shape,
-           err));
-    DO(add(record, "f", "t mu", "output of the network, minus f(0) where centred",
-           "<w, h_top> / gamma0", 2, shape, err));
+           loss_equation[config->training.loss], 1, shape, err));
+    DO(add_outputs(record, &net, T, err));
     for (int k = 0; k < net.kernels && config->output.kernels; k++)
         DO(add_kernel(record, &net.kernel[k], config->output.kernels == KERNELS_FULL, T, P, err));
     for (int k = 0; k < net.numbers; k++)
@@ -105,8 +148,7 @@ int observe_declare(struct record *record, const struct config *config,
         DO(add_ranks(record, &net, T, labels, err));
     if (setup->responses)
         DO(response_declare(record, &net, err));
-    if (setup->tests)
-        DO(add_tests(record, T, err));
+    DO(add_scores(record, config, setup, T, err));
 done:
     net_free(&net);
     return code;
@@ -118,8 +160,8 @@ int observer_init(struct observer *observer, const struct config *config, struct
     int T = record->T;
     *observer = (struct observer){.config = config, .record = record, .run = run};
     observer->coordinate.backend = backend;
-    size_t P = (size_t)net->setup.P;
-    size_t most = config->output.kernels == KERNELS_FULL ? (size_t)T * P * P : P;
+    size_t R = (size_t)net->rows, C = (size_t)net->setup.C, row = R > C ? R : C;
+    size_t most = config->output.kernels == KERNELS_FULL ? (size_t)T * row * row : row;
     TRY(base_alloc(&observer->scratch, most, sizeof *observer->scratch, err));
     if (net->has_router) {
         const struct array *gate = net->gate.array;
@@ -229,7 +271,7 @@ static void measure_limit(struct observer *observer, const struct net *net, int 
 }
 
 static int measure(struct observer *observer, const struct net *net, int t, struct err *err) {
-    size_t bytes = (size_t)net->setup.P * sizeof *net->f;
+    size_t bytes = (size_t)(net->outs * net->setup.C) * sizeof *net->f;
     observer->next = observer->record->series;
     *record_at(observer->record, observer->next++, observer->run, t) = net->loss;
     memcpy(record_at(observer->record, observer->next++, observer->run, t), net->f, bytes);
@@ -264,27 +306,43 @@ static double *at(const struct observer *observer, const char *name, int t) {
     return record_at(record, record_find(record, name), observer->run, t);
 }
 
+/* Of inputs mu of the last evaluation, or of all those that f belongs to. */
+static struct score score_of(const struct observer *observer, const struct net *net, const int *mu,
+                             int count, const double *f, const double *y) {
+    const struct config *config = observer->config;
+    int C = net->setup.C, each = net_outputs(net) / C;
+    struct score score = {0};
+    for (int i = 0; i < count * each; i++) {
+        size_t asked = (size_t)(mu ? mu[i / each] : i / each) * (size_t)each + (size_t)(i % each);
+        score_add(&score, (enum loss)config->training.loss, C, config->output.top, f + i * C,
+                  y + asked * (size_t)C);
+    }
+    return score;
+}
+
+static void keep_score(const struct observer *observer, const struct net *net, bool test, int t,
+                       const struct score *score) {
+    if (net->setup.classes)
+        *at(observer, test ? "test_accuracy" : "accuracy", t) = (double)score->right / score->asked;
+    if (net->setup.classes && observer->config->output.top)
+        *at(observer, test ? "test_top_accuracy" : "top_accuracy", t) =
+            (double)score->top / score->asked;
+    if (test)
+        *at(observer, "test_loss", t) = score->loss / score->rows;
+}
+
 int observer_look(struct observer *observer, struct net *net, const double *y, int t,
                   struct err *err) {
-    int P = net->setup.P, tests = net->setup.tests, right = 0, code = CODE_OK;
-    double *f, Delta, loss = 0;
-    if (!tests)
+    int inputs = net->setup.inputs, tests = net->setup.tests, code = CODE_OK;
+    struct score score = score_of(observer, net, net->index, net->setup.P, net->f, y);
+    double *f;
+    keep_score(observer, net, false, t, &score);
+    if (!tests || t % observer->config->output.test_every)
         return CODE_OK;
-    for (int mu = 0; mu < P; mu++)
-        right += net->f[mu] * y[net->index[mu]] > 0;
-    *at(observer, "accuracy", t) = (double)right / P;
-    if (t % observer->config->output.test_every)
-        return CODE_OK;
-    TRY(base_alloc(&f, (size_t)tests, sizeof *f, err));
-    DO(net_look(net, net->setup.inputs, tests, f, err));
-    y += net->setup.inputs;
-    right = 0;
-    for (int mu = 0; mu < tests; mu++) {
-        loss += net_loss((enum loss)observer->config->training.loss, f[mu], y[mu], &Delta) / tests;
-        right += f[mu] * y[mu] > 0;
-    }
-    *at(observer, "test_loss", t) = loss;
-    *at(observer, "test_accuracy", t) = (double)right / tests;
+    TRY(base_alloc(&f, (size_t)(tests * net_outputs(net)), sizeof *f, err));
+    DO(net_look(net, inputs, tests, f, err));
+    score = score_of(observer, net, NULL, tests, f, y + inputs * net_outputs(net));
+    keep_score(observer, net, true, t, &score);
 done:
     free(f);
     return code;

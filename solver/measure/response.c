@@ -27,7 +27,7 @@ static void name_series(char name[SERIES_NAME], const struct map *map, bool forw
 }
 
 int response_declare(struct record *record, const struct net *net, struct err *err) {
-    size_t T = (size_t)record->T, P = (size_t)net->setup.P;
+    size_t T = (size_t)record->T, P = (size_t)net->rows;
     for (int i = 0; i < 2 * net->maps; i++) {
         const struct map *map = net->map[i / 2];
         bool forward = i % 2 == 0;
@@ -51,7 +51,7 @@ int response_declare(struct record *record, const struct net *net, struct err *e
 
 int response_init(struct response **responses, int *count, const struct record *record, int run,
                   const struct net *net, struct err *err) {
-    int P = net->setup.P;
+    int P = net->rows;
     *count = 0;
     TRY(base_alloc(responses, 2 * (size_t)net->maps, sizeof **responses, err));
     for (int i = 0; i < 2 * net->maps; i++) {

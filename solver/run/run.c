@@ -131,7 +131,7 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
     if (setup.check)
         TRY(add_check(setup, bytes, err));
     if (full) /* the observer's coefficients */
-        *bytes += 8.0 * run->config.training.steps * setup.P * setup.P;
+        *bytes += 8.0 * run->config.training.steps * setup.P * setup.n * setup.P * setup.n;
     *bytes *= ensemble_concurrent(run, N, runs);
     return CODE_OK;
 }

@@ -104,6 +104,8 @@ static const struct param_row output_rows[] = {
      "diagonal: equal time and input, [T][P]; full: [T][P][T][P], and responses A, B"},
     {"test_every", PARAM_INT, OFFSET(test_every), "1", 1, 1000000, NULL, NULL,
      "test inputs are evaluated at every n-th measured time"},
+    {"top", PARAM_INT, OFFSET(top), "0", 0, 100000, NULL, NULL,
+     "K of top-K accuracies, of several classes; 0: none"},
 };
 #undef OFFSET
 
@@ -425,6 +427,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .replicate = replicate,
         .gamma0 = config->training.gamma0,
         .P = P,
+        .n = 1,
+        .C = 1,
         .K = K,
         .A = A,
         .check = config->reference.coordinate_check,

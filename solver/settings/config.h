@@ -30,7 +30,7 @@ struct reference_settings {
 
 enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_FULL };
 struct output_settings {
-    int kernels, test_every;
+    int kernels, test_every, top;
 };
 
 struct config {

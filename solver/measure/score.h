@@ -1,0 +1,16 @@
+/* How well outputs answer. */
+#ifndef SOLVER_SCORE_H
+#define SOLVER_SCORE_H
+
+#include "models/net/net.h"
+
+/* Sums over rows of outputs f and targets y, [C] each. Where a row of y is one class (or, of one
+ * output, +-1), it is right if that is the largest output (has the sign), and among the K largest;
+ * ties to the lower class. A row of zeros asks for nothing. */
+struct score {
+    double loss;
+    int rows, asked, right, top;
+};
+void score_add(struct score *score, enum loss loss, int C, int K, const double *f, const double *y);
+
+#endif
