@@ -26,8 +26,8 @@ static const char *regime1_check(const struct network *network, int N, int exper
                                  const char **key) {
     (void)N, (void)expert_sites;
     *key = "experts";
-    if (network->experts > INT_LIST_MAX)
-        return "at most 32 experts";
+    if (network->experts < 1 || network->experts > INT_LIST_MAX)
+        return "1 to 32 experts";
     return network->gate == GATE_CONSTANT ? NULL : router_check(network, key);
 }
 
@@ -89,7 +89,7 @@ static void regime1_write(struct program *p) {
                      "<g1 g1>, g1 = sigma'(h1) z1");
     if (routed)
         gates = router_write(p, x1, weigh(p, "Q", (struct weight){.name = "Q"}),
-                             weigh(p, "b", (struct weight){.name = "b"}));
+                             weigh(p, "b", (struct weight){.name = "b"}), -1);
     if (one_hidden_layer(network))
         program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts; i++) {
@@ -108,7 +108,7 @@ const struct model model_regime1 = {
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
     .keys =
         "parameterization read_out activation gate beta rho experts expert_layers expert_output q0 "
-        "router_rate bias biases bias_std bias_noise",
+        "router_rate bias bias_per biases bias_std bias_noise",
     .rows = regime1_rows,
     .check = regime1_check,
     .write = regime1_write,

@@ -20,12 +20,13 @@ static const struct param_row common[] = {
     {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0,
      "linear tanh erf relu gelu softplus", NULL, "sigma; erf is erf(h), gelu is h Phi(h)"},
     {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
-     "hidden layers (dense), blocks (residual, resnet)"},
+     "hidden layers (dense), blocks (residual, resnet, transformer)"},
     {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
     {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
      "hidden units per expert, N_e; 0: infinite (residual)"},
-    {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 1, 1000000, NULL, NULL,
-     "experts, fixed while the width grows (residual: with expert_width = 0)"},
+    {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 0, 1000000, NULL, NULL,
+     "experts, fixed while the width grows (residual: with expert_width = 0; transformer: 0 for "
+     "attention alone)"},
     {NULL},
 };
 

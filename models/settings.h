@@ -22,6 +22,8 @@ enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
 enum expert_output { EXPERT_OUTPUT_LINEAR, EXPERT_OUTPUT_ACTIVATED };
 enum read_out { READ_OUT_NORMAL, READ_OUT_ZERO };
 enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
+enum bias_per { BIAS_PER_EXPERT, BIAS_PER_TOKEN };
+enum head_limit { HEADS_FIXED, HEADS_MANY };
 enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 
 struct network {
@@ -29,6 +31,9 @@ struct network {
     double beta, kappa, iota, rho;
     int expert_width;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
+    int bias_per;
+    int heads, head_limit, head_width, causal, norm, final_norm, zero_queries, gated_experts;
+    double attention_width, attention_beta, branch_power;
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch;
     struct real_list biases;
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */

@@ -13,7 +13,9 @@ const struct param_row router_rows[] = {
     {"bias", PARAM_CHOICE, NETWORK_KEY(bias), "none", 0, 0, "none fixed trained",
      "gate=sigmoid|softmax", "bias of the router logits"},
     {"biases", PARAM_REALS, NETWORK_KEY(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
-     "initial biases, one per expert; empty: drawn with bias_std"},
+     "initial biases, one per expert (for each kind of token in turn); empty: drawn with bias_std"},
+    {"bias_per", PARAM_CHOICE, NETWORK_KEY(bias_per), "expert", 0, 0, "expert token",
+     "bias=fixed|trained", "one bias of each expert, or of each kind of token and expert"},
     {"bias_std", PARAM_REAL, NETWORK_KEY(bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
      "of drawn biases, the same for the limit and all networks of a seed; of selection biases"},
     {"bias_noise", PARAM_REAL, NETWORK_KEY(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
@@ -33,7 +35,8 @@ const char *router_check(const struct network *network, const char **key) {
     if (K < 1 || fabs(network->rho * M - K) > 1e-9)
         return "rho times experts must be a whole number of at least 1";
     *key = "biases";
-    if (network->bias && network->biases.count && network->biases.count != M)
+    if (network->bias && network->biases.count && network->biases.count != M &&
+        network->bias_per == BIAS_PER_EXPERT)
         return "biases must be one number per expert, or empty";
     *key = "bias";
     if (K < M && !network->bias && network->bias_noise == 0 && amplitude(network) == 0)
@@ -137,18 +140,28 @@ static void entropy(const void *context, const struct net *net, int rows, const 
     }
 }
 
+static const char *name(struct program *p, const char *name, int l) {
+    return l < 0 ? name : program_name(p, "%s_%d", name, l);
+}
+
 static struct value add_biases(struct program *p, struct value psi, struct weight b) {
     const struct network *network = program_network(p);
-    double start[INT_LIST_MAX];
-    for (int i = 0; i < network->experts; i++)
-        start[i] = network->biases.count
+    bool tokens = network->bias_per == BIAS_PER_TOKEN;
+    int count = network->experts * (tokens ? program_setup(p)->V : 1);
+    double *start = program_memory(p, (size_t)count * sizeof *start);
+    if (network->biases.count && network->biases.count != count)
+        program_fail(p, "biases must be one number per kind of token and expert, %d, or empty",
+                     count);
+    for (int i = 0; start && i < count; i++)
+        start[i] = network->biases.count && i < INT_LIST_MAX
                        ? network->biases.value[i]
                        : network->bias_std * shared_normal(program_net(p), 0, 0, i);
     b.fixed = network->bias == BIAS_FIXED;
-    return program_bias(p, psi, start, b);
+    return (tokens ? program_bias_of_tokens : program_bias)(p, psi, start, b);
 }
 
-struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b) {
+struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b,
+                          int l) {
     static const struct number_fn noise = {add_noise, pass_on}, gate = {gates, gates_backward},
                                   spread = {entropy, NULL};
     const struct network *network = program_network(p);
@@ -168,11 +181,14 @@ struct value router_write(struct program *p, struct value x1, struct weight Q, s
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
     struct value out = program_numbers(p, &gate, router, psi, M);
-    program_show(p, psi, "t mu i", "psi", "router logits, bias included", "<Q_i x1> + b_i");
-    program_show(p, out, "t mu i", "p", "gates", "softmax or sigmoid of beta psi, top-K");
-    program_show_gradient(p, out, "t mu i", "gphi", "gradient of the gates", "<w o(h_i)>");
-    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu", "router_entropy",
-                 "entropy of the gates, 1 where all M are equal",
+    program_show(p, psi, "t mu i", name(p, "psi", l), "router logits, bias included",
+                 "<Q_i x1> + b_i");
+    program_show(p, out, "t mu i", name(p, "p", l), "gates",
+                 "softmax or sigmoid of beta psi, top-K");
+    program_show_gradient(p, out, "t mu i", name(p, "gphi", l), "gradient of the gates",
+                          "<w o(h_i)>");
+    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu",
+                 name(p, "router_entropy", l), "entropy of the gates, 1 where all M are equal",
                  "-sum_i q_i ln q_i / ln M, q = p/sum p");
     return out;
 }

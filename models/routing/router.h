@@ -19,7 +19,9 @@
 const char *router_check(const struct network *network, const char **key);
 /* Whether the limit is a random one. */
 bool router_fluctuates(const struct network *network);
-/* p, M numbers; Q is q0 times as large and learns router_rate times as fast as its weight says. */
-struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b);
+/* p, M numbers; Q is q0 times as large and learns router_rate times as fast as its weight says.
+ * l: of a block, for the names of what is measured; -1: the only one. */
+struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b,
+                          int l);
 
 #endif
