@@ -27,7 +27,7 @@ enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 struct network {
     int model, parameterization, read_out, activation, gate, aggregation, lambda_in;
     double beta, kappa, iota, rho;
-    int expert_width;
+    int expert_width, outputs;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch;
     struct real_list biases;

@@ -179,7 +179,7 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
               struct err *err);
 /* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
  * place. loss is the mean over these inputs. y [inputs]: of the training set. */
-enum loss { LOSS_MSE, LOSS_LOGISTIC };
+enum loss { LOSS_MSE, LOSS_LOGISTIC, LOSS_CROSS_ENTROPY };
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
 /* f [P] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);

@@ -67,6 +67,10 @@ int run_prepare(struct run *run, struct err *err) {
     if (!dist_rank())
         TRY(config_data(&run->config, &run->params, &run->data, err));
     TRY(exchange_data(&run->data, err));
+    if (run->data.n > 1 || run->data.C > 1)
+        return params_error(&run->params, "data", "source", err,
+                            "%d rows of an input and %d outputs: not yet, one of each", run->data.n,
+                            run->data.C);
     TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
     TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
     split_sites(run);
