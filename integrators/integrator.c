@@ -19,8 +19,9 @@ const struct param_row training_rows[] = {
     {"order", PARAM_CHOICE, OFFSET(order), "cyclic", 0, 0, "cyclic shuffled", NULL,
      "in which batches go through the inputs, epoch after epoch: their own, or one drawn anew for "
      "each epoch"},
-    {"loss", PARAM_CHOICE, OFFSET(loss), "mse", 0, 0, "mse logistic", NULL,
-     "mse: (y - f)^2/2; logistic: log(1 + exp(-y f)), labels +-1"},
+    {"loss", PARAM_CHOICE, OFFSET(loss), "mse", 0, 0, "mse logistic cross_entropy", NULL,
+     "mse: (y - f)^2/2; logistic: log(1 + exp(-y f)), labels +-1; cross_entropy: of the softmax of "
+     "several outputs"},
     {"integrator", PARAM_CHOICE, OFFSET(integrator), "gd", 0, 0, "gd euler heun bs32", NULL,
      "gd: gradient descent; else gradient flow: fixed steps of order 1 (euler) or 2 (heun), "
      "adaptive ones of order 3 (bs32)"},

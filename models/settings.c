@@ -9,6 +9,8 @@ static char *names; /* of the models, blank-separated */
 
 static const struct param_row common[] = {
     {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, "the network"},
+    {"outputs", PARAM_INT, NETWORK_KEY(outputs), "0", 0, 100000, NULL, NULL,
+     "outputs C; 0: as many as the data have"},
     {"parameterization", PARAM_CHOICES, NETWORK_KEY(parameterizations), "mssp", 0, 0,
      "mup mssp sp ntp simp", NULL,
      "scales of weights and rates: muP, the maximally scale-stable one, and, for networks only, "
@@ -80,7 +82,7 @@ const char *network_other_keys(const char *name, const char *key) {
         const char *keys = (*model)->keys;
         if (strcmp((*model)->name, name))
             continue;
-        if (!strcmp(key, "model"))
+        if (!strcmp(key, "model") || !strcmp(key, "outputs"))
             return NULL;
         for (const char *at = keys; (at = strstr(at, key)); at += size)
             if ((at == keys || at[-1] == ' ') && (at[size] == ' ' || !at[size]))

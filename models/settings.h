@@ -29,7 +29,7 @@ enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 struct network {
     int model, parameterization, read_out, activation, gate, aggregation, lambda_in;
     double beta, kappa, iota, rho;
-    int expert_width;
+    int expert_width, outputs;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
     int bias_per;
     int heads, head_limit, head_width, causal, norm, final_norm, zero_queries, gated_experts;

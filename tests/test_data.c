@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "models/net/net.h"
 #include "solver/settings/data.h"
 #include "solver/files/io.h"
 
@@ -52,23 +53,25 @@ static void assert_refused(int got, int code, const char *part, const struct err
         fail_msg("code %d instead of %d, or no \"%s\" in: %s", got, code, part, err->text);
 }
 
-/* One dataset of a data file; rank -1: there is none. */
+/* One dataset of a data file; rank -1: there is none. Values are 0, 1, 2, ... or given. */
 struct set {
     int rank;
-    hsize_t shape[3];
+    hsize_t shape[4];
     const char *type; /* of the file: double, float, int, text, group */
+    const double *value;
 };
 struct data_case {
     struct set X, y;
     const char *what; /* the values of X and y that are spoilt, see write_set */
     const char *part; /* of the sentence */
 };
+static const struct data_wanted mse = {.loss = LOSS_MSE, .most = 12};
 
 static hid_t type_of(const char *name) {
     if (!strcmp(name, "float"))
         return H5T_IEEE_F32BE;
     if (!strcmp(name, "int"))
-        return H5T_STD_U8LE;
+        return H5T_STD_I8LE;
     return strcmp(name, "text") ? H5T_IEEE_F64LE : H5T_C_S1;
 }
 
@@ -85,8 +88,8 @@ static void write_set(hid_t file, const char *name, const struct set *set, const
         count *= set->shape[k];
     assert_true(count <= 64);
     for (hsize_t k = 0; k < count; k++)
-        values[k] = (double)k;
-    if (!strcmp(what, "nan") && *name == 'X')
+        values[k] = set->value ? set->value[k] : (double)k;
+    if (!strcmp(what, "nan") && *name != 'y')
         values[5] = NAN;
     if (!strcmp(what, "inf") && *name == 'y')
         values[1] = -INFINITY;
@@ -100,27 +103,36 @@ static void write_set(hid_t file, const char *name, const struct set *set, const
     H5Sclose(space);
 }
 
-static void write_case(const char *path, const struct data_case *one) {
+static void write_sets(const char *path, int count, const char *const *name, const struct set *set,
+                       const char *what) {
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     assert_true(file >= 0);
-    write_set(file, "X", &one->X, one->what);
-    write_set(file, "y", &one->y, one->what);
+    for (int k = 0; k < count; k++)
+        write_set(file, name[k], &set[k], what);
     assert_true(H5Fclose(file) >= 0);
 }
 
-static const struct set good_X = {2, {4, 3}, "double"}, good_y = {1, {4}, "double"};
+static void write_case(const char *path, const struct data_case *one) {
+    const struct set sets[] = {one->X, one->y};
+    write_sets(path, 2, (const char *const[]){"X", "y"}, sets, one->what);
+}
+
+static const struct set good_X = {2, {4, 3}, "double", NULL}, good_y = {1, {4}, "double", NULL};
 
 static void test_data(void **state) {
-    const struct data_case cases[] = {{good_X, good_y, "", NULL},
-                                      {{2, {4, 3}, "int"}, {2, {4, 1}, "float"}, "", NULL}};
+    const struct data_case cases[] = {
+        {good_X, good_y, "", NULL},
+        {{2, {4, 3}, "int", NULL}, {2, {4, 1}, "float", NULL}, "", NULL}};
     char path[PATH_MAX];
     struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         write_case(path, &cases[k]);
-        assert_ok(data_read(&data, path, 12, &err), &err);
+        assert_ok(data_read(&data, path, &mse, &err), &err);
         assert_true(data.P == 4 && data.D == 3 && data.X[7] == 7 && data.y[3] == 3);
+        assert_true(data.n == 1 && data.C == 1 && !data.per_token && !data.V && !data.token);
+        assert_false(data.classes);
         data_free(&data);
         data_free(&data);
     }
@@ -132,13 +144,18 @@ static void test_test_inputs(void **state) {
         struct set X, y;
         const char *part;
     } cases[] = {
-        {{2, {2, 3}, "double"}, {1, {2}, "double"}, NULL},
-        {{2, {2, 4}, "double"}, {1, {2}, "double"}, "X has 3 numbers and X_test 4"},
-        {{2, {2, 3}, "double"}, {1, {3}, "double"}, "X_test has 2 rows and y_test has 3"},
-        {{2, {2, 3}, "double"}, {.rank = -1}, "no dataset y_test"},
-        {{2, {3, 3}, "double"}, {1, {3}, "double"}, "X_test is too large"},
+        {{2, {2, 3}, "double", NULL}, {1, {2}, "double", NULL}, NULL},
+        {{2, {2, 4}, "double", NULL},
+         {1, {2}, "double", NULL},
+         "X has 3 numbers in each and X_test 4"},
+        {{2, {2, 3}, "double", NULL},
+         {1, {3}, "double", NULL},
+         "X_test has 2 inputs and y_test has 3"},
+        {{2, {2, 3}, "double", NULL}, {.rank = -1}, "no dataset y_test"},
+        {{2, {3, 3}, "double", NULL}, {1, {3}, "double", NULL}, "X_test is too large"},
     };
     const struct data_case train = {good_X, good_y, "", NULL};
+    const struct data_wanted wanted = {.loss = LOSS_MSE, .most = 20};
     char path[PATH_MAX];
     struct err err;
     struct data data;
@@ -149,7 +166,7 @@ static void test_test_inputs(void **state) {
         write_set(file, "X_test", &cases[k].X, "");
         write_set(file, "y_test", &cases[k].y, "");
         assert_true(H5Fclose(file) >= 0);
-        int code = data_read(&data, path, 20, &err);
+        int code = data_read(&data, path, &wanted, &err);
         if (cases[k].part) {
             assert_refused(code, CODE_INPUT, cases[k].part, &err);
             continue;
@@ -165,20 +182,34 @@ static void test_data_refused(void **state) {
     const struct data_case cases[] = {
         {{.rank = -1}, good_y, "", "no dataset X"},
         {good_X, {.rank = -1}, "", "no dataset y"},
-        {{1, {4}, "double"}, good_y, "", "X has rank 1"},
-        {{3, {4, 3, 1}, "double"}, good_y, "", "X has rank 3"},
-        {{0, {0}, "double"}, good_y, "", "X has rank 0"},
-        {good_X, {0, {0}, "double"}, "", "y has rank 0"},
-        {good_X, {1, {5}, "double"}, "", "X has 4 rows and y has 5"},
-        {good_X, {2, {4, 2}, "double"}, "", "y has 2 columns"},
-        {{2, {0, 3}, "double"}, {1, {0}, "double"}, "", "X is empty (0 rows of 3"},
-        {{2, {4, 0}, "double"}, good_y, "", "X is empty (4 rows of 0"},
-        {{2, {4, 3}, "text"}, good_y, "", "X does not hold"},
-        {good_X, {1, {4}, "text"}, "", "y does not hold"},
-        {{0, {0}, "group"}, good_y, "", "X is not a dataset"},
+        {{1, {4}, "double", NULL}, good_y, "", "X has rank 1"},
+        {{4, {2, 3, 1, 2}, "double", NULL}, good_y, "", "X has rank 4"},
+        {good_X, {4, {4, 1, 1, 1}, "double", NULL}, "", "y has rank 4"},
+        {{0, {0}, "double", NULL}, good_y, "", "X has rank 0"},
+        {good_X, {0, {0}, "double", NULL}, "", "y has rank 0"},
+        {good_X, {1, {5}, "double", NULL}, "", "X has 4 inputs and y has 5"},
+        {{2, {0, 3}, "double", NULL}, {1, {0}, "double", NULL}, "", "X is empty (0 x 3"},
+        {{2, {4, 0}, "double", NULL}, good_y, "", "X is empty (4 x 0"},
+        {good_X, {2, {4, 0}, "double", NULL}, "", "y is empty (4 x 0"},
+        {{3, {2, 2, 3}, "double", NULL},
+         {3, {2, 3, 1}, "double", NULL},
+         "",
+         "in X has 2 rows and in y 3"},
+        {{2, {4, 3}, "text", NULL}, good_y, "", "X does not hold"},
+        {good_X, {1, {4}, "text", NULL}, "", "y does not hold"},
+        {{0, {0}, "group", NULL}, good_y, "", "X is not a dataset"},
         {good_X, good_y, "nan", "X[1][2] is NaN"},
         {good_X, good_y, "inf", "y[1] is infinite"},
-        {{2, {13, 2}, "double"}, {1, {13}, "double"}, "", "13 x 2"},
+        {{3, {2, 2, 3}, "double", NULL},
+         {3, {2, 2, 1}, "double", NULL},
+         "nan",
+         "X[0][1][2] is NaN"},
+        {{3, {2, 2, 3}, "double", NULL},
+         {3, {2, 2, 1}, "double", NULL},
+         "inf",
+         "y[0][1][0] is infinite"},
+        {{2, {13, 2}, "double", NULL}, {1, {13}, "double", NULL}, "", "13 x 2"},
+        {good_X, {2, {4, 4}, "double", NULL}, "", "y is too large, 4 x 4"},
     };
     char path[PATH_MAX];
     struct err err;
@@ -186,9 +217,256 @@ static void test_data_refused(void **state) {
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         write_case(path, &cases[k]);
-        assert_refused(data_read(&data, path, 12, &err), CODE_INPUT, cases[k].part, &err);
+        assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, cases[k].part, &err);
         assert_non_null(strstr(err.text, path));
         assert_true(!data.X && !data.y && !data.P && !data.D);
+    }
+}
+
+/* --- targets --------------------------------------------------------------------------------- */
+
+#define ONES(...)                                                                                  \
+    (const double[]) {                                                                             \
+        __VA_ARGS__                                                                                \
+    }
+
+/* Every shape of y, and what becomes of it. */
+static void test_targets(void **state) {
+    const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
+    const struct {
+        struct set X, y;
+        int loss, outputs;
+        int C;
+        bool per_token, classes;
+        const double *want; /* [places][C]; NULL: as stored */
+    } cases[] = {
+        {X, {1, {3}, "double", ONES(1, -1, 1)}, LOSS_MSE, 0, 1, false, true, NULL},
+        {X, {1, {3}, "int", ONES(1, 0, 1)}, LOSS_MSE, 1, 1, false, false, NULL},
+        {X, {2, {3, 1}, "int", ONES(1, -1, 1)}, LOSS_LOGISTIC, 0, 1, false, true, NULL},
+        {X, {2, {3, 2}, "double", ONES(.5, 2, 1, 0, 0, 1)}, LOSS_MSE, 0, 2, false, false, NULL},
+        {X, {2, {3, 2}, "float", ONES(1, 0, 1, 0, 0, 1)}, LOSS_MSE, 2, 2, false, true, NULL},
+        {X, {2, {3, 2}, "float", ONES(1, 0, 1, 0, 0, 0)}, LOSS_MSE, 2, 2, false, false, NULL},
+        {X, {1, {3}, "int", ONES(1, 0, 1)}, LOSS_MSE, 2, 2, false, true, ONES(0, 1, 1, 0, 0, 1)},
+        {X,
+         {1, {3}, "double", ONES(2, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         3,
+         false,
+         true,
+         ONES(0, 0, 1, 1, 0, 0, 0, 1, 0)},
+        {X,
+         {2, {3, 1}, "int", ONES(1, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         3,
+         3,
+         false,
+         true,
+         ONES(0, 1, 0, 1, 0, 0, 0, 1, 0)},
+        {X,
+         {2, {3, 2}, "int", ONES(1, 0, 1, 0, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         2,
+         false,
+         true,
+         NULL},
+        /* two rows in each input: integers [3][2] are labels of rows, floats are two outputs */
+        {rows,
+         {1, {3}, "int", ONES(1, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         2,
+         false,
+         true,
+         ONES(0, 1, 1, 0, 0, 1)},
+        {rows,
+         {2, {3, 2}, "int", ONES(1, 0, -1, 1, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         2,
+         true,
+         true,
+         ONES(0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 1)},
+        {rows,
+         {2, {3, 2}, "double", ONES(1, 0, 1, 0, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         2,
+         false,
+         true,
+         NULL},
+        {rows,
+         {2, {3, 2}, "int", ONES(1, -1, -1, 1, -1, 1)},
+         LOSS_LOGISTIC,
+         0,
+         1,
+         true,
+         true,
+         NULL},
+        {rows, {2, {3, 3}, "int", NULL}, LOSS_MSE, 0, 3, false, false, NULL},
+        {rows, {3, {3, 2, 1}, "double", NULL}, LOSS_MSE, 0, 1, true, false, NULL},
+        {rows,
+         {3, {3, 2, 1}, "double", ONES(1, 0, 1, 1, 0, 1)},
+         LOSS_MSE,
+         2,
+         2,
+         true,
+         true,
+         ONES(0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1)},
+        {rows,
+         {3, {3, 2, 2}, "int", ONES(1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         2,
+         true,
+         true,
+         NULL},
+        {{3, {3, 1, 2}, "double", NULL},
+         {3, {3, 1, 2}, "double", NULL},
+         LOSS_MSE,
+         0,
+         2,
+         false,
+         false,
+         NULL},
+    };
+    char path[PATH_MAX];
+    struct err err;
+    struct data data;
+    in_folder(path, state, "data.h5");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const struct data_wanted wanted = {cases[k].loss, cases[k].outputs, .most = 18};
+        const struct data_case one = {cases[k].X, cases[k].y, "", NULL};
+        write_case(path, &one);
+        assert_ok(data_read(&data, path, &wanted, &err), &err);
+        if (data.P != 3 || data.C != cases[k].C || data.per_token != cases[k].per_token ||
+            data.classes != cases[k].classes ||
+            data.n != (cases[k].X.shape[1] == 2 && cases[k].X.rank == 3 ? 2 : 1) || data.D != 2)
+            fail_msg("case %zu: P %d n %d D %d C %d per_token %d classes %d", k, data.P, data.n,
+                     data.D, data.C, data.per_token, data.classes);
+        const double *want = cases[k].want ? cases[k].want : cases[k].y.value;
+        for (size_t i = 0; i < data_places(&data) * (size_t)data.C; i++)
+            if (data.y[i] != (want ? want[i] : (double)i))
+                fail_msg("case %zu: y[%zu] = %g", k, i, data.y[i]);
+        for (size_t i = 0; i < data_rows(&data) * 2; i++)
+            assert_true(data.X[i] == (double)i);
+        data_free(&data);
+    }
+}
+
+static void test_targets_refused(void **state) {
+    const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
+    const struct {
+        struct set X, y;
+        int loss, outputs;
+        const char *part;
+    } cases[] = {
+        {X, {2, {3, 2}, "double", NULL}, LOSS_LOGISTIC, 0, "logistic has one output"},
+        {X, {2, {3, 2}, "double", NULL}, LOSS_MSE, 3, "y has 2 columns, but [network] outputs = 3"},
+        {X, {2, {3, 2}, "double", NULL}, LOSS_MSE, 1, "y has 2 columns, but [network] outputs = 1"},
+        {X,
+         {1, {3}, "double", ONES(0, 1.5, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         "y[1] = 1.5, where classes"},
+        {X, {1, {3}, "double", ONES(0, 1.5, 1)}, LOSS_MSE, 2, "y[1] = 1.5, where classes"},
+        {X, {1, {3}, "int", ONES(1, 1, -1)}, LOSS_CROSS_ENTROPY, 0, "y[2] = -1, where classes"},
+        {X, {1, {3}, "int", ONES(1, 2, 0)}, LOSS_CROSS_ENTROPY, 2, "0 to 1, as [network] outputs"},
+        {X, {1, {3}, "int", ONES(0, 0, 0)}, LOSS_CROSS_ENTROPY, 0, "every label is 0"},
+        {X, {1, {3}, "double", ONES(0, 3e9, 0)}, LOSS_CROSS_ENTROPY, 0, "y[1] = 3e+09, where"},
+        {X, {1, {3}, "int", ONES(0, 99, 0)}, LOSS_CROSS_ENTROPY, 0, "100 classes at 3 places"},
+        {X,
+         {2, {3, 2}, "double", ONES(1, 0, 1, 1, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         "y[1] is not one-hot"},
+        {X,
+         {2, {3, 2}, "double", ONES(1, 0, 0, 0, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         "y[1] is not one-hot"},
+        {rows,
+         {3, {3, 2, 2}, "double", ONES(1, 0, .5, .5, 0, 1, 0, 1, 0, 1, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         "y[0][1] is not one-hot (one 1 and zeros, or zeros alone"},
+        {rows,
+         {2, {3, 2}, "int", ONES(1, 0, -1, -2, 0, 1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         "y[1][1] = -2, where classes are integers from 0 on, or -1"},
+        {rows, {2, {3, 2}, "int", ONES(1, 0, -1, 0, 0, 1)}, LOSS_MSE, 2, "y[1][0] = -1, where"},
+        {rows,
+         {2, {3, 2}, "int", ONES(-1, -1, -1, -1, -1, -1)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         "y asks for nothing"},
+        {rows,
+         {3, {3, 2, 2}, "int", ONES(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)},
+         LOSS_CROSS_ENTROPY,
+         0,
+         "y asks for nothing"},
+    };
+    char path[PATH_MAX];
+    struct err err;
+    struct data data;
+    in_folder(path, state, "data.h5");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const struct data_wanted wanted = {cases[k].loss, cases[k].outputs, .most = 18};
+        const struct data_case one = {cases[k].X, cases[k].y, "", NULL};
+        write_case(path, &one);
+        assert_refused(data_read(&data, path, &wanted, &err), CODE_INPUT, cases[k].part, &err);
+        assert_true(!data.X && !data.y && !data.P);
+    }
+}
+
+/* Test inputs count for the number of classes, and are as the others. */
+static void test_test_targets(void **state) {
+    const char *const names[] = {"X", "y", "X_test", "y_test"};
+    const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
+    const struct set labels = {1, {3}, "int", ONES(0, 1, 0)};
+    const struct {
+        struct set set[4];
+        int loss;
+        const char *part;
+    } cases[] = {
+        {{X, labels, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(2)}},
+         LOSS_CROSS_ENTROPY,
+         NULL},
+        {{X, labels, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(-1)}},
+         LOSS_CROSS_ENTROPY,
+         "y_test[0] = -1"},
+        {{X, labels, {2, {1, 2}, "double", NULL}, {2, {1, 2}, "int", NULL}},
+         LOSS_MSE,
+         "not of the same kind, 1 numbers for each input and 2 for each input"},
+        {{rows, labels, {3, {1, 2, 2}, "double", NULL}, {2, {1, 2}, "int", NULL}},
+         LOSS_MSE,
+         "not of the same kind, 1 numbers for each input and 1 for each token"},
+        {{X, labels, {3, {1, 2, 1}, "double", NULL}, labels},
+         LOSS_MSE,
+         "in rows of another length"},
+        {{rows, labels, {3, {1, 4, 1}, "double", NULL}, labels},
+         LOSS_MSE,
+         "in rows of another length"},
+        {{X, labels, {.rank = -1}, labels}, LOSS_MSE, "has y_test and no X_test"},
+    };
+    char path[PATH_MAX];
+    struct err err;
+    struct data data;
+    in_folder(path, state, "data.h5");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const struct data_wanted wanted = {.loss = cases[k].loss, .most = 18};
+        write_sets(path, 4, names, cases[k].set, "");
+        int code = data_read(&data, path, &wanted, &err);
+        if (cases[k].part) {
+            assert_refused(code, CODE_INPUT, cases[k].part, &err);
+            continue;
+        }
+        assert_ok(code, &err);
+        assert_true(data.C == 3 && data.tests == 1);
+        assert_memory_equal(data.y, ONES(1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1), 12 * sizeof(double));
+        data_free(&data);
     }
 }
 
@@ -213,7 +491,8 @@ static void test_data_huge(void **state) {
         H5Pclose(plist);
     }
     H5Fclose(file);
-    assert_refused(data_read(&data, path, SIZE_MAX, &err), CODE_INPUT, "too large", &err);
+    const struct data_wanted wanted = {.loss = LOSS_MSE, .most = SIZE_MAX};
+    assert_refused(data_read(&data, path, &wanted, &err), CODE_INPUT, "too large", &err);
 }
 
 static void test_data_files(void **state) {
@@ -221,18 +500,18 @@ static void test_data_files(void **state) {
     struct err err;
     struct data data;
     in_folder(path, state, "data.h5");
-    assert_refused(data_read(&data, path, 99, &err), CODE_INPUT, "No such file", &err);
-    assert_refused(data_read(&data, *state, 99, &err), CODE_INPUT, "is a folder", &err);
-    assert_refused(data_read(&data, "/dev/null", 99, &err), CODE_INPUT, "regular file", &err);
+    assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, "No such file", &err);
+    assert_refused(data_read(&data, *state, &mse, &err), CODE_INPUT, "is a folder", &err);
+    assert_refused(data_read(&data, "/dev/null", &mse, &err), CODE_INPUT, "regular file", &err);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fputs("X,y\n1,2\n", file);
     fclose(file);
-    assert_refused(data_read(&data, path, 99, &err), CODE_INPUT, "not an HDF5 file", &err);
+    assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, "not an HDF5 file", &err);
     const struct data_case good = {good_X, good_y, "", NULL};
     write_case(path, &good);
     assert_int_equal(truncate(path, 900), 0);
-    assert_refused(data_read(&data, path, 99, &err), CODE_INPUT, "damaged", &err);
+    assert_refused(data_read(&data, path, &mse, &err), CODE_INPUT, "damaged", &err);
     data_free(&data);
 }
 
@@ -251,8 +530,14 @@ static int quiet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_data),      IN_FOLDER(test_test_inputs), IN_FOLDER(test_data_refused),
-        IN_FOLDER(test_data_huge), IN_FOLDER(test_data_files),
+        IN_FOLDER(test_data),
+        IN_FOLDER(test_test_inputs),
+        IN_FOLDER(test_data_refused),
+        IN_FOLDER(test_data_huge),
+        IN_FOLDER(test_data_files),
+        IN_FOLDER(test_targets),
+        IN_FOLDER(test_targets_refused),
+        IN_FOLDER(test_test_targets),
     };
     return cmocka_run_group_tests_name("data", tests, quiet, close_library);
 }

@@ -70,10 +70,11 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-static const struct fashion two_classes = {folder, {2, {3, 7}}, 4, 7, 0};
+static const struct fashion two_classes = {folder, {2, {3, 7}}, 1, 4, 7, 0};
 
-/* x of the images n[P + tests] by the formula of fashion.c in floating point. Every number is below
- * 255 and is a mean of 16 pixels minus another mean: 1e-12 is a thousand times the round-off. */
+/* y [P + tests][C]; x of the images n[P + tests] by the formula of fashion.c in floating point.
+ * Every number is below 255 and is a mean of 16 pixels minus another mean: 1e-12 is a thousand
+ * times the round-off. */
 static void check_inputs(const struct data *data, const int *n, const double *y) {
     double b[8][49] = {{0}};
     int P = data->P, all = P + data->tests;
@@ -92,14 +93,15 @@ static void check_inputs(const struct data *data, const int *n, const double *y)
         for (int i = 0; i < 49; i++)
             CHECK_ABS(data->X[mu * 49 + i], 7 * c[i] / sqrt(square), 1e-12, "X[%d][%d]", mu, i);
         CHECK_ABS(length, 49, 1e-12, "|x|^2 of input %d", mu);
-        assert_true(data->y[mu] == y[mu]);
+        for (int k = mu * data->C; k < (mu + 1) * data->C; k++)
+            assert_true(data->y[k] == y[k]);
     }
 }
 
 static void test_inputs(void **state) {
     (void)state;
     struct data data;
-    struct fashion groups = {folder, {4, {7, 8, 5, 3}}, 8, 7, 0}, whole = two_classes;
+    struct fashion groups = {folder, {4, {7, 8, 5, 3}}, 1, 8, 7, 0}, whole = two_classes;
     write_good();
     ASK(fashion_read(&data, &two_classes, err));
     assert_true(data.P == 4 && data.D == 49);
@@ -113,6 +115,38 @@ static void test_inputs(void **state) {
     ASK(fashion_read(&data, &whole, err));
     assert_int_equal(data.D, PIXELS);
     data_free(&data);
+}
+
+/* 0: read; else refused with one sentence that names a file. */
+static int read_or_refused(const struct fashion *fashion, const char *part) {
+    struct err err = {0};
+    struct data data;
+    int code = fashion_read(&data, fashion, &err);
+    if (code && (code != CODE_INPUT || strncmp(err.text, "data file ", 10) != 0 ||
+                 !strstr(err.text, part) || data.X || data.y))
+        fail_msg("code %d, or no \"%s\" in: %s", code, part, err.text);
+    if (!code)
+        check_inputs(&data, (const int[]){0, 3, 2, 5}, (const double[]){1, -1, 1, -1});
+    data_free(&data);
+    return code;
+}
+
+/* One output for each class, in the order of the list: images of each class in turn, in a number
+ * that need not be a multiple of the classes. */
+static void test_classes(void **state) {
+    (void)state;
+    struct data data;
+    struct fashion three = {folder, {3, {7, 3, 5}}, 3, 7, 7, 0};
+    write_good();
+    ASK(fashion_read(&data, &three, err));
+    assert_true(data.P == 7 && data.n == 1 && data.C == 3 && data.classes && !data.per_token);
+    check_inputs(&data, (const int[]){3, 0, 1, 5, 2, 7, 8},
+                 (const double[]){1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0});
+    data_free(&data);
+    three.inputs = 9; /* 3 images of each, and there are 3, 3, 2 */
+    assert_true(read_or_refused(&three,
+                                "images-idx3-ubyte.gz: has 2 images of class 5, and 9 inputs "
+                                "need 3"));
 }
 
 /* Other labels in the files of the test set; features are centred over the training inputs. */
@@ -139,20 +173,6 @@ static void test_test_inputs(void **state) {
     data_free(&data);
     remove(path[0]);
     remove(path[1]);
-}
-
-/* 0: read; else refused with one sentence that names a file. */
-static int read_or_refused(const struct fashion *fashion, const char *part) {
-    struct err err = {0};
-    struct data data;
-    int code = fashion_read(&data, fashion, &err);
-    if (code && (code != CODE_INPUT || strncmp(err.text, "data file ", 10) != 0 ||
-                 !strstr(err.text, part) || data.X || data.y))
-        fail_msg("code %d, or no \"%s\" in: %s", code, part, err.text);
-    if (!code)
-        check_inputs(&data, (const int[]){0, 3, 2, 5}, (const double[]){1, -1, 1, -1});
-    data_free(&data);
-    return code;
 }
 
 /* One byte of either file changed before compression, or its length. */
@@ -238,24 +258,32 @@ static void test_damaged(void **state) {
 static void test_keys(void **state) {
     (void)state;
     static const struct {
-        const char *key, *part;
+        const char *key, *other, *part;
     } table[] = {
-        {"data.inputs=3", "must be even"},
-        {"data.side=5", "must divide 28"},
-        {"data.classes=3", "an even number of labels"},
-        {"data.classes=", "an even number of labels"},
-        {"data.classes=1 2 3 1", "label 1 comes twice"},
-        {"data.classes=1 10", "0 to 9"},
-        {"data.folder=", "path of the folder"},
-        {"data.folder=nowhere", "data file nowhere/train-images"},
-        {"solver.max_memory=0.001", "a smaller side"},
+        {"data.inputs=3", "", "must be even"},
+        {"data.test_inputs=3", "", "must be even"},
+        {"data.side=5", "", "must divide 28"},
+        {"data.classes=3", "", "an even number of labels"},
+        {"data.classes=", "", "an even number of labels"},
+        {"data.classes=1 2 3 1", "", "label 1 comes twice"},
+        {"data.classes=1 10", "", "0 to 9"},
+        {"data.folder=", "", "path of the folder"},
+        {"data.folder=nowhere", "", "data file nowhere/train-images"},
+        {"solver.max_memory=0.001", "data.side=28", "a smaller side"},
+        {"data.classes=3", "training.loss=cross_entropy", "at least two labels"},
+        {"data.classes=3 4 3", "training.loss=cross_entropy", "label 3 comes twice"},
+        {"network.outputs=3", "training.loss=cross_entropy", "source = fashion has 4"},
+        {"network.outputs=1", "training.loss=cross_entropy", "needs at least 2"},
+        {"network.outputs=4", "training.loss=logistic", "logistic has one output"},
+        {"network.outputs=5", "training.loss=mse", "source = fashion has 4"},
     };
     for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
-        char side[] = "data.side=28", key[64], *override[] = {side, key};
+        char other[64], key[64], *override[] = {key, other};
         struct run run = {0};
         struct err err = {0};
         snprintf(key, sizeof key, "%s", table[k].key);
-        int code = run_configure(&run, "data/fashion.ini", 2, override, &err);
+        snprintf(other, sizeof other, "%s", table[k].other);
+        int code = run_configure(&run, "data/fashion.ini", *other ? 2 : 1, override, &err);
         if (code != CODE_INPUT || !strstr(err.text, table[k].part))
             fail_msg("%s: code %d, or no \"%s\" in: %s", table[k].key, code, table[k].part,
                      err.text);
@@ -273,13 +301,21 @@ static void test_package(void **state) {
     struct data stored;
     support_run(&run, "data/fashion.ini",
                 (const char *const[]){"data.classes=2 4", "data.inputs=32", "data.side=7", NULL});
-    ASK(data_read(&stored, "data/fashion_7x7.h5", 32 * 49, err));
-    assert_true(run.data.P == 32 && run.data.D == 49);
+    const struct data_wanted wanted = {.loss = LOSS_LOGISTIC, .most = 32 * 49};
+    ASK(data_read(&stored, "data/fashion_7x7.h5", &wanted, err));
+    assert_true(run.data.P == 32 && run.data.D == 49 && run.data.C == 1 && run.data.classes);
     assert_memory_equal(run.data.X, stored.X, 32 * 49 * sizeof *stored.X);
     assert_memory_equal(run.data.y, stored.y, 32 * sizeof *stored.y);
     assert_string_equal(run.config.data.folder, PACKAGE);
     data_free(&stored);
     run_free(&run);
+
+    const struct fashion ten = {PACKAGE, {10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, 10, 25, 7, 13};
+    ASK(fashion_read(&stored, &ten, err));
+    assert_true(stored.P == 25 && stored.tests == 13 && stored.C == 10);
+    for (int k = 0; k < 38 * 10; k++)
+        assert_true(stored.y[k] == (k % 10 == (k < 250 ? k / 10 : k / 10 - 25) % 10));
+    data_free(&stored);
 }
 
 int main(void) {
@@ -287,7 +323,7 @@ int main(void) {
         cmocka_unit_test(test_inputs),      cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_missing),     cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_keys),        cmocka_unit_test(test_package),
-        cmocka_unit_test(test_test_inputs),
+        cmocka_unit_test(test_test_inputs), cmocka_unit_test(test_classes),
     };
     return cmocka_run_group_tests_name("fashion", tests, open_folder, remove_folder);
 }

@@ -335,7 +335,7 @@ static void test_result(void **state) {
     struct err err;
     struct record record;
     double X[] = {1, 2, 3, 4, 5, 6}, y[] = {-1, 1};
-    const struct data data = {.P = 2, .D = 3, .X = X, .y = y};
+    const struct data data = {.P = 2, .n = 1, .D = 3, .C = 1, .X = X, .y = y};
     in_folder(path, state, "out.h5");
     in_folder(partial, state, "out.h5.partial");
     make_record(&record);

@@ -145,17 +145,65 @@ done:
     return hdf5_shut(H5Gclose, id, code, group, err);
 }
 
+/* An array of /data without the axes whose extent is 0. */
+static int write_data(hid_t group, struct dataset array, const void *values, struct err *err) {
+    struct dataset kept = array;
+    char dims[HDF5_NAME] = "";
+    const char *cursor = array.dims;
+    struct text_word word;
+    kept.dims = dims;
+    kept.rank = 0;
+    for (int axis = 0; text_next_word(&cursor, " ", &word); axis++) {
+        if (!array.shape[axis])
+            continue;
+        size_t length = strlen(dims);
+        snprintf(dims + length, sizeof dims - length, "%s%.*s", length ? " " : "", (int)word.length,
+                 word.text);
+        kept.shape[kept.rank++] = array.shape[axis];
+    }
+    return hdf5_write_array(group, &kept, values, err);
+}
+static int write_inputs(hid_t group, const struct data *data, bool test, struct err *err) {
+    size_t P = (size_t)data->P, n = (size_t)data->n, D = (size_t)data->D, C = (size_t)data->C;
+    size_t count = test ? (size_t)data->tests : P, places = data->per_token ? n : 1;
+    hsize_t rows = n > 1 ? n : 0, asked = places > 1 ? n : 0, columns = C > 1 ? C : 0;
+    const double *X = data->X + (test ? P * n * D : 0), *y = data->y + (test ? P * places * C : 0);
+    const struct dataset inputs = {test ? "X_test" : "X",
+                                   test ? "nu token i" : "mu token i",
+                                   test ? "test inputs" : "inputs",
+                                   "",
+                                   3,
+                                   {count, rows, D},
+                                   H5T_NATIVE_DOUBLE};
+    const struct dataset targets = {test ? "y_test" : "y",
+                                    test ? "nu token c" : "mu token c",
+                                    test ? "their targets" : "targets",
+                                    "",
+                                    3,
+                                    {count, asked, columns},
+                                    H5T_NATIVE_DOUBLE};
+    const struct dataset tokens = {test ? "tokens_test" : "tokens",
+                                   test ? "nu token" : "mu token",
+                                   "numbers of the tokens",
+                                   "",
+                                   2,
+                                   {count, rows},
+                                   H5T_NATIVE_INT};
+    TRY(write_data(group, inputs, X, err));
+    if (data->V)
+        TRY(write_data(group, tokens, data->token + (test ? P * n : 0), err));
+    return write_data(group, targets, y, err);
+}
+
 int io_data(struct io *io, const struct data *data, struct err *err) {
-    size_t P = (size_t)data->P, D = (size_t)data->D, tests = (size_t)data->tests;
-    const struct series all[] = {
-        {"X", "mu i", "inputs", "", 2, {P, D}, .values = data->X},
-        {"y", "mu", "targets", "", 1, {P}, .values = data->y},
-        {"X_test", "nu i", "test inputs", "", 2, {tests, D}, .values = data->X + P * D},
-        {"y_test", "nu", "their targets", "", 1, {tests}, .values = data->y + P},
-    };
-    for (int k = 0; k < (tests ? 4 : 2); k++)
-        TRY(io_series(io, "data", &all[k], err));
-    return CODE_OK;
+    hid_t group;
+    int code;
+    DO(open_group(&group, io, "data", err));
+    DO(write_inputs(group, data, false, err));
+    if (data->tests)
+        DO(write_inputs(group, data, true, err));
+done:
+    return hdf5_shut(H5Gclose, group, code, "data", err);
 }
 
 int io_batches(struct io *io, const int *index, int T, int P, struct err *err) {

@@ -36,7 +36,9 @@ int io_create(struct io *io, const char *path, bool force, struct err *err);
 int io_parameters(struct io *io, const struct params *params, const void *config, struct err *err);
 /* One string attribute of /provenance; creates the group when needed. Call repeatedly. */
 int io_provenance(struct io *io, const char *name, const char *value, struct err *err);
-/* /data/X ("mu i") and /data/y ("mu"); of test inputs X_test ("nu i") and y_test ("nu"). */
+/* /data/X ("mu i") and /data/y ("mu"), with several rows of an input "mu token i", with targets per
+ * token or several outputs "mu token", "mu c", "mu token c"; tokens ("mu token"), if there are any;
+ * of test inputs X_test ("nu i"), y_test ("nu"), ... */
 int io_data(struct io *io, const struct data *data, struct err *err);
 /* /data/batch [T][P] ("t b"): which input, a row of X, was at which place of the batch. */
 int io_batches(struct io *io, const int *index, int T, int P, struct err *err);

@@ -39,13 +39,14 @@ done:
 }
 
 int exchange_data(struct data *data, struct err *err) {
-    int size[] = {data->P, data->tests, data->D};
-    dist_broadcast(size, sizeof size, 0);
+    struct data sizes = *data;
+    dist_broadcast(&sizes, sizeof sizes, 0);
     if (dist_rank())
-        TRY(data_init(data, size[0], size[1], size[2], err));
-    size_t all = (size_t)size[0] + (size_t)size[1];
-    dist_broadcast(data->X, all * (size_t)size[2] * sizeof *data->X, 0);
-    dist_broadcast(data->y, all * sizeof *data->y, 0);
+        TRY(data_init(data, &sizes, err));
+    dist_broadcast(data->X, data_rows(data) * (size_t)data->D * sizeof *data->X, 0);
+    if (data->V)
+        dist_broadcast(data->token, data_rows(data) * sizeof *data->token, 0);
+    dist_broadcast(data->y, data_places(data) * (size_t)data->C * sizeof *data->y, 0);
     return CODE_OK;
 }
 

@@ -82,6 +82,12 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
     setup.inputs = run->data.P;
     setup.tests = run->data.tests;
     setup.rest = run->rest;
+    setup.n = run->data.n;
+    setup.C = run->data.C;
+    setup.per_token = run->data.per_token;
+    setup.token = run->data.token;
+    setup.V = run->data.V;
+    setup.classes = run->data.classes;
     if (N || !run->config.split.name) /* ranks that share sites stop together, between two times */
         setup.stop = run->stop;
     return setup;

@@ -1,49 +1,15 @@
-/* The sections of the ini file that are not a network's or an integrator's, checks, data. */
+/* The sections of the ini file that are not a network's or an integrator's, and checks. */
 #define _XOPEN_SOURCE 700
 #include "kernels/profile.h"
 #include "solver/settings/config.h"
 #include "integrators/anderson.h"
-#include "kernels/rng.h"
-#include "solver/settings/fashion.h"
+#include "solver/settings/config_data.h"
 #include "solver/settings/matrices.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ROWS(rows) rows, sizeof rows / sizeof *rows
-
-#define OFFSET(field) offsetof(struct data_settings, field)
-static const struct param_row data_rows[] = {
-    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0, "gaussian file multi_index fashion",
-     NULL,
-     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5 with X [P][D] and y [P]; "
-     "multi_index: "
-     "X as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2; fashion: images of "
-     "Fashion-MNIST"},
-    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
-     "source=gaussian|multi_index|fashion",
-     "number of inputs, P; fashion: even, the first of each kind in the training set, y "
-     "alternates"},
-    {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
-     "source=gaussian|multi_index|fashion",
-     "inputs that are not trained on: further draws, or (even) the first of each kind in the test "
-     "set; file: X_test and y_test, where they are"},
-    {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
-     "source=gaussian|multi_index", "dimension of an input, D"},
-    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, "source=gaussian|multi_index",
-     "seed of the drawn inputs"},
-    {"file", PARAM_TEXT, OFFSET(file), "", 0, 0, NULL, "source=file",
-     "path of the data set; in an ini file relative to the folder of the ini"},
-    {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
-     "labels, an even number of them; the first half has y = +1, the second y = -1"},
-    {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
-     "pixels along an edge after averaging blocks, a divisor of 28: D = side^2; features are "
-     "centred over the inputs, then each input scaled to |x|^2 = D"},
-    {"folder", PARAM_TEXT, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
-     "source=fashion", "where the data set is; in an ini file relative to the folder of the ini"},
-};
-#undef OFFSET
 
 #define OFFSET(field) offsetof(struct solver_settings, field)
 static const struct param_row solver_rows[] = {
@@ -116,7 +82,8 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
     const struct param_section all[] = {
         {"network", "the network and its parameterization", rows, known,
          offsetof(struct config, network), network_other_keys},
-        {"data", "the inputs and targets", ROWS(data_rows), offsetof(struct config, data), NULL},
+        {"data", "the inputs and targets", config_data_rows, config_data_rows_count,
+         offsetof(struct config, data), NULL},
         {"training", "training", training_rows, training_rows_count,
          offsetof(struct config, training), NULL},
         {"solver", "the numerics of the limit", ROWS(solver_rows), offsetof(struct config, solver),
@@ -136,159 +103,6 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
     TRY(base_alloc(sections, *count, sizeof **sections, err));
     memcpy(*sections, all, sizeof all);
     return CODE_OK;
-}
-
-/* A polynomial of degree 4 in four directions, a staircase: of mean 0 and variance 1 over x. */
-static double staircase(const double *x) {
-    return (x[0] + x[0] * x[1] + x[0] * x[1] * x[2] + x[0] * x[1] * x[2] * x[3]) / 2;
-}
-
-static int draw_data(const struct data_settings *settings, struct data *data, struct err *err) {
-    struct rng_stream stream = {.seed = settings->seed, .purpose = PURPOSE_DATA};
-    size_t all = (size_t)settings->inputs + (size_t)settings->tests;
-    size_t D = (size_t)settings->dimension;
-    double pair[2];
-    TRY(data_init(data, settings->inputs, settings->tests, settings->dimension, err));
-    for (size_t mu = 0; mu < all; mu++) {
-        for (size_t i = 0; i < D; i++) {
-            rng_normal_pair(stream, (uint32_t)mu, (uint32_t)(i / 2), pair);
-            data->X[mu * D + i] = pair[i % 2];
-        }
-        data->y[mu] = settings->source == SOURCE_MULTI_INDEX ? staircase(data->X + mu * D)
-                      : mu % 2                               ? -1
-                                                             : 1;
-    }
-    return CODE_OK;
-}
-
-/* The folder of the ini, or of the command line, in front of a relative path. */
-static int data_path(const struct params *params, const char *key, const char *given, char **path,
-                     struct err *err) {
-    const char *slash = strrchr(params->file, '/');
-    bool relative = given[0] != '/' && slash && params_find(params, "data", key)->line > 0;
-    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
-    if (!given[0])
-        return params_error(params, "data", key, err, "this source needs the path of %s",
-                            strcmp(key, "file") ? "the folder of Fashion-MNIST"
-                                                : "an HDF5 file with X and y");
-    TRY(base_alloc(path, folder + strlen(given) + 1, 1, err));
-    memcpy(*path, params->file, folder);
-    strcpy(*path + folder, given);
-    return CODE_OK;
-}
-
-/* The path as an absolute one in the record and in the settings. */
-static int record_path(struct params *params, const char *key, const char *path,
-                       const char **setting, struct err *err) {
-    char *whole = realpath(path, NULL);
-    int code = params_record(params, "data", key, whole ? whole : path, err);
-    *setting = params_find(params, "data", key)->text;
-    free(whole);
-    return code;
-}
-
-/* X, its basis and the coordinates take about 3 P D numbers, P with test inputs. */
-static int check_size(const struct config *config, const struct params *params, int dimension,
-                      struct err *err) {
-    double P = (double)config->data.inputs + config->data.tests, D = dimension,
-           most = config->solver.max_memory;
-    double needed = 1e-9 * sizeof(double) * (3 * P * D);
-    if (needed <= most)
-        return CODE_OK;
-    return params_error(params, "solver", "max_memory", err,
-                        "the inputs alone would need about %.3g GB; try fewer inputs or a smaller "
-                        "%s, or raise max_memory",
-                        needed, config->data.source == SOURCE_FASHION ? "side" : "dimension");
-}
-
-static int read_file(struct config *config, struct params *params, struct data *data,
-                     struct err *err) {
-    struct data_settings *settings = &config->data;
-    size_t most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double));
-    char *path = NULL;
-    int code;
-    DO(data_path(params, "file", settings->file, &path, err));
-    DO(data_read(data, path, most, err));
-    DO(record_path(params, "file", path, &settings->file, err));
-done:
-    free(path);
-    return code;
-}
-
-static int check_fashion(const struct data_settings *settings, const struct params *params,
-                         struct err *err) {
-    const struct int_list *classes = &settings->classes;
-    if (settings->inputs % 2)
-        return params_error(params, "data", "inputs", err,
-                            "must be even, as many with y = +1 as with y = -1");
-    if (settings->tests % 2)
-        return params_error(params, "data", "test_inputs", err,
-                            "must be even, as many with y = +1 as with y = -1");
-    if (FASHION_SIDE % settings->side)
-        return params_error(params, "data", "side", err, "must divide %d", FASHION_SIDE);
-    if (classes->count == 0 || classes->count % 2)
-        return params_error(params, "data", "classes", err, "must be an even number of labels");
-    for (int c = 0; c < classes->count; c++)
-        for (int d = 0; d < c; d++)
-            if (classes->value[d] == classes->value[c])
-                return params_error(params, "data", "classes", err, "label %d comes twice",
-                                    classes->value[c]);
-    return CODE_OK;
-}
-
-static int read_fashion(struct config *config, struct params *params, struct data *data,
-                        struct err *err) {
-    struct data_settings *settings = &config->data;
-    struct fashion fashion = {NULL, settings->classes, settings->inputs, settings->side,
-                              settings->tests};
-    char *path = NULL;
-    int code;
-    DO(check_size(config, params, settings->side * settings->side, err));
-    DO(check_fashion(settings, params, err));
-    DO(data_path(params, "folder", settings->folder, &path, err));
-    fashion.folder = path;
-    DO(fashion_read(data, &fashion, err));
-    DO(record_path(params, "folder", path, &settings->folder, err));
-done:
-    free(path);
-    return code;
-}
-
-/* Labels, and what suits the numbers of inputs. */
-static int check_inputs(const struct config *config, const struct params *params,
-                        const struct data *data, struct err *err) {
-    const struct training *training = &config->training;
-    for (int mu = 0; mu < data->P + data->tests && training->loss == LOSS_LOGISTIC; mu++)
-        if (fabs(data->y[mu]) != 1)
-            return params_error(
-                params, "training", "loss", err, "labels must be +1 or -1, but %s[%d] = %g",
-                mu < data->P ? "y" : "y_test", mu < data->P ? mu : mu - data->P, data->y[mu]);
-    if (training->batch > data->P)
-        return params_error(params, "training", "batch", err, "there are only %d inputs", data->P);
-    if (training->order && !training->batch)
-        return params_error(params, "training", "order", err, "it is used only with batch");
-    bool iterates = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
-    if (iterates && (training->batch || data->tests))
-        return params_error(params, "solver", "method", err,
-                            "%s need method = march, or replicates = 0",
-                            training->batch ? "minibatches" : "test inputs");
-    return CODE_OK;
-}
-
-int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
-    const struct data_settings *settings = &config->data;
-    if (settings->source == SOURCE_FASHION) {
-        TRY(read_fashion(config, params, data, err));
-    } else if (settings->source == SOURCE_FILE) {
-        TRY(read_file(config, params, data, err));
-    } else {
-        if (settings->source == SOURCE_MULTI_INDEX && settings->dimension < 4)
-            return params_error(params, "data", "dimension", err,
-                                "source = multi_index needs at least 4");
-        TRY(check_size(config, params, settings->dimension, err));
-        TRY(draw_data(settings, data, err));
-    }
-    return check_inputs(config, params, data, err);
 }
 
 /* Keys of [solver] and [reference] that nothing would use. One at its default does no harm: the
@@ -386,8 +200,8 @@ int config_check(const struct config *config, const struct params *params, int K
 
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
                        int *rest, struct err *err) {
-    int inputs = data->P + data->tests, all;
-    size_t count = (size_t)inputs * (size_t)data->D;
+    int rows = (int)data_rows(data), all;
+    size_t count = data_rows(data) * (size_t)data->D;
     *rest = 0;
     *K = data->D;
     if (optimizer_by_entry(config->training.optimizer)) {
@@ -396,10 +210,10 @@ int config_coordinates(const struct config *config, const struct data *data, dou
             (*A)[i] = data->X[i] / sqrt((double)data->D);
         return CODE_OK;
     }
-    TRY(thin_coordinates(data->X, inputs, data->D, A, NULL, &all, err));
+    TRY(thin_coordinates(data->X, rows, data->D, A, NULL, &all, err));
     *K = 0;
-    for (int mu = 0; mu < data->P; mu++)
-        while (*K < all && (*A)[(size_t)mu * (size_t)all + (size_t)*K] != 0)
+    for (int row = 0; row < data->P * data->n; row++)
+        while (*K < all && (*A)[(size_t)row * (size_t)all + (size_t)*K] != 0)
             ++*K;
     *rest = all - *K;
     return CODE_OK;
@@ -427,8 +241,6 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .replicate = replicate,
         .gamma0 = config->training.gamma0,
         .P = P,
-        .n = 1,
-        .C = 1,
         .K = K,
         .A = A,
         .check = config->reference.coordinate_check,

@@ -6,9 +6,18 @@
 #include "solver/settings/data.h"
 #include "solver/settings/param.h"
 
-enum source { SOURCE_GAUSSIAN, SOURCE_FILE, SOURCE_MULTI_INDEX, SOURCE_FASHION };
+enum source {
+    SOURCE_GAUSSIAN,
+    SOURCE_FILE,
+    SOURCE_MULTI_INDEX,
+    SOURCE_FASHION,
+    SOURCE_MARKOV,
+    SOURCE_COPY,
+    SOURCE_MODULAR
+};
 struct data_settings {
-    int source, inputs, tests, dimension, side;
+    int source, inputs, tests, dimension, side, tokens, vocabulary, positions;
+    double sharpness;
     uint64_t seed;
     struct int_list classes;
     const char *file, *folder;
@@ -47,12 +56,12 @@ struct config {
 /* The sections in the order of the file; *count of them. The caller frees the array. */
 int config_sections(struct param_section **sections, size_t *count, struct err *err);
 /* The data set, with test inputs: drawn, or read (a path in the ini is relative to the ini's
- * folder), checked against the loss. The path is recorded as an absolute one. Data beyond
- * max_memory are refused before anything is allocated. */
+ * folder), checked against the loss and the number of outputs. The path is recorded as an absolute
+ * one. Data beyond max_memory are refused before anything is allocated. */
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err);
-/* Coordinates A [P + tests][*K + *rest] of the inputs for the read-in: over a basis of the span of
- * the training inputs, then of what only test inputs have; or with Adam, which moves entry by
- * entry, X/sqrt(D) itself. */
+/* Coordinates A [(P + tests) n][*K + *rest] of the inputs, row by row, for the read-in: over a
+ * basis of the span of the training inputs, then of what only test inputs have; or with Adam, which
+ * moves entry by entry, X/sqrt(D) itself. */
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
                        int *rest, struct err *err);
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every

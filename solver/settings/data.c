@@ -1,202 +1,158 @@
-/* Data sets: the datasets X and y at the root of an HDF5 file, and X_test and y_test where they
- * are, checked before they are used. */
+/* Data sets: their memory, and those of data files. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/settings/data.h"
+#include "solver/settings/stored.h"
+#include "solver/settings/targets.h"
+#include "solver/settings/tokens.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hdf5.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+size_t data_rows(const struct data *data) {
+    return ((size_t)data->P + (size_t)data->tests) * (size_t)data->n;
+}
+
+size_t data_places(const struct data *data) {
+    return data->per_token ? data_rows(data) : (size_t)data->P + (size_t)data->tests;
+}
+
+int data_init(struct data *data, const struct data *sizes, struct err *err) {
+    *data = *sizes;
+    data->X = data->y = NULL;
+    data->token = NULL;
+    TRY(base_alloc(&data->X, data_rows(data) * (size_t)data->D, sizeof *data->X, err));
+    if (data->V)
+        TRY(base_alloc(&data->token, data_rows(data), sizeof *data->token, err));
+    return base_alloc(&data->y, data_places(data) * (size_t)data->C, sizeof *data->y, err);
+}
+
+void data_free(struct data *data) {
+    free(data->X);
+    free(data->token);
+    free(data->y);
+    *data = (struct data){0};
+}
+
+/* A failure of the machine is not the user's. */
+static int cannot_open(const char *path, int number, struct err *err) {
+    bool system = number == EIO || number == ENOMEM || number == EMFILE || number == ENFILE;
+    return err_set(err, system ? CODE_SYSTEM : CODE_INPUT, "data file %s: %s", path,
+                   strerror(number));
+}
+
 int data_check_file(const char *path, struct err *err) {
     struct stat status;
     if (stat(path, &status))
-        return err_set(err, CODE_INPUT, "data file %s: %s", path, strerror(errno));
+        return cannot_open(path, errno, err);
     if (!S_ISREG(status.st_mode))
         return err_set(err, CODE_INPUT, "data file %s: %s", path,
                        S_ISDIR(status.st_mode) ? "is a folder" : "is not a regular file");
     int descriptor = open(path, O_RDONLY);
     if (descriptor < 0)
-        return err_set(err, CODE_INPUT, "data file %s: %s", path, strerror(errno));
+        return cannot_open(path, errno, err);
     close(descriptor);
     return CODE_OK;
 }
 
-/* Without locks: a data set may lie where files cannot be locked, or be open elsewhere. */
-static int open_file(hid_t *file, const char *path, struct err *err) {
-    if (H5Fis_hdf5(path) <= 0)
-        return err_set(err, CODE_INPUT, "data file %s: is not an HDF5 file", path);
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    if (access < 0 || H5Pset_file_locking(access, false, true) < 0)
-        *file = -1;
-    else
-        *file = H5Fopen(path, H5F_ACC_RDONLY, access);
-    if (access >= 0)
-        H5Pclose(access);
-    if (*file < 0)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: cannot be opened as HDF5, it is damaged or incomplete", path);
-    return CODE_OK;
-}
+/* --- files ----------------------------------------------------------------------------------- */
 
-static int open_dataset(hid_t *set, hid_t file, const char *name, const char *path,
-                        struct err *err) {
-    if (H5Lexists(file, name, H5P_DEFAULT) <= 0)
-        return err_set(err, CODE_INPUT, "data file %s: has no dataset %s", path, name);
-    *set = H5Dopen2(file, name, H5P_DEFAULT);
-    if (*set < 0)
-        return err_set(err, CODE_INPUT, "data file %s: %s is not a dataset", path, name);
-    hid_t type = H5Dget_type(*set);
-    H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
-    if (type >= 0)
-        H5Tclose(type);
-    if (class != H5T_INTEGER && class != H5T_FLOAT)
-        return err_set(err, CODE_INPUT, "data file %s: %s does not hold integers or floats", path,
-                       name);
-    return CODE_OK;
-}
-
-static const char *describe(double value) {
-    return isnan(value) ? "NaN" : "infinite";
-}
-
-/* The extents of a dataset of at most two axes; a missing second one is 1. */
-static int get_shape(hid_t set, int least, hsize_t shape[2], const char *name, const char *path,
+/* P, tests and n, and D of inputs that are not tokens. */
+static int get_sizes(struct data *data, const struct stored *stored, const char *path,
                      struct err *err) {
-    shape[0] = shape[1] = 1;
-    hid_t space = H5Dget_space(set);
-    int rank = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
-    bool good = rank >= least && rank <= 2 && H5Sget_simple_extent_dims(space, shape, NULL) >= 0;
-    if (space >= 0)
-        H5Sclose(space);
-    if (!good)
-        return err_set(err, CODE_INPUT, "data file %s: %s has rank %d, needed is %s", path, name,
-                       rank, least == 2 ? "2 (P rows of D numbers)" : "1 (P numbers)");
+    const struct stored_set *X = &stored->set[STORED_INPUT],
+                            *test = &stored->set[STORED_TEST_INPUT];
+    data->P = (int)X->shape[0];
+    data->n = stored->tokens || X->rank == 3 ? (int)X->shape[1] : 1;
+    data->D = stored->tokens ? 0 : (int)X->shape[X->rank - 1];
+    if (!test->rank)
+        return CODE_OK;
+    data->tests = (int)test->shape[0];
+    int last = test->rank - 1;
+    if (test->rank != X->rank || test->shape[1] != X->shape[1] ||
+        test->shape[last] != X->shape[last])
+        return err_set(err, CODE_INPUT,
+                       "data file %s: inputs differ in shape, %s has %zu numbers in each and %s "
+                       "%zu%s",
+                       path, stored_name(stored, STORED_INPUT), X->count / X->shape[0],
+                       stored_name(stored, STORED_TEST_INPUT), test->count / test->shape[0],
+                       X->count / X->shape[0] == test->count / test->shape[0]
+                           ? ", in rows of another length"
+                           : "");
+    if (data->tests > INT_MAX - data->P)
+        return err_set(err, CODE_INPUT, "data file %s: %d and %d inputs are too many", path,
+                       data->P, data->tests);
     return CODE_OK;
 }
 
-/* Inputs and targets in the file. */
-struct pair {
-    const char *X_name, *y_name;
-    hid_t X, y;
-    int P, D;
-};
-
-static int get_sizes(struct pair *pair, const char *path, size_t max_values, struct err *err) {
-    const char *X = pair->X_name, *y = pair->y_name;
-    hsize_t x_shape[2], y_shape[2];
-    TRY(get_shape(pair->X, 2, x_shape, X, path, err));
-    TRY(get_shape(pair->y, 1, y_shape, y, path, err));
-    unsigned long long P = x_shape[0], D = x_shape[1], rows = y_shape[0], columns = y_shape[1];
-    if (!P || !D)
-        return err_set(err, CODE_INPUT, "data file %s: %s is empty (%llu rows of %llu numbers)",
-                       path, X, P, D);
-    if (columns != 1)
-        return err_set(err, CODE_INPUT, "data file %s: %s has %llu columns, only one is allowed",
-                       path, y, columns);
-    if (rows != P)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: lengths differ, %s has %llu rows and %s has %llu", path, X, P,
-                       y, rows);
-    if (P > INT_MAX || D > INT_MAX || P > max_values / D)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: %s is too large, %llu x %llu numbers where %zu are allowed",
-                       path, X, P, D, max_values);
-    pair->P = (int)P;
-    pair->D = (int)D;
-    return CODE_OK;
-}
-
-static int read_values(hid_t set, double *values, const char *name, const char *path,
-                       struct err *err) {
-    if (H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
-        return err_set(err, CODE_INPUT,
-                       "data file %s: %s cannot be read, it is damaged or compressed by a filter "
-                       "that is not installed",
-                       path, name);
-    return CODE_OK;
-}
-
-/* The values of a pair, behind `first` other inputs. */
-static int read_pair(struct data *data, const struct pair *pair, int first, const char *path,
-                     struct err *err) {
-    size_t D = (size_t)data->D;
-    double *X = data->X + (size_t)first * D, *y = data->y + first;
-    TRY(read_values(pair->X, X, pair->X_name, path, err));
-    TRY(read_values(pair->y, y, pair->y_name, path, err));
-    for (int mu = 0; mu < pair->P; mu++) {
-        for (int i = 0; i < data->D; i++) {
-            double value = X[(size_t)mu * D + (size_t)i];
-            if (!isfinite(value))
-                return err_set(err, CODE_INPUT, "data file %s: %s[%d][%d] is %s", path,
-                               pair->X_name, mu, i, describe(value));
+/* V, and with it D: every token is an integer from 0 to V - 1. */
+static int get_vocabulary(struct data *data, const struct stored *stored,
+                          const struct data_wanted *wanted, const char *path, struct err *err) {
+    double V = wanted->vocabulary ? wanted->vocabulary : stored->vocabulary, largest = 0;
+    double last = V > 0 ? V - 1 : INT_MAX - 1;
+    char place[STORED_NAME], range[STORED_NAME] = "from 0 on";
+    if (V > 0)
+        snprintf(range, sizeof range, "0 to %.0f, as the vocabulary is %.0f", last, V);
+    for (enum stored_role role = 0; role < STORED_SETS; role += STORED_TEST_INPUT)
+        for (size_t k = 0; k < stored->set[role].count; k++) {
+            double token = stored->set[role].value[k];
+            largest = fmax(largest, token);
+            if (token >= 0 && token <= last && token == floor(token))
+                continue;
+            stored_place(stored, role, k, place);
+            return err_set(err, CODE_INPUT, "data file %s: %s = %g, where tokens are integers %s",
+                           path, place, token, range);
         }
-        if (!isfinite(y[mu]))
-            return err_set(err, CODE_INPUT, "data file %s: %s[%d] is %s", path, pair->y_name, mu,
-                           describe(y[mu]));
-    }
+    V = V > 0 ? V : largest + 1;
+    double D = V + (wanted->positions ? data->n : 0);
+    if (D > INT_MAX || D * (double)data_rows(data) > (double)wanted->most)
+        return err_set(err, CODE_INPUT,
+                       "data file %s: tokens is too large, %zu tokens become %zu x %.0f numbers "
+                       "where %zu are allowed",
+                       path, data_rows(data), data_rows(data), D, wanted->most);
+    data->V = (int)V;
+    data->D = (int)D;
     return CODE_OK;
 }
 
-static int open_pair(struct pair *pair, hid_t file, const char *path, size_t max_values,
-                     struct err *err) {
-    TRY(open_dataset(&pair->X, file, pair->X_name, path, err));
-    TRY(open_dataset(&pair->y, file, pair->y_name, path, err));
-    return get_sizes(pair, path, max_values, err);
-}
-
-/* Closing what was only read has nothing to lose. */
-static void close_pair(const struct pair *pair) {
-    if (pair->y >= 0)
-        H5Dclose(pair->y);
-    if (pair->X >= 0)
-        H5Dclose(pair->X);
-}
-
-int data_init(struct data *data, int P, int tests, int D, struct err *err) {
-    size_t rows = (size_t)P + (size_t)tests;
-    *data = (struct data){.P = P, .D = D, .tests = tests};
-    TRY(base_alloc(&data->X, rows * (size_t)D, sizeof *data->X, err));
-    return base_alloc(&data->y, rows, sizeof *data->y, err);
-}
-
-int data_read(struct data *data, const char *path, size_t max_values, struct err *err) {
-    struct pair train = {"X", "y", -1, -1, 0, 0}, test = {"X_test", "y_test", -1, -1, 0, 0};
-    *data = (struct data){0};
-    TRY(data_check_file(path, err));
-    int code = CODE_OK;
-    hid_t file = -1;
-    DO(open_file(&file, path, err));
-    DO(open_pair(&train, file, path, max_values, err));
-    if (H5Lexists(file, test.X_name, H5P_DEFAULT) > 0) {
-        size_t left = max_values - (size_t)train.P * (size_t)train.D;
-        DO(open_pair(&test, file, path, left, err));
-        if (test.D != train.D)
-            DO(err_set(err, CODE_INPUT,
-                       "data file %s: inputs differ in length, X has %d numbers and X_test %d",
-                       path, train.D, test.D));
+static void fill_inputs(struct data *data, const struct stored *stored) {
+    size_t at = 0;
+    for (enum stored_role role = 0; role < STORED_SETS; role += STORED_TEST_INPUT) {
+        const struct stored_set *set = &stored->set[role];
+        if (!stored->tokens && set->count)
+            memcpy(data->X + at, set->value, set->count * sizeof *data->X);
+        for (size_t k = 0; k < set->count && stored->tokens; k++)
+            data->token[at + k] = (int)set->value[k];
+        at += set->count;
     }
-    DO(data_init(data, train.P, test.P, train.D, err));
-    DO(read_pair(data, &train, 0, path, err));
-    if (test.P)
-        DO(read_pair(data, &test, train.P, path, err));
+    if (stored->tokens)
+        tokens_rows(data);
+}
+
+int data_read(struct data *data, const char *path, const struct data_wanted *wanted,
+              struct err *err) {
+    struct stored stored = {0};
+    struct data sizes = {0};
+    int code;
+    *data = (struct data){0};
+    DO(data_check_file(path, err));
+    DO(stored_read(&stored, path, wanted->most, err));
+    DO(get_sizes(&sizes, &stored, path, err));
+    if (stored.tokens)
+        DO(get_vocabulary(&sizes, &stored, wanted, path, err));
+    DO(targets_shape(&sizes, &stored, wanted, path, err));
+    DO(data_init(data, &sizes, err));
+    fill_inputs(data, &stored);
+    DO(targets_fill(data, &stored, wanted, path, err));
 done:
-    close_pair(&train);
-    close_pair(&test);
-    if (file >= 0)
-        H5Fclose(file);
+    stored_free(&stored);
     if (code)
         data_free(data);
     return code;
-}
-
-void data_free(struct data *data) {
-    free(data->X);
-    free(data->y);
-    *data = (struct data){0};
 }

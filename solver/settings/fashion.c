@@ -1,9 +1,9 @@
 /* Fashion-MNIST: 60 000 training images of 28 x 28 grey pixels with labels 0 to 9 in two IDX files,
  * gzipped, as Debian's package dataset-fashion-mnist has them; 10 000 test images in two more.
  *
- * Inputs with y = +1 and -1 alternate, the former first; each kind in the order of the file. An
- * image becomes the means b[mu][i] of D = side^2 blocks of pixels, i = side row + column; then
- *     c[mu][i] = b[mu][i] - sum_nu b[nu][i] / P,      x[mu] = sqrt(D) c[mu] / |c[mu]|,
+ * Inputs are of each kind in turn, y = +1 and -1 or the classes; those of a kind in the order of
+ * the file. An image becomes the means b[mu][i] of D = side^2 blocks of pixels, i = side row +
+ * column; then c[mu][i] = b[mu][i] - sum_nu b[nu][i] / P,      x[mu] = sqrt(D) c[mu] / |c[mu]|,
  * every feature centred over the P training inputs, then every input scaled to |x|^2 = D. Factors
  * that an input has in common drop out, so P c is summed in whole pixels: exact up to |P c|^2.
  *
@@ -89,18 +89,47 @@ static void add_blocks(const unsigned char *pixel, int side, double *x) {
             x[row / block * side + column / block] += pixel[row * FASHION_SIDE + column];
 }
 
-/* 0: y = +1; 1: y = -1; -1: of no chosen class. */
-static int kind_of(int label, const struct int_list *classes) {
+/* 0: y = +1, 1: y = -1, or the class; -1: of no chosen class. */
+static int kind_of(int label, const struct fashion *fashion) {
+    const struct int_list *classes = &fashion->classes;
     for (int c = 0; c < classes->count; c++)
         if (classes->value[c] == label)
-            return 2 * c >= classes->count;
+            return fashion->C > 1 ? c : 2 * c >= classes->count;
     return -1;
+}
+
+static void set_target(struct data *data, int mu, int kind) {
+    double *y = data->y + (size_t)mu * (size_t)data->C;
+    if (data->C == 1)
+        *y = kind ? -1 : 1;
+    else
+        y[kind] = 1;
+}
+
+/* Input first + place is of kind place % kinds. */
+static int check_found(const int *found, int count, const struct fashion *fashion, const char *path,
+                       struct err *err) {
+    int kinds = fashion->C > 1 ? fashion->C : 2;
+    for (int kind = 0; kind < kinds; kind++) {
+        int needed = (count - kind + kinds - 1) / kinds;
+        if (found[kind] >= needed)
+            continue;
+        if (fashion->C > 1)
+            return err_set(err, CODE_INPUT,
+                           "data file %s: has %d images of class %d, and %d inputs need %d", path,
+                           found[kind], fashion->classes.value[kind], count, needed);
+        return err_set(err, CODE_INPUT,
+                       "data file %s: has %d images of the classes with y = %s1, and %d inputs "
+                       "need %d",
+                       path, found[kind], kind ? "-" : "+", count, needed);
+    }
+    return CODE_OK;
 }
 
 /* Inputs first ... first + count - 1. */
 static int choose(struct data *data, int first, int count, const struct fashion *fashion,
                   struct idx *images, struct idx *labels, struct err *err) {
-    int found[2] = {0};
+    int found[FASHION_CLASSES] = {0}, kinds = fashion->C > 1 ? fashion->C : 2;
     for (uint32_t n = 0; n < images->extent[0]; n++) {
         unsigned char pixel[PIXELS], label;
         TRY(idx_read(images, pixel, PIXELS, err));
@@ -108,22 +137,16 @@ static int choose(struct data *data, int first, int count, const struct fashion 
         if (label >= FASHION_CLASSES)
             return err_set(err, CODE_INPUT, "data file %s: label %d of image %u, where 0 to %d are",
                            labels->path, label, n, FASHION_CLASSES - 1);
-        int kind = kind_of(label, &fashion->classes);
-        if (kind < 0 || found[kind] == count / 2)
+        int kind = kind_of(label, fashion);
+        if (kind < 0 || kinds * found[kind] + kind >= count)
             continue;
-        int mu = first + 2 * found[kind]++ + kind;
-        data->y[mu] = kind ? -1 : 1;
+        int mu = first + kinds * found[kind]++ + kind;
+        set_target(data, mu, kind);
         add_blocks(pixel, fashion->side, data->X + (size_t)mu * (size_t)data->D);
     }
     TRY(idx_end(images, err));
     TRY(idx_end(labels, err));
-    for (int kind = 0; kind < 2; kind++)
-        if (found[kind] < count / 2)
-            return err_set(err, CODE_INPUT,
-                           "data file %s: has %d images of the classes with y = %s1, and %d inputs "
-                           "need %d",
-                           images->path, found[kind], kind ? "-" : "+", count, count / 2);
-    return CODE_OK;
+    return check_found(found, count, fashion, images->path, err);
 }
 
 static int normalise(struct data *data, const char *path, struct err *err) {
@@ -175,7 +198,13 @@ done:
 
 int fashion_read(struct data *data, const struct fashion *fashion, struct err *err) {
     int P = fashion->inputs, tests = fashion->tests, code;
-    DO(data_init(data, P, tests, fashion->side * fashion->side, err));
+    const struct data sizes = {.P = P,
+                               .tests = tests,
+                               .n = 1,
+                               .D = fashion->side * fashion->side,
+                               .C = fashion->C,
+                               .classes = true};
+    DO(data_init(data, &sizes, err));
     DO(read_set(data, 0, P, fashion, "train", err));
     if (tests)
         DO(read_set(data, P, tests, fashion, "t10k", err));

@@ -1,4 +1,4 @@
-/* Fashion-MNIST as a data set of two classes. */
+/* Fashion-MNIST as a data set of two classes, or of several. */
 #ifndef SOLVER_FASHION_H
 #define SOLVER_FASHION_H
 
@@ -8,9 +8,12 @@
 enum { FASHION_SIDE = 28, FASHION_CLASSES = 10 };
 
 struct fashion {
-    const char *folder;      /* of the two files of the training set, and of the test set */
-    struct int_list classes; /* an even number of different labels; first half y = +1, then -1 */
-    int inputs, side, tests; /* even; side: pixels along an edge, a divisor of FASHION_SIDE */
+    const char *folder; /* of the two files of the training set, and of the test set */
+    /* C = 1: an even number of different labels, the first half has y = +1, the second y = -1; else
+     * C of them, which are the classes 0, 1, ... in this order, and y is one-hot. */
+    struct int_list classes;
+    int C;
+    int inputs, side, tests; /* even if C = 1; side: pixels along an edge, divides FASHION_SIDE */
 };
 /* Inputs of D = side^2 and their targets. CODE_INPUT with one sentence naming the file: missing
  * (and where it comes from), not gzip, damaged or truncated anywhere, not IDX, of other sizes than

@@ -80,7 +80,7 @@ int params_read(struct params *params, const struct param_section *sections, siz
     *params = (struct params){0};
     FILE *stream = fopen(file, "r");
     if (!stream) {
-        bool system = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+        bool system = errno == EIO || errno == ENOMEM || errno == EMFILE || errno == ENFILE;
         return err_set(err, system ? CODE_SYSTEM : CODE_INPUT, "%s: cannot be opened: %s", file,
                        strerror(errno));
     }

@@ -127,11 +127,12 @@ static int hash_unit(uint64_t *hash, const struct run *run, const struct data *d
     if (!code) {
         mix(hash, provenance_version, strlen(provenance_version));
         mix(hash, text, size);
-        const int shape[] = {data->P, data->tests, data->D};
-        size_t rows = (size_t)data->P + (size_t)data->tests;
+        const int shape[] = {data->P, data->tests, data->n,         data->D,
+                             data->C, data->V,     data->per_token, data->classes};
         mix(hash, shape, sizeof shape);
-        mix(hash, data->X, rows * (size_t)data->D * sizeof *data->X);
-        mix(hash, data->y, rows * sizeof *data->y);
+        mix(hash, data->X, data_rows(data) * (size_t)data->D * sizeof *data->X);
+        mix(hash, data->token, data->V ? data_rows(data) * sizeof *data->token : 0);
+        mix(hash, data->y, data_places(data) * (size_t)data->C * sizeof *data->y);
     }
     free(text);
     return code;

@@ -1,0 +1,351 @@
+/* Section [data]: its keys, what they must be beside each other and beside the loss, and the data.
+ * Sources other than files first say how large their data are (plan), which is checked, and are
+ * drawn then. */
+#define _XOPEN_SOURCE 700
+#include "solver/settings/config_data.h"
+#include "kernels/rng.h"
+#include "solver/settings/config.h"
+#include "solver/settings/fashion.h"
+#include "solver/settings/tokens.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OFFSET(field) offsetof(struct data_settings, field)
+const struct param_row config_data_rows[] = {
+    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0,
+     "gaussian file multi_index fashion markov copy modular", NULL,
+     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5 with X [P][D] and y [P]; "
+     "multi_index: "
+     "X as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2; fashion: images of "
+     "Fashion-MNIST; markov: next letters of a random chain; copy: letters, a separator, the "
+     "letters again; modular: a + b mod vocabulary"},
+    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
+     "source=gaussian|multi_index|fashion|markov|copy|modular",
+     "number of inputs, P; fashion: the first of each kind in the training set, of each in turn; "
+     "even with one output"},
+    {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
+     "source=gaussian|multi_index|fashion|markov|copy|modular",
+     "inputs that are not trained on: further draws, or the first of each kind in the test "
+     "set; file: X_test and y_test, where they are"},
+    {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
+     "source=gaussian|multi_index", "dimension of an input, or of its rows, D"},
+    {"tokens", PARAM_INT, OFFSET(tokens), "1", 1, 10000, NULL, "source=gaussian|markov|copy",
+     "rows (tokens) of an input, n; copy: (n/2 letters), separator, (all of them but the last)"},
+    {"vocabulary", PARAM_INT, OFFSET(vocabulary), "0", 0, 100000, NULL,
+     "source=file|markov|copy|modular",
+     "letters; copy and modular have one token more; file: tokens, V, 0: as many as it says or "
+     "has"},
+    {"sharpness", PARAM_REAL, OFFSET(sharpness), "1", 0, 100, NULL, "source=markov",
+     "of the chain: probabilities of the next letter are the softmax of this times normals"},
+    {"positions", PARAM_CHOICE, OFFSET(positions), "yes", 0, 0, "no yes",
+     "source=file|markov|copy|modular",
+     "X of tokens: one-hot token and one-hot place in the sequence, or the former alone"},
+    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL,
+     "source=gaussian|multi_index|markov|copy|modular", "seed of the drawn inputs"},
+    {"file", PARAM_TEXT, OFFSET(file), "", 0, 0, NULL, "source=file",
+     "path of the data set; in an ini file relative to the folder of the ini"},
+    {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
+     "labels; with one output an even number, the first half has y = +1, the second y = -1; with "
+     "cross_entropy or outputs > 1 each is an output"},
+    {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
+     "pixels along an edge after averaging blocks, a divisor of 28: D = side^2; features are "
+     "centred over the inputs, then each input scaled to |x|^2 = D"},
+    {"folder", PARAM_TEXT, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
+     "source=fashion", "where the data set is; in an ini file relative to the folder of the ini"},
+};
+const size_t config_data_rows_count = sizeof config_data_rows / sizeof *config_data_rows;
+#undef OFFSET
+
+/* --- drawn inputs ---------------------------------------------------------------------------- */
+
+/* A polynomial of degree 4 in four directions, a staircase: of mean 0 and variance 1 over x. */
+static double staircase(const double *x) {
+    return (x[0] + x[0] * x[1] + x[0] * x[1] * x[2] + x[0] * x[1] * x[2] * x[3]) / 2;
+}
+
+/* Rows of independent normals; the kinds of inputs alternate. */
+static void draw_normals(const struct data_settings *settings, struct data *data) {
+    struct rng_stream stream = {.seed = settings->seed, .purpose = PURPOSE_DATA};
+    size_t D = (size_t)data->D, C = (size_t)data->C;
+    double pair[2];
+    for (size_t row = 0; row < data_rows(data); row++)
+        for (size_t i = 0; i < D; i++) {
+            rng_normal_pair(stream, (uint32_t)row, (uint32_t)(i / 2), pair);
+            data->X[row * D + i] = pair[i % 2];
+        }
+    for (size_t mu = 0; mu < data_places(data); mu++)
+        if (C > 1)
+            data->y[mu * C + mu % C] = 1;
+        else if (settings->source == SOURCE_MULTI_INDEX)
+            data->y[mu] = staircase(data->X + mu * D);
+        else
+            data->y[mu] = mu % 2 ? -1 : 1;
+}
+
+static struct sequences sequences_of(const struct data_settings *settings) {
+    return (struct sequences){.kind = settings->source == SOURCE_MARKOV ? SEQUENCE_MARKOV
+                                      : settings->source == SOURCE_COPY ? SEQUENCE_COPY
+                                                                        : SEQUENCE_MODULAR,
+                              .letters = settings->vocabulary,
+                              .seed = settings->seed,
+                              .sharpness = settings->sharpness};
+}
+
+static bool is_sequences(const struct data_settings *settings) {
+    return settings->source == SOURCE_MARKOV || settings->source == SOURCE_COPY ||
+           settings->source == SOURCE_MODULAR;
+}
+
+/* Whether there is an output for each class. */
+static bool has_classes(const struct config *config) {
+    return config->training.loss == LOSS_CROSS_ENTROPY || config->network.outputs > 1;
+}
+
+/* The sizes of what a source other than a file will give. */
+static struct data plan(const struct config *config) {
+    const struct data_settings *settings = &config->data;
+    struct data sizes = {settings->inputs, settings->tests, 1, settings->dimension, .C = 1};
+    struct sequences sequences = sequences_of(settings);
+    int outputs = config->network.outputs;
+    if (is_sequences(settings))
+        return tokens_sizes(&sequences, settings->inputs, settings->tests,
+                            settings->source == SOURCE_MODULAR ? 3 : settings->tokens,
+                            settings->positions);
+    sizes.classes = settings->source != SOURCE_MULTI_INDEX;
+    if (settings->source == SOURCE_FASHION) {
+        sizes.D = settings->side * settings->side;
+        sizes.C = has_classes(config) ? settings->classes.count : 1;
+    }
+    if (settings->source == SOURCE_GAUSSIAN) {
+        sizes.n = settings->tokens;
+        sizes.C = !has_classes(config) ? 1 : outputs ? outputs : 2;
+    }
+    return sizes;
+}
+
+/* --- checks ---------------------------------------------------------------------------------- */
+
+static int check_loss(const struct config *config, const struct params *params, struct err *err) {
+    int outputs = config->network.outputs;
+    if (config->training.loss == LOSS_LOGISTIC && outputs > 1)
+        return params_error(params, "network", "outputs", err,
+                            "loss = logistic has one output; for several there is cross_entropy");
+    if (config->training.loss == LOSS_CROSS_ENTROPY && outputs == 1)
+        return params_error(params, "network", "outputs", err,
+                            "loss = cross_entropy needs at least 2, one for each class");
+    return CODE_OK;
+}
+
+static int check_sequences(const struct config *config, const struct params *params,
+                           struct err *err) {
+    const struct data_settings *settings = &config->data;
+    const char *source = params_find(params, "data", "source")->text;
+    double pairs = (double)settings->vocabulary * settings->vocabulary;
+    if (settings->vocabulary < 2)
+        return params_error(params, "data", "vocabulary", err,
+                            "source = %s needs at least 2 letters", source);
+    if (settings->source != SOURCE_MODULAR && settings->tokens < 2)
+        return params_error(params, "data", "tokens", err, "source = %s needs at least 2", source);
+    if (settings->source == SOURCE_COPY && settings->tokens % 2)
+        return params_error(params, "data", "tokens", err,
+                            "must be even: half are letters, half a separator and the letters "
+                            "again but the last");
+    if (settings->source == SOURCE_MODULAR && settings->tests && settings->inputs >= pairs)
+        return params_error(params, "data", "test_inputs", err,
+                            "all %.0f pairs are trained on; try fewer inputs", pairs);
+    if (config->training.loss == LOSS_LOGISTIC)
+        return params_error(params, "training", "loss", err,
+                            "source = %s has a class for each letter: cross_entropy", source);
+    if (settings->source != SOURCE_MARKOV && config->training.loss != LOSS_CROSS_ENTROPY)
+        return params_error(params, "training", "loss", err,
+                            "source = %s asks at some tokens only: cross_entropy", source);
+    return CODE_OK;
+}
+
+static int check_fashion(const struct data_settings *settings, const struct params *params,
+                         bool halves, struct err *err) {
+    const struct int_list *classes = &settings->classes;
+    if (settings->inputs % 2 && halves)
+        return params_error(params, "data", "inputs", err,
+                            "must be even, as many with y = +1 as with y = -1");
+    if (settings->tests % 2 && halves)
+        return params_error(params, "data", "test_inputs", err,
+                            "must be even, as many with y = +1 as with y = -1");
+    if (FASHION_SIDE % settings->side)
+        return params_error(params, "data", "side", err, "must divide %d", FASHION_SIDE);
+    if (halves && (classes->count == 0 || classes->count % 2))
+        return params_error(params, "data", "classes", err, "must be an even number of labels");
+    if (classes->count < 2)
+        return params_error(params, "data", "classes", err, "must be at least two labels");
+    for (int c = 0; c < classes->count; c++)
+        for (int d = 0; d < c; d++)
+            if (classes->value[d] == classes->value[c])
+                return params_error(params, "data", "classes", err, "label %d comes twice",
+                                    classes->value[c]);
+    return CODE_OK;
+}
+
+static int check_source(const struct config *config, const struct params *params,
+                        const struct data *sizes, struct err *err) {
+    const struct data_settings *settings = &config->data;
+    const char *source = params_find(params, "data", "source")->text;
+    if (settings->source == SOURCE_MULTI_INDEX && settings->dimension < 4)
+        return params_error(params, "data", "dimension", err,
+                            "source = multi_index needs at least 4");
+    if (settings->source == SOURCE_MULTI_INDEX && config->training.loss == LOSS_CROSS_ENTROPY)
+        return params_error(params, "training", "loss", err,
+                            "targets of source = multi_index are numbers, not classes: mse");
+    if (is_sequences(settings))
+        TRY(check_sequences(config, params, err));
+    if (settings->source == SOURCE_FASHION)
+        TRY(check_fashion(settings, params, !has_classes(config), err));
+    int outputs = config->network.outputs;
+    if (outputs && outputs != sizes->C)
+        return params_error(params, "network", "outputs", err, "source = %s has %d", source,
+                            sizes->C);
+    return CODE_OK;
+}
+
+/* X, its basis and the coordinates take about 3 P n D numbers, P with test inputs. */
+static int check_size(const struct config *config, const struct params *params,
+                      const struct data *sizes, struct err *err) {
+    static const char *const remedy[] = {
+        [SOURCE_GAUSSIAN] = "dimension", [SOURCE_MULTI_INDEX] = "dimension",
+        [SOURCE_FASHION] = "side",       [SOURCE_MARKOV] = "vocabulary",
+        [SOURCE_COPY] = "vocabulary",    [SOURCE_MODULAR] = "vocabulary"};
+    double inputs = (double)sizes->P + sizes->tests, rows = inputs * sizes->n;
+    double numbers = 3 * rows * sizes->D + (sizes->per_token ? rows : inputs) * sizes->C;
+    struct sequences sequences = sequences_of(&config->data);
+    double bytes = sizeof(double) * numbers + (sizes->V ? rows * sizeof(int) : 0) +
+                   (is_sequences(&config->data) ? tokens_bytes(&sequences) : 0);
+    if (1e-9 * bytes <= config->solver.max_memory)
+        return CODE_OK;
+    return params_error(
+        params, "solver", "max_memory", err,
+        "the inputs alone would need about %.3g GB; try fewer inputs%s or a smaller "
+        "%s, or raise max_memory",
+        1e-9 * bytes, sizes->n > 1 ? ", fewer tokens" : "", remedy[config->data.source]);
+}
+
+/* Labels, and what suits the numbers of inputs. */
+static int check_inputs(const struct config *config, const struct params *params,
+                        const struct data *data, struct err *err) {
+    const struct training *training = &config->training;
+    size_t n = data->per_token ? (size_t)data->n : 1, first = (size_t)data->P * n;
+    for (size_t k = 0; k < data_places(data) && training->loss == LOSS_LOGISTIC; k++) {
+        const char *name = k < first ? "y" : "y_test";
+        size_t at = k < first ? k : k - first;
+        if (fabs(data->y[k]) != 1 && n > 1)
+            return params_error(params, "training", "loss", err,
+                                "labels must be +1 or -1, but %s[%zu][%zu] = %g", name, at / n,
+                                at % n, data->y[k]);
+        if (fabs(data->y[k]) != 1)
+            return params_error(params, "training", "loss", err,
+                                "labels must be +1 or -1, but %s[%zu] = %g", name, at, data->y[k]);
+    }
+    if (training->batch > data->P)
+        return params_error(params, "training", "batch", err, "there are only %d inputs", data->P);
+    if (training->order && !training->batch)
+        return params_error(params, "training", "order", err, "it is used only with batch");
+    bool iterates = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
+    if (iterates && (training->batch || data->tests))
+        return params_error(params, "solver", "method", err,
+                            "%s need method = march, or replicates = 0",
+                            training->batch ? "minibatches" : "test inputs");
+    return CODE_OK;
+}
+
+/* --- what lies in files ---------------------------------------------------------------------- */
+
+/* The folder of the ini, or of the command line, in front of a relative path. */
+static int data_path(const struct params *params, const char *key, const char *given, char **path,
+                     struct err *err) {
+    const char *slash = strrchr(params->file, '/');
+    bool relative = given[0] != '/' && slash && params_find(params, "data", key)->line > 0;
+    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
+    if (!given[0])
+        return params_error(params, "data", key, err, "this source needs the path of %s",
+                            strcmp(key, "file") ? "the folder of Fashion-MNIST"
+                                                : "an HDF5 file with X and y");
+    TRY(base_alloc(path, folder + strlen(given) + 1, 1, err));
+    memcpy(*path, params->file, folder);
+    strcpy(*path + folder, given);
+    return CODE_OK;
+}
+
+/* The path as an absolute one in the record and in the settings. */
+static int record_path(struct params *params, const char *key, const char *path,
+                       const char **setting, struct err *err) {
+    char *whole = realpath(path, NULL);
+    int code = params_record(params, "data", key, whole ? whole : path, err);
+    *setting = params_find(params, "data", key)->text;
+    free(whole);
+    return code;
+}
+
+static int read_file(struct config *config, struct params *params, struct data *data,
+                     struct err *err) {
+    struct data_settings *settings = &config->data;
+    const struct data_wanted wanted = {
+        .loss = config->training.loss,
+        .outputs = config->network.outputs,
+        .vocabulary = settings->vocabulary,
+        .positions = settings->positions,
+        .most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double))};
+    char *path = NULL;
+    int code;
+    DO(data_path(params, "file", settings->file, &path, err));
+    DO(data_read(data, path, &wanted, err));
+    if (!data->V && (settings->vocabulary || !settings->positions))
+        DO(params_error(params, "data", settings->vocabulary ? "vocabulary" : "positions", err,
+                        "it is for tokens, and data file %s has X", path));
+    DO(record_path(params, "file", path, &settings->file, err));
+done:
+    free(path);
+    return code;
+}
+
+static int read_fashion(struct config *config, struct params *params, int C, struct data *data,
+                        struct err *err) {
+    struct data_settings *settings = &config->data;
+    struct fashion fashion = {.classes = settings->classes,
+                              .C = C,
+                              .inputs = settings->inputs,
+                              .side = settings->side,
+                              .tests = settings->tests};
+    char *path = NULL;
+    int code;
+    DO(data_path(params, "folder", settings->folder, &path, err));
+    fashion.folder = path;
+    DO(fashion_read(data, &fashion, err));
+    DO(record_path(params, "folder", path, &settings->folder, err));
+done:
+    free(path);
+    return code;
+}
+
+static int draw(struct config *config, struct params *params, struct data *data, struct err *err) {
+    const struct data_settings *settings = &config->data;
+    const struct data sizes = plan(config);
+    const struct sequences sequences = sequences_of(settings);
+    TRY(check_source(config, params, &sizes, err));
+    TRY(check_size(config, params, &sizes, err));
+    if (settings->source == SOURCE_FASHION)
+        return read_fashion(config, params, sizes.C, data, err);
+    TRY(data_init(data, &sizes, err));
+    if (is_sequences(settings))
+        return tokens_draw(data, &sequences, err);
+    draw_normals(settings, data);
+    return CODE_OK;
+}
+
+int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
+    TRY(check_loss(config, params, err));
+    if (config->data.source == SOURCE_FILE)
+        TRY(read_file(config, params, data, err));
+    else
+        TRY(draw(config, params, data, err));
+    return check_inputs(config, params, data, err);
+}
