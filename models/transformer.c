@@ -17,10 +17,10 @@
 #include <math.h>
 
 static const struct param_row transformer_rows[] = {
-    {"heads", PARAM_INT, NETWORK_KEY(heads), "1", 1, 1024, NULL, "head_limit=fixed",
-     "attention heads, fixed while the width grows; the limit is the same for any number"},
     {"head_limit", PARAM_CHOICE, NETWORK_KEY(head_limit), "fixed", 0, 0, "fixed many", NULL,
      "a fixed number of heads of infinite width, or infinitely many of head_width units"},
+    {"heads", PARAM_INT, NETWORK_KEY(heads), "1", 1, 1024, NULL, "head_limit=fixed",
+     "attention heads, fixed while the width grows; the limit is the same for any number"},
     {"head_width", PARAM_INT, NETWORK_KEY(head_width), "4", 1, 4096, NULL, "head_limit=many",
      "units N_k of a head"},
     {"attention_width", PARAM_REAL, NETWORK_KEY(attention_width), "1", 1e-3, 1e3, NULL, NULL,

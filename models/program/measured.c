@@ -1,6 +1,7 @@
 /* What a program measures: kernels, numbers and averages, in the normalisation of the pages. */
 #include "models/program/node.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,16 @@ static void add_numbers(struct program *p, struct numbers numbers, const char *n
     snprintf(added->name, sizeof added->name, "%s", name);
 }
 
+/* The same with an axis of tokens; the words outlive the program. */
+static const char *with_tokens(const char *dims) {
+    static const char *const known[][2] = {
+        {"t mu", "t mu token"}, {"t mu i", "t mu token i"}, {"t mu source", "t mu token source"}};
+    size_t k = 0;
+    while (strcmp(known[k][0], dims))
+        assert(++k < sizeof known / sizeof *known);
+    return known[k][1];
+}
+
 static void show(struct program *p, struct value s, bool gradient, struct numbers numbers,
                  const char *name) {
     if (p->code)
@@ -60,8 +71,8 @@ static void show(struct program *p, struct value s, bool gradient, struct number
     numbers.values = gradient ? node->gs : node->s;
     numbers.shape[0] = p->net->setup.P;
     numbers.shape[1] = node->K;
-    if (node->per > 1) { /* t mu token ... */
-        numbers.dims = program_name(p, "t mu token%s", numbers.dims + strlen("t mu"));
+    if (node->per > 1) {
+        numbers.dims = with_tokens(numbers.dims);
         numbers.shape[1] = node->per;
         numbers.shape[2] = node->K;
     }

@@ -172,7 +172,8 @@ void program_gradient(struct program *p, struct value x, double scale, const cha
 /* The read-out's own kernel <w w>. */
 void program_read_out_kernel(struct program *p, const char *name, const char *about,
                              const char *equation);
-/* Numbers of a value, or their cotangent, at every time; dims as in "t mu i". */
+/* Numbers of a value, or their cotangent, at every time; dims is "t mu", "t mu i" or "t mu source",
+ * to which an axis of tokens is added where they have one. */
 void program_show(struct program *p, struct value s, const char *dims, const char *name,
                   const char *about, const char *equation);
 void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,

@@ -149,7 +149,7 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
     bool tokens = network->bias_per == BIAS_PER_TOKEN;
     int count = network->experts * (tokens ? program_setup(p)->V : 1);
     double *start = program_memory(p, (size_t)count * sizeof *start);
-    if (network->biases.count && network->biases.count != count)
+    if (network->biases.count && network->biases.count != count && !program_setup(p)->declare_only)
         program_fail(p, "biases must be one number per kind of token and expert, %d, or empty",
                      count);
     for (int i = 0; start && i < count; i++)

@@ -12,7 +12,10 @@ static int declare(struct net *net, const struct config *config, int N,
                    const struct factor_list *init, const struct factor_list *rates,
                    struct err *err) {
     struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
+    static const int token;
     setup.declare_only = true;
+    setup.token = &token;
+    setup.V = 1;
     setup.init = init;
     setup.rates = rates;
     return net_init(net, &setup, err);
