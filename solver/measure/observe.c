@@ -95,6 +95,11 @@ int observe_declare(struct record *record, const struct config *config,
     for (int k = 0; k < GATE_SERIES && net.has_router; k++)
         DO(add(record, gate_series[k].name, "t mu", gate_series[k].about, gate_series[k].equation,
                2, shape, err));
+    if (config->training.clip > 0)
+        DO(add(record, "gradient_norm", "t", "norm of the gradient of the loss, before clipping",
+               "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu Delta_nu <g_mu g_nu><x_mu "
+               "x_nu>)^1/2",
+               1, shape, err));
     if (config->reference.coordinate_check)
         DO(coordinate_declare(record, &net, setup->N || config->solver.method == METHOD_MARCH,
                               err));
@@ -242,6 +247,9 @@ static int measure(struct observer *observer, const struct net *net, int t, stru
     }
     if (net->has_router)
         TRY(measure_gates(observer, net, t, err));
+    if (observer->config->training.clip > 0)
+        TRY(net_gradient_norm(net, record_at(observer->record, observer->next++, observer->run, t),
+                              err));
     if (observer->config->reference.coordinate_check)
         TRY(coordinate_measure(&observer->coordinate, net, t, observer->run, observer->record,
                                &observer->next, err));
