@@ -1,4 +1,5 @@
-/* Gradient flow by explicit Runge-Kutta schemes: K_k is the right-hand side at stage k, h the step.
+/* Gradient flow by explicit Runge-Kutta schemes: K_k is the right-hand side at stage k, with the
+ * rate of its time, h the step.
  *
  * heun, order 2:   K_1 at W + h K_0;   W += h (K_0 + K_1)/2
  *
@@ -7,31 +8,48 @@
  * The step is judged by f, beside f of the same stages with weights of order 2. Those of the
  * original pair need a fourth stage, of the next step; ours, (7, 15, 14)/36, need none and have the
  * same error (h lambda)^3/48 on W' = lambda W. */
-#include "integrators/integrator.h"
+#include "integrators/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int place(struct net *net, double step, int stages, const double *weight, struct err *err) {
+/* Of one step: its length, times eta0, and the schedule's factor at each of its stages. */
+struct step {
+    double h, factor[MAP_STAGES];
+};
+
+/* From time tau, with stages after shares c[1], c[2] of h. */
+static struct step step_of(const struct training *training, double tau, double h, int stages,
+                           const double *c) {
+    struct step step = {.h = training->eta0 * h};
+    for (int k = 0; k < stages; k++)
+        step.factor[k] = schedule_factor(training, tau + c[k] * h);
+    return step;
+}
+
+static int place(struct net *net, const struct step *step, int stages, const double *weight,
+                 struct err *err) {
     double steps[MAP_STAGES];
     for (int k = 0; k < stages; k++)
-        steps[k] = step * weight[k];
+        steps[k] = step->h * weight[k] * step->factor[k];
     return net_place(net, stages, steps, err);
 }
 
 static int heun_advance(struct net *net, const struct training *training, const double *y,
                         struct err *err) {
-    static const double euler[] = {1}, heun[] = {0.5, 0.5};
+    static const double c[] = {0, 1}, euler[] = {1}, heun[] = {0.5, 0.5};
     enum loss loss = (enum loss)training->loss;
-    double step = training->eta0 * training->dt / training->substeps;
+    double h = training->dt / training->substeps;
     for (int i = 0; i < training->substeps; i++) {
+        struct step step = step_of(training, net->t * h, h, 2, c);
         TRY(net_keep(net, 0, err));
-        TRY(place(net, step, 1, euler, err));
+        TRY(place(net, &step, 1, euler, err));
         TRY(net_evaluate(net, loss, y, err));
         TRY(net_keep(net, 1, err));
-        TRY(place(net, step, 2, heun, err));
+        TRY(place(net, &step, 2, heun, err));
         net_commit(net);
+        net->t++;
         TRY(net_evaluate(net, loss, y, err));
     }
     return CODE_OK;
@@ -39,8 +57,8 @@ static int heun_advance(struct net *net, const struct training *training, const 
 
 /* From W_n, which is stage 0, to the evaluated end of a step. low [P]: f of order 2, not centred.
  */
-static int bs32_try(struct net *net, const struct training *training, const double *y, double step,
-                    double *low, struct err *err) {
+static int bs32_try(struct net *net, const struct training *training, const double *y,
+                    const struct step *step, double *low, struct err *err) {
     static const double half[] = {0.5}, late[] = {0, 0.75};
     static const double second[] = {7 / 36., 15 / 36., 14 / 36.},
                         third[] = {2 / 9., 3 / 9., 4 / 9.};
@@ -72,8 +90,9 @@ static double bs32_error(const struct net *net, const struct training *training,
 /* Steps are cut to land on t + 1; the next call goes on with the step that was proposed. */
 static int bs32_advance(struct net *net, const struct training *training, const double *y,
                         struct err *err) {
+    static const double c[] = {0, 0.5, 0.75};
     size_t count = (size_t)(net->outs * net->setup.C);
-    double left = training->dt, *start = NULL, *low = NULL;
+    double end = (net->t + 1) * training->dt, left = training->dt, *start = NULL, *low = NULL;
     bool accepted = true;
     int code = CODE_OK;
     DO(base_alloc(&start, count, sizeof *start, err));
@@ -86,7 +105,8 @@ static int bs32_advance(struct net *net, const struct training *training, const 
             DO(net_keep(net, 0, err));
             memcpy(start, net->f, count * sizeof *start);
         }
-        DO(bs32_try(net, training, y, training->eta0 * h, low, err));
+        struct step step = step_of(training, end - left, h, 3, c);
+        DO(bs32_try(net, training, y, &step, low, err));
         double error = bs32_error(net, training, start, low);
         double proposed = h * fmin(fmax(0.9 / cbrt(error), 0.2), 4);
         accepted = error <= 1;
@@ -102,6 +122,7 @@ static int bs32_advance(struct net *net, const struct training *training, const 
             goto done;
         }
     }
+    net->t++;
 done:
     free(start);
     free(low);

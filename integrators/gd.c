@@ -2,12 +2,16 @@
  * rate of each block, docs/theory/regime2.md section 1). The limit is that of the same discrete
  * algorithm, exactly. Euler's scheme of gradient flow is the same with steps eta0 dt/substeps; dt
  * and substeps are 1 for gradient descent. */
-#include "integrators/integrator.h"
+#include "integrators/clip.h"
+#include "integrators/schedule.h"
 
 static int gd_advance(struct net *net, const struct training *training, const double *y,
                       struct err *err) {
+    double h = training->dt / training->substeps, clip;
     for (int i = 0; i < training->substeps; i++) {
-        TRY(net_learn(net, training->eta0 * (training->dt / training->substeps), err));
+        double eta = training->eta0 * schedule_factor(training, net->t * h);
+        TRY(clip_factor(net, training, &clip, err));
+        TRY(net_learn(net, clip * eta * h, err));
         TRY(net_evaluate(net, (enum loss)training->loss, y, err));
     }
     return CODE_OK;

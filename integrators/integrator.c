@@ -45,6 +45,26 @@ const struct param_row training_rows[] = {
      "by what Adam's rate and eps of the entries of W1, of variance 1, are divided"},
     {"weight_decay", PARAM_REAL, OFFSET(weight_decay), "0.01", 0, 1, NULL, "optimizer=adamw",
      "omega: a step begins with W *= 1 - omega, biases excepted; the same at any width"},
+    {"schedule", PARAM_CHOICE, OFFSET(schedule), "constant", 0, 0, "constant linear cosine power",
+     NULL,
+     "of the learning rate after warmup: eta0; falling to schedule_end eta0 by the last measured "
+     "time or in schedule_steps, along a line or half a cosine; eta0 (1 + t/schedule_t0)^"
+     "-schedule_power"},
+    {"warmup", PARAM_REAL, OFFSET(warmup), "0", 0, 1e9, NULL, NULL,
+     "steps (gradient flow: time) in which the rate grows from 0 along a line"},
+    {"schedule_steps", PARAM_REAL, OFFSET(schedule_steps), "0", 0, 1e9, NULL,
+     "schedule=linear|cosine",
+     "steps (time) after warmup in which the rate falls to its end; 0: all that are left; a number "
+     "keeps a run the beginning of a longer one"},
+    {"schedule_end", PARAM_REAL, OFFSET(schedule_end), "0", 0, 1, NULL, "schedule=linear|cosine",
+     "what is left of the rate in the end, over eta0"},
+    {"schedule_power", PARAM_REAL, OFFSET(schedule_power), "0.5", 0, 10, NULL, "schedule=power",
+     "with which the rate falls"},
+    {"schedule_t0", PARAM_REAL, OFFSET(schedule_t0), "1", 1e-6, 1e9, NULL, "schedule=power",
+     "steps (time) after warmup at which it begins to fall; 1/sqrt(t): as many as in warmup"},
+    {"clip", PARAM_REAL, OFFSET(clip), "0", 0, 1e12, NULL, "integrator=gd",
+     "largest norm of the gradient, above which it is scaled down; 0: none. The norm is of order "
+     "one at any width (docs/method.md, section 10) and written as gradient_norm"},
     {"dt", PARAM_REAL, OFFSET(dt), "1", 1e-6, 1e6, NULL, "integrator=euler|heun|bs32",
      "time between two measured times; gradient descent makes one step in time 1"},
     {"substeps", PARAM_INT, OFFSET(substeps), "1", 1, 1000000, NULL, "integrator=euler|heun",

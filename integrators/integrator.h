@@ -2,7 +2,8 @@
  * net_place), so it works for finite matrices and limit maps alike.
  *
  * Gradient flow is dW/dtau = the right-hand side of which gradient descent takes one step of size
- * eta0: tau counts the steps of gradient descent, eta0 is a rate. Measured times are tau = t dt. */
+ * eta0: tau counts the steps of gradient descent, eta0 is a rate. Measured times are tau = t dt.
+ * With a schedule eta0 is replaced by eta(tau), at the time of each evaluation. */
 #ifndef INTEGRATORS_INTEGRATOR_H
 #define INTEGRATORS_INTEGRATOR_H
 
@@ -16,7 +17,9 @@ enum integrators { INTEGRATOR_GD, INTEGRATOR_EULER, INTEGRATOR_HEUN, INTEGRATOR_
 struct training {
     int steps, loss, integrator, substeps, optimizer, adam_eps, adam_read_in;
     double eta0, gamma0, dt, rtol, atol, momentum, beta1, beta2, eps, weight_decay;
-    int batch, order;
+    int batch, order, schedule;
+    double warmup, schedule_steps, schedule_end, schedule_power, schedule_t0; /* schedule.h */
+    double clip;                                                              /* 0: none; clip.h */
 };
 
 struct integrator {

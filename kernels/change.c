@@ -26,12 +26,14 @@ static int remember(struct array *memory, struct rows entries, struct rows *rows
     return CODE_OK;
 }
 
-int change_momentum(struct change *change, double mu, struct array *velocity, struct err *err) {
+int change_momentum(struct change *change, double mu, double rate, struct array *velocity,
+                    struct err *err) {
     struct rows v;
     int code = CODE_OK;
     DO(remember(velocity, change->entries, &v, err));
     v.array->backend->combine(v, mu, change->C, change->a);
-    rows_add(NULL, v, change->entries);
+    for (int k = 0; k < v.count; k++)
+        rows_add(&rate, rows_part(v, k, 1), rows_part(change->entries, k, 1));
 done:
     free(change->C);
     return code;

@@ -2,7 +2,7 @@
  * that remember earlier changes:
  *
  *     plain       entries += C a
- *     momentum    v = mu v + C a,   entries += v
+ *     momentum    v = mu v + C a,   entries += rate v
  *     Adam        g = C a,   m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2,
  *                 entries += s rate m^ / (sqrt(v^) + s eps)   or   ... / sqrt(v^ + (s eps)^2)
  *
@@ -21,7 +21,8 @@ struct change {
 
 void change_apply(struct change *change);
 /* velocity: zeroed at first; gets a row for every entry row, also for those that come later. */
-int change_momentum(struct change *change, double mu, struct array *velocity, struct err *err);
+int change_momentum(struct change *change, double mu, double rate, struct array *velocity,
+                    struct err *err);
 /* moment: m and v, zeroed at first; the entries are always the same. */
 int change_adam(struct change *change, struct adam adam, struct array moment[2], struct err *err);
 

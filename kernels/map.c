@@ -121,6 +121,10 @@ int map_keep(struct map *map, int k, struct rows y, struct err *err) {
     return map->kind->keep(map, &map->stage[k], y, err);
 }
 
+void map_products(const struct map *map, struct rows y, double *X, double *Y) {
+    map->kind->products(map, y, X, Y);
+}
+
 int map_learn(struct map *map, int k, const double *c, struct err *err) {
     struct change change;
     int before = profile_enter(map->declared.name, "learn"), code;
@@ -165,4 +169,9 @@ void map_return(struct map *map, const struct map_mark *mark) {
 int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err) {
     TRY(array_keep(&stage->x, map->x, err));
     return array_keep(&stage->y, y, err);
+}
+
+void map_products_rows(const struct map *map, struct rows y, double *X, double *Y) {
+    y.array->backend->dots(map->x, map->x, X);
+    y.array->backend->dots(y, y, Y);
 }

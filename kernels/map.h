@@ -120,6 +120,8 @@ struct map_kind {
     int (*forward)(struct map *map, struct rows x, struct rows out, struct err *err);
     int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);
     int (*keep)(struct map *map, struct stage *stage, struct rows y, struct err *err);
+    /* Of what keep would keep: <x_mu x_nu> [P][P], <y_mu y_nu> [y.count][y.count]. */
+    void (*products)(const struct map *map, struct rows y, double *X, double *Y);
     /* What learn does to explicit entries; or, where there are none that stay, learn itself. */
     int (*change)(struct map *map, const struct stage *stage, const double *c,
                   struct change *change, struct err *err);
@@ -162,6 +164,9 @@ int map_forward(struct map *map, struct rows x, struct rows out, struct err *err
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
 /* Keeps x of the last forward and y (as many rows, or one) as stage k. */
 int map_keep(struct map *map, int k, struct rows y, struct err *err);
+/* X [P][P] = <x_mu x_nu>, Y = <y_mu y_nu> of the last evaluation, as learning from it sees them;
+ * y as in map_keep. */
+void map_products(const struct map *map, struct rows y, double *X, double *Y);
 /* c [P], one per row of x of stage k */
 int map_learn(struct map *map, int k, const double *c, struct err *err);
 /* What a forward pass adds to a map: put aside before one that is only to be looked at (of a
@@ -182,6 +187,7 @@ int map_start(const struct map *map, bool forward, struct rows in, struct rows o
               struct err *err);
 /* For kinds that learn from the rows themselves: copies of x and y. */
 int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err);
+void map_products_rows(const struct map *map, struct rows y, double *X, double *Y);
 /* For kinds with explicit entries W: out = scale <W_i, x>; out = beta out + scale sum_i y_i W_i;
  * and W_i += s sum_mu c_mu y_mu,i x_mu. */
 int map_finite_forward(const struct map *map, double scale, struct rows x, struct rows out,

@@ -65,6 +65,7 @@ const struct map_kind map_adam = {
     .forward = adam_forward,
     .backward = adam_backward,
     .keep = map_keep_rows,
+    .products = map_products_rows,
     .change = adam_change,
     .initial = adam_initial,
     .bytes = adam_bytes,

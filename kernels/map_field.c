@@ -313,6 +313,18 @@ static int field_keep(struct map *map, struct stage *stage, struct rows y, struc
     return CODE_OK;
 }
 
+/* From the kernels of the first pass, which those with probes must not move. */
+static void field_products(const struct map *map, struct rows y, double *X, double *Y) {
+    const struct field *field = map->field;
+    int t = field->evaluations - 1;
+    double *out[] = {X, Y};
+    (void)y;
+    for (int i = 0; i < 2; i++)
+        for (int count = field->side[i].count, mu = 0; mu < count; mu++)
+            memcpy(out[i] + mu * count, twotime_row(&field->measured.K[i], t, mu) + t * count,
+                   (size_t)count * sizeof(double));
+}
+
 static int field_learn(struct map *map, const struct stage *stage, const double *c,
                        struct err *err) {
     struct field *field = map->field;
@@ -328,5 +340,6 @@ const struct map_kind map_field = {
     .forward = field_forward,
     .backward = field_backward,
     .keep = field_keep,
+    .products = field_products,
     .learn = field_learn,
 };

@@ -105,6 +105,7 @@ const struct map_kind map_finite = {
     .forward = finite_forward,
     .backward = finite_backward,
     .keep = map_keep_rows,
+    .products = map_products_rows,
     .change = finite_change,
     .matrix = finite_matrix,
     .initial = map_start,

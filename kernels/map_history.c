@@ -108,6 +108,7 @@ const struct map_kind map_history = {
     .forward = history_forward,
     .backward = history_backward,
     .keep = map_keep_rows,
+    .products = map_products_rows,
     .learn = history_learn,
     .matrix = history_matrix,
     .initial = map_start,

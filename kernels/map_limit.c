@@ -179,6 +179,19 @@ static int limit_keep(struct map *map, struct stage *stage, struct rows y, struc
     return array_keep(&stage->y, y, err);
 }
 
+/* x by its coordinates. */
+static void limit_products(const struct map *map, struct rows y, double *X, double *Y) {
+    int P = map->x.count, rank = map->q.rows;
+    for (int mu = 0; mu < P; mu++)
+        for (int nu = 0; nu < P; nu++) {
+            double sum = 0;
+            for (int a = 0; a < rank; a++)
+                sum += map->R[mu * rank + a] * map->R[nu * rank + a];
+            X[mu * P + nu] = sum;
+        }
+    y.array->backend->dots(y, y, Y);
+}
+
 /* Z_a += sum_mu c_mu R_mu,a y_mu; directions met since do not learn. */
 static int limit_change(struct map *map, const struct stage *stage, const double *c,
                         struct change *change, struct err *err) {
@@ -226,6 +239,7 @@ const struct map_kind map_limit = {
     .forward = limit_forward,
     .backward = limit_backward,
     .keep = limit_keep,
+    .products = limit_products,
     .change = limit_change,
     .initial = limit_initial,
     .bytes = limit_bytes,

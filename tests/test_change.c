@@ -66,7 +66,7 @@ static void plain(void **state) {
     finish(&f);
 }
 
-/* Rows that come later start with velocity zero. */
+/* Rows that come later start with velocity zero; the rate is that of the step alone. */
 static void momentum(void **state) {
     (void)state;
     struct fixture f;
@@ -75,10 +75,10 @@ static void momentum(void **state) {
     for (int t = 0; t < STEPS; t++) {
         int rows = t ? ROWS : FEW;
         struct change change = fresh(&f, rows, 1, (uint32_t)(4 + t));
-        ASK(change_momentum(&change, 0.7, &velocity, &err));
+        ASK(change_momentum(&change, 0.7, 1 + 0.5 * t, &velocity, &err));
         for (int k = 0; k < rows * SITES; k++) {
             f.first[k] = 0.7 * f.first[k] + gradient(&f, k / SITES, k % SITES);
-            f.want[k] += f.first[k];
+            f.want[k] += (1 + 0.5 * t) * f.first[k];
         }
     }
     array_free(&velocity);

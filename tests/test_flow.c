@@ -143,6 +143,27 @@ static void orders_on_networks(void **state) {
     }
 }
 
+/* The rate at the time of every stage keeps the order; its kink, at the end of the warmup, is at
+ * the end of a step. */
+static void orders_with_a_schedule(void **state) {
+    (void)state;
+    static const char *const shared[] = {"solver.replicates=0",
+                                         "reference.widths=24",
+                                         "reference.seeds=1",
+                                         "training.schedule=cosine",
+                                         "training.warmup=1",
+                                         "training.schedule_end=0.3",
+                                         NULL};
+    static const char *const exact[] = {"training.steps=6", "training.integrator=bs32",
+                                        "training.rtol=1e-9", "training.atol=1e-10", NULL};
+    struct flow flow;
+    solve(&flow, "data/dense.ini", shared, 24, exact);
+    check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "euler", 16, 1);
+    check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "heun", 8, 2);
+    check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "bs32", 8, 3);
+    flow_free(&flow);
+}
+
 #define LINEAR                                                                                     \
     "network.activation=linear", "solver.sites=256", "solver.replicates=1",                        \
         "solver.tolerance=1e-6", "data.inputs=3", "reference.widths=24", "reference.seeds=1"
@@ -430,6 +451,7 @@ static void what_has_no_flow_is_refused(void **state) {
         {"data/dense.ini",
          {"training.integrator=bs32", "training.atol=1e-4"},
          "[solver] tolerance = 0.001"},
+        {"data/dense.ini", {"training.integrator=heun", "training.clip=1"}, "integrator = gd"},
         {"data/residual.ini", {"training.integrator=bs32"}, "eta_bias"},
         {"data/regime1.ini",
          {"training.integrator=euler", "network.bias_noise=0.1"},
@@ -454,6 +476,7 @@ int main(void) {
         cmocka_unit_test(euler_is_gradient_descent),
         cmocka_unit_test(shadow_gives_the_same_bits),
         cmocka_unit_test(orders_on_networks),
+        cmocka_unit_test(orders_with_a_schedule),
         cmocka_unit_test(orders_on_the_linear_limit),
         cmocka_unit_test(linear_networks_conserve_balance),
         cmocka_unit_test(lazy_linear_networks_are_exponentials),

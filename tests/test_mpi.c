@@ -48,6 +48,9 @@ static const struct {
     {"fixed point", BEGIN("regime2") SOLVER EXPERTS "method = fixed_point\n"},
     {"minibatches and test inputs",
      BEGIN("regime2") "[data]\ntest_inputs = 2\n[training]\nbatch = 2\n" SOLVER EXPERTS},
+    {"clipped momentum at a falling rate",
+     BEGIN("regime2") "[training]\noptimizer = momentum\nschedule = linear\nclip = 0.1\n" SOLVER
+         EXPERTS},
     {"the backend shadow", BEGIN("regime2") SOLVER EXPERTS "backend = shadow\n"},
     {"whole runs: three replicates, two networks of each of two widths",
      BEGIN("regime2") "[reference]\nwidths = 16 32\nseeds = 2\n[training]\nsteps = 4\n[solver]\n"

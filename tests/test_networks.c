@@ -237,6 +237,32 @@ static void optimizers(void **state) {
         compare_series(cases[i].ini, cases[i].names, cases[i].overrides, 0);
 }
 
+/* Most steps are clipped, in the limit at the same norm as in every network, and the rate falls.
+ * Norms: from 0.41 to 0.09, from 0.25 to 0.34, and from 0.35 to 0.50. */
+static void clipped(void **state) {
+    (void)state;
+#define CLIPPED                                                                                    \
+    "training.schedule=cosine", "training.schedule_end=0.2", "training.steps=20",                  \
+        "solver.replicates=16", "solver.sites=1024", "reference.seeds=96",                         \
+        "reference.widths=32 64 128"
+    static const struct {
+        const char *ini, *names[SERIES], *overrides[16];
+    } cases[] = {
+        {"data/dense.ini",
+         {"loss", "f", "gradient_norm", "Phi1_diag", "G1_diag", "Phi2_diag", "PhiL_diag"},
+         {CLIPPED, "training.clip=0.3"}},
+        {"data/regime2.ini",
+         {"loss", "f", "gradient_norm", "Phi1_diag", "G1_diag", "Phib_diag", "Gb_diag"},
+         {CLIPPED, "training.clip=0.2", "training.optimizer=momentum", "training.eta0=0.1",
+          "solver.expert_sites=1024"}},
+        {"data/regime1.ini",
+         {"loss", "f", "gradient_norm", "Phi1_diag", "G1_diag", "psi", "p"},
+         {CLIPPED, "training.clip=0.3", "training.eta0=0.3"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++)
+        compare_series(cases[i].ini, cases[i].names, cases[i].overrides, 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_approach_the_limit),
@@ -244,6 +270,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(resnet),
         cmocka_unit_test(fresh_inputs),
         cmocka_unit_test(optimizers),
+        cmocka_unit_test(clipped),
         cmocka_unit_test(every_kind_of_network),
     };
     is_long = argc > 1 && !strcmp(argv[1], "long");

@@ -1,6 +1,7 @@
 /* Optimizers of finite networks: against plain-loop networks with plain-loop optimizers
  * (oracle_optimizer.h), and against stored trajectories of tiny networks (data/ref/
- * parameterizations), in all three regimes. The weights are the oracle's, put into the net. */
+ * parameterizations), in all three regimes; with schedules and clipping. The weights are the
+ * oracle's, put into the net. */
 #include "models/residual.h"
 #include "tests/support/support.h"
 #include "tests/oracles/oracle_optimizer.h"
@@ -128,6 +129,19 @@ static void put_weights(struct couple *p) {
         put_residual(p);
 }
 
+#define HALF_ROOT 0.70710678118654752
+/* By hand: the factors of five steps of a run of six measured times. */
+static const struct schedule_case {
+    const char *keys;
+    double factor[5];
+} schedules[] = {
+    {"schedule = linear\nwarmup = 2\nschedule_end = 0.1", {0, 0.5, 1, 0.7, 0.4}},
+    {"schedule = cosine\nschedule_steps = 4\nschedule_end = 0.2",
+     {1, 0.6 + 0.4 * HALF_ROOT, 0.6, 0.6 - 0.4 * HALF_ROOT, 0.2}},
+    {"schedule = power\nwarmup = 2\nschedule_t0 = 2", {0, 0.5, 1, 0.81649658092772603, HALF_ROOT}},
+    {"warmup = 3", {0, 1 / 3., 2 / 3., 1, 1}},
+};
+
 static void set_optimizer(struct oracle_optimizer *a, const struct training *training) {
     a->adam = training->optimizer >= OPTIMIZER_ADAM;
     a->inside = training->adam_eps == ADAM_EPS_INSIDE;
@@ -137,6 +151,7 @@ static void set_optimizer(struct oracle_optimizer *a, const struct training *tra
     a->beta2 = training->beta2;
     a->eps = training->eps;
     a->decay = training->optimizer == OPTIMIZER_ADAMW ? training->weight_decay : 0;
+    a->clip = training->clip;
 }
 
 /* Oracle and optimizer with the settings of the run; all weights zero. */
@@ -331,10 +346,13 @@ static void tiny_trajectories(void **state) {
             tiny_case(regime, k < 3 ? "mup" : "mssp", optimizers[k % 3]);
 }
 
-/* Runs of an ini text: overrides can replace keys of a file, not take them away. */
-static void equals_oracle_of(const char *network, const char *training, int N) {
+/* Runs of an ini text: overrides can replace keys of a file, not take them away. Returns how many
+ * of the five steps were clipped. */
+static int equals_oracle_of(const char *network, const char *training, const double *factor,
+                            int N) {
     static const char name[] = "build/test_optimizer.ini";
     char what[256];
+    int clipped = 0;
     struct couple p;
     FILE *file = fopen(name, "w");
     assert_non_null(file);
@@ -363,44 +381,79 @@ static void equals_oracle_of(const char *network, const char *training, int N) {
     if (p.one && p.one->kappa_b > 0)
         memcpy(support_numbers(&p.net, "b"), p.one->b, (size_t)p.one->M * sizeof(double));
     support_evaluate(&p.net, &p.run);
-    for (int t = 0; t < 5; t++)
+    p.optimizer->factor = factor;
+    for (int t = 0; t < 5; t++) {
+        double norm;
+        ASK(net_gradient_norm(&p.net, &norm, err));
         compare(&p, t, 1e-12, what);
+        CHECK_ABS(norm, p.optimizer->norm, 1e-12, "%s: norm of the gradient at %d", what, t);
+        clipped += p.optimizer->clip > 0 && norm > p.optimizer->clip;
+    }
     close_couple(&p);
+    return clipped;
 }
+
+static const char *const networks[] = {
+    "model = dense\ndepth = 3",
+    "model = regime1\nexperts = 2\nexpert_layers = 2\ngate = softmax\nbias = trained\n"
+    "biases = 0.6 -0.6",
+    "model = regime1\nexperts = 3\ngate = sigmoid\nq0 = 1",
+    "model = regime1\nexperts = 2\nparameterization = sp\nrouter_rate = 1",
+    "model = regime2\nkappa = 0.5\nexpert_width = 2\nparameterization = mssp\ngate = softmax",
+    "model = regime2\nkappa = 0.5\nexpert_width = 3\nparameterization = mup",
+    "model = regime3\nkappa = 0.5\niota = 0.25\nparameterization = mssp",
+    "model = regime3\nkappa = 0.25\niota = 0.5\nparameterization = mup\ngate = softmax",
+    "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2",
+    "model = resnet\ndepth = 3\nbranch = 1.6",
+};
+enum { NETWORKS = sizeof networks / sizeof *networks };
 
 /* Sums have fewer than 200 terms of order one: 4e-14. A step of Adam passes a relative error of a
  * gradient on as an error of the weights eta0 = 0.05 times as large, or eta0/eps = 1 times for
  * gradients below eps: four steps, 1e-12 in all. */
 static void equals_oracle(void **state) {
     (void)state;
-    static const char *const networks[] = {
-        "model = dense\ndepth = 3",
-        "model = regime1\nexperts = 2\nexpert_layers = 2\ngate = softmax\nbias = trained\n"
-        "biases = 0.6 -0.6",
-        "model = regime1\nexperts = 3\ngate = sigmoid\nq0 = 1",
-        "model = regime1\nexperts = 2\nparameterization = sp\nrouter_rate = 1",
-        "model = regime2\nkappa = 0.5\nexpert_width = 2\nparameterization = mssp\ngate = softmax",
-        "model = regime2\nkappa = 0.5\nexpert_width = 3\nparameterization = mup",
-        "model = regime3\nkappa = 0.5\niota = 0.25\nparameterization = mssp",
-        "model = regime3\nkappa = 0.25\niota = 0.5\nparameterization = mup\ngate = softmax",
-        "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2",
-        "model = resnet\ndepth = 3\nbranch = 1.6",
-    };
     static const char *const optimizers[] = {
         "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
         "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside",
         "optimizer = adam\neta0 = 0.05\nbeta2 = 0.99\neps = 0.1\nadam_eps = inside",
         "optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02",
     };
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+    for (size_t i = 0; i < NETWORKS; i++)
         for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
-            equals_oracle_of(networks[i], optimizers[k], 16);
+            equals_oracle_of(networks[i], optimizers[k], NULL, 16);
+}
+
+/* Every schedule with every optimizer, clipped at a norm that some of the gradients reach; the
+ * tolerance is that above. */
+static void schedules_and_clipping(void **state) {
+    (void)state;
+    static const char *const optimizers[] = {
+        "eta0 = 0.5",
+        "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
+        "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside",
+        "optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02",
+    };
+    enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers, STEPS = 5 };
+    enum { SCHEDULES = sizeof schedules / sizeof *schedules };
+    for (int k = 0; k < OPTIMIZERS; k++)
+        for (int s = 0; s < SCHEDULES; s++) {
+            int clipped = 0;
+            for (int i = 0; i < NETWORKS; i++) {
+                char training[256];
+                snprintf(training, sizeof training, "steps = 6\nclip = 0.6\n%s\n%s",
+                         schedules[s].keys, optimizers[k]);
+                clipped += equals_oracle_of(networks[i], training, schedules[s].factor, 16);
+            }
+            assert_true(clipped > 0 && clipped < NETWORKS * STEPS);
+        }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiny_trajectories),
         cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(schedules_and_clipping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,7 +171,7 @@ struct net {
     double *f, *f0, *Delta; /* [outs][C], among the vectors; f is centred; -dl/df, mean over outs */
     double *ones;           /* [R n] */
     double loss;
-    int t;                     /* gradient steps so far */
+    int t;                     /* steps so far; of an adaptive integrator, measured times */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of the kept evaluations; weighted: 1 */
     double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
@@ -213,6 +213,14 @@ int net_look(struct net *net, int first, int count, double *f, struct err *err);
  * its origins and looks for those of all other inputs. */
 void net_gather(struct net *net);
 int net_start(struct net *net, struct err *err);
+
+/* The norm of the gradient of the loss at the last evaluation (norm.c),
+ *     norm^2 = sum over matrices of rate (1/P^2) sum_mu,nu Delta_mu Delta_nu <y_mu y_nu> <x_mu
+ * x_nu>, a sum of site averages: of order one at any width, and known in the limit. It is the
+ * Euclidean norm in the units in which plain gradient descent has the same rate eta0 for every
+ * entry, so that the loss falls by eta0 norm^2 in a small step. Rates are those of gradient
+ * descent, whatever the optimizer. */
+int net_gradient_norm(const struct net *net, double *norm, struct err *err);
 
 /* Moving the parameters (stage.c). From where they were last committed, W_n, they can be placed at
  *     W_n + sum_k weight_k K_k,    K_k = gamma0/P rate sum_mu Delta_mu y_mu x_mu^T

@@ -135,9 +135,17 @@ int observe_declare(struct record *record, const struct config *config,
         DO(add_kernel(record, &net.kernel[k], config->output.kernels == KERNELS_FULL, T, P, err));
     for (int k = 0; k < net.numbers; k++)
         DO(add_numbers(record, &net.number[k], T, err));
-    for (int k = 0; k < GATE_SERIES && net.has_router; k++)
-        DO(add(record, gate_series[k].name, "t mu", gate_series[k].about, gate_series[k].equation,
-               2, shape, err));
+    for (int k = 0; k < GATE_SERIES && net.has_router; k++) {
+        bool tokens = net.gate.count > net.setup.P;
+        const size_t rows[] = {T, P, (size_t)net.setup.n};
+        DO(add(record, gate_series[k].name, tokens ? "t mu token" : "t mu", gate_series[k].about,
+               gate_series[k].equation, 2 + tokens, rows, err));
+    }
+    if (config->training.clip > 0)
+        DO(add(record, "gradient_norm", "t", "norm of the gradient of the loss, before clipping",
+               "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu Delta_nu <g_mu g_nu><x_mu "
+               "x_nu>)^1/2",
+               1, shape, err));
     if (config->reference.coordinate_check)
         DO(coordinate_declare(record, &net, setup->N || config->solver.method == METHOD_MARCH,
                               err));
@@ -284,6 +292,9 @@ static int measure(struct observer *observer, const struct net *net, int t, stru
     }
     if (net->has_router)
         TRY(measure_gates(observer, net, t, err));
+    if (observer->config->training.clip > 0)
+        TRY(net_gradient_norm(net, record_at(observer->record, observer->next++, observer->run, t),
+                              err));
     if (observer->config->reference.coordinate_check)
         TRY(coordinate_measure(&observer->coordinate, net, t, observer->run, observer->record,
                                &observer->next, err));

@@ -3,6 +3,7 @@
 #include "kernels/profile.h"
 #include "solver/settings/config.h"
 #include "integrators/anderson.h"
+#include "integrators/schedule.h"
 #include "solver/settings/config_data.h"
 #include "solver/settings/matrices.h"
 
@@ -153,6 +154,18 @@ static int check_flow(const struct config *config, const struct params *params, 
     return CODE_OK;
 }
 
+/* A decay to the end of the run has to begin in it. */
+static int check_schedule(const struct config *config, const struct params *params,
+                          struct err *err) {
+    const struct training *training = &config->training;
+    if (schedule_is_cut(training))
+        return params_error(params, "training", "warmup", err,
+                            "the rate falls after it, to the end of the run at %g: it must be "
+                            "shorter, or schedule_steps given",
+                            (training->steps - 1) * training->dt);
+    return CODE_OK;
+}
+
 /* The coordinate check compares with the start. */
 static int check_coordinate(const struct config *config, const struct params *params,
                             struct err *err) {
@@ -175,6 +188,7 @@ int config_check(const struct config *config, const struct params *params, int K
     const char *key, *reason;
     TRY(check_unused(config, params, err));
     TRY(check_flow(config, params, err));
+    TRY(check_schedule(config, params, err));
     TRY(check_coordinate(config, params, err));
     if (config->solver.replicates && K > config->solver.sites)
         return params_error(params, "solver", "sites", err,

@@ -193,15 +193,28 @@ static double gradient(struct oracle_optimizer *a) {
     return loss;
 }
 
+/* As one vector, by the norm in which gradient descent is steepest. */
+static void clip(struct oracle_optimizer *a) {
+    double square = 0;
+    for (int i = 0; i < a->blocks; i++)
+        for (int k = 0; k < a->block[i].count; k++)
+            square += a->block[i].sgd * a->block[i].G[k] * a->block[i].G[k];
+    a->norm = sqrt(square);
+    for (int i = 0; i < a->blocks && a->clip > 0 && a->norm > a->clip; i++)
+        for (int k = 0; k < a->block[i].count; k++)
+            a->block[i].G[k] *= a->clip / a->norm;
+}
+
 double oracle_optimizer_step(struct oracle_optimizer *a) {
-    double loss = gradient(a);
+    double loss = gradient(a), factor = a->factor ? a->factor[a->t] : 1, rate = a->rate * factor;
+    clip(a);
     a->t++;
     for (int i = 0; i < a->blocks; i++) {
         struct oracle_weights *b = &a->block[i];
         for (int k = 0; k < b->count; k++) {
             if (!a->adam) {
                 b->first[k] = a->momentum * b->first[k] + b->G[k];
-                b->w[k] -= a->rate * b->sgd * b->first[k];
+                b->w[k] -= rate * b->sgd * b->first[k];
                 continue;
             }
             b->first[k] = a->beta1 * b->first[k] + (1 - a->beta1) * b->G[k];
@@ -211,8 +224,8 @@ double oracle_optimizer_step(struct oracle_optimizer *a) {
             double eps = a->eps * b->nu;
             double step = a->inside ? mhat / sqrt(vhat + eps * eps) : mhat / (sqrt(vhat) + eps);
             if (!b->bias)
-                b->w[k] *= 1 - a->decay;
-            b->w[k] -= a->rate * b->adam_rate * step;
+                b->w[k] *= 1 - a->decay * factor;
+            b->w[k] -= rate * b->adam_rate * step;
         }
     }
     return loss;

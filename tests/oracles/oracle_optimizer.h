@@ -31,6 +31,8 @@ struct oracle_optimizer {
     struct oracle_weights block[ORACLE_OPTIMIZER_BLOCKS]; /* read-in and read-out first */
     bool adam, inside;
     double rate, momentum, beta1, beta2, eps, decay; /* decay: omega */
+    const double *factor; /* NULL, or what the rate of each step, and omega, are multiplied by */
+    double clip, norm;    /* 0: none; of the last gradient, (sum of rates sgd times G^2)^1/2 */
 };
 
 /* For a network whose settings stay; all numbers of the last lines above are the caller's. Free it

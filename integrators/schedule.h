@@ -1,0 +1,26 @@
+/* How the learning rate changes in the course of training: eta(tau) = eta0 schedule_factor(tau),
+ * tau in steps of gradient descent, or the time of gradient flow. With w = warmup, e =
+ * schedule_end, s = (tau - w)/schedule_steps, 1 at most:
+ *
+ *     warmup      tau/w                            before w: the first step has rate 0
+ *     constant    1
+ *     linear      1 - (1 - e) s
+ *     cosine      e + (1 - e) (1 + cos(pi s))/2
+ *     power       (1 + (tau - w)/t0)^-p            t0 = schedule_t0, p = schedule_power
+ *
+ * schedule_steps = 0 ends with the run: s = 1 at the last measured time, which no step of gradient
+ * descent begins at. These are the schedules of linear, cosine and inverse square root decay with
+ * warmup (p = 1/2, t0 = w) that users of PyTorch know, step for step. */
+#ifndef INTEGRATORS_SCHEDULE_H
+#define INTEGRATORS_SCHEDULE_H
+
+#include "integrators/integrator.h"
+
+enum schedules { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_POWER };
+
+/* tau >= 0. */
+double schedule_factor(const struct training *training, double tau);
+/* Whether the run ends before its warmup does, with a decay that waits for it. */
+bool schedule_is_cut(const struct training *training);
+
+#endif

@@ -1,0 +1,55 @@
+/* The norm of the gradient (net.h). */
+#include "models/program/node.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* X [rows][rows] = A_mu . A_nu */
+static void products(const double *A, int rows, int K, double *X) {
+    for (int mu = 0; mu < rows; mu++)
+        for (int nu = 0; nu < rows; nu++) {
+            double sum = 0;
+            for (int k = 0; k < K; k++)
+                sum += A[mu * K + k] * A[nu * K + k];
+            X[mu * rows + nu] = sum;
+        }
+}
+
+/* sum_mu,nu Delta_mu Delta_nu X_mu,nu Y_mu,nu over rows, which may have Delta inside; of Y a single
+ * number may serve all. */
+static double contract(const struct net *net, const double *X, const double *Y, int rows,
+                       bool one) {
+    const double *Delta = net->weighted ? net->ones : net->Delta;
+    double sum = 0;
+    for (int mu = 0; mu < rows; mu++)
+        for (int nu = 0; nu < rows; nu++)
+            sum += Delta[mu] * Delta[nu] * X[mu * rows + nu] * Y[one ? 0 : mu * rows + nu];
+    return sum;
+}
+
+/* X, Y [R][R]: scratch. */
+static double square_of(const struct net *net, const struct parameter *p, double *X, double *Y) {
+    Y[0] = 1;
+    if (p->map)
+        map_products(p->map, p->y, X, Y);
+    else
+        products(p->A, p->rows, p->thin ? p->thin->W.rows : p->K, X);
+    if (p->thin)
+        p->y.array->backend->dots(p->y, p->y, Y);
+    return p->rate * contract(net, X, Y, p->rows, p->host || p->y.count == 1);
+}
+
+int net_gradient_norm(const struct net *net, double *norm, struct err *err) {
+    size_t R = (size_t)net->rows;
+    double *X, square = 0;
+    TRY(base_alloc(&X, 2 * R * R, sizeof *X, err));
+    for (int i = 0; i < net->parameters; i++)
+        square += square_of(net, &net->parameter[i], X, X + R * R);
+    free(X);
+    *norm = sqrt(fmax(square, 0)) / net->setup.P;
+    if (!isfinite(square))
+        return err_set(err, CODE_NUMERICAL,
+                       "the norm of the gradient is not finite; lower eta0 or gamma0%s",
+                       network_hint(net->setup.network));
+    return CODE_OK;
+}

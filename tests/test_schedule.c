@@ -1,0 +1,212 @@
+/* Schedules of the learning rate and clipping: formulas at any time, gradient flow as a change of
+ * time, Euler's scheme and gradient descent, runs that begin longer ones, clipping that does not
+ * clip. Against plain loops: test_optimizer.c; orders of schemes: test_flow.c; limit and networks:
+ * test_networks.c; the fixed point: test_fixed_point.c. */
+#include "integrators/clip.h"
+#include "integrators/schedule.h"
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Values by hand; a run of 11 measured times dt = 0.5 ends at 5. Round-off of numbers below 1. */
+static void formulas(void **state) {
+    (void)state;
+    static const struct {
+        struct training training;
+        double tau, want;
+    } cases[] = {
+        {{.schedule = SCHEDULE_CONSTANT}, 7.5, 1},
+        {{.schedule = SCHEDULE_CONSTANT, .warmup = 4}, 0, 0},
+        {{.schedule = SCHEDULE_COSINE, .warmup = 4}, 2.5, 0.625},
+        {{.schedule = SCHEDULE_LINEAR, .warmup = 1}, 1, 1},
+        {{.schedule = SCHEDULE_LINEAR, .warmup = 1}, 4, 0.25},
+        {{.schedule = SCHEDULE_LINEAR, .schedule_end = 0.2}, 5, 0.2},
+        {{.schedule = SCHEDULE_LINEAR, .schedule_end = 0.2}, 9, 0.2},
+        {{.schedule = SCHEDULE_LINEAR, .schedule_steps = 8, .warmup = 2}, 6, 0.5},
+        {{.schedule = SCHEDULE_COSINE, .warmup = 1}, 3, 0.5},
+        {{.schedule = SCHEDULE_COSINE, .warmup = 2, .schedule_end = 0.4}, 3, 0.85},
+        {{.schedule = SCHEDULE_COSINE, .schedule_steps = 3, .schedule_end = 0.4}, 4.75, 0.4},
+        {{.schedule = SCHEDULE_POWER, .schedule_t0 = 2, .schedule_power = 2}, 2, 0.25},
+        {{.schedule = SCHEDULE_POWER, .warmup = 4, .schedule_t0 = 4, .schedule_power = 0.5},
+         16,
+         0.5},
+        {{.schedule = SCHEDULE_POWER, .schedule_t0 = 2}, 5, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct training training = cases[i].training;
+        training.steps = 11;
+        training.dt = 0.5;
+        CHECK_ABS(schedule_factor(&training, cases[i].tau), cases[i].want, 1e-15, "case %zu", i);
+    }
+}
+
+/* An ensemble of a file: networks of width N, or (0) the limit. */
+static void solve(struct run *run, struct record *record, const char *file, int N,
+                  const char *const *overrides) {
+    support_run(run, file, overrides);
+    ASK(run_ensemble(run, N, N ? run->config.reference.seeds : run->config.solver.replicates,
+                     record, err));
+}
+
+/* Every series of two ways of training, limit and networks, over the times of the first. */
+static void same_bits(const char *file, const char *const *own, const char *const *other) {
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run[2];
+        struct record record[2];
+        solve(&run[0], &record[0], file, N, own);
+        solve(&run[1], &record[1], file, N, other);
+        for (int s = 0; s < record[0].count; s++) {
+            const struct series *x = &record[0].series[s];
+            const struct series *y = record_find(&record[1], x->name);
+            assert_non_null(y);
+            for (int r = 0; r < record[0].runs; r++)
+                assert_memory_equal(x->values + (size_t)r * x->size,
+                                    y->values + (size_t)r * y->size, x->size * sizeof *x->values);
+        }
+        for (int k = 0; k < 2; k++) {
+            record_free(&record[k]);
+            run_free(&run[k]);
+        }
+    }
+}
+
+#define SMALL "solver.sites=300", "solver.replicates=2", "reference.widths=16", "reference.seeds=2"
+#define FALLING "training.schedule=cosine", "training.warmup=2", "training.schedule_end=0.1"
+
+static void euler_is_gradient_descent(void **state) {
+    (void)state;
+    const char *const gd[] = {SMALL, FALLING, "training.steps=7", NULL};
+    const char *const euler[] = {SMALL, FALLING, "training.steps=7", "training.integrator=euler",
+                                 NULL};
+    same_bits("data/dense.ini", gd, euler);
+    same_bits("data/regime1.ini", gd, euler);
+}
+
+static void runs_begin_longer_ones(void **state) {
+    (void)state;
+    static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
+                                             "training.optimizer=adamw"};
+    for (int k = 0; k < 3; k++) {
+        const char *const shorter[] = {SMALL,
+                                       FALLING,
+                                       optimizers[k],
+                                       "training.schedule_steps=5",
+                                       "training.clip=0.2",
+                                       "training.steps=5",
+                                       NULL};
+        const char *const longer[] = {SMALL,
+                                      FALLING,
+                                      optimizers[k],
+                                      "training.schedule_steps=5",
+                                      "training.clip=0.2",
+                                      "training.steps=8",
+                                      NULL};
+        same_bits("data/dense.ini", shorter, longer);
+    }
+}
+
+/* What exceeds no norm changes no bit. */
+static void large_clip_clips_nothing(void **state) {
+    (void)state;
+    static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
+                                             "training.optimizer=adam"};
+    for (int k = 0; k < 3; k++) {
+        const char *const plain[] = {SMALL, optimizers[k], "training.steps=5", NULL};
+        const char *const clipped[] = {SMALL, optimizers[k], "training.steps=5",
+                                       "training.clip=1e6", NULL};
+        same_bits("data/regime1.ini", plain, clipped);
+    }
+}
+
+/* A clipped step of gradient descent is one at the rate eta0 clip/norm. */
+static void clipped_steps_have_that_norm(void **state) {
+    (void)state;
+    for (int N = 0; N <= 16; N += 16) {
+        const char *const clip[] = {SMALL, "training.clip=0.1", NULL};
+        struct run run;
+        struct net net, plain;
+        double norm, factor;
+        support_run(&run, "data/dense.ini", clip);
+        support_net(&net, &run, N, 0);
+        support_net(&plain, &run, N, 0);
+        support_evaluate(&net, &run);
+        support_evaluate(&plain, &run);
+        ASK(net_gradient_norm(&net, &norm, err));
+        ASK(clip_factor(&net, &run.config.training, &factor, err));
+        assert_true(norm > 0.2);
+        CHECK_ABS(factor, 0.1 / norm, 0, "N = %d: factor", N);
+        const struct training *training = &run.config.training;
+        ASK(integrator_gd.advance(&net, training, run.data.y, err));
+        ASK(net_learn(&plain, factor * training->eta0, err));
+        support_evaluate(&plain, &run);
+        assert_memory_equal(net.f, plain.f, (size_t)run.data.P * sizeof *net.f);
+        net_free(&net);
+        net_free(&plain);
+        run_free(&run);
+    }
+}
+
+/* Gradient flow W' = eta(tau) K(W) is that of a constant rate at the time S = integral of the
+ * factor: f at tau = 12 against f at S. Errors of a run are below 5 rtol (test_flow.c), of two 10;
+ * the limit is linear, its bases are truncated at 1e-6 and f feels some hundredths of that. */
+static void flow_is_a_change_of_time(void **state) {
+    (void)state;
+    static const struct {
+        struct training training;
+        double S;
+    } cases[] = {
+        {{.schedule = SCHEDULE_LINEAR}, 6},
+        {{.schedule = SCHEDULE_COSINE, .schedule_end = 0.2}, 7.2},
+        {{.schedule = SCHEDULE_LINEAR, .warmup = 4}, 6},
+        {{.schedule = SCHEDULE_COSINE, .schedule_steps = 6, .schedule_end = 0.5}, 7.5},
+        {{.schedule = SCHEDULE_POWER, .schedule_t0 = 4, .schedule_power = 0.5}, 8},
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const char *const linear[] = {SMALL, "network.activation=linear", "solver.tolerance=1e-6",
+                                      NULL};
+        const char *const curved[] = {SMALL, NULL};
+        int N = i % 2 ? 16 : 0;
+        struct run run;
+        struct net net[2];
+        support_run(&run, "data/dense.ini", N ? curved : linear);
+        for (int k = 0; k < 2; k++) {
+            struct training training = run.config.training;
+            training.integrator = INTEGRATOR_BS32;
+            training.rtol = training.atol = N ? 1e-9 : 1e-6;
+            training.steps = 2;
+            training.dt = k ? cases[i / 2].S : 12;
+            if (!k) {
+                training.schedule = cases[i / 2].training.schedule;
+                training.warmup = cases[i / 2].training.warmup;
+                training.schedule_steps = cases[i / 2].training.schedule_steps;
+                training.schedule_end = cases[i / 2].training.schedule_end;
+                training.schedule_t0 = cases[i / 2].training.schedule_t0;
+                training.schedule_power = cases[i / 2].training.schedule_power;
+            }
+            support_net(&net[k], &run, N, 0);
+            support_evaluate(&net[k], &run);
+            ASK(integrator_bs32.advance(&net[k], &training, run.data.y, err));
+        }
+        assert_true(fabs(net[0].f[0]) > 0.05);
+        for (int mu = 0; mu < run.data.P; mu++)
+            CHECK_ABS(net[0].f[mu], net[1].f[mu], N ? 1e-8 : 1e-5, "case %zu, N = %d: f[%d]", i / 2,
+                      N, mu);
+        net_free(&net[0]);
+        net_free(&net[1]);
+        run_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formulas),
+        cmocka_unit_test(euler_is_gradient_descent),
+        cmocka_unit_test(runs_begin_longer_ones),
+        cmocka_unit_test(large_clip_clips_nothing),
+        cmocka_unit_test(clipped_steps_have_that_norm),
+        cmocka_unit_test(flow_is_a_change_of_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
