@@ -39,7 +39,8 @@
  *     fg = a0 s_f           of the Gaussian part forward, and the memory backward
  *     fr = a0 s_f/sqrt r    of the memory forward, and the Gaussian part backward
  *
- * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
+ * A direction joins a basis when its rest exceeds tolerance times the rms of the block, or of the
+ * largest block that the basis has met (against_largest).
  *
  * map_adam: the same where entries of the learned part move one by one, which no finite rank
  * expresses: s_f W = (random part as above) + (1/m) D, D an explicit matrix over the sites of both
@@ -67,7 +68,11 @@ struct map_numbers {
 struct map_settings {
     struct rng_stream stream; /* finite: of W(0) */
     double tolerance;         /* limit: of the bases */
-    bool responses;           /* limit: keeps what responses and the initial part are found from */
+    /* limit: a rest counts against the largest block that the basis has met so far, instead of the
+     * present one. For rows that fade, as cotangents do that carry the error of their input. May be
+     * set until the first pass. */
+    bool against_largest;
+    bool responses; /* limit: keeps what responses and the initial part are found from */
     const struct field_settings *field; /* field: needed; copied */
 };
 
@@ -104,7 +109,7 @@ struct map_kind {
     /* What learn does to explicit entries; or, where there are none that stay, learn itself. */
     int (*change)(struct map *map, int k, const double *c, struct change *change, struct err *err);
     int (*learn)(struct map *map, int k, const double *c, struct err *err);
-    void (*decay)(struct map *map, double factor);
+    void (*decay)(struct map *map, double factor); /* of kinds that may learn entry by entry */
     /* Memory that it comes to; nothing need be made yet. */
     double (*bytes)(const struct map *map, const struct map_costs *costs);
     /* Of a finite network: s_f W [target sites][source sites] on the host. */
@@ -150,7 +155,7 @@ int map_learn(struct map *map, int k, const double *c, struct err *err);
 struct map_mark {
     struct rows x;
     int q, Z, normals, met; /* of a limit: rows of its arrays, and what it knew of x */
-    double *R, *E;
+    double largest, *R, *E;
 };
 void map_mark(struct map *map, struct map_mark *mark);
 void map_return(struct map *map, const struct map_mark *mark);

@@ -69,6 +69,7 @@ void map_mark(struct map *map, struct map_mark *mark) {
     mark->Z = limit->Z.rows;
     mark->normals = limit->normals.rows;
     mark->met = limit->met;
+    mark->largest = limit->largest[true];
     mark->R = limit->R;
     mark->E = limit->E;
     limit->R = limit->E = NULL;
@@ -87,6 +88,7 @@ void map_return(struct map *map, const struct map_mark *mark) {
     limit->Z.rows = mark->Z;
     limit->normals.rows = mark->normals;
     limit->met = mark->met;
+    limit->largest[true] = mark->largest;
     limit->R = mark->R;
     limit->E = mark->E;
 }
@@ -131,7 +133,9 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
         return err_set(err, CODE_NUMERICAL,
                        "map %s: its %s input is not finite; lower eta0 or gamma0",
                        map->declared.name, forward ? "forward" : "backward");
-    double rms = sqrt(total / P), threshold = map->settings.tolerance * rms;
+    double rms = sqrt(total / P), *largest = &limit->largest[forward];
+    *largest = fmax(*largest, rms);
+    double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);
     if (rms < negligible || rest <= threshold * threshold)
         return CODE_OK;
     TRY(basis_residual(array_all(basis), x, C, threshold, &side->work, &kept, err));

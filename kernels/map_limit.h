@@ -11,10 +11,11 @@ struct limit_state {
     struct array Z, p; /* over the target sites */
     /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
     const struct map *leader;
-    double *R; /* [P][q.rows]: <x_mu, q_a> of the last forward */
-    double *E; /* [P][met]: fr <x_mu, e_b> of the last forward */
-    int met;   /* rows of p at the last forward */
-    double *C; /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
+    double largest[2]; /* rms of the largest block that p, q have met */
+    double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
+    int met;           /* rows of p at the last forward */
+    double *C;         /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
     /* If responses are kept: */
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */

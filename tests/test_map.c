@@ -182,6 +182,44 @@ static void degenerate_blocks(void **state) {
     loop_free(&l);
 }
 
+/* The rank after a block of P times normal k, of the given rms. */
+static int rank_after(struct loop *l, bool forward, int k, double rms) {
+    struct array *normals = forward ? &l->xi : &l->eta, *block = forward ? &l->x : &l->y;
+    for (int mu = 0; mu < P; mu++)
+        backend_cpu.pointwise(FN_LINEAR, &rms, NULL, array_rows(normals, k, 1),
+                              array_rows(block, mu, 1), (struct rows){0});
+    ASK((forward ? map_forward : map_backward)(&l->map, array_all(block),
+                                               array_all(forward ? &l->u : &l->v), err));
+    return map_rank(&l->map, forward);
+}
+
+/* At tolerance 1e-2 a block a thousand times smaller than the one before opens a direction of its
+ * own against its own rms, and none against the largest. Each basis has its own largest, and a look
+ * leaves none. */
+static void small_blocks(void **state) {
+    (void)state;
+    for (int rule = 0; rule < 4; rule++) {
+        bool against_largest = rule % 2, look = rule / 2;
+        struct map_mark mark;
+        struct loop l;
+        loop_init(&l, 1, S, 1e-2);
+        l.map.settings.against_largest = against_largest;
+        for (int forward = 0; forward < 2; forward++) {
+            assert_int_equal(rank_after(&l, forward, 0, 1), 1);
+            assert_int_equal(rank_after(&l, forward, 1, 1e-3), against_largest ? 1 : 2);
+            assert_int_equal(rank_after(&l, forward, 1, 0.05), 2);
+        }
+        if (look)
+            map_mark(&l.map, &mark);
+        assert_int_equal(rank_after(&l, true, 0, 100), 2);
+        if (look)
+            map_return(&l.map, &mark);
+        assert_int_equal(rank_after(&l, true, 2, 0.05), against_largest && !look ? 2 : 3);
+        assert_int_equal(rank_after(&l, false, 2, 0.05), 3);
+        loop_free(&l);
+    }
+}
+
 /* The rules of docs/method.md for every network planned: sizes in units of N, M = kappa N,
  * N_e = iota N or fixed, alpha = N/(N_e E). */
 static void numbers_of_declarations(void **state) {
@@ -368,9 +406,13 @@ static void fed_with_explicit_matrix(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orthogonality),     cmocka_unit_test(adjointness),
-        cmocka_unit_test(degenerate_blocks), cmocka_unit_test(numbers_of_declarations),
-        cmocka_unit_test(out_of_room),       cmocka_unit_test(fed_with_explicit_matrix),
+        cmocka_unit_test(orthogonality),
+        cmocka_unit_test(adjointness),
+        cmocka_unit_test(degenerate_blocks),
+        cmocka_unit_test(numbers_of_declarations),
+        cmocka_unit_test(small_blocks),
+        cmocka_unit_test(out_of_room),
+        cmocka_unit_test(fed_with_explicit_matrix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
