@@ -108,7 +108,7 @@ static void list_kernels(struct iteration *it) {
     it->count = 0;
     for (int i = 0; i < 4 * it->net.maps; i++) {
         const struct map *map = it->net.map[i / 4];
-        struct field_kernels *given = &map->field->given, *measured = &map->field->measured;
+        struct field_kernels *given = &field_of(map)->given, *measured = &field_of(map)->measured;
         struct fixed_point_kernel *kernel = &it->kernel[it->count];
         int side = i % 4 / 2;
         if (!name_of(map, i % 4))
@@ -162,14 +162,14 @@ static int renew(struct iteration *it, struct err *err) {
     int maps = net->maps, code = CODE_OK;
     TRY(base_alloc(&kept, (size_t)maps, sizeof *kept, err));
     for (int i = 0; i < maps; i++) {
-        kept[i] = net->map[i]->field->given;
-        net->map[i]->field->given = (struct field_kernels){0};
+        kept[i] = field_of(net->map[i])->given;
+        field_of(net->map[i])->given = (struct field_kernels){0};
     }
     net_free(net);
     DO(build(it, err));
     for (int i = 0; i < maps; i++) {
-        struct field_kernels zero = net->map[i]->field->given;
-        net->map[i]->field->given = kept[i];
+        struct field_kernels zero = field_of(net->map[i])->given;
+        field_of(net->map[i])->given = kept[i];
         kept[i] = zero;
     }
     list_kernels(it);
@@ -209,7 +209,7 @@ static double changes(struct iteration *it, int *worst) {
 static struct fixed_point_state state_of(const struct iteration *it) {
     int floored = 0;
     for (int i = 0; i < it->net.maps; i++)
-        floored += it->net.map[i]->field->floored;
+        floored += field_of(it->net.map[i])->floored;
     return (struct fixed_point_state){&it->net, it->sweep,   it->count,
                                       floored,  it->reached, it->kernel};
 }

@@ -23,6 +23,8 @@
 #include "kernels/map.h"
 #include "kernels/twotime.h"
 
+#include <assert.h>
+
 /* Index 0: x, its kernel Phi, its response A to v, on the source sites, where v lives.
  * Index 1: y, its kernel G, its response B to u, on the target sites, where u lives. */
 enum field_pass { FIELD_PROBE_V = 0, FIELD_PROBE_U = 1, FIELD_MEASURE };
@@ -56,13 +58,18 @@ struct field {
     enum field_pass pass;
     int evaluations, floored; /* of this pass; pivots raised in L */
     double *c;                /* [T][P] coefficients of what was learned in this pass */
+    int kept[MAP_STAGES];     /* evaluations, by their number in the window */
 };
+
+static inline struct field *field_of(const struct map *map) {
+    assert(map->kind == &map_field);
+    return map->state;
+}
 
 /* Bytes of a declared map on such a window. */
 double field_bytes(const struct map *map, const struct field_settings *settings);
-/* After map_init with map_field. */
-int field_attach(struct map *map, const struct field_settings *settings, struct err *err);
-void field_free(struct field *field); /* accepts NULL */
+/* A[t][.][s][.] (forward) or B of the given ones; NULL: not a field map. */
+const struct twotime *field_response(const struct map *map, bool forward);
 void field_kernels_free(struct field_kernels *kernels);
 /* Normals and probes of one more evaluation: for all maps of a net, then the next evaluation. */
 int field_draw(struct map *map, struct err *err);

@@ -39,7 +39,8 @@
  *     fg = a0 s_f           of the Gaussian part forward, and the memory backward
  *     fr = a0 s_f/sqrt r    of the memory forward, and the Gaussian part backward
  *
- * A direction joins a basis when its rest exceeds tolerance times the rms of the block.
+ * A direction joins a basis when its rest exceeds tolerance times the rms of the block, or of the
+ * largest block that the basis has met (against_largest).
  *
  * map_adam: the same where entries of the learned part move one by one, which no finite rank
  * expresses: s_f W = (random part as above) + (1/m) D, D an explicit matrix over the sites of both
@@ -63,51 +64,34 @@ struct map_numbers {
     double r, fg, fr;
 };
 
+/* What a run asks of its maps; each kind takes what concerns it. */
+struct map_settings {
+    struct rng_stream stream; /* finite: of W(0) */
+    double tolerance;         /* limit: of the bases */
+    /* limit: a rest counts against the largest block that the basis has met so far, instead of the
+     * present one. For rows that fade, as cotangents do that carry the error of their input. May be
+     * set until the first pass. */
+    bool against_largest;
+    bool responses; /* limit: keeps what responses and the initial part are found from */
+    const struct field_settings *field; /* field: needed; copied */
+};
+
 #define MAP_STAGES 3 /* of the integrator that keeps most */
 
 struct stage {
     int P;             /* rows of x */
-    struct array x, y; /* copies; x not in the limit */
-    double *R;         /* limit: [P][rank], x over the basis of that time */
-    int rank;
-    int evaluation; /* field: its number in the window */
+    struct array x, y; /* copies; of x only where entries are explicit */
 };
 
 struct map {
     const struct map_kind *kind;
     struct map_declaration declared;
     struct map_numbers numbers;
-    double tolerance;         /* limit: of the bases */
-    struct rng_stream stream; /* finite: of W(0) */
-    struct rows x;            /* of the last forward */
-    /* finite; adam: D, once it has learnt */
-    struct array W; /* [n] over the source sites */
-    /* finite, history: NULL, or the map that it was at the start (map_remember) */
-    struct map *start;
-    /* adam */
-    double decay;      /* of the random part, since the start */
-    struct array work; /* [P] over the target sites */
-    /* limit */
-    struct array q, e; /* over the source sites; q of history: past inputs times coefficients */
-    struct array Z, p; /* over the target sites; Z of history: past y */
-    /* limit: NULL, or a map that has met the same x whenever this one does; q is its basis. Set
-     * after map_init. */
-    const struct map *leader;
-    double *R; /* [P][q.rows]: <x_mu, q_a> of the last forward */
-    double *E; /* [P][met]: fr <x_mu, e_b> of the last forward */
-    int met;   /* rows of p at the last forward */
-    double *C; /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
-    /* limit, if responses or initial parts are wanted (set after map_init) */
-    bool responses;
-    struct array normals; /* over the target sites: the normals in Z alone, one per q */
-    double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
-    struct field *field;  /* map_field: its state (field.h) */
+    struct map_settings settings;
+    void *state; /* of its kind: map_finite.h, map_history.h, map_limit.h, map_adam.h, field.h */
+    struct map *start; /* NULL, or the map that it was at the start (map_remember) */
+    struct rows x;     /* of the last forward */
     struct stage stage[MAP_STAGES];
-    /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
-     * out the normals that belong to them. */
-    int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,
-                struct err *err);
-    void *context;
 };
 
 /* How much a run asks of a map: rows that it learns from, and rows of its bases in the limit. */
@@ -116,16 +100,18 @@ struct map_costs {
 };
 
 struct map_kind {
+    size_t state; /* its size; zeroed before init */
     int (*init)(struct map *map, struct err *err);
+    void (*free)(struct map *map); /* what the state owns, also after an init that failed */
     int (*forward)(struct map *map, struct rows x, struct rows out, struct err *err);
     int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);
-    int (*keep)(struct map *map, struct stage *stage, struct rows y, struct err *err);
+    int (*keep)(struct map *map, int k, struct rows y, struct err *err);
     /* Of what keep would keep: <x_mu x_nu> [P][P], <y_mu y_nu> [y.count][y.count]. */
     void (*products)(const struct map *map, struct rows y, double *X, double *Y);
     /* What learn does to explicit entries; or, where there are none that stay, learn itself. */
-    int (*change)(struct map *map, const struct stage *stage, const double *c,
-                  struct change *change, struct err *err);
-    int (*learn)(struct map *map, const struct stage *stage, const double *c, struct err *err);
+    int (*change)(struct map *map, int k, const double *c, struct change *change, struct err *err);
+    int (*learn)(struct map *map, int k, const double *c, struct err *err);
+    void (*decay)(struct map *map, double factor); /* of kinds that may learn entry by entry */
     /* Memory that it comes to; nothing need be made yet. */
     double (*bytes)(const struct map *map, const struct map_costs *costs);
     /* Of a finite network: s_f W [target sites][source sites] on the host. */
@@ -150,9 +136,9 @@ double map_entries_bytes(const struct map *map); /* of an explicit matrix over t
 
 /* The declaration and its numbers; everything else zero. */
 void map_declare(struct map *map, struct map_declaration declared);
-/* kind, tolerance and stream as given; everything else zero. */
+/* A map that has met and learned nothing. */
 int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
-             double tolerance, struct rng_stream stream, struct err *err);
+             struct map_settings settings, struct err *err);
 /* A limit map that has met nothing: its forward passes always come after those of `leader`, on the
  * same rows, and use its basis. NULL: it has one of its own, as after map_init. */
 int map_follow(struct map *map, const struct map *leader, struct err *err);
@@ -173,11 +159,22 @@ int map_learn(struct map *map, int k, const double *c, struct err *err);
  * network or a limit), and undone after it. */
 struct map_mark {
     struct rows x;
-    int q, Z, normals, met;
-    double *R, *E;
+    int q, Z, normals, met; /* of a limit: rows of its arrays, and what it knew of x */
+    double largest, *R, *E;
 };
 void map_mark(struct map *map, struct map_mark *mark);
 void map_return(struct map *map, const struct map_mark *mark);
+/* Rows of the basis of all x (forward) or all y so far; 0 of kinds without. */
+int map_rank(const struct map *map, bool forward);
+/* Coefficients of the last pass of a limit, [rows of x or y][columns], valid until the next one:
+ *     known    <x_mu, q_a>        (forward)      fr <y_mu, p_b>    (backward)
+ *     shown    fr <x_mu, e_b>                    <y_mu, e_a>, of one that keeps responses */
+struct map_coefficients {
+    const double *values;
+    int columns;
+};
+struct map_coefficients map_known(const struct map *map, bool forward);
+struct map_coefficients map_shown(const struct map *map, bool forward);
 /* What map_learn would add to the entries (kinds finite, limit, adam). */
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
 /* W *= factor (kinds finite, adam). */
@@ -186,15 +183,7 @@ void map_decay(struct map *map, double factor);
 int map_start(const struct map *map, bool forward, struct rows in, struct rows out,
               struct err *err);
 /* For kinds that learn from the rows themselves: copies of x and y. */
-int map_keep_rows(struct map *map, struct stage *stage, struct rows y, struct err *err);
+int map_keep_rows(struct map *map, int k, struct rows y, struct err *err);
 void map_products_rows(const struct map *map, struct rows y, double *X, double *Y);
-/* For kinds with explicit entries W: out = scale <W_i, x>; out = beta out + scale sum_i y_i W_i;
- * and W_i += s sum_mu c_mu y_mu,i x_mu. */
-int map_finite_forward(const struct map *map, double scale, struct rows x, struct rows out,
-                       struct err *err);
-int map_finite_backward(const struct map *map, double scale, struct rows y, double beta,
-                        struct rows out, struct err *err);
-int map_finite_change(struct map *map, const struct stage *stage, const double *c, double s,
-                      struct change *change, struct err *err);
 
 #endif

@@ -2,49 +2,66 @@
  * past as in map_limit.c, and beside it the learned part D over the sites of both sides (map.h). A
  * sum over neurons j of D_ij x_j is the average over independent sites of both populations of a
  * function of their histories: product Monte Carlo. */
-#include "kernels/map.h"
+#include "kernels/map_adam.h"
+#include "kernels/map_finite.h"
 
 static int adam_init(struct map *map, struct err *err) {
     const struct population *t = map->declared.target;
-    TRY(array_init(&map->work, t->backend, t->sites, t->group, 0, err));
+    struct adam_state *adam = adam_of(map);
+    adam->decay = 1;
+    TRY(array_init(&adam->work, t->backend, t->sites, t->group, 0, err));
     return map_limit.init(map, err);
 }
 
+static void adam_free(struct map *map) {
+    map_limit.free(map);
+    array_free(&adam_of(map)->D);
+    array_free(&adam_of(map)->work);
+}
+
 static int adam_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    struct adam_state *adam = adam_of(map);
     if (map->declared.a0 != 0) {
         TRY(map_limit.forward(map, x, out, err));
-        rows_scale(map->decay, out);
+        rows_scale(adam->decay, out);
     } else
         rows_zero(out);
-    if (!map->W.rows)
+    if (!adam->D.rows)
         return CODE_OK;
-    TRY(array_reserve(&map->work, x.count, err));
-    struct rows learned = array_rows(&map->work, 0, x.count);
-    TRY(map_finite_forward(map, 1, x, learned, err));
+    TRY(array_reserve(&adam->work, x.count, err));
+    struct rows learned = array_rows(&adam->work, 0, x.count);
+    TRY(map_entries_forward(&adam->D, 1, x, learned, err));
     rows_add(NULL, learned, out);
     return CODE_OK;
 }
 
 static int adam_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    struct adam_state *adam = adam_of(map);
     if (map->declared.a0 != 0) {
         TRY(map_limit.backward(map, y, out, err));
-        rows_scale(map->decay, out);
+        rows_scale(adam->decay, out);
     } else
         rows_zero(out);
-    if (!map->W.rows)
+    if (!adam->D.rows)
         return CODE_OK;
     double n = (double)map->declared.target->sites;
-    return map_finite_backward(map, 1 / n, y, 1, out, err);
+    return map_entries_backward(&adam->D, 1 / n, y, 1, out, err);
 }
 
-static int adam_change(struct map *map, const struct stage *stage, const double *c,
-                       struct change *change, struct err *err) {
+static int adam_change(struct map *map, int k, const double *c, struct change *change,
+                       struct err *err) {
+    struct array *D = &adam_of(map)->D;
     const struct population *s = map->declared.source, *t = map->declared.target;
-    if (!map->W.rows) {
-        TRY(array_init(&map->W, s->backend, s->sites, s->group, (int)t->sites, err));
-        rows_zero(array_all(&map->W));
+    if (!D->rows) {
+        TRY(array_init(D, s->backend, s->sites, s->group, (int)t->sites, err));
+        rows_zero(array_all(D));
     }
-    return map_finite_change(map, stage, c, 1, change, err);
+    return map_entries_change(D, &map->stage[k], c, 1, change, err);
+}
+
+static void adam_decay(struct map *map, double factor) {
+    adam_of(map)->decay *= factor;
+    rows_scale(factor, array_all(&adam_of(map)->D));
 }
 
 static int adam_initial(const struct map *map, bool forward, struct rows in, struct rows out,
@@ -61,12 +78,15 @@ static double adam_bytes(const struct map *map, const struct map_costs *costs) {
 }
 
 const struct map_kind map_adam = {
+    .state = sizeof(struct adam_state),
     .init = adam_init,
+    .free = adam_free,
     .forward = adam_forward,
     .backward = adam_backward,
     .keep = map_keep_rows,
     .products = map_products_rows,
     .change = adam_change,
+    .decay = adam_decay,
     .initial = adam_initial,
     .bytes = adam_bytes,
 };

@@ -1,15 +1,9 @@
 /* A map made of Gaussian fields and response terms (formulae in field.h). */
 #include "kernels/field.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int field_init(struct map *map, struct err *err) {
-    (void)map, (void)err;
-    return CODE_OK;
-}
 
 /* No rows yet, room for `rows`. */
 static int init_rows(const struct field *field, struct array *array,
@@ -54,16 +48,16 @@ static void declare_sides(const struct map *map, int P, struct field_side side[2
     }
 }
 
-int field_attach(struct map *map, const struct field_settings *settings, struct err *err) {
-    struct field *field;
-    TRY(base_alloc(&field, 1, sizeof *field, err));
-    map->field = field;
+static int field_init(struct map *map, struct err *err) {
+    const struct field_settings *settings = map->settings.field;
+    struct field *field = field_of(map);
+    size_t count = (size_t)settings->T * (size_t)settings->P;
     field->settings = *settings;
     field->pass = FIELD_MEASURE;
     declare_sides(map, settings->P, field->side);
     for (int i = 0; i < 2; i++)
         TRY(init_side(field, i, i ? map->declared.target : map->declared.source, err));
-    return base_alloc(&field->c, (size_t)settings->T * (size_t)settings->P, sizeof *field->c, err);
+    return base_alloc(&field->c, count, sizeof *field->c, err);
 }
 
 /* Both windows, normals, probes, and once more normals: the span while they are drawn. */
@@ -91,9 +85,8 @@ void field_kernels_free(struct field_kernels *kernels) {
     }
 }
 
-void field_free(struct field *field) {
-    if (!field)
-        return;
+static void field_free(struct map *map) {
+    struct field *field = field_of(map);
     for (int i = 0; i < 2; i++) {
         struct field_side *side = &field->side[i];
         array_free(&side->window);
@@ -106,13 +99,16 @@ void field_free(struct field *field) {
     field_kernels_free(&field->given);
     field_kernels_free(&field->measured);
     free(field->c);
-    free(field);
+}
+
+const struct twotime *field_response(const struct map *map, bool forward) {
+    return map->kind == &map_field ? &field_of(map)->given.R[forward ? 0 : 1] : NULL;
 }
 
 int field_draw(struct map *map, struct err *err) {
     for (int i = 1; i >= 0; i--) {
-        struct field_side *side = &map->field->side[i];
-        int k = map->field->side[1 - i].count;
+        struct field_side *side = &field_of(map)->side[i];
+        int k = field_of(map)->side[1 - i].count;
         struct rows rows;
         double *signs;
         if (side->amplitude == 0)
@@ -124,14 +120,14 @@ int field_draw(struct map *map, struct err *err) {
         TRY(array_append(&side->probes, k, &rows, err));
         TRY(base_alloc(&signs, (size_t)k * side->pool->sites, sizeof *signs, err));
         population_probes(side->pool, k, signs);
-        map->field->settings.backend->put(rows, signs);
+        field_of(map)->settings.backend->put(rows, signs);
         free(signs);
     }
     return CODE_OK;
 }
 
 int field_begin(struct map *map, enum field_pass pass, struct err *err) {
-    struct field *field = map->field;
+    struct field *field = field_of(map);
     field->evaluations = 0;
     field->pass = pass;
     memset(field->c, 0, (size_t)field->settings.T * (size_t)field->settings.P * sizeof *field->c);
@@ -161,7 +157,7 @@ static void clear_later(const struct twotime *K, int reached) {
 }
 
 double field_largest(const struct map *map) {
-    const struct field *field = map->field;
+    const struct field *field = field_of(map);
     int t = field->evaluations - 1;
     double largest = 0;
     for (int i = 0; i < 2; i++) {
@@ -175,7 +171,7 @@ double field_largest(const struct map *map) {
 }
 
 void field_end(struct map *map, int reached) {
-    struct field *field = map->field;
+    struct field *field = field_of(map);
     for (int i = 0; i < 2; i++)
         clear_later(field->pass == FIELD_MEASURE ? &field->measured.K[i] : &field->measured.R[i],
                     reached);
@@ -281,7 +277,7 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
 /* W x (i = 0) or W^T y (i = 1) of rows `in` at evaluation t; memory of times before `end`. */
 static int field_apply(struct map *map, int i, int t, int end, struct rows in, struct rows out,
                        struct err *err) {
-    struct field *field = map->field;
+    struct field *field = field_of(map);
     struct field_side *side = &field->side[i];
     struct rows kept;
     assert(t < field->settings.T && in.count == side->count);
@@ -297,25 +293,25 @@ static int field_apply(struct map *map, int i, int t, int end, struct rows in, s
 }
 
 static int field_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    int t = map->field->evaluations++;
+    int t = field_of(map)->evaluations++;
     return field_apply(map, 0, t, t, x, out, err);
 }
 
 static int field_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    int t = map->field->evaluations - 1;
+    int t = field_of(map)->evaluations - 1;
     return field_apply(map, 1, t, t + 1, y, out, err);
 }
 
 /* Everything else about the evaluation is in the window. */
-static int field_keep(struct map *map, struct stage *stage, struct rows y, struct err *err) {
+static int field_keep(struct map *map, int k, struct rows y, struct err *err) {
     (void)y, (void)err;
-    stage->evaluation = map->field->evaluations - 1;
+    field_of(map)->kept[k] = field_of(map)->evaluations - 1;
     return CODE_OK;
 }
 
 /* From the kernels of the first pass, which those with probes must not move. */
 static void field_products(const struct map *map, struct rows y, double *X, double *Y) {
-    const struct field *field = map->field;
+    const struct field *field = field_of(map);
     int t = field->evaluations - 1;
     double *out[] = {X, Y};
     (void)y;
@@ -325,18 +321,19 @@ static void field_products(const struct map *map, struct rows y, double *X, doub
                    (size_t)count * sizeof(double));
 }
 
-static int field_learn(struct map *map, const struct stage *stage, const double *c,
-                       struct err *err) {
-    struct field *field = map->field;
+static int field_learn(struct map *map, int k, const double *c, struct err *err) {
+    struct field *field = field_of(map);
     int P = field->settings.P;
     (void)err;
     for (int mu = 0; mu < P; mu++)
-        field->c[stage->evaluation * P + mu] += c[mu];
+        field->c[field->kept[k] * P + mu] += c[mu];
     return CODE_OK;
 }
 
 const struct map_kind map_field = {
+    .state = sizeof(struct field),
     .init = field_init,
+    .free = field_free,
     .forward = field_forward,
     .backward = field_backward,
     .keep = field_keep,

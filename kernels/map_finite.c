@@ -1,6 +1,6 @@
 /* The explicit matrix of a finite network: W = a0 W(0) + (learned part)/s_f, n rows over the m
  * source sites, used as s_f W, and backward as s_f W^T/r. */
-#include "kernels/map.h"
+#include "kernels/map_finite.h"
 
 #include <stdlib.h>
 
@@ -14,23 +14,26 @@ static size_t sources(const struct map *map) {
 
 static int finite_init(struct map *map, struct err *err) {
     const struct population *source = map->declared.source;
-    int n = (int)targets(map);
-    TRY(array_init(&map->W, source->backend, sources(map), source->group, n, err));
-    struct rows W = array_all(&map->W);
-    source->backend->normals(W, map->stream);
-    rows_scale(map->declared.a0 / sqrt((double)sources(map)), W);
+    struct array *W = &finite_of(map)->W;
+    TRY(array_init(W, source->backend, sources(map), source->group, (int)targets(map), err));
+    source->backend->normals(array_all(W), map->settings.stream);
+    rows_scale(map->declared.a0 / sqrt((double)sources(map)), array_all(W));
     return CODE_OK;
 }
 
+static void finite_free(struct map *map) {
+    array_free(&finite_of(map)->W);
+}
+
 /* Through host coefficients [n][P]. */
-int map_finite_forward(const struct map *map, double scale, struct rows x, struct rows out,
-                       struct err *err) {
-    size_t n = targets(map), P = (size_t)x.count;
+int map_entries_forward(const struct array *W, double scale, struct rows x, struct rows out,
+                        struct err *err) {
+    size_t n = (size_t)W->rows, P = (size_t)x.count;
     double *C = NULL, *result = NULL;
     int code = CODE_OK;
     DO(base_alloc(&C, n * P, sizeof *C, err));
     DO(base_alloc(&result, n * P, sizeof *result, err));
-    x.array->backend->dots(array_all(&map->W), x, C);
+    x.array->backend->dots(array_all(W), x, C);
     for (size_t mu = 0; mu < P; mu++)
         for (size_t i = 0; i < n; i++)
             result[mu * n + i] = scale * C[i * P + mu];
@@ -41,23 +44,23 @@ done:
     return code;
 }
 
-int map_finite_backward(const struct map *map, double scale, struct rows y, double beta,
-                        struct rows out, struct err *err) {
-    size_t n = targets(map), P = (size_t)y.count;
+int map_entries_backward(const struct array *W, double scale, struct rows y, double beta,
+                         struct rows out, struct err *err) {
+    size_t n = (size_t)W->rows, P = (size_t)y.count;
     double *C;
     TRY(base_alloc(&C, n * P, sizeof *C, err));
     y.array->backend->get(y, C);
     for (size_t i = 0; i < n * P; i++)
         C[i] *= scale;
-    y.array->backend->combine(out, beta, C, array_all(&map->W));
+    y.array->backend->combine(out, beta, C, array_all(W));
     free(C);
     return CODE_OK;
 }
 
-int map_finite_change(struct map *map, const struct stage *stage, const double *c, double s,
-                      struct change *change, struct err *err) {
+int map_entries_change(const struct array *W, const struct stage *stage, const double *c, double s,
+                       struct change *change, struct err *err) {
     struct rows x = array_all(&stage->x), y = array_all(&stage->y);
-    size_t n = targets(map), P = (size_t)stage->P;
+    size_t n = (size_t)W->rows, P = (size_t)stage->P;
     double *C, *values;
     TRY(base_alloc(&values, n * (size_t)y.count, sizeof *values, err));
     int code = base_alloc(&C, n * P, sizeof *C, err);
@@ -66,33 +69,40 @@ int map_finite_change(struct map *map, const struct stage *stage, const double *
         for (size_t i = 0; i < n; i++)
             for (size_t mu = 0; mu < P; mu++)
                 C[i * P + mu] = s * c[mu] * values[(y.count == 1 ? 0 : mu) * n + i];
-        *change = (struct change){array_all(&map->W), x, C, s};
+        *change = (struct change){array_all(W), x, C, s};
     }
     free(values);
     return code;
 }
 
 static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    return map_finite_forward(map, map->declared.s_f * (double)sources(map), x, out, err);
+    return map_entries_forward(&finite_of(map)->W, map->declared.s_f * (double)sources(map), x, out,
+                               err);
 }
 
 static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    return map_finite_backward(map, map->declared.s_f / map->numbers.r, y, 0, out, err);
+    return map_entries_backward(&finite_of(map)->W, map->declared.s_f / map->numbers.r, y, 0, out,
+                                err);
 }
 
 /* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */
-static int finite_change(struct map *map, const struct stage *stage, const double *c,
-                         struct change *change, struct err *err) {
+static int finite_change(struct map *map, int k, const double *c, struct change *change,
+                         struct err *err) {
     double s = 1 / (map->declared.s_f * (double)sources(map));
-    return map_finite_change(map, stage, c, s, change, err);
+    return map_entries_change(&finite_of(map)->W, &map->stage[k], c, s, change, err);
+}
+
+static void finite_decay(struct map *map, double factor) {
+    rows_scale(factor, array_all(&finite_of(map)->W));
 }
 
 static int finite_matrix(const struct map *map, double *out, struct err *err) {
     size_t count = targets(map) * sources(map);
-    map->W.backend->get(array_all(&map->W), out);
+    const struct array *W = &finite_of(map)->W;
+    W->backend->get(array_all(W), out);
     for (size_t k = 0; k < count; k++)
         out[k] *= map->declared.s_f;
-    return map->W.backend->sync(err);
+    return W->backend->sync(err);
 }
 
 static double finite_bytes(const struct map *map, const struct map_costs *costs) {
@@ -101,12 +111,15 @@ static double finite_bytes(const struct map *map, const struct map_costs *costs)
 }
 
 const struct map_kind map_finite = {
+    .state = sizeof(struct finite_state),
     .init = finite_init,
+    .free = finite_free,
     .forward = finite_forward,
     .backward = finite_backward,
     .keep = map_keep_rows,
     .products = map_products_rows,
     .change = finite_change,
+    .decay = finite_decay,
     .matrix = finite_matrix,
     .initial = map_start,
     .bytes = finite_bytes,

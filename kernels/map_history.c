@@ -5,14 +5,21 @@
  * Z_k are the rows y of a stage that it learned, q_k its rows x times their c. Equal to map_finite
  * up to round-off, without an n x m matrix; once there are min(n, m) rows the matrix is shorter and
  * the map becomes a map_finite. */
-#include "kernels/map.h"
+#include "kernels/map_history.h"
+#include "kernels/map_finite.h"
 
 #include <stdlib.h>
 
 static int history_init(struct map *map, struct err *err) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    TRY(array_init(&map->q, s->backend, s->sites, s->group, 0, err));
-    return array_init(&map->Z, t->backend, t->sites, t->group, 0, err);
+    struct history_state *history = history_of(map);
+    TRY(array_init(&history->q, s->backend, s->sites, s->group, 0, err));
+    return array_init(&history->Z, t->backend, t->sites, t->group, 0, err);
+}
+
+static void history_free(struct map *map) {
+    array_free(&history_of(map)->q);
+    array_free(&history_of(map)->Z);
 }
 
 /* out_mu = scale sum_k <in_mu, known_k> result_k */
@@ -30,27 +37,30 @@ static int history_apply(const struct array *known, const struct array *result, 
 }
 
 static int history_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    return history_apply(&map->q, &map->Z, 1, x, out, err);
+    struct history_state *history = history_of(map);
+    return history_apply(&history->q, &history->Z, 1, x, out, err);
 }
 
 static int history_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    return history_apply(&map->Z, &map->q, 1, y, out, err);
+    struct history_state *history = history_of(map);
+    return history_apply(&history->Z, &history->q, 1, y, out, err);
 }
 
 /* W [n] over the source sites = (factor/m) sum_k Z_k q_k^T */
 static int explicit_matrix(const struct map *map, double factor, struct array *W, struct err *err) {
     const struct population *source = map->declared.source;
-    size_t n = map->declared.target->sites, K = (size_t)map->q.rows;
+    const struct history_state *history = history_of(map);
+    size_t n = map->declared.target->sites, K = (size_t)history->q.rows;
     double scale = factor / (double)source->sites, *Z = NULL, *C = NULL;
     int code = CODE_OK;
     DO(base_alloc(&Z, n * K, sizeof *Z, err));
     DO(base_alloc(&C, n * K, sizeof *C, err));
     DO(array_init(W, source->backend, source->sites, source->group, (int)n, err));
-    map->Z.backend->get(array_all(&map->Z), Z);
+    history->Z.backend->get(array_all(&history->Z), Z);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < K; k++)
             C[i * K + k] = scale * Z[k * n + i];
-    map->q.backend->combine(array_all(W), 0, C, array_all(&map->q));
+    history->q.backend->combine(array_all(W), 0, C, array_all(&history->q));
 done:
     free(Z);
     free(C);
@@ -70,21 +80,30 @@ done:
 
 /* From now on the explicit matrix. */
 static int become_finite(struct map *map, struct err *err) {
-    TRY(explicit_matrix(map, 1 / map->declared.s_f, &map->W, err));
-    array_free(&map->q);
-    array_free(&map->Z);
+    struct finite_state *finite;
+    TRY(base_alloc(&finite, 1, map_finite.state, err));
+    int code = explicit_matrix(map, 1 / map->declared.s_f, &finite->W, err);
+    if (code) {
+        array_free(&finite->W);
+        free(finite);
+        return code;
+    }
+    history_free(map);
+    free(map->state);
+    map->state = finite;
     map->kind = &map_finite;
     return CODE_OK;
 }
 
 /* One row when a single y serves all inputs: (1/m) y (sum_mu c_mu x_mu)^T. */
-static int history_learn(struct map *map, const struct stage *stage, const double *c,
-                         struct err *err) {
+static int history_learn(struct map *map, int k, const double *c, struct err *err) {
+    struct history_state *history = history_of(map);
+    const struct stage *stage = &map->stage[k];
     int P = stage->P;
     struct rows y = array_all(&stage->y), past, target;
     double *C;
-    TRY(array_append(&map->q, y.count, &past, err));
-    TRY(array_append(&map->Z, y.count, &target, err));
+    TRY(array_append(&history->q, y.count, &past, err));
+    TRY(array_append(&history->Z, y.count, &target, err));
     TRY(base_alloc(&C, (size_t)y.count * (size_t)P, sizeof *C, err));
     for (int mu = 0; mu < P; mu++)
         C[y.count == 1 ? mu : mu * P + mu] = c[mu];
@@ -92,7 +111,7 @@ static int history_learn(struct map *map, const struct stage *stage, const doubl
     rows_copy(y, target);
     free(C);
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
-    return (size_t)map->q.rows < (n < m ? n : m) ? CODE_OK : become_finite(map, err);
+    return (size_t)history->q.rows < (n < m ? n : m) ? CODE_OK : become_finite(map, err);
 }
 
 /* At most min(n, m) rows before it is a matrix; it gains rows for each of its moves. */
@@ -104,7 +123,9 @@ static double history_bytes(const struct map *map, const struct map_costs *costs
 }
 
 const struct map_kind map_history = {
+    .state = sizeof(struct history_state),
     .init = history_init,
+    .free = history_free,
     .forward = history_forward,
     .backward = history_backward,
     .keep = map_keep_rows,

@@ -1,8 +1,7 @@
 /* The infinite-width limit of a map: W(0) conditioned on its past, plus the learned part, as an
  * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
-#include "kernels/map.h"
+#include "kernels/map_limit.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +11,98 @@ static const double negligible = 1e-14;
 
 static int limit_init(struct map *map, struct err *err) {
     struct population *s = map->declared.source, *t = map->declared.target;
+    struct limit_state *limit = limit_of(map);
     struct map_numbers n = map->numbers;
     s->drawn |= n.fr != 0;
     t->drawn |= n.fg != 0;
-    TRY(array_init(&map->q, s->backend, s->sites, s->group, 0, err));
-    TRY(array_init(&map->e, s->backend, s->sites, s->group, 0, err));
-    TRY(array_init(&map->Z, t->backend, t->sites, t->group, 0, err));
-    TRY(array_init(&map->normals, t->backend, t->sites, t->group, 0, err));
-    return array_init(&map->p, t->backend, t->sites, t->group, 0, err);
+    TRY(array_init(&limit->q, s->backend, s->sites, s->group, 0, err));
+    TRY(array_init(&limit->e, s->backend, s->sites, s->group, 0, err));
+    TRY(array_init(&limit->Z, t->backend, t->sites, t->group, 0, err));
+    TRY(array_init(&limit->normals, t->backend, t->sites, t->group, 0, err));
+    return array_init(&limit->p, t->backend, t->sites, t->group, 0, err);
+}
+
+static void limit_free(struct map *map) {
+    struct limit_state *limit = limit_of(map);
+    if (!limit->leader)
+        array_free(&limit->q);
+    array_free(&limit->e);
+    array_free(&limit->Z);
+    array_free(&limit->p);
+    array_free(&limit->normals);
+    free(limit->R);
+    free(limit->E);
+    free(limit->C);
+    free(limit->Y);
+    for (int k = 0; k < MAP_STAGES; k++)
+        free(limit->kept[k].R);
+}
+
+int map_follow(struct map *map, const struct map *leader, struct err *err) {
+    const struct population *source = map->declared.source;
+    struct limit_state *limit = limit_of(map);
+    if (!limit->leader)
+        array_free(&limit->q);
+    limit->leader = leader;
+    limit->q = (struct array){0};
+    return leader ? CODE_OK
+                  : array_init(&limit->q, source->backend, source->sites, source->group, 0, err);
+}
+
+static bool has_bases(const struct map *map) {
+    return map->kind == &map_limit || map->kind == &map_adam;
+}
+
+int map_rank(const struct map *map, bool forward) {
+    if (!has_bases(map))
+        return 0;
+    return forward ? limit_of(map)->q.rows : limit_of(map)->p.rows;
+}
+
+void map_mark(struct map *map, struct map_mark *mark) {
+    assert(map->kind != &map_field);
+    *mark = (struct map_mark){.x = map->x};
+    if (!has_bases(map))
+        return;
+    struct limit_state *limit = limit_of(map);
+    mark->q = limit->q.rows;
+    mark->Z = limit->Z.rows;
+    mark->normals = limit->normals.rows;
+    mark->met = limit->met;
+    mark->largest = limit->largest[true];
+    mark->R = limit->R;
+    mark->E = limit->E;
+    limit->R = limit->E = NULL;
+}
+
+void map_return(struct map *map, const struct map_mark *mark) {
+    map->x = mark->x;
+    if (!has_bases(map))
+        return;
+    struct limit_state *limit = limit_of(map);
+    free(limit->R);
+    free(limit->E);
+    if (limit->leader) /* its basis may have moved */
+        limit->q = limit_of(limit->leader)->q;
+    limit->q.rows = mark->q;
+    limit->Z.rows = mark->Z;
+    limit->normals.rows = mark->normals;
+    limit->met = mark->met;
+    limit->largest[true] = mark->largest;
+    limit->R = mark->R;
+    limit->E = mark->E;
+}
+
+struct map_coefficients map_known(const struct map *map, bool forward) {
+    const struct limit_state *limit = limit_of(map);
+    return forward ? (struct map_coefficients){limit->R, limit->q.rows}
+                   : (struct map_coefficients){limit->C, limit->p.rows};
+}
+
+struct map_coefficients map_shown(const struct map *map, bool forward) {
+    const struct limit_state *limit = limit_of(map);
+    return forward ? (struct map_coefficients){limit->E, limit->met}
+                   : (struct map_coefficients){limit->Y, limit->q.rows};
 }
 
 /* C[P][n] = <x_mu, v_k>, allocated in place of what *C was. */
@@ -34,7 +117,8 @@ static int products(struct rows x, struct rows v, double **C, struct err *err) {
  * the basis are basis->rows - (rows before). */
 static int grow(struct map *map, bool forward, struct rows x, const double *C, struct err *err) {
     struct population *side = forward ? map->declared.source : map->declared.target;
-    struct array *basis = forward ? &map->q : &map->p;
+    struct limit_state *limit = limit_of(map);
+    struct array *basis = forward ? &limit->q : &limit->p;
     int P = x.count, rank = basis->rows, kept;
     double norm2[P], total = 0, rest = 0;
     x.array->backend->averages(x, x, norm2);
@@ -49,7 +133,9 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
         return err_set(err, CODE_NUMERICAL,
                        "map %s: its %s input is not finite; lower eta0 or gamma0",
                        map->declared.name, forward ? "forward" : "backward");
-    double rms = sqrt(total / P), threshold = map->tolerance * rms;
+    double rms = sqrt(total / P), *largest = &limit->largest[forward];
+    *largest = fmax(*largest, rms);
+    double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);
     if (rms < negligible || rest <= threshold * threshold)
         return CODE_OK;
     TRY(basis_residual(array_all(basis), x, C, threshold, &side->work, &kept, err));
@@ -65,22 +151,23 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
 /* The normals that belong to new basis rows `added` of one side, appended on the other side. */
 static int draw(struct map *map, bool forward, struct rows added, struct err *err) {
     struct population *other = forward ? map->declared.target : map->declared.source;
-    struct array *normals = forward ? &map->Z : &map->e;
+    struct limit_state *limit = limit_of(map);
+    struct array *normals = forward ? &limit->Z : &limit->e;
     struct rows out;
     TRY(array_append(normals, added.count, &out, err));
     if (forward && map->numbers.fg == 0) {
         rows_zero(out); /* a learned part only */
         return CODE_OK;
     }
-    if (map->feed)
-        TRY(map->feed(map->context, map, forward, added, out, err));
+    if (limit->feed)
+        TRY(limit->feed(limit->context, map, forward, added, out, err));
     else
-        TRY(population_fresh(other, array_all(forward ? &map->p : &map->q), out, err));
+        TRY(population_fresh(other, array_all(forward ? &limit->p : &limit->q), out, err));
     if (!forward)
         return CODE_OK;
-    if (map->responses) {
+    if (map->settings.responses) {
         struct rows kept;
-        TRY(array_append(&map->normals, out.count, &kept, err));
+        TRY(array_append(&limit->normals, out.count, &kept, err));
         rows_copy(out, kept);
     }
     rows_scale(map->numbers.fg, out);
@@ -111,7 +198,8 @@ done:
 
 /* Products of x with the basis of its side, after the basis has met x. */
 static int meet(struct map *map, bool forward, struct rows x, double **C, struct err *err) {
-    struct array *basis = forward ? &map->q : &map->p;
+    struct limit_state *limit = limit_of(map);
+    struct array *basis = forward ? &limit->q : &limit->p;
     int rank = basis->rows;
     TRY(products(x, array_all(basis), C, err));
     TRY(grow(map, forward, x, *C, err));
@@ -123,16 +211,18 @@ static int meet(struct map *map, bool forward, struct rows x, double **C, struct
 
 /* The same where another map has met x just before: its basis serves both. */
 static int follow(struct map *map, struct rows x, struct err *err) {
-    const struct map *leader = map->leader;
-    int rank = map->Z.rows, count = x.count * leader->q.rows;
+    struct limit_state *limit = limit_of(map);
+    const struct map *leader = limit->leader;
+    const struct limit_state *its = limit_of(leader);
+    int rank = limit->Z.rows, count = x.count * its->q.rows;
     assert(leader->x.array == x.array && leader->x.first == x.first);
-    map->q = leader->q;
-    free(map->R);
-    TRY(base_alloc(&map->R, (size_t)count, sizeof *map->R, err));
-    memcpy(map->R, leader->R, (size_t)count * sizeof *map->R);
-    if (map->q.rows == rank)
+    limit->q = its->q;
+    free(limit->R);
+    TRY(base_alloc(&limit->R, (size_t)count, sizeof *limit->R, err));
+    memcpy(limit->R, its->R, (size_t)count * sizeof *limit->R);
+    if (limit->q.rows == rank)
         return CODE_OK;
-    return draw(map, true, array_rows(&map->q, rank, map->q.rows - rank), err);
+    return draw(map, true, array_rows(&limit->q, rank, limit->q.rows - rank), err);
 }
 
 static void scale_matrix(double *C, int count, double factor) {
@@ -142,67 +232,74 @@ static void scale_matrix(double *C, int count, double factor) {
 
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct backend *backend = x.array->backend;
-    TRY(map->leader ? follow(map, x, err) : meet(map, true, x, &map->R, err));
-    TRY(products(x, array_all(&map->e), &map->E, err));
-    map->met = map->e.rows;
-    scale_matrix(map->E, x.count * map->met, map->numbers.fr);
-    backend->combine(out, 0, map->R, array_all(&map->Z));
-    if (map->met)
-        backend->combine(out, 1, map->E, array_all(&map->p));
+    struct limit_state *limit = limit_of(map);
+    TRY(limit->leader ? follow(map, x, err) : meet(map, true, x, &limit->R, err));
+    TRY(products(x, array_all(&limit->e), &limit->E, err));
+    limit->met = limit->e.rows;
+    scale_matrix(limit->E, x.count * limit->met, map->numbers.fr);
+    backend->combine(out, 0, limit->R, array_all(&limit->Z));
+    if (limit->met)
+        backend->combine(out, 1, limit->E, array_all(&limit->p));
     return CODE_OK;
 }
 
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     const struct backend *backend = y.array->backend;
+    struct limit_state *limit = limit_of(map);
     double *Y = NULL;
     if (map->numbers.fr != 0)
-        TRY(meet(map, false, y, &map->C, err));
-    assert(!map->responses || y.count == (map->declared.one_row ? 1 : map->x.count));
-    if (map->responses)
-        TRY(products(y, array_all(&map->normals), &map->Y, err));
-    TRY(products(y, array_all(&map->Z), &Y, err));
-    backend->combine(out, 0, Y, array_all(&map->q));
+        TRY(meet(map, false, y, &limit->C, err));
+    assert(!map->settings.responses || y.count == (map->declared.one_row ? 1 : map->x.count));
+    if (map->settings.responses)
+        TRY(products(y, array_all(&limit->normals), &limit->Y, err));
+    TRY(products(y, array_all(&limit->Z), &Y, err));
+    backend->combine(out, 0, Y, array_all(&limit->q));
     free(Y);
-    if (map->p.rows) {
-        scale_matrix(map->C, y.count * map->p.rows, map->numbers.fr);
-        backend->combine(out, 1, map->C, array_all(&map->e));
+    if (limit->p.rows) {
+        scale_matrix(limit->C, y.count * limit->p.rows, map->numbers.fr);
+        backend->combine(out, 1, limit->C, array_all(&limit->e));
     }
     return CODE_OK;
 }
 
-static int limit_keep(struct map *map, struct stage *stage, struct rows y, struct err *err) {
-    size_t count = (size_t)stage->P * (size_t)map->q.rows;
-    stage->rank = map->q.rows;
-    free(stage->R);
-    TRY(base_alloc(&stage->R, count, sizeof *stage->R, err));
-    memcpy(stage->R, map->R, count * sizeof *stage->R);
-    return array_keep(&stage->y, y, err);
+static int limit_keep(struct map *map, int k, struct rows y, struct err *err) {
+    struct limit_state *limit = limit_of(map);
+    size_t count = (size_t)map->stage[k].P * (size_t)limit->q.rows;
+    double **R = &limit->kept[k].R;
+    limit->kept[k].rank = limit->q.rows;
+    free(*R);
+    TRY(base_alloc(R, count, sizeof **R, err));
+    memcpy(*R, limit->R, count * sizeof **R);
+    return array_keep(&map->stage[k].y, y, err);
 }
 
 /* x by its coordinates. */
 static void limit_products(const struct map *map, struct rows y, double *X, double *Y) {
-    int P = map->x.count, rank = map->q.rows;
+    const struct limit_state *limit = limit_of(map);
+    int P = map->x.count, rank = limit->q.rows;
     for (int mu = 0; mu < P; mu++)
         for (int nu = 0; nu < P; nu++) {
             double sum = 0;
             for (int a = 0; a < rank; a++)
-                sum += map->R[mu * rank + a] * map->R[nu * rank + a];
+                sum += limit->R[mu * rank + a] * limit->R[nu * rank + a];
             X[mu * P + nu] = sum;
         }
     y.array->backend->dots(y, y, Y);
 }
 
 /* Z_a += sum_mu c_mu R_mu,a y_mu; directions met since do not learn. */
-static int limit_change(struct map *map, const struct stage *stage, const double *c,
-                        struct change *change, struct err *err) {
-    struct rows y = array_all(&stage->y);
-    int P = stage->P, rank = stage->rank, rows = y.count;
+static int limit_change(struct map *map, int k, const double *c, struct change *change,
+                        struct err *err) {
+    struct limit_state *limit = limit_of(map);
+    struct rows y = array_all(&map->stage[k].y);
+    const double *R = limit->kept[k].R;
+    int P = map->stage[k].P, rank = limit->kept[k].rank, rows = y.count;
     double *C;
     TRY(base_alloc(&C, (size_t)rank * (size_t)rows, sizeof *C, err));
     for (int a = 0; a < rank; a++)
         for (int mu = 0; mu < P; mu++)
-            C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * stage->R[mu * rank + a];
-    *change = (struct change){array_rows(&map->Z, 0, rank), y, C, 1};
+            C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * R[mu * rank + a];
+    *change = (struct change){array_rows(&limit->Z, 0, rank), y, C, 1};
     return CODE_OK;
 }
 
@@ -210,18 +307,19 @@ static int limit_change(struct map *map, const struct stage *stage, const double
 static int limit_initial(const struct map *map, bool forward, struct rows in, struct rows out,
                          struct err *err) {
     const struct backend *backend = out.array->backend;
-    const struct array *own = forward ? &map->normals : &map->q;
-    int rank = map->normals.rows, met = forward ? map->met : map->p.rows;
+    const struct limit_state *limit = limit_of(map);
+    const struct array *own = forward ? &limit->normals : &limit->q;
+    int rank = limit->normals.rows, met = forward ? limit->met : limit->p.rows;
     double *C;
     (void)in;
     TRY(base_alloc(&C, (size_t)out.count * (size_t)rank, sizeof *C, err));
     for (int i = 0; i < out.count * rank; i++)
-        C[i] = map->numbers.fg * (forward ? map->R : map->Y)[i];
+        C[i] = map->numbers.fg * (forward ? limit->R : limit->Y)[i];
     backend->combine(out, 0, C, array_rows(own, 0, rank));
     if (met && forward)
-        backend->combine(out, 1, map->E, array_rows(&map->p, 0, met));
+        backend->combine(out, 1, limit->E, array_rows(&limit->p, 0, met));
     else if (met)
-        backend->combine(out, 1, map->C, array_rows(&map->e, 0, met));
+        backend->combine(out, 1, limit->C, array_rows(&limit->e, 0, met));
     free(C);
     return CODE_OK;
 }
@@ -235,7 +333,9 @@ static double limit_bytes(const struct map *map, const struct map_costs *costs) 
 }
 
 const struct map_kind map_limit = {
+    .state = sizeof(struct limit_state),
     .init = limit_init,
+    .free = limit_free,
     .forward = limit_forward,
     .backward = limit_backward,
     .keep = limit_keep,

@@ -111,22 +111,26 @@ static void multiply(double x, double e, double *up, double *down) {
     *(e > 0 ? up : down) *= power;
 }
 
-struct weight parameterization_scale(const struct program *p, int regime, const char *matrix,
-                                     struct parameterization_sizes sizes, struct weight W) {
-    const struct table *table = &tables[regime];
-    const struct row *own = find(table->rows, matrix, program_network(p)->parameterization);
-    const struct row *written = find(table->rows, matrix, table->reference);
-    const double x[VARIABLES] = {program_setup(p)->gamma0, sizes.N, sizes.M, sizes.N_e};
+static void scale(const struct program *p, struct parameterization_table table, struct weight *W) {
+    const struct table *regime = &tables[table.regime];
+    const struct row *own = find(regime->rows, W->name, program_network(p)->parameterization);
+    const struct row *written = find(regime->rows, W->name, regime->reference);
+    const double x[VARIABLES] = {program_setup(p)->gamma0, table.N, table.M, table.N_e};
     const double *to[] = {own->std, own->rate, own->adam_rate, own->adam_eps};
     const double *from[] = {written->std, written->rate, written->adam_rate, written->adam_eps};
-    double *number[] = {&W.a0, &W.rate, &W.adam_rate, &W.adam_eps};
+    double *number[] = {&W->a0, &W->rate, &W->adam_rate, &W->adam_eps};
     for (int k = 0; k < 4; k++) {
         double up = 1, down = 1;
         for (int i = 0; i < VARIABLES; i++)
             multiply(x[i], to[k][i] - from[k][i], &up, &down);
         *number[k] = weight_or_one(*number[k]) * (up / down);
     }
-    return W;
+}
+
+void parameterization_scale(const struct program *p, struct parameterization_table table,
+                            struct weight *const *weights) {
+    for (; *weights; weights++)
+        scale(p, table, *weights);
 }
 
 const char *parameterization_check(const struct network *network, int regime, const char **key) {

@@ -31,12 +31,12 @@ static const char *regime1_check(const struct network *network, int N, int exper
     return network->gate == GATE_CONSTANT ? NULL : router_check(network, key);
 }
 
-/* Matrix `row` of the table. */
-static struct weight weigh(const struct program *p, const char *row, struct weight W) {
+static struct weight weigh(const struct program *p, struct weight W) {
     const struct network *network = program_network(p);
     double N = program_setup(p)->N ? program_setup(p)->N : POPULATION_INFINITE;
-    struct parameterization_sizes sizes = {N, network->experts, N};
-    return parameterization_scale(p, PARAMETERIZATION_REGIME1, row, sizes, W);
+    struct parameterization_table table = {PARAMETERIZATION_REGIME1, N, network->experts, N};
+    parameterization_scale(p, table, (struct weight *[]){&W, NULL});
+    return W;
 }
 
 /* Kernels of layer l; with one expert they carry no expert index. */
@@ -56,7 +56,7 @@ static bool one_hidden_layer(const struct network *network) {
 /* The output of expert i. */
 static struct value write_expert(struct program *p, int i, struct value x, struct population *top) {
     const struct network *network = program_network(p);
-    struct weight W = weigh(p, "W", (struct weight){0});
+    struct weight W = weigh(p, (struct weight){.name = "W"});
     for (int l = 0; l < network->expert_layers; l++) {
         bool last = l == network->expert_layers - 1;
         W.name = program_name(p, "W%d_%d", l + 2, i);
@@ -81,15 +81,15 @@ static void regime1_write(struct program *p) {
     struct population *top = program_population(p, "top", 1, sites, 1);
     bool routed = network->gate != GATE_CONSTANT;
 
-    struct value h1 = program_read_in(p, bottom, weigh(p, "W1", (struct weight){.name = "W1"})),
+    struct value h1 = program_read_in(p, bottom, weigh(p, (struct weight){.name = "W1"})),
                  x1 = program_sigma(p, h1), gates = {-1}, h_top = {-1};
     program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
                    "<x1 x1>, x1 = sigma(h1)");
     program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
                      "<g1 g1>, g1 = sigma'(h1) z1");
     if (routed)
-        gates = router_write(p, x1, weigh(p, "Q", (struct weight){.name = "Q"}),
-                             weigh(p, "b", (struct weight){.name = "b"}), -1);
+        gates = router_write(p, x1, weigh(p, (struct weight){.name = "Q"}),
+                             weigh(p, (struct weight){.name = "b"}), -1);
     if (one_hidden_layer(network))
         program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts; i++) {
@@ -98,7 +98,7 @@ static void regime1_write(struct program *p) {
         h_top = i ? program_add(p, h_top, x) : x;
     }
     program_kernel(p, h_top, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");
-    program_read_out(p, h_top, weigh(p, "w", w));
+    program_read_out(p, h_top, weigh(p, w));
 }
 
 const struct model model_regime1 = {

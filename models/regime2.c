@@ -32,11 +32,6 @@ static const char *regime2_check(const struct network *network, int N, int exper
     return gate_check_kappa(network, N, expert_sites, key);
 }
 
-static struct weight weigh(const struct program *p, struct parameterization_sizes sizes,
-                           struct weight W) {
-    return parameterization_scale(p, PARAMETERIZATION_REGIME2, W.name, sizes, W);
-}
-
 static void regime2_write(struct program *p) {
     const struct network *network = program_network(p);
     const struct net_setup *setup = program_setup(p);
@@ -49,17 +44,21 @@ static void regime2_write(struct program *p) {
     struct population *top = program_population(p, "top", 1, S, 1);
     experts->page = kappa;
     units->page = kappa * N_e;
-    struct parameterization_sizes sizes = {bottom->size, experts->size, N_e};
+    struct parameterization_table table = {PARAMETERIZATION_REGIME2, bottom->size, experts->size,
+                                           N_e};
+    struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, W_out = {.name = "W_out"},
+                  w = {.name = "w"};
     struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
+    parameterization_scale(p, table, (struct weight *[]){&W1, &Q, &W_in, &W_out, &w, NULL});
 
-    struct value h1 = program_read_in(p, bottom, weigh(p, sizes, (struct weight){.name = "W1"}));
-    struct value x1 = program_sigma(p, h1), psi, phi = {-1};
+    struct value h1 = program_read_in(p, bottom, W1);
+    struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1};
     if (!gate_is_constant(p))
-        phi = gate_write(p, x1, experts, weigh(p, sizes, (struct weight){.name = "Q"}), &psi);
-    struct value h_in = program_map(p, x1, units, weigh(p, sizes, W_in));
+        phi = gate_write(p, x1, experts, Q, &psi);
+    struct value h_in = program_map(p, x1, units, W_in);
     struct value s2 = program_sigma(p, h_in), x2 = gate_apply(p, phi, s2);
-    struct value h3 = program_map(p, x2, top, weigh(p, sizes, (struct weight){.name = "W_out"}));
-    program_read_out(p, h3, weigh(p, sizes, (struct weight){.name = "w"}));
+    struct value h3 = program_map(p, x2, top, W_out);
+    program_read_out(p, h3, w);
     program_aggregation(p, x1, phi, 1.0 / N_e);
     program_expert(p, s2, experts->sites);
 
@@ -68,9 +67,7 @@ static void regime2_write(struct program *p) {
                    "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>");
     program_gradient(p, h_in, kappa * kappa, "Gb", "gradient kernel of the expert units",
                      "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)");
-    if (!gate_is_constant(p))
-        program_gradient(p, psi, kappa * kappa, "Gphi", "gradient kernel of the router logits",
-                         "kappa^2 <g_psi g_psi>");
+    gate_gradient(p, psi, "Gphi");
 }
 
 const struct model model_regime2 = {

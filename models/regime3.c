@@ -27,23 +27,13 @@ static const struct param_row regime3_rows[] = {
 
 static const char *regime3_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
-    double N_e = N ? network->iota * N : 1;
     const char *unknown = parameterization_check(network, PARAMETERIZATION_REGIME3, key);
     if (unknown)
         return unknown;
     *key = "iota";
-    if (fabs(N_e - round(N_e)) > 1e-9 * N_e || N_e < 0.5)
+    if (N && !network_whole(network->iota * N))
         return "iota times the width must be a whole number of hidden units, at least 1";
     return gate_check_kappa(network, N, expert_sites, key);
-}
-
-/* The table has W_in and W_out; what is learned on top of tied matrices goes by another name. */
-static struct weight weigh(const struct program *p, struct parameterization_sizes sizes,
-                           struct weight W, const char *learned) {
-    W = parameterization_scale(p, PARAMETERIZATION_REGIME3, W.name, sizes, W);
-    W.zero = learned != NULL;
-    W.name = learned ? learned : W.name;
-    return W;
 }
 
 /* h, x: with and without sigma; means, tied: of the tied matrices, if there are any. */
@@ -76,41 +66,44 @@ static void regime3_write(struct program *p) {
     struct population *pairs =
         program_population(p, "pairs", iota * experts->size, S_i * S_j, (int)units->sites);
     struct population *top = program_population(p, "top", 1, S, 1);
-    struct parameterization_sizes sizes = {bottom->size, experts->size, units->size};
     pairs->units = units;
-    experts->page = kappa;
-    pairs->page = units->page = iota;
+    experts->page = kappa, pairs->page = units->page = iota;
+    struct parameterization_table table = {PARAMETERIZATION_REGIME3, bottom->size, experts->size,
+                                           units->size};
     struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, w = {.name = "w"};
     struct weight in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota};
     struct weight out = {.name = "W_out", .s_f = sqrt(iota / experts->size), .rate = iota / kappa};
+    parameterization_scale(p, table, (struct weight *[]){&W1, &Q, &in, &out, &w, NULL});
+    if (mssp) { /* the learned parts, on top of tied matrices */
+        in.name = "P_in", out.name = "P_out";
+        in.zero = out.zero = true;
+    }
 
-    struct value h1 = program_read_in(p, bottom, weigh(p, sizes, W1, NULL));
+    struct value h1 = program_read_in(p, bottom, W1);
     struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1}, tied = {-1}, means = {-1};
     if (!gate_is_constant(p))
-        phi = gate_write(p, x1, experts, weigh(p, sizes, Q, NULL), &psi);
-    struct value h = program_map(p, x1, pairs, weigh(p, sizes, in, mssp ? "P_in" : NULL));
+        phi = gate_write(p, x1, experts, Q, &psi);
+    struct value h = program_map(p, x1, pairs, in);
     if (mssp) {
         tied = program_map(p, x1, units, (struct weight){.name = "A_in", .fixed = true});
         h = program_add(p, h, program_tile(p, tied, pairs));
     }
     struct value x = program_sigma(p, h), x2 = gate_apply(p, phi, x);
-    struct value h3 = program_map(p, x2, top, weigh(p, sizes, out, mssp ? "P_out" : NULL));
+    struct value h3 = program_map(p, x2, top, out);
     if (mssp) {
         struct weight A_out = {.name = "A_out", .s_f = sqrt(iota), .fixed = true};
         means = program_tile_mean(p, x2, units);
         h3 = program_add(p, h3, program_map(p, means, top, A_out));
     }
-    program_read_out(p, h3, weigh(p, sizes, w, NULL));
+    program_read_out(p, h3, w);
     program_aggregation(p, x1, phi, 1 / iota);
     program_expert(p, x, experts->sites);
 
     gate_kernels(p, h1, x1, h3);
     add_kernels(p, h, x, x2, means, tied);
-    if (!gate_is_constant(p)) {
-        program_gradient(p, psi, kappa * kappa, "G1phi", "gradient kernel of the router logits",
-                         "kappa^2 <g_psi g_psi>");
+    gate_gradient(p, psi, "G1phi");
+    if (!gate_is_constant(p))
         program_kernel(p, phi, 1, "phit2", "second moments of the gates", "<phi phi>");
-    }
 }
 
 const struct model model_regime3 = {

@@ -4,7 +4,8 @@
 
 #include "models/program/program.h"
 
-/* Experts of a block and their units, in a network of width N. */
-void residual_shape(const struct network *network, int N, double *E, double *N_e);
+/* Experts of a block and their units, in a network of width N; false: they are not whole numbers.
+ */
+bool residual_shape(const struct network *network, int N, double *E, double *N_e);
 
 #endif

@@ -2,6 +2,7 @@
 #include "models/settings.h"
 #include "models/program/program.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,10 @@ bool network_may_condense(const struct network *network) {
 
 const char *network_step_rule(const struct network *network) {
     return network->eta_bias != 0 ? "eta_bias" : network->bias_noise != 0 ? "bias_noise" : NULL;
+}
+
+bool network_whole(double count) {
+    return count > 0.5 && count < 1e9 && fabs(count - round(count)) <= 1e-9 * count;
 }
 
 const char *network_hint(const struct network *network) {

@@ -52,6 +52,9 @@ bool network_may_condense(const struct network *network);
 /* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
 const char *network_step_rule(const struct network *network);
 
+/* Whether a number of experts or units that follows from the settings is one: whole, at least 1,
+ * and small enough to be counted. */
+bool network_whole(double count);
 /* What else to try when such a network diverges: "" or ", or ...". */
 const char *network_hint(const struct network *network);
 

@@ -146,8 +146,8 @@ static void equals_oracle(void **state) {
     copy_read_in(o->W1, &net, &run);
     support_copy(o->w, array_all(&support_thin(&net, "w")->W), 1);
     for (int l = 0; l < DEPTH - 1; l++)
-        support_copy(o->W + l * WIDTH * WIDTH, array_all(&support_map(&net, "W%d", l + 2)->W),
-                     sqrt(WIDTH));
+        support_copy(o->W + l * WIDTH * WIDTH,
+                     array_all(support_entries(support_map(&net, "W%d", l + 2))), sqrt(WIDTH));
     for (int mu = 0; mu < 17; mu++)
         f0[mu] = oracle_f(o, run.data.X + mu * 20);
     for (int t = 0; t < 10; t++) {

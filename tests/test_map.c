@@ -1,6 +1,7 @@
 /* The limit map on its own: orthogonality, adjointness, ranks, degenerate blocks, the numbers of
  * every declaration, and equality with an explicit matrix when it is fed with that matrix. */
 #include "tests/support/support.h"
+#include "kernels/map_limit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,8 +43,8 @@ static void loop_init(struct loop *l, double r, size_t sites, double tolerance) 
         rows_zero(array_all(arrays[i]));
     }
     ASK(map_init(&l->map, &map_limit,
-                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, false}, tolerance,
-                 (struct rng_stream){0}, err));
+                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, false},
+                 (struct map_settings){.tolerance = tolerance}, err));
 }
 
 static void loop_free(struct loop *l) {
@@ -99,23 +100,24 @@ static void orthogonality(void **state) {
     (void)state;
     struct loop l;
     loop_init(&l, 2, S, 1e-3);
+    const struct limit_state *map = limit_of(&l.map);
     for (int t = 0; t < 12; t++) {
-        int q = l.map.q.rows, p = l.map.p.rows;
+        int q = map->q.rows, p = map->p.rows;
         step_forward(&l, t);
         /* fresh normals on the target: orthogonal to every p there */
-        struct rows fresh = array_rows(&l.map.Z, q, l.map.Z.rows - q);
-        CHECK_ABS(largest_product(fresh, array_all(&l.map.p), 0), 0, 1e-13, "e on p, step %d", t);
+        struct rows fresh = array_rows(&map->Z, q, map->Z.rows - q);
+        CHECK_ABS(largest_product(fresh, array_all(&map->p), 0), 0, 1e-13, "e on p, step %d", t);
         step_backward(&l, t);
-        struct rows back = array_rows(&l.map.e, p, l.map.e.rows - p);
-        CHECK_ABS(largest_product(back, array_all(&l.map.q), 0), 0, 1e-13, "e' on q, step %d", t);
+        struct rows back = array_rows(&map->e, p, map->e.rows - p);
+        CHECK_ABS(largest_product(back, array_all(&map->q), 0), 0, 1e-13, "e' on q, step %d", t);
     }
-    const struct array *bases[] = {&l.map.q, &l.map.p,       &l.map.e,
-                                   &l.map.Z, &l.source.span, &l.target.span};
+    const struct array *bases[] = {&map->q, &map->p,        &map->e,
+                                   &map->Z, &l.source.span, &l.target.span};
     for (int i = 0; i < 6; i++) {
         struct rows basis = array_all(bases[i]);
         CHECK_ABS(largest_product(basis, basis, 1), 0, 1e-13, "basis %d", i);
     }
-    assert_true(l.map.q.rows > 2 * P && l.map.p.rows > 2 * P);
+    assert_true(map->q.rows > 2 * P && map->p.rows > 2 * P);
     assert_int_equal(l.source.fallback + l.target.fallback, 0);
     loop_free(&l);
 }
@@ -158,7 +160,7 @@ static void degenerate_blocks(void **state) {
     loop_init(&l, 1, S, 1e-3);
     struct rows x = array_all(&l.x), u = array_all(&l.u);
     ASK(map_forward(&l.map, x, u, err)); /* x = 0 */
-    assert_int_equal(l.map.q.rows, 0);
+    assert_int_equal(map_rank(&l.map, true), 0);
     assert_true(largest_product(u, u, 0) == 0);
     ASK(map_backward(&l.map, array_all(&l.y), array_all(&l.v), err));
     assert_true(largest_product(array_all(&l.v), array_all(&l.v), 0) == 0);
@@ -166,18 +168,56 @@ static void degenerate_blocks(void **state) {
         rows_copy(array_rows(&l.xi, 0, 1), array_rows(&l.x, mu, 1));
     for (int t = 0; t < 3; t++)
         ASK(map_forward(&l.map, x, u, err));
-    assert_int_equal(l.map.q.rows, 1);
+    assert_int_equal(map_rank(&l.map, true), 1);
     rows_copy(array_rows(&l.xi, 1, 1), array_rows(&l.x, 1, 1));
     rows_add(NULL, array_rows(&l.xi, 0, 1), array_rows(&l.x, 1, 1)); /* dependent on rows 0 and 1 */
     ASK(map_forward(&l.map, x, u, err));
-    assert_int_equal(l.map.q.rows, 2);
+    assert_int_equal(map_rank(&l.map, true), 2);
     /* a row far below the others is dropped, by design */
     const double tiny = 1e-5;
     backend_cpu.pointwise(FN_LINEAR, &tiny, NULL, array_rows(&l.xi, 2, 1), array_rows(&l.x, 2, 1),
                           (struct rows){0});
     ASK(map_forward(&l.map, x, u, err));
-    assert_int_equal(l.map.q.rows, 2);
+    assert_int_equal(map_rank(&l.map, true), 2);
     loop_free(&l);
+}
+
+/* The rank after a block of P times normal k, of the given rms. */
+static int rank_after(struct loop *l, bool forward, int k, double rms) {
+    struct array *normals = forward ? &l->xi : &l->eta, *block = forward ? &l->x : &l->y;
+    for (int mu = 0; mu < P; mu++)
+        backend_cpu.pointwise(FN_LINEAR, &rms, NULL, array_rows(normals, k, 1),
+                              array_rows(block, mu, 1), (struct rows){0});
+    ASK((forward ? map_forward : map_backward)(&l->map, array_all(block),
+                                               array_all(forward ? &l->u : &l->v), err));
+    return map_rank(&l->map, forward);
+}
+
+/* At tolerance 1e-2 a block a thousand times smaller than the one before opens a direction of its
+ * own against its own rms, and none against the largest. Each basis has its own largest, and a look
+ * leaves none. */
+static void small_blocks(void **state) {
+    (void)state;
+    for (int rule = 0; rule < 4; rule++) {
+        bool against_largest = rule % 2, look = rule / 2;
+        struct map_mark mark;
+        struct loop l;
+        loop_init(&l, 1, S, 1e-2);
+        l.map.settings.against_largest = against_largest;
+        for (int forward = 0; forward < 2; forward++) {
+            assert_int_equal(rank_after(&l, forward, 0, 1), 1);
+            assert_int_equal(rank_after(&l, forward, 1, 1e-3), against_largest ? 1 : 2);
+            assert_int_equal(rank_after(&l, forward, 1, 0.05), 2);
+        }
+        if (look)
+            map_mark(&l.map, &mark);
+        assert_int_equal(rank_after(&l, true, 0, 100), 2);
+        if (look)
+            map_return(&l.map, &mark);
+        assert_int_equal(rank_after(&l, true, 2, 0.05), against_largest && !look ? 2 : 3);
+        assert_int_equal(rank_after(&l, false, 2, 0.05), 3);
+        loop_free(&l);
+    }
 }
 
 /* The rules of docs/method.md for every network planned: sizes in units of N, M = kappa N,
@@ -204,7 +244,7 @@ static void numbers_of_declarations(void **state) {
         make_population(&source, "source", rows[i].source, 8, 0);
         make_population(&target, "target", rows[i].target, 8, 1);
         struct map_declaration declared = {"W", &source, &target, rows[i].a0, rows[i].s_f, false};
-        ASK(map_init(&map, &map_limit, declared, 1e-3, (struct rng_stream){0}, err));
+        ASK(map_init(&map, &map_limit, declared, (struct map_settings){.tolerance = 1e-3}, err));
         const double *want = &rows[i].fg;
         const double got[] = {map.numbers.fg, map.numbers.fr};
         for (int k = 0; k < 2; k++)
@@ -256,10 +296,11 @@ struct feed {
 static int feed_normals(void *context, struct map *map, bool forward, struct rows basis,
                         struct rows out, struct err *err) {
     struct feed *feed = context;
+    const struct limit_state *limit = limit_of(map);
     const struct backend *b = out.array->backend;
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
-    int k = basis.count, known = forward ? map->p.rows : map->q.rows;
-    struct rows others = array_all(forward ? &map->e : &feed->normals);
+    int k = basis.count, known = map_rank(map, !forward);
+    struct rows others = array_all(forward ? &limit->e : &feed->normals);
     double *C, *D;
     TRY(base_alloc(&C, n * (size_t)k, sizeof *C, err));
     TRY(base_alloc(&D, (size_t)k * (size_t)(known + 1), sizeof *D, err));
@@ -283,7 +324,7 @@ static int feed_normals(void *context, struct map *map, bool forward, struct row
     double response = forward ? map->numbers.fr : map->numbers.fg;
     for (int i = 0; i < k * known; i++)
         D[i] *= -response;
-    b->combine(out, 1, D, array_all(forward ? &map->p : &map->q));
+    b->combine(out, 1, D, array_all(forward ? &limit->p : &limit->q));
     double scale = 1 / (forward ? map->numbers.fg : map->numbers.fr);
     for (int a = 0; a < k; a++)
         b->pointwise(FN_LINEAR, &scale, NULL, rows_part(out, a, 1), rows_part(out, a, 1),
@@ -309,14 +350,14 @@ static void fed_run(const struct run *run, int N, double *error) {
     for (int i = 0; i < finite.thins; i++)
         rows_copy(array_all(&finite.thin[i]->W), array_all(&limit.thin[i]->W));
     for (int i = 0; i < finite.maps; i++) {
-        struct array *W = &finite.map[i]->W;
+        struct array *W = support_entries(finite.map[i]);
         ASK(array_init(&W0[i], W->backend, W->sites, W->group, W->rows, err));
         rows_copy(array_all(W), array_all(&W0[i]));
         struct population *target = limit.map[i]->declared.target;
         ASK(array_init(&feed[i].normals, target->backend, target->sites, target->group, 0, err));
         feed[i].W0 = &W0[i];
-        limit.map[i]->feed = feed_normals;
-        limit.map[i]->context = &feed[i];
+        limit_of(limit.map[i])->feed = feed_normals;
+        limit_of(limit.map[i])->context = &feed[i];
     }
     *error = 0;
     for (int t = 0; t < 12; t++) {
@@ -365,9 +406,13 @@ static void fed_with_explicit_matrix(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orthogonality),     cmocka_unit_test(adjointness),
-        cmocka_unit_test(degenerate_blocks), cmocka_unit_test(numbers_of_declarations),
-        cmocka_unit_test(out_of_room),       cmocka_unit_test(fed_with_explicit_matrix),
+        cmocka_unit_test(orthogonality),
+        cmocka_unit_test(adjointness),
+        cmocka_unit_test(degenerate_blocks),
+        cmocka_unit_test(numbers_of_declarations),
+        cmocka_unit_test(small_blocks),
+        cmocka_unit_test(out_of_room),
+        cmocka_unit_test(fed_with_explicit_matrix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,9 +56,9 @@ static void copy_parameters(struct pair *p, double *W1, double *Q, double *W2in,
         }
     free(columns);
     if (router)
-        support_copy(Q, array_all(&map[0]->W), sqrt(o->N));
-    support_copy(W2in, array_all(&map[router]->W), sqrt(o->N));
-    support_copy(W2out, array_all(&map[router + 1]->W), sqrt(o->M * o->Ne));
+        support_copy(Q, array_all(support_entries(map[0])), sqrt(o->N));
+    support_copy(W2in, array_all(support_entries(map[router])), sqrt(o->N));
+    support_copy(W2out, array_all(support_entries(map[router + 1])), sqrt(o->M * o->Ne));
     support_copy(w4, array_all(&net->thin[1]->W), 1);
 }
 

@@ -70,7 +70,7 @@ static void put_out(const struct map *map, const double *Wout, int M, int N, int
         for (int n = 0; n < N; n++)
             for (int j = 0; j < Ne; j++)
                 W[(n * M + i) * Ne + j] = Wout[(i * N + n) * Ne + j];
-    put(&map->W, W, factor / map->declared.s_f);
+    put(support_entries(map), W, factor / map->declared.s_f);
     free(W);
 }
 
@@ -79,13 +79,13 @@ static void put_3(const struct couple *p) {
     const struct map *A_in = find_map(&p->net, "A_in"), *A_out = find_map(&p->net, "A_out");
     double root = sqrt(o->N);
     if (find_map(&p->net, "Q"))
-        put(&find_map(&p->net, "Q")->W, o->block[ORACLE3_Q], 1 / root);
+        put(support_entries(find_map(&p->net, "Q")), o->block[ORACLE3_Q], 1 / root);
     if (A_in) { /* all experts start with the weights of the first */
-        put(&A_in->W, o->block[ORACLE3_WIN], 1 / root);
+        put(support_entries(A_in), o->block[ORACLE3_WIN], 1 / root);
         put_out(A_out, o->block[ORACLE3_WOUT], 1, o->N, o->Ne, 1 / root);
         return;
     }
-    put(&find_map(&p->net, "W_in")->W, o->block[ORACLE3_WIN], 1 / root);
+    put(support_entries(find_map(&p->net, "W_in")), o->block[ORACLE3_WIN], 1 / root);
     put_out(find_map(&p->net, "W_out"), o->block[ORACLE3_WOUT], o->M, o->N, o->Ne, 1 / root / o->M);
 }
 
@@ -94,8 +94,9 @@ static void put_residual(const struct couple *p) {
     struct oracle_residual *o = p->residual;
     int N = o->N, units = o->E * o->Ne;
     for (int l = 0; l < o->L; l++) {
-        put(&support_map(&p->net, "W1_%d", l)->W, o->W1 + l * units * N, 1 / sqrt(N));
-        put(&support_map(&p->net, "W2_%d", l)->W, o->W2 + l * units * N, 1 / sqrt(units));
+        put(support_entries(support_map(&p->net, "W1_%d", l)), o->W1 + l * units * N, 1 / sqrt(N));
+        put(support_entries(support_map(&p->net, "W2_%d", l)), o->W2 + l * units * N,
+            1 / sqrt(units));
     }
     memset(o->r, 0, (size_t)(o->L * o->E * N) * sizeof *o->r);
 }
@@ -107,21 +108,22 @@ static void put_weights(struct couple *p) {
     put_read_in(p, p->optimizer->block[0].w);
     put(&support_thin(net, "w")->W, p->optimizer->block[1].w, 1);
     for (int i = 0; i < net->maps && p->model == 0; i++)
-        put(&support_map(net, "W%d", i + 2)->W, p->dense->W + i * net->setup.N * net->setup.N,
-            1 / root);
+        put(support_entries(support_map(net, "W%d", i + 2)),
+            p->dense->W + i * net->setup.N * net->setup.N, 1 / root);
     for (int i = 0; i < net->maps && p->model == 5; i++)
-        put(&support_map(net, "W_%d", i)->W, p->resnet->W + i * net->setup.N * net->setup.N,
-            1 / root);
+        put(support_entries(support_map(net, "W_%d", i)),
+            p->resnet->W + i * net->setup.N * net->setup.N, 1 / root);
     if (p->model == 1) {
         for (int i = 0; i < net->maps; i++)
-            put(&support_map(net, "W%d_%d", i / p->one->M + 2, i % p->one->M)->W,
+            put(support_entries(support_map(net, "W%d_%d", i / p->one->M + 2, i % p->one->M)),
                 oracle1_W(p->one, i / p->one->M, i % p->one->M), 1 / root);
         put(&support_thin(net, "Q")->W, p->one->Q, 1);
     }
     if (p->model == 2) {
-        put(&find_map(net, "Q")->W, p->two->Q, 1 / root);
-        put(&find_map(net, "W_in")->W, p->two->W2in, 1 / root);
-        put(&find_map(net, "W_out")->W, p->two->W2out, 1 / sqrt(p->two->M * p->two->Ne));
+        put(support_entries(find_map(net, "Q")), p->two->Q, 1 / root);
+        put(support_entries(find_map(net, "W_in")), p->two->W2in, 1 / root);
+        put(support_entries(find_map(net, "W_out")), p->two->W2out,
+            1 / sqrt(p->two->M * p->two->Ne));
     }
     if (p->model == 3)
         put_3(p);

@@ -2,6 +2,7 @@
  * effective parts by plain loops, from W(0) of another net of the same draws, or in the limit from
  * what is learned; that they add up to what the network has; and that their rms are the series. */
 #include "tests/support/support.h"
+#include "kernels/map_adam.h"
 #include "integrators/integrator.h"
 #include "models/program/node.h"
 #include "solver/study/compare.h"
@@ -60,17 +61,18 @@ static double *learned(const struct map *map, bool forward, const double *x, siz
     size_t sites = forward ? n : m, from = forward ? m : n;
     double *out = zeros(P * sites);
     for (size_t k = 0; k < P * sites; k++)
-        out[k] = (map->decay - 1) * initial[k];
-    if (map->W.rows) {
-        double *D = support_get(array_all(&map->W));
+        out[k] = ((map->kind == &map_adam ? adam_of(map)->decay : 1) - 1) * initial[k];
+    if (map->kind == &map_adam && adam_of(map)->D.rows) {
+        double *D = support_get(array_all(&adam_of(map)->D));
         apply(D, forward, 1.0 / (double)m, n, m, x, P, out);
         free(D);
     }
-    double *q = support_get(array_all(&map->q)), *Z = support_get(array_all(&map->Z)),
-           *e = support_get(array_all(&map->normals));
-    for (int a = 0; a < map->q.rows; a++) {
+    double *q = support_get(array_all(&limit_of(map)->q)),
+           *Z = support_get(array_all(&limit_of(map)->Z)),
+           *e = support_get(array_all(&limit_of(map)->normals));
+    for (int a = 0; a < limit_of(map)->q.rows; a++) {
         double *row = Z + (size_t)a * n, *basis = q + (size_t)a * m;
-        for (size_t i = 0; i < n && map->normals.rows; i++)
+        for (size_t i = 0; i < n && limit_of(map)->normals.rows; i++)
             row[i] -= map->numbers.fg * e[(size_t)a * n + i];
         for (size_t mu = 0; mu < P; mu++) {
             double c = 0;

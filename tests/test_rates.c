@@ -147,8 +147,8 @@ static void initial_factors(void **state) {
 /* The numbers of a matrix: explicit, or what a limit map has learnt. */
 static double *values_of(const struct node *v, size_t *count) {
     double *values;
-    if (v->thin || (v->map->kind == &map_finite && v->map->W.rows)) {
-        struct rows rows = array_all(v->thin ? &v->thin->W : &v->map->W);
+    if (v->thin || v->map->kind == &map_finite) {
+        struct rows rows = array_all(v->thin ? &v->thin->W : support_entries(v->map));
         *count = (size_t)rows.count * rows.array->sites;
         return support_get(rows);
     }

@@ -113,7 +113,8 @@ static void make_pair(struct pair *p, const char *const *overrides, int N) {
     for (int l = 0; l < E; l++)
         for (int i = 0; i < M; i++)
             support_copy(oracle1_W(o, l, i),
-                         array_all(&support_map(&p->net, "W%d_%d", l + 2, i)->W), sqrt(N));
+                         array_all(support_entries(support_map(&p->net, "W%d_%d", l + 2, i))),
+                         sqrt(N));
     if (network->gate != GATE_CONSTANT)
         support_copy(o->Q, array_all(&support_thin(&p->net, "Q")->W), 1);
     for (int i = 0; i < M && network->bias; i++)
@@ -266,8 +267,8 @@ static void dense_equals_its_oracle(void **state) {
         copy_read_in(o->W1, &net, &run);
         support_copy(o->w, array_all(&support_thin(&net, "w")->W), 1);
         for (int l = 0; l < depth - 1; l++)
-            support_copy(o->W + l * 14 * 14, array_all(&support_map(&net, "W%d", l + 2)->W),
-                         sqrt(14));
+            support_copy(o->W + l * 14 * 14,
+                         array_all(support_entries(support_map(&net, "W%d", l + 2))), sqrt(14));
         oracle_dense_forward(o);
         oracle_dense_centre_here(o);
         for (int t = 0; t < 4; t++) {
@@ -343,11 +344,11 @@ static void swap_experts(struct net *net, int M, int E) {
     Q.array->backend->put(Q, values);
     free(values);
     for (int l = 0; l < E; l++) {
-        struct map *first = support_map(net, "W%d_0", l + 2),
-                   *last = support_map(net, "W%d_%d", l + 2, M - 1);
-        struct array saved = first->W;
-        first->W = last->W;
-        last->W = saved;
+        struct array *first = support_entries(support_map(net, "W%d_0", l + 2)),
+                     *last = support_entries(support_map(net, "W%d_%d", l + 2, M - 1));
+        struct array saved = *first;
+        *first = *last;
+        *last = saved;
     }
     double saved = b[0];
     b[0] = b[M - 1];

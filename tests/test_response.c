@@ -2,6 +2,7 @@
  * by hand, the derivative they stand for, causality, and what the file shows. */
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
+#include "kernels/map_limit.h"
 #include "solver/measure/observe.h"
 
 #include <hdf5.h>
@@ -91,11 +92,12 @@ static double rms(struct rows rows) {
  * sum_{s<=t} B x_s against fg sum_a <y_t, e_a> q_a): rms of the difference and of the latter. */
 static void action(const struct march *m, int i, bool forward, int t, double *error, double *part) {
     const struct map *map = m->net.map[i];
+    const struct limit_state *limit = limit_of(map);
     const struct series *series = response_series(m, i, forward);
     const struct population *side = forward ? map->declared.target : map->declared.source;
     int P = map->x.count, y = map->declared.one_row ? 1 : P;
     int rows = forward ? P : y, count = forward ? y : P, times = forward ? t : t + 1;
-    int columns = forward ? map->met : map->q.rows, all = m->record.T * count;
+    int columns = forward ? limit->met : limit->q.rows, all = m->record.T * count;
     struct array got, want;
     double *X, *E, minus[rows];
     ASK(base_alloc(&X, (size_t)(rows * times * count), sizeof *X, err));
@@ -105,12 +107,13 @@ static void action(const struct march *m, int i, bool forward, int t, double *er
         X[k] = page * /* what is written belongs to the cotangents of the theory page */
                record_at(&m->record, series, 0, t)[k / (times * count) * all + k % (times * count)];
     for (int k = 0; k < rows * columns; k++)
-        E[k] = forward ? map->E[k] : map->numbers.fg * map->Y[k];
+        E[k] = forward ? limit->E[k] : map->numbers.fg * limit->Y[k];
     for (int mu = 0; mu < rows; mu++)
         minus[mu] = -1;
     ASK(array_init(&got, side->backend, side->sites, side->group, rows, err));
     ASK(array_init(&want, side->backend, side->sites, side->group, rows, err));
-    const struct array *past = forward ? &m->y[i] : &m->x[i], *basis = forward ? &map->p : &map->q;
+    const struct array *past = forward ? &m->y[i] : &m->x[i],
+                       *basis = forward ? &limit->p : &limit->q;
     side->backend->combine(array_all(&got), 0, X, array_rows(past, 0, times * count));
     side->backend->combine(array_all(&want), 0, E, array_rows(basis, 0, columns));
     *part = rms(array_all(&want));
@@ -294,9 +297,8 @@ static void loop_init(struct loop *l, int replicate) {
         array_all(&l->probe),
         (struct rng_stream){.seed = 3, .replicate = (uint32_t)replicate, .purpose = PURPOSE_DATA});
     ASK(map_init(&l->map, &map_limit,
-                 (struct map_declaration){"W", &l->side[0], &l->side[1], 1, 1, true}, 1e-6,
-                 (struct rng_stream){0}, err));
-    l->map.responses = true;
+                 (struct map_declaration){"W", &l->side[0], &l->side[1], 1, 1, true},
+                 (struct map_settings){.tolerance = 1e-6, .responses = true}, err));
 }
 
 static void loop_free(struct loop *l) {

@@ -53,15 +53,16 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
         map_declare(v->map, declared);
         return CODE_OK;
     }
-    TRY(map_init(v->map, net_map_kind(net, &declared), declared, setup->tolerance,
-                 net_stream(net, PURPOSE_MATRIX, number), err));
+    struct map_settings settings = {.stream = net_stream(net, PURPOSE_MATRIX, number),
+                                    .tolerance = setup->tolerance,
+                                    .against_largest = net->weighted,
+                                    .responses = setup->responses || setup->check,
+                                    .field = setup->field};
+    TRY(map_init(v->map, net_map_kind(net, &declared), declared, settings, err));
     const struct map *leader = leader_of(net, v);
     if (leader)
         TRY(map_follow(v->map, leader, err));
-    v->map->responses = setup->responses || (setup->check && !setup->N && !setup->field);
-    if (setup->check && setup->N)
-        TRY(map_remember(v->map, err));
-    return setup->field ? field_attach(v->map, setup->field, err) : CODE_OK;
+    return setup->check && setup->N ? map_remember(v->map, err) : CODE_OK;
 }
 
 static void map_forward_node(struct net *net, struct node *v) {

@@ -73,7 +73,9 @@ static void move_biases(void *context) {
     rows_add(&c, s->load, s->b);
 }
 
-struct value balance_select(struct program *p, struct value c, struct population *experts, int l) {
+/* The mask m of gates c. */
+static struct value select_experts(struct program *p, struct value c, struct population *experts,
+                                   int l) {
     static const struct rows_fn select = {select_largest, move_biases};
     const struct net_setup *setup = program_setup(p);
     const struct network *network = program_network(p);
@@ -101,4 +103,26 @@ struct value balance_select(struct program *p, struct value c, struct population
                        "<(mean_mu m_k - rho)^2>");
     s->b2 = program_series(p, "t l", L, l, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
     return program_rows(p, &select, s, c);
+}
+
+/* Averages over the experts of block l. */
+static void add_mean(struct program *p, int l, struct value x, bool gradient, int power,
+                     const char *name, const char *about, const char *equation) {
+    int L = program_network(p)->depth;
+    program_measure(p, x, gradient, power, 1,
+                    program_series(p, "t l mu", L, l, name, about, equation));
+}
+
+struct value balance_write(struct program *p, struct value h, struct population *experts,
+                           struct weight R, int l) {
+    struct value logits = program_map(p, h, experts, R);
+    struct value c = program_fn(p, FN_SIGMOID, 1, logits);
+    if (program_network(p)->rho < 1)
+        c = program_multiply(p, select_experts(p, c, experts, l), c);
+    add_mean(p, l, logits, false, 1, "p", "mean router logit", "<p_k>");
+    add_mean(p, l, logits, false, 2, "p2", "mean squared router logit", "<p_k^2>");
+    add_mean(p, l, c, true, 1, "A", "mean gradient of the gate", "<A_k>");
+    program_gradient(p, logits, 1, program_name(p, "MAA_%d", l), "gradient kernel of the routers",
+                     "<sd_k A_k sd_k A_k>");
+    return c;
 }

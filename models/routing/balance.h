@@ -13,8 +13,9 @@
  * the stratified quantiles Phi^{-1}((k + 1/2)/E). */
 void balance_biases(const struct net_setup *setup, int l, int E, double *values);
 
-/* The mask of gates c over the experts of block l of `depth`, for rho < 1; thresholds, loads and
- * biases are measured. */
-struct value balance_select(struct program *p, struct value c, struct population *experts, int l);
+/* Gates c = m sig(psi) over the experts of block l of `depth`, m = 1 for rho = 1; psi = R h. Logits
+ * and gradients are measured; for rho < 1 also thresholds, loads and biases. */
+struct value balance_write(struct program *p, struct value h, struct population *experts,
+                           struct weight R, int l);
 
 #endif

@@ -28,7 +28,7 @@ const char *gate_check_kappa(const struct network *network, int N, int expert_si
                              const char **key) {
     double M = N ? network->kappa * N : expert_sites;
     *key = "kappa";
-    if (fabs(M - round(M)) > 1e-9 * M || M < 0.5)
+    if (!network_whole(M))
         return "kappa times the width must be a whole number of experts, at least 1";
     return network->gate == GATE_CONSTANT ? NULL : gate_check(network, round(M), key);
 }
@@ -107,4 +107,11 @@ void gate_kernels(struct program *p, struct value h1, struct value x1, struct va
                      "<g1 g1>, g1 = sigma'(h1) z1");
     program_read_out_kernel(p, "G3", "gradient kernel of the top layer; w depends on no input",
                             "<w w>");
+}
+
+void gate_gradient(struct program *p, struct value psi, const char *name) {
+    double kappa = program_network(p)->kappa;
+    if (!gate_is_constant(p))
+        program_gradient(p, psi, kappa * kappa, name, "gradient kernel of the router logits",
+                         "kappa^2 <g_psi g_psi>");
 }

@@ -24,6 +24,8 @@ struct value gate_write(struct program *p, struct value x1, struct population *e
                         struct weight Q, struct value *psi);
 /* Kernels of both ends: Phi1 and G1 of the bottom, Phi3 and G3 of the top. */
 void gate_kernels(struct program *p, struct value h1, struct value x1, struct value h3);
+/* The gradient kernel of the logits of kappa N experts; none for a constant gate. */
+void gate_gradient(struct program *p, struct value psi, const char *name);
 /* phi x over the units of the experts; x alone if the gate is constant. */
 struct value gate_apply(struct program *p, struct value phi, struct value x);
 

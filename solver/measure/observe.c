@@ -273,8 +273,8 @@ static void measure_limit(struct observer *observer, const struct net *net, int 
         return;
     double *rank = record_at(observer->record, observer->next++, observer->run, t);
     for (int i = 0; i < net->maps; i++) {
-        rank[2 * i] = net->map[i]->q.rows;
-        rank[2 * i + 1] = net->map[i]->p.rows;
+        rank[2 * i] = map_rank(net->map[i], true);
+        rank[2 * i + 1] = map_rank(net->map[i], false);
     }
 }
 
@@ -361,10 +361,9 @@ done:
 
 int observe_rank(const struct net *net) {
     int largest = 0;
-    for (int i = 0; i < net->maps; i++) {
-        int q = net->map[i]->q.rows, p = net->map[i]->p.rows;
-        largest = q > largest ? q : largest;
-        largest = p > largest ? p : largest;
+    for (int i = 0; i < 2 * net->maps; i++) {
+        int rank = map_rank(net->map[i / 2], i % 2 == 0);
+        largest = rank > largest ? rank : largest;
     }
     return largest;
 }

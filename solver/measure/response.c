@@ -83,24 +83,25 @@ void response_free(struct response *response) {
 }
 
 /* The coefficients of one time with the basis of its side, [count][columns]. */
-static int keep(struct response *response, const double *rows, int columns, struct err *err) {
+static int keep(struct response *response, struct err *err) {
+    struct map_coefficients known = map_known(response->map, !response->forward);
     int t = response->times;
-    size_t size = (size_t)response->count * (size_t)columns;
-    TRY(base_alloc(&response->known[t], size, sizeof *rows, err));
-    memcpy(response->known[t], rows, size * sizeof *rows);
-    response->columns[t] = columns;
+    size_t size = (size_t)response->count * (size_t)known.columns;
+    TRY(base_alloc(&response->known[t], size, sizeof *known.values, err));
+    memcpy(response->known[t], known.values, size * sizeof *known.values);
+    response->columns[t] = known.columns;
     response->times++;
     return CODE_OK;
 }
 
-/* Row t of the response X: sum_{s, nu} X[t][mu][s][nu] known[s][nu][b] = factor want[mu][b] over
+/* Row t of the response X: sum_{s, nu} X[t][mu][s][nu] known[s][nu][b] = factor shown[mu][b] over
  * the times known, in the least-squares sense and of minimum norm. LAPACK's columns are our rows:
  * known is the matrix [columns][times count], shorter rows padded with zeros. */
-static int solve(struct response *response, int t, double factor, const double *want, int columns,
-                 struct err *err) {
+static int solve(struct response *response, int t, double factor, struct err *err) {
     const struct map *map = response->map;
+    struct map_coefficients shown = map_shown(map, response->forward);
     size_t count = (size_t)response->count, n = count * (size_t)response->times;
-    size_t m = (size_t)columns, rows = (size_t)response->rows, most = m > n ? m : n;
+    size_t m = (size_t)shown.columns, rows = (size_t)response->rows, most = m > n ? m : n;
     size_t stride = (size_t)response->T * count;
     double *known = NULL, *X = NULL, *sigma = NULL;
     int code = CODE_OK, rank;
@@ -116,9 +117,9 @@ static int solve(struct response *response, int t, double factor, const double *
     }
     for (size_t mu = 0; mu < rows; mu++)
         for (size_t b = 0; b < m; b++)
-            X[mu * most + b] = factor * want[mu * m + b];
-    lapack_int info = LAPACKE_dgelsd(LAPACK_COL_MAJOR, columns, (int)n, response->rows, known,
-                                     columns, X, (int)most, sigma, map->tolerance, &rank);
+            X[mu * most + b] = factor * shown.values[mu * m + b];
+    lapack_int info = LAPACKE_dgelsd(LAPACK_COL_MAJOR, (int)m, (int)n, response->rows, known,
+                                     (int)m, X, (int)most, sigma, map->settings.tolerance, &rank);
     if (info) {
         code = err_set(err, info > 0 ? CODE_NUMERICAL : CODE_SYSTEM,
                        "the responses of map %s cannot be found: LAPACK dgelsd gives %d",
@@ -144,17 +145,17 @@ static double to_page(const struct response *response) {
 /* W^T y_s shows e_b through C = fr <y_s, p_b>, W x_s shows e_a through fg <x_s, q_a>. */
 int response_measure(struct response *response, int t, struct err *err) {
     const struct map *map = response->map;
-    if (map->field) {
-        const struct twotime *R = &map->field->given.R[response->forward ? 0 : 1];
+    const struct twotime *R = field_response(map, response->forward);
+    if (R) {
         size_t block = twotime_size(R) / (size_t)R->T, first = (size_t)t * block;
         for (size_t k = first; k < first + block; k++)
             response->values[k] = to_page(response) * R->value[k];
         return CODE_OK;
     }
     if (response->forward) {
-        TRY(solve(response, t, map->numbers.fr * to_page(response), map->E, map->met, err));
-        return keep(response, map->C, map->p.rows, err);
+        TRY(solve(response, t, map->numbers.fr * to_page(response), err));
+        return keep(response, err);
     }
-    TRY(keep(response, map->R, map->q.rows, err));
-    return solve(response, t, map->numbers.fg * to_page(response), map->Y, map->q.rows, err);
+    TRY(keep(response, err));
+    return solve(response, t, map->numbers.fg * to_page(response), err);
 }

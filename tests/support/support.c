@@ -1,5 +1,7 @@
 /* What several tests share. */
 #include "tests/support/support.h"
+#include "kernels/map_finite.h"
+#include "kernels/map_history.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -116,13 +118,18 @@ double *support_get(struct rows rows) {
     return values;
 }
 
+struct array *support_entries(const struct map *map) {
+    return &finite_of(map)->W;
+}
+
 double *support_matrix(const struct map *map) {
     if (map->kind == &map_finite)
-        return support_get(array_all(&map->W));
+        return support_get(array_all(support_entries(map)));
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
-    double *W, *q = support_get(array_all(&map->q)), *Z = support_get(array_all(&map->Z));
+    const struct history_state *history = history_of(map);
+    double *W, *q = support_get(array_all(&history->q)), *Z = support_get(array_all(&history->Z));
     ASK(base_alloc(&W, n * m, sizeof *W, err));
-    for (size_t k = 0; k < (size_t)map->q.rows; k++)
+    for (size_t k = 0; k < (size_t)history->q.rows; k++)
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < m; j++)
                 W[i * m + j] += Z[k * n + i] * q[k * m + j] / (double)m / map->declared.s_f;
@@ -134,6 +141,7 @@ double *support_matrix(const struct map *map) {
 /* W as a history: column j of it belongs to the j-th unit vector. */
 static void matrix_put(struct map *map, const double *W) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
+    struct history_state *history = history_of(map);
     double *q, *Z;
     ASK(base_alloc(&q, m * m, sizeof *q, err));
     ASK(base_alloc(&Z, m * n, sizeof *Z, err));
@@ -142,11 +150,11 @@ static void matrix_put(struct map *map, const double *W) {
         for (size_t i = 0; i < n; i++)
             Z[j * n + i] = W[i * m + j];
     }
-    map->q.rows = map->Z.rows = 0;
-    ASK(array_reserve(&map->q, (int)m, err));
-    ASK(array_reserve(&map->Z, (int)m, err));
-    map->q.backend->put(array_all(&map->q), q);
-    map->Z.backend->put(array_all(&map->Z), Z);
+    history->q.rows = history->Z.rows = 0;
+    ASK(array_reserve(&history->q, (int)m, err));
+    ASK(array_reserve(&history->Z, (int)m, err));
+    history->q.backend->put(array_all(&history->q), q);
+    history->Z.backend->put(array_all(&history->Z), Z);
     free(q);
     free(Z);
 }
@@ -176,7 +184,7 @@ static void parameter_put(const struct parameter *p, const double *values) {
         matrix_put(p->map, values);
         return;
     }
-    struct rows W = array_all(p->map ? &p->map->W : &p->thin->W);
+    struct rows W = array_all(p->map ? support_entries(p->map) : &p->thin->W);
     W.array->backend->put(W, values);
 }
 

@@ -1,0 +1,39 @@
+/* The state of map_limit, and of the random part of map_adam (formulae in map.h). */
+#ifndef KERNELS_MAP_LIMIT_H
+#define KERNELS_MAP_LIMIT_H
+
+#include "kernels/map.h"
+
+#include <assert.h>
+
+struct limit_state {
+    struct array q, e; /* over the source sites */
+    struct array Z, p; /* over the target sites */
+    /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
+    const struct map *leader;
+    double largest[2]; /* rms of the largest block that p, q have met */
+    double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
+    double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
+    int met;           /* rows of p at the last forward */
+    double *C;         /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
+    /* If responses are kept: */
+    struct array normals; /* over the target sites: the normals in Z alone, one per q */
+    double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
+    struct {
+        double *R; /* [P][rank], x over the basis of that time */
+        int rank;
+    } kept[MAP_STAGES];
+    /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
+     * out the normals that belong to them. */
+    int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,
+                struct err *err);
+    void *context;
+};
+
+/* Kinds limit and adam. */
+static inline struct limit_state *limit_of(const struct map *map) {
+    assert(map->kind == &map_limit || map->kind == &map_adam);
+    return map->state;
+}
+
+#endif
