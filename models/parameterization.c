@@ -111,14 +111,26 @@ static void multiply(double x, double e, double *up, double *down) {
     *(e > 0 ? up : down) *= power;
 }
 
-static void scale(const struct program *p, struct parameterization_table table, struct weight *W) {
-    const struct table *regime = &tables[table.regime];
-    const struct row *own = find(regime->rows, W->name, program_network(p)->parameterization);
-    const struct row *written = find(regime->rows, W->name, regime->reference);
-    const double x[VARIABLES] = {program_setup(p)->gamma0, table.N, table.M, table.N_e};
+/* gamma0, N, M and N_e, which rows have powers of. */
+static void sizes(const struct program *p, int regime, double x[VARIABLES]) {
+    const struct network *network = program_network(p);
+    int width = program_setup(p)->N;
+    double N = width ? width : POPULATION_INFINITE;
+    x[0] = program_setup(p)->gamma0;
+    x[1] = N;
+    x[2] = regime == PARAMETERIZATION_REGIME1 ? network->experts : network->kappa * N;
+    x[3] = regime == PARAMETERIZATION_REGIME2 ? network->expert_width : network->iota * N;
+}
+
+static void scale(const struct program *p, int regime, struct weight *W) {
+    const struct table *table = &tables[regime];
+    const struct row *own = find(table->rows, W->name, program_network(p)->parameterization);
+    const struct row *written = find(table->rows, W->name, table->reference);
+    double x[VARIABLES];
     const double *to[] = {own->std, own->rate, own->adam_rate, own->adam_eps};
     const double *from[] = {written->std, written->rate, written->adam_rate, written->adam_eps};
     double *number[] = {&W->a0, &W->rate, &W->adam_rate, &W->adam_eps};
+    sizes(p, regime, x);
     for (int k = 0; k < 4; k++) {
         double up = 1, down = 1;
         for (int i = 0; i < VARIABLES; i++)
@@ -127,10 +139,9 @@ static void scale(const struct program *p, struct parameterization_table table, 
     }
 }
 
-void parameterization_scale(const struct program *p, struct parameterization_table table,
-                            struct weight *const *weights) {
+void parameterization_scale(const struct program *p, int regime, struct weight *const *weights) {
     for (; *weights; weights++)
-        scale(p, table, *weights);
+        scale(p, regime, *weights);
 }
 
 const char *parameterization_check(const struct network *network, int regime, const char **key) {

@@ -8,6 +8,7 @@
  * E = expert_layers; o is sigma or the identity. Top-K: the mask of the K = rho M largest logits is
  * a constant in the backward pass. In the limit psi(0) = b. Written in muP; parameterization.c has
  * what the others have beside it. */
+#include "models/block.h"
 #include "models/net/net.h"
 #include "models/parameterization.h"
 #include "models/routing/router.h"
@@ -24,29 +25,36 @@ static const struct param_row regime1_rows[] = {
 
 static const char *regime1_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
-    (void)N, (void)expert_sites;
+    (void)expert_sites;
     *key = "experts";
     if (network->experts < 1 || network->experts > INT_LIST_MAX)
         return "1 to 32 experts";
+    *key = "iota";
+    if (N && !network_whole(network->iota * N))
+        return "iota times the width must be a whole number of hidden units, at least 1";
     return network->gate == GATE_CONSTANT ? NULL : router_check(network, key);
 }
 
-static struct weight weigh(const struct program *p, struct weight W) {
-    const struct network *network = program_network(p);
-    double N = program_setup(p)->N ? program_setup(p)->N : POPULATION_INFINITE;
-    struct parameterization_table table = {PARAMETERIZATION_REGIME1, N, network->experts, N};
-    parameterization_scale(p, table, (struct weight *[]){&W, NULL});
+/* A matrix of a block, by the row of its name. */
+static struct weight weigh(struct program *p, const struct block *block, const char *row) {
+    struct weight W = {.name = row};
+    struct weight *const weights[] = {&W, NULL};
+    parameterization_scale(p, PARAMETERIZATION_REGIME1, weights);
+    block_weights(p, block, weights);
     return W;
 }
 
-/* Kernels of layer l; with one expert they carry no expert index. */
-static void add_kernels(struct program *p, int l, int i, struct value h, struct value x) {
+/* Kernels of layer k; with one expert they carry no expert index. */
+static void add_kernels(struct program *p, const struct block *block, int k, int i, struct value h,
+                        struct value x) {
     bool several = program_network(p)->experts > 1;
-    const char *format = several ? "%s%d_%d" : "%s%d";
+    const char *end = several ? program_name(p, "_%d", i) : "";
+    const char *Phi = block_name(p, block, program_name(p, "Phi%d", k)),
+               *G = block_name(p, block, program_name(p, "G%d", k));
     if (x.at >= 0)
-        program_kernel(p, x, 1, program_name(p, format, "Phi", l, i), "feature kernel",
+        program_kernel(p, x, 1, program_name(p, "%s%s", Phi, end), "feature kernel",
                        "<sigma(h) sigma(h)>");
-    program_gradient(p, h, 1, program_name(p, format, "G", l, i), "gradient kernel", "<g g>");
+    program_gradient(p, h, 1, program_name(p, "%s%s", G, end), "gradient kernel", "<g g>");
 }
 
 static bool one_hidden_layer(const struct network *network) {
@@ -54,51 +62,66 @@ static bool one_hidden_layer(const struct network *network) {
 }
 
 /* The output of expert i. */
-static struct value write_expert(struct program *p, int i, struct value x, struct population *top) {
+static struct value write_expert(struct program *p, const struct block *block, int i,
+                                 struct value x, struct population *top) {
     const struct network *network = program_network(p);
-    struct weight W = weigh(p, (struct weight){.name = "W"});
-    for (int l = 0; l < network->expert_layers; l++) {
-        bool last = l == network->expert_layers - 1;
-        W.name = program_name(p, "W%d_%d", l + 2, i);
-        W.family = program_name(p, "W%d", l + 2);
+    struct weight W = weigh(p, block, "W");
+    for (int k = 0; k < network->expert_layers; k++) {
+        bool last = k == network->expert_layers - 1;
+        W.family = block_name(p, block, program_name(p, "W%d", k + 2));
+        W.name = program_name(p, "%s_%d", W.family, i);
         struct population *on =
-            last ? top : program_population(p, W.name, 1, (size_t)program_setup(p)->sites, 1);
+            last ? top
+                 : program_population(p, W.name, network->iota, (size_t)program_setup(p)->sites, 1);
+        on->page = last ? on->page : block->b * network->iota;
+        W.rate /= last ? 1 : network->iota;
         struct value h = program_map(p, x, on, W);
+        W.rate *= last ? 1 : network->iota;
         bool linear = last && network->expert_output == EXPERT_OUTPUT_LINEAR;
-        x = linear ? h : program_sigma(p, h);
-        if (one_hidden_layer(network) && !last)
+        x = linear ? h : program_sigma_of_experts(p, h);
+        if (one_hidden_layer(network) && !last && block->l < 0)
             program_expert(p, x, 1);
-        add_kernels(p, l + 2, i, h, linear ? (struct value){-1} : x);
+        add_kernels(p, block, k + 2, i, h, linear ? (struct value){-1} : x);
     }
     return x;
 }
 
-static void regime1_write(struct program *p) {
+struct value regime1_block(struct program *p, const struct block *block, struct value h1,
+                           struct value x1, struct population *top) {
     const struct network *network = program_network(p);
-    struct weight w = {.name = "w", .iid = router_fluctuates(network)};
-    size_t sites = (size_t)program_setup(p)->sites;
-    struct population *bottom = program_population(p, "bottom", 1, sites, 1);
-    struct population *top = program_population(p, "top", 1, sites, 1);
     bool routed = network->gate != GATE_CONSTANT;
-
-    struct value h1 = program_read_in(p, bottom, weigh(p, (struct weight){.name = "W1"})),
-                 x1 = program_sigma(p, h1), gates = {-1}, h_top = {-1};
-    program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
-                   "<x1 x1>, x1 = sigma(h1)");
-    program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
-                     "<g1 g1>, g1 = sigma'(h1) z1");
+    struct value gates = {-1}, h_top = {-1};
+    if (!top)
+        top = program_population(p, block_name(p, block, "top"), 1, (size_t)program_setup(p)->sites,
+                                 1);
+    if (block->l < 0) {
+        program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
+                       "<x1 x1>, x1 = sigma(h1)");
+        program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
+                         "<g1 g1>, g1 = sigma'(h1) z1");
+    }
     if (routed)
-        gates = router_write(p, x1, weigh(p, (struct weight){.name = "Q"}),
-                             weigh(p, (struct weight){.name = "b"}), -1);
-    if (one_hidden_layer(network))
+        gates = router_write(p, x1, weigh(p, block, "Q"), weigh(p, block, "b"), block->l);
+    if (one_hidden_layer(network) && block->l < 0)
         program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts; i++) {
-        struct value x = write_expert(p, i, x1, top);
+        struct value x = write_expert(p, block, i, x1, top);
         x = routed ? program_scale(p, gates, i, x) : x;
         h_top = i ? program_add(p, h_top, x) : x;
     }
-    program_kernel(p, h_top, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");
-    program_read_out(p, h_top, weigh(p, w));
+    if (block->l < 0)
+        program_kernel(p, h_top, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");
+    return h_top;
+}
+
+static void regime1_write(struct program *p) {
+    struct population *bottom =
+        program_population(p, "bottom", 1, (size_t)program_setup(p)->sites, 1);
+    struct weight w = weigh(p, &block_alone, "w");
+    w.iid = router_fluctuates(program_network(p));
+    struct value h1 = program_read_in(p, bottom, weigh(p, &block_alone, "W1"));
+    struct value x1 = program_sigma(p, h1);
+    program_read_out(p, regime1_block(p, &block_alone, h1, x1, NULL), w);
 }
 
 const struct model model_regime1 = {
@@ -108,7 +131,7 @@ const struct model model_regime1 = {
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
     .keys =
         "parameterization read_out activation gate beta rho experts expert_layers expert_output q0 "
-        "router_rate bias bias_per biases bias_std bias_noise",
+        "iota expert_activation router_rate bias bias_per biases bias_std bias_noise",
     .rows = regime1_rows,
     .check = regime1_check,
     .write = regime1_write,

@@ -10,6 +10,7 @@
  * M^{-1/2}, and then nothing of its random part is left in the limit. Cotangents are kappa (router)
  * and kappa N_e (units) times the page's. */
 #include "models/routing/gate.h"
+#include "models/block.h"
 #include "models/net/net.h"
 #include "models/parameterization.h"
 
@@ -32,42 +33,54 @@ static const char *regime2_check(const struct network *network, int N, int exper
     return gate_check_kappa(network, N, expert_sites, key);
 }
 
-static void regime2_write(struct program *p) {
+struct value regime2_block(struct program *p, const struct block *block, struct value h1,
+                           struct value x1, struct population *top) {
     const struct network *network = program_network(p);
     const struct net_setup *setup = program_setup(p);
     size_t S = (size_t)setup->sites, M = (size_t)setup->expert_sites;
     int N_e = network->expert_width;
     double kappa = network->kappa, lambda = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
-    struct population *bottom = program_population(p, "bottom", 1, S, 1);
-    struct population *experts = program_population(p, "experts", kappa, M, 1);
-    struct population *units = program_population(p, "units", kappa * N_e, M * (size_t)N_e, N_e);
-    struct population *top = program_population(p, "top", 1, S, 1);
-    experts->page = kappa;
-    units->page = kappa * N_e;
-    struct parameterization_table table = {PARAMETERIZATION_REGIME2, bottom->size, experts->size,
-                                           N_e};
-    struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, W_out = {.name = "W_out"},
-                  w = {.name = "w"};
+    struct population *experts =
+        program_population(p, block_name(p, block, "experts"), kappa, M, 1);
+    struct population *units =
+        program_population(p, block_name(p, block, "units"), kappa * N_e, M * (size_t)N_e, N_e);
+    if (!top)
+        top = program_population(p, block_name(p, block, "top"), 1, S, 1);
+    experts->page = block->b * kappa;
+    units->page = block->b * kappa * N_e;
+    struct weight Q = {.name = "Q"}, W_out = {.name = "W_out"};
     struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
-    parameterization_scale(p, table, (struct weight *[]){&W1, &Q, &W_in, &W_out, &w, NULL});
+    struct weight *const weights[] = {&Q, &W_in, &W_out, NULL};
+    parameterization_scale(p, PARAMETERIZATION_REGIME2, weights);
+    block_weights(p, block, weights);
 
-    struct value h1 = program_read_in(p, bottom, W1);
-    struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1};
+    struct value psi = {-1}, phi = {-1};
     if (!gate_is_constant(p))
         phi = gate_write(p, x1, experts, Q, &psi);
     struct value h_in = program_map(p, x1, units, W_in);
-    struct value s2 = program_sigma(p, h_in), x2 = gate_apply(p, phi, s2);
+    struct value s2 = program_sigma_of_experts(p, h_in), x2 = gate_apply(p, phi, s2);
     struct value h3 = program_map(p, x2, top, W_out);
-    program_read_out(p, h3, w);
-    program_aggregation(p, x1, phi, 1.0 / N_e);
-    program_expert(p, s2, experts->sites);
-
-    gate_kernels(p, h1, x1, h3);
-    program_kernel(p, x2, 1, "Phib", "feature kernel of the expert units",
+    if (block->l < 0) {
+        program_aggregation(p, x1, phi, 1.0 / N_e);
+        program_expert(p, s2, experts->sites);
+        gate_kernels(p, h1, x1, h3);
+    }
+    program_kernel(p, x2, 1, block_name(p, block, "Phib"), "feature kernel of the expert units",
                    "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>");
-    program_gradient(p, h_in, kappa * kappa, "Gb", "gradient kernel of the expert units",
+    program_gradient(p, h_in, kappa * kappa, block_name(p, block, "Gb"),
+                     "gradient kernel of the expert units",
                      "kappa^2 <g_in g_in>, g_in_ij = phi_i b_ij sigma'(h_in_ij)");
-    gate_gradient(p, psi, "Gphi");
+    gate_gradient(p, psi, block_name(p, block, "Gphi"));
+    return h3;
+}
+
+static void regime2_write(struct program *p) {
+    struct population *bottom =
+        program_population(p, "bottom", 1, (size_t)program_setup(p)->sites, 1);
+    struct weight W1 = {.name = "W1"}, w = {.name = "w"};
+    parameterization_scale(p, PARAMETERIZATION_REGIME2, (struct weight *[]){&W1, &w, NULL});
+    struct value h1 = program_read_in(p, bottom, W1), x1 = program_sigma(p, h1);
+    program_read_out(p, regime2_block(p, &block_alone, h1, x1, NULL), w);
 }
 
 const struct model model_regime2 = {
@@ -77,7 +90,7 @@ const struct model model_regime2 = {
               "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
               "docs/theory/regime2.md",
     .keys = "parameterization read_out activation gate beta kappa expert_width rho aggregation "
-            "lambda_in",
+            "lambda_in expert_activation",
     .solver_keys = "expert_sites",
     .rows = regime2_rows,
     .check = regime2_check,

@@ -14,6 +14,7 @@
  * muP, the normals of the units, the same for all experts. Cotangents are kappa (router) and iota
  * (pairs) times the page's. */
 #include "models/routing/gate.h"
+#include "models/block.h"
 #include "models/net/net.h"
 #include "models/parameterization.h"
 
@@ -37,73 +38,85 @@ static const char *regime3_check(const struct network *network, int N, int exper
 }
 
 /* h, x: with and without sigma; means, tied: of the tied matrices, if there are any. */
-static void add_kernels(struct program *p, struct value h, struct value x, struct value x2,
-                        struct value means, struct value tied) {
-    program_kernel(p, x2, 1, "Phibar", "feature kernel of the expert units",
+static void add_kernels(struct program *p, const struct block *block, struct value h,
+                        struct value x, struct value x2, struct value means, struct value tied) {
+    program_kernel(p, x2, 1, block_name(p, block, "Phibar"), "feature kernel of the expert units",
                    "<phi_i sigma(h_ij) phi_i sigma(h_ij)>");
-    program_gradient(p, h, 1, "Gbar", "gradient kernel of the expert units",
+    program_gradient(p, h, 1, block_name(p, block, "Gbar"), "gradient kernel of the expert units",
                      "<g_ij g_ij>, g_ij = phi_i b_ij sigma'");
-    program_kernel(p, x, 1, "PhiE", "feature kernel of the expert units without gates",
-                   "<sigma(h_ij) sigma(h_ij)>");
+    program_kernel(p, x, 1, block_name(p, block, "PhiE"),
+                   "feature kernel of the expert units without gates", "<sigma(h_ij) sigma(h_ij)>");
     if (tied.at < 0)
         return;
-    program_kernel(p, means, 1, "Phitil", "feature kernel of the expert means",
-                   "<E_i[phi_i sigma(h_ij)]^2> over j");
-    program_gradient(p, tied, 1, "Gtil", "gradient kernel of the expert means",
-                     "<E_i[g_ij]^2> over j");
+    program_kernel(p, means, 1, block_name(p, block, "Phitil"),
+                   "feature kernel of the expert means", "<E_i[phi_i sigma(h_ij)]^2> over j");
+    program_gradient(p, tied, 1, block_name(p, block, "Gtil"),
+                     "gradient kernel of the expert means", "<E_i[g_ij]^2> over j");
 }
 
-static void regime3_write(struct program *p) {
+struct value regime3_block(struct program *p, const struct block *block, struct value h1,
+                           struct value x1, struct population *top) {
     const struct network *network = program_network(p);
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
     double kappa = network->kappa, iota = network->iota;
     const struct net_setup *setup = program_setup(p);
     size_t S = (size_t)setup->sites, S_i = (size_t)setup->expert_sites,
            S_j = (size_t)setup->unit_sites;
-    struct population *bottom = program_population(p, "bottom", 1, S, 1);
-    struct population *experts = program_population(p, "experts", kappa, S_i, 1);
-    struct population *units = program_population(p, "units", iota, S_j, 1);
-    struct population *pairs =
-        program_population(p, "pairs", iota * experts->size, S_i * S_j, (int)units->sites);
-    struct population *top = program_population(p, "top", 1, S, 1);
+    struct population *experts =
+        program_population(p, block_name(p, block, "experts"), kappa, S_i, 1);
+    struct population *units = program_population(p, block_name(p, block, "units"), iota, S_j, 1);
+    struct population *pairs = program_population(
+        p, block_name(p, block, "pairs"), iota * experts->size, S_i * S_j, (int)units->sites);
+    if (!top)
+        top = program_population(p, block_name(p, block, "top"), 1, S, 1);
     pairs->units = units;
-    experts->page = kappa, pairs->page = units->page = iota;
-    struct parameterization_table table = {PARAMETERIZATION_REGIME3, bottom->size, experts->size,
-                                           units->size};
-    struct weight W1 = {.name = "W1"}, Q = {.name = "Q"}, w = {.name = "w"};
+    experts->page = block->b * kappa, pairs->page = units->page = block->b * iota;
+    struct weight Q = {.name = "Q"};
     struct weight in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota};
     struct weight out = {.name = "W_out", .s_f = sqrt(iota / experts->size), .rate = iota / kappa};
-    parameterization_scale(p, table, (struct weight *[]){&W1, &Q, &in, &out, &w, NULL});
+    struct weight A_in = {.name = "A_in", .fixed = true},
+                  A_out = {.name = "A_out", .s_f = sqrt(iota), .fixed = true};
+    parameterization_scale(p, PARAMETERIZATION_REGIME3, (struct weight *[]){&Q, &in, &out, NULL});
     if (mssp) { /* the learned parts, on top of tied matrices */
         in.name = "P_in", out.name = "P_out";
         in.zero = out.zero = true;
     }
+    block_weights(p, block, (struct weight *[]){&Q, &in, &out, &A_in, &A_out, NULL});
 
-    struct value h1 = program_read_in(p, bottom, W1);
-    struct value x1 = program_sigma(p, h1), psi = {-1}, phi = {-1}, tied = {-1}, means = {-1};
+    struct value psi = {-1}, phi = {-1}, tied = {-1}, means = {-1};
     if (!gate_is_constant(p))
         phi = gate_write(p, x1, experts, Q, &psi);
     struct value h = program_map(p, x1, pairs, in);
     if (mssp) {
-        tied = program_map(p, x1, units, (struct weight){.name = "A_in", .fixed = true});
+        tied = program_map(p, x1, units, A_in);
         h = program_add(p, h, program_tile(p, tied, pairs));
     }
-    struct value x = program_sigma(p, h), x2 = gate_apply(p, phi, x);
+    struct value x = program_sigma_of_experts(p, h), x2 = gate_apply(p, phi, x);
     struct value h3 = program_map(p, x2, top, out);
     if (mssp) {
-        struct weight A_out = {.name = "A_out", .s_f = sqrt(iota), .fixed = true};
         means = program_tile_mean(p, x2, units);
         h3 = program_add(p, h3, program_map(p, means, top, A_out));
     }
-    program_read_out(p, h3, w);
-    program_aggregation(p, x1, phi, 1 / iota);
-    program_expert(p, x, experts->sites);
-
-    gate_kernels(p, h1, x1, h3);
-    add_kernels(p, h, x, x2, means, tied);
-    gate_gradient(p, psi, "G1phi");
+    if (block->l < 0) {
+        program_aggregation(p, x1, phi, 1 / iota);
+        program_expert(p, x, experts->sites);
+        gate_kernels(p, h1, x1, h3);
+    }
+    add_kernels(p, block, h, x, x2, means, tied);
+    gate_gradient(p, psi, block_name(p, block, "G1phi"));
     if (!gate_is_constant(p))
-        program_kernel(p, phi, 1, "phit2", "second moments of the gates", "<phi phi>");
+        program_kernel(p, phi, 1, block_name(p, block, "phit2"), "second moments of the gates",
+                       "<phi phi>");
+    return h3;
+}
+
+static void regime3_write(struct program *p) {
+    struct population *bottom =
+        program_population(p, "bottom", 1, (size_t)program_setup(p)->sites, 1);
+    struct weight W1 = {.name = "W1"}, w = {.name = "w"};
+    parameterization_scale(p, PARAMETERIZATION_REGIME3, (struct weight *[]){&W1, &w, NULL});
+    struct value h1 = program_read_in(p, bottom, W1), x1 = program_sigma(p, h1);
+    program_read_out(p, regime3_block(p, &block_alone, h1, x1, NULL), w);
 }
 
 const struct model model_regime3 = {
@@ -112,7 +125,8 @@ const struct model model_regime3 = {
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendices N (MSSP) and O (muP), corrected as in "
               "docs/theory/regime3.md",
-    .keys = "parameterization read_out activation gate beta kappa iota rho aggregation",
+    .keys = "parameterization read_out activation gate beta kappa iota rho aggregation "
+            "expert_activation",
     .solver_keys = "expert_sites unit_sites",
     .rows = regime3_rows,
     .check = regime3_check,

@@ -22,6 +22,8 @@ static const struct param_row common[] = {
      "initial read-out w: standard normal, or zero"},
     {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0,
      "linear tanh erf relu gelu softplus", NULL, "sigma; erf is erf(h), gelu is h Phi(h)"},
+    {"expert_activation", PARAM_CHOICE, NETWORK_KEY(expert_activation), "same", 0, 0,
+     "same linear tanh erf relu gelu softplus", NULL, "sigma inside of experts"},
     {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
      "hidden layers (dense), blocks (residual, resnet, transformer)"},
     {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
@@ -94,7 +96,8 @@ const char *network_other_keys(const char *name, const char *key) {
 }
 
 bool network_compresses(const struct network *network) {
-    return network->activation != FN_RELU && network->rho == 1;
+    return network->activation != FN_RELU && network->expert_activation != 1 + FN_RELU &&
+           network->rho == 1;
 }
 
 const char *network_uncompressed(void) {

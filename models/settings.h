@@ -27,7 +27,8 @@ enum head_limit { HEADS_FIXED, HEADS_MANY };
 enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 
 struct network {
-    int model, parameterization, read_out, activation, gate, aggregation, lambda_in;
+    int model, parameterization, read_out, activation, expert_activation, gate, aggregation,
+        lambda_in;
     double beta, kappa, iota, rho;
     int expert_width, outputs;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;

@@ -11,6 +11,7 @@
  * Heads: a fixed number of them, each of infinite width in the limit, where all are the same and
  * one of their total width is marched; or infinitely many of head_width units. Rates are those of
  * the page; derived cotangents inside a block are b r times its own, r the width over N. */
+#include "models/block.h"
 #include "models/net/net.h"
 #include "models/routing/router.h"
 
@@ -44,14 +45,13 @@ static const struct param_row transformer_rows[] = {
 
 static const char *transformer_check(const struct network *network, int N, int expert_sites,
                                      const char **key) {
-    double units = network->attention_width * N, N_e = network->iota * N;
     double parts = network->head_limit == HEADS_MANY ? network->head_width : network->heads;
     (void)expert_sites;
     *key = "attention_width";
-    if (N && (fabs(units / parts - round(units / parts)) > 1e-9 * units || units < parts))
+    if (N && !network_whole(network->attention_width * N / parts))
         return "attention_width times the width must be a whole number of units for each head";
     *key = "iota";
-    if (N && network->experts && (fabs(N_e - round(N_e)) > 1e-9 * N_e || N_e < 0.5))
+    if (N && network->experts && !network_whole(network->iota * N))
         return "iota times the width must be a whole number of hidden units, at least 1";
     *key = "experts";
     if (network->experts > INT_LIST_MAX)
@@ -59,22 +59,14 @@ static const char *transformer_check(const struct network *network, int N, int e
     return network->experts && network->gate != GATE_CONSTANT ? router_check(network, key) : NULL;
 }
 
-/* What all matrices of a block share, and what a matrix reads. */
-struct block {
-    struct program *p;
-    int l;
-    double b, rate; /* rate 1/(L b^2): used branches move as much as with one block */
-    bool one;       /* head, or expert */
-};
-
-static struct value apply(const struct block *block, const char *name, int i, struct value x,
-                          struct population *to, struct weight W) {
-    W.family = program_name(block->p, "%s_%d", name, block->l);
-    W.name = block->one ? W.family : program_name(block->p, "%s_%d_%d", name, block->l, i);
-    W.rate *= block->rate;
-    W.adam_rate = block->b * block->rate;
-    W.adam_eps = block->b;
-    return program_map(block->p, x, to, W);
+/* Matrix NAME_l, or NAME_l_i of one of several. */
+static struct value apply(struct program *p, const struct block *block, const char *name, int i,
+                          struct value x, struct population *to, struct weight W) {
+    W.name = name;
+    block_weights(p, block, (struct weight *[]){&W, NULL});
+    W.family = W.name;
+    W.name = i < 0 ? W.name : program_name(p, "%s_%d", W.family, i);
+    return program_map(p, x, to, W);
 }
 
 static struct value normed(struct program *p, bool norm, struct value x) {
@@ -82,83 +74,87 @@ static struct value normed(struct program *p, bool norm, struct value x) {
 }
 
 /* Weights, and logits (where they are numbers), of head i. */
-static void show(const struct block *block, int i, struct value logits, struct value a) {
-    struct program *p = block->p;
-    const char *format = block->one ? "%s_%d" : "%s_%d_%d";
-    program_show(p, logits, "t mu source", program_name(p, format, "logits", block->l, i),
+static void show(struct program *p, const struct block *block, int i, struct value logits,
+                 struct value a) {
+    const char *end = i < 0 ? "" : program_name(p, "_%d", i);
+    program_show(p, logits, "t mu source", program_name(p, "logits_%d%s", block->l, end),
                  "attention logits of a token for each other", "beta_A <q_s k_t>");
-    program_show(p, a, "t mu source", program_name(p, format, "attention", block->l, i),
+    program_show(p, a, "t mu source", program_name(p, "attention_%d%s", block->l, end),
                  "attention weights of a token for each other", "softmax over t of the logits");
 }
 
-/* The output of head i of H, nu/H times the width. */
-static struct value write_head(const struct block *block, int i, int H, struct value y,
-                               struct population *stream) {
-    struct program *p = block->p;
+/* The output of head i of H (-1: the only one), nu/H times the width. */
+static struct value write_head(struct program *p, const struct block *block, int i, int H,
+                               struct value y, struct population *stream) {
     const struct network *network = program_network(p);
     bool many = network->head_limit == HEADS_MANY;
     double r = network->attention_width / H, beta = network->attention_beta;
-    size_t sites = (size_t)program_setup(p)->sites, N_k = many ? (size_t)network->head_width : 1;
-    struct population *units, *heads = NULL;
+    size_t N_k = many ? (size_t)network->head_width : 1,
+           heads = ((size_t)program_setup(p)->sites + N_k - 1) / N_k;
+    struct population *on_heads = NULL;
     if (many)
-        heads = program_population(p, program_name(p, "heads_%d", block->l), r / (double)N_k,
-                                   (sites + N_k - 1) / N_k, 1);
-    units = program_population(p, program_name(p, "head_%d_%d", block->l, i), r,
-                               (sites + N_k - 1) / N_k * N_k, (int)N_k);
+        on_heads = program_population(p, block_name(p, block, "heads"), r / (double)N_k, heads, 1);
+    const char *name = block_name(p, block, "head");
+    struct population *units = program_population(
+        p, i < 0 ? name : program_name(p, "%s_%d", name, i), r, heads * N_k, (int)N_k);
     units->page = block->b * r;
-    struct weight in = {.rate = 1 / r}, queries = {.rate = 1 / r, .zero = network->zero_queries},
-                  out = {.rate = 1.0 / H, .a0 = 1 / sqrt(H)};
-    struct value q = apply(block, "W_Q", i, y, units, queries),
-                 k = apply(block, "W_K", i, y, units, in), v = apply(block, "W_V", i, y, units, in);
+    struct weight in = {.rate = 1 / r}, out = {.rate = 1.0 / H, .a0 = 1 / sqrt(H)}, queries = in;
+    queries.zero = network->zero_queries;
+    struct value q = apply(p, block, "W_Q", i, y, units, queries);
+    struct value k = apply(p, block, "W_K", i, y, units, in);
+    struct value v = apply(p, block, "W_V", i, y, units, in), o;
     if (many) {
-        struct value A = program_attend_by_head(p, q, k, heads, beta);
-        A = program_softmax_by_head(p, A, network->causal);
-        return apply(block, "W_O", i, program_mix_by_head(p, A, v), stream, out);
+        struct value A = program_attend_by_head(p, q, k, on_heads, beta);
+        o = program_mix_by_head(p, program_softmax_by_head(p, A, network->causal), v);
+    } else {
+        struct value logits = program_attend(p, q, k, beta);
+        struct value a = program_softmax(p, logits, network->causal);
+        show(p, block, i, logits, a);
+        o = program_mix(p, a, v);
     }
-    struct value logits = program_attend(p, q, k, beta);
-    struct value a = program_softmax(p, logits, network->causal);
-    show(block, i, logits, a);
-    return apply(block, "W_O", i, program_mix(p, a, v), stream, out);
+    return apply(p, block, "W_O", i, o, stream, out);
 }
 
-static struct value write_attention(struct block block, struct value y, struct population *stream) {
-    struct program *p = block.p;
+static struct value write_attention(struct program *p, const struct block *block, struct value y,
+                                    struct population *stream) {
     const struct network *network = program_network(p);
     bool fixed = network->head_limit == HEADS_FIXED && program_setup(p)->N;
     int H = fixed ? network->heads : 1;
-    struct value sum = {-1};
-    block.one = H == 1;
-    for (int i = 0; i < H; i++) {
-        struct value o = write_head(&block, i, H, y, stream);
-        sum = i ? program_add(p, sum, o) : o;
-    }
+    struct value sum = write_head(p, block, H > 1 ? 0 : -1, H, y, stream);
+    for (int i = 1; i < H; i++)
+        sum = program_add(p, sum, write_head(p, block, i, H, y, stream));
     return sum;
 }
 
-static struct value write_experts(struct block block, struct value y, struct population *stream) {
-    struct program *p = block.p;
+/* What expert e puts out; -1: the only one. */
+static struct value write_expert(struct program *p, const struct block *block, int e,
+                                 struct value y, struct value gates, struct population *stream) {
     const struct network *network = program_network(p);
-    size_t sites = (size_t)program_setup(p)->sites;
+    const char *name = block_name(p, block, "expert");
+    struct population *units =
+        program_population(p, e < 0 ? name : program_name(p, "%s_%d", name, e), network->iota,
+                           (size_t)program_setup(p)->sites, 1);
     struct weight in = {.rate = 1 / network->iota}, out = {.rate = 1};
-    struct weight R = {.name = program_name(p, "R_%d", block.l), .rate = block.rate},
-                  bias = {.name = program_name(p, "b_%d", block.l), .rate = block.rate};
-    struct value gates = {-1}, sum = {-1};
-    bool routed = network->gate != GATE_CONSTANT;
-    block.one = network->experts == 1;
-    R.adam_rate = bias.adam_rate = block.b * block.rate;
-    R.adam_eps = bias.adam_eps = block.b;
-    if (routed)
-        gates = router_write(p, y, R, bias, network->depth > 1 ? block.l : -1);
-    for (int e = 0; e < network->experts; e++) {
-        struct population *units = program_population(
-            p, program_name(p, "expert_%d_%d", block.l, e), network->iota, sites, 1);
-        units->page = block.b * network->iota;
-        struct value x = program_sigma(p, apply(&block, "W1", e, y, units, in));
-        if (network->gated_experts)
-            x = program_multiply(p, x, apply(&block, "W3", e, y, units, in));
-        x = apply(&block, "W2", e, routed ? program_scale(p, gates, e, x) : x, stream, out);
-        sum = e ? program_add(p, sum, x) : x;
-    }
+    units->page = block->b * network->iota;
+    struct value x = program_sigma_of_experts(p, apply(p, block, "W1", e, y, units, in));
+    if (network->gated_experts)
+        x = program_multiply(p, x, apply(p, block, "W3", e, y, units, in));
+    if (gates.at >= 0)
+        x = program_scale(p, gates, e < 0 ? 0 : e, x);
+    return apply(p, block, "W2", e, x, stream, out);
+}
+
+static struct value write_experts(struct program *p, const struct block *block, struct value y,
+                                  struct population *stream) {
+    const struct network *network = program_network(p);
+    struct weight R = {.name = "R"}, bias = {.name = "b"};
+    struct value gates = {-1}, sum;
+    block_weights(p, block, (struct weight *[]){&R, &bias, NULL});
+    if (network->gate != GATE_CONSTANT)
+        gates = router_write(p, y, R, bias, block->l);
+    sum = write_expert(p, block, network->experts > 1 ? 0 : -1, y, gates, stream);
+    for (int e = 1; e < network->experts; e++)
+        sum = program_add(p, sum, write_expert(p, block, e, y, gates, stream));
     return sum;
 }
 
@@ -172,19 +168,18 @@ static void add_kernels(struct program *p, const char *format, int l, struct val
 static void transformer_write(struct program *p) {
     const struct network *network = program_network(p);
     int L = network->depth;
-    double b = pow(L, -network->branch_power);
     struct population *stream =
         program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     add_kernels(p, "C%c_%d", 0, h);
     for (int l = 0; l < L; l++) {
-        struct block block = {p, l, b, 1 / (L * b * b), false};
-        struct value o = write_attention(block, normed(p, network->norm, h), stream);
-        h = program_add(p, h, program_times(p, b, o));
+        struct block block = block_of_stream(p, l);
+        struct value o = write_attention(p, &block, normed(p, network->norm, h), stream);
+        h = program_add(p, h, program_times(p, block.b, o));
         if (network->experts) {
             add_kernels(p, "C%c_mid_%d", l, h);
-            o = write_experts(block, normed(p, network->norm, h), stream);
-            h = program_add(p, h, program_times(p, b, o));
+            o = write_experts(p, &block, normed(p, network->norm, h), stream);
+            h = program_add(p, h, program_times(p, block.b, o));
         }
         add_kernels(p, "C%c_%d", l + 1, h);
     }
@@ -198,7 +193,7 @@ const struct model model_transformer = {
               "(2024), with experts as in docs/theory/transformer.md",
     .keys = "read_out activation depth heads head_limit head_width attention_width attention_beta "
             "causal branch_power norm final_norm zero_queries experts gated_experts iota gate beta "
-            "rho q0 router_rate bias bias_per biases bias_std bias_noise",
+            "rho expert_activation q0 router_rate bias bias_per biases bias_std bias_noise",
     .rows = transformer_rows,
     .check = transformer_check,
     .write = transformer_write,

@@ -369,6 +369,15 @@ struct value program_sigma(struct program *p, struct value x) {
     return fn == FN_LINEAR ? x : program_fn(p, fn, 1, x);
 }
 
+/* Likewise, after the word for the same as elsewhere. */
+struct value program_sigma_of_experts(struct program *p, struct value x) {
+    int given = program_network(p)->expert_activation;
+    enum fn fn = (enum fn)(given - 1);
+    if (!given)
+        return program_sigma(p, x);
+    return fn == FN_LINEAR ? x : program_fn(p, fn, 1, x);
+}
+
 struct value program_times(struct program *p, double k, struct value x) {
     struct value out;
     struct node *node = node_append_rows(p, &operation_times, x, &out);

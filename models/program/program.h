@@ -84,6 +84,8 @@ struct value program_map(struct program *p, struct value x, struct population *t
                          struct weight W);                                        /* s_f W x */
 struct value program_fn(struct program *p, enum fn fn, double k, struct value x); /* fn(k x) */
 struct value program_sigma(struct program *p, struct value x); /* [network] activation */
+/* [network] expert_activation, or that. */
+struct value program_sigma_of_experts(struct program *p, struct value x);
 struct value program_add(struct program *p, struct value a, struct value b);
 struct value program_times(struct program *p, double k, struct value x);
 /* a b, site by site; a may live on the groups that the sites of b belong to; b may have one row. */

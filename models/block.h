@@ -1,0 +1,29 @@
+/* Blocks: what networks repeat. The mixtures of experts of the three regimes are blocks, from rows
+ * x on one population to rows on another, or the same; a network of one of them has it alone. */
+#ifndef MODELS_BLOCK_H
+#define MODELS_BLOCK_H
+
+#include "models/program/program.h"
+
+struct block {
+    int l;    /* its number, in all names: W_in_0, ...; -1: the only one, names without number */
+    double b; /* what its output is multiplied by where it is added to a stream; else 1 */
+    double
+        rate; /* 1/(L b^2), of its matrices: the L blocks of a stream move as much as one; or 1 */
+};
+extern const struct block block_alone;
+/* Block l of `depth` = L ones that are added to a stream with b = L^-branch_power. */
+struct block block_of_stream(const struct program *p, int l);
+/* NAME, or NAME_l. */
+const char *block_name(struct program *p, const struct block *block, const char *name);
+/* Multiplies rates by that of the block (Adam's: 1/(L b), eps by b), and names by its number; the
+ * list ends with NULL. */
+void block_weights(struct program *p, const struct block *block, struct weight *const *weights);
+
+/* The mixture of each regime: rows x, sigma of h (for the kernels of a network of one block), to
+ * rows on `top`; NULL: a new population. */
+typedef struct value block_write(struct program *p, const struct block *block, struct value h,
+                                 struct value x, struct population *top);
+block_write regime1_block, regime2_block, regime3_block;
+
+#endif
