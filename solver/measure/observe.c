@@ -162,11 +162,11 @@ done:
     return code;
 }
 
-int observer_init(struct observer *observer, const struct config *config, struct record *record,
-                  int run, const struct net *net, struct err *err) {
+int observer_init(struct observer *observer, const struct config *config, const double *y,
+                  struct record *record, int run, const struct net *net, struct err *err) {
     const struct backend *backend = profile_backend(config_backend(config, net->setup.N));
     int T = record->T;
-    *observer = (struct observer){.config = config, .record = record, .run = run};
+    *observer = (struct observer){.config = config, .y = y, .record = record, .run = run};
     observer->coordinate.backend = backend;
     size_t R = (size_t)net->rows, C = (size_t)net->setup.C, row = R > C ? R : C;
     size_t most = config->output.kernels == KERNELS_FULL ? (size_t)T * row * row : row;
@@ -278,40 +278,6 @@ static void measure_limit(struct observer *observer, const struct net *net, int 
     }
 }
 
-static int measure(struct observer *observer, const struct net *net, int t, struct err *err) {
-    size_t bytes = (size_t)(net->outs * net->setup.C) * sizeof *net->f;
-    observer->next = observer->record->series;
-    *record_at(observer->record, observer->next++, observer->run, t) = net->loss;
-    memcpy(record_at(observer->record, observer->next++, observer->run, t), net->f, bytes);
-    if (observer->config->output.kernels)
-        TRY(measure_kernels(observer, net, t, err));
-    for (int k = 0; k < net->numbers; k++) {
-        struct series *series = observer->next++;
-        memcpy(record_at(observer->record, series, observer->run, t), net->number[k].values,
-               series->size / series->shape[0] * sizeof *net->number[k].values);
-    }
-    if (net->has_router)
-        TRY(measure_gates(observer, net, t, err));
-    if (observer->config->training.clip > 0)
-        TRY(net_gradient_norm(net, record_at(observer->record, observer->next++, observer->run, t),
-                              err));
-    if (observer->config->reference.coordinate_check)
-        TRY(coordinate_measure(&observer->coordinate, net, t, observer->run, observer->record,
-                               &observer->next, err));
-    if (!net->setup.N)
-        measure_limit(observer, net, t);
-    for (int k = 0; k < observer->responses; k++)
-        TRY(response_measure(&observer->response[k], t, err));
-    return net->setup.backend->sync(err);
-}
-
-int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err) {
-    int before = profile_enter("measuring", "");
-    int code = measure(observer, net, t, err);
-    profile_leave(before);
-    return code;
-}
-
 static double *at(const struct observer *observer, const char *name, int t) {
     const struct record *record = observer->record;
     return record_at(record, record_find(record, name), observer->run, t);
@@ -342,17 +308,51 @@ static void keep_score(const struct observer *observer, const struct net *net, b
         *at(observer, "test_loss", t) = score->loss / score->rows;
 }
 
-int observer_look(struct observer *observer, struct net *net, const double *y, int t,
-                  struct err *err) {
-    int inputs = net->setup.inputs, tests = net->setup.tests, code = CODE_OK;
-    struct score score = score_of(observer, net, net->index, net->setup.P, net->f, y);
-    double *f;
+static int measure(struct observer *observer, const struct net *net, int t, struct err *err) {
+    size_t bytes = (size_t)(net->outs * net->setup.C) * sizeof *net->f;
+    observer->next = observer->record->series;
+    *record_at(observer->record, observer->next++, observer->run, t) = net->loss;
+    memcpy(record_at(observer->record, observer->next++, observer->run, t), net->f, bytes);
+    if (observer->config->output.kernels)
+        TRY(measure_kernels(observer, net, t, err));
+    for (int k = 0; k < net->numbers; k++) {
+        struct series *series = observer->next++;
+        memcpy(record_at(observer->record, series, observer->run, t), net->number[k].values,
+               series->size / series->shape[0] * sizeof *net->number[k].values);
+    }
+    if (net->has_router)
+        TRY(measure_gates(observer, net, t, err));
+    if (observer->config->training.clip > 0)
+        TRY(net_gradient_norm(net, record_at(observer->record, observer->next++, observer->run, t),
+                              err));
+    if (observer->config->reference.coordinate_check)
+        TRY(coordinate_measure(&observer->coordinate, net, t, observer->run, observer->record,
+                               &observer->next, err));
+    if (!net->setup.N)
+        measure_limit(observer, net, t);
+    for (int k = 0; k < observer->responses; k++)
+        TRY(response_measure(&observer->response[k], t, err));
+    struct score score = score_of(observer, net, net->index, net->setup.P, net->f, observer->y);
     keep_score(observer, net, false, t, &score);
+    return net->setup.backend->sync(err);
+}
+
+int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err) {
+    int before = profile_enter("measuring", "");
+    int code = measure(observer, net, t, err);
+    profile_leave(before);
+    return code;
+}
+
+int observer_look(struct observer *observer, struct net *net, int t, struct err *err) {
+    int inputs = net->setup.inputs, tests = net->setup.tests, code = CODE_OK;
+    const double *y = observer->y + inputs * net_outputs(net);
+    double *f;
     if (!tests || t % observer->config->output.test_every)
         return CODE_OK;
     TRY(base_alloc(&f, (size_t)(tests * net_outputs(net)), sizeof *f, err));
     DO(net_look(net, inputs, tests, f, err));
-    score = score_of(observer, net, NULL, tests, f, y + inputs * net_outputs(net));
+    struct score score = score_of(observer, net, NULL, tests, f, y);
     keep_score(observer, net, true, t, &score);
 done:
     free(f);

@@ -17,6 +17,7 @@ int observe_declare(struct record *record, const struct config *config,
 /* One run's measuring: keeps the rows of earlier times when kernels are full. */
 struct observer {
     const struct config *config;
+    const double *y; /* targets of all inputs */
     struct record *record;
     int run;
     struct array *history; /* [histories][T * P] (or [T]) rows of each kernel */
@@ -28,13 +29,12 @@ struct observer {
     struct series *next; /* to be written, in the order of declaration */
     double *scratch;     /* host coefficients */
 };
-int observer_init(struct observer *observer, const struct config *config, struct record *record,
-                  int run, const struct net *net, struct err *err);
+int observer_init(struct observer *observer, const struct config *config, const double *y,
+                  struct record *record, int run, const struct net *net, struct err *err);
 /* After net_evaluate at time t; all values of that time go into the record. */
 int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err);
-/* Loss and accuracy at inputs that are not trained on; the net stays as it is. y: of all inputs. */
-int observer_look(struct observer *observer, struct net *net, const double *y, int t,
-                  struct err *err);
+/* Loss and accuracy at inputs that are not trained on; the net stays as it is. */
+int observer_look(struct observer *observer, struct net *net, int t, struct err *err);
 void observer_free(struct observer *observer);
 
 /* Largest rank of any basis of the net; 0 for finite nets. */

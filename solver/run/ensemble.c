@@ -59,7 +59,7 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
     int code, t = 0;
     DO(net_init(&net, &setup, err));
     DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
-    DO(observer_init(&observer, &run->config, record, r, &net, err));
+    DO(observer_init(&observer, &run->config, run->data.y, record, r, &net, err));
     for (; t < record->T; t++) {
         batch_at(&batch, t, net.index);
         if (t)
@@ -67,7 +67,7 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
         else
             DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
         DO(observer_measure(&observer, &net, t, err));
-        DO(observer_look(&observer, &net, run->data.y, t, err));
+        DO(observer_look(&observer, &net, t, err));
         DO(step(context, &net, t, err));
     }
 done:

@@ -49,6 +49,7 @@ const struct fixed_point_kernel *iteration_worst(const struct fixed_point_state 
 
 struct replicate {
     const struct config *config;
+    const double *y;
     struct record *record, *iterations;
     const struct iteration_calls *calls;
     struct observer observer;
@@ -68,8 +69,8 @@ static int on_sweep(void *context, const struct fixed_point_state *state, struct
 static int on_measure(void *context, const struct net *net, int t, struct err *err) {
     struct replicate *replicate = context;
     if (t == 0)
-        TRY(observer_init(&replicate->observer, replicate->config, replicate->record, replicate->r,
-                          net, err));
+        TRY(observer_init(&replicate->observer, replicate->config, replicate->y, replicate->record,
+                          replicate->r, net, err));
     TRY(observer_measure(&replicate->observer, net, t, err));
     return replicate->calls->step(replicate->calls->context, net, t, err);
 }
@@ -77,8 +78,12 @@ static int on_measure(void *context, const struct net *net, int t, struct err *e
 int iteration_run(const struct config *config, const struct net_setup *setup, const double *y,
                   int r, struct record *record, struct record *iterations,
                   const struct iteration_calls *calls, struct err *err) {
-    struct replicate replicate = {
-        .config = config, .record = record, .iterations = iterations, .calls = calls, .r = r};
+    struct replicate replicate = {.config = config,
+                                  .y = y,
+                                  .record = record,
+                                  .iterations = iterations,
+                                  .calls = calls,
+                                  .r = r};
     const struct fixed_point_calls mine = {&replicate, on_sweep, on_measure};
     int code =
         fixed_point_run(setup, &config->training, y, &config->solver.fixed_point, &mine, err);
