@@ -202,10 +202,8 @@ herr_t __wrap_H5Dread(hid_t set, hid_t type, hid_t memory, hid_t file, hid_t pli
 herr_t __wrap_H5Dread(hid_t set, hid_t type, hid_t memory, hid_t file, hid_t plist, void *out) {
     if (fate < 0)
         _exit(0);
-    if (fate) {
-        signal(fate, SIG_DFL);
+    if (fate)
         raise(fate);
-    }
     return __real_H5Dread(set, type, memory, file, plist, out);
 }
 
