@@ -184,7 +184,7 @@ static void test_unwritten(void **state) {
     add(file, "X", 2, layout_of(CHUNKED, 2), NULL);
     add(file, "y", 1, H5P_DEFAULT, targets);
     hid_t set = H5Dopen2(file, "X", H5P_DEFAULT), space = H5Dget_space(set);
-    const hsize_t start[2] = {0, 0}, count[2] = {1, 2};
+    const hsize_t start[2] = {0, 0}, count[2] = {2, 2}; /* two chunks of four */
     hid_t memory = H5Screate_simple(2, count, NULL);
     H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
     assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values) >= 0);

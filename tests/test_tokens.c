@@ -229,6 +229,8 @@ static void test_chain(void **state) {
             average += log(T[a * V + b]) / V;
         }
         CHECK_ABS(sum, 1, V * 2.3e-16, "row %d", a);
+        for (int k = 0; k < V * V; k++) /* every entry has a draw of its own */
+            assert_true(k == a * V || T[k] != T[a * V]);
         for (int b = 0; b < V; b++) {
             square += pow(log(T[a * V + b]) - average, 2) / V / V;
             mean += (log(T[a * V + b]) - average) * (b % 2 ? 1 : -1) / V / V;
