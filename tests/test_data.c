@@ -426,11 +426,15 @@ static void test_test_targets(void **state) {
     const char *const names[] = {"X", "y", "X_test", "y_test"};
     const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
     const struct set labels = {1, {3}, "int", ONES(0, 1, 0)};
+    const struct set large = {1, {3}, "int", ONES(0, 2, 0)};
     const struct {
         struct set set[4];
         int loss;
         const char *part;
     } cases[] = {
+        {{X, large, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(1)}},
+         LOSS_CROSS_ENTROPY,
+         NULL},
         {{X, labels, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(2)}},
          LOSS_CROSS_ENTROPY,
          NULL},
@@ -449,6 +453,12 @@ static void test_test_targets(void **state) {
         {{rows, labels, {3, {1, 4, 1}, "double", NULL}, labels},
          LOSS_MSE,
          "in rows of another length"},
+        {{rows, labels, {3, {1, 4, 2}, "double", NULL}, labels},
+         LOSS_MSE,
+         "X has 4 numbers in each and X_test 8"},
+        {{rows, labels, {2, {1, 2}, "double", NULL}, labels},
+         LOSS_MSE,
+         "X has 4 numbers in each and X_test 2"},
         {{X, labels, {.rank = -1}, labels}, LOSS_MSE, "has y_test and no X_test"},
     };
     char path[PATH_MAX];
@@ -456,7 +466,7 @@ static void test_test_targets(void **state) {
     struct data data;
     in_folder(path, state, "data.h5");
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const struct data_wanted wanted = {.loss = cases[k].loss, .most = 18};
+        const struct data_wanted wanted = {.loss = cases[k].loss, .most = 20};
         write_sets(path, 4, names, cases[k].set, "");
         int code = data_read(&data, path, &wanted, &err);
         if (cases[k].part) {
@@ -465,7 +475,11 @@ static void test_test_targets(void **state) {
         }
         assert_ok(code, &err);
         assert_true(data.C == 3 && data.tests == 1);
-        assert_memory_equal(data.y, ONES(1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1), 12 * sizeof(double));
+        for (int mu = 0; mu < 4; mu++) { /* y of mu = 1, or of the test input, is the largest */
+            double label = mu < 3 ? cases[k].set[1].value[mu] : cases[k].set[3].value[0];
+            for (int c = 0; c < 3; c++)
+                assert_true(data.y[3 * mu + c] == (c == (int)label));
+        }
         data_free(&data);
     }
 }

@@ -144,9 +144,11 @@ static void test_classes(void **state) {
                  (const double[]){1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0});
     data_free(&data);
     three.inputs = 9; /* 3 images of each, and there are 3, 3, 2 */
-    assert_true(read_or_refused(&three,
-                                "images-idx3-ubyte.gz: has 2 images of class 5, and 9 inputs "
-                                "need 3"));
+    assert_true(read_or_refused(&three, "images-idx3-ubyte.gz: has 2 images of class 5, and 9 "
+                                        "inputs need 3"));
+    three.classes = (struct int_list){3, {5, 3, 7}};
+    three.inputs = 7;
+    assert_true(read_or_refused(&three, "has 2 images of class 5, and 7 inputs need 3"));
 }
 
 /* Other labels in the files of the test set; features are centred over the training inputs. */

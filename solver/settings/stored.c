@@ -307,10 +307,11 @@ static bool receive_bytes(int channel, void *bytes, size_t size) {
 /* Ends this process, whose copies of files and memory are left alone. */
 static _Noreturn void be_child(int channel, const char *path, size_t most) {
     struct report report = {0};
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGINT, SIGTERM};
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    for (size_t k = 0; k < sizeof deadly / sizeof *deadly; k++)
+        signal(deadly[k], SIG_DFL);
     read_file(&report.stored, path, most, &report.err);
     bool sent = send_bytes(channel, &report, sizeof report);
     for (int role = 0; role < STORED_SETS && sent && !report.err.code; role++) {

@@ -7,7 +7,7 @@
 
 #include "kernels/base/base.h"
 
-enum { STORED_RANK = 3, STORED_NAME = 64 };
+enum { STORED_RANK = 3, STORED_NAME = 96 }; /* STORED_NAME: bytes of a place or a shape in words */
 enum stored_role {
     STORED_INPUT,
     STORED_TARGET,

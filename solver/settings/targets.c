@@ -110,15 +110,15 @@ int targets_shape(struct data *data, const struct stored *stored, const struct d
     return CODE_OK;
 }
 
-/* 1: one-hot; 0: zero; -1: neither. */
-static int judge_row(const double *y, int C) {
+/* Ones in a row of zeros and ones (1: one-hot), or -1. */
+static int count_ones(const double *y, int C) {
     int ones = 0;
     for (int c = 0; c < C; c++) {
         if (y[c] != 0 && y[c] != 1)
             return -1;
         ones += y[c] == 1;
     }
-    return ones > 1 ? -1 : ones;
+    return ones;
 }
 
 /* Rows given as such are one-hot, or zero where a token is not asked. */
@@ -128,9 +128,9 @@ static int check_rows(const struct data *data, const struct stored *stored, enum
     bool asked = false;
     char place[STORED_NAME];
     for (size_t k = 0; k < rows; k++) {
-        int kind = judge_row(y + k * C, data->C);
-        asked = asked || kind == 1;
-        if (kind == 1 || (kind == 0 && data->per_token))
+        int ones = count_ones(y + k * C, data->C);
+        asked = asked || ones == 1;
+        if (ones == 1 || (ones == 0 && data->per_token))
             continue;
         stored_place(stored, role, k * C, place);
         *strrchr(place, '[') = 0; /* of the row */
@@ -168,6 +168,6 @@ int targets_fill(struct data *data, const struct stored *stored, const struct da
         TRY(fill_set(data, stored, STORED_TEST_TARGET, labels, entropy, data->y + test, path, err));
     data->classes = true;
     for (size_t k = 0; k < places && data->classes && !entropy; k++)
-        data->classes = C == 1 ? fabs(data->y[k]) == 1 : judge_row(data->y + k * C, data->C) == 1;
+        data->classes = C == 1 ? fabs(data->y[k]) == 1 : count_ones(data->y + k * C, data->C) == 1;
     return CODE_OK;
 }
