@@ -17,6 +17,7 @@ struct training {
     int steps, loss, integrator, substeps, optimizer, adam_eps, adam_read_in;
     double eta0, gamma0, dt, rtol, atol, momentum, beta1, beta2, eps, weight_decay;
     int batch, order;
+    uint64_t order_seed;
 };
 
 struct integrator {

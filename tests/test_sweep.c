@@ -6,6 +6,7 @@
 #include "tests/support/cli.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <gsl/gsl_randist.h>
 #include <math.h>
@@ -90,11 +91,15 @@ static void test_bad_sections_are_refused(void **state) {
     }
 }
 
-static void check_refused(const char *const *arg, const char *const *part) {
+static void check_ended(int code, const char *const *arg, const char *const *part) {
     struct cli_result result;
     cli_run(&result, arg);
-    assert_true(cli_ended(&result, 2, part));
+    assert_true(cli_ended(&result, code, part));
     cli_free(&result);
+}
+
+static void check_refused(const char *const *arg, const char *const *part) {
+    check_ended(2, arg, part);
 }
 
 static void test_each_program_names_the_other(void **state) {
@@ -107,6 +112,20 @@ static void test_each_program_names_the_other(void **state) {
     check_refused(ARGS("-o", "out.h5", "case.ini"),
                   ARGS("case.ini:17: [sweep]: a sweep over values of keys is run by dmft-sweep"));
     cli_program("dmft-sweep");
+}
+
+/* Opening its own memory succeeds, reading at its beginning is an input/output error. */
+static void test_input_output_errors_of_an_ini(void **state) {
+    (void)state;
+    static const char *const programs[] = {"dmft-solve", "dmft-compare", "dmft-sweep"};
+    for (size_t i = 0; i < COUNT(programs); i++) {
+        cli_program(programs[i]);
+        check_ended(1, ARGS("-o", "out.h5", "/proc/self/mem"),
+                    ARGS("/proc/self/mem: cannot be read: Input/output error"));
+    }
+    assert_int_equal(base_file_code(EIO), CODE_SYSTEM);
+    assert_int_equal(base_file_code(EMFILE), CODE_SYSTEM);
+    assert_int_equal(base_file_code(ENOENT), CODE_INPUT);
 }
 
 /* --- sweeps ---------------------------------------------------------------------------------- */
@@ -408,6 +427,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SWEEP_TEST(test_bad_sections_are_refused),
         SWEEP_TEST(test_each_program_names_the_other),
+        SWEEP_TEST(test_input_output_errors_of_an_ini),
         SWEEP_TEST(test_units_are_single_runs),
         SWEEP_TEST(test_a_killed_sweep_goes_on),
         SWEEP_TEST(test_an_interrupted_sweep_goes_on),

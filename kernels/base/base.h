@@ -50,6 +50,10 @@ int base_alloc(void *out, size_t count, size_t size, struct err *err);
 /* A copy of a string, or CODE_SYSTEM. */
 int base_copy(char **out, const char *text, struct err *err);
 
+/* What a file that cannot be opened or read for this cause (errno) is: CODE_INPUT where a name or a
+ * right is wrong, else CODE_SYSTEM. */
+int base_file_code(int cause);
+
 double base_seconds(void); /* wall clock, from an arbitrary origin */
 
 /* What the user sees while a run goes on; everything goes to standard error. */

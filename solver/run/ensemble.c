@@ -58,7 +58,7 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
     struct batch batch = {0};
     int code, t = 0;
     DO(net_init(&net, &setup, err));
-    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
+    DO(batch_init(&batch, training, run->data.P, err));
     DO(observer_init(&observer, &run->config, record, r, &net, err));
     for (; t < record->T; t++) {
         batch_at(&batch, t, net.index);

@@ -222,7 +222,7 @@ static int write_batches(struct run *run, struct err *err) {
     struct batch batch = {0};
     if (!P)
         return CODE_OK;
-    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
+    DO(batch_init(&batch, training, run->data.P, err));
     DO(base_alloc(&index, (size_t)T * (size_t)P, sizeof *index, err));
     for (int t = 0; t < T; t++)
         batch_at(&batch, t, index + (size_t)t * (size_t)P);
