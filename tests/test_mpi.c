@@ -49,6 +49,11 @@ static const struct {
     {"minibatches and test inputs",
      BEGIN("regime2") "[data]\ntest_inputs = 2\n[training]\nbatch = 2\n" SOLVER EXPERTS},
     {"the backend shadow", BEGIN("regime2") SOLVER EXPERTS "backend = shadow\n"},
+    {"networks that diverge",
+     BEGIN(
+         "regime2") "activation = linear\ngate = constant\n[reference]\nwidths = 2 16\nseeds = 6\n"
+                    "[training]\neta0 = 0.6\nsteps = 4\n[solver]\nthreads = 1\nreplicates = 2\n"
+                    "sites = 64\nexpert_sites = 64\n"},
     {"whole runs: three replicates, two networks of each of two widths",
      BEGIN("regime2") "[reference]\nwidths = 16 32\nseeds = 2\n[training]\nsteps = 4\n[solver]\n"
                       "threads = 1\nreplicates = 3\nsites = 256\nexpert_sites = 256\n"},

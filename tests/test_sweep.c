@@ -332,7 +332,7 @@ static void test_divergence_is_a_result(void **state) {
     list(&failed, ".failed");
     assert_int_equal(failed.count, 3);
     char *text = cli_read(failed.path[0], NULL);
-    assert_non_null(strstr(text, "not finite"));
+    assert_non_null(strstr(text, "exceeds 1e+06 times that of the start"));
     free(sweep_into("out", "--training.steps=20"));
     assert_true(untouched(&failed));
     hid_t file = cli_file("out.h5");
@@ -362,6 +362,38 @@ static void test_divergence_is_a_result(void **state) {
     free(fails);
     free(edge);
     free(at);
+}
+
+/* Two networks of six diverge at the larger rate, and more at the last: without them the mean would
+ * be too good. */
+static void test_a_network_that_diverges_fails_its_point(void **state) {
+    (void)state;
+    struct files failed;
+    size_t count;
+    cli_print("sweep.ini", "[network]\nmodel = regime2\nactivation = linear\ngate = constant\n"
+                           "[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 4\n[solver]\n"
+                           "sites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n"
+                           "[reference]\nwidths = 2\nseeds = 6\n"
+                           "[sweep]\ntraining.eta0 = 0.1 0.3 0.6\n");
+    free(sweep_into("out", NULL));
+    list(&failed, ".failed");
+    assert_int_equal(failed.count, 1);
+    char *text = cli_read(failed.path[0], NULL);
+    assert_non_null(strstr(text, "2 of 6 networks failed: N = 2, network 2, step 3: the loss, "));
+    hid_t file = cli_file("out.h5");
+    double *fails = cli_values(file, "sweep/failed", &count);
+    for (int u = 0; u < 6; u++) /* [eta0][N] */
+        assert_int_equal(fails[u] == 1, u == 4);
+    list(&failed, ".partial");
+    assert_int_equal(failed.count, 1);
+    hid_t partial = cli_file(failed.path[0]);
+    double *n = cli_values(partial, "reference/N0002/n", &count);
+    assert_true(count == 4 && n[3] == 4);
+    H5Fclose(partial);
+    H5Fclose(file);
+    free(text);
+    free(fails);
+    free(n);
 }
 
 /* --- the optimum ----------------------------------------------------------------------------- */
@@ -435,6 +467,7 @@ int main(void) {
         SWEEP_TEST(test_a_folder_is_locked),
         SWEEP_TEST(test_others_files_are_not_overwritten),
         SWEEP_TEST(test_divergence_is_a_result),
+        SWEEP_TEST(test_a_network_that_diverges_fails_its_point),
         SWEEP_TEST(test_optimum_of_a_parabola),
         SWEEP_TEST(test_error_of_the_optimum),
     };

@@ -154,8 +154,13 @@ double net_loss(enum loss loss, double f, double y, double *Delta) {
     return 0.5 * (y - f) * (y - f);
 }
 
+bool net_runs_away(const struct net *net) {
+    return !(net->loss <= NET_RUNAWAY * net->loss_scale);
+}
+
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err) {
     int P = net->setup.P;
+    double of_zero = 0, ignored;
     if (net->setup.stop && *net->setup.stop)
         return err_set(err, CODE_INTERRUPTED, "interrupted");
     net_gather(net);
@@ -166,7 +171,9 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
             net->f0[mu] = net->f[mu];
         net->f[mu] -= net->f0[mu];
         net->loss += net_loss(loss, net->f[mu], y[net->index[mu]], &net->Delta[mu]) / P;
+        of_zero += net_loss(loss, 0, y[net->index[mu]], &ignored) / P;
     }
+    net->loss_scale = fmax(of_zero, net->started ? net->loss_scale : fmax(net->loss, 1));
     if (!isfinite(net->loss))
         return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0%s",
                        network_hint(net->setup.network));

@@ -157,6 +157,7 @@ struct net {
     bool started;
     double *f, *f0, *Delta, *ones; /* [P], among the vectors; f is centred */
     double loss;
+    double loss_scale;         /* the largest of 1, its first value and that of f = 0 */
     int t;                     /* gradient steps so far */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of the kept evaluations */
     double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
@@ -181,6 +182,10 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
  * place. loss is the mean over these inputs. y [inputs]: of the training set. */
 enum loss { LOSS_MSE, LOSS_LOGISTIC };
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
+/* Whether the last evaluation shows that training diverges: loss > NET_RUNAWAY loss_scale. Places
+ * between two measured times may pass beyond. */
+#define NET_RUNAWAY 1e6
+bool net_runs_away(const struct net *net);
 /* f [P] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);
 double net_loss(enum loss loss, double f, double y, double *Delta); /* l, Delta = -dl/df */

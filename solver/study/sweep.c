@@ -314,6 +314,7 @@ static int solve(const struct sweep *sweep, int unit, const char *path, struct e
     DO(run_prepare(&run, err));
     DO(run_open(&run, path, true, err));
     DO(run_march(&run, err));
+    DO(run_failures(&run, true, err));
     DO(run_finish(&run, true, err));
 done:
     run_free(&run);
@@ -518,6 +519,7 @@ static int work_round(struct sweep *sweep, const struct round *round, int *done,
     for (int k = 0; k < round->count; k++) {
         struct err mine;
         int failed = run_collect(&round->run[k], &mine);
+        failed = failed ? failed : run_failures(&round->run[k], true, &mine);
         failed = failed ? failed : run_finish(&round->run[k], true, &mine);
         if (!dist_rank())
             failed = settle(sweep, round->unit[k], failed, mine.text, round->start, done, &mine);
