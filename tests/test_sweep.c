@@ -295,6 +295,50 @@ static void test_a_changed_sweep_runs_what_is_new(void **state) {
     assert_true(untouched(&before));
 }
 
+/* Bytes of one file into another. */
+static void copy_file(const char *from, const char *to) {
+    size_t size;
+    char *bytes = cli_read(from, &size);
+    cli_write(to, bytes, size);
+    free(bytes);
+}
+
+static void check_units_refused(const char *part) {
+    struct cli_result result;
+    cli_run(&result, ARGS("--quiet", "--jobs", "2", "-o", "out.h5", "sweep.ini"));
+    assert_true(cli_ended(&result, 2, ARGS(part, "delete it, and it will be run again")));
+    cli_free(&result);
+}
+
+/* Swapped, altered, without its sum: refused; deleted: run again, with the same end. */
+static void test_units_are_what_was_written(void **state) {
+    (void)state;
+    struct files files;
+    char sum[320];
+    size_t size;
+    write_ini("sweep.ini", "training.eta0 = 0.2 0.4 0.8\n");
+    run_sweep("out");
+    copy_file("out.h5", "whole.h5");
+    list(&files, ".h5");
+    char *first = cli_read(files.path[0], &size);
+    copy_file(files.path[1], files.path[0]);
+    check_units_refused("bytes and");
+    first[size / 2] ^= 1;
+    cli_write(files.path[0], first, size);
+    check_units_refused("is not the file that was written under this name");
+    first[size / 2] ^= 1;
+    cli_write(files.path[0], first, size);
+    run_sweep("out");
+    snprintf(sum, sizeof sum, "%s", files.path[0]);
+    strcpy(strstr(sum, ".h5"), ".sum");
+    assert_int_equal(remove(sum), 0);
+    check_units_refused("is missing");
+    assert_int_equal(remove(files.path[0]), 0);
+    run_sweep("out");
+    check_same_summary("out.h5", "whole.h5");
+    free(first);
+}
+
 /* A folder is one sweep's at a time. */
 static void test_a_folder_is_locked(void **state) {
     (void)state;
@@ -464,6 +508,7 @@ int main(void) {
         SWEEP_TEST(test_a_killed_sweep_goes_on),
         SWEEP_TEST(test_an_interrupted_sweep_goes_on),
         SWEEP_TEST(test_a_changed_sweep_runs_what_is_new),
+        SWEEP_TEST(test_units_are_what_was_written),
         SWEEP_TEST(test_a_folder_is_locked),
         SWEEP_TEST(test_others_files_are_not_overwritten),
         SWEEP_TEST(test_divergence_is_a_result),

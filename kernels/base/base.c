@@ -44,6 +44,12 @@ int base_file_code(int cause) {
     return CODE_SYSTEM;
 }
 
+uint64_t base_hash(uint64_t hash, const void *bytes, size_t size) {
+    for (const unsigned char *byte = bytes; size--; byte++)
+        hash = (hash ^ *byte) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 double base_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
