@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 /* --- how a run ends -------------------------------------------------------------------------- */
 
@@ -181,12 +182,14 @@ static void test_fixed_point_that_does_not_converge(void **state) {
     H5Fclose(file);
 }
 
-/* Waits until the partial file has this group, "/" for the file itself. */
+/* Waits until the partial file (of a run that is over, the file) has this group, "/" for the file
+ * itself. */
 static void await_group(pid_t pid, const char *group) {
     bool found = false;
     for (int i = 0; i < 10000 && !found && !kill(pid, 0); i++) {
         cli_pause(2e-3);
-        hid_t file = H5Fopen("out.h5.partial", H5F_ACC_RDONLY, H5P_DEFAULT);
+        const char *name = cli_exists("out.h5") ? "out.h5" : "out.h5.partial";
+        hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
         found = file >= 0 && (!strcmp(group, "/") || H5Lexists(file, group, H5P_DEFAULT) > 0);
         if (file >= 0)
             H5Fclose(file);
@@ -196,12 +199,13 @@ static void await_group(pid_t pid, const char *group) {
     assert_true(found);
 }
 
-/* The signal comes half a second after the partial file has the group `after`. */
+/* The signal comes when the program has worked for half a second after the partial file has the
+ * group `after`: more than it needs for a few steps. */
 static void interrupt(int number, const char *const *arg, const char *after, const char *group) {
     struct cli_result result;
     pid_t pid = cli_start(arg, 0);
     await_group(pid, after);
-    cli_pause(0.5);
+    cli_work(pid, 0.5);
     kill(pid, number);
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));
@@ -220,40 +224,57 @@ static void test_interruptions(void **state) {
     const char *const *networks =
         ARGS("small.ini", "-o", "out.h5", "--training.steps=2000", "--data.inputs=1",
              "--training.eta0=0.001", "--solver.sites=8", "--solver.expert_sites=8",
-             "--solver.threads=2", "--reference.widths=1024", "--reference.seeds=2");
+             "--solver.threads=2", "--reference.widths=512", "--reference.seeds=2");
     /* between two measured times, too */
-    const char *const *inside =
+    const char *const *euler =
         ARGS("small.ini", "-o", "out.h5", "--training.integrator=euler",
              "--training.substeps=1000000", "--solver.replicates=1", "--reference.widths=");
-    interrupt(SIGTERM, inside, "/", "limit");
+    const char *const *bs32 =
+        ARGS("small.ini", "-o", "out.h5", "--training.integrator=bs32", "--training.dt=1e6",
+             "--solver.replicates=1", "--reference.widths=");
+    interrupt(SIGTERM, euler, "/", "limit");
+    interrupt(SIGINT, bs32, "/", "limit");
     interrupt(SIGINT, limit, "/", "limit");
     interrupt(SIGTERM, limit, "/", "limit");
-    interrupt(SIGINT, networks, "limit", "reference/N1024");
+    interrupt(SIGINT, networks, "limit", "reference/N0512");
 }
 
-/* As timeout(1) does: to the program, then to its process group. */
+/* As timeout(1) does: to the program, then to its process group. Both wait while it is stopped, so
+ * that no time passes between them. */
 static void test_signal_sent_twice(void **state) {
     (void)state;
     struct cli_result result;
     pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=20000"), 0);
     await_group(pid, "/");
-    cli_pause(0.2);
+    cli_work(pid, 0.2);
+    kill(pid, SIGSTOP);
+    assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
     kill(pid, SIGTERM);
-    cli_pause(1e-3);
-    kill(pid, SIGTERM);
+    kill(pid, SIGINT);
+    kill(pid, SIGCONT);
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));
     check_partial("limit", false);
     cli_free(&result);
 }
 
+/* A run that is over before the file appears is made again, longer. */
 static void test_output_that_appears_meanwhile(void **state) {
     (void)state;
-    struct cli_result result;
-    pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=2000"), 0);
-    await_group(pid, "/");
-    cli_print("out.h5", "mine\n");
-    cli_wait(pid, &result);
+    struct cli_result result = {0};
+    for (int steps = 2000; steps <= 32000; steps *= 4) {
+        char length[32];
+        snprintf(length, sizeof length, "--training.steps=%d", steps);
+        pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", length), 0);
+        await_group(pid, "/");
+        bool over = cli_exists("out.h5");
+        cli_print("out.h5", "mine\n");
+        cli_wait(pid, &result);
+        if (!over && result.code)
+            break;
+        cli_free(&result);
+        cli_clean(NULL);
+    }
     assert_int_equal(result.code, 2);
     assert_non_null(strstr(result.err, "dmft-solve: output out.h5: has appeared meanwhile"));
     assert_null(strstr(result.err, "complete = 0"));
