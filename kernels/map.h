@@ -52,11 +52,14 @@
 #include "kernels/change.h"
 #include "kernels/population.h"
 
+#include <signal.h>
+
 struct map_declaration {
     char name[24];
     struct population *source, *target;
     double a0, s_f;
-    bool one_row; /* y is a single row that serves all inputs */
+    bool one_row;                      /* y is a single row that serves all inputs */
+    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends the draws of a large matrix */
 };
 
 struct map_numbers {

@@ -12,13 +12,27 @@ static size_t sources(const struct map *map) {
     return map->declared.source->sites;
 }
 
+/* Row by row from its stream, some rows at a time: a tenth of a second. */
+static int draw(const struct map *map, struct err *err) {
+    const volatile sig_atomic_t *stop = map->declared.stop;
+    int n = (int)targets(map), some = 1 + (int)(((size_t)1 << 22) / sources(map));
+    for (int k = 0; k < n; k += some) {
+        struct rng_stream stream = map->stream;
+        stream.draw += (uint32_t)k;
+        if (stop && *stop)
+            return err_set(err, CODE_INTERRUPTED, "interrupted");
+        map->declared.source->backend->normals(array_rows(&map->W, k, some < n - k ? some : n - k),
+                                               stream);
+    }
+    return CODE_OK;
+}
+
 static int finite_init(struct map *map, struct err *err) {
     const struct population *source = map->declared.source;
     int n = (int)targets(map);
     TRY(array_init(&map->W, source->backend, sources(map), source->group, n, err));
-    struct rows W = array_all(&map->W);
-    source->backend->normals(W, map->stream);
-    rows_scale(map->declared.a0 / sqrt((double)sources(map)), W);
+    TRY(draw(map, err));
+    rows_scale(map->declared.a0 / sqrt((double)sources(map)), array_all(&map->W));
     return CODE_OK;
 }
 

@@ -1,5 +1,6 @@
 /* What failures leave: records of runs that failed, files of processes that were killed, sums. */
 #define _POSIX_C_SOURCE 200809L
+#include "models/program/node.h"
 #include "solver/files/io.h"
 #include "solver/files/partial.h"
 #include "tests/support/cli.h"
@@ -67,6 +68,36 @@ static void test_bound_of_the_loss(void **state) {
     run_free(&run);
 }
 
+/* Wherever it comes, a signal is heard: by draws of a matrix, operations, updates. */
+static void test_signals(void **state) {
+    (void)state;
+    volatile sig_atomic_t stop = 0;
+    const char *const overrides[] = {"solver.sites=64", NULL};
+    struct run run;
+    struct net net, other;
+    struct err told;
+    support_run(&run, "data/dense.ini", overrides);
+    run.stop = &stop;
+    for (int N = 0; N <= 16; N += 16) {
+        struct net_setup setup = run_setup(&run, N, 0);
+        ASK(net_init(&net, &setup, err));
+        support_evaluate(&net, &run);
+        stop = 1;
+        assert_int_equal(net_init(&other, &setup, &told), CODE_INTERRUPTED);
+        net_free(&other);
+        assert_int_equal(net_evaluate(&net, LOSS_MSE, run.data.y, &told), CODE_INTERRUPTED);
+        assert_int_equal(program_backward(&net, &told), CODE_INTERRUPTED);
+        assert_int_equal(net_learn(&net, 0.1, &told), CODE_INTERRUPTED);
+        struct map *map = support_map(&net, "W2"), again;
+        int code = map_init(&again, map->kind, map->declared, 1e-3, map->stream, &told);
+        assert_int_equal(code, N ? CODE_INTERRUPTED : CODE_OK);
+        map_free(&again);
+        stop = 0;
+        net_free(&net);
+    }
+    run_free(&run);
+}
+
 /* One that is writing holds a lock on its new file; what one that was killed has left is removed.
  */
 static void test_files_left_by_kills(void **state) {
@@ -119,6 +150,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records_of_failed_runs),
         cmocka_unit_test(test_bound_of_the_loss),
+        cmocka_unit_test(test_signals),
     };
     const struct CMUnitTest files[] = {
         TEST(test_files_left_by_kills),

@@ -42,8 +42,8 @@ static void loop_init(struct loop *l, double r, size_t sites, double tolerance) 
         rows_zero(array_all(arrays[i]));
     }
     ASK(map_init(&l->map, &map_limit,
-                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, false}, tolerance,
-                 (struct rng_stream){0}, err));
+                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, false, NULL},
+                 tolerance, (struct rng_stream){0}, err));
 }
 
 static void loop_free(struct loop *l) {
@@ -203,7 +203,8 @@ static void numbers_of_declarations(void **state) {
         struct map map;
         make_population(&source, "source", rows[i].source, 8, 0);
         make_population(&target, "target", rows[i].target, 8, 1);
-        struct map_declaration declared = {"W", &source, &target, rows[i].a0, rows[i].s_f, false};
+        struct map_declaration declared = {"W",         &source, &target, rows[i].a0,
+                                           rows[i].s_f, false,   NULL};
         ASK(map_init(&map, &map_limit, declared, 1e-3, (struct rng_stream){0}, err));
         const double *want = &rows[i].fg;
         const double got[] = {map.numbers.fg, map.numbers.fr};

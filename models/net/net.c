@@ -161,8 +161,6 @@ bool net_runs_away(const struct net *net) {
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err) {
     int P = net->setup.P;
     double of_zero = 0, ignored;
-    if (net->setup.stop && *net->setup.stop)
-        return err_set(err, CODE_INTERRUPTED, "interrupted");
     net_gather(net);
     TRY(program_forward(net, err));
     net->loss = 0;

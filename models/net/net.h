@@ -71,7 +71,7 @@ struct net_setup {
     enum optimizer optimizer;
     double read_in;                    /* Adam: factor of rate and eps of the read-in */
     bool declare_only;                 /* shapes without memory or draws: for net_bytes */
-    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends the next evaluation */
+    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends what is under way */
 };
 
 /* What is kept of an evaluation for a thin matrix or host numbers; maps keep their own. */

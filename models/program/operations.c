@@ -80,6 +80,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     for (int k = 0; net->map[k] != v->map; k++)
         number += net->map[k]->declared.a0 != 0;
     declared.one_row = v->g_count == 1;
+    declared.stop = setup->stop;
     if (setup->declare_only) {
         map_declare(v->map, declared);
         return CODE_OK;
