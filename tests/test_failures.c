@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static void test_records_of_failed_runs(void **state) {
@@ -128,6 +129,28 @@ static void test_files_left_by_kills(void **state) {
     free(earlier);
 }
 
+/* A full disk, for which a limit on the size of files stands in: it has room for the settings, but
+ * not for the trajectories. */
+static void test_disk_full(void **state) {
+    (void)state;
+    struct rlimit limit, small;
+    struct cli_result result;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = limit;
+    small.rlim_cur = 1 << 16;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=400"), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cli_wait(pid, &result);
+    assert_int_equal(result.code, 1);
+    assert_non_null(strstr(result.err, "the last state that could be saved is in out.h5.partial\n"
+                                       "dmft-solve: cannot write out.h5.partial: File too large; "
+                                       "it still holds what was saved before\n"));
+    assert_int_equal(cli_complete("out.h5.partial"), 0);
+    assert_false(cli_exists("out.h5") || cli_exists("out.h5.partial.new"));
+    cli_free(&result);
+}
+
 /* Of bytes and name. */
 static void test_sums(void **state) {
     (void)state;
@@ -154,6 +177,7 @@ int main(void) {
     };
     const struct CMUnitTest files[] = {
         TEST(test_files_left_by_kills),
+        TEST(test_disk_full),
         TEST(test_sums),
     };
     int failed = cmocka_run_group_tests_name("failures", tests, NULL, NULL);
