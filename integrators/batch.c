@@ -8,12 +8,11 @@ int batch_size(const struct training *training, int inputs) {
     return training->batch ? training->batch : inputs;
 }
 
-int batch_init(struct batch *batch, const struct training *training, int inputs, uint64_t seed,
-               struct err *err) {
+int batch_init(struct batch *batch, const struct training *training, int inputs, struct err *err) {
     *batch = (struct batch){.inputs = inputs,
                             .size = batch_size(training, inputs),
                             .order = training->order,
-                            .seed = seed,
+                            .seed = training->order_seed,
                             .epoch = -1};
     return base_alloc(&batch->permutation, (size_t)inputs, sizeof(int), err);
 }

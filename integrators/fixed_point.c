@@ -10,9 +10,6 @@
 /* Site quantities are of order one; a kernel of this root mean square is round-off. */
 static const double negligible = 1e-12;
 
-/* Losses and kernels that only those of an early sweep can cause. */
-static const double runaway = 1e6;
-
 struct iteration {
     const struct net_setup *setup;
     const struct training *training;
@@ -40,12 +37,12 @@ static int evaluations(const struct training *training, int times) {
     return times ? 1 + (times - 1) * training->substeps * integrator->stages : 0;
 }
 
-/* What shows that a pass runs away: the loss, or a kernel. */
-static double largest(const struct iteration *it, enum field_pass pass) {
-    double value = it->net.loss;
+/* By the loss, or a kernel. */
+static bool runs_away(const struct iteration *it, enum field_pass pass) {
+    bool away = net_runs_away(&it->net);
     for (int i = 0; i < it->net.maps && pass == FIELD_MEASURE; i++)
-        value = fmax(value, field_largest(it->net.map[i]));
-    return value;
+        away = away || !(field_largest(it->net.map[i]) < NET_RUNAWAY);
+    return away;
 }
 
 /* Over the window once, up to the horizon; measure may be NULL. Kernels that are not right yet may
@@ -68,7 +65,7 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
                                : net_evaluate(net, (enum loss)training->loss, it->y, err);
         if (code && code != CODE_NUMERICAL)
             return code;
-        if (code || !(largest(it, pass) < runaway))
+        if (code || runs_away(it, pass))
             break;
         if (measure)
             TRY(measure(it->calls->context, net, it->reached, err));
@@ -284,7 +281,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     if (!converged && it->front && it->reached <= it->front)
         code = err_set(err, CODE_NUMERICAL,
                        "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
-                       it->front, runaway, network_hint(setup->network));
+                       it->front, NET_RUNAWAY, network_hint(setup->network));
     else if (!converged)
         code = err_set(err, CODE_NUMERICAL,
                        "not converged in %d sweeps: %s still changes by %.2g, fp_tolerance is %g; "

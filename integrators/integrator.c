@@ -19,6 +19,8 @@ const struct param_row training_rows[] = {
     {"order", PARAM_CHOICE, OFFSET(order), "cyclic", 0, 0, "cyclic shuffled", NULL,
      "in which batches go through the inputs, epoch after epoch: their own, or one drawn anew for "
      "each epoch"},
+    {"order_seed", PARAM_SEED, OFFSET(order_seed), "1", 0, 0, NULL, "order=shuffled",
+     "of these draws alone: the batches are the same whatever [solver] seed is"},
     {"loss", PARAM_CHOICE, OFFSET(loss), "mse", 0, 0, "mse logistic cross_entropy", NULL,
      "mse: (y - f)^2/2; logistic: log(1 + exp(-y f)), labels +-1; cross_entropy: of the softmax of "
      "several outputs"},

@@ -20,6 +20,7 @@ struct training {
     int batch, order, schedule;
     double warmup, schedule_steps, schedule_end, schedule_power, schedule_t0; /* schedule.h */
     double clip;                                                              /* 0: none; clip.h */
+    uint64_t order_seed;
 };
 
 struct integrator {

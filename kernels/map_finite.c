@@ -12,11 +12,25 @@ static size_t sources(const struct map *map) {
     return map->declared.source->sites;
 }
 
+/* Row by row from its stream, some rows at a time: a tenth of a second. */
+static int draw(const struct map *map, const struct array *W, struct err *err) {
+    const volatile sig_atomic_t *stop = map->settings.stop;
+    int n = W->rows, some = 1 + (int)(((size_t)1 << 22) / sources(map));
+    for (int k = 0; k < n; k += some) {
+        struct rng_stream stream = map->settings.stream;
+        stream.draw += (uint32_t)k;
+        if (stop && *stop)
+            return err_set(err, CODE_INTERRUPTED, "interrupted");
+        W->backend->normals(array_rows(W, k, some < n - k ? some : n - k), stream);
+    }
+    return CODE_OK;
+}
+
 static int finite_init(struct map *map, struct err *err) {
     const struct population *source = map->declared.source;
     struct array *W = &finite_of(map)->W;
     TRY(array_init(W, source->backend, sources(map), source->group, (int)targets(map), err));
-    source->backend->normals(array_all(W), map->settings.stream);
+    TRY(draw(map, W, err));
     rows_scale(map->declared.a0 / sqrt((double)sources(map)), array_all(W));
     return CODE_OK;
 }

@@ -2,7 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
 #include "kernels/dist.h"
-#include "solver/files/io.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -35,6 +34,14 @@ const volatile sig_atomic_t *command_signals(void) {
     sigaction(SIGTERM, &action, NULL);
     signal(SIGXFSZ, SIG_IGN);
     return &stop;
+}
+
+void command_kept(struct log *log, const struct io *io) {
+    if (io->partial)
+        log_line(log,
+                 io->behind ? "the last state that could be saved is in %s"
+                            : "what was computed is in %s",
+                 io->partial);
 }
 
 void command_let_go(void) {

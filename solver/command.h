@@ -2,7 +2,7 @@
 #ifndef SOLVER_COMMAND_H
 #define SOLVER_COMMAND_H
 
-#include "kernels/base/base.h"
+#include "solver/files/io.h"
 #include <signal.h>
 
 /* An option: --word alone sets *given; with a value (-o OUT) it sets *value. */
@@ -33,6 +33,8 @@ int command_spare(const char *output, const char *input, struct err *err);
 /* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. A
  * file that grows too large (ulimit -f) is an error of write. */
 const volatile sig_atomic_t *command_signals(void);
+/* After a failure: which file holds what, if one is open. */
+void command_kept(struct log *log, const struct io *io);
 /* From now on they end the program. */
 void command_let_go(void);
 /* The end of main: tells a failure, and returns the exit code. A failure of one rank ends all. */

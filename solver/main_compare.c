@@ -72,8 +72,7 @@ static int work(struct compare *compare, const struct options *options, struct e
 done:
     for (int k = 0; k < compare->count && code; k++)
         if (compare->run[k].io_open)
-            log_line(&compare->run[k].log, "what was computed is in %s",
-                     compare->run[k].io.partial);
+            command_kept(&compare->run[k].log, &compare->run[k].io);
     free(output);
     return code;
 }

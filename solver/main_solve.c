@@ -104,7 +104,7 @@ static int solve(struct run *run, const struct options *options, struct err *err
     DO(report_print(run, err));
 done:
     if (code && run->io_open)
-        log_line(&run->log, "what was computed is in %s", run->io.partial);
+        command_kept(&run->log, &run->io);
     if (begun && options->profile && (!code || dist_ranks() == 1))
         tell_costs(run, start);
     free(output);

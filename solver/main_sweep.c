@@ -78,7 +78,11 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
                   options->force, options->retry, err));
     DO(command_spare(output, sweep->base.config.data.file, err));
     DO(dist_ranks() > 1 ? sweep_work_by_ranks(sweep, err) : sweep_work(sweep, jobs, err));
-    DO(summary_write(sweep, err));
+    code = summary_write(sweep, err);
+    if (code == CODE_SYSTEM)
+        err_set(err, code, "%.1200s; the runs in %.600s are complete, the same command goes on",
+                err->text, sweep->folder);
+    DO(code);
     log_line(&sweep->log, "wrote %s", output);
 done:
     free(output);

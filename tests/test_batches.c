@@ -27,11 +27,11 @@ static bool is_permutation(const int *index, int n) {
 static void every_epoch_has_every_input(void **state) {
     (void)state;
     enum { N = 14, P = 6, STEPS = 7 };
-    struct training training = {.batch = P};
+    struct training training = {.batch = P, .order_seed = 5};
     int index[STEPS * P], again[P];
     for (training.order = BATCH_CYCLIC; training.order <= BATCH_SHUFFLED; training.order++) {
         struct batch batch;
-        ASK(batch_init(&batch, &training, N, 5, err));
+        ASK(batch_init(&batch, &training, N, err));
         for (int t = 0; t < STEPS; t++)
             batch_at(&batch, t, index + t * P);
         for (int epoch = 0; epoch < 3; epoch++)
@@ -50,10 +50,10 @@ static void every_epoch_has_every_input(void **state) {
 static void shuffles_are_fair(void **state) {
     (void)state;
     enum { N = 6, EPOCHS = 6000 };
-    struct training training = {.order = BATCH_SHUFFLED};
+    struct training training = {.order = BATCH_SHUFFLED, .order_seed = 1};
     struct batch batch;
     int first[N] = {0}, index[N];
-    ASK(batch_init(&batch, &training, N, 1, err));
+    ASK(batch_init(&batch, &training, N, err));
     for (int t = 0; t < EPOCHS; t++) {
         batch_at(&batch, t, index);
         first[index[0]]++;
@@ -61,6 +61,33 @@ static void shuffles_are_fair(void **state) {
     for (int i = 0; i < N; i++)
         CHECK_ABS(first[i], EPOCHS / N, 145, "input %d", i);
     batch_free(&batch);
+}
+
+/* The batches of two epochs and a half of data/dense.ini with 12 inputs, shuffled. */
+enum { ORDER_STEPS = 10, ORDER_BATCH = 3 };
+static void read_order(int index[ORDER_STEPS * ORDER_BATCH], const char *more) {
+    const char *const overrides[] = {"data.inputs=12", "training.batch=3",
+                                     "training.order=shuffled", more, NULL};
+    struct run run;
+    struct batch batch;
+    support_run(&run, "data/dense.ini", overrides);
+    ASK(batch_init(&batch, &run.config.training, run.data.P, err));
+    for (int t = 0; t < ORDER_STEPS; t++)
+        batch_at(&batch, t, index + t * ORDER_BATCH);
+    batch_free(&batch);
+    run_free(&run);
+}
+
+/* Other draws of limit and networks see the same batches. */
+static void the_order_has_a_seed_of_its_own(void **state) {
+    (void)state;
+    int order[ORDER_STEPS * ORDER_BATCH], same[ORDER_STEPS * ORDER_BATCH],
+        other[ORDER_STEPS * ORDER_BATCH];
+    read_order(order, "solver.seed=1");
+    read_order(same, "solver.seed=2");
+    read_order(other, "training.order_seed=2");
+    assert_memory_equal(same, order, sizeof order);
+    assert_memory_not_equal(other, order, sizeof order);
 }
 
 /* --- networks --------------------------------------------------------------------------------- */
@@ -75,7 +102,7 @@ static void advance(struct net *net, const struct run *run, struct batch *batch,
 
 static void start(struct run *run, struct net *net, struct batch *batch, int N) {
     support_net(net, run, N, 0);
-    ASK(batch_init(batch, &run->config.training, run->data.P, run->config.solver.seed, err));
+    ASK(batch_init(batch, &run->config.training, run->data.P, err));
 }
 
 static void stop(struct run *run, struct net *net, struct batch *batch) {
@@ -383,6 +410,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_has_every_input),
         cmocka_unit_test(shuffles_are_fair),
+        cmocka_unit_test(the_order_has_a_seed_of_its_own),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(a_batch_of_all_inputs_is_full_batch),
         cmocka_unit_test(test_inputs_leave_no_trace),

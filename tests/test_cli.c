@@ -110,6 +110,8 @@ static void test_values_are_refused(void **state) {
          .part = {"--solver.backend=abacus: unknown choice", "one of cpu", "shadow"}},
         {.arg = {"--training.steps=0"}, .part = {"--training.steps=0: out of range"}},
         {.arg = {"--training.steps="}, .part = {"--training.steps=: empty value"}},
+        {.ini = "[network]\nmodel = regime1\nq0 = -0.5\n",
+         .part = {"case.ini:3: [network] q0 = -0.5:", "must be at least 0; -1 stands for"}},
         {.arg = {"--network.model=regime9"}, .part = {"--network.model=regime9", "regime2"}},
     };
     check_refusals(table, COUNT(table));

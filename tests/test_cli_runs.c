@@ -14,8 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 /* --- how a run ends -------------------------------------------------------------------------- */
+
+/* Deep linear networks at the edge of what they can learn with. */
+#define EDGE "--network.activation=linear", "--network.gate=constant"
 
 /* A run of small.ini whose file is kept under another name. */
 static void solve_as(const char *name, const char *const *more) {
@@ -61,15 +65,86 @@ static void test_numerical_failures(void **state) {
         ARGS("small.ini", "-o", "out.h5", "--network.activation=relu", "--solver.sites=300",
              "--data.inputs=64", "--data.dimension=64", "--training.eta0=20",
              "--solver.tolerance=1e-5", "--training.steps=20");
-    const char *const *small_widths =
-        ARGS("small.ini", "-o", "out.h5", "--network.activation=linear", "--network.gate=constant",
-             "--training.eta0=0.5", "--training.steps=25", "--reference.widths=1 2");
-    check_numerical(large_rate, false, ARGS("replicate 0, step ", "not finite", "lower eta0"));
+    const char *const *all_of_a_width =
+        ARGS("small.ini", "-o", "out.h5", EDGE, "--training.steps=25", "--training.eta0=0.7",
+             "--reference.widths=2 16 32", "--reference.seeds=1");
+    check_numerical(large_rate, false, ARGS("replicate 0, step ", "exceeds 1e+06", "lower eta0"));
     check_numerical(few_sites, false,
                     ARGS("replicate 0, step ", "population bottom has too few sites", "rank ",
                          "of 300 sites", "raise sites"));
-    check_numerical(small_widths, true,
-                    ARGS("N = 1", "network ", "step ", "not finite", "lower eta0"));
+    check_numerical(all_of_a_width, true,
+                    ARGS("1 of 1 networks failed: N = 16, network 0, step 5: the loss, ",
+                         "exceeds 1e+06 times that of the start; lower eta0"));
+}
+
+static double attribute(hid_t file, const char *group, const char *name) {
+    double value = NAN;
+    hid_t id = H5Aopen_by_name(file, group, name, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Aread(id, H5T_NATIVE_DOUBLE, &value) >= 0);
+    H5Aclose(id);
+    return value;
+}
+
+/* Networks 2 and 4 of six reach the times before they leave all bounds, the others the last one. */
+static void check_failed_networks(const char *name, size_t T) {
+    size_t count;
+    hid_t file = cli_file(name);
+    double *loss = cli_values(file, "reference/N0002/loss_runs", &count),
+           *mean = cli_values(file, "reference/N0002/loss", &count),
+           *n = cli_values(file, "reference/N0002/n", &count), sum = 0;
+    assert_int_equal(count, T);
+    for (size_t run = 0; run < 6; run++)
+        for (size_t t = 0; t < T; t++)
+            assert_int_equal(isfinite(loss[run * T + t]), run == 2   ? t < 3
+                                                          : run == 4 ? t < 2
+                                                                     : true);
+    assert_true(n[1] == 6 && n[2] == 5 && n[T - 1] == 4);
+    for (size_t run = 0; run < 6; run++)
+        sum += run == 2 || run == 4 ? 0 : loss[run * T + T - 1];
+    assert_true(fabs(mean[T - 1] - sum / 4) < 1e-15 * sum);
+    assert_true(attribute(file, "reference/N0002", "failed") == 2);
+    assert_true(attribute(file, "reference/N0016", "failed") == 0);
+    char *text = cli_text(file, "reference/N0002", "failure");
+    assert_non_null(strstr(text, "N = 2, network 2, step 3: the loss, 2.86e+14, exceeds"));
+    free(text);
+    free(loss);
+    free(mean);
+    free(n);
+    H5Fclose(file);
+}
+
+/* They diverge alone, whether their last number would be finite (4 steps) or not (25). */
+static void test_networks_that_diverge(void **state) {
+    (void)state;
+    static const char *const steps[] = {"--training.steps=4", "--training.steps=25"};
+    for (size_t i = 0; i < 2; i++) {
+        struct cli_result result;
+        cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--force", EDGE, "--training.eta0=0.6",
+                              "--reference.widths=2 16", "--reference.seeds=6", steps[i]));
+        assert_int_equal(result.code, 0);
+        assert_non_null(strstr(result.err, "warning: N = 2, network 4, step 2: the loss, 3.13e+08, "
+                                           "exceeds 1e+06 times that of the start; lower eta0"));
+        assert_non_null(strstr(result.out, "note: 2 of 6 networks of N = 2 failed and count until "
+                                           "then; the first:\n  N = 2, network 2, step 3: "));
+        check_failed_networks("out.h5", i ? 25 : 4);
+        cli_free(&result);
+    }
+    cli_clean(NULL);
+    solve_as("two.h5", ARGS(EDGE, "--training.eta0=0.6", "--reference.widths=2 16",
+                            "--reference.seeds=6", "--training.steps=4", "--solver.threads=2"));
+    check_failed_networks("two.h5", 4);
+}
+
+/* A loss of 1e13 is none of a run that diverges where targets are 1e7. */
+static void test_large_targets(void **state) {
+    (void)state;
+    cli_make_data("large.h5", 2, 3, 4, 3, 3, 1e7);
+    cli_print("large.ini", CLI_DATA("large.h5") "[training]\nsteps = 2\neta0 = 1e-9\n[solver]\n"
+                                                "sites = 64\nexpert_sites = 64\nreplicates = 2\n");
+    struct cli_result result;
+    cli_run(&result, ARGS("large.ini", "-o", "out.h5"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
 }
 
 /* A single pass: 20 new directions a step in a basis that may have 270. */
@@ -107,12 +182,14 @@ static void test_fixed_point_that_does_not_converge(void **state) {
     H5Fclose(file);
 }
 
-/* Waits until the partial file has this group, "/" for the file itself. */
+/* Waits until the partial file (of a run that is over, the file) has this group, "/" for the file
+ * itself. */
 static void await_group(pid_t pid, const char *group) {
     bool found = false;
     for (int i = 0; i < 10000 && !found && !kill(pid, 0); i++) {
         cli_pause(2e-3);
-        hid_t file = H5Fopen("out.h5.partial", H5F_ACC_RDONLY, H5P_DEFAULT);
+        const char *name = cli_exists("out.h5") ? "out.h5" : "out.h5.partial";
+        hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
         found = file >= 0 && (!strcmp(group, "/") || H5Lexists(file, group, H5P_DEFAULT) > 0);
         if (file >= 0)
             H5Fclose(file);
@@ -122,12 +199,13 @@ static void await_group(pid_t pid, const char *group) {
     assert_true(found);
 }
 
-/* The signal comes half a second after the partial file has the group `after`. */
+/* The signal comes when the program has worked for half a second after the partial file has the
+ * group `after`: more than it needs for a few steps. */
 static void interrupt(int number, const char *const *arg, const char *after, const char *group) {
     struct cli_result result;
     pid_t pid = cli_start(arg, 0);
     await_group(pid, after);
-    cli_pause(0.5);
+    cli_work(pid, 0.5);
     kill(pid, number);
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));
@@ -146,40 +224,57 @@ static void test_interruptions(void **state) {
     const char *const *networks =
         ARGS("small.ini", "-o", "out.h5", "--training.steps=2000", "--data.inputs=1",
              "--training.eta0=0.001", "--solver.sites=8", "--solver.expert_sites=8",
-             "--solver.threads=2", "--reference.widths=1024", "--reference.seeds=2");
+             "--solver.threads=2", "--reference.widths=512", "--reference.seeds=2");
     /* between two measured times, too */
-    const char *const *inside =
+    const char *const *euler =
         ARGS("small.ini", "-o", "out.h5", "--training.integrator=euler",
              "--training.substeps=1000000", "--solver.replicates=1", "--reference.widths=");
-    interrupt(SIGTERM, inside, "/", "limit");
+    const char *const *bs32 =
+        ARGS("small.ini", "-o", "out.h5", "--training.integrator=bs32", "--training.dt=1e6",
+             "--solver.replicates=1", "--reference.widths=");
+    interrupt(SIGTERM, euler, "/", "limit");
+    interrupt(SIGINT, bs32, "/", "limit");
     interrupt(SIGINT, limit, "/", "limit");
     interrupt(SIGTERM, limit, "/", "limit");
-    interrupt(SIGINT, networks, "limit", "reference/N1024");
+    interrupt(SIGINT, networks, "limit", "reference/N0512");
 }
 
-/* As timeout(1) does: to the program, then to its process group. */
+/* As timeout(1) does: to the program, then to its process group. Both wait while it is stopped, so
+ * that no time passes between them. */
 static void test_signal_sent_twice(void **state) {
     (void)state;
     struct cli_result result;
     pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=20000"), 0);
     await_group(pid, "/");
-    cli_pause(0.2);
+    cli_work(pid, 0.2);
+    kill(pid, SIGSTOP);
+    assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
     kill(pid, SIGTERM);
-    cli_pause(1e-3);
-    kill(pid, SIGTERM);
+    kill(pid, SIGINT);
+    kill(pid, SIGCONT);
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));
     check_partial("limit", false);
     cli_free(&result);
 }
 
+/* A run that is over before the file appears is made again, longer. */
 static void test_output_that_appears_meanwhile(void **state) {
     (void)state;
-    struct cli_result result;
-    pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=2000"), 0);
-    await_group(pid, "/");
-    cli_print("out.h5", "mine\n");
-    cli_wait(pid, &result);
+    struct cli_result result = {0};
+    for (int steps = 2000; steps <= 32000; steps *= 4) {
+        char length[32];
+        snprintf(length, sizeof length, "--training.steps=%d", steps);
+        pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", length), 0);
+        await_group(pid, "/");
+        bool over = cli_exists("out.h5");
+        cli_print("out.h5", "mine\n");
+        cli_wait(pid, &result);
+        if (!over && result.code)
+            break;
+        cli_free(&result);
+        cli_clean(NULL);
+    }
     assert_int_equal(result.code, 2);
     assert_non_null(strstr(result.err, "dmft-solve: output out.h5: has appeared meanwhile"));
     assert_null(strstr(result.err, "complete = 0"));
@@ -266,7 +361,7 @@ static void test_profile_of_a_failure(void **state) {
                           "--training.steps=50", "small.ini"));
     assert_int_equal(result.code, 3);
     assert_non_null(strstr(result.err, "\nshares:"));
-    assert_non_null(strstr(result.err, "is not finite"));
+    assert_non_null(strstr(result.err, "exceeds 1e+06 times that of the start"));
     cli_free(&result);
 }
 
@@ -332,6 +427,8 @@ static void test_ini_of_a_file_repeats_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_numerical_failures),
+        TEST(test_networks_that_diverge),
+        TEST(test_large_targets),
         TEST(test_rank_cap),
         TEST(test_fixed_point_that_does_not_converge),
         TEST(test_interruptions),

@@ -217,6 +217,46 @@ static void test_check_of_networks_of_different_matrices(void **state) {
     cli_free(&result);
 }
 
+static const char edge[] =
+    "[network]\nmodel = regime2\nparameterization = mssp mup\nactivation = linear\n[data]\n"
+    "inputs = 3\ndimension = 4\n[training]\nsteps = 12\neta0 = 1\n[solver]\nsites = 64\n"
+    "expert_sites = 64\nreplicates = 2\nthreads = 1\n[reference]\nwidths = 2 8 16\nseeds = 3\n"
+    "coordinate_check = yes\n";
+
+/* One of three networks diverges: the others are compared. All of a width: a failure, after
+ * everything else, the next parameterization too, has been computed. */
+static void test_networks_that_diverge(void **state) {
+    (void)state;
+    struct cli_result result;
+    size_t count;
+    cli_print("case.ini", edge);
+    cli_run(&result, ARGS("-o", "out.h5", "--quiet", "case.ini"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "note: 1 of 3 networks of N = 2 failed and count until "
+                                       "then; the first:\n  N = 2, network 2, step 5: "));
+    cli_free(&result);
+    hid_t file = cli_file("out.h5");
+    double *exponent = cli_values(file, "mssp/compare/rms_h3_exponent", &count);
+    for (size_t t = 0; t < count; t++)
+        assert_true(isfinite(exponent[t]));
+    free(exponent);
+    H5Fclose(file);
+
+    cli_clean(NULL);
+    cli_run(&result, ARGS("-o", "out.h5", "case.ini", "--reference.seeds=1", "--solver.seed=2"));
+    assert_int_equal(result.code, 3);
+    assert_non_null(strstr(result.err, "\ndmft-compare: mssp: 1 of 1 networks failed: N = 16, "
+                                       "network 0, step 3: the loss, "));
+    cli_free(&result);
+    file = cli_file("out.h5.partial");
+    double *loss = cli_values(file, "mup/reference/N0016/loss", &count);
+    assert_true(count == 12 && isfinite(loss[11]));
+    free(loss);
+    free(cli_values(file, "mup/compare/loss_inf", &count));
+    free(cli_values(file, "mssp/compare/loss_inf", &count));
+    H5Fclose(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exponents_of_power_laws),
@@ -224,6 +264,7 @@ int main(void) {
         cmocka_unit_test_setup(test_sides_are_runs_of_dmft_solve, clean),
         cmocka_unit_test_setup(test_refusals, clean),
         cmocka_unit_test_setup(test_check_of_networks_of_different_matrices, clean),
+        cmocka_unit_test_setup(test_networks_that_diverge, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

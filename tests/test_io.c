@@ -532,6 +532,9 @@ static void test_disk_full(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(recorded, CODE_SYSTEM);
     assert_refused(finished, CODE_SYSTEM, partial, &err);
+    assert_non_null(strstr(err.text, "out.h5.partial: File too large; it still holds what was "
+                                     "saved before"));
+    assert_true(io.behind);
     assert_false(exists(left) || exists(path));
     assert_int_equal(read_complete(partial), 0);
     assert_ok(io_record(&io, "limit", &record, NULL, &err), &err);

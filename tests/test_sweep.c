@@ -6,6 +6,7 @@
 #include "tests/support/cli.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <gsl/gsl_randist.h>
 #include <math.h>
@@ -90,11 +91,15 @@ static void test_bad_sections_are_refused(void **state) {
     }
 }
 
-static void check_refused(const char *const *arg, const char *const *part) {
+static void check_ended(int code, const char *const *arg, const char *const *part) {
     struct cli_result result;
     cli_run(&result, arg);
-    assert_true(cli_ended(&result, 2, part));
+    assert_true(cli_ended(&result, code, part));
     cli_free(&result);
+}
+
+static void check_refused(const char *const *arg, const char *const *part) {
+    check_ended(2, arg, part);
 }
 
 static void test_each_program_names_the_other(void **state) {
@@ -107,6 +112,20 @@ static void test_each_program_names_the_other(void **state) {
     check_refused(ARGS("-o", "out.h5", "case.ini"),
                   ARGS("case.ini:17: [sweep]: a sweep over values of keys is run by dmft-sweep"));
     cli_program("dmft-sweep");
+}
+
+/* Opening its own memory succeeds, reading at its beginning is an input/output error. */
+static void test_input_output_errors_of_an_ini(void **state) {
+    (void)state;
+    static const char *const programs[] = {"dmft-solve", "dmft-compare", "dmft-sweep"};
+    for (size_t i = 0; i < COUNT(programs); i++) {
+        cli_program(programs[i]);
+        check_ended(1, ARGS("-o", "out.h5", "/proc/self/mem"),
+                    ARGS("/proc/self/mem: cannot be read: Input/output error"));
+    }
+    assert_int_equal(base_file_code(EIO), CODE_SYSTEM);
+    assert_int_equal(base_file_code(EMFILE), CODE_SYSTEM);
+    assert_int_equal(base_file_code(ENOENT), CODE_INPUT);
 }
 
 /* --- sweeps ---------------------------------------------------------------------------------- */
@@ -219,24 +238,30 @@ static void test_units_are_single_runs(void **state) {
 }
 
 /* Files that were complete when the sweep was cut are not touched by the second call, and the end
- * is that of a sweep that nobody cut. Nine units, the limits take a tenth of a second and more. */
+ * is that of a sweep that nobody cut. Nine units; a sweep of which all are complete before it is
+ * cut is made again, longer. */
 static void cut(int number, int code, const char *word) {
-    static const char more[] = "--training.steps=200";
-    struct files before, after = {0};
+    struct files before = {.count = 9}, after;
     struct cli_result result;
+    char more[32];
     write_ini("sweep.ini", "training.eta0 = 0.2 0.4 0.8\n");
-    pid_t pid = cli_start(ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "sweep.ini", more), 0);
-    for (list(&after, ".h5"); !after.count; list(&after, ".h5"))
-        cli_pause(1e-3);
-    kill(pid, number);
-    cli_wait(pid, &result);
-    assert_int_equal(result.code, code);
-    assert_true(!word || strstr(result.err, word));
-    assert_false(cli_exists("out.h5"));
-    cli_free(&result);
-    cli_pause(0.05); /* children of a killed parent are killed, too */
-    list(&before, ".h5");
-    assert_in_range(before.count, 1, 8);
+    for (int steps = 200; before.count == 9; steps *= 2) {
+        assert_in_range(steps, 200, 6400);
+        clean(NULL);
+        snprintf(more, sizeof more, "--training.steps=%d", steps);
+        pid_t pid = cli_start(ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "sweep.ini", more), 0);
+        for (list(&after, ".h5"); !after.count; list(&after, ".h5"))
+            cli_pause(1e-3);
+        kill(pid, number); /* children of a killed parent are killed, too */
+        cli_wait(pid, &result);
+        list(&before, ".h5");
+        if (before.count < 9) {
+            assert_int_equal(result.code, code);
+            assert_true(!word || strstr(result.err, word));
+            assert_false(cli_exists("out.h5"));
+        }
+        cli_free(&result);
+    }
     free(sweep_into("out", more));
     assert_true(untouched(&before));
     list(&after, ".h5");
@@ -276,6 +301,50 @@ static void test_a_changed_sweep_runs_what_is_new(void **state) {
     assert_true(untouched(&before));
 }
 
+/* Bytes of one file into another. */
+static void copy_file(const char *from, const char *to) {
+    size_t size;
+    char *bytes = cli_read(from, &size);
+    cli_write(to, bytes, size);
+    free(bytes);
+}
+
+static void check_units_refused(const char *part) {
+    struct cli_result result;
+    cli_run(&result, ARGS("--quiet", "--jobs", "2", "-o", "out.h5", "sweep.ini"));
+    assert_true(cli_ended(&result, 2, ARGS(part, "delete it, and it will be run again")));
+    cli_free(&result);
+}
+
+/* Swapped, altered, without its sum: refused; deleted: run again, with the same end. */
+static void test_units_are_what_was_written(void **state) {
+    (void)state;
+    struct files files;
+    char sum[320];
+    size_t size;
+    write_ini("sweep.ini", "training.eta0 = 0.2 0.4 0.8\n");
+    run_sweep("out");
+    copy_file("out.h5", "whole.h5");
+    list(&files, ".h5");
+    char *first = cli_read(files.path[0], &size);
+    copy_file(files.path[1], files.path[0]);
+    check_units_refused("bytes and");
+    first[size / 2] ^= 1;
+    cli_write(files.path[0], first, size);
+    check_units_refused("is not the file that was written under this name");
+    first[size / 2] ^= 1;
+    cli_write(files.path[0], first, size);
+    run_sweep("out");
+    snprintf(sum, sizeof sum, "%s", files.path[0]);
+    strcpy(strstr(sum, ".h5"), ".sum");
+    assert_int_equal(remove(sum), 0);
+    check_units_refused("is missing");
+    assert_int_equal(remove(files.path[0]), 0);
+    run_sweep("out");
+    check_same_summary("out.h5", "whole.h5");
+    free(first);
+}
+
 /* A folder is one sweep's at a time. */
 static void test_a_folder_is_locked(void **state) {
     (void)state;
@@ -313,7 +382,7 @@ static void test_divergence_is_a_result(void **state) {
     list(&failed, ".failed");
     assert_int_equal(failed.count, 3);
     char *text = cli_read(failed.path[0], NULL);
-    assert_non_null(strstr(text, "not finite"));
+    assert_non_null(strstr(text, "exceeds 1e+06 times that of the start"));
     free(sweep_into("out", "--training.steps=20"));
     assert_true(untouched(&failed));
     hid_t file = cli_file("out.h5");
@@ -343,6 +412,38 @@ static void test_divergence_is_a_result(void **state) {
     free(fails);
     free(edge);
     free(at);
+}
+
+/* Two networks of six diverge at the larger rate, and more at the last: without them the mean would
+ * be too good. */
+static void test_a_network_that_diverges_fails_its_point(void **state) {
+    (void)state;
+    struct files failed;
+    size_t count;
+    cli_print("sweep.ini", "[network]\nmodel = regime2\nactivation = linear\ngate = constant\n"
+                           "[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 4\n[solver]\n"
+                           "sites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n"
+                           "[reference]\nwidths = 2\nseeds = 6\n"
+                           "[sweep]\ntraining.eta0 = 0.1 0.3 0.6\n");
+    free(sweep_into("out", NULL));
+    list(&failed, ".failed");
+    assert_int_equal(failed.count, 1);
+    char *text = cli_read(failed.path[0], NULL);
+    assert_non_null(strstr(text, "2 of 6 networks failed: N = 2, network 2, step 3: the loss, "));
+    hid_t file = cli_file("out.h5");
+    double *fails = cli_values(file, "sweep/failed", &count);
+    for (int u = 0; u < 6; u++) /* [eta0][N] */
+        assert_int_equal(fails[u] == 1, u == 4);
+    list(&failed, ".partial");
+    assert_int_equal(failed.count, 1);
+    hid_t partial = cli_file(failed.path[0]);
+    double *n = cli_values(partial, "reference/N0002/n", &count);
+    assert_true(count == 4 && n[3] == 4);
+    H5Fclose(partial);
+    H5Fclose(file);
+    free(text);
+    free(fails);
+    free(n);
 }
 
 /* --- the optimum ----------------------------------------------------------------------------- */
@@ -408,13 +509,16 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SWEEP_TEST(test_bad_sections_are_refused),
         SWEEP_TEST(test_each_program_names_the_other),
+        SWEEP_TEST(test_input_output_errors_of_an_ini),
         SWEEP_TEST(test_units_are_single_runs),
         SWEEP_TEST(test_a_killed_sweep_goes_on),
         SWEEP_TEST(test_an_interrupted_sweep_goes_on),
         SWEEP_TEST(test_a_changed_sweep_runs_what_is_new),
+        SWEEP_TEST(test_units_are_what_was_written),
         SWEEP_TEST(test_a_folder_is_locked),
         SWEEP_TEST(test_others_files_are_not_overwritten),
         SWEEP_TEST(test_divergence_is_a_result),
+        SWEEP_TEST(test_a_network_that_diverges_fails_its_point),
         SWEEP_TEST(test_optimum_of_a_parabola),
         SWEEP_TEST(test_error_of_the_optimum),
     };

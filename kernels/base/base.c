@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/base/base.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,21 @@ int base_copy(char **out, const char *text, struct err *err) {
     TRY(base_alloc(out, size, 1, err));
     memcpy(*out, text, size);
     return CODE_OK;
+}
+
+int base_file_code(int cause) {
+    static const int of_name[] = {ENOENT, ENOTDIR,      EISDIR, EACCES, EPERM,
+                                  ELOOP,  ENAMETOOLONG, ENXIO,  EINVAL};
+    for (size_t i = 0; i < sizeof of_name / sizeof *of_name; i++)
+        if (cause == of_name[i])
+            return CODE_INPUT;
+    return CODE_SYSTEM;
+}
+
+uint64_t base_hash(uint64_t hash, const void *bytes, size_t size) {
+    for (const unsigned char *byte = bytes; size--; byte++)
+        hash = (hash ^ *byte) * UINT64_C(0x100000001b3);
+    return hash;
 }
 
 double base_seconds(void) {

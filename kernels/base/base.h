@@ -50,6 +50,14 @@ int base_alloc(void *out, size_t count, size_t size, struct err *err);
 /* A copy of a string, or CODE_SYSTEM. */
 int base_copy(char **out, const char *text, struct err *err);
 
+/* What a file that cannot be opened or read for this cause (errno) is: CODE_INPUT where a name or a
+ * right is wrong, else CODE_SYSTEM. */
+int base_file_code(int cause);
+
+/* FNV-1a, 64 bits, of more bytes; begins with BASE_HASH. */
+#define BASE_HASH UINT64_C(0xcbf29ce484222325)
+uint64_t base_hash(uint64_t hash, const void *bytes, size_t size);
+
 double base_seconds(void); /* wall clock, from an arbitrary origin */
 
 /* What the user sees while a run goes on; everything goes to standard error. */

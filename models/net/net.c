@@ -189,6 +189,8 @@ int net_outputs(const struct net *net) {
 /* Centres f; loss and Delta. */
 static void measure_loss(struct net *net, enum loss loss, const double *y) {
     int C = net->setup.C, outs = net->outs, each = outs / net->setup.P;
+    double zero[C], of_zero = 0;
+    memset(zero, 0, sizeof zero);
     for (int k = 0; k < outs * C; k++) {
         if (!net->started && net->setup.centre)
             net->f0[k] = net->f[k];
@@ -197,16 +199,20 @@ static void measure_loss(struct net *net, enum loss loss, const double *y) {
     net->loss = 0;
     for (int i = 0; i < outs; i++) {
         size_t asked = (size_t)net->index[i / each] * (size_t)each + (size_t)(i % each);
-        net->loss +=
-            net_loss(loss, C, net->f + i * C, y + asked * (size_t)C, net->Delta + i * C) / outs;
+        double *Delta = net->Delta + i * C;
+        of_zero += net_loss(loss, C, zero, y + asked * (size_t)C, Delta) / outs;
+        net->loss += net_loss(loss, C, net->f + i * C, y + asked * (size_t)C, Delta) / outs;
     }
+    net->loss_scale = fmax(of_zero, net->started ? net->loss_scale : fmax(net->loss, 1));
     for (int k = 0; k < outs * C && each > 1; k++)
         net->Delta[k] /= each;
 }
 
+bool net_runs_away(const struct net *net) {
+    return !(net->loss <= NET_RUNAWAY * net->loss_scale);
+}
+
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err) {
-    if (net->setup.stop && *net->setup.stop)
-        return err_set(err, CODE_INTERRUPTED, "interrupted");
     net_gather(net);
     TRY(program_forward(net, err));
     measure_loss(net, loss, y);

@@ -77,7 +77,7 @@ struct net_setup {
     enum optimizer optimizer;
     double read_in;                    /* Adam: factor of rate and eps of the read-in */
     bool declare_only;                 /* shapes without memory or draws: for net_bytes */
-    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends the next evaluation */
+    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends what is under way */
 };
 
 /* What is kept of an evaluation for a thin matrix or host numbers; maps keep their own. */
@@ -171,6 +171,7 @@ struct net {
     double *f, *f0, *Delta; /* [outs][C], among the vectors; f is centred; -dl/df, mean over outs */
     double *ones;           /* [R n] */
     double loss;
+    double loss_scale;         /* the largest of 1, its first value and that of f = 0 */
     int t;                     /* steps so far; of an adaptive integrator, measured times */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of the kept evaluations; weighted: 1 */
     double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
@@ -196,6 +197,10 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
  * of the training set. */
 enum loss { LOSS_MSE, LOSS_LOGISTIC, LOSS_CROSS_ENTROPY };
 int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
+/* Whether the last evaluation shows that training diverges: loss > NET_RUNAWAY loss_scale. Places
+ * between two measured times may pass beyond. */
+#define NET_RUNAWAY 1e6
+bool net_runs_away(const struct net *net);
 /* f [outs][C] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);
 /* l and Delta = -dl/df [C]: sum_c (y_c - f_c)^2/2; log(1 + exp(-y f)), of one output; cross entropy

@@ -70,6 +70,7 @@ static int move(struct net *net, int k, double step, struct err *err) {
     for (int i = 0; i < net->parameters; i++) {
         struct parameter *p = &net->parameter[i];
         struct kept *kept = &p->kept[k];
+        DO(program_poll(net, err));
         coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
         if (p->map)
             DO(map_learn(p->map, k, c, err));

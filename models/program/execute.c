@@ -36,9 +36,15 @@ int node_backward(struct net *net, struct node *v, struct err *err) {
     return outcome(net, err);
 }
 
+int program_poll(const struct net *net, struct err *err) {
+    bool stop = net->setup.stop && *net->setup.stop;
+    return stop ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
+}
+
 int program_forward(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++) {
+        TRY(program_poll(net, err));
         TRY(node_forward(net, &p->node[i], err));
         measure(net, i, false);
     }
@@ -52,6 +58,7 @@ int program_backward(struct net *net, struct err *err) {
             memset(p->node[i].gs, 0,
                    (size_t)(p->node[i].count * p->node[i].K) * sizeof *p->node[i].gs);
     for (int i = p->nodes - 1; i >= 0; i--) {
+        TRY(program_poll(net, err));
         measure(net, i, true);
         TRY(node_backward(net, &p->node[i], err));
     }
@@ -98,6 +105,7 @@ static int prepare(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < p->nodes; i++) {
+            TRY(program_poll(net, err));
             struct node *v = &p->node[i];
             int mine = node_is(v, &operation_read_in) ? 0 : node_is(v, &operation_read_out) ? 1 : 2;
             if (mine == pass && v->op->prepare)

@@ -145,6 +145,8 @@ int plan_storage(struct net *net, struct err *err);
 /* One operation, if it has anything to do. */
 int node_forward(struct net *net, struct node *v, struct err *err);
 int node_backward(struct net *net, struct node *v, struct err *err);
+/* CODE_INTERRUPTED once a signal asks for the end: before each operation. */
+int program_poll(const struct net *net, struct err *err);
 int program_forward(struct net *net, struct err *err);
 int program_backward(struct net *net, struct err *err);
 void program_rules(struct net *net);

@@ -53,7 +53,8 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
         map_declare(v->map, declared);
         return CODE_OK;
     }
-    struct map_settings settings = {.stream = net_stream(net, PURPOSE_MATRIX, number),
+    struct map_settings settings = {.stop = setup->stop,
+                                    .stream = net_stream(net, PURPOSE_MATRIX, number),
                                     .tolerance = setup->tolerance,
                                     .against_largest = net->weighted,
                                     .responses = setup->responses || setup->check,

@@ -31,6 +31,10 @@ static double amplitude(const struct network *network) {
 
 const char *router_check(const struct network *network, const char **key) {
     int M = network->experts, K = (int)lround(network->rho * M);
+    *key = "q0";
+    if (network->q0 < 0 && network->q0 != -1)
+        return "an amplitude must be at least 0; -1 stands for that of the parameterization: 0 for "
+               "mssp, else 1";
     *key = "rho";
     if (K < 1 || fabs(network->rho * M - K) > 1e-9)
         return "rho times experts must be a whole number of at least 1";

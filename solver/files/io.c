@@ -342,6 +342,7 @@ int io_flush(struct io *io, struct err *err) {
     DO(hdf5_check(H5Fget_file_image(io->file, bytes, (size_t)size), "copy", io->partial, err));
     DO(partial_write(io->partial, bytes, (size_t)size, err));
 done:
+    io->behind = code != CODE_OK;
     free(bytes);
     return code;
 }
@@ -370,6 +371,7 @@ static void release(struct io *io) {
         H5Fclose(io->file); /* memory only: what was to be kept has been saved */
     free(io->path);
     free(io->partial);
+    free(io->sum);
     *io = (struct io){0};
 }
 
@@ -399,6 +401,8 @@ int io_finish(struct io *io, bool force, struct err *err) {
         set_complete(io, 0, &ignored);
         return code;
     }
+    if (io->sum)
+        TRY(partial_sum(io->partial, io->path, io->sum, err));
     TRY(partial_place(io->partial, io->path, force, err));
     code = partial_sync(io->path, err);
     release(io);

@@ -23,6 +23,8 @@
 
 struct io {
     char *path, *partial;
+    char *sum;       /* NULL, or: where io_finish writes the sum of the file (partial_verify) */
+    bool behind;     /* the last save failed: `partial` holds an earlier state */
     int64_t file;    /* HDF5 id, 0 = none */
     char prefix[24]; /* of all names of groups: "" or, for instance, "mup/" */
 };

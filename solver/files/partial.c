@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,23 @@ int partial_check(const char *path, bool force, struct err *err) {
     return CODE_OK;
 }
 
+/* Removes PARTIAL.new of a process that is gone: one that is writing it holds a lock. */
+static int sweep_up(const char *partial, struct err *err) {
+    size_t size = strlen(partial) + sizeof ".new";
+    struct stat opened, named;
+    char *name;
+    TRY(base_alloc(&name, size, 1, err));
+    snprintf(name, size, "%s.new", partial);
+    int descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor >= 0 && !flock(descriptor, LOCK_EX | LOCK_NB) && !fstat(descriptor, &opened) &&
+        !stat(name, &named) && opened.st_ino == named.st_ino)
+        unlink(name);
+    if (descriptor >= 0)
+        close(descriptor);
+    free(name);
+    return CODE_OK;
+}
+
 /* Creates PATH.SUFFIX, PATH.SUFFIX.2, ..., the first that does not exist. */
 static int reserve(char **name, int *descriptor, const char *path, const char *suffix,
                    struct err *err) {
@@ -57,6 +75,8 @@ static int reserve(char **name, int *descriptor, const char *path, const char *s
         if (*descriptor >= 0)
             return CODE_OK;
         if (errno != EEXIST)
+            break;
+        if (sweep_up(*name, err))
             break;
     }
     int code = err_set(err, CODE_SYSTEM, "cannot create %s: %s", *name, strerror(errno));
@@ -85,10 +105,28 @@ static int write_bytes(int descriptor, const char *bytes, size_t size) {
     return fsync(descriptor);
 }
 
+/* PARTIAL.new, locked while it is written. */
+static int open_new(char **name, int *descriptor, const char *partial, struct err *err) {
+    struct stat status;
+    TRY(sweep_up(partial, err));
+    for (;;) {
+        TRY(reserve(name, descriptor, partial, ".new", err));
+        if (flock(*descriptor, LOCK_EX) || fstat(*descriptor, &status) || status.st_nlink)
+            return CODE_OK;
+        close(*descriptor); /* another process has swept it up before the lock */
+        free(*name);
+    }
+}
+
+static bool has_content(const char *path) {
+    struct stat status;
+    return !stat(path, &status) && status.st_size > 0;
+}
+
 int partial_write(const char *partial, const char *bytes, size_t size, struct err *err) {
     int code = CODE_OK, descriptor;
     char *name;
-    TRY(reserve(&name, &descriptor, partial, ".new", err));
+    TRY(open_new(&name, &descriptor, partial, err));
     int cause = write_bytes(descriptor, bytes, size) ? errno : 0;
     if (close(descriptor) && !cause)
         cause = errno;
@@ -96,10 +134,57 @@ int partial_write(const char *partial, const char *bytes, size_t size, struct er
         cause = errno;
     if (cause) {
         unlink(name);
-        code = err_set(err, CODE_SYSTEM, "cannot write %s: %s", partial, strerror(cause));
+        code = err_set(err, CODE_SYSTEM, "cannot write %s: %s%s", partial, strerror(cause),
+                       has_content(partial) ? "; it still holds what was saved before" : "");
     }
     free(name);
     return code;
+}
+
+/* Of the bytes of a file, and of the name of `path`. */
+static int sum_of(uint64_t *sum, const char *file, const char *path, struct err *err) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char block[1 << 12];
+    size_t size;
+    FILE *stream = fopen(file, "rb");
+    *sum = base_hash(BASE_HASH, name, strlen(name));
+    while (stream && (size = fread(block, 1, sizeof block, stream)) > 0)
+        *sum = base_hash(*sum, block, size);
+    int code = CODE_OK;
+    if (!stream || ferror(stream))
+        code = err_set(err, CODE_SYSTEM, "%s: cannot be read: %s", file, strerror(errno));
+    if (stream)
+        fclose(stream);
+    return code;
+}
+
+enum { SUM = 17 }; /* 16 digits and a newline */
+
+int partial_sum(const char *partial, const char *path, const char *sum, struct err *err) {
+    char text[SUM + 1];
+    uint64_t value;
+    TRY(sum_of(&value, partial, path, err));
+    snprintf(text, sizeof text, "%016llx\n", (unsigned long long)value);
+    return partial_write(sum, text, SUM, err);
+}
+
+int partial_verify(const char *path, const char *sum, struct err *err) {
+    char text[SUM + 1], found[SUM + 1] = "";
+    uint64_t value;
+    TRY(sum_of(&value, path, path, err));
+    snprintf(text, sizeof text, "%016llx\n", (unsigned long long)value);
+    FILE *stream = fopen(sum, "r");
+    bool read = stream && fgets(found, sizeof found, stream);
+    if (stream)
+        fclose(stream);
+    if (!read)
+        return err_set(err, CODE_INPUT, "%s: its sum in %s is missing", path, sum);
+    if (strcmp(text, found) != 0)
+        return err_set(err, CODE_INPUT,
+                       "%s: is not the file that was written under this name: its bytes and %s "
+                       "disagree",
+                       path, sum);
+    return CODE_OK;
 }
 
 /* Without force by a hard link, which never replaces a file. */

@@ -8,8 +8,14 @@
 int partial_check(const char *path, bool force, struct err *err);
 /* Creates an empty file PATH.partial, or PATH.partial.2, ...: the first name that is free. */
 int partial_create(char **partial, const char *path, struct err *err);
+/* Whether the file at `path` is, byte for byte, what it was when partial_sum wrote its sum, under
+ * this name; else CODE_INPUT. */
+int partial_verify(const char *path, const char *sum, struct err *err);
+/* Writes the sum of a file that will be renamed to `path`. */
+int partial_sum(const char *partial, const char *path, const char *sum, struct err *err);
 /* Replaces the content. The bytes go to a new file beside it, on disk, which is then renamed: the
- * partial file holds the old bytes or the new ones, whatever happens. */
+ * partial file holds the old bytes or the new ones, whatever happens. What a process that was
+ * killed has left of a new file is removed. */
 int partial_write(const char *partial, const char *bytes, size_t size, struct err *err);
 /* Renames to path; CODE_INPUT if that exists, unless force. */
 int partial_place(const char *partial, const char *path, bool force, struct err *err);

@@ -36,7 +36,8 @@ static bool dims_valid(const char *dims, int axes, const char *first) {
 int record_init(struct record *record, int runs, int T, struct err *err) {
     assert(runs >= 0 && T > 0);
     *record = (struct record){.axis = "t", .named = "basis", .runs = runs, .T = T};
-    return base_alloc(&record->steps, (size_t)runs, sizeof *record->steps, err);
+    TRY(base_alloc(&record->steps, (size_t)runs, sizeof *record->steps, err));
+    return base_alloc(&record->failed, (size_t)runs, sizeof *record->failed, err);
 }
 
 static int grow(struct record *record, struct err *err) {
@@ -80,6 +81,7 @@ void record_free(struct record *record) {
         free(record->series[k].values);
     free(record->series);
     free(record->steps);
+    free(record->failed);
     free(record->labels);
     *record = (struct record){0};
 }
@@ -148,4 +150,26 @@ int record_reached(const struct record *record, int t) {
     for (int run = 0; run < record->runs; run++)
         count += record->steps[run] > t;
     return count;
+}
+
+int record_failures(const struct record *record, int *first) {
+    int count = 0;
+    *first = record->runs;
+    for (int run = record->runs - 1; run >= 0; run--)
+        if (record->failed[run]) {
+            *first = run;
+            count++;
+        }
+    return count;
+}
+
+const char *record_overflow(const struct record *record, int run, int t) {
+    for (int k = 0; k < record->count; k++) {
+        const struct series *series = &record->series[k];
+        const double *value = record_at(record, series, run, t);
+        for (size_t i = 0; i < series->size / series->shape[0]; i++)
+            if (fabs(value[i]) > RECORD_MOST)
+                return series->name;
+    }
+    return NULL;
 }

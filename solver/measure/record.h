@@ -2,8 +2,8 @@
  * a finite network, and their mean and standard error.
  *
  * Time is the first axis (or the number of a sweep: `axis`); entry t is measured before update t. A
- * run that was stopped has recorded steps[run] <= T times; averages at t are over the runs that
- * reached t. */
+ * run that was stopped or has failed has recorded steps[run] <= T times; averages at t are over the
+ * runs that reached t. */
 #ifndef SOLVER_RECORD_H
 #define SOLVER_RECORD_H
 
@@ -27,7 +27,9 @@ struct record {
     const char *axis;  /* name of the first axis of all series: "t" */
     const char *named; /* of the axis whose entries have names: "basis" */
     int runs, T;
-    int *steps; /* [runs] times recorded */
+    int *steps;         /* [runs] times recorded */
+    bool *failed;       /* [runs] ended by a numerical failure, which the others outlived */
+    struct err failure; /* of the first of these */
     int count, capacity;
     struct series *series;
     char **labels; /* names along the axis `named`, one block that belongs to the record; or NULL */
@@ -52,5 +54,10 @@ int record_average(const struct record *record, const char *name, double **mean,
                    struct err *err);
 /* Runs that reached t. */
 int record_reached(const struct record *record, int t);
+/* How many have failed, and the first of them (runs: none). */
+int record_failures(const struct record *record, int *first);
+/* A series with a value beyond RECORD_MOST at t, or NULL: no error can be made of its square. */
+#define RECORD_MOST 1e150
+const char *record_overflow(const struct record *record, int run, int t);
 
 #endif

@@ -58,7 +58,7 @@ static int one_run(const struct run *run, int N, int r, struct record *record,
     struct batch batch = {0};
     int code, t = 0;
     DO(net_init(&net, &setup, err));
-    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
+    DO(batch_init(&batch, training, run->data.P, err));
     DO(observer_init(&observer, &run->config, run->data.y, record, r, &net, err));
     for (; t < record->T; t++) {
         batch_at(&batch, t, net.index);
@@ -97,11 +97,21 @@ static const char *const *labels_of(const struct record *record) {
     return (const char *const *)record->labels;
 }
 
+/* Attributes of networks: how many have failed, and how the first of them did. */
+static int write_failures(const struct ensemble *e, struct err *err) {
+    int first, count = record_failures(e->record, &first);
+    TRY(io_attribute(&e->run->io, e->group, "failed", count, err));
+    return count ? io_text(&e->run->io, e->group, "failure", e->record->failure.text, err)
+                 : CODE_OK;
+}
+
 static int write(const struct ensemble *e, struct err *err) {
     double start = base_seconds();
     int before = profile_enter("files", ""), code = CODE_OK;
     struct io *io = &e->run->io;
-    if (e->run->io_open && e->iterations)
+    if (e->run->io_open && e->N)
+        code = write_failures(e, err);
+    if (e->run->io_open && e->iterations && !code)
         code = io_record(io, "limit/sweeps", e->iterations, labels_of(e->iterations), err);
     if (e->run->io_open && !code)
         code = io_record(io, e->group, e->record, labels_of(e->record), err);
@@ -149,9 +159,25 @@ static int stop_if_asked(const struct ensemble *e, struct err *err) {
     return stop ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
 }
 
-/* After each measured time: publish it, tell, write now and then, stop if a signal asked for it. */
+/* Results that explode are none, even where they are numbers. */
+static int judge(const struct ensemble *e, const struct net *net, int t, struct err *err) {
+    const char *hint = network_hint(&e->run->config.network);
+    const char *name = record_overflow(e->record, e->r, t);
+    if (net_runs_away(net))
+        return err_set(err, CODE_NUMERICAL,
+                       "the loss, %.3g, exceeds %g times that of the start; lower eta0 or gamma0%s",
+                       net->loss, NET_RUNAWAY, hint);
+    if (name)
+        return err_set(err, CODE_NUMERICAL, "%s exceeds %g; lower eta0 or gamma0%s", name,
+                       RECORD_MOST, hint);
+    return CODE_OK;
+}
+
+/* After each measured time: judge it, publish it, tell, write now and then, stop if a signal asked
+ * for it. */
 static int step(void *context, const struct net *net, int t, struct err *err) {
     const struct ensemble *e = context;
+    TRY(judge(e, net, t, err));
 #pragma omp critical(record)
     {
         e->record->steps[e->r] = t + 1;
@@ -222,7 +248,18 @@ static int open(const struct ensemble *e, struct err *err) {
     return io_attribute(io, e->group, "dt", config->training.dt, err);
 }
 
-/* Run number one.r, unless it is another rank's or one has failed; the lowest failure is kept. */
+/* A network that diverges ends alone; what it was until then counts. */
+static void lose(const struct ensemble *e, const struct err *err) {
+    int first;
+    record_failures(e->record, &first);
+    if (e->r < first)
+        e->record->failure = *err;
+    e->record->failed[e->r] = true;
+    log_line(&e->run->log, "warning: %s; this network counts as failed", err->text);
+}
+
+/* Run number one.r, unless it is another rank's or all must end; the lowest failure that ends all
+ * is kept. */
 static void attempt(struct ensemble one, int *first, struct err *err) {
     struct err mine_err = {0};
     bool skip = !mine(one.run, one.N, one.r);
@@ -231,10 +268,12 @@ static void attempt(struct ensemble one, int *first, struct err *err) {
     if (skip)
         return;
     int code = run(&one, &mine_err);
-    if (code == CODE_NUMERICAL) /* unless the numbers are those of a failed device */
-        config_backend(&one.run->config, one.N)->sync(&mine_err);
+    if (code == CODE_NUMERICAL && config_backend(&one.run->config, one.N)->sync(&mine_err))
+        code = mine_err.code; /* the numbers were those of a failed device */
 #pragma omp critical(record)
-    if (code && one.r < *first) {
+    if (code == CODE_NUMERICAL && one.N) {
+        lose(&one, &mine_err);
+    } else if (code && one.r < *first) {
         *first = one.r;
         *err = mine_err;
     }
@@ -275,5 +314,8 @@ int ensemble_collect(const struct ensemble *e, struct err *err) {
         if (e->iterations)
             exchange_run(e->iterations, r, rank);
     }
+    int first;
+    if (record_failures(e->record, &first))
+        dist_broadcast(&e->record->failure, sizeof e->record->failure, maker(e->run, e->N, first));
     return write(e, err);
 }

@@ -24,7 +24,8 @@ void ensemble_group(char group[ENSEMBLE_GROUP], int N);
 struct ensemble ensemble_of(struct run *run, int N, struct record *record);
 /* Its record, and that of the sweeps if there are any. */
 int ensemble_declare(const struct ensemble *e, int runs, struct err *err);
-/* The runs that this rank makes; *first: the lowest that failed, if one did. */
+/* The runs that this rank makes. A network that fails numerically is recorded as failed; any other
+ * failure ends them, *first: the lowest run that had one. */
 int ensemble_compute(const struct ensemble *e, int *first, struct err *err);
 /* What each rank has made -> all ranks, and the file. */
 int ensemble_collect(const struct ensemble *e, struct err *err);

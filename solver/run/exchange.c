@@ -52,6 +52,7 @@ int exchange_data(struct data *data, struct err *err) {
 
 void exchange_run(struct record *record, int r, int root) {
     dist_broadcast(&record->steps[r], sizeof *record->steps, root);
+    dist_broadcast(&record->failed[r], sizeof *record->failed, root);
     for (int k = 0; k < record->count; k++) {
         const struct series *series = &record->series[k];
         dist_broadcast(series->values + (size_t)r * series->size, series->size * sizeof(double),

@@ -48,14 +48,17 @@ static int print_table(const struct run *run, struct err *err) {
         printf("%4d", t);
         double limit = mean[0] ? mean[0][t] : NAN, limit_se = mean[0] ? se[0][t] : NAN;
         print_cell(limit, stats_interval(limit_se, run->limit.runs, 0.95));
+        int least = run->config.reference.seeds;
         for (int i = 0; i < n; i++) {
             values[i] = mean[i + 1][t];
             errors[i] = se[i + 1][t];
-            print_cell(values[i], stats_interval(errors[i], run->reference[i].runs, 0.95));
+            int reached = record_reached(&run->reference[i], t);
+            least = reached < least ? reached : least;
+            print_cell(values[i], stats_interval(errors[i], reached, 0.95));
         }
         if (n >= 3 && t > 0) {
             stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
-            print_cell(a, stats_interval(a_se, run->config.reference.seeds, 0.95));
+            print_cell(a, stats_interval(a_se, least, 0.95));
             double z = (a - limit) / hypot(a_se, limit_se);
             if (isfinite(z))
                 printf("  %6.1f", z);
@@ -117,8 +120,21 @@ static void print_room(const struct run *run) {
                most);
 }
 
+void report_failures(const struct run *run) {
+    const struct int_list *widths = &run->config.reference.widths;
+    for (int i = 0; i < widths->count; i++) {
+        const struct record *record = &run->reference[i];
+        int first, failed = record_failures(record, &first);
+        if (failed)
+            printf(
+                "note: %d of %d networks of N = %d failed and count until then; the first:\n  %s\n",
+                failed, record->runs, widths->value[i], record->failure.text);
+    }
+}
+
 int report_print(const struct run *run, struct err *err) {
     TRY(print_table(run, err));
+    report_failures(run);
     print_room(run);
     print_gates(run);
     return CODE_OK;

@@ -7,6 +7,9 @@
 
 int report_print(const struct run *run, struct err *err);
 
+/* A note for each width of which a network has failed. */
+void report_failures(const struct run *run);
+
 #define REPORT_TIMES 6
 /* A few times, ending with the last one; returns how many. */
 int report_times(int T, int time[REPORT_TIMES]);

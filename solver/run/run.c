@@ -228,7 +228,7 @@ static int write_batches(struct run *run, struct err *err) {
     struct batch batch = {0};
     if (!P)
         return CODE_OK;
-    DO(batch_init(&batch, training, run->data.P, run->config.solver.seed, err));
+    DO(batch_init(&batch, training, run->data.P, err));
     DO(base_alloc(&index, (size_t)T * (size_t)P, sizeof *index, err));
     for (int t = 0; t < T; t++)
         batch_at(&batch, t, index + (size_t)t * (size_t)P);
@@ -305,11 +305,25 @@ int run_compute(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+int run_failures(const struct run *run, bool any, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    for (int i = 0; i < widths->count; i++) {
+        const struct record *record = &run->reference[i];
+        int first, failed = record_failures(record, &first);
+        if (failed && (any || failed == record->runs))
+            return err_set(err, CODE_NUMERICAL, "%d of %d networks failed: %.1800s", failed,
+                           record->runs, record->failure.text);
+    }
+    return CODE_OK;
+}
+
 int run_collect(struct run *run, struct err *err) {
     int count = 1 + run->config.reference.widths.count;
     struct ensemble e;
     *err = run->failed;
     bool together = run->config.split.name && run->place < run->config.solver.replicates;
+    if (dist_ranks() == 1 && !err->code)
+        return run_failures(run, false, err);
     if (dist_ranks() == 1 || (err->code && together)) /* then all ranks have failed alike */
         return err->code;
     int code = exchange_failure(err->code, run->place, err);
@@ -320,7 +334,7 @@ int run_collect(struct run *run, struct err *err) {
             code = code ? code : written;
         }
     }
-    return code;
+    return code ? code : run_failures(run, false, err);
 }
 
 int run_march(struct run *run, struct err *err) {

@@ -24,7 +24,7 @@ struct run {
     const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
     struct record limit, iterations;   /* iterations: of a fixed-point iteration */
     struct record reference[INT_LIST_MAX];
-    struct err failed; /* the first failure on this rank; code 0: none */
+    struct err failed; /* the first on this rank that ends the run; code 0: none */
     int place;         /* the number of the run that failed, counted through all ensembles */
 };
 
@@ -36,7 +36,8 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
 int run_prepare(struct run *run, struct err *err);
 /* Announces memory; creates the output, unless one is open. */
 int run_open(struct run *run, const char *output, bool force, struct err *err);
-/* The limit, then each width; results of this rank go to the file as they come. */
+/* The limit, then each width; results of this rank go to the file as they come. A network that
+ * fails numerically ends alone, and is so recorded. */
 int run_march(struct run *run, struct err *err);
 int run_finish(struct run *run, bool force, struct err *err);
 void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
@@ -47,6 +48,9 @@ struct net_setup run_setup(const struct run *run, int N, int r);
  * ranks made to all ranks and to the file. */
 int run_compute(struct run *run, struct err *err);
 int run_collect(struct run *run, struct err *err);
+/* CODE_NUMERICAL, with the sentence of the first, where all networks of a width have failed or,
+ * with `any`, one of them. For run_march it is the former. */
+int run_failures(const struct run *run, bool any, struct err *err);
 /* The runs (replicates or seeds) of one ensemble that this rank makes, into a fresh record; N = 0:
  * the limit. Without an open file nothing is written. For tests and benches. */
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err);

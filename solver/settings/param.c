@@ -79,11 +79,9 @@ int params_read(struct params *params, const struct param_section *sections, siz
                 struct err *err) {
     *params = (struct params){0};
     FILE *stream = fopen(file, "r");
-    if (!stream) {
-        bool system = errno == EIO || errno == ENOMEM || errno == EMFILE || errno == ENFILE;
-        return err_set(err, system ? CODE_SYSTEM : CODE_INPUT, "%s: cannot be opened: %s", file,
+    if (!stream)
+        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
                        strerror(errno));
-    }
     struct stat status;
     int code;
     if (!fstat(fileno(stream), &status) && S_ISDIR(status.st_mode))

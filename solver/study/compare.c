@@ -78,16 +78,18 @@ done:
     return code;
 }
 
-/* Mean over the runs of the logarithm, and its standard error. */
+/* Mean over the runs that reached t of the logarithm, and its standard error. */
 static void log_average(const struct record *record, const char *name, int t, double *mean,
                         double *se) {
     const struct series *series = record_find(record, name);
-    double sum = 0, squares = 0, runs = record->runs;
+    double sum = 0, squares = 0, runs = record_reached(record, t);
     for (int r = 0; r < record->runs; r++)
-        sum += log(*record_at(record, series, r, t)) / runs;
+        if (record->steps[r] > t)
+            sum += log(*record_at(record, series, r, t)) / runs;
     for (int r = 0; r < record->runs; r++)
-        squares += pow(log(*record_at(record, series, r, t)) - sum, 2);
-    *mean = sum;
+        if (record->steps[r] > t)
+            squares += pow(log(*record_at(record, series, r, t)) - sum, 2);
+    *mean = runs > 0 ? sum : NAN;
     *se = runs > 1 ? sqrt(squares / (runs * (runs - 1))) : 0;
 }
 
@@ -153,6 +155,15 @@ int compare_configure(struct compare *compare, const char *file, int overrides,
     return CODE_OK;
 }
 
+static int write_fits(struct run *run, struct comparison *side, struct err *err) {
+    TRY(compare_fit(run, side, err));
+    if (!run->io_open) /* ranks but 0 */
+        return CODE_OK;
+    for (int s = 0; s < side->record.count; s++)
+        TRY(io_series(&run->io, "compare", &side->record.series[s], err));
+    return io_flush(&run->io, err);
+}
+
 static int run_side(struct compare *compare, int k, const char *output, bool force,
                     struct err *err) {
     struct run *run = &compare->run[k];
@@ -164,19 +175,29 @@ static int run_side(struct compare *compare, int k, const char *output, bool for
     }
     log_line(&run->log, "%s", side->name);
     TRY(run_open(run, output, force, err));
-    TRY(run_march(run, err));
-    TRY(compare_fit(run, side, err));
-    if (!run->io_open) /* ranks but 0 */
-        return CODE_OK;
-    for (int s = 0; s < side->record.count; s++)
-        TRY(io_series(&run->io, "compare", &side->record.series[s], err));
-    return io_flush(&run->io, err);
+    int code = run_march(run, err);
+    if (code && code != CODE_NUMERICAL)
+        return code;
+    struct err other;
+    int written = write_fits(run, side, code ? &other : err);
+    return code ? code : written;
 }
 
+/* After a numerical failure of one side the others are run all the same. */
 int compare_run(struct compare *compare, const char *output, bool force, struct err *err) {
-    for (int k = 0; k < compare->count; k++)
-        TRY(run_side(compare, k, output, force, err));
-    return run_finish(&compare->run[compare->count - 1], force, err);
+    int code = CODE_OK;
+    for (int k = 0; k < compare->count; k++) {
+        struct err mine;
+        int failed = run_side(compare, k, output, force, &mine);
+        if (failed && (!code || failed != CODE_NUMERICAL)) {
+            bool name = failed == CODE_NUMERICAL;
+            code = err_set(err, failed, "%s%s%.1900s", name ? compare->side[k].name : "",
+                           name ? ": " : "", mine.text);
+        }
+        if (code && code != CODE_NUMERICAL)
+            return code;
+    }
+    return code ? code : run_finish(&compare->run[compare->count - 1], force, err);
 }
 
 void compare_free(struct compare *compare) {

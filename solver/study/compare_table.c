@@ -71,6 +71,7 @@ static int print_loss(const struct run *run, const struct comparison *side, stru
                        value_of(fits, "loss", "approach_se", t));
         printf("\n");
     }
+    report_failures(run);
 done:
     for (int i = 0; i < 3; i++)
         free(mean[i]);

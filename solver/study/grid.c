@@ -341,7 +341,8 @@ static int split(struct grid *grid, FILE *in, FILE *rest, FILE *whole, struct er
         }
     }
     if (ferror(in))
-        code = err_set(err, CODE_INPUT, "%s: cannot be read: %s", grid->file, strerror(errno));
+        code = err_set(err, base_file_code(errno), "%s: cannot be read: %s", grid->file,
+                       strerror(errno));
     else if (!found || !grid->axes)
         code = err_set(err, CODE_INPUT, "%s: %s; a single run is made by dmft-solve", grid->file,
                        found ? "[sweep] has no keys" : "there is no section [sweep]");
@@ -356,7 +357,8 @@ int grid_read(struct grid *grid, const char *file, struct err *err) {
     TRY(base_copy(&grid->file, file, err));
     FILE *in = fopen(file, "r");
     if (!in)
-        return err_set(err, CODE_INPUT, "%s: cannot be opened: %s", file, strerror(errno));
+        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
+                       strerror(errno));
     FILE *rest = open_memstream(&grid->rest, &rest_size);
     FILE *whole = open_memstream(&grid->ini, &ini_size);
     int code = CODE_OK;

@@ -112,10 +112,8 @@ static bool tell_line(const struct grid *grid, struct err *err) {
     return false;
 }
 
-/* FNV-1a, 64 bits. */
 static void mix(uint64_t *hash, const void *bytes, size_t size) {
-    for (const unsigned char *byte = bytes; size--; byte++)
-        *hash = (*hash ^ *byte) * UINT64_C(0x100000001b3);
+    *hash = base_hash(*hash, bytes, size);
 }
 
 static int hash_unit(uint64_t *hash, const struct run *run, const struct data *data,
@@ -123,7 +121,7 @@ static int hash_unit(uint64_t *hash, const struct run *run, const struct data *d
     char *text;
     size_t size;
     int code = params_text(&run->params, &text, &size, err);
-    *hash = UINT64_C(0xcbf29ce484222325);
+    *hash = BASE_HASH;
     if (!code) {
         mix(hash, provenance_version, strlen(provenance_version));
         mix(hash, text, size);
@@ -200,16 +198,22 @@ static int lock_folder(struct sweep *sweep, struct err *err) {
 
 /* What is done; with retry, failures are forgotten. */
 static int look_up(struct sweep *sweep, int unit, bool retry, struct err *err) {
-    char *done, *failed;
+    char *done, *sum = NULL, *failed = NULL;
     TRY(sweep_path(&done, sweep, unit, ".h5", err));
-    int code = sweep_path(&failed, sweep, unit, ".failed", err);
-    if (!code && !access(done, F_OK))
+    int code = sweep_path(&sum, sweep, unit, ".sum", err);
+    if (!code)
+        code = sweep_path(&failed, sweep, unit, ".failed", err);
+    if (!code && !access(done, F_OK)) {
         sweep->unit[unit].status = SWEEP_DONE;
-    else if (!code && !retry && !access(failed, F_OK))
+        code = partial_verify(done, sum, err);
+        if (code == CODE_INPUT)
+            err_set(err, code, "%.1600s; delete it, and it will be run again", err->text);
+    } else if (!code && !retry && !access(failed, F_OK))
         sweep->unit[unit].status = SWEEP_FAILED;
     else if (!code)
         unlink(failed);
     free(done);
+    free(sum);
     free(failed);
     return code;
 }
@@ -308,13 +312,24 @@ static int fresh_path(char **path, const struct sweep *sweep, int unit, struct e
     return sweep_path(path, sweep, unit, ".h5", err);
 }
 
+/* The file of a unit, and beside it, once it is complete, its sum. */
+static int open_file(const struct sweep *sweep, int unit, const char *path, struct run *run,
+                     struct err *err) {
+    char *sum;
+    TRY(run_open(run, path, true, err));
+    TRY(sweep_path(&sum, sweep, unit, ".sum", err));
+    run->io.sum = sum;
+    return CODE_OK;
+}
+
 static int solve(const struct sweep *sweep, int unit, const char *path, struct err *err) {
     struct run run = {.stop = sweep->stop};
     int code;
     DO(read_unit(sweep, unit, &run, err));
     DO(run_prepare(&run, err));
-    DO(run_open(&run, path, true, err));
+    DO(open_file(sweep, unit, path, &run, err));
     DO(run_march(&run, err));
+    DO(run_failures(&run, true, err));
     DO(run_finish(&run, true, err));
 done:
     run_free(&run);
@@ -504,7 +519,7 @@ static int open_unit(struct sweep *sweep, const struct round *round, int k, stru
     if (dist_rank())
         return CODE_OK;
     TRY(fresh_path(&path, sweep, round->unit[k], err));
-    int code = run_open(run, path, true, err);
+    int code = open_file(sweep, round->unit[k], path, run, err);
     free(path);
     return code;
 }
@@ -519,6 +534,7 @@ static int work_round(struct sweep *sweep, const struct round *round, int *done,
     for (int k = 0; k < round->count; k++) {
         struct err mine;
         int failed = run_collect(&round->run[k], &mine);
+        failed = failed ? failed : run_failures(&round->run[k], true, &mine);
         failed = failed ? failed : run_finish(&round->run[k], true, &mine);
         if (!dist_rank())
             failed = settle(sweep, round->unit[k], failed, mine.text, round->start, done, &mine);

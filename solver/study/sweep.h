@@ -4,8 +4,10 @@
  * run in a process of its own, writing OUT.d/HASH.h5; HASH is made of everything that decides its
  * numbers (its complete ini, the data, the version of the program), so that a file never stands for
  * a unit that it does not belong to, whatever is changed between two calls. HASH.h5 exists once it
- * is complete. A unit that ends in a numerical failure (divergence) leaves HASH.failed with the
- * message, and its trajectory so far in HASH.h5.partial. Both are done, and are not run again. */
+ * is complete; HASH.sum, the sum of its name and bytes, shows that it still is what was written. A
+ * unit of which a run ends in a numerical failure (divergence) leaves HASH.failed with the message,
+ * and all trajectories in HASH.h5.partial: without the networks that diverge the mean of a rate at
+ * the edge would be too good. Both are done, and are not run again. */
 #ifndef SOLVER_SWEEP_H
 #define SOLVER_SWEEP_H
 

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum { ARGUMENTS = 16 };
-static const double patience = 60; /* seconds for one run */
+static const double patience = 300; /* seconds for one run */
 
 const char cli_small[] =
     "[network]\nmodel = regime2\n[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 4\n"
@@ -116,6 +116,34 @@ void cli_pause(double seconds) {
     struct timespec time = {.tv_sec = (time_t)seconds};
     time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
     nanosleep(&time, NULL);
+}
+
+/* Seconds of all threads, in user mode and in the kernel; 0 if the process is gone. */
+static double processor_time(pid_t pid) {
+    char name[64], text[1024] = "";
+    unsigned long user = 0, kernel = 0;
+    snprintf(name, sizeof name, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(name, "r");
+    if (!file)
+        return 0;
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    const char *behind = strrchr(text, ')'); /* field 3 is next, the times are 14 and 15 */
+    if (!behind || sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                          &kernel) != 2)
+        return 0;
+    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+}
+
+void cli_work(pid_t pid, double seconds) {
+    double end = processor_time(pid) + seconds;
+    for (double waited = 0; processor_time(pid) < end; waited += 2e-3) {
+        if (waited > patience) {
+            kill(pid, SIGKILL);
+            fail_msg("not at work for %g s", patience);
+        }
+        cli_pause(2e-3);
+    }
 }
 
 /* Root passes over permissions; without these two capabilities it does not. */

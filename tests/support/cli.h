@@ -38,12 +38,14 @@ enum {
 
 /* arg: what follows the name of the program, ended by NULL. One run at a time. */
 pid_t cli_start(const char *const *arg, int flags);
-void cli_wait(pid_t pid, struct cli_result *result); /* fails a run of more than a minute */
+void cli_wait(pid_t pid, struct cli_result *result); /* fails a run of more than five minutes */
 void cli_run(struct cli_result *result, const char *const *arg);
 void cli_free(struct cli_result *result);
 /* Runs small.ini with these arguments (ended by NULL) into out.h5 and wants success. */
 void cli_solve(const char *const *more);
 void cli_pause(double seconds);
+/* Until the program has had so much time of processors: under load that is later. */
+void cli_work(pid_t pid, double seconds);
 
 /* Whether a run ended with this code, wrote nothing on standard output and on standard error one
  * line "dmft-solve: ..." (the program's name) that contains all parts (ended by NULL), with none

@@ -1,0 +1,185 @@
+/* What failures leave: records of runs that failed, files of processes that were killed, sums. */
+#define _POSIX_C_SOURCE 200809L
+#include "models/program/node.h"
+#include "solver/files/io.h"
+#include "solver/files/partial.h"
+#include "tests/support/cli.h"
+#include "tests/support/support.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void test_records_of_failed_runs(void **state) {
+    (void)state;
+    enum { RUNS = 4, T = 3 };
+    struct record record;
+    int first;
+    const struct series loss = {
+        .name = "loss", .dims = "t", .about = "", .equation = "", .axes = 1, .shape = {T}};
+    ASK(record_init(&record, RUNS, T, err));
+    ASK(record_add(&record, loss, err));
+    assert_int_equal(record_failures(&record, &first), 0);
+    assert_int_equal(first, RUNS);
+    record.failed[1] = record.failed[3] = true;
+    assert_int_equal(record_failures(&record, &first), 2);
+    assert_int_equal(first, 1);
+    double *value = record_at(&record, &record.series[0], 2, 1);
+    assert_null(record_overflow(&record, 2, 1)); /* NaN: not measured */
+    *value = RECORD_MOST;
+    assert_null(record_overflow(&record, 2, 1));
+    *value = -INFINITY;
+    assert_string_equal(record_overflow(&record, 2, 1), "loss");
+    assert_null(record_overflow(&record, 2, 0));
+    assert_null(record_overflow(&record, 1, 1));
+    record_free(&record);
+}
+
+/* Beyond 1e6 times the largest of 1, the first loss and that of f = 0. */
+static void test_bound_of_the_loss(void **state) {
+    (void)state;
+    struct run run;
+    struct net net;
+    const char *const overrides[] = {"solver.sites=64", NULL};
+    support_run(&run, "data/dense.ini", overrides);
+    support_net(&net, &run, 0, 0);
+    support_evaluate(&net, &run);
+    assert_true(net.loss_scale == 1 && !net_runs_away(&net));
+    net.loss = NET_RUNAWAY;
+    assert_false(net_runs_away(&net));
+    net.loss = 1.1 * NET_RUNAWAY;
+    assert_true(net_runs_away(&net));
+    net.loss = NAN;
+    assert_true(net_runs_away(&net));
+    net_free(&net);
+    double squares = 0; /* f(0) = 0: the first loss is that of f = 0 */
+    for (int mu = 0; mu < run.data.P; mu++) {
+        run.data.y[mu] *= 1e3;
+        squares += run.data.y[mu] * run.data.y[mu];
+    }
+    support_net(&net, &run, 0, 0);
+    support_evaluate(&net, &run);
+    double scale = squares / 2 / run.data.P;
+    CHECK_ABS(net.loss_scale, scale, 1e-14 * scale, "scale of large targets");
+    net_free(&net);
+    run_free(&run);
+}
+
+/* Wherever it comes, a signal is heard: by draws of a matrix, operations, updates. */
+static void test_signals(void **state) {
+    (void)state;
+    volatile sig_atomic_t stop = 0;
+    const char *const overrides[] = {"solver.sites=64", NULL};
+    struct run run;
+    struct net net, other;
+    struct err told;
+    support_run(&run, "data/dense.ini", overrides);
+    run.stop = &stop;
+    for (int N = 0; N <= 16; N += 16) {
+        struct net_setup setup = run_setup(&run, N, 0);
+        ASK(net_init(&net, &setup, err));
+        support_evaluate(&net, &run);
+        stop = 1;
+        assert_int_equal(net_init(&other, &setup, &told), CODE_INTERRUPTED);
+        net_free(&other);
+        assert_int_equal(net_evaluate(&net, LOSS_MSE, run.data.y, &told), CODE_INTERRUPTED);
+        assert_int_equal(program_backward(&net, &told), CODE_INTERRUPTED);
+        assert_int_equal(net_learn(&net, 0.1, &told), CODE_INTERRUPTED);
+        struct map *map = support_map(&net, "W2"), again;
+        int code = map_init(&again, map->kind, map->declared, 1e-3, map->stream, &told);
+        assert_int_equal(code, N ? CODE_INTERRUPTED : CODE_OK);
+        map_free(&again);
+        stop = 0;
+        net_free(&net);
+    }
+    run_free(&run);
+}
+
+/* One that is writing holds a lock on its new file; what one that was killed has left is removed.
+ */
+static void test_files_left_by_kills(void **state) {
+    (void)state;
+    static const char left[] = "out.h5.partial.new", later[] = "out.h5.partial.2.new";
+    struct io io;
+    cli_print("out.h5.partial", "earlier");
+    cli_print(left, "half");
+    int busy = open(left, O_WRONLY);
+    assert_int_equal(flock(busy, LOCK_EX), 0);
+    ASK(io_create(&io, "out.h5", false, err));
+    assert_string_equal(io.partial, "out.h5.partial.2");
+    assert_true(cli_exists(left));
+    io_close(&io);
+    assert_int_equal(remove("out.h5.partial.2"), 0);
+    close(busy);
+    cli_print(later, "half");
+    ASK(io_create(&io, "out.h5", false, err));
+    assert_false(cli_exists(left));
+    assert_false(cli_exists(later));
+    cli_print(later, "half");
+    ASK(io_flush(&io, err));
+    assert_false(cli_exists(later));
+    io_close(&io);
+    assert_int_equal(cli_complete("out.h5.partial.2"), 0);
+    char *earlier = cli_read("out.h5.partial", NULL);
+    assert_string_equal(earlier, "earlier");
+    free(earlier);
+}
+
+/* A full disk, for which a limit on the size of files stands in: it has room for the settings, but
+ * not for the trajectories. */
+static void test_disk_full(void **state) {
+    (void)state;
+    struct rlimit limit, small;
+    struct cli_result result;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = limit;
+    small.rlim_cur = 1 << 16;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=400"), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cli_wait(pid, &result);
+    assert_int_equal(result.code, 1);
+    assert_non_null(strstr(result.err, "the last state that could be saved is in out.h5.partial\n"
+                                       "dmft-solve: cannot write out.h5.partial: File too large; "
+                                       "it still holds what was saved before\n"));
+    assert_int_equal(cli_complete("out.h5.partial"), 0);
+    assert_false(cli_exists("out.h5") || cli_exists("out.h5.partial.new"));
+    cli_free(&result);
+}
+
+/* Of bytes and name. */
+static void test_sums(void **state) {
+    (void)state;
+    struct err told;
+    cli_print("a.new", "bytes");
+    ASK(partial_sum("a.new", "a.h5", "a.sum", err));
+    assert_int_equal(rename("a.new", "a.h5"), 0);
+    assert_int_equal(partial_verify("a.h5", "a.sum", &told), CODE_OK);
+    assert_int_equal(partial_verify("a.h5", "b.sum", &told), CODE_INPUT);
+    assert_non_null(strstr(told.text, "its sum in b.sum is missing"));
+    assert_int_equal(partial_verify("b.h5", "a.sum", &told), CODE_SYSTEM);
+    cli_print("b.h5", "bytes");
+    assert_int_equal(partial_verify("b.h5", "a.sum", &told), CODE_INPUT);
+    cli_print("a.h5", "bites");
+    assert_int_equal(partial_verify("a.h5", "a.sum", &told), CODE_INPUT);
+    assert_non_null(strstr(told.text, "a.h5: is not the file that was written under this name"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_records_of_failed_runs),
+        cmocka_unit_test(test_bound_of_the_loss),
+        cmocka_unit_test(test_signals),
+    };
+    const struct CMUnitTest files[] = {
+        TEST(test_files_left_by_kills),
+        TEST(test_disk_full),
+        TEST(test_sums),
+    };
+    int failed = cmocka_run_group_tests_name("failures", tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("failures: files", files, cli_open, cli_close);
+}
