@@ -121,6 +121,7 @@ static void check_group(hid_t file, const char *group, const struct layout *layo
 static const struct layout common[] = {
     {"loss", "t", {T}},
     {"f", "t mu", {T, P}},
+    {"accuracy", "t", {T}},
     {"gate_participation", "t mu", {T, P}},
     {"gate_largest", "t mu", {T, P}},
     {"gate_top", "t mu", {T, P}},

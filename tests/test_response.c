@@ -354,7 +354,7 @@ static void they_are_derivatives(void **state) {
     for (int r = 0; r < REPLICATES; r++) {
         struct loop l;
         struct map *maps[] = {&l.map};
-        struct net net = {.maps = 1, .map = maps, .setup = {.P = 1}};
+        struct net net = {.maps = 1, .map = maps, .rows = 1, .setup = {.P = 1}};
         struct record record;
         struct response *response;
         int responses;

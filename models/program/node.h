@@ -117,9 +117,9 @@ void node_shape(const struct program *p, struct node *node, int per);
 struct node *node_of(const struct program *p, struct value x);
 /* Whether the arguments exist (b may be none) and are rows; is numbers; and there are as many for
  * each input, or one for all. */
-bool rows_given(struct program *p, const char *op, struct value a, struct value b);
-bool numbers_given(struct program *p, const char *op, struct value s);
-bool rows_paired(struct program *p, const char *op, struct value a, struct value b);
+bool node_given_rows(struct program *p, const char *op, struct value a, struct value b);
+bool node_given_numbers(struct program *p, const char *op, struct value s);
+bool node_paired(struct program *p, const char *op, struct value a, struct value b);
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);
 /* One more element of a list, as net_grow; NULL after a failure. */

@@ -125,7 +125,7 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
     return node;
 }
 
-bool rows_given(struct program *p, const char *op, struct value a, struct value b) {
+bool node_given_rows(struct program *p, const char *op, struct value a, struct value b) {
     const struct value all[] = {a, b};
     for (int k = 0; k < 2 && !p->code; k++)
         if (all[k].at >= 0 && !node_of(p, all[k])->on)
@@ -135,7 +135,7 @@ bool rows_given(struct program *p, const char *op, struct value a, struct value 
     return !p->code;
 }
 
-bool rows_paired(struct program *p, const char *op, struct value a, struct value b) {
+bool node_paired(struct program *p, const char *op, struct value a, struct value b) {
     if (p->code || node_of(p, a)->per == node_of(p, b)->per || node_of(p, a)->count == 1 ||
         node_of(p, b)->count == 1)
         return !p->code;
@@ -146,17 +146,17 @@ bool rows_paired(struct program *p, const char *op, struct value a, struct value
 
 /* Rows of one population. */
 static bool rows_alike(struct program *p, const char *op, struct value a, struct value b) {
-    if (!rows_given(p, op, a, b))
+    if (!node_given_rows(p, op, a, b))
         return false;
     if (b.at < 0)
         program_fail(p, "%s of nothing", op);
     else if (node_of(p, a)->on != node_of(p, b)->on)
         program_fail(p, "%s of rows of different populations, %s and %s", op,
                      node_of(p, a)->on->name, node_of(p, b)->on->name);
-    return rows_paired(p, op, a, b);
+    return node_paired(p, op, a, b);
 }
 
-bool numbers_given(struct program *p, const char *op, struct value s) {
+bool node_given_numbers(struct program *p, const char *op, struct value s) {
     if (!p->code && (s.at < 0 || node_of(p, s)->on))
         program_fail(p, "%s takes numbers of each input, not rows", op);
     return !p->code;
@@ -165,7 +165,7 @@ bool numbers_given(struct program *p, const char *op, struct value s) {
 struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
                               struct value *out) {
     *out = none;
-    if (!rows_given(p, op->name, x, none))
+    if (!node_given_rows(p, op->name, x, none))
         return NULL;
     struct node *node = node_append(p, op, x, none, out);
     if (node) {
@@ -273,7 +273,7 @@ struct value program_map(struct program *p, struct value x, struct population *t
 struct value program_look(struct program *p, struct value x, int K, struct weight Q) {
     struct value out;
     struct net *net = p->net;
-    if (!rows_given(p, "look", x, none))
+    if (!node_given_rows(p, "look", x, none))
         return none;
     struct node *node = node_append_numbers(p, &operation_look, x, none, K, &out);
     if (!node || !weigh(p, node, Q))
@@ -292,7 +292,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
 static struct value add_bias(struct program *p, struct value s, int groups, const double *start,
                              struct weight b) {
     struct value out;
-    if (!numbers_given(p, "a bias", s))
+    if (!node_given_numbers(p, "a bias", s))
         return none;
     int K = node_of(p, s)->K, count = groups * K;
     struct node *node = node_append_numbers(p, &operation_bias, s, none, K, &out);
@@ -327,7 +327,7 @@ struct value program_bias_of_tokens(struct program *p, struct value s, const dou
 void program_read_out(struct program *p, struct value h, struct weight w) {
     struct value out;
     struct net *net = p->net;
-    if (!rows_given(p, "the read-out", h, none))
+    if (!node_given_rows(p, "the read-out", h, none))
         return;
     if (p->read_out >= 0)
         program_fail(p, "it has two read-outs");
@@ -402,12 +402,12 @@ struct value program_add(struct program *p, struct value a, struct value b) {
 
 struct value program_multiply(struct program *p, struct value a, struct value b) {
     struct value out;
-    if (!rows_given(p, "a product", a, b))
+    if (!node_given_rows(p, "a product", a, b))
         return none;
     const struct population *u = node_of(p, a)->on, *v = node_of(p, b)->on;
     if (u != v && u->sites * (size_t)v->group != v->sites)
         program_fail(p, "a product of rows of different populations, %s and %s", u->name, v->name);
-    if (!rows_paired(p, "a product", a, b))
+    if (!node_paired(p, "a product", a, b))
         return none;
     struct node *node = node_append(p, &operation_multiply, a, b, &out);
     if (!node)
@@ -483,7 +483,7 @@ struct value program_average(struct program *p, struct value a, struct value b) 
 
 struct value program_mean(struct program *p, struct value a) {
     struct value out;
-    if (rows_given(p, "a mean", a, none))
+    if (node_given_rows(p, "a mean", a, none))
         node_append_numbers(p, &operation_average, a, none, 1, &out);
     return p->code ? none : out;
 }
@@ -491,8 +491,8 @@ struct value program_mean(struct program *p, struct value a) {
 static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
                                   struct value x, struct value *out) {
     *out = none;
-    if (!rows_given(p, op->name, x, none) || !numbers_given(p, op->name, s) ||
-        !rows_paired(p, op->name, s, x))
+    if (!node_given_rows(p, op->name, x, none) || !node_given_numbers(p, op->name, s) ||
+        !node_paired(p, op->name, s, x))
         return NULL;
     struct node *node = node_append(p, op, s, x, out);
     if (node)
@@ -517,7 +517,7 @@ struct value program_shift(struct program *p, struct value s, struct value x) {
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K) {
     struct value out;
-    if (!numbers_given(p, "a function of numbers", x))
+    if (!node_given_numbers(p, "a function of numbers", x))
         return none;
     struct node *node = node_append_numbers(p, &operation_numbers, x, none, K, &out);
     if (!node)

@@ -67,7 +67,7 @@ static const struct operation operation_attend = {.name = "attend",
 
 struct value program_attend(struct program *p, struct value q, struct value k, double beta) {
     struct value out;
-    if (!rows_given(p, "attention", q, k) || !of_tokens(p, "attention", q) ||
+    if (!node_given_rows(p, "attention", q, k) || !of_tokens(p, "attention", q) ||
         !of_tokens(p, "attention", k))
         return none;
     if (node_of(p, q)->on != node_of(p, k)->on)
@@ -155,9 +155,9 @@ static const struct operation operation_mix = {.name = "mix",
 
 struct value program_mix(struct program *p, struct value A, struct value v) {
     struct value out;
-    if (!numbers_given(p, "a mixture of tokens", A) ||
-        !rows_given(p, "a mixture of tokens", v, none) || !of_tokens(p, "a mixture of tokens", v) ||
-        !of_tokens(p, "a mixture of tokens", A))
+    if (!node_given_numbers(p, "a mixture of tokens", A) ||
+        !node_given_rows(p, "a mixture of tokens", v, none) ||
+        !of_tokens(p, "a mixture of tokens", v) || !of_tokens(p, "a mixture of tokens", A))
         return none;
     if (node_of(p, A)->K != p->net->setup.n)
         program_fail(p, "a mixture of tokens needs a number for each pair of them");
@@ -233,7 +233,7 @@ static const struct operation operation_attend_heads = {.name = "attend_by_head"
 struct value program_attend_by_head(struct program *p, struct value q, struct value k,
                                     struct population *heads, double beta) {
     struct value out;
-    if (!rows_given(p, "attention", q, k) || !of_tokens(p, "attention", q) ||
+    if (!node_given_rows(p, "attention", q, k) || !of_tokens(p, "attention", q) ||
         !of_tokens(p, "attention", k))
         return none;
     const struct population *units = node_of(p, q)->on;
@@ -329,7 +329,7 @@ static const struct operation operation_mix_heads = {.name = "mix_by_head",
 
 struct value program_mix_by_head(struct program *p, struct value A, struct value v) {
     struct value out;
-    if (!rows_given(p, "a mixture of tokens", A, v) || !of_tokens(p, "a mixture of tokens", v))
+    if (!node_given_rows(p, "a mixture of tokens", A, v) || !of_tokens(p, "a mixture of tokens", v))
         return none;
     const struct node *from = node_of(p, A);
     struct population *units = node_of(p, v)->on;
