@@ -9,7 +9,7 @@ dmft.solve, dmft.sweep and dmft.compare run the programs of these names; dmft.lo
 wrote, whole or in progress. dmft.plot draws it (pip install "dmft[plot]", or dmft-plot FILE.h5).
 """
 from dmft.errors import DmftError, InputError, Interrupted, NumericalFailure, SystemFailure
-from dmft.load import Result, load
+from dmft.files import Result, load
 from dmft.run import compare, solve, sweep
 
 __all__ = ["solve", "sweep", "compare", "load", "Result", "DmftError", "SystemFailure",

@@ -93,7 +93,7 @@ class Screen:
 def _pieces(source: int):
     """(text, whether it is a line) of what a program writes, read as it comes: its progress follows
     a carriage return and ends in none."""
-    rest = ""
+    rest, after_return = "", False
     while True:
         try:
             chunk = os.read(source, 4096)
@@ -105,9 +105,10 @@ def _pieces(source: int):
         for text, end in zip(parts[::2], parts[1::2]):
             if "\n" in end:
                 yield text, True
-        if rest and not rest.startswith("\r"):
+            after_return = "\n" not in end
+        if rest and after_return:
             yield rest, False
-    if rest:
+    if rest and not after_return:
         yield rest, True
 
 

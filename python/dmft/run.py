@@ -16,7 +16,7 @@ import numpy as np
 
 from dmft import program
 from dmft.errors import DmftError, InputError, Interrupted
-from dmft.load import Result, load
+from dmft.files import Result, load
 
 DATASETS = ("X", "y", "X_test", "y_test")
 
@@ -103,20 +103,42 @@ def write_data(stem: str, arrays: Mapping[str, np.ndarray]) -> str:
     return path
 
 
-def _ini(config, folder: Folder) -> tuple[str, dict[str, str]]:
+def without_data(text: str) -> str:
+    """An ini without its [data], in as many lines.
+
+    >>> without_data("[data]\\ninputs = 4\\n[training]\\nsteps = 5")
+    '\\n\\n[training]\\nsteps = 5'
+    """
+    lines, inside = [], False
+    for line in text.split("\n"):
+        if line.lstrip().startswith("["):
+            inside = line.strip() == "[data]"
+        lines.append("" if inside else line)
+    return "\n".join(lines)
+
+
+def _ini(config, folder: Folder, arrays) -> tuple[str, dict[str, str]]:
     """(path of an ini, settings on top of it). Settings of a dict go by the command line, where paths
-    are relative to the current folder; a sweep must stand in an ini."""
-    if not isinstance(config, Mapping):
-        text = config if isinstance(config, str) and "\n" in config else None
-        if text is None:
-            return os.fspath(config), {}
-        settings = {}
-    else:
+    are relative to the current folder; a sweep must stand in an ini. Arrays take the place of
+    [data]."""
+    settings, name = {}, "run.ini"
+    if isinstance(config, Mapping):
         settings = flatten(config)
-        grid = [f"{name.removeprefix('sweep.')} = {settings.pop(name)}"
-                for name in list(settings) if name.startswith("sweep.")]
+        grid = [f"{key.removeprefix('sweep.')} = {settings.pop(key)}"
+                for key in list(settings) if key.startswith("sweep.")]
         text = "\n".join(["[sweep]", *grid] if grid else []) + "\n"
-    path = os.path.join(folder.path, "run.ini")
+        if arrays:
+            settings = {key: value for key, value in settings.items()
+                        if not key.startswith("data.")}
+    elif isinstance(config, str) and "\n" in config:
+        text = without_data(config) if arrays else config
+    elif arrays and os.path.isfile(config):
+        name = os.path.basename(config)
+        with open(config, encoding="utf-8") as file:
+            text = without_data(file.read())
+    else:
+        return os.fspath(config), {}
+    path = os.path.join(folder.path, name)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return path, settings
@@ -136,7 +158,7 @@ def _run(name: str, config, output, force: bool, progress: bool, options: list[s
          more: Mapping) -> Result:
     folder, since = Folder(), time.time()
     keys, arrays = split(more)
-    ini, settings = _ini(config, folder)
+    ini, settings = _ini(config, folder, arrays)
     out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
     data = None
     if arrays:
@@ -167,7 +189,8 @@ def solve(config, *, output=None, force: bool = False, progress: bool = True, **
 
     config: the path of an ini, a dict {"section": {"key": value}} (or "section.key"), or the text of
     an ini. more: keys on top of it, **{"training.eta0": 0.5}, and data as arrays: X [P, D] and
-    y [P], X_test and y_test if there are, or whatever else [data] source = file reads.
+    y [P], X_test and y_test if there are, or whatever else [data] source = file reads; they take the
+    place of [data].
     output: the file to be written, which is refused where it exists without force; arrays are kept
     beside it in OUT_data_HASH.h5. Without output only the Result is kept. progress: whether the
     program's progress and notes are shown. `report` of the Result is the table it printed.

@@ -19,7 +19,7 @@ import sys
 import matplotlib.pyplot as plt
 
 from dmft.errors import DmftError
-from dmft.load import load
+from dmft.files import load
 from dmft.plot import figures, sweeps, together
 from dmft.plot.select import ensembles
 from dmft.plot.style import STYLE, Missing, NotThere

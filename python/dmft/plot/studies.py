@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.ticker import NullLocator
 
 from dmft.errors import DmftError
-from dmft.load import load
+from dmft.files import load
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
