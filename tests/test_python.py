@@ -148,7 +148,7 @@ def test_sweeps_whole_and_in_progress(tmp_path):
     missing is NaN."""
     out, axis = str(tmp_path / "s.h5"), "training.eta0"
     data = {"X": np.eye(4, 6), "y": [1, -1, 1, -1]}
-    config = {"network.model": "dense", "sweep": {axis: [0.1, 0.2, 0.4]}, **SMALL}
+    config = {"network.model": "dense", axis: 7, "sweep": {axis: [0.1, 0.2, 0.4]}, **SMALL}
     whole = dmft.sweep(config, output=out, progress=False, jobs=2, **data)
     assert whole.sweep["loss"].dims == (axis, "N") and whole.optimum.attrs["key"] == axis
     assert list(whole.sweep["N"]) == [16, 32, np.inf] and "optimum of" in whole.report

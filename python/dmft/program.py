@@ -82,8 +82,11 @@ class Screen:
             self.shown = len(text)
 
     def _update(self, status: str) -> None:
+        text = (self.text + status).rstrip()
+        if not text and not self.handle:
+            return
         from IPython.display import display
-        data = {"text/plain": (self.text + status).rstrip() or self.name}
+        data = {"text/plain": text or self.name}
         if self.handle:
             self.handle.update(data, raw=True)
         else:

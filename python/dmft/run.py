@@ -124,9 +124,12 @@ def _ini(config, folder: Folder, arrays) -> tuple[str, dict[str, str]]:
     settings, name = {}, "run.ini"
     if isinstance(config, Mapping):
         settings = flatten(config)
-        grid = [f"{key.removeprefix('sweep.')} = {settings.pop(key)}"
-                for key in list(settings) if key.startswith("sweep.")]
-        text = "\n".join(["[sweep]", *grid] if grid else []) + "\n"
+        grid = {key.removeprefix("sweep."): settings.pop(key)
+                for key in list(settings) if key.startswith("sweep.")}
+        for key in ",".join(grid).split(","):  # what varies has no value of its own
+            settings.pop(key.strip(), None)
+        text = "\n".join(["[sweep]"] + [f"{key} = {value}" for key, value in grid.items()]) + "\n" \
+            if grid else ""
         if arrays:
             settings = {key: value for key, value in settings.items()
                         if not key.startswith("data.")}

@@ -8,7 +8,7 @@ from dmft.plot.select import title
 
 def panels(run, rows: int, columns: int, width: float = 3.0, height: float = 2.3, **more):
     """A figure and its axes [rows][columns]; inches of one panel."""
-    figure, axes = plt.subplots(rows, columns, squeeze=False, layout="constrained",
+    figure, axes = plt.subplots(rows, columns, squeeze=False,
                                 figsize=(width * columns + 1.3, height * rows + 0.3), **more)
     figure.suptitle(title(run), fontsize=9, x=0.01, ha="left", color="0.35")
     return figure, axes

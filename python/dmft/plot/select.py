@@ -1,6 +1,7 @@
 """What is drawn: ensembles of a run, their quantities with intervals, kernels and times by name."""
 from __future__ import annotations
 
+import functools
 import math
 import re
 
@@ -13,6 +14,11 @@ from dmft.plot.style import NAMES, Missing, NotThere, symbol
 MOST = 3  # widths in one picture
 
 
+@functools.lru_cache(None)
+def _quadrature():
+    return np.polynomial.legendre.leggauss(40)
+
+
 def student(freedom):
     """97.5 % of Student's t, for any number of degrees of freedom of at least 1; NaN below.
 
@@ -22,7 +28,7 @@ def student(freedom):
     >>> round(float(student(7)), 6)
     2.364624
     """
-    nodes, weights = np.polynomial.legendre.leggauss(40)
+    nodes, weights = _quadrature()
 
     def one(n):
         if not n >= 1:

@@ -38,7 +38,7 @@ def log_axis(axis, values):
 
 def stability(run):
     """muP above MSSP: the loss, and how every kernel depends on the width."""
-    figure, axes = plt.subplots(2, 3, figsize=(9.6, 5.2), layout="constrained", sharex=True,
+    figure, axes = plt.subplots(2, 3, figsize=(9.6, 5.2), sharex=True,
                                 sharey="col", width_ratios=[1.05, 1, 1])
     parts = {point[0]: part for point, part in run.points.items()}
     common = set.intersection(*(set(kernels_of(part)) for part in parts.values()))
@@ -75,7 +75,7 @@ def entropies(run, t):
 
 def freeze(run):
     """The entropy of the router over steps (SP), and at the end against the width."""
-    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.0), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.0))
     sweep, runs = run.sweep, run.points
     M = len(next(iter(runs.values()))[f"reference/N{int(sweep['N'].values[0]):04d}"]["i"])
     draw.curves(axes[0], runs["sp", 1.0], "router_entropy")

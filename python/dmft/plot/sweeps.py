@@ -137,7 +137,7 @@ def figure(run, _=None):
     if not np.isfinite(sweep["loss"].values).any():
         raise Missing("every run failed")
     if not key:
-        picture, ax = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
+        picture, ax = plt.subplots(figsize=(5.5, 3.2))
         against_width(ax, sweep)
         return legend(picture, ax, BARS)
     points = cells(sweep, key)
@@ -148,7 +148,7 @@ def figure(run, _=None):
     columns = min(count, 4)
     rows = -(-count // columns)
     picture, grid = plt.subplots(rows, columns, figsize=(2.9 * columns + 1.2, 2.7 * rows + 0.3),
-                                 layout="constrained", squeeze=False)
+                                 squeeze=False)
     for ax, cell in zip(grid.flat, points):
         losses(ax, sweep.sel(cell), key)
         ax.set_title(words_of(cell))
@@ -176,7 +176,7 @@ def figure_together(runs, _=None):
     key = keys.pop()
     if keys or not key:
         raise Missing("the sweeps have no key of numbers in common to be drawn along")
-    picture, ax = plt.subplots(figsize=(5.8, 3.3), layout="constrained")
+    picture, ax = plt.subplots(figsize=(5.8, 3.3))
     k = 0
     for run in runs:
         sweep = run["sweep"]
