@@ -199,7 +199,8 @@ def test_sides(files, tmp_path, capsys):
     folder = tmp_path / "out"
     folder.mkdir()
     every = [f"{side}_{what}" for side in ("mssp", "mup") for what in sorted(figures.FIGURES)]
-    assert pictures(files["sides"], folder, "--kernels", "Phi3") == (0, sorted([*every, *together.FIGURES, "coordinate"]))
+    assert pictures(files["sides"], folder, "--kernels", "Phi3") == (
+        0, sorted([*every, *together.FIGURES, "coordinate"]))
     run = dmft.load(files["sides"])
     drawn = figures.figure_coordinate(run.sides, None).axes
     place = 10 * list(run.sides).index("mup")

@@ -171,6 +171,7 @@ def test_sweeps_whole_and_in_progress(tmp_path):
         dmft.load(out)
 
 
+@pytest.mark.filterwarnings("error")
 def test_comparisons():
     result = dmft.compare({"network.model": "regime2", "network.parameterization": ["mup", "mssp"],
                            "solver.expert_sites": 32, **SMALL}, progress=False)

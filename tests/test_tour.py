@@ -1,5 +1,5 @@
-"""docs/tour.ipynb runs, and the outputs kept in it are of the kinds that come out now. To keep fresh
-ones: DMFT_TOUR=keep tests/python.sh -k tour."""
+"""docs/tour.ipynb runs, and the outputs kept in it are of the kinds that come out now. To keep
+fresh ones: DMFT_TOUR=keep tests/python.sh -k tour."""
 import os
 
 import nbclient

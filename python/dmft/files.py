@@ -177,7 +177,8 @@ class Result(Mapping):
         if not parts:
             raise InputError(f"{self.path}: has no compare; it is not of dmft-compare, or not done")
         names = [part["parameterization"].item() for part in parts]
-        return xarray.merge(parts, combine_attrs="override").sel(parameterization=names)
+        return xarray.merge(parts, join="outer", compat="no_conflicts",
+                            combine_attrs="override").sel(parameterization=names)
 
     @property
     def sides(self) -> dict[str, "Result"]:

@@ -17,7 +17,8 @@ def _checkout(folder: str, name: str) -> str | None:
     """The program in the checkout around a folder, if it is in one and built."""
     while True:
         path = os.path.join(folder, name)
-        if os.path.exists(os.path.join(folder, "solver", "main_solve.c")) and os.access(path, os.X_OK):
+        source = os.path.join(folder, "solver", "main_solve.c")
+        if os.path.exists(source) and os.access(path, os.X_OK):
             return path
         above = os.path.dirname(folder)
         if above == folder:
@@ -151,8 +152,8 @@ def _open(screen: Screen) -> tuple[int, int]:
 
 
 def call(name: str, arguments: list[str], progress: bool, hide: str = "") -> str:
-    """Runs a program to its end and gives what it wrote to its standard output. Ctrl-C is passed on,
-    and Interrupted raised when the program has ended; other exit codes raise the error of their
+    """Runs a program to its end and gives what it wrote to its standard output. Ctrl-C is passed
+    on, and Interrupted raised when the program has ended; other exit codes raise the error of their
     kind. Lines that hold the text `hide` are not shown.
 
     >>> call("dmft-solve", ["--version"], progress=False)       # doctest: +SKIP

@@ -118,9 +118,9 @@ def without_data(text: str) -> str:
 
 
 def _ini(config, folder: Folder, arrays) -> tuple[str, dict[str, str]]:
-    """(path of an ini, settings on top of it). Settings of a dict go by the command line, where paths
-    are relative to the current folder; a sweep must stand in an ini. Arrays take the place of
-    [data]."""
+    """(path of an ini, settings on top of it). Settings of a dict go by the command line, where
+    paths are relative to the current folder; a sweep must stand in an ini. Arrays take the place
+    of [data]."""
     settings, name = {}, "run.ini"
     if isinstance(config, Mapping):
         settings = flatten(config)
@@ -190,10 +190,10 @@ def _run(name: str, config, output, force: bool, progress: bool, options: list[s
 def solve(config, *, output=None, force: bool = False, progress: bool = True, **more) -> Result:
     """The limit and finite networks, by dmft-solve.
 
-    config: the path of an ini, a dict {"section": {"key": value}} (or "section.key"), or the text of
-    an ini. more: keys on top of it, **{"training.eta0": 0.5}, and data as arrays: X [P, D] and
-    y [P], X_test and y_test if there are, or whatever else [data] source = file reads; they take the
-    place of [data].
+    config: the path of an ini, a dict {"section": {"key": value}} (or "section.key"), or the text
+    of an ini. more: keys on top of it, **{"training.eta0": 0.5}, and data as arrays: X [P, D] and
+    y [P], X_test and y_test if there are, or whatever else [data] source = file reads; they take
+    the place of [data].
     output: the file to be written, which is refused where it exists without force; arrays are kept
     beside it in OUT_data_HASH.h5. Without output only the Result is kept. progress: whether the
     program's progress and notes are shown. `report` of the Result is the table it printed.

@@ -21,5 +21,5 @@ from dmft.plot.sweeps import losses, optima
 from dmft.plot.together import overlay
 
 __all__ = ["loss", "curves", "exponents", "convergence", "experts", "coordinates", "heat",
-           "input_heat", "time_heat", "band", "overlay", "losses", "optima", "quantity", "COLOURS", "NAMES",
-           "STYLE", "Missing", "NotThere"]
+           "input_heat", "time_heat", "band", "overlay", "losses", "optima", "quantity", "COLOURS",
+           "NAMES", "STYLE", "Missing", "NotThere"]

@@ -4,10 +4,10 @@ heat maps.
     run = dmft.load("regime2.h5")
     dmft.plot.loss(plt.gca(), run)
 
-The limit is a broad black line below, widths go from light to dark above it. Bands and bars are 95 %
-intervals: the standard error NAME_se times Student's t for the n(t) independent runs of the group.
-Where a quantity is averaged over inputs its interval is the mean of theirs, which errors common to
-them make an upper bound. NaN, in files of runs that were stopped, is left out.
+The limit is a broad black line below, widths go from light to dark above it. Bands and bars are
+95 % intervals: the standard error NAME_se times Student's t for the n(t) independent runs of the
+group. Where a quantity is averaged over inputs its interval is the mean of theirs, which errors
+common to them make an upper bound. NaN, in files of runs that were stopped, is left out.
 """
 from __future__ import annotations
 

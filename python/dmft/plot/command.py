@@ -80,7 +80,8 @@ def main(arguments=None) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="dmft-plot", description="Pictures of runs, comparisons "
                                      "and sweeps; of several files, on one axis.")
-    parser.add_argument("file", nargs="+", help="OUT.h5, also .partial; the folder OUT.d of a sweep")
+    parser.add_argument("file", nargs="+",
+                        help="OUT.h5, also .partial; the folder OUT.d of a sweep")
     parser.add_argument("-o", metavar="OUT.png", help="default: FILE.png in the current folder")
     parser.add_argument("--what", choices=CHOICES, default="all",
                         help="all: OUT_loss.png, OUT_kernels.png, ... as far as there are data")

@@ -22,8 +22,8 @@ def _quadrature():
 def student(freedom):
     """97.5 % of Student's t, for any number of degrees of freedom of at least 1; NaN below.
 
-    With t = sqrt(n) tan(a) its density is cos(a)^(n - 1) da; Newton's steps from the left never pass
-    the root, since the integral is concave.
+    With t = sqrt(n) tan(a) its density is cos(a)^(n - 1) da; Newton's steps from the left never
+    pass the root, since the integral is concave.
 
     >>> round(float(student(7)), 6)
     2.364624

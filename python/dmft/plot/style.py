@@ -8,7 +8,8 @@ STYLE = {
     "legend.title_fontsize": 8, "legend.frameon": False, "xtick.labelsize": 8,
     "ytick.labelsize": 8, "xtick.major.width": 0.7, "ytick.major.width": 0.7,
     "axes.linewidth": 0.7, "lines.linewidth": 1.4, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.formatter.limits": (-3, 4), "savefig.dpi": 200, "figure.constrained_layout.use": True}
+    "axes.spines.right": False, "axes.formatter.limits": (-3, 4), "savefig.dpi": 200,
+    "figure.constrained_layout.use": True}
 # Okabe and Ito's colours, told apart by everybody: for times, experts and kernels.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F"]
 BANDS = "bands: 95 %"

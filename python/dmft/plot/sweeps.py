@@ -110,7 +110,8 @@ def optima(ax, sweep, optimum) -> None:
         colour, inside = COLOURS[k % 7], best["edge"].values == 0
         ax.errorbar(x, best["at"].values, np.nan_to_num(half), color=colour, lw=1.1, capsize=2,
                     marker=MARKERS[k % 8], ms=4.5, mfc="none", label=words_of(cell) or None)
-        ax.plot(np.array(x)[inside], best["at"].values[inside], MARKERS[k % 8], color=colour, ms=4.5)
+        ax.plot(np.array(x)[inside], best["at"].values[inside], MARKERS[k % 8], color=colour,
+                ms=4.5)
     grid = sweep[key].values
     scale(ax.yaxis, grid)
     ax.set(ylim=(grid.min(), grid.max()), title="optimum" + (
@@ -194,4 +195,5 @@ def figure_together(runs, _=None):
     ax.set(xlabel=name_of_axis(key), ylabel="training loss at the end")
     scale(ax.xaxis, np.concatenate([run["sweep"][key].values for run in runs]))
     scale(ax.yaxis, np.concatenate([run["sweep"]["loss"].values.ravel() for run in runs]))
-    return legend(picture, ax, "$N \\to \\infty$\n" + BARS)
+    limits = all(np.isinf(run["sweep"]["N"].values).any() for run in runs)
+    return legend(picture, ax, ("$N \\to \\infty$\n" if limits else "") + BARS)
