@@ -111,6 +111,15 @@ def test_equal_times_of_a_full_kernel(files):
     assert np.array_equal(select.quantity(data, "G3")[0], np.diag(data["G3"].values))
 
 
+def test_axes_that_no_picture_knows():
+    """K[t][mu][nu][c] and its error: equal inputs, the mean over them and over c."""
+    K = np.random.default_rng(0).normal(size=(3, 2, 2, 5))
+    data = law()["limit"].assign(K=(("t", "mu", "nu", "c"), K), K_se=(("c", "t"), np.ones((5, 3))))
+    mean, half = select.quantity(data, "K")
+    assert np.allclose(mean, (K[:, 0, 0] + K[:, 1, 1]).mean(-1) / 2, rtol=1e-14, atol=1e-15)
+    assert mean.dims == half.dims == ("t",) and np.allclose(half, STUDENT_7, rtol=1e-9)
+
+
 def test_one_run_has_no_band(files):
     mean, half = select.quantity(dmft.load(files["single"])["limit"], "loss")
     assert np.isfinite(mean).all() and np.isnan(half).all()
@@ -179,8 +188,7 @@ def pictures(path, folder, *arguments):
 @pytest.mark.filterwarnings("error")
 def test_all_pictures(files, tmp_path, capsys):
     every = sorted(figures.FIGURES)
-    want = {"full": every, "few": every, "blocks": every,
-            "single": ["convergence", "gates", "kernels", "loss"],
+    want = {"full": every, "single": ["convergence", "gates", "kernels", "loss"],
             "dense": ["convergence", "exponents", "kernels", "loss"]}
     for name, drawn in want.items():
         folder = tmp_path / name
@@ -188,6 +196,10 @@ def test_all_pictures(files, tmp_path, capsys):
         known = list(select.kernels_of(dmft.load(files[name])))
         some = {known[0], known[-1], "G3" if name == "full" else known[0]}  # few are fast to draw
         assert pictures(files[name], folder, "--kernels", *some) == (0, drawn), name
+    for name in ("few", "blocks"):
+        folder = tmp_path / name
+        folder.mkdir()
+        assert pictures(files[name], folder, "--what", "gates") == (0, [""]), name
     said = capsys.readouterr().err
     assert "no exponents: no kernel has error bars" in said and "no gates: the network" in said
 
@@ -196,12 +208,12 @@ def test_all_pictures(files, tmp_path, capsys):
 def test_sides(files, tmp_path, capsys):
     """What dmft-compare writes: every picture of each parameterization, loss and kernels of all on
     one axis, the coordinate check; and the lines of that are the exponents of the file."""
-    folder = tmp_path / "out"
-    folder.mkdir()
-    every = [f"{side}_{what}" for side in ("mssp", "mup") for what in sorted(figures.FIGURES)]
-    assert pictures(files["sides"], folder, "--kernels", "Phi3") == (
-        0, sorted([*every, *together.FIGURES, "coordinate"]))
     run = dmft.load(files["sides"])
+    every = {f"{side}_{what}" for side in ("mssp", "mup") for what in figures.FIGURES}
+    assert {"_".join(filter(None, picture[:2])) for picture in command.of_one(run)} == \
+        every | {*together.FIGURES, "coordinate"}
+    assert command.main([files["sides"], "--what", "loss", "-o", str(tmp_path / "out.png")]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["out.png", "out_mssp.png", "out_mup.png"]
     drawn = figures.figure_coordinate(run.sides, None).axes
     place = 10 * list(run.sides).index("mup")
     assert drawn[3].get_title() == "experts aggregated"

@@ -201,20 +201,20 @@ def wait_for(condition, seconds=30):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("kind", ["solve", "sweep"])
+@pytest.mark.parametrize("kind", ["solve", "compare", "sweep"])
 def test_interrupt(tmp_path, kind):
     """The signal goes to Python alone; the program ends in order, then KeyboardInterrupt is there,
     and what was computed is on disk."""
     out = str(tmp_path / "x.h5")
     keys = dict(LONG, **({"sweep.training.eta0": [0.01, 0.02, 0.03]} if kind == "sweep" else {}))
-    if kind == "sweep":
+    if kind != "solve":
         keys.update({"reference.widths": [16], "reference.seeds": 1})
     child = script("try:", f"    dmft.{kind}({dict(keys, **{'network.model': 'dense'})!r}, "
                    f"output={out!r}, progress=False)", "except KeyboardInterrupt as stop:",
                    "    print(type(stop).__name__, stop.code, stop.partial)",
                    stdout=subprocess.PIPE, start_new_session=True)
     folder = tmp_path / "x.d"
-    done = (lambda: os.path.exists(out + ".partial")) if kind == "solve" else \
+    done = (lambda: os.path.exists(out + ".partial")) if kind != "sweep" else \
         (lambda: folder.exists() and any(name.endswith(".h5") for name in os.listdir(folder)))
     wait_for(done)
     child.send_signal(signal.SIGINT)
@@ -222,6 +222,8 @@ def test_interrupt(tmp_path, kind):
     partial = str(folder) if kind == "sweep" else out + ".partial"
     assert said == f"Interrupted 130 {partial}\n"
     assert not dmft.load(partial).complete and not os.path.exists(out)
+    if kind != "sweep":
+        assert dmft.load(partial).parameters["training.steps"] == LONG["training.steps"]
     with pytest.raises(ProcessLookupError):  # of the session nobody is left
         os.killpg(child.pid, 0)
 

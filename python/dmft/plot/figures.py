@@ -65,14 +65,14 @@ def figure_kernels(run, options):
         maps = row[:0]
         if "s" in kernel.dims:
             image = draw.time_heat(row[2], run, stored)
-            figure.colorbar(image, ax=row[2], shrink=0.9, label=symbol(name))
+            figure.colorbar(image, ax=row[2], shrink=0.9).ax.set_title(symbol(name))
             maps = row if "nu" in kernel.dims else row[2:]
         if len(maps) == 3:
             both = [draw.inputs_at(kernel, t).values for t in (times[0], times[-1])]
             limits = np.nanmin(both), np.nanmax(both)
             draw.input_heat(row[0], run, stored, times[0], limits)
             image = draw.input_heat(row[1], run, stored, times[-1], limits)
-            figure.colorbar(image, ax=row[1], shrink=0.9, label=symbol(name))
+            figure.colorbar(image, ax=row[1], shrink=0.9).ax.set_title(symbol(name))
         for ax in row[:3 - len(maps)]:
             ax.set_visible(False)
     return legend(figure, axes[0, 0], RUNS)

@@ -25,7 +25,7 @@ def legend(figure, ax, words: str):
         last = [one for one, place in places.items() if place and place.rowspan.start == 0][-1]
         before, bar = last.get_legend(), last.images[0].colorbar if last.images else None
         (bar.ax if bar else last).legend(*lines, loc="upper left", title=words, alignment="left",
-                                         bbox_to_anchor=(5 if bar else 1.02, 1))
+                                         bbox_to_anchor=(7.5 if bar else 1.02, 1))
         if before:
             last.add_artist(before)
     return figure

@@ -53,7 +53,7 @@ def stability(run):
             lines, labels = ax.get_legend_handles_labels()
             ax.legend(lines, [SYMBOLS.get(label, label) for label in labels], loc="lower right",
                       ncols=2, columnspacing=1, handlelength=1.4)
-            ax.set_ylabel("")
+            ax.set_ylabel("exponent")
     for ax, title in zip(axes[0], ("loss", "feature kernels:  $d\\,\\log K / d\\,\\log N$",
                                    "gradient kernels:  $d\\,\\log K / d\\,\\log N$")):
         ax.set_title(title)
@@ -81,11 +81,7 @@ def freeze(run):
     draw.curves(axes[0], runs["sp", 1.0], "router_entropy")
     axes[0].set(ylabel="entropy of the router $/\\,\\ln M$", title="SP, soft routing",
                 ylim=(0, 1.02))
-    for line, above in zip((axes[0].get_lines()[0], axes[0].get_lines()[-1]), (True, False)):
-        t, y = (values[-1] for values in line.get_data())
-        axes[0].annotate(line.get_label().split("  ")[0], (t, y), (0, 9 if above else -9),
-                         textcoords="offset points", ha="right", va="center", fontsize=8,
-                         color=line.get_color())
+    axes[0].legend(loc="lower left", title="width (runs)\n" + BANDS)
     for (name, rho), part in runs.items():
         colour = COLOURS[1] if name == "sp" else COLOURS[0]
         style = {"ls": "-" if rho == 1 else "--", "color": colour, "mfc": colour if rho == 1 else
