@@ -283,3 +283,12 @@ def test_where_programs_are_found(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.chdir(tmp_path / "home")
     assert program.find("dmft-solve") == str(tmp_path / "dmft-solve")
+
+
+def test_without_matplotlib():
+    """Runs and files need none; the command says what is missing."""
+    child = script("import sys", "sys.modules['matplotlib'] = None", "import dmft.command",
+                   "sys.exit(dmft.command.main())", stderr=subprocess.PIPE)
+    assert child.communicate()[1] == \
+        'dmft-plot: pictures need matplotlib: pip install "dmft[plot]"\n'
+    assert child.returncode == 1
