@@ -4,7 +4,7 @@
 #   make test         passes the tests (four minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
-#   make plot-test    the pictures (needs Python: pip install ./plot pytest)
+#   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
 #   make study NAME=lr_transfer        data and picture of a study in studies/
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare
@@ -88,7 +88,7 @@ run: packages # a recursive make, because pkg-config is asked after the packages
 # Data and picture of studies/NAME.ini: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
 study: dmft-sweep
 	./dmft-sweep studies/$(NAME).ini
-	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) plot/studies.py $(NAME).h5
+	PYTHON=$(PYTHON) python/with -m dmft.plot.studies $(NAME).h5
 
 format:
 	find kernels models integrators solver tests -name '*.[ch]' -o -name '*.cu' | xargs clang-format -i -style=file
@@ -108,7 +108,7 @@ clean:
 
 include tests/tests.mk .ci/packages.mk
 FORCE:
-.PHONY: all run study format packages install info clean FORCE
+.PHONY: all run study format packages python-packages install info clean FORCE
 .SECONDARY:
 -include $(SOURCES:%.c=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(BUILD)/%.d) \
          $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/backend.d

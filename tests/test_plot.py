@@ -1,7 +1,7 @@
-"""plot/dmft_plot.py: numbers of the pictures against tables and against laws known exactly, and the
-command on whole, partial and wrong files. Run by make plot-test; DMFT_SOLVE names the program."""
+"""Pictures: their numbers against tables and against laws known exactly, and the command on whole,
+partial and wrong files. Run by tests/python.sh."""
+import math
 import os
-import subprocess
 import types
 
 import h5py
@@ -10,36 +10,43 @@ import numpy as np
 import pytest
 import xarray
 
-import dmft_plot
+import dmft
+from dmft.plot import axes, command, figures, select, sweeps, together
+from dmft.plot.style import STYLE, Missing, symbol
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOLVE = os.path.abspath(os.environ.get("DMFT_SOLVE", os.path.join(HERE, "..", "dmft-solve")))
-STUDENT_7 = 2.364624252  # 97.5 % of Student's t with 7 degrees of freedom, from a table
+STUDENT_4, STUDENT_7 = 2.776445105, 2.364624252  # 97.5 % of Student's t, from a table
 WIDTHS = [32, 64, 128]
 
 
-def solve(folder, name, ini, *keys):
+SMALL = {"solver.sites": 64, "training.steps": 6, "reference.widths": [16, 32],
+         "reference.seeds": 3}
+
+
+def solve(folder, name, ini, **keys):
     out = str(folder / name)
-    subprocess.run([SOLVE, "--quiet", "-o", out, os.path.join(HERE, "..", "data", ini), *keys],
-                   check=True, stdout=subprocess.DEVNULL)
+    dmft.solve(os.path.join(HERE, "..", "data", ini), output=out, progress=False, **SMALL | keys)
     return out
-
-
-SMALL = ["--solver.sites=64", "--training.steps=6", "--reference.widths=16 32",
-         "--reference.seeds=3"]
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """One small output of each kind."""
     folder = tmp_path_factory.mktemp("runs")
-    full = [*SMALL, "--solver.expert_sites=64", "--output.kernels=full"]
-    return {"full": solve(folder, "full.h5", "regime2.ini", *full),
-            "single": solve(folder, "single.h5", "regime2.ini", *SMALL, "--solver.replicates=1",
-                            "--solver.expert_sites=64", "--reference.seeds=1"),
-            "few": solve(folder, "few.h5", "regime1.ini", *SMALL),
-            "blocks": solve(folder, "blocks.h5", "residual.ini", *SMALL, "--solver.unit_sites=64"),
-            "dense": solve(folder, "dense.h5", "dense.ini", *SMALL)}
+    few = {"solver.expert_sites": 64}
+    rates = {"sweep": {"network.parameterization": "mup mssp", "training.eta0": [0.2, 0.4, 0.8]},
+             "network.model": "regime2", "solver.expert_sites": 64, **SMALL}
+    sweep = str(folder / "rates.h5")
+    dmft.sweep(rates, output=sweep, progress=False)
+    both = str(folder / "sides.h5")
+    dmft.compare(os.path.join(HERE, "..", "data", "regime2_compare.ini"), output=both,
+                 progress=False, **SMALL | few)
+    return {"full": solve(folder, "full.h5", "regime2.ini", **few, **{"output.kernels": "full"}),
+            "single": solve(folder, "single.h5", "regime2.ini", **few, **{
+                "solver.replicates": 1, "reference.seeds": 1}),
+            "few": solve(folder, "few.h5", "regime1.ini"),
+            "blocks": solve(folder, "blocks.h5", "residual.ini", **{"solver.unit_sites": 64}),
+            "dense": solve(folder, "dense.h5", "dense.ini"), "rates": sweep, "sides": both}
 
 
 @pytest.fixture
@@ -69,7 +76,7 @@ def law(se=0.01):
 
 
 def test_load(files):
-    run = dmft_plot.load(files["full"])
+    run = dmft.load(files["full"])
     assert {"/", "limit", "data", "parameters", "reference/N0016", "reference/N0032"} <= set(run)
     assert run["parameters"].attrs["training.steps"] == 6 and run["/"].attrs["complete"] == 1
     with h5py.File(files["full"]) as file:
@@ -77,29 +84,49 @@ def test_load(files):
         assert np.array_equal(run["limit"]["Phi3"], file["limit/Phi3"][:])
 
 
+def test_student():
+    """Closed forms for 1, 2 and 4 degrees of freedom, a table, the normal distribution."""
+    q = 4 * 0.975 * 0.025
+    four = math.sqrt(4 * (math.cos(math.acos(math.sqrt(q)) / 3) / math.sqrt(q) - 1))
+    exact = [math.tan(0.475 * math.pi), 0.95 * math.sqrt(2 / (1 - 0.95**2)), four]
+    assert np.allclose(select.student([1, 2, 4]), exact, rtol=1e-12)  # some hundred roundings
+    assert np.allclose(select.student([[4, 7]]), [[STUDENT_4, STUDENT_7]], rtol=1e-9)
+    assert np.isclose(select.student(1e7), 1.959963985, rtol=5e-7)  # it differs by 2.4e-7
+    assert np.isnan(select.student(0))
+
+
 def test_intervals():
-    mean, half = dmft_plot.quantity(law()["reference/N0032"], "K_diag")
+    mean, half = select.quantity(law()["reference/N0032"], "K_diag")
     assert np.allclose(mean, 3 / 32, rtol=1e-14)
     assert np.allclose(half, STUDENT_7 * 0.01 * 3 / 32, rtol=1e-9)  # digits of the table
 
 
 def test_equal_times_of_a_full_kernel(files):
-    data = dmft_plot.load(files["full"])["limit"]
-    mean, _ = dmft_plot.quantity(data, "Phi3")
+    data = dmft.load(files["full"])["limit"]
+    mean, _ = select.quantity(data, "Phi3")
     K = data["Phi3"].values
     assert mean.dims == ("t",)
     for t in range(6):
         assert np.isclose(mean[t], np.mean([K[t, mu, t, mu] for mu in range(4)]), rtol=1e-14)
-    assert np.array_equal(dmft_plot.quantity(data, "G3")[0], np.diag(data["G3"].values))
+    assert np.array_equal(select.quantity(data, "G3")[0], np.diag(data["G3"].values))
+
+
+def test_axes_that_no_picture_knows():
+    """K[t][mu][nu][c] and its error: equal inputs, the mean over them and over c."""
+    K = np.random.default_rng(0).normal(size=(3, 2, 2, 5))
+    data = law()["limit"].assign(K=(("t", "mu", "nu", "c"), K), K_se=(("c", "t"), np.ones((5, 3))))
+    mean, half = select.quantity(data, "K")
+    assert np.allclose(mean, (K[:, 0, 0] + K[:, 1, 1]).mean(-1) / 2, rtol=1e-14, atol=1e-15)
+    assert mean.dims == half.dims == ("t",) and np.allclose(half, STUDENT_7, rtol=1e-9)
 
 
 def test_one_run_has_no_band(files):
-    mean, half = dmft_plot.quantity(dmft_plot.load(files["single"])["limit"], "loss")
+    mean, half = select.quantity(dmft.load(files["single"])["limit"], "loss")
     assert np.isfinite(mean).all() and np.isnan(half).all()
 
 
 def test_exponents(ax):
-    dmft_plot.exponents(ax, law(), {"K": "K_diag"})
+    axes.exponents(ax, law(), {"K": "K_diag"})
     assert np.allclose(ax.lines[0].get_ydata(), -1, atol=1e-12)  # round-off of logs of about 5
     # equal weights 1/h^2, h = t se: h / sqrt(sum of (x - mean)^2), x = log N
     half = STUDENT_7 * 0.01 / np.sqrt(2 * np.log(2) ** 2)
@@ -108,12 +135,12 @@ def test_exponents(ax):
 
 
 def test_exponents_need_error_bars(ax):
-    with pytest.raises(dmft_plot.Missing, match="error bars"):
-        dmft_plot.exponents(ax, law(se=np.nan), {"K": "K_diag"})
+    with pytest.raises(Missing, match="error bars"):
+        axes.exponents(ax, law(se=np.nan), {"K": "K_diag"})
 
 
 def test_convergence(ax):
-    dmft_plot.convergence(ax, law(), [1, 2])
+    axes.convergence(ax, law(), [1, 2])
     for k, (gaps, known) in enumerate([(2 / np.array(WIDTHS), True),
                                        (1e-6 / np.array(WIDTHS), False)]):
         points = [one for one in ax.collections if hasattr(one, "get_sizes")
@@ -128,30 +155,30 @@ def test_interval_of_the_difference(ax):
     run = law()
     for data in run.values():
         data["loss_se"][:] = 0.001
-    dmft_plot.convergence(ax, run, [1])
+    axes.convergence(ax, run, [1])
     segment = ax.containers[0].lines[2][0].get_segments()[0]
     assert np.isclose(segment[1, 1] - 2 / 32, 2.144786688 * 0.001 * np.sqrt(2), rtol=1e-9)
 
 
 def test_heat_maps(files, ax):
-    run = dmft_plot.load(files["full"])
+    run = dmft.load(files["full"])
     K, y = run["limit"]["Phi3"].values, run["data"]["y"].values
     assert list(y) == [1, -1, 1, -1]
-    image = dmft_plot.input_heat(ax, run, "Phi3", 5).get_array()
+    image = axes.input_heat(ax, run, "Phi3", 5).get_array()
     assert image[0, 3] == K[5, 0, 5, 3] and image[1, 2] == K[5, 2, 5, 1]
-    image = dmft_plot.time_heat(ax, run, "Phi3").get_array()
+    image = axes.time_heat(ax, run, "Phi3").get_array()
     assert np.isclose(image[5, 2], np.mean([K[5, mu, 2, mu] for mu in range(4)]), rtol=1e-14)
 
 
 def test_words():
-    assert dmft_plot.symbol("Phi2_0") == r"$\Phi_{2,0}$"
-    assert dmft_plot.symbol("Gphi") == r"$G_{\phi}$"
-    assert dmft_plot.symbol("novel") == "novel"
+    assert symbol("Phi2_0") == r"$\Phi_{2,0}$"
+    assert symbol("Gphi") == r"$G_{\phi}$"
+    assert symbol("novel") == "novel"
 
 
 def pictures(path, folder, *arguments):
     """What of a file is drawn: the names between "out_" and ".png"."""
-    code = dmft_plot.main([path, "-o", str(folder / "out.png"), *arguments])
+    code = command.main([path, "-o", str(folder / "out.png"), *arguments])
     names = sorted(os.listdir(folder))
     for name in names:
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
@@ -160,41 +187,93 @@ def pictures(path, folder, *arguments):
 
 @pytest.mark.filterwarnings("error")
 def test_all_pictures(files, tmp_path, capsys):
-    every = sorted(dmft_plot.FIGURES)
-    want = {"full": every, "few": every, "blocks": every,
-            "single": ["convergence", "gates", "kernels", "loss"],
+    every = sorted(figures.FIGURES)
+    want = {"full": every, "single": ["convergence", "gates", "kernels", "loss"],
             "dense": ["convergence", "exponents", "kernels", "loss"]}
     for name, drawn in want.items():
         folder = tmp_path / name
         folder.mkdir()
-        assert pictures(files[name], folder) == (0, drawn), name
+        known = list(select.kernels_of(dmft.load(files[name])))
+        some = {known[0], known[-1], "G3" if name == "full" else known[0]}  # few are fast to draw
+        assert pictures(files[name], folder, "--kernels", *some) == (0, drawn), name
+    for name in ("few", "blocks"):
+        folder = tmp_path / name
+        folder.mkdir()
+        assert pictures(files[name], folder, "--what", "gates") == (0, [""]), name
     said = capsys.readouterr().err
     assert "no exponents: no kernel has error bars" in said and "no gates: the network" in said
 
 
 @pytest.mark.filterwarnings("error")
 def test_sides(files, tmp_path, capsys):
-    """What dmft-compare writes: every picture of each parameterization, the coordinate check of
-    both; and the lines of that are the exponents of the file."""
-    path = str(tmp_path / "sides.h5")
-    subprocess.run([SOLVE.replace("dmft-solve", "dmft-compare"), "--quiet", "-o", path, os.path.join(
-        HERE, "..", "data", "regime2_compare.ini"), *SMALL, "--solver.expert_sites=64"], check=True,
-        stdout=subprocess.DEVNULL)
-    folder = tmp_path / "out"
-    folder.mkdir()
-    every = [f"{side}_{what}" for side in ("mssp", "mup") for what in sorted(dmft_plot.FIGURES)]
-    assert pictures(path, folder) == (0, sorted([*every, "coordinate"]))
-    run = dmft_plot.load(path)
-    axes = dmft_plot.figure_coordinate(run, None).axes
-    assert axes[3].get_title() == "experts aggregated" and axes[0].get_ylabel().startswith("\u03bcP")
-    stored = run["mup/compare"]["rms_A1_exponent"].values
-    lines = [line for line in axes[3].lines if line.get_label() == "initial"]
-    np.testing.assert_array_equal(lines[0].get_ydata(), stored)
-    for ax in axes[:2]:  # matrices go by their own names in every network
+    """What dmft-compare writes: every picture of each parameterization, loss and kernels of all on
+    one axis, the coordinate check; and the lines of that are the exponents of the file."""
+    run = dmft.load(files["sides"])
+    every = {f"{side}_{what}" for side in ("mssp", "mup") for what in figures.FIGURES}
+    assert {"_".join(filter(None, picture[:2])) for picture in command.of_one(run)} == \
+        every | {*together.FIGURES, "coordinate"}
+    assert command.main([files["sides"], "--what", "loss", "-o", str(tmp_path / "out.png")]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["out.png", "out_mssp.png", "out_mup.png"]
+    drawn = figures.figure_coordinate(run.sides, None).axes
+    place = 10 * list(run.sides).index("mup")
+    assert drawn[3].get_title() == "experts aggregated"
+    assert drawn[place].get_ylabel().startswith("\u03bcP")
+    part = run.sides["mup"]["compare"]
+    (line,) = [line for line in drawn[place + 3].lines if line.get_label() == "initial"]
+    np.testing.assert_array_equal(line.get_ydata(), part["rms_A1_exponent"])
+    edge = drawn[place + 3].collections[0].get_paths()[0].vertices[:, 1]  # 2 widths of 3 networks
+    top = part["rms_A1_exponent"] + STUDENT_4 * part["rms_A1_exponent_se"]
+    assert np.isclose(edge.max(), top.max(), rtol=1e-9)
+    for ax in drawn[:2]:  # matrices go by their own names in every network
         assert [text.get_text() for text in ax.get_legend().get_texts()] == [
             "initial", "propagating", "effective"]
-    assert dmft_plot.main([files["few"], "--what", "coordinate"]) == 2
+    assert command.main([files["few"], "--what", "coordinate"]) == 2
     assert "not made by dmft-compare" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("error")
+def test_several_files_on_one_axis(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(STYLE, "figure.constrained_layout.use", True)
+    assert command.main([files["full"], files["single"], "--what", "loss"]) == 0
+    assert os.listdir(tmp_path) == ["full_single.png"]
+    sides = list(dmft.load(files["sides"]).sides.values())
+    ax = together.figure_loss(sides, None).axes[0]
+    solid = [line for line in ax.lines if len(line.get_ydata()) and line.get_linestyle() == "-"]
+    assert len(solid) == 2
+    for line, side in zip(solid, sides):
+        np.testing.assert_array_equal(line.get_ydata(), side.limit["loss"])
+    assert sorted(together.names(sides)) == ["MSSP", "\u03bcP"]
+    assert command.main([files["full"], files["dense"], "--kernels", "Phi9"]) == 2
+    assert "no kernel Phi9 in all of them" in capsys.readouterr().err
+    assert command.main([files["full"], files["rates"]]) == 2
+    assert "no axis in common" in capsys.readouterr().err
+    plt.close("all")
+
+
+@pytest.mark.filterwarnings("error")
+def test_sweeps(files, tmp_path, monkeypatch, capsys):
+    """The lines are the losses of the file, of each width and the limit; and a folder alone draws
+    the same."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(STYLE, "figure.constrained_layout.use", True)
+    folder = files["rates"].removesuffix(".h5") + ".d"
+    assert command.main([files["rates"]]) == 0 and command.main([folder, "-o", "d.png"]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["d_sweep.png", "rates_sweep.png"]
+    run = dmft.load(files["rates"])
+    drawn = sweeps.figure(run).axes
+    assert [ax.get_title() for ax in drawn[:2]] == ["\u03bcP", "MSSP"]
+    assert [container.get_label() for container in drawn[0].containers] == [
+        "$N = 16$", "$N = 32$", r"$N \to \infty$"]
+    line, _, bars = drawn[1].containers[2]
+    part = run.sweep.sel({"network.parameterization": "mssp", "N": np.inf})
+    np.testing.assert_array_equal(line.get_ydata(), part["loss"])
+    top = bars[0].get_segments()[1][:, 1].max()  # 8 replicates
+    assert np.isclose(top, part["loss"][1] + STUDENT_7 * part["loss_se"][1], rtol=1e-9)
+    assert command.main([files["rates"], files["rates"], "-o", "two.png"]) == 0
+    assert command.main([files["rates"], "--what", "loss"]) == 2
+    assert "no loss; there is sweep" in capsys.readouterr().err
+    plt.close("all")
 
 
 @pytest.mark.filterwarnings("error")
@@ -211,29 +290,34 @@ def test_a_run_that_was_stopped(files, tmp_path):
                 dims = str(values.attrs["dims"]).split() if values.dtype.kind == "f" else []
                 for axis in (axis for axis, dim in enumerate(dims) if dim in ("t", "s")):
                     values[(slice(None),) * axis + (slice(3, None),)] = np.nan
-    run = dmft_plot.load(path)
-    assert dmft_plot.title(run).endswith("(incomplete)")
+    run = dmft.load(path)
+    assert select.title(run).endswith("(incomplete)")
     options = types.SimpleNamespace(times=None, kernels=["Phi3"])
-    figure = dmft_plot.figure_kernels(run, options)
+    figure = figures.figure_kernels(run, options)
     assert "$t = s = 2$" in [ax.get_title() for ax in figure.axes]
-    for data in run.values():
-        data.close()
     folder = tmp_path / "out"
     folder.mkdir()
-    assert pictures(path, folder) == (0, sorted(dmft_plot.FIGURES))
+    assert pictures(path, folder, "--kernels", "Phi3") == (0, sorted(figures.FIGURES))
 
 
 @pytest.mark.parametrize("arguments, sentence", [
     (["--what", "kernels", "--kernels", "Phi9"], "no kernel Phi9; there are Phi1 Phi3"),
     (["--what", "convergence", "--times", "2", "6"], "no step 6; there are 6"),
+    (["--what", "sweep"], "no sweep; there is loss kernels"),
     (["--what", "loss", "-o", "nowhere/loss.png"], "No such file"),
     (["--what", "loss", "-o", "loss.xyz"], "not supported"),
 ])
 def test_wrong_options(files, tmp_path, monkeypatch, capsys, arguments, sentence):
     monkeypatch.chdir(tmp_path)
-    assert dmft_plot.main([files["full"], *arguments]) == 2
+    assert command.main([files["full"], *arguments]) == 2
     said = capsys.readouterr().err
     assert sentence in said and said.count("\n") == 1 and not os.listdir(tmp_path)
+
+
+def test_a_name_that_is_not_there_fails_the_whole(files, tmp_path, capsys):
+    """Also among all pictures, of which the others are drawn."""
+    code, drawn = pictures(files["dense"], tmp_path, "--kernels", "Phi9")
+    assert code == 2 and drawn == ["convergence", "loss"]
 
 
 def test_wrong_files(files, tmp_path, capsys):
@@ -241,9 +325,9 @@ def test_wrong_files(files, tmp_path, capsys):
     with open(files["full"], "rb") as file:
         cut.write_bytes(file.read(3000))
     data = os.path.join(HERE, "..", "data", "fashion_7x7.h5")
-    for path, sentence in ((str(tmp_path / "none.h5"), "No such file"), (str(cut), "truncated"),
-                           (__file__, "is not a whole HDF5 file"), (str(tmp_path), "directory"),
-                           (data, "is not an output of dmft-solve")):
-        assert dmft_plot.main([path]) == 2
+    for path, sentence in ((str(tmp_path / "none.h5"), "no such file"), (str(cut), "truncated"),
+                           (__file__, "is not a whole HDF5 file"), (HERE, "holds no run"),
+                           (data, "is not an output of dmft-solve, dmft-compare or dmft-sweep")):
+        assert command.main([path]) == 2
         said = capsys.readouterr().err
         assert sentence in said and path in said and said.count("\n") == 1

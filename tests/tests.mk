@@ -30,10 +30,13 @@ $(BENCHES): $(BUILD)/%: $(BUILD)/tests/bench/%.o $(OBJECTS) $(BUILD)/objects
 # Where mpicc is, a plain build is compared with one for MPI.
 MPI_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(if $(shell command -v mpicc),build/mpi/test_mpi))
 
-test: all $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
+# The Python package, with the programs of a plain build.
+PYTHON_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/python.sh)
+
+test: all $(if $(PYTHON_TEST),python-packages) $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 	$(if $(MPI_TEST),@$(MAKE) --no-print-directory MPI=1 test-mpi)
-	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
-	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST)
+	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve DMFT_HOME=$(BUILD) PYTHON=$(PYTHON) tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
+	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST) $(PYTHON_TEST)
 
 test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
 
@@ -49,9 +52,8 @@ check-long: test build/fuzz_param
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done
 	$(MAKE) SAN=1 test
 
-plot-test: all
-	PYTHONPATH=plot PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
-	    tests/test_plot.py tests/test_studies.py
+python-test: all python-packages
+	PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh
 
 bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 	$(BUILD)/bench
@@ -65,9 +67,9 @@ bench-against: all
 # docs/performance.png: work against precision (ten minutes; needs Python with matplotlib)
 bench-figures: $(BUILD)/bench_methods
 	$< figure > build/performance.csv
-	$(PYTHON) plot/performance.py build/performance.csv docs/performance.png
+	PYTHON=$(PYTHON) python/with -m dmft.plot.performance build/performance.csv docs/performance.png
 
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long plot-test bench bench-against bench-figures validation
+.PHONY: test test-mpi check-long python-test bench bench-against bench-figures validation

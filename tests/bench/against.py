@@ -1,4 +1,4 @@
-"""make bench-against BASE=PATH/dmft-solve: CPU seconds and peak memory of another build of dmft-solve
+"""make bench-against BASE=PATH/dmft-solve: CPU seconds and peak memory of another build of it
 beside this one, on the same runs, one after the other in turns; the least time of several rounds.
 Prints ratios of one run on one machine; nothing here decides a test."""
 

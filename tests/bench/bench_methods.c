@@ -3,7 +3,7 @@
  * root mean square over runs of f - f_ref, averaged over inputs, at a quarter of the window. The
  * total seconds are those of as many runs as bring the standard error to 0.001. With "figure":
  * error of the loss and of a kernel against cost, for networks of every kind and several sizes, as
- * CSV on standard output (plot/performance.py). */
+ * CSV on standard output (python/dmft/plot/performance.py). */
 #define _DEFAULT_SOURCE
 #include "solver/run/run.h"
 

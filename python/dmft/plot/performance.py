@@ -1,5 +1,5 @@
-"""The figure of docs/performance.md: error of the loss and of a kernel against cost, for a network of
-every kind (CSV of tests/bench/bench_methods.c)."""
+"""The figure of docs/performance.md: error of the loss and of a kernel against cost, for a network
+of every kind (CSV of tests/bench/bench_methods.c)."""
 
 import csv
 import sys

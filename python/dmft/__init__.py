@@ -1,0 +1,17 @@
+"""The infinite-width limit of a network's training, beside finite networks, from Python.
+
+    import dmft
+    run = dmft.solve("data/regime2.ini", **{"training.eta0": 0.5})
+    run.limit["loss"], run.limit["loss_se"]     # xarray, with the names of their axes
+    run.reference[256]["loss"]                  # networks of width 256
+
+dmft.solve, dmft.sweep and dmft.compare run the programs of these names; dmft.load reads what they
+wrote, whole or in progress. dmft.plot draws it (pip install "dmft[plot]", or dmft-plot FILE.h5).
+"""
+from dmft.errors import DmftError, InputError, Interrupted, NumericalFailure, SystemFailure
+from dmft.files import Result, load
+from dmft.run import compare, solve, sweep
+
+__all__ = ["solve", "sweep", "compare", "load", "Result", "DmftError", "SystemFailure",
+           "InputError", "NumericalFailure", "Interrupted"]
+__version__ = "0.1.0"

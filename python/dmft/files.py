@@ -1,0 +1,256 @@
+"""Files of the programs as xarray datasets."""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+import h5py
+import numpy as np
+import xarray
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from dmft.errors import InputError
+
+SMALL = 1 << 20  # arrays of more values are read when they are used
+HIDDEN = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST")  # of HDF5's dimension scales
+
+
+class _OnDisk(BackendArray):
+    """A dataset that is read when it is used; the file is open only then. `owner` is kept alive: of
+    a file in a temporary folder, that folder."""
+
+    def __init__(self, path: str, name: str, shape, dtype, owner):
+        self.path, self.name, self.owner = path, name, owner
+        self.shape, self.dtype = shape, dtype
+
+    def __getitem__(self, key):
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC,
+                                                  self._read)
+
+    def _read(self, key):
+        with h5py.File(self.path, "r") as file:
+            return file[self.name][key]
+
+
+def _attributes(item) -> dict:
+    """Numbers as Python has them, one-element arrays and text as they are."""
+    return {name: value.item() if isinstance(value, np.generic) else value
+            for name, value in item.attrs.items() if name not in HIDDEN}
+
+
+def _variable(path: str, item: h5py.Dataset, owner) -> xarray.Variable:
+    attributes = _attributes(item)
+    dims = str(attributes.pop("dims", "")).split()
+    if len(dims) != item.ndim:
+        dims = [f"axis_{k}" for k in range(item.ndim)]
+    if h5py.check_string_dtype(item.dtype):
+        values = item.asstr()[...]
+    elif item.size <= SMALL:
+        values = item[...]
+    else:
+        array = _OnDisk(path, item.name, item.shape, item.dtype, owner)
+        values = indexing.MemoryCachedArray(indexing.LazilyIndexedArray(array))
+    return xarray.Variable(dims, values, attributes)
+
+
+def _groups(name: str, group: h5py.Group):
+    """(path, group) of a group and all below it, in the file's order."""
+    yield name or "/", group
+    for key, item in group.items():
+        if isinstance(item, h5py.Group):
+            yield from _groups(f"{name}/{key}" if name else key, item)
+
+
+def _dataset(path: str, group: h5py.Group, owner) -> xarray.Dataset:
+    """One group. Coordinates: indices of its axes and the values of swept keys, names along an axis
+    (basis_name), the times tau = t dt, and the width N of networks."""
+    variables = {name: _variable(path, item, owner) for name, item in group.items()
+                 if isinstance(item, h5py.Dataset)}
+    attributes = _attributes(group)
+    names = str(attributes.get("coordinates", "")).split()
+    coords = [name for name, variable in variables.items() if name in names
+              or variable.dims == (name,) or variable.dims == (name.removesuffix("_name"),)]
+    data = xarray.Dataset({name: variable for name, variable in variables.items()
+                           if name not in coords}, {name: variables[name] for name in coords},
+                          attributes)
+    if "dt" in attributes and "t" in data.coords:
+        data = data.assign_coords(tau=("t", data["t"].values * attributes["dt"], {
+            "about": "time of entry t, tau = t dt"}))
+    if "N" in attributes and "N" not in data.variables:
+        data = data.assign_coords(N=int(attributes["N"]))
+    return data
+
+
+class Result(Mapping):
+    """A file of dmft-solve, dmft-compare or dmft-sweep.
+
+    limit, compare, sweep, optimum, data are Datasets, reference is {width: Dataset}. NAME_se beside
+    NAME is the standard error of its mean. As a mapping it has every group by its path:
+    run["limit/sweeps"], run["reference/N0064"]. A comparison has `sides`, {parameterization:
+    Result}; compare has all of them along the axis `parameterization`, and limit and reference are
+    those of its only side, where it has one. A sweep has `points`, {values of its keys: Result}.
+
+    >>> run = load("regime2.h5")                    # doctest: +SKIP
+    >>> run.limit["loss"].sel(t=10)                 # doctest: +SKIP
+    """
+
+    def __init__(self, path: str, groups: Mapping[str, xarray.Dataset], owner=None):
+        self.path, self.report, self._groups, self._owner = path, "", dict(groups), owner
+
+    def __getitem__(self, name: str) -> xarray.Dataset:
+        if name not in self._groups:
+            raise KeyError(f"{self.path} has no group {name}; there are {' '.join(self._groups)}")
+        return self._groups[name]
+
+    def __contains__(self, name) -> bool:
+        return name in self._groups
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __repr__(self) -> str:
+        words = [f"sides {' '.join(self.sides)}"] if self.sides else \
+            ["limit"] * ("limit" in self) + [f"networks of N = {N}" for N in self.reference]
+        if "sweep" in self:
+            words.append("sweep of " + (", ".join(self["sweep"]["loss"].dims[:-1]) or "one point"))
+        return f"<dmft.Result {self.path}: {'; '.join(words) or 'nothing yet'}" + \
+            ("" if self.complete else " (incomplete)") + ">"
+
+    def _only(self) -> "Result":
+        """Itself, or the only side of a comparison."""
+        sides = self.sides
+        if len(sides) > 1:
+            names = " ".join(sides)
+            raise InputError(f"{self.path}: has several parameterizations ({names}); take "
+                             f"sides[{next(iter(sides))!r}]")
+        return next(iter(sides.values()), self)
+
+    def _get(self, name: str, hint: str) -> xarray.Dataset:
+        run = self._only()
+        if name not in run:
+            raise InputError(f"{self.path}: has no {name}{hint}")
+        return run[name]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return bool(self["/"].attrs.get("complete", 0))
+
+    @property
+    def limit(self) -> xarray.Dataset:
+        """The infinite network."""
+        return self._get("limit", " ([solver] replicates = 0, a sweep, or not begun)")
+
+    @property
+    def reference(self) -> dict[int, xarray.Dataset]:
+        """{N: networks of this width}."""
+        run = self._only()
+        found = [run[name] for name in run if name.startswith("reference/")]
+        return {int(data.attrs["N"]): data
+                for data in sorted(found, key=lambda data: data.attrs["N"])}
+
+    @property
+    def data(self) -> xarray.Dataset:
+        """Inputs and targets."""
+        return self._get("data", "")
+
+    @property
+    def sweep(self) -> xarray.Dataset:
+        """Final losses over the grid of a sweep; its axis N has inf for the limit."""
+        return self._get("sweep", "; it is not of dmft-sweep")
+
+    @property
+    def optimum(self) -> xarray.Dataset:
+        """Where the final loss is smallest, of a sweep with a key of numbers."""
+        return self._get("optimum", "; a sweep has one where it is complete and a key has three "
+                         "numbers or more")
+
+    @property
+    def compare(self) -> xarray.Dataset:
+        """Extrapolations, their z and exponents, along the axis parameterization."""
+        parts = [side["compare"].drop_vars("tau", errors="ignore").expand_dims(
+            parameterization=[name]) for name, side in self.sides.items() if "compare" in side]
+        if not parts:
+            raise InputError(f"{self.path}: has no compare; it is not of dmft-compare, or not done")
+        names = [part["parameterization"].item() for part in parts]
+        return xarray.merge(parts, join="outer", compat="no_conflicts",
+                            combine_attrs="override").sel(parameterization=names)
+
+    @property
+    def sides(self) -> dict[str, "Result"]:
+        """{parameterization: Result} of a comparison, else {}."""
+        names = [name for name in self if name + "/parameters" in self]
+        return {side: Result(f"{self.path}", {"/": self["/"]} | {
+            name.removeprefix(side + "/"): data for name, data in self.items()
+            if name.startswith(side + "/")}, self._owner) for side in names}
+
+    @property
+    def parameters(self) -> dict:
+        """{section.key: value} of every key, and "ini", a text that repeats the run."""
+        return dict(self._get("parameters", "").attrs)
+
+    @property
+    def provenance(self) -> dict:
+        """Versions, compiler, backend, source of the equations."""
+        return dict(self._get("provenance", "").attrs)
+
+    @property
+    def points(self) -> dict[tuple, "Result"]:
+        """{values of the swept keys in their order: limit and networks of all widths} of a sweep,
+        from the folder beside it; without what failed."""
+        if "sweep" not in self:
+            raise InputError(f"{self.path}: has no sweep; it is not of dmft-sweep")
+        sweep, found = self["sweep"], {}
+        axes = sweep["loss"].dims[:-1]
+        keys = [(axis, key) for axis in axes for key in axis.split(",")]
+        names = sweep["file"].values.reshape(sweep["loss"].shape)
+        folder = self.path if os.path.isdir(self.path) else self.path.removesuffix(".h5") + ".d"
+        for index in np.ndindex(names.shape[:-1]):
+            point = tuple(sweep[key].values.tolist()[index[axes.index(axis)]] for axis, key in keys)
+            groups = {}
+            for name, failed in zip(names[index], sweep["failed"].values[index]):
+                if name and not failed:
+                    groups.update(load(os.path.join(folder, name), self._owner))
+            found[point] = Result(folder, groups, self._owner)
+        return found
+
+
+def _refuse_missing(path: str) -> None:
+    """FileNotFoundError with what may be meant."""
+    stem = path.removesuffix(".h5")
+    for other, why in ((path + ".partial", "a run that is not complete"),
+                       (stem + ".d", "a sweep that is not complete")):
+        if os.path.exists(other):
+            raise FileNotFoundError(f"{path}: no such file; {other} is there, of {why}")
+    raise FileNotFoundError(f"{path}: no such file")
+
+
+def load(path, owner=None) -> Result:
+    """Every kind of file the programs write: of a run, a comparison, a sweep; of a run in progress
+    (OUT.h5.partial), and the folder OUT.d of a sweep in progress. Arrays of more than a million
+    values are read when they are used; no file stays open. owner: for dmft itself.
+
+    >>> load("regime2.h5").limit["Phi3_diag"].mean("mu")        # doctest: +SKIP
+    """
+    path = os.fspath(path)
+    if not os.path.exists(path):
+        _refuse_missing(path)
+    if os.path.isdir(path):
+        from dmft.folder import unfinished
+        return Result(path, unfinished(path), owner)
+    if not h5py.is_hdf5(path):
+        open(path, "rb").close()  # or what the system says
+        raise InputError(f"{path}: is not a whole HDF5 file")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise InputError(f"{path}: {error}") from None
+    with file:
+        if not str(file.attrs.get("program", "")).startswith("dmft-"):
+            raise InputError(f"{path}: is not an output of dmft-solve, dmft-compare or dmft-sweep")
+        groups = {name: _dataset(path, group, owner) for name, group in _groups("", file)}
+    return Result(path, groups, owner)

@@ -1,0 +1,5 @@
+import sys
+
+from dmft.plot.command import main
+
+sys.exit(main())

@@ -1,0 +1,188 @@
+"""Quantities of a run drawn onto one axis: curves over time, exponents and gaps against the width,
+heat maps.
+
+    run = dmft.load("regime2.h5")
+    dmft.plot.loss(plt.gca(), run)
+
+The limit is a broad black line below, widths go from light to dark above it. Bands and bars are
+95 % intervals: the standard error NAME_se times Student's t for the n(t) independent runs of the
+group. Where a quantity is averaged over inputs its interval is the mean of theirs, which errors
+common to them make an upper bound. NaN, in files of runs that were stopped, is left out.
+"""
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from dmft.plot.select import ensembles, equal, networks, quantity, student, widths_of
+from dmft.plot.style import COLOURS, Missing, symbol
+
+LOSSES = {"(y - f)^2 / 2": r"(y - f\,)^2 / 2", "log(1 + exp(-y f))": r"\log(1 + e^{-y f\,})"}
+
+
+def band(ax, mean, half, colour, **line) -> None:
+    """A curve over t and its interval."""
+    t = np.arange(len(mean))
+    line = {"zorder": 3, "marker": "." if len(t) == 1 else None} | line
+    ax.plot(t, mean, color=colour, **line)
+    ax.fill_between(t, mean - half, mean + half, color=colour, alpha=0.18, lw=0,
+                    zorder=line["zorder"] - 0.5)
+    ax.set_xlabel("step $t$")
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+def curves(ax, run, name: str, **select) -> None:
+    """A quantity over time, of limit and networks; select picks along other axes (l=0).
+
+    >>> curves(plt.gca(), run, "Phi3_diag")         # doctest: +SKIP
+    """
+    for words, colour, data in ensembles(run):
+        if name in data:
+            mean, half = (part.isel(select) for part in quantity(data, name))
+            below = {} if "N" in data.attrs else {"lw": 2.6, "zorder": 2}
+            band(ax, mean, half, colour, label=f"{words}  ({data['n'].values.max()})", **below)
+
+
+def loss(ax, run) -> None:
+    """Loss over time, logarithmic where it falls tenfold.
+
+    >>> loss(plt.gca(), dmft.load("regime2.h5"))    # doctest: +SKIP
+    """
+    curves(ax, run, "loss")
+    finish_loss(ax, [run])
+
+
+def finish_loss(ax, runs) -> None:
+    """Scale and name of an axis with the losses of some runs."""
+    drawn = [data["loss"] for run in runs for _, _, data in ensembles(run)]
+    mean = np.concatenate([part.values for part in drawn])
+    if 0 < 10 * np.nanmin(mean) < np.nanmax(mean):
+        ax.set(yscale="log", ylim=(0.5 * np.nanmin(mean), 1.6 * np.nanmax(mean)))
+    kinds = {part.attrs.get("equation", "") for part in drawn}
+    form = LOSSES.get(kinds.pop(), "") if len(kinds) == 1 else ""
+    ax.set_ylabel(rf"loss  $\langle\, {form} \,\rangle_\mu$" if form else "loss, mean over inputs")
+
+
+def heat(ax, values, limits=None):
+    """A matrix in colours: viridis, or blue, white, red about 0 where it has both signs."""
+    low, high = limits or (np.nanmin(values), np.nanmax(values))
+    most = max(-low, high)
+    image = ax.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most) if low < 0 < high else \
+        ax.imshow(values, cmap="viridis", vmin=low, vmax=high)
+    ax.spines[:].set_visible(True)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(4, integer=True))
+    return image
+
+
+def input_heat(ax, run, name, t, limits=None):
+    """K[t][mu][t][nu] of the limit (else the widest network), inputs in the order of decreasing
+    target, a line between targets of different sign."""
+    y = run["data"]["y"].values
+    if "batch" in run["data"]:
+        y = y[run["data"]["batch"].values[t]]
+    order, border = np.argsort(-y, kind="stable"), np.count_nonzero(y > 0) - 0.5
+    values = inputs_at(ensembles(run)[-1][2][name], t).values
+    image = heat(ax, values[np.ix_(order, order)], limits)
+    for line in (ax.axhline, ax.axvline) if 0 < border < len(y) - 1 else ():
+        line(border, color="black", lw=0.6)
+    ax.set(xlabel=r"input $\nu$, by $y$", ylabel=r"input $\mu$, by $y$", title=f"$t = s = {t}$")
+    return image
+
+
+def inputs_at(kernel, t: int):
+    """[mu][nu] at equal times, averaged over other axes."""
+    part = kernel.isel(t=t, s=t)
+    return part.mean([dim for dim in part.dims if dim not in ("mu", "nu")])
+
+
+def time_heat(ax, run, name):
+    """K[t][mu][s][mu], mean over inputs, of the limit (else the widest network)."""
+    part = equal(ensembles(run)[-1][2][name].rename(s="s'"))  # times stay apart
+    if "mu" in part.dims:
+        ax.set_title(r"$\mu = \nu$, mean over inputs")
+    values = part.mean([dim for dim in part.dims if dim not in ("t", "s'")])
+    image = heat(ax, values.transpose("t", "s'").values)
+    ax.invert_yaxis()
+    ax.set(xlabel="step $s$", ylabel="step $t$")
+    return image
+
+
+def exponents(ax, run, kernels):
+    """d log K / d log N over time for {NAME: dataset} at equal times and inputs: weighted least
+    squares through the widths, with the errors of the means as weights and no term for a
+    curvature in log N. 0: independent of the width. Kernels that are 0 are left out."""
+    x, count = np.log([N for N, _ in widths_of(run, 2)])[:, None], 0
+    for name, stored in kernels.items():
+        mean, half = (np.array(part) for part in
+                      zip(*(quantity(data, stored) for _, data in widths_of(run, 2))))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weight = (mean / half) ** 2
+            away = x - (weight * x).sum(0) / weight.sum(0)
+            spread = (weight * away**2).sum(0)
+            slope = (weight * away * np.log(mean)).sum(0) / spread
+        if np.isfinite(slope).any():
+            band(ax, slope, 1 / np.sqrt(spread), COLOURS[count % 7], label=symbol(name),
+                 ls="-" if count < 7 else "--")
+            count += 1
+    if not count:
+        raise Missing("no kernel has error bars at two widths")
+    ax.axhline(0, color="black", lw=0.7)
+    ax.set_ylabel(r"exponent  $d\,\log K\,/\,d\,\log N$")
+
+
+def convergence(ax, run, times):
+    """|loss of networks - loss of the limit| against N at some times; hollow where the interval of
+    the difference (Welch) has 0 inside."""
+    found, limit = widths_of(run, 1), ensembles(run)[-1][2]
+    if "N" in limit.attrs:
+        raise Missing("no limit to converge to ([solver] replicates = 0)")
+    N, top = np.array([N for N, _ in found]), 0
+    of = {key: np.array([[data[key].values[t] for _, data in [*found, (0, limit)]]
+                         for t in times]) for key in ("loss", "loss_se", "n")}
+    for k, t in enumerate(times):
+        square, gap = of["loss_se"][k] ** 2, np.abs(of["loss"][k, :-1] - of["loss"][k, -1])
+        part = square**2 / np.maximum(of["n"][k] - 1, 1)
+        square, part = square[:-1] + square[-1], part[:-1] + part[-1]
+        with np.errstate(invalid="ignore"):  # 0/0 at t = 0, where f is centred
+            half = student(square**2 / part) * np.sqrt(square)
+        where, colour, known = N * 1.04 ** (k - len(times) / 2 + 0.5), COLOURS[k % 7], gap > half
+        if np.isfinite(half).any():
+            ax.errorbar(where, gap, [np.minimum(half, 0.9 * gap), half], fmt="none", ecolor=colour)
+        ax.scatter(where, gap, 25, np.where(known, colour, "white"), edgecolors=colour, zorder=3)
+        ax.plot([], [], "o", ms=5, color=colour, label=f"$t = {t}$")
+        top = max(top, np.nanmax(gap * N))
+    if not top > 0:
+        raise Missing("no difference at these times")
+    ax.plot(N, top / N, color="grey", ls="--", lw=1, label="$1/N$", zorder=0)
+    ax.set(xscale="log", yscale="log", xlabel="width $N$",
+           ylabel=r"$|\,\mathrm{loss}_N - \mathrm{loss}_\infty\,|$")
+    ax.set_xticks(N, [f"{n:.0f}" for n in N])
+    ax.set_xticks([], minor=True)
+
+
+def experts(ax, run, name: str) -> None:
+    """A quantity of each of a few experts over time: limit solid, the widest network dashed. The
+    first are the broadest, so that equal ones can be told."""
+    for (words, _, data), style in zip(ensembles(run)[:-3:-1], ["-", "--"]):
+        mean, half = quantity(data, name)
+        for i, lw in enumerate(np.linspace(3.2, 1.2, mean.sizes["i"])):
+            band(ax, mean.isel(i=i), half.isel(i=i), COLOURS[i % 7], ls=style, lw=lw,
+                 label=f"expert {i}" if style == "-" else None)
+        ax.plot([], [], color="grey", ls=style, label=words)
+
+
+def coordinates(ax, run, terms) -> None:
+    """Exponents in N of the parts {name: label} of a signal over time. Parts that are exactly zero
+    are left out."""
+    for level in (0, -0.5, -1):
+        ax.axhline(level, color="0.5" if level == 0 else "0.85", lw=0.7, zorder=0)
+    wide = student(sum(data["n"].values.astype(float) - 1 for data in networks(run)))
+    for colour, (names, words) in zip(COLOURS, terms.items()):
+        there = [name for name in names.split("|") if f"rms_{name}_exponent" in run["compare"]]
+        exponent = run["compare"][f"rms_{there[0]}_exponent"] if there else None
+        if exponent is not None and np.isfinite(exponent).any():
+            half = wide * run["compare"][exponent.name + "_se"].values
+            band(ax, exponent.values, half, colour, label=words)
+    ax.set_ylim(-2.9, 1.0)

@@ -1,0 +1,116 @@
+"""Pictures of what the programs computed.
+
+    dmft-plot FILE.h5 ... [-o OUT.png] [--what loss|kernels|exponents|gates|convergence|coordinate|
+              sweep|all] [--times T ...] [--kernels NAME ...]
+
+or python -m dmft.plot. With --what all (the default) every picture that the file has data for is
+written, OUT_loss.png, OUT_kernels.png and so on; of a file of dmft-compare one of each for every
+parameterization, OUT_mup_loss.png, those of all on one axis, OUT_loss.png, and the coordinate
+check; of a sweep (or the folder OUT.d of one that is not complete) its losses and optima. Of
+several files: loss and kernels, or losses of sweeps, on one axis. The exit code is 2 where
+something asked for by name is not there.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import matplotlib.pyplot as plt
+
+from dmft.errors import DmftError
+from dmft.files import load
+from dmft.plot import figures, sweeps, together
+from dmft.plot.select import ensembles
+from dmft.plot.style import STYLE, Missing, NotThere
+
+CHOICES = [*figures.FIGURES, "coordinate", "sweep", "all"]
+
+
+def of_one(run) -> list[tuple]:
+    """[(prefix, what, what is drawn, function)] of a file."""
+    if "sweep" in run:
+        return [("", "sweep", run, sweeps.figure)]
+    sides = run.sides
+    found = [(side, what, part, function) for side, part in (sides or {"": run}).items()
+             for what, function in figures.FIGURES.items()]
+    if len(sides) > 1:
+        found += [("", what, list(sides.values()), function)
+                  for what, function in together.FIGURES.items()]
+    if sides:
+        found.append(("", "coordinate", sides, figures.figure_coordinate))
+    for part in (sides or {"": run}).values():
+        ensembles(part)
+    return found
+
+
+def of_several(runs) -> list[tuple]:
+    """The same, of several files."""
+    grids = ["sweep" in run for run in runs]
+    if any(grids) and not all(grids):
+        raise Missing("sweeps and single runs have no axis in common")
+    if all(grids):
+        return [("", "sweep", runs, sweeps.figure_together)]
+    parts = [part for run in runs for part in (run.sides.values() or [run])]
+    for part in parts:
+        ensembles(part)
+    return [("", what, parts, function) for what, function in together.FIGURES.items()]
+
+
+def draw(pictures, options, stem: str, suffix: str, complain) -> bool:
+    """Writes them; whether some were drawn and nothing asked for by name is missing."""
+    drawn, good = 0, True
+    for side, what, part, function in pictures:
+        words = [stem] + [side] * (side != "") + [what] * (options.what == "all")
+        out = "_".join(words) + (suffix or ".png")
+        try:
+            with plt.rc_context(STYLE):
+                function(part, options).savefig(out)
+            print(out)
+            drawn += 1
+        except Missing as missing:
+            complain(f"no {what}{' of ' + side if side else ''}: {missing}")
+            good = good and options.what == "all" and not isinstance(missing, NotThere)
+        finally:
+            plt.close("all")
+    return good and drawn > 0
+
+
+def main(arguments=None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="dmft-plot", description="Pictures of runs, comparisons "
+                                     "and sweeps; of several files, on one axis.")
+    parser.add_argument("file", nargs="+",
+                        help="OUT.h5, also .partial; the folder OUT.d of a sweep")
+    parser.add_argument("-o", metavar="OUT.png", help="default: FILE.png in the current folder")
+    parser.add_argument("--what", choices=CHOICES, default="all",
+                        help="all: OUT_loss.png, OUT_kernels.png, ... as far as there are data")
+    parser.add_argument("--times", type=int, nargs="+", metavar="T", help="of heat maps (two) "
+                        "and of convergence")
+    parser.add_argument("--kernels", nargs="+", metavar="NAME", help="only these")
+    options = parser.parse_args(arguments)
+    names = [os.path.basename(os.path.normpath(file)).split(".h5")[0].removesuffix(".d")
+             for file in options.file]
+    stem, suffix = os.path.splitext(options.o) if options.o else ("_".join(names), "")
+    plt.switch_backend("Agg")
+
+    def complain(sentence):
+        sentence = str(sentence)
+        first = "" if any(sentence.startswith(file + ":") for file in options.file) else \
+            ", ".join(options.file) + ": "
+        print(f"dmft-plot: {first}{sentence}", file=sys.stderr)
+
+    try:
+        runs = [load(file) for file in options.file]
+        pictures = of_one(runs[0]) if len(runs) == 1 else of_several(runs)
+        if options.what != "all":
+            there = list(dict.fromkeys(what for _, what, _, _ in pictures))
+            pictures = [picture for picture in pictures if picture[1] == options.what]
+            if options.what == "coordinate" and not pictures:
+                figures.figure_coordinate({}, options)  # says why
+            if not pictures:
+                raise Missing(f"no {options.what}; there is {' '.join(there)}")
+        return 0 if draw(pictures, options, stem, suffix, complain) else 2
+    except (Missing, DmftError, OSError, ValueError) as error:
+        complain(error)
+    return 2

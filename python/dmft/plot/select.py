@@ -1,0 +1,155 @@
+"""What is drawn: ensembles of a run, their quantities with intervals, kernels and times by name."""
+from __future__ import annotations
+
+import functools
+import math
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import xarray
+
+from dmft.plot.style import NAMES, Missing, NotThere, symbol
+
+MOST = 3  # widths in one picture
+
+
+@functools.lru_cache(None)
+def _quadrature():
+    return np.polynomial.legendre.leggauss(40)
+
+
+def student(freedom):
+    """97.5 % of Student's t, for any number of degrees of freedom of at least 1; NaN below.
+
+    With t = sqrt(n) tan(a) its density is cos(a)^(n - 1) da; Newton's steps from the left never
+    pass the root, since the integral is concave.
+
+    >>> round(float(student(7)), 6)
+    2.364624
+    """
+    nodes, weights = _quadrature()
+
+    def one(n):
+        if not n >= 1:
+            return math.nan
+        whole = math.sqrt(math.pi) * math.exp(math.lgamma(n / 2) - math.lgamma((n + 1) / 2))
+        angle = 0.0
+        for _ in range(60):
+            below = angle / 2 * (weights * np.cos(angle / 2 * (nodes + 1)) ** (n - 1)).sum()
+            step = (0.475 * whole - below) / math.cos(angle) ** (n - 1)
+            angle += step
+            if abs(step) <= 1e-15 * angle:
+                break
+        return math.sqrt(n) * math.tan(angle)
+
+    values, places = np.unique(np.asarray(freedom, dtype=float), return_inverse=True)
+    return np.array([one(n) for n in values])[places].reshape(np.shape(freedom))
+
+
+def networks(run) -> list[xarray.Dataset]:
+    """The networks, by width."""
+    return sorted((data for name, data in run.items() if "N" in data.attrs and "loss" in data),
+                  key=lambda data: data.attrs["N"])
+
+
+def label(data) -> str:
+    """N = 64, or N -> infinity."""
+    return f"$N = {data.attrs['N']:.0f}$" if "N" in data.attrs else r"$N \to \infty$"
+
+
+def shades(count: int):
+    """Colours of so many widths, from light to dark."""
+    return plt.get_cmap("YlOrBr")(np.linspace(0.4, 0.85, max(count, 2)))[:count]
+
+
+def ensembles(run) -> list[tuple]:
+    """[(label, colour, Dataset)]: of the networks at most three widths, the least and the largest
+    among them, then the limit; those that there are."""
+    widths = networks(run)
+    some = sorted({round(k) for k in np.linspace(0, len(widths) - 1, min(MOST, len(widths)))})
+    found = [(label(widths[k]), shade, widths[k]) for k, shade in zip(some, shades(len(some)))]
+    if "limit" in run and "loss" in run["limit"]:
+        found.append((label(run["limit"]), "black", run["limit"]))
+    if not found:
+        raise Missing("has no trajectories yet")
+    return found
+
+
+def widths_of(run, least: int) -> list[tuple]:
+    """[(N, Dataset)] of all networks, at least so many."""
+    found = [(data.attrs["N"], data) for data in networks(run)]
+    if len(found) < least:
+        raise Missing(f"networks of {len(found)} widths, and it needs {least} ([reference] widths)")
+    return found
+
+
+def equal(part: xarray.DataArray) -> xarray.DataArray:
+    """At equal times and equal inputs."""
+    for first, second in (("t", "s"), ("mu", "nu")):
+        if first in part.dims and second in part.dims:
+            axes = part.get_axis_num((first, second))
+            dims = [dim for dim in part.dims if dim not in (first, second)]
+            part = xarray.DataArray(np.diagonal(part.values, axis1=axes[0], axis2=axes[1]),
+                                    dims=[*dims, first])
+    return part
+
+
+def quantity(data, name: str):
+    """Mean and half of the 95 % interval over t (and l, i): equal times, averaged over inputs and
+    whatever other axes there are."""
+    parts = []
+    for part in (data[name], data[name + "_se"]):
+        part = equal(part)
+        part = part.mean([dim for dim in part.dims if dim not in ("t", "l", "i")], skipna=False)
+        parts.append(part.transpose("t", ...).reset_coords(drop=True))
+    wide = student(np.maximum(data["n"].values - 1.0, 0))
+    return parts[0], parts[1] * xarray.DataArray(wide, dims="t")
+
+
+def kernels_of(run, only=None) -> dict[str, str]:
+    """{NAME: name of the dataset, NAME or NAME_diag} of all kernels or of some."""
+    known = {name.removesuffix("_diag"): name for name, value in ensembles(run)[-1][2].items()
+             if "kernel" in value.attrs.get("about", "") and not name.endswith("_se")}
+    if not known:
+        raise Missing("the run had [output] kernels = none")
+    for name in set(only or []) - set(known):
+        raise NotThere(f"no kernel {name}; there are {' '.join(known)}")
+    return {name: known[name] for name in only or known}
+
+
+def moments(groups, given, count: int) -> list[int]:
+    """The times asked for, else so many, evenly spread up to the last that all groups reached."""
+    reached = min(int(np.count_nonzero(data["n"].values)) for data in groups)
+    times = given or [round((reached - 1) * k / count) for k in range(count + 1)]
+    if reached == 0 or min(times) < 0 or max(times) >= reached:
+        raise NotThere(f"no step {max(times)}; there are {reached}, counted from 0")
+    return sorted(set(times))
+
+
+def heading(run, name: str, stored: str) -> str:
+    """Symbol, meaning and definition of a kernel."""
+    about = ensembles(run)[-1][2][stored].attrs
+    formula = re.sub(r"([a-z])(\d)", r"\1_\2", about["equation"].split(",")[0])
+    formula = re.sub(r"(?<![a-z])(sigma|phi|kappa|psi)", r"\\\1", formula)
+    formula = re.sub(r"_(\w+)", lambda sub: "_{%s}" % sub[1].replace("_", ","), formula)
+    formula = formula.replace(" ", r"\,").replace("<", r"\langle\,").replace(">", r"\,\rangle")
+    return f"{symbol(name)}: {about['about'].split(';')[0]}\n${formula}$"
+
+
+def name_of(run) -> str:
+    """Network and parameterization."""
+    keys = run["parameters"].attrs
+    words = [keys["network.model"]]
+    if words[0].startswith("regime"):
+        words.append(NAMES.get(keys["network.parameterization"],
+                               str(keys["network.parameterization"])))
+    return ", ".join(words)
+
+
+def title(run) -> str:
+    """Model and parameterization, main parameters, whether the run came to its end."""
+    keys = run["parameters"].attrs
+    words = [name_of(run)]
+    words += [rf"$\{name}_0 = {keys[f'training.{name}0']:g}$" for name in ("eta", "gamma")]
+    return ", ".join(words) + ("" if run["/"].attrs["complete"] else "  (incomplete)")

@@ -1,0 +1,199 @@
+"""Pictures of sweeps: final losses over the grid, and where they are smallest at every width."""
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from dmft.plot.layout import legend
+from dmft.plot.select import MOST, shades, student
+from dmft.plot.style import BARS, COLOURS, NAMES, Missing
+
+MARKERS = "osD^vP*X"
+SYMBOLS = {"training.eta0": r"learning rate $\eta_0$", "training.gamma0": r"$\gamma_0$",
+           "network.kappa": r"$\kappa$", "network.parameterization": "parameterization"}
+
+
+def along(sweep, optimum=None) -> str | None:
+    """The key on the x axis: that of the optimum, else the first with two numbers or more."""
+    keys = [dim for dim in sweep["loss"].dims if dim != "N" and sweep.sizes[dim] > 1
+            and sweep[dim].dtype.kind in "if"]
+    if optimum is not None and optimum.attrs.get("key") in sweep["loss"].dims:
+        return optimum.attrs["key"]
+    return keys[0] if keys else None
+
+
+def cells(sweep, key: str | None) -> list[dict]:
+    """{axis: value} of every combination of the other keys, in the order of the grid."""
+    others = [dim for dim in sweep["loss"].dims if dim not in ("N", key)]
+    return [{dim: sweep[dim].values.tolist()[k] for dim, k in zip(others, index)}
+            for index in np.ndindex(*(sweep.sizes[dim] for dim in others))]
+
+
+def words_of(cell: dict, varying=None) -> str:
+    """\u03bcP, gamma0 = 0.5: the keys of a point that vary."""
+    words = []
+    for axis, value in cell.items():
+        if varying is None or axis in varying:
+            short = ", ".join(key.split(".", 1)[-1] for key in axis.split(","))
+            words.append(NAMES.get(value, value) if axis == "network.parameterization" else
+                         f"{short} = {value:g}" if isinstance(value, (int, float)) else
+                         f"{short} = {value}")
+    return ", ".join(words)
+
+
+def name_of_axis(key: str) -> str:
+    """What stands beside an axis of this key."""
+    return SYMBOLS.get(key, key.split(".", 1)[-1])
+
+
+def scale(axis, values) -> None:
+    """Logarithmic where the values are positive and spread tenfold or so, with few ticks."""
+    values = np.asarray(values, dtype=float)
+    values = values[np.isfinite(values)]
+    if len(values) == 0 or values.min() <= 0 or values.max() < 4 * values.min():
+        axis.set_major_locator(MaxNLocator(5))
+        return
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    wide = values.max() > 100 * values.min()
+    axis.set_major_locator(LogLocator(subs=[1] if wide else [1, 2, 5], numticks=9))
+    if not wide:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def widths_axis(ax, N) -> list:
+    """Places of the widths on a logarithmic axis; the limit stands right of the largest."""
+    finite = [n for n in N if np.isfinite(n)]
+    last = max(finite, default=1)
+    places = [n if np.isfinite(n) else 2 * last for n in N]
+    ax.set(xscale="log", xlabel="width $N$")
+    ax.xaxis.set_major_locator(plt.FixedLocator(places))
+    ax.xaxis.set_major_formatter(plt.FixedFormatter(
+        [f"{n:.0f}" if np.isfinite(n) else r"$\infty$" for n in N]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    return places
+
+
+def losses(ax, part, key: str) -> None:
+    """Final losses against a key at every width (at most three of them, and the limit), of one
+    combination of the other keys.
+
+    >>> losses(plt.gca(), dmft.load("rates.h5").sweep, "training.eta0")         # doctest: +SKIP
+    """
+    N = part["N"].values
+    finite = np.flatnonzero(np.isfinite(N))
+    some = [finite[round(k)] for k in np.linspace(0, len(finite) - 1, min(MOST, len(finite)))]
+    styles = {c: {"color": colour, "lw": 1.2, "ms": 3, "zorder": 3, "label": f"$N = {N[c]:.0f}$"}
+              for c, colour in zip(some, shades(len(some)))}
+    styles |= {c: {"color": "black", "lw": 2.4, "ms": 5, "zorder": 2, "label": r"$N \to \infty$"}
+               for c in np.flatnonzero(np.isinf(N))}
+    for c, style in styles.items():
+        one = part.isel(N=c)
+        half = one["loss_se"].values * student(np.maximum(one["n"].values - 1, 1))
+        half = np.minimum(np.nan_to_num(half), 0.9 * np.abs(one["loss"].values))
+        ax.errorbar(one[key].values, one["loss"].values, half, marker="o", **style)
+    ax.set(xlabel=name_of_axis(key))
+    scale(ax.xaxis, part[key].values)
+
+
+def optima(ax, sweep, optimum) -> None:
+    """Where the final loss is smallest, against the width, for every combination of other keys;
+    hollow where that is an end of the grid, or beside a run that failed."""
+    key = optimum.attrs["key"]
+    x = widths_axis(ax, optimum["N"].values)
+    for k, cell in enumerate(cells(sweep, key)):
+        best, runs = optimum.sel(cell), sweep["n"].sel(cell).transpose(key, "N").values
+        half = best["at_se"].values * student(np.maximum(np.nanmax(runs, axis=0) - 1, 1))
+        colour, inside = COLOURS[k % 7], best["edge"].values == 0
+        ax.errorbar(x, best["at"].values, np.nan_to_num(half), color=colour, lw=1.1, capsize=2,
+                    marker=MARKERS[k % 8], ms=4.5, mfc="none", label=words_of(cell) or None)
+        ax.plot(np.array(x)[inside], best["at"].values[inside], MARKERS[k % 8], color=colour,
+                ms=4.5)
+    grid = sweep[key].values
+    scale(ax.yaxis, grid)
+    ax.set(ylim=(grid.min(), grid.max()), title="optimum" + (
+        "" if (optimum["edge"].values == 0).all() else "  (hollow: not inside the grid)"))
+    ax.set_ylabel("optimal " + name_of_axis(key))
+
+
+def against_width(ax, sweep) -> None:
+    """Final losses against the width, of sweeps without a key of numbers."""
+    x = widths_axis(ax, sweep["N"].values)
+    for k, cell in enumerate(cells(sweep, None)):
+        part = sweep.sel(cell)
+        half = part["loss_se"].values * student(np.maximum(part["n"].values - 1, 1))
+        ax.errorbar(x, part["loss"].values, np.nan_to_num(half), color=COLOURS[k % 7], capsize=2,
+                    marker=MARKERS[k % 8], ms=4.5, lw=1.1, label=words_of(cell) or None)
+    ax.set_ylabel("training loss at the end")
+    scale(ax.yaxis, sweep["loss"].values)
+
+
+def figure(run, _=None):
+    """A panel for every combination of other keys, and the optimum of all of them."""
+    sweep, optimum = run["sweep"], run["optimum"] if "optimum" in run else None
+    key = along(sweep, optimum)
+    if not np.isfinite(sweep["loss"].values).any():
+        raise Missing("every run failed")
+    if not key:
+        picture, ax = plt.subplots(figsize=(5.5, 3.2))
+        against_width(ax, sweep)
+        return legend(picture, ax, BARS)
+    points = cells(sweep, key)
+    if len(points) > 12:
+        raise Missing(f"{len(points)} combinations of the other keys are too many for one picture; "
+                      "take some of them by dmft.load and draw them with dmft.plot.sweeps.losses")
+    count = len(points) + (optimum is not None)
+    columns = min(count, 4)
+    rows = -(-count // columns)
+    picture, grid = plt.subplots(rows, columns, figsize=(2.9 * columns + 1.2, 2.7 * rows + 0.3),
+                                 squeeze=False)
+    for ax, cell in zip(grid.flat, points):
+        losses(ax, sweep.sel(cell), key)
+        ax.set_title(words_of(cell))
+        scale(ax.yaxis, sweep["loss"].values)
+        low, high = np.nanmin(sweep["loss"].values), np.nanmax(sweep["loss"].values)
+        if low > 0:
+            ax.set_ylim(0.6 * low, 1.6 * high)
+    for ax in grid[:, 0]:
+        ax.set_ylabel("training loss at the end")
+    if optimum is not None:
+        optima(grid.flat[len(points)], sweep, optimum)
+        if len(points) > 1:
+            grid.flat[len(points)].legend(loc="best")
+    for ax in list(grid.flat)[count:]:
+        ax.set_visible(False)
+    if not run["/"].attrs["complete"]:
+        picture.suptitle("(incomplete)", fontsize=9, x=0.01, ha="left", color="0.35")
+    return legend(picture, grid[0, 0], BARS)
+
+
+def figure_together(runs, _=None):
+    """The limits (without one, the widest networks) of several sweeps over the same key, all
+    combinations of their other keys, on one axis."""
+    keys = {along(run["sweep"], run["optimum"] if "optimum" in run else None) for run in runs}
+    key = keys.pop()
+    if keys or not key:
+        raise Missing("the sweeps have no key of numbers in common to be drawn along")
+    picture, ax = plt.subplots(figsize=(5.8, 3.3))
+    k = 0
+    for run in runs:
+        sweep = run["sweep"]
+        place = int(np.argmax(sweep["N"].values))
+        which = sweep["N"].values[place]
+        for cell in cells(sweep, key):
+            one = sweep.sel(cell).isel(N=place)
+            half = one["loss_se"].values * student(np.maximum(one["n"].values - 1, 1))
+            half = np.minimum(np.nan_to_num(half), 0.9 * np.abs(one["loss"].values))
+            words = [os.path.basename(run.path).removesuffix(".h5"), words_of(cell)]
+            words += [] if np.isinf(which) else [f"N = {which:.0f}"]
+            ax.errorbar(one[key].values, one["loss"].values, half, marker=MARKERS[k % 8], ms=3.5,
+                        lw=1.2, color=COLOURS[k % 7], label=", ".join(filter(None, words)))
+            k += 1
+    ax.set(xlabel=name_of_axis(key), ylabel="training loss at the end")
+    scale(ax.xaxis, np.concatenate([run["sweep"][key].values for run in runs]))
+    scale(ax.yaxis, np.concatenate([run["sweep"]["loss"].values.ravel() for run in runs]))
+    limits = all(np.isinf(run["sweep"]["N"].values).any() for run in runs)
+    return legend(picture, ax, ("$N \\to \\infty$\n" if limits else "") + BARS)

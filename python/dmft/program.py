@@ -1,0 +1,210 @@
+"""The programs: where they are, how they are run, what they say while they run."""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+from dmft.errors import Interrupted, SystemFailure, failure
+
+
+def _checkout(folder: str, name: str) -> str | None:
+    """The program in the checkout around a folder, if it is in one and built."""
+    while True:
+        path = os.path.join(folder, name)
+        source = os.path.join(folder, "solver", "main_solve.c")
+        if os.path.exists(source) and os.access(path, os.X_OK):
+            return path
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
+def find(name: str) -> str:
+    """The path of a program: in the folder DMFT_HOME (or its bin/) where that is set; else of the
+    checkout this package lies in, on PATH, or of the checkout around the current folder.
+
+    >>> find("dmft-solve")                      # doctest: +SKIP
+    '/usr/local/bin/dmft-solve'
+    """
+    home = os.environ.get("DMFT_HOME")
+    if home:
+        for folder in (home, os.path.join(home, "bin")):
+            path = os.path.join(folder, name)
+            if os.access(path, os.X_OK) and os.path.isfile(path):
+                return path
+        raise SystemFailure(f"no {name} in DMFT_HOME={home}; build it there with make")
+    path = _checkout(os.path.dirname(os.path.abspath(__file__)), name) or shutil.which(name) or \
+        _checkout(os.getcwd(), name)
+    if not path:
+        raise SystemFailure(f"no {name} on PATH or in a checkout here; build it with make and set "
+                            "DMFT_HOME to its folder, or PATH, or make install")
+    return path
+
+
+def _notebook() -> bool:
+    """Whether this runs in a notebook (IPython with a kernel)."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")
+
+
+class Screen:
+    """Lines, and below them one that changes: in a terminal rewritten in place, in a notebook one
+    output that is updated, elsewhere (a log) left out."""
+
+    def __init__(self, name: str):
+        self.name, self.shown, self.handle, self.text = name, 0, None, ""
+        self.notebook = _notebook()
+        self.changes = self.notebook or sys.stderr.isatty()
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        if self.notebook:
+            self.text += text + "\n"
+            self._update("")
+        else:
+            self.status("")
+            print(text, file=sys.stderr, flush=True)
+
+    def status(self, text: str) -> None:
+        """The line that changes; "" takes it away."""
+        if self.notebook:
+            self._update(text)
+        elif self.changes and (text or self.shown):
+            text = text[:shutil.get_terminal_size().columns - 1]
+            sys.stderr.write("\r" + text.ljust(self.shown) + ("" if text else "\r"))
+            sys.stderr.flush()
+            self.shown = len(text)
+
+    def _update(self, status: str) -> None:
+        text = (self.text + status).rstrip()
+        if not text and not self.handle:
+            return
+        from IPython.display import display
+        data = {"text/plain": text or self.name}
+        if self.handle:
+            self.handle.update(data, raw=True)
+        else:
+            self.handle = display(data, raw=True, display_id=True)
+
+
+def _pieces(source: int):
+    """(text, whether it is a line) of what a program writes, read as it comes: its progress follows
+    a carriage return and ends in none."""
+    rest, after_return = "", False
+    while True:
+        try:
+            chunk = os.read(source, 4096)
+        except OSError:  # a terminal whose other side is closed
+            chunk = b""
+        if not chunk:
+            break
+        *parts, rest = re.split(r"(\r*\n|\r\x1b\[K)", rest + chunk.decode(errors="replace"))
+        for text, end in zip(parts[::2], parts[1::2]):
+            if "\n" in end:
+                yield text, True
+            after_return = "\n" not in end
+        if rest and after_return:
+            yield rest, False
+    if rest and not after_return:
+        yield rest, True
+
+
+class _Interrupts:
+    """While it is open Ctrl-C goes to a child. Signals reach the main thread alone."""
+
+    def __init__(self):
+        self.child, self.count = None, 0
+        self.main = threading.current_thread() is threading.main_thread()
+
+    def __enter__(self):
+        self.before = signal.signal(signal.SIGINT, self._handle) if self.main else None
+        return self
+
+    def __exit__(self, *error):
+        if self.main:
+            signal.signal(signal.SIGINT, self.before or signal.default_int_handler)
+
+    def pass_to(self, child: subprocess.Popen) -> None:
+        self.child = child
+        if self.count:
+            child.send_signal(signal.SIGINT)
+
+    def _handle(self, number, frame) -> None:
+        self.count += 1
+        if self.child:
+            self.child.send_signal(signal.SIGINT)
+
+
+def _open(screen: Screen) -> tuple[int, int]:
+    """(to read from, to write to). Where progress is shown the program writes to a pseudo terminal,
+    and so tells it ten times a second."""
+    if screen.changes:
+        import pty
+        return pty.openpty()
+    return os.pipe()
+
+
+def call(name: str, arguments: list[str], progress: bool, hide: str = "") -> str:
+    """Runs a program to its end and gives what it wrote to its standard output. Ctrl-C is passed
+    on, and Interrupted raised when the program has ended; other exit codes raise the error of their
+    kind. Lines that hold the text `hide` are not shown.
+
+    >>> call("dmft-solve", ["--version"], progress=False)       # doctest: +SKIP
+    'dmft-solve 0.1.0'
+    """
+    screen, lines = Screen(name), []
+    command = [find(name), *([] if progress else ["--quiet"]), *arguments]
+    source, sink = _open(screen)
+    with tempfile.TemporaryFile() as report, _Interrupts() as interrupts:
+        try:
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=report, stderr=sink)
+        except OSError as error:
+            os.close(source)
+            raise SystemFailure(f"{command[0]}: {error.strerror}") from None
+        finally:
+            os.close(sink)
+        try:
+            interrupts.pass_to(child)
+            for text, whole in _pieces(source):
+                if whole:
+                    lines.append(text)
+                _show(screen, name, text, whole, progress, hide)
+            code = child.wait()
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                child.wait()
+            os.close(source)
+            screen.status("")
+        report.seek(0)
+        table = report.read().decode(errors="replace")
+    if interrupts.count or code in (130, -signal.SIGINT):
+        raise Interrupted(_sentence(name, lines) or "interrupted")
+    if code:
+        died = f"{name} was ended by {signal.Signals(-code).name}" if code < 0 else \
+            f"{name} ended with exit code {code}"
+        raise failure(code, _sentence(name, lines) or died, None)
+    return table
+
+
+def _show(screen, name, text, whole, progress, hide) -> None:
+    """Progress and notes; the error itself becomes the exception."""
+    if not progress or text.startswith(name + ": ") or (hide and hide in text):
+        return
+    if not whole or (screen.changes and re.match(r"\d+/\d+  ", text)):  # units of a sweep
+        screen.status(text)
+    else:
+        screen.line(text)
+
+
+def _sentence(name: str, lines: list[str]) -> str:
+    """What follows the last "dmft-solve: "."""
+    starts = [k for k, line in enumerate(lines) if line.startswith(name + ": ")]
+    return "\n".join(lines[starts[-1]:]).removeprefix(name + ": ").strip() if starts else ""

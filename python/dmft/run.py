@@ -1,0 +1,228 @@
+"""dmft.solve, dmft.sweep, dmft.compare: settings and data in, a Result out."""
+from __future__ import annotations
+
+import difflib
+import glob
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+
+import h5py
+import numpy as np
+
+from dmft import program
+from dmft.errors import DmftError, InputError, Interrupted
+from dmft.files import Result, load
+
+DATASETS = ("X", "y", "X_test", "y_test")
+
+
+class Folder:
+    """A temporary folder that lives as long as something refers to this object."""
+
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix="dmft-")
+        self._remove = weakref.finalize(self, shutil.rmtree, self.path, True)
+
+    def keep(self) -> None:
+        """The folder stays."""
+        self._remove.detach()
+
+
+def text_of(value) -> str:
+    """A value as an ini has it; a list of lists are points of a sweep.
+
+    >>> text_of([32, 64]), text_of(True), text_of([(0.25, 4), (0.5, 2)])
+    ('32 64', 'yes', '0.25 4 | 0.5 2')
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        if "\n" in value or "\r" in value:
+            raise InputError(f"a value is one line of text, not {value!r}")
+        return value
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    try:
+        items = list(value)
+    except TypeError:
+        raise InputError(f"{value!r} is no value of an ini: text, a number, yes/no as a bool, or a "
+                         "list of them") from None
+    points = any(isinstance(item, (list, tuple, np.ndarray)) for item in items)
+    return (" | " if points else " ").join(text_of(item) for item in items)
+
+
+def flatten(settings: Mapping) -> dict[str, str]:
+    """{"section.key": text} of {"section": {"key": value}} or {"section.key": value} or both."""
+    flat = {}
+    for name, value in settings.items():
+        inner = value.items() if isinstance(value, Mapping) else None
+        if inner is None and "." not in name:
+            raise InputError(f"{name!r}: must be a section with its keys in a dict, or section.key")
+        for key, one in inner if inner is not None else [("", value)]:
+            flat[f"{name}.{key}" if key else name] = text_of(one)
+    return flat
+
+
+def split(more: Mapping) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """(keys, data): a name with a dot is a key, one without is a dataset."""
+    keys, arrays = {}, {}
+    for name, value in more.items():
+        if "." in name:
+            keys[name] = text_of(value)
+            continue
+        array = np.asarray(value)
+        near = [] if name in DATASETS else difflib.get_close_matches(name, DATASETS, 1, 0.6)
+        if array.ndim == 0 or array.dtype.kind not in "biuf" or near:
+            hint = f"did you mean {near[0]}?" if near else \
+                "neither an array of numbers nor a key: keys are written **{\"section.key\": value}"
+            raise InputError(f"{name}: {hint}")
+        arrays[name] = array.astype(np.int8) if array.dtype.kind == "b" else array
+    return keys, arrays
+
+
+def write_data(stem: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """The arrays in STEM_HASH.h5, as [data] source = file reads them; the same arrays have the same
+    name."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(repr((name, array.shape, array.dtype.str)).encode() + array.tobytes())
+    path = f"{stem}_{digest.hexdigest()[:12]}.h5"
+    if not os.path.exists(path):
+        with h5py.File(path + ".new", "w") as file:
+            for name, array in arrays.items():
+                file[name] = array
+        os.replace(path + ".new", path)
+    return path
+
+
+def without_data(text: str) -> str:
+    """An ini without its [data], in as many lines.
+
+    >>> without_data("[data]\\ninputs = 4\\n[training]\\nsteps = 5")
+    '\\n\\n[training]\\nsteps = 5'
+    """
+    lines, inside = [], False
+    for line in text.split("\n"):
+        if line.lstrip().startswith("["):
+            inside = line.strip() == "[data]"
+        lines.append("" if inside else line)
+    return "\n".join(lines)
+
+
+def _ini(config, folder: Folder, arrays) -> tuple[str, dict[str, str]]:
+    """(path of an ini, settings on top of it). Settings of a dict go by the command line, where
+    paths are relative to the current folder; a sweep must stand in an ini. Arrays take the place
+    of [data]."""
+    settings, name = {}, "run.ini"
+    if isinstance(config, Mapping):
+        settings = flatten(config)
+        grid = {key.removeprefix("sweep."): settings.pop(key)
+                for key in list(settings) if key.startswith("sweep.")}
+        for key in ",".join(grid).split(","):  # what varies has no value of its own
+            settings.pop(key.strip(), None)
+        text = "\n".join(["[sweep]"] + [f"{key} = {value}" for key, value in grid.items()]) + "\n" \
+            if grid else ""
+        if arrays:
+            settings = {key: value for key, value in settings.items()
+                        if not key.startswith("data.")}
+    elif isinstance(config, str) and "\n" in config:
+        text = without_data(config) if arrays else config
+    elif arrays and os.path.isfile(config):
+        name = os.path.basename(config)
+        with open(config, encoding="utf-8") as file:
+            text = without_data(file.read())
+    else:
+        return os.fspath(config), {}
+    path = os.path.join(folder.path, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path, settings
+
+
+def _partial(output: str, since: float) -> str | None:
+    """What an unfinished run left: OUT.h5.partial, or the folder of a sweep with runs in it."""
+    stem = output.removesuffix(".h5")
+    found = [path for path in glob.glob(glob.escape(output) + ".partial*")
+             if os.path.getmtime(path) >= since - 1]
+    if found:
+        return max(found, key=os.path.getmtime)
+    return stem + ".d" if glob.glob(glob.escape(stem) + ".d/*.h5") else None
+
+
+def _run(name: str, config, output, force: bool, progress: bool, options: list[str],
+         more: Mapping) -> Result:
+    folder, since = Folder(), time.time()
+    keys, arrays = split(more)
+    ini, settings = _ini(config, folder, arrays)
+    out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
+    data = None
+    if arrays:
+        stem = os.path.join(folder.path, "data") if output is None else \
+            out.removesuffix(".h5") + "_data"
+        data = write_data(stem, arrays)
+        settings |= {"data.source": "file", "data.file": os.path.abspath(data)}
+    words = [f"--{key}={value}" for key, value in (settings | keys).items()]
+    try:
+        report = program.call(name, ["-o", out, *(["--force"] if force else []), *options, ini,
+                                     *words], progress, folder.path)
+    except (DmftError, Interrupted) as error:
+        error.partial = _partial(out, since)
+        if error.partial and output is None:
+            folder.keep()
+        if error.partial:
+            error.args = (f"{error.sentence}; what was computed is in {error.partial}",)
+        elif data and output is not None:
+            os.remove(data)
+        raise
+    result = load(out, folder if output is None else None)
+    result.report = report
+    return result
+
+
+def solve(config, *, output=None, force: bool = False, progress: bool = True, **more) -> Result:
+    """The limit and finite networks, by dmft-solve.
+
+    config: the path of an ini, a dict {"section": {"key": value}} (or "section.key"), or the text
+    of an ini. more: keys on top of it, **{"training.eta0": 0.5}, and data as arrays: X [P, D] and
+    y [P], X_test and y_test if there are, or whatever else [data] source = file reads; they take
+    the place of [data].
+    output: the file to be written, which is refused where it exists without force; arrays are kept
+    beside it in OUT_data_HASH.h5. Without output only the Result is kept. progress: whether the
+    program's progress and notes are shown. `report` of the Result is the table it printed.
+
+    >>> run = dmft.solve({"network": {"model": "dense"}}, **{"training.steps": 5},
+    ...                  X=np.eye(4), y=[1, -1, 1, -1])         # doctest: +SKIP
+    """
+    return _run("dmft-solve", config, output, force, progress, [], more)
+
+
+def compare(config, *, output=None, force: bool = False, progress: bool = True, **more) -> Result:
+    """Networks of several widths beside their limit, for one parameterization or several, by
+    dmft-compare. Arguments as those of solve.
+
+    >>> both = dmft.compare("x.ini", **{"network.parameterization": ["mup", "mssp"]})
+    ...                                                         # doctest: +SKIP
+    >>> both.compare["loss_z"].sel(parameterization="mup")      # doctest: +SKIP
+    """
+    return _run("dmft-compare", config, output, force, progress, [], more)
+
+
+def sweep(config, *, output=None, force: bool = False, progress: bool = True,
+          jobs: int | None = None, retry: bool = False, **more) -> Result:
+    """Runs over a grid of keys, by dmft-sweep: config has a section sweep. With output=OUT.h5 the
+    same call goes on where an earlier one was stopped. jobs: so many runs at a time (default: all
+    processors); retry: again what ended in a numerical failure. Other arguments as those of solve.
+
+    >>> rates = dmft.sweep(dict(base, sweep={"training.eta0": [0.5, 1, 2]}))    # doctest: +SKIP
+    >>> rates.sweep["loss"].sel(N=np.inf)                                       # doctest: +SKIP
+    """
+    options = ([] if jobs is None else ["--jobs", str(jobs)]) + (["--retry"] if retry else [])
+    return _run("dmft-sweep", config, output, force, progress, options, more)

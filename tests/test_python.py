@@ -1,0 +1,294 @@
+"""The package dmft: what it returns against the files, refusals against the program's own words,
+Ctrl-C, progress, where programs are found. Run by tests/python.sh."""
+import doctest
+import gc
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+import dmft
+from dmft import files, program, run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DENSE = os.path.join(HERE, "..", "data", "dense.ini")
+SMALL = {"solver.sites": 32, "solver.replicates": 3, "training.steps": 4,
+         "reference.widths": [16, 32], "reference.seeds": 2}
+LONG = {"solver.sites": 1024, "training.steps": 2000, "reference.widths": []}
+
+
+def test_what_a_run_returns_is_its_file(tmp_path):
+    out = str(tmp_path / "x.h5")
+    result = dmft.solve(DENSE, output=out, progress=False, **SMALL, **{"training.eta0": 0.5})
+    assert result.complete and result.parameters["training.eta0"] == 0.5
+    assert list(result.reference) == [16, 32] and result.provenance["matrices"]
+    with h5py.File(out) as file:
+        for group, data in ((file["limit"], result.limit),
+                            (file["reference/N0032"], result.reference[32])):
+            for name, item in group.items():
+                assert data[name].dims == tuple(str(item.attrs["dims"]).split()), name
+                values = item.asstr()[...] if item.dtype.kind == "O" else item[...]
+                np.testing.assert_array_equal(data[name].values, values)
+    assert list(result.limit["t"]) == [0, 1, 2, 3] and result.reference[32]["N"] == 32
+    assert list(result.limit["tau"]) == [0, 1, 2, 3]
+    both = xarray.concat(result.reference.values(), "N")["loss"].transpose("N", "t")
+    np.testing.assert_array_equal(both.sel(N=16), result.reference[16]["loss"])
+    assert set(os.listdir(tmp_path)) == {"x.h5"}
+
+
+def test_ini_dict_and_text_are_one():
+    """The same keys by three ways, the same bits."""
+    nested = {"network": {"model": "dense"}, "solver": {"sites": 32, "replicates": 3}}
+    flat = {"network.model": "dense", "solver.sites": 32, **SMALL}
+    first = dmft.solve(nested, progress=False, **SMALL)
+    for config in (flat, first.parameters["ini"]):
+        other = dmft.solve(config, progress=False)
+        np.testing.assert_array_equal(first.limit["loss"], other.limit["loss"])
+        np.testing.assert_array_equal(first.reference[32]["f"], other.reference[32]["f"])
+
+
+def test_values():
+    assert run.text_of(np.float64(1e-5)) == "1e-05" and run.text_of(np.int64(3)) == "3"
+    assert run.text_of([]) == "" and run.text_of(np.array([0.5, 1])) == "0.5 1.0"
+    assert run.flatten({"rates": {"Q": 0}, "training.eta0": 1}) == {
+        "rates.Q": "0", "training.eta0": "1"}
+    for wrong in ({"steps": 3}, {"training": {"steps": None}}, {"network.model": "a\n[b]"}):
+        with pytest.raises(dmft.InputError):
+            run.flatten(wrong)
+    for module in (run, sys.modules["dmft.errors"], sys.modules["dmft.plot.select"]):
+        assert doctest.testmod(module).failed == 0
+
+
+def test_data_as_arrays(tmp_path):
+    rng = np.random.default_rng(1)
+    data = {"X": rng.normal(size=(6, 5)).astype(np.float32), "y": [True, False] * 3,
+            "X_test": rng.normal(size=(2, 5)), "y_test": [1, -1]}
+    out = str(tmp_path / "x.h5")
+    result = dmft.solve(DENSE, output=out, progress=False, **SMALL, **data)
+    for name, values in data.items():
+        np.testing.assert_array_equal(result.data[name], np.asarray(values, dtype=float))
+    assert np.isfinite(result.limit["test_loss"]).all()
+    (kept,) = set(os.listdir(tmp_path)) - {"x.h5"}  # so that the ini in the file repeats the run
+    assert re.fullmatch("x_data_[0-9a-f]{12}.h5", kept)
+    again = dmft.solve(result.parameters["ini"], progress=False)
+    np.testing.assert_array_equal(again.limit["f"], result.limit["f"])
+    with h5py.File(tmp_path / kept) as file:
+        assert set(file) == set(data)
+    with pytest.raises(dmft.InputError, match="did you mean X_test?"):
+        dmft.solve(DENSE, X_tset=data["X"])
+    with pytest.raises(dmft.InputError, match="neither an array"):
+        dmft.solve(DENSE, steps=3)
+    with pytest.raises(dmft.InputError, match="has no dataset y"):
+        dmft.solve(DENSE, output=str(tmp_path / "z.h5"), progress=False, X=data["X"])
+    assert set(os.listdir(tmp_path)) == {"x.h5", kept}
+
+
+@pytest.mark.parametrize("kind, code, arguments", [
+    (dmft.InputError, 2, ["--training.eta=3"]),
+    (dmft.InputError, 2, ["--network.model=dnse"]),
+    (dmft.NumericalFailure, 3, ["--network.activation=linear", "--training.eta0=1000000",
+                                "--training.steps=200", "--solver.sites=32"]),
+])
+def test_failures_say_what_the_program_says(tmp_path, kind, code, arguments):
+    out = str(tmp_path / "x.h5")
+    said = subprocess.run([program.find("dmft-solve"), "--quiet", "-o", out, DENSE, *arguments],
+                          capture_output=True, text=True)
+    keys = dict(word[2:].split("=") for word in arguments)
+    for name in os.listdir(tmp_path):
+        os.remove(tmp_path / name)
+    with pytest.raises(kind) as caught:
+        dmft.solve(DENSE, output=out, progress=False, **keys)
+    assert caught.value.code == said.returncode == code
+    assert "dmft-solve: " + caught.value.sentence + "\n" == said.stderr
+    if code == 3:
+        partial = dmft.load(caught.value.partial)
+        assert not partial.complete and partial.limit["n"][0] > 0
+        with pytest.raises(dmft.NumericalFailure) as caught:  # its temporary folder stays
+            dmft.solve(DENSE, progress=False, **keys)
+        assert not dmft.load(caught.value.partial).complete
+        subprocess.run(["rm", "-r", os.path.dirname(caught.value.partial)], check=True)
+
+
+def test_a_result_is_not_overwritten(tmp_path):
+    out = str(tmp_path / "x.h5")
+    dmft.solve(DENSE, output=out, progress=False, **SMALL)
+    with pytest.raises(dmft.InputError, match="exists already"):
+        dmft.solve(DENSE, output=out, progress=False, **SMALL)
+    again = dmft.solve(DENSE, output=out, force=True, progress=False, **SMALL | {
+        "training.steps": 5})
+    assert again.limit.sizes["t"] == 5 and os.listdir(tmp_path) == ["x.h5"]
+
+
+def test_a_temporary_result_lives_as_long_as_it_is_used(monkeypatch):
+    monkeypatch.setattr(files, "SMALL", 4)  # larger arrays stay on disk
+    result = dmft.solve(DENSE, progress=False, **SMALL)
+    path, limit = result.path, result.limit
+    with h5py.File(path) as file:
+        f, runs = file["limit/f"][:], file["limit/f_runs"][1:, 2]
+    del result
+    gc.collect()
+    np.testing.assert_array_equal(limit["f_runs"][1:, 2], runs)
+    np.testing.assert_array_equal(limit["f"], f)
+    assert os.path.exists(path)
+    del limit
+    gc.collect()
+    assert not os.path.exists(os.path.dirname(path))
+
+
+def test_sweeps_whole_and_in_progress(tmp_path):
+    """The folder alone gives what the summary says; a second call repeats nothing; a unit that is
+    missing is NaN."""
+    out, axis = str(tmp_path / "s.h5"), "training.eta0"
+    data = {"X": np.eye(4, 6), "y": [1, -1, 1, -1]}
+    config = {"network.model": "dense", axis: 7, "sweep": {axis: [0.1, 0.2, 0.4]}, **SMALL}
+    whole = dmft.sweep(config, output=out, progress=False, jobs=2, **data)
+    assert whole.sweep["loss"].dims == (axis, "N") and whole.optimum.attrs["key"] == axis
+    assert list(whole.sweep["N"]) == [16, 32, np.inf] and "optimum of" in whole.report
+    folder = tmp_path / "s.d"
+    stamps = {name: os.stat(folder / name).st_mtime_ns for name in os.listdir(folder)}
+    dmft.sweep(config, output=out, force=True, progress=False, **data)
+    assert stamps == {name: os.stat(folder / name).st_mtime_ns for name in stamps}
+    part = dmft.load(folder)
+    assert not part.complete
+    for name in ("loss", "loss_se", "loss_min", "n", "failed"):
+        np.testing.assert_array_equal(part.sweep[name], whole.sweep[name].values)
+    np.testing.assert_array_equal(part.points[0.2,].limit["loss"],
+                                  whole.points[0.2,].limit["loss"])
+    os.remove(folder / str(whole.sweep["file"].values[1]))  # 0.1, N = 32
+    part = dmft.load(folder)
+    assert np.isnan(part.sweep["loss"].sel({axis: 0.1, "N": 32}))
+    assert np.isfinite(part.sweep["loss"]).sum() == 8 and list(part.points[0.1,].reference) == [16]
+    os.remove(out)
+    with pytest.raises(FileNotFoundError, match="s.d is there, of a sweep that is not complete"):
+        dmft.load(out)
+
+
+@pytest.mark.filterwarnings("error")
+def test_comparisons():
+    result = dmft.compare({"network.model": "regime2", "network.parameterization": ["mup", "mssp"],
+                           "solver.expert_sites": 32, **SMALL}, progress=False)
+    assert set(result.sides) == {"mup", "mssp"} == set(result.compare["parameterization"].values)
+    for name, side in result.sides.items():
+        np.testing.assert_array_equal(result.compare["loss_inf"].sel(parameterization=name),
+                                      result[name + "/compare"]["loss_inf"])
+        assert side.parameters["network.parameterization"] == name and 16 in side.reference
+    with pytest.raises(dmft.InputError, match="several parameterizations"):
+        result.limit
+    one = dmft.compare(DENSE, progress=False, **SMALL)
+    assert one.compare.sizes["parameterization"] == 1 and one.limit.sizes["t"] == 4
+    with pytest.raises(dmft.InputError, match="has no sweep"):
+        one.sweep
+
+
+def script(*lines, **options):
+    """A Python of its own that runs these lines."""
+    return subprocess.Popen([sys.executable, "-c", "\n".join(["import dmft, os", *lines])],
+                            text=True, **options)
+
+
+def wait_for(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kind", ["solve", "compare", "sweep"])
+def test_interrupt(tmp_path, kind):
+    """The signal goes to Python alone; the program ends in order, then KeyboardInterrupt is there,
+    and what was computed is on disk."""
+    out = str(tmp_path / "x.h5")
+    keys = dict(LONG, **({"sweep.training.eta0": [0.01, 0.02, 0.03]} if kind == "sweep" else {}))
+    if kind != "solve":
+        keys.update({"reference.widths": [16], "reference.seeds": 1})
+    child = script("try:", f"    dmft.{kind}({dict(keys, **{'network.model': 'dense'})!r}, "
+                   f"output={out!r}, progress=False)", "except KeyboardInterrupt as stop:",
+                   "    print(type(stop).__name__, stop.code, stop.partial)",
+                   stdout=subprocess.PIPE, start_new_session=True)
+    folder = tmp_path / "x.d"
+    done = (lambda: os.path.exists(out + ".partial")) if kind != "sweep" else \
+        (lambda: folder.exists() and any(name.endswith(".h5") for name in os.listdir(folder)))
+    wait_for(done)
+    child.send_signal(signal.SIGINT)
+    said, _ = child.communicate(timeout=60)
+    partial = str(folder) if kind == "sweep" else out + ".partial"
+    assert said == f"Interrupted 130 {partial}\n"
+    assert not dmft.load(partial).complete and not os.path.exists(out)
+    if kind != "sweep":
+        assert dmft.load(partial).parameters["training.steps"] == LONG["training.steps"]
+    with pytest.raises(ProcessLookupError):  # of the session nobody is left
+        os.killpg(child.pid, 0)
+
+
+def test_progress_in_a_terminal():
+    """One line, rewritten in place and taken away at the end; notes stay."""
+    master, slave = pty.openpty()
+    keys = dict(LONG, **{"training.steps": 200, "network.model": "dense"})
+    child = script(f"dmft.solve({keys!r})", stderr=slave)
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            chunk = os.read(master, 4096)
+        except OSError:
+            break
+        if not chunk:
+            break
+        text += chunk
+    os.close(master)
+    assert child.wait() == 0
+    lines = text.decode().replace("\r\n", "\n").split("\n")
+    assert lines[0].startswith("memory: ")
+    shown = [part for part in lines[-1].split("\r") if part.strip()]
+    assert len(shown) >= 2 and all("step" in part for part in shown)
+    assert lines[-1].endswith("\r") and not lines[-1].split("\r")[-2].strip()
+
+
+def test_progress_is_left_out_of_a_log(capfd):
+    dmft.solve(DENSE, **SMALL)
+    said = capfd.readouterr()
+    assert said.err.startswith("memory: ") and said.err.count("\n") == 1 and not said.out
+    dmft.solve(DENSE, progress=False, **SMALL)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_where_programs_are_found(tmp_path, monkeypatch):
+    real = program.find("dmft-solve")
+    home = tmp_path / "home" / "bin"
+    home.mkdir(parents=True)
+    os.symlink(real, home / "dmft-solve")
+    monkeypatch.setenv("DMFT_HOME", str(tmp_path / "home"))
+    assert program.find("dmft-solve") == str(home / "dmft-solve")
+    with pytest.raises(dmft.SystemFailure, match="no dmft-sweep in DMFT_HOME"):
+        program.find("dmft-sweep")
+    monkeypatch.delenv("DMFT_HOME")
+    monkeypatch.setenv("PATH", str(home))
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "site-packages" / "program.py"))
+    monkeypatch.chdir(tmp_path)
+    assert program.find("dmft-solve") == str(home / "dmft-solve")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(dmft.SystemFailure, match="no dmft-solve on PATH or in a checkout"):
+        program.find("dmft-solve")
+    (tmp_path / "solver").mkdir()
+    (tmp_path / "solver" / "main_solve.c").touch()
+    os.symlink(real, tmp_path / "dmft-solve")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(tmp_path / "home")
+    assert program.find("dmft-solve") == str(tmp_path / "dmft-solve")
+
+
+def test_without_matplotlib():
+    """Runs and files need none; the command says what is missing."""
+    child = script("import sys", "sys.modules['matplotlib'] = None", "import dmft.command",
+                   "sys.exit(dmft.command.main())", stderr=subprocess.PIPE)
+    assert child.communicate()[1] == \
+        'dmft-plot: pictures need matplotlib: pip install "dmft[plot]"\n'
+    assert child.returncode == 1
