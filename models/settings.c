@@ -25,7 +25,7 @@ static const struct param_row common[] = {
     {"expert_activation", PARAM_CHOICE, NETWORK_KEY(expert_activation), "same", 0, 0,
      "same linear tanh erf relu gelu softplus", NULL, "sigma inside of experts"},
     {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
-     "hidden layers (dense), blocks (residual, resnet, transformer)"},
+     "hidden layers (dense), blocks (residual, resnet, stack, transformer)"},
     {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
     {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
      "hidden units per expert, N_e; 0: infinite (residual)"},
