@@ -37,14 +37,23 @@ static const struct {
 
 static const char *stack_check(const struct network *network, int N, int expert_sites,
                                const char **key) {
+    bool mup = network->parameterization == PARAMETERIZATION_MUP;
+    *key = "block_norm";
+    if (!N && mup && network->mixture && network->block_norm & AFTER)
+        return "in the limit of mup the output of a block is 0 at the start, which no norm can "
+               "scale to 1: before, or networks alone with [solver] replicates = 0";
     return mixtures[network->mixture].model->check(network, N, expert_sites, key);
 }
 
-static void add_kernels(struct program *p, int l, struct value x) {
+/* At the top the cotangent is w, which is one for all inputs. */
+static void add_kernels(struct program *p, int l, bool top, struct value x) {
     program_kernel(p, x, 1, program_name(p, "Ch_%d", l), "feature kernel between blocks",
                    "<x_l x_l>");
-    program_gradient(p, x, 1, program_name(p, "Cg_%d", l), "gradient kernel between blocks",
-                     "<g_l g_l>");
+    if (top)
+        program_read_out_kernel(p, "Cw", "kernel of the read-out", "<w w>");
+    else
+        program_gradient(p, x, 1, program_name(p, "Cg_%d", l), "gradient kernel between blocks",
+                         "<g_l g_l>");
 }
 
 static void stack_write(struct program *p) {
@@ -56,7 +65,7 @@ static void stack_write(struct program *p) {
     struct population *stream = program_population(p, network->stream ? "stream" : "bottom", 1,
                                                    (size_t)program_setup(p)->sites, 1);
     struct value x = program_sigma(p, program_read_in(p, stream, W1));
-    add_kernels(p, 0, x);
+    add_kernels(p, 0, false, x);
     for (int l = 0; l < L; l++) {
         struct block block = network->stream ? block_of_stream(p, l) : (struct block){l, 1, 1};
         struct value y = network->block_norm & BEFORE ? program_norm(p, x) : x;
@@ -64,7 +73,7 @@ static void stack_write(struct program *p) {
         if (network->block_norm & AFTER)
             y = program_norm(p, y);
         x = network->stream ? program_add(p, x, program_times(p, block.b, y)) : y;
-        add_kernels(p, l + 1, x);
+        add_kernels(p, l + 1, l + 1 == L, x);
     }
     program_read_out(p, x, w);
 }
