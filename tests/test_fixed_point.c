@@ -157,6 +157,8 @@ static void linear_networks_agree(void **state) {
             double largest = 1;
             if (!b || !strcmp(a->name, "fallback") || a->name[1] == '_')
                 continue; /* ranks; responses need not be unique */
+            if (!strcmp(a->name, "accuracy"))
+                continue; /* the sign of f, which is round-off before the first step */
             for (size_t k = 0; k < a->size; k++)
                 largest = fmax(largest, fabs(a->values[k]));
             for (size_t k = 0; k < a->size; k++)
