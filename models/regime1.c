@@ -131,7 +131,8 @@ const struct model model_regime1 = {
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
     .keys =
         "parameterization read_out activation gate beta rho experts expert_layers expert_output q0 "
-        "iota expert_activation router_rate bias bias_per biases bias_std bias_noise",
+        "iota expert_activation router_rate bias bias_per biases bias_std bias_noise "
+        "eta_bias balance_loss z_loss softmax_over",
     .rows = regime1_rows,
     .check = regime1_check,
     .write = regime1_write,

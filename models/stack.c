@@ -86,7 +86,7 @@ const struct model model_stack = {
     .keys = "parameterization read_out activation expert_activation depth mixture stream "
             "branch_power block_norm gate beta kappa iota expert_width rho aggregation lambda_in "
             "experts expert_layers expert_output q0 router_rate bias bias_per biases bias_std "
-            "bias_noise",
+            "bias_noise eta_bias balance_loss z_loss softmax_over",
     .solver_keys = "expert_sites unit_sites",
     .rows = stack_rows,
     .check = stack_check,

@@ -193,7 +193,8 @@ const struct model model_transformer = {
               "(2024), with experts as in docs/theory/transformer.md",
     .keys = "read_out activation depth heads head_limit head_width attention_width attention_beta "
             "causal branch_power norm final_norm zero_queries experts gated_experts iota gate beta "
-            "rho expert_activation q0 router_rate bias bias_per biases bias_std bias_noise",
+            "rho expert_activation q0 router_rate bias bias_per biases bias_std bias_noise "
+            "eta_bias balance_loss z_loss softmax_over",
     .rows = transformer_rows,
     .check = transformer_check,
     .write = transformer_write,

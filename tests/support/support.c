@@ -197,7 +197,7 @@ static double difference(struct net *net, const struct run *run, const struct pa
         values[index] = saved + at[k] * h;
         parameter_put(p, values);
         support_evaluate(net, run);
-        sum += weight[k] * net->loss / h;
+        sum += weight[k] * (net->loss + net->penalty) / h;
     }
     values[index] = saved;
     parameter_put(p, values);
