@@ -62,7 +62,8 @@ void sequences_run(struct run *run, const struct sequences *sequences, const cha
     assert_non_null(file);
     fprintf(file, "[network]\n%s\n[data]\nsource = file\nfile = %s\n", network, data);
     if (sequences->V)
-        fprintf(file, "vocabulary = %d\n", sequences->V);
+        fprintf(file, "vocabulary = %d\npositions = %s\n", sequences->V,
+                sequences->placeless ? "no" : "yes");
     fprintf(file, "[training]\ngamma0 = 1.3\n%s\n", training);
     fclose(file);
     snprintf(data, sizeof data, "build/sequences_%d.h5", (int)getpid());

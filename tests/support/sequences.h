@@ -9,6 +9,7 @@ struct sequences {
     bool per_token;
     int V;            /* kinds of tokens; 0: rows of five normals */
     const int *token; /* [P n], below V */
+    bool placeless;   /* rows are one-hot tokens, without their places */
 };
 
 /* A run with this section [network] and these lines of [training] (gamma0 = 1.3), which other
