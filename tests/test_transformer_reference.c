@@ -1,10 +1,12 @@
 /* The limit of transformers, and of networks with several outputs, against the trajectories of an
  * independent program (data/ref/transformer, see ABOUT there).
  *
- * z = (ours - stored)/sqrt(se^2 + se_stored^2), |z| <= 4 at every t > 0. The stored se come from
- * 2 to 8 runs, so each se is replaced by the root mean square over the entries of its quantity
- * (inputs, tokens; of one block) and over t - 1, t, t + 1; both sides alike, never over quantities.
- * Half a unit of the last digit is added to the stored one. Where targets are numbers, half the
+ * z = (ours - stored)/sqrt(se^2 + se_stored^2), |z| <= 4 at every t > 0. A standard error of n runs
+ * is itself uncertain by 1/sqrt(2 (n - 1)), and the stored ones have n = 2 to 8. Both limits are
+ * sampled in the same way, maps conditioned on their past on S sites, so that variances are as 1/S:
+ * the variance of a stored entry is that of both programs' replicates, each by its degrees of
+ * freedom; and each se is the root mean square over t - 1, t, t + 1. Half a unit of the last digit,
+ * and 0.03 of the tolerance, are added to the stored one. Where targets are numbers, half the
  * variance of f of one run, (1/2P) sum n se_f^2, is taken out of the mean loss on both sides.
  *
  * Attention over few units has no weights to be shown, a row of each head instead. `G0` of topk is
@@ -19,7 +21,7 @@
 static bool is_long;
 enum { MOST = 128, NAMES = 16 };
 
-/* What one time has of a quantity, [entries] in blocks of `each` that are judged together. */
+/* What one time has of a quantity: [entries], of each block `each` of them. */
 struct quantity {
     const char *name;
     int entries, each, digits;
@@ -29,7 +31,7 @@ struct quantity {
 struct reference {
     struct run run;
     hid_t file;
-    int T, count, runs[2], sites[2]; /* sites 0: another method's */
+    int T, count, runs[2], sites[2]; /* stored, ours */
     struct quantity quantity[NAMES];
 };
 
@@ -212,36 +214,31 @@ static void march_all(struct reference *ref) {
 /* --- judging --------------------------------------------------------------------------------- */
 
 static double pooled(const struct reference *ref, const struct quantity *q, int side, int t,
-                     int block) {
+                     int entry) {
     double sum = 0;
     int n = 0;
-    for (int s = t > 0 ? t - 1 : 0; s <= t + 1 && s < ref->T; s++)
-        for (int k = 0; k < q->each; k++, n++) {
-            double se = q->se[side][s * q->entries + block * q->each + k];
-            sum += se * se;
-        }
+    for (int s = t > 0 ? t - 1 : 0; s <= t + 1 && s < ref->T; s++, n++) {
+        double se = q->se[side][s * q->entries + entry];
+        sum += se * se;
+    }
     return sqrt(sum / n);
 }
 
-/* That of the stored limit, with what ours says of it: both are sampled in the same way, so that a
- * variance is as 1/sites; each counts with its degrees of freedom. */
-static double theirs(const struct reference *ref, const struct quantity *q, int t, int block) {
-    double se = pooled(ref, q, 0, t, block), mine = pooled(ref, q, 1, t, block),
-           n[] = {ref->runs[0], ref->runs[1]};
-    if (!ref->sites[0])
-        return se;
-    mine *= sqrt(n[1] * ref->sites[1] / (n[0] * ref->sites[0]));
-    return sqrt(((n[0] - 1) * se * se + (n[1] - 1) * mine * mine) / (n[0] + n[1] - 2));
+/* That of the stored limit, with what our replicates say of it. */
+static double theirs(const struct reference *ref, const struct quantity *q, int t, int entry) {
+    double n[] = {ref->runs[0], ref->runs[1]}, se = pooled(ref, q, 0, t, entry),
+           ours = pooled(ref, q, 1, t, entry) * sqrt(n[1] * ref->sites[1] / (n[0] * ref->sites[0]));
+    return sqrt(((n[0] - 1) * se * se + (n[1] - 1) * ours * ours) / (n[0] + n[1] - 2));
 }
 
-/* Half a unit of the last digit; and what the tolerance of the bases leaves where nothing is
- * sampled, 4e-8 of a loss at 1e-4 (the page, section 4), relative to the largest value of all. */
+/* Half a unit of the last digit; and what the tolerance of the bases leaves, a few hundredths of it
+ * (README.md), relative to the largest value of all. */
 static double rounding(const struct reference *ref, const struct quantity *q, double x) {
     double largest = 0;
     for (int k = 0; k < ref->T * q->entries; k++)
         largest = fmax(largest, fabs(q->mean[0][k]));
     double digit = x == 0 ? 0 : 0.5 * pow(10, floor(log10(fabs(x))) + 1 - q->digits);
-    return digit + 1e-3 * ref->run.config.solver.tolerance * largest;
+    return digit + 0.03 * ref->run.config.solver.tolerance * largest;
 }
 
 static void subtract_variance(struct reference *ref) {
@@ -269,8 +266,8 @@ static void judge(const struct reference *ref, const char *name, const struct qu
     for (int t = 1; t < ref->T; t++)
         for (int k = 0; k < q->entries && resolved(name, q->name, t); k++) {
             double got = q->mean[1][t * q->entries + k], want = q->mean[0][t * q->entries + k],
-                   mine = pooled(ref, q, 1, t, k / q->each),
-                   other = theirs(ref, q, t, k / q->each) + rounding(ref, q, want),
+                   mine = pooled(ref, q, 1, t, k),
+                   other = theirs(ref, q, t, k) + rounding(ref, q, want),
                    z = (got - want) / hypot(mine, other);
             score.largest = fmax(score.largest, fabs(z));
             score.squares += z * z;

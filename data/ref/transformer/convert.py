@@ -35,6 +35,9 @@ QUANTITIES = {
 }
 
 
+SITES = 2048  # of the limits whose JSON does not say
+
+
 def runs_of(case):
     """(path, number of runs, quantities) of every ensemble of a case."""
     ensembles = [("limit", case["limit"])]
@@ -65,8 +68,8 @@ def write(path, case, known):
         for where, n, quantities in runs_of(case):
             group = file.create_group(where)
             group.attrs["n"] = np.int32(n)
-            if where == "limit" and "S" in case["limit"]:
-                group.attrs["S"] = np.int32(case["limit"]["S"])
+            if where == "limit":
+                group.attrs["S"] = np.int32(case["limit"].get("S", SITES))
             for name, value in quantities.items():
                 data = put(group, name, value["mean"])
                 put(group, name + "_se", value["se"])
