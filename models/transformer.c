@@ -98,7 +98,9 @@ static struct value write_head(struct program *p, const struct block *block, int
     struct population *units = program_population(
         p, i < 0 ? name : program_name(p, "%s_%d", name, i), r, heads * N_k, (int)N_k);
     units->page = block->b * r;
-    struct weight in = {.rate = 1 / r}, out = {.rate = 1.0 / H, .a0 = 1 / sqrt(H)}, queries = in;
+    /* Each of H heads has 1/H of the units: together they are one head of all. */
+    struct weight in = {.rate = 1 / r, .adam_eps = 1.0 / H}, queries = in,
+                  out = {.rate = 1.0 / H, .adam_rate = 1.0 / H, .a0 = 1 / sqrt(H)};
     queries.zero = network->zero_queries;
     struct value q = apply(p, block, "W_Q", i, y, units, queries);
     struct value k = apply(p, block, "W_K", i, y, units, in);
