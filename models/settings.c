@@ -29,6 +29,8 @@ static const struct param_row common[] = {
     {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
     {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
      "hidden units per expert, N_e; 0: infinite (residual)"},
+    {"shared_experts", PARAM_INT, NETWORK_KEY(shared_experts), "0", 0, 32, NULL, NULL,
+     "experts beside the routed ones that every input has, with gate 1"},
     {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 0, 1000000, NULL, NULL,
      "experts, fixed while the width grows (residual: with expert_width = 0; transformer: 0 for "
      "attention alone)"},

@@ -54,8 +54,10 @@ static const char *transformer_check(const struct network *network, int N, int e
     if (N && network->experts && !network_whole(network->iota * N))
         return "iota times the width must be a whole number of hidden units, at least 1";
     *key = "experts";
-    if (network->experts > INT_LIST_MAX)
-        return "at most 32 experts";
+    if (network->experts + network->shared_experts > INT_LIST_MAX)
+        return "at most 32 experts, with the shared ones";
+    if (network->shared_experts && !network->experts)
+        return "shared experts stand beside routed ones";
     return network->experts && network->gate != GATE_CONSTANT ? router_check(network, key) : NULL;
 }
 
@@ -128,35 +130,37 @@ static struct value write_attention(struct program *p, const struct block *block
     return sum;
 }
 
-/* What expert e puts out; -1: the only one. */
-static struct value write_expert(struct program *p, const struct block *block, int e,
+/* What expert e of `count` puts out. */
+static struct value write_expert(struct program *p, const struct block *block, int e, int count,
                                  struct value y, struct value gates, struct population *stream) {
     const struct network *network = program_network(p);
     const char *name = block_name(p, block, "expert");
     struct population *units =
-        program_population(p, e < 0 ? name : program_name(p, "%s_%d", name, e), network->iota,
+        program_population(p, count == 1 ? name : program_name(p, "%s_%d", name, e), network->iota,
                            (size_t)program_setup(p)->sites, 1);
     struct weight in = {.rate = 1 / network->iota}, out = {.rate = 1};
+    int number = count == 1 ? -1 : e;
     units->page = block->b * network->iota;
-    struct value x = program_sigma_of_experts(p, apply(p, block, "W1", e, y, units, in));
+    struct value x = program_sigma_of_experts(p, apply(p, block, "W1", number, y, units, in));
     if (network->gated_experts)
-        x = program_multiply(p, x, apply(p, block, "W3", e, y, units, in));
-    if (gates.at >= 0)
-        x = program_scale(p, gates, e < 0 ? 0 : e, x);
-    return apply(p, block, "W2", e, x, stream, out);
+        x = program_multiply(p, x, apply(p, block, "W3", number, y, units, in));
+    if (gates.at >= 0 && e < network->experts)
+        x = program_scale(p, gates, e, x);
+    return apply(p, block, "W2", number, x, stream, out);
 }
 
 static struct value write_experts(struct program *p, const struct block *block, struct value y,
                                   struct population *stream) {
     const struct network *network = program_network(p);
+    int count = network->experts + network->shared_experts;
     struct weight R = {.name = "R"}, bias = {.name = "b"};
     struct value gates = {-1}, sum;
     block_weights(p, block, (struct weight *[]){&R, &bias, NULL});
     if (network->gate != GATE_CONSTANT)
         gates = router_write(p, y, R, bias, block->l);
-    sum = write_expert(p, block, network->experts > 1 ? 0 : -1, y, gates, stream);
-    for (int e = 1; e < network->experts; e++)
-        sum = program_add(p, sum, write_expert(p, block, e, y, gates, stream));
+    sum = write_expert(p, block, 0, count, y, gates, stream);
+    for (int e = 1; e < count; e++)
+        sum = program_add(p, sum, write_expert(p, block, e, count, y, gates, stream));
     return sum;
 }
 
@@ -195,7 +199,8 @@ const struct model model_transformer = {
               "(2024), with experts as in docs/theory/transformer.md",
     .keys = "read_out activation depth heads head_limit head_width attention_width attention_beta "
             "causal branch_power norm final_norm zero_queries experts gated_experts iota gate beta "
-            "rho expert_activation q0 router_rate bias bias_per biases bias_std bias_noise "
+            "rho expert_activation shared_experts q0 router_rate bias bias_per biases bias_std "
+            "bias_noise "
             "eta_bias balance_loss z_loss softmax_over",
     .rows = transformer_rows,
     .check = transformer_check,

@@ -159,8 +159,8 @@ static void loads(const char *file, const char *const *more, double *first, doub
     }
 }
 
-/* With biases loads settle at rho: in steps of one input of twelve they cannot do so exactly. In the
- * limit of a few experts all inputs have nearly the same logits, and take turns together. */
+/* With biases loads settle at rho: in steps of one input of twelve they cannot do so exactly. In
+ * the limit of a few experts all inputs have nearly the same logits, and take turns together. */
 static void biases_balance(void **state) {
     (void)state;
     static const struct {
