@@ -42,7 +42,7 @@ struct model {
     void (*write)(struct program *p);
 };
 extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
-extern const struct param_row gate_rows[], router_rows[], balance_rows[];
+extern const struct param_row gate_rows[], router_rows[], balance_rows[], attention_rows[];
 
 /* A matrix. Numbers left at 0 are 1. */
 struct weight {
