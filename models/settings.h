@@ -33,7 +33,7 @@ struct network {
     double beta, kappa, iota, rho;
     int expert_width, outputs;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
-    int bias_per, mixture, stream, block_norm;
+    int bias_per, mixture, stream, block_norm, many_experts;
     int heads, head_limit, head_width, causal, norm, final_norm, zero_queries, gated_experts;
     double attention_width, attention_beta, branch_power;
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch, balance_loss, z_loss;

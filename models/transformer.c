@@ -24,17 +24,29 @@ static const struct param_row transformer_rows[] = {
      "RMSNorm before attention and experts"},
     {"final_norm", PARAM_CHOICE, NETWORK_KEY(final_norm), "yes", 0, 0, "no yes", NULL,
      "RMSNorm before the read-out"},
+    {"many_experts", PARAM_CHOICE, NETWORK_KEY(many_experts), "no", 0, 0, "no regime2 regime3",
+     NULL,
+     "blocks of infinitely many experts, those of regime2 or regime3 with their keys, instead "
+     "of a fixed number"},
     {"gated_experts", PARAM_CHOICE, NETWORK_KEY(gated_experts), "no", 0, 0, "no yes", NULL,
      "experts W2 (sigma(W1 y) x W3 y); with expert_activation = silu, SwiGLU"},
     {NULL},
 };
 
+static const struct model *many(const struct network *network) {
+    return network->many_experts == 1 ? &model_regime2 : &model_regime3;
+}
+
 static const char *transformer_check(const struct network *network, int N, int expert_sites,
                                      const char **key) {
     const char *wrong = attention_check(network, N, key);
-    (void)expert_sites;
     if (wrong)
         return wrong;
+    *key = "bias";
+    if (network->many_experts && network->bias)
+        return "many experts have no biases of their logits: none";
+    if (network->many_experts)
+        return many(network)->check(network, N, expert_sites, key);
     *key = "iota";
     if (N && network->experts && !network_whole(network->iota * N))
         return "iota times the width must be a whole number of hidden units, at least 1";
@@ -102,9 +114,12 @@ static void transformer_write(struct program *p) {
         struct block block = block_of_stream(p, l);
         struct value o = attention_write(p, &block, normed(p, network->norm, h), stream);
         h = program_add(p, h, program_times(p, block.b, o));
-        if (network->experts) {
+        if (network->experts || network->many_experts) {
+            struct value y = normed(p, network->norm, h);
             add_kernels(p, "C%c_mid_%d", l, h);
-            o = write_experts(p, &block, normed(p, network->norm, h), stream);
+            o = network->many_experts == 1   ? regime2_block(p, &block, y, y, stream)
+                : network->many_experts == 2 ? regime3_block(p, &block, y, y, stream)
+                                             : write_experts(p, &block, y, stream);
             h = program_add(p, h, program_times(p, block.b, o));
         }
         add_kernels(p, "C%c_%d", l + 1, h);
@@ -117,11 +132,14 @@ const struct model model_transformer = {
     .doc = "transformer with a mixture of experts, width of stream, heads and experts to infinity",
     .source = "Bordelon, Chaudhry & Pehlevan, Infinite limits of multi-head transformer dynamics "
               "(2024), with experts as in docs/theory/transformer.md",
-    .keys = "read_out activation depth heads head_limit head_width attention_width attention_beta "
-            "causal branch_power norm final_norm zero_queries experts gated_experts iota gate beta "
-            "rho expert_activation shared_experts q0 router_rate bias bias_per biases bias_std "
-            "bias_noise "
-            "eta_bias balance_loss z_loss softmax_over",
+    .keys =
+        "parameterization read_out activation depth many_experts kappa expert_width aggregation "
+        "lambda_in heads head_limit head_width attention_width attention_beta "
+        "causal branch_power norm final_norm zero_queries experts gated_experts iota gate beta "
+        "rho expert_activation shared_experts q0 router_rate bias bias_per biases bias_std "
+        "bias_noise "
+        "eta_bias balance_loss z_loss softmax_over",
+    .solver_keys = "expert_sites unit_sites",
     .rows = transformer_rows,
     .check = transformer_check,
     .write = transformer_write,

@@ -1,7 +1,7 @@
 /* Balancing of routers: the load-balancing loss and the z-loss by finite differences, in value by
  * plain loops; softmax before top-K; biases that make loads equal, few and many experts; limit
  * beside networks. */
-#include "tests/support/support.h"
+#include "tests/support/sequences.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,6 +36,9 @@ static void gradient_by_differences(void **state) {
         {"data/transformer.ini",
          {FEW, "network.rho=0.5", "network.gate=softmax", "network.balance_loss=0.5",
           "network.z_loss=0.1", "network.bias_per=expert", "data.tokens=3", "data.inputs=2"}},
+        {"data/stack.ini",
+         {"network.rho=0.5", "network.balance_loss=0.3", "network.z_loss=0.1",
+          "network.block_norm=both", "network.gate=softmax"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *overrides[20] = {"training.eta0=0.2", "data.inputs=3", "data.test_inputs=0",
@@ -44,6 +47,23 @@ static void gradient_by_differences(void **state) {
         memcpy(overrides + 5, cases[i].more, sizeof cases[i].more);
         support_run(&run, cases[i].file, overrides);
         support_gradient(&run, 16, 11);
+        run_free(&run);
+    }
+}
+
+/* Blocks of a transformer with infinitely many experts. */
+static void many_experts_of_a_transformer(void **state) {
+    (void)state;
+    static const char *const networks[] = {
+        "model = transformer\nmany_experts = regime2\nkappa = 0.5\nrho = 0.5\ngate = softmax\n"
+        "balance_loss = 0.3\nz_loss = 0.1\ndepth = 2\ncausal = yes",
+        "model = transformer\nmany_experts = regime3\nkappa = 0.5\niota = 0.5\nheads = 2\n"
+        "parameterization = mup\nbranch_power = 0.5"};
+    const struct sequences sequences = {.P = 2, .n = 3, .C = 3, .per_token = true};
+    for (size_t i = 0; i < 2; i++) {
+        struct run run;
+        sequences_run(&run, &sequences, networks[i], "loss = cross_entropy\neta0 = 0.2");
+        support_gradient(&run, 8, 11);
         run_free(&run);
     }
 }
@@ -184,9 +204,8 @@ static void biases_balance(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences),
-        cmocka_unit_test(values_by_plain_loops),
-        cmocka_unit_test(softmax_before_top),
+        cmocka_unit_test(gradient_by_differences), cmocka_unit_test(many_experts_of_a_transformer),
+        cmocka_unit_test(values_by_plain_loops),   cmocka_unit_test(softmax_before_top),
         cmocka_unit_test(biases_balance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
