@@ -24,7 +24,7 @@ struct row {
     double std[VARIABLES], rate[VARIABLES], adam_rate[VARIABLES], adam_eps[VARIABLES];
 };
 
-/* Experts have width N. */
+/* W reads rows of N sites, W_e those of N_e inside of an expert. */
 static const struct row regime1[] = {
     /*           std        rate      Adam: rate  eps */
     {"W1", MUP, {0}, {2, 1}, {0}, {0, -1}},
@@ -33,6 +33,9 @@ static const struct row regime1[] = {
     {"W", MUP, {0, -.5}, {2}, {0, -1}, {0, -1}},
     {"W", SP, {0, -.5}, {0}, {0}, {0}},
     {"W", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"W_e", MUP, {0, 0, 0, -.5}, {2, 1, 0, -1}, {0, 0, 0, -1}, {0, -1}},
+    {"W_e", SP, {0, 0, 0, -.5}, {0}, {0}, {0}},
+    {"W_e", NTP, {0, 0, 0, -.5}, {0, 0, 0, -1}, {0, 0, 0, -.5}, {0, 0, 0, .5}},
     {"Q", MUP, {0, -1}, {2, -1}, {0, -1}, {0}},
     {"Q", SP, {0, -.5}, {0}, {0}, {0}},
     {"Q", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},

@@ -44,9 +44,12 @@ static struct weight weigh(struct program *p, const struct block *block, const c
     return W;
 }
 
-/* Kernels of layer k; with one expert they carry no expert index. */
+/* Kernels of layer k; with one expert they carry no expert index. What the last layer writes to may
+ * be a stream, which has no part in the scale of the page. */
 static void add_kernels(struct program *p, const struct block *block, int k, int i, struct value h,
                         struct value x) {
+    bool last = k == program_network(p)->expert_layers + 1;
+    double scale = last ? 1 / (block->b * block->b) : 1;
     bool several = program_network(p)->experts + program_network(p)->shared_experts > 1;
     const char *end = several ? program_name(p, "_%d", i) : "";
     const char *Phi = block_name(p, block, program_name(p, "Phi%d", k)),
@@ -54,7 +57,7 @@ static void add_kernels(struct program *p, const struct block *block, int k, int
     if (x.at >= 0)
         program_kernel(p, x, 1, program_name(p, "%s%s", Phi, end), "feature kernel",
                        "<sigma(h) sigma(h)>");
-    program_gradient(p, h, 1, program_name(p, "%s%s", G, end), "gradient kernel", "<g g>");
+    program_gradient(p, h, scale, program_name(p, "%s%s", G, end), "gradient kernel", "<g g>");
 }
 
 static bool one_hidden_layer(const struct network *network) {
@@ -66,18 +69,18 @@ static bool one_hidden_layer(const struct network *network) {
 static struct value write_expert(struct program *p, const struct block *block, int i,
                                  struct value x, struct population *top) {
     const struct network *network = program_network(p);
-    struct weight W = weigh(p, block, "W");
     for (int k = 0; k < network->expert_layers; k++) {
         bool last = k == network->expert_layers - 1;
+        double size = last ? 1 : network->iota; /* of what it writes to */
+        struct weight W = weigh(p, block, k ? "W_e" : "W");
         W.family = block_name(p, block, program_name(p, "W%d", k + 2));
         W.name = program_name(p, "%s_%d", W.family, i);
+        W.rate /= size;
+        W.adam_eps *= size;
         struct population *on =
-            last ? top
-                 : program_population(p, W.name, network->iota, (size_t)program_setup(p)->sites, 1);
-        on->page = last ? on->page : block->b * network->iota;
-        W.rate /= last ? 1 : network->iota;
+            last ? top : program_population(p, W.name, size, (size_t)program_setup(p)->sites, 1);
+        on->page = last ? on->page : block->b * size;
         struct value h = program_map(p, x, on, W);
-        W.rate *= last ? 1 : network->iota;
         bool linear = last && network->expert_output == EXPERT_OUTPUT_LINEAR;
         x = linear ? h : program_sigma_of_experts(p, h);
         if (one_hidden_layer(network) && !last && block->l < 0)

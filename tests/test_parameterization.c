@@ -37,7 +37,7 @@ static struct scales mup(int regime, int matrix, double M, double Ne) {
                : regime == 2 ? (struct scales){1 / sqrt(N), g2 * kappa, 1.0 / N, 1 / M}
                              : (struct scales){1 / sqrt(N), g2 * N, 1.0 / N, 1 / (M * N)};
     default:
-        return regime == 1   ? (struct scales){1 / sqrt(N), g2, 1.0 / N, 1.0 / N}
+        return regime == 1   ? (struct scales){1 / sqrt(Ne), g2 * N / Ne, 1 / Ne, 1.0 / N}
                : regime == 2 ? (struct scales){1 / sqrt(Ne), g2 * N * M / Ne, 1 / Ne, 1 / (M * N)}
                              : (struct scales){1 / sqrt(N), g2 * N, 1 / Ne, 1 / (M * N)};
     }
@@ -114,9 +114,9 @@ static void copy_draws(struct oracle_papers *o, const struct net *net, const str
         for (int i = 0; i < o->M; i++) {
             o->matrix[PAPERS_B].W[i] = run->config.network.biases.value[i];
             snprintf(name, sizeof name, "W2_%d", i);
-            copy_map(o->matrix[PAPERS_W2].W + i * N * N, net, name, 1, 0);
+            copy_map(o->matrix[PAPERS_W2].W + i * N * o->Ne, net, name, 1, 0);
             snprintf(name, sizeof name, "W3_%d", i);
-            copy_map(o->matrix[PAPERS_W3].W + i * N * N, net, name, 1, 0);
+            copy_map(o->matrix[PAPERS_W3].W + i * N * o->Ne, net, name, 1, 0);
         }
     } else {
         copy_map(o->matrix[PAPERS_Q].W, net, "Q", 1, 0);
@@ -216,21 +216,24 @@ static void presets_are_those_of_the_papers(void **state) {
     (void)state;
     static const char *const gates[] = {"sigmoid", "softmax"}, *const optimizers[] = {"gd", "adam"};
     static const char *const names[] = {"mup", "mssp", "sp", "ntp", "simp"};
-    static const struct example regimes[] = {
+    static const struct example networks[] = {
         {1, 3, N, .network = "experts = 3\nexpert_layers = 2\nbias = trained\nbiases = 0.5 -1 0.2"},
+        {1, 2, 3,
+         .network = "experts = 2\niota = 0.25\nbias = trained\nbiases = 0.5 -1\n"
+                    "expert_layers = 2"},
         {2, 6, 2, .network = "kappa = 0.5\nexpert_width = 2"},
         {3, 6, 3, .network = "kappa = 0.5\niota = 0.25"},
     };
-    for (int r = 0; r < 3; r++)
+    for (int r = 0; r < 4; r++)
         for (int n = 0; n < 5; n++)
             for (int k = 0; k < 4; k++) {
-                struct example e = regimes[r];
+                struct example e = networks[r];
                 e.name = names[n];
                 e.gate = gates[k / 2];
                 e.optimizer = optimizers[k % 2];
-                if (r == 1 && n < 2) /* as the papers' table of muP and MSSP */
+                if (e.regime == 2 && n < 2) /* as the papers' table of muP and MSSP */
                     e.network = "kappa = 0.5\nexpert_width = 2\nlambda_in = kappa";
-                bool tied = r == 2 && n == 1, undefined = r > 0 && n == 4;
+                bool tied = e.regime == 3 && n == 1, undefined = e.regime > 1 && n == 4;
                 if (!tied && !undefined)
                     check_example(&e);
             }
