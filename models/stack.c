@@ -2,9 +2,9 @@
  * residual stream (docs/theory/stack.md).
  *
  *     x = sigma(W1 x/sqrt D)
- *     x += b after(mixture_l(before(x)))     or, without a stream,     x =
- * after(mixture_l(before(x))) f = <w, x>/gamma0                      l = 0 ... L - 1, b =
- * L^-branch_power
+ *     x += b after(mixture_l(before(x)))               l = 0 ... L - 1, b = L^-branch_power
+ *     or, without a stream, x = after(mixture_l(before(x)))
+ *     f = <w, x>/gamma0
  *
  * before and after: RMSNorm, or nothing. One block without a stream is the network of its regime.
  */
@@ -37,11 +37,15 @@ static const struct {
 
 static const char *stack_check(const struct network *network, int N, int expert_sites,
                                const char **key) {
-    bool mup = network->parameterization == PARAMETERIZATION_MUP;
+    bool zero = !N && network->parameterization == PARAMETERIZATION_MUP && network->mixture;
     *key = "block_norm";
-    if (!N && mup && network->mixture && network->block_norm & AFTER)
+    if (zero && network->block_norm & AFTER)
         return "in the limit of mup the output of a block is 0 at the start, which no norm can "
                "scale to 1: before, or networks alone with [solver] replicates = 0";
+    if (zero && network->block_norm && !network->stream && network->depth > 1)
+        return "in the limit of mup, without a stream, what the second block reads is 0 at the "
+               "start, which no norm can scale to 1: none, stream = yes, or networks alone with "
+               "[solver] replicates = 0";
     return mixtures[network->mixture].model->check(network, N, expert_sites, key);
 }
 

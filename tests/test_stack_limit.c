@@ -1,0 +1,287 @@
+/* Stacks as a whole: one block is the network of its regime, bit for bit; limits beside networks;
+ * and what a norm after the aggregation does not cure in muP (How to Scale Mixture-of-Experts,
+ * I.11.1). The argument `long` takes more widths and seeds.
+ */
+#include "tests/support/support.h"
+#include "solver/measure/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_long;
+
+/* --- one block ------------------------------------------------------------------------------- */
+
+#define CHEAP                                                                                      \
+    "training.steps=5", "data.inputs=3", "solver.sites=48", "solver.replicates=2",                 \
+        "reference.seeds=2", "reference.widths=16", "output.kernels=full"
+
+/* NAME of the network is NAME, NAME_0 or NAME_0_I of the stack. */
+static const struct series *series_of(const struct record *stack, const char *name) {
+    char found[64];
+    const char *end = strchr(name, '_');
+    size_t length = end ? (size_t)(end - name) : strlen(name);
+    if (record_find(stack, name))
+        return record_find(stack, name);
+    snprintf(found, sizeof found, "%.*s_0%s", (int)length, name, end ? end : "");
+    return record_find(stack, found);
+}
+
+static int same_bits(const struct record *network, const struct record *stack) {
+    int compared = 0;
+    for (int k = 0; k < network->count; k++) {
+        const struct series *one = &network->series[k], *other = series_of(stack, one->name);
+        if (!other)
+            continue; /* the kernels of its ends, which a stack calls Ch_l and Cg_l */
+        assert_int_equal(one->size, other->size);
+        size_t bytes = one->size * sizeof(double);
+        for (int run = 0; run < network->runs; run++)
+            if (memcmp(record_at(network, one, run, 0), record_at(stack, other, run, 0), bytes))
+                fail_msg("%s differs", one->name);
+        compared++;
+    }
+    return compared;
+}
+
+static void one_block(int regime, const char *parameterization, bool adam) {
+    char ini[32], mixture[40], given[48];
+    snprintf(ini, sizeof ini, "data/regime%d.ini", regime);
+    snprintf(mixture, sizeof mixture, "network.mixture=regime%d", regime);
+    snprintf(given, sizeof given, "network.parameterization=%s", parameterization);
+    const char *overrides[24] = {CHEAP, given};
+    int n = 8;
+    if (adam)
+        overrides[n++] = "training.optimizer=adam", overrides[n++] = "training.eta0=0.05";
+    if (regime == 1)
+        overrides[n++] = "network.iota=0.5", overrides[n++] = "network.expert_activation=relu";
+    if (regime == 3)
+        overrides[n++] = "solver.expert_sites=12", overrides[n++] = "solver.unit_sites=12";
+    if (regime == 2)
+        overrides[n++] = "solver.expert_sites=24";
+    struct run network, stack;
+    support_run(&network, ini, overrides);
+    overrides[n++] = "network.model=stack";
+    overrides[n++] = mixture;
+    overrides[n++] = "network.depth=1";
+    overrides[n++] = "network.stream=no";
+    support_run(&stack, ini, overrides);
+    for (int N = 0; N <= 16; N += 16) {
+        struct record a, b;
+        ASK(run_ensemble(&network, N, 2, &a, err));
+        ASK(run_ensemble(&stack, N, 2, &b, err));
+        int compared = same_bits(&a, &b);
+        print_message("%s %s, %s, N = %d: %d series\n", ini, parameterization, adam ? "adam" : "gd",
+                      N, compared);
+        assert_true(compared >= 6);
+        record_free(&a);
+        record_free(&b);
+    }
+    run_free(&network);
+    run_free(&stack);
+}
+
+static void one_block_is_the_network(void **state) {
+    (void)state;
+    for (int regime = 1; regime <= 3; regime++)
+        for (int adam = 0; adam < 2; adam++) {
+            one_block(regime, "mup", adam);
+            one_block(regime, "mssp", adam);
+        }
+}
+
+/* --- settings without a limit ---------------------------------------------------------------- */
+
+static void refused(void **state) {
+    (void)state;
+    static const char *const cases[][4] = {
+        {"network.parameterization=mup", "network.block_norm=after", "network.stream=yes"},
+        {"network.parameterization=mup", "network.block_norm=before", "network.stream=no"},
+        {"network.mixture=regime3", "network.parameterization=mup", "network.block_norm=both"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[3][64], *override[3];
+        struct run run = {0};
+        struct err err = {0};
+        for (int k = 0; k < 3; k++) {
+            snprintf(text[k], sizeof text[k], "%s", cases[i][k]);
+            override[k] = text[k];
+        }
+        assert_true(run_configure(&run, "data/stack.ini", 3, override, &err) != CODE_OK);
+        assert_non_null(strstr(err.text, "which no norm can"));
+        run_free(&run);
+    }
+}
+
+/* --- the limit beside networks --------------------------------------------------------------- */
+
+struct score {
+    double largest, squares;
+    int count;
+    char worst[64];
+};
+
+/* z of the extrapolation a + b/N. */
+static void judge(const struct run *run, const struct record *limit, const struct record *networks,
+                  const char *name, int t, struct score *score) {
+    double value[INT_LIST_MAX], error[INT_LIST_MAX], a, a_se, exact, exact_se;
+    const struct int_list *widths = &run->config.reference.widths;
+    size_t entry = (size_t)t * (record_find(limit, name)->size / (size_t)limit->T);
+    support_entry(limit, name, entry, &exact, &exact_se);
+    for (int i = 0; i < widths->count; i++)
+        support_entry(&networks[i], name, entry, &value[i], &error[i]);
+    stats_extrapolate(widths->value, value, error, widths->count, &a, &a_se);
+    double z = (a - exact) / hypot(a_se, exact_se);
+    score->squares += z * z;
+    score->count++;
+    if (fabs(z) > score->largest) {
+        score->largest = fabs(z);
+        snprintf(score->worst, sizeof score->worst, "%s at t = %d", name, t);
+    }
+}
+
+/* |z| <= 4: once in 16 000 independent entries; entries share networks, so rms <= 2. */
+static void compare(const char *const *overrides) {
+    static const char *const names[] = {"loss",      "f",         "Ch_0_diag", "Ch_1_diag",
+                                        "Ch_2_diag", "Cg_0_diag", "Cg_1_diag"};
+    struct run run;
+    struct record limit, networks[INT_LIST_MAX];
+    struct score score = {0};
+    support_run(&run, "data/stack.ini", overrides);
+    int T = run.config.training.steps, widths = run.config.reference.widths.count;
+    ASK(run_ensemble(&run, 0, run.config.solver.replicates, &limit, err));
+    for (int i = 0; i < widths; i++)
+        ASK(run_ensemble(&run, run.config.reference.widths.value[i], run.config.reference.seeds,
+                         &networks[i], err));
+    for (size_t q = 0; q < sizeof names / sizeof *names; q++)
+        for (int k = 1; k <= 3; k++)
+            judge(&run, &limit, networks, names[q], k * (T - 1) / 3, &score);
+    double rms = sqrt(score.squares / score.count);
+    print_message("largest |z| %.2f (%s), rms %.2f of %d:", score.largest, score.worst, rms,
+                  score.count);
+    for (int i = 0; overrides[i]; i++)
+        print_message(" %s", strchr(overrides[i], '.') + 1);
+    print_message("\n");
+    assert_true(score.largest <= 4 && rms <= 2);
+    record_free(&limit);
+    for (int i = 0; i < widths; i++)
+        record_free(&networks[i]);
+    run_free(&run);
+}
+
+static void networks_approach_the_limit(void **state) {
+    (void)state;
+    static const char *const cases[][6] = {
+        {"network.block_norm=both"},
+        {"network.mixture=regime3", "network.iota=0.25", "network.branch_power=0.5",
+         "solver.expert_sites=128", "solver.unit_sites=128"},
+        {"network.stream=no", "training.eta0=0.6"},
+        {"network.parameterization=mup", "training.eta0=0.6"},
+        {"network.mixture=regime1", "network.experts=2", "network.bias=trained",
+         "network.iota=0.5"},
+        {"network.mixture=regime3", "network.iota=0.25", "network.parameterization=mup",
+         "network.block_norm=before", "solver.expert_sites=128", "solver.unit_sites=128"},
+    };
+    const char *const cheap[] = {"training.steps=10",   "reference.widths=32 64",
+                                 "reference.seeds=32",  "solver.sites=512",
+                                 "solver.replicates=4", "output.kernels=diagonal"};
+    const char *const large[] = {"training.steps=20",    "reference.widths=64 128 256",
+                                 "reference.seeds=96",   "solver.sites=2048",
+                                 "solver.replicates=16", "output.kernels=diagonal"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *overrides[16] = {0};
+        memcpy(overrides, is_long ? large : cheap, sizeof cheap);
+        memcpy(overrides + 6, cases[i], sizeof cases[i]);
+        compare(overrides);
+    }
+}
+
+/* --- norms in muP ---------------------------------------------------------------------------- */
+
+/* Mean and standard error over networks of ln(propagating/effective part of W_out) of block 0. */
+static void ln_ratio(struct run *run, int N, double *mean, double *se) {
+    struct record record;
+    int runs = run->config.reference.seeds, t = run->config.training.steps - 1;
+    double sum = 0, squares = 0;
+    ASK(run_ensemble(run, N, runs, &record, err));
+    const struct series *prop = record_find(&record, "rms_W_out_0_prop"),
+                        *eff = record_find(&record, "rms_W_out_0_eff");
+    for (int i = 0; i < runs; i++) {
+        double ln = log(*record_at(&record, prop, i, t) / *record_at(&record, eff, i, t));
+        sum += ln;
+        squares += ln * ln;
+    }
+    *mean = sum / runs;
+    *se = sqrt((squares - sum * sum / runs) / (runs - 1) / runs);
+    record_free(&record);
+}
+
+/* The exponent of N through all widths, by least squares, and its standard error. */
+static void exponent(const char *const *overrides, double *slope, double *se) {
+    struct run run;
+    double x[INT_LIST_MAX], y[INT_LIST_MAX], error[INT_LIST_MAX], mean = 0, spread = 0, square = 0;
+    support_run(&run, "data/stack.ini", overrides);
+    int widths = run.config.reference.widths.count;
+    for (int i = 0; i < widths; i++) {
+        x[i] = log(run.config.reference.widths.value[i]);
+        mean += x[i] / widths;
+        ln_ratio(&run, run.config.reference.widths.value[i], &y[i], &error[i]);
+    }
+    *slope = 0;
+    for (int i = 0; i < widths; i++) {
+        *slope += (x[i] - mean) * y[i];
+        square += (x[i] - mean) * (x[i] - mean) * error[i] * error[i];
+        spread += (x[i] - mean) * (x[i] - mean);
+    }
+    *slope /= spread;
+    *se = sqrt(square) / spread;
+    run_free(&run);
+}
+
+/* What W_out(0) makes of the change of its experts, beside what it learned: (13) of the page. The
+ * exponents are those of N to infinity; at these widths they are off by no more than 0.05. */
+static void norms_do_not_cure_mup(void **state) {
+    (void)state;
+#define BY_ADAM "training.optimizer=adam", "training.eps=0.1", "training.eta0=0.1"
+    static const struct {
+        double expected;
+        const char *keys[5];
+    } cases[] = {
+        {-0.5, {"network.parameterization=mup", "network.block_norm=none"}},
+        {-1, {"network.parameterization=mup", "network.block_norm=after"}},
+        {0, {"network.parameterization=mssp", "network.block_norm=none"}},
+        {0, {"network.parameterization=mssp", "network.block_norm=after"}},
+        {-0.5, {"network.parameterization=mup", "network.block_norm=none", BY_ADAM}},
+        {-0.5, {"network.parameterization=mup", "network.block_norm=after", BY_ADAM}},
+        {0, {"network.parameterization=mssp", "network.block_norm=none", BY_ADAM}},
+        {0, {"network.parameterization=mssp", "network.block_norm=after", BY_ADAM}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *overrides[16] = {"training.steps=6",
+                                     "output.kernels=none",
+                                     "reference.coordinate_check=yes",
+                                     "reference.draws=iid",
+                                     "solver.replicates=0",
+                                     is_long ? "reference.widths=64 128 256 512"
+                                             : "reference.widths=64 256",
+                                     is_long ? "reference.seeds=24" : "reference.seeds=8"};
+        double slope, se;
+        memcpy(overrides + 7, cases[i].keys, sizeof cases[i].keys);
+        exponent(overrides, &slope, &se);
+        print_message("%s %s %s: N^(%.3f +- %.3f)\n", strchr(cases[i].keys[0], '=') + 1,
+                      strchr(cases[i].keys[1], '=') + 1, cases[i].keys[2] ? "adam" : "gd", slope,
+                      se);
+        assert_true(fabs(slope - cases[i].expected) <= 0.05 + 4 * se);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_block_is_the_network),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(networks_approach_the_limit),
+        cmocka_unit_test(norms_do_not_cure_mup),
+    };
+    is_long = argc > 1 && !strcmp(argv[1], "long");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
