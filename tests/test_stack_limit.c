@@ -238,7 +238,7 @@ static void exponent(const char *const *overrides, double *slope, double *se) {
     run_free(&run);
 }
 
-/* What W_out(0) makes of the change of its experts, beside what it learned: (13) of the page. The
+/* What W_out(0) makes of the change of its experts, beside what it learned: (14) of the page. The
  * exponents are those of N to infinity; at these widths they are off by no more than 0.05. */
 static void norms_do_not_cure_mup(void **state) {
     (void)state;
@@ -275,10 +275,86 @@ static void norms_do_not_cure_mup(void **state) {
     }
 }
 
+/* --- closed forms ---------------------------------------------------------------------------- */
+
+/* (12) and (13) of the page: linear, gates 1. At t = 0 the draws of a limit are matched, so there
+ * is no sampling error; then O(gamma0^2) = 1e-6 times numbers of order ten. */
+static void check_lazy(const char *const *mixture, double n, double q, bool stream) {
+    enum { L = 3, P = 3, D = 4 };
+    double b2 = pow(L, -0.8), a = stream ? 1 + n * b2 : n;
+    double Theta = 2 * pow(a, L) + (stream ? q : L * q) * pow(a, L - 1), eta0 = 0.8 / Theta;
+    char rate[40];
+    snprintf(rate, sizeof rate, "training.eta0=%.17g", eta0);
+    const char *overrides[24] = {"network.activation=linear",
+                                 "network.gate=constant",
+                                 "network.depth=3",
+                                 "network.branch_power=0.4",
+                                 "data.inputs=3",
+                                 "data.dimension=4",
+                                 "training.gamma0=1e-3",
+                                 rate,
+                                 "solver.sites=400",
+                                 "solver.expert_sites=200",
+                                 "solver.unit_sites=200",
+                                 stream ? "network.stream=yes" : "network.stream=no"};
+    struct run run;
+    struct net net;
+    double f[P] = {0}, K[P][P] = {{0}}, got[P * P], moved = 0;
+    for (int i = 0; mixture[i]; i++)
+        overrides[12 + i] = mixture[i];
+    support_run(&run, "data/stack.ini", overrides);
+    support_net(&net, &run, 0, 0);
+    for (int k = 0; k < P * P * D; k++)
+        K[k / D / P][k / D % P] +=
+            run.data.X[k / D / P * D + k % D] * run.data.X[k / D % P * D + k % D] / D;
+    support_evaluate(&net, &run);
+    for (int k = 0; k < net.kernels; k++) {
+        const struct kernel *kernel = &net.kernel[k];
+        bool h = !strncmp(kernel->name, "Ch_", 3);
+        if (!h && strncmp(kernel->name, "Cg_", 3))
+            continue;
+        int l = kernel->name[3] - '0', count = kernel->rows.count;
+        kernel->rows.array->backend->dots(kernel->rows, kernel->rows, got);
+        for (int i = 0; i < count * count; i++)
+            CHECK_ABS(got[i], h ? pow(a, l) * K[i / P][i % P] : pow(a, L - l), 1e-10, "%s[%d]",
+                      kernel->name, i);
+    }
+    for (int t = 1; t < 10; t++) {
+        double force[P] = {0};
+        for (int k = 0; k < P * P; k++)
+            force[k / P] += Theta * K[k / P][k % P] * (run.data.y[k % P] - f[k % P]) / P;
+        support_learn(&net, &run);
+        support_evaluate(&net, &run);
+        for (int mu = 0; mu < P; mu++) {
+            f[mu] += eta0 * force[mu];
+            moved = fmax(moved, fabs(f[mu]));
+            CHECK_ABS(net.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
+        }
+    }
+    assert_true(moved > 0.3);
+    net_free(&net);
+    run_free(&run);
+}
+
+static void closed_forms(void **state) {
+    (void)state;
+    static const char *const one[] = {"network.mixture=regime1", "network.experts=2",
+                                      "network.expert_layers=2", "network.iota=0.5", NULL},
+                             *const two[] = {"network.lambda_in=kappa", NULL},
+                             *const three[] = {"network.mixture=regime3", "network.iota=0.75",
+                                               NULL};
+    for (int stream = 0; stream < 2; stream++) {
+        check_lazy(one, 2, 4, stream);
+        check_lazy(two, 1, 1.5, stream);
+        check_lazy(three, 0.75, 3, stream);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_block_is_the_network),
         cmocka_unit_test(refused),
+        cmocka_unit_test(closed_forms),
         cmocka_unit_test(networks_approach_the_limit),
         cmocka_unit_test(norms_do_not_cure_mup),
     };

@@ -18,17 +18,36 @@ static int configure(struct run *run, int steps, int threads, struct err *err) {
     return run_configure(run, "data/regime2.ini", 4, override, err);
 }
 
+/* Two blocks, 8 sequences of 8 letters of 8, D = 16. At tolerance 1e-2 the bases of 64 rows a step
+ * would be full at step 40. */
+static int configure_transformer(struct run *run, int steps, int threads, struct err *err) {
+    static char given[][32] = {"network.depth=2",   "data.inputs=8",         "data.tokens=8",
+                               "data.vocabulary=8", "solver.tolerance=3e-2", "data.test_inputs=0",
+                               "solver.sites=1024", "reference.draws=iid",   "output.kernels=none"};
+    enum { GIVEN = sizeof given / sizeof *given };
+    char T[64], n[64], *override[GIVEN + 2] = {T, n};
+    snprintf(T, sizeof T, "training.steps=%d", steps);
+    snprintf(n, sizeof n, "solver.threads=%d", threads);
+    for (int i = 0; i < GIVEN; i++)
+        override[2 + i] = given[i];
+    return run_configure(run, "data/transformer.ini", GIVEN + 2, override, err);
+}
+
+typedef int configure_fn(struct run *run, int steps, int threads, struct err *err);
+
 /* CPU seconds and peak memory (MB) of one run in a process of its own, on one thread. */
-static int cost(int N, int steps, double *seconds, double *megabytes) {
+static int cost(configure_fn *how, int N, int steps, double *seconds, double *megabytes) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
         struct run run = {0};
         struct record record = {0};
         struct err err;
-        int code = configure(&run, steps, 1, &err);
+        int code = how(&run, steps, 1, &err);
         if (!code)
             code = run_ensemble(&run, N, 1, &record, &err);
+        if (code)
+            fprintf(stderr, "bench: %s\n", err.text);
         _exit(code);
     }
     struct rusage usage;
@@ -38,6 +57,21 @@ static int cost(int N, int steps, double *seconds, double *megabytes) {
     *seconds = (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec +
                (double)usage.ru_stime.tv_sec + 1e-6 * (double)usage.ru_stime.tv_usec;
     *megabytes = (double)usage.ru_maxrss / 1024;
+    return 0;
+}
+
+static int print_transformer(void) {
+    enum { STEPS = 50 };
+    double seconds, memory;
+    printf("\ndata/transformer.ini with L = 2, P = 8, n = 8, D = 16, tolerance 3e-2, one thread\n"
+           "%-20s %6s %10s %12s %10s\n",
+           "one run", "steps", "CPU s", "ms a step", "peak MB");
+    for (int N = 0; N <= 1024; N += 1024) {
+        if (cost(configure_transformer, N, STEPS, &seconds, &memory))
+            return 1;
+        printf("%-20s %6d %10.3f %12.3f %10.0f\n", N ? "network, N = 1024" : "limit, S = 1024",
+               STEPS, seconds, 1e3 * seconds / STEPS, memory);
+    }
     return 0;
 }
 
@@ -76,7 +110,7 @@ int main(void) {
            "%-20s %6s %10s %12s %10s\n",
            "one run", "steps", "CPU s", "ms a step", "peak MB");
     for (int i = 0; i < ROWS; i++) {
-        if (cost(rows[i].N, rows[i].steps, &seconds[i], &memory[i]))
+        if (cost(configure, rows[i].N, rows[i].steps, &seconds[i], &memory[i]))
             return 1;
         printf("%-20s %6d %10.3f %12.3f %10.0f\n", rows[i].what, rows[i].steps, seconds[i],
                1e3 * seconds[i] / rows[i].steps, memory[i]);
@@ -97,5 +131,5 @@ int main(void) {
         worst = fmin(worst, network[t] / limit[t]);
     }
     printf("smallest ratio %.1f\n", worst);
-    return 0;
+    return print_transformer();
 }

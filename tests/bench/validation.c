@@ -1,5 +1,6 @@
 /* make validation: docs/validation.md, own finite networks against own limit for each network and
- * parameterization: limit, three widths, the extrapolation a + b/N and its z. */
+ * parameterization: limit, three widths, the extrapolation a + b/N and its z. An argument takes the
+ * cases alone that contain it. */
 #include "solver/run/run.h"
 #include "solver/measure/stats.h"
 
@@ -78,7 +79,7 @@ done:
     return code;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static const struct {
         const char *what, *remark; /* on entries beyond 3 */
     } cases[] = {
@@ -95,6 +96,10 @@ int main(void) {
         {"data/regime3.ini reference.seeds=64 solver.replicates=16", NULL},
         {"data/regime3_mup.ini reference.seeds=64 solver.replicates=16", NULL},
         {"data/resnet.ini reference.seeds=96 solver.replicates=16", NULL},
+        {"data/regime1.ini network.iota=0.5 reference.seeds=64 solver.replicates=16", NULL},
+        {"data/stack.ini reference.seeds=96 solver.replicates=16", NULL},
+        {"data/transformer.ini reference.seeds=64 solver.replicates=16", NULL},
+        {"data/fashion10.ini reference.seeds=32 solver.replicates=16", NULL},
         {"data/residual_multi_index.ini reference.seeds=32", NULL},
         {"data/residual.ini reference.widths=32\t64\t128 reference.seeds=8",
          "Beyond 3: with top-K and experts of infinite width the gates of a network fluctuate by "
@@ -113,6 +118,8 @@ int main(void) {
         "move together.\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err = {0};
+        if (argc > 1 && !strstr(cases[i].what, argv[1]))
+            continue;
         if (one_case(cases[i].what, &worst, &beyond, &err)) {
             fprintf(stderr, "validation: %s: %s\n", cases[i].what, err.text);
             return err.code;
