@@ -1,7 +1,5 @@
-/* Stacks as a whole: one block is the network of its regime, bit for bit; limits beside networks;
- * and what a norm after the aggregation does not cure in muP (How to Scale Mixture-of-Experts,
- * I.11.1). The argument `long` takes more widths and seeds.
- */
+/* Stacks as a whole: one block is the network of its regime, bit for bit; the limit against closed
+ * forms and beside networks. The argument `long` takes more widths, seeds and sites. */
 #include "tests/support/support.h"
 #include "solver/measure/stats.h"
 
@@ -196,85 +194,6 @@ static void networks_approach_the_limit(void **state) {
     }
 }
 
-/* --- norms in muP ---------------------------------------------------------------------------- */
-
-/* Mean and standard error over networks of ln(propagating/effective part of W_out) of block 0. */
-static void ln_ratio(struct run *run, int N, double *mean, double *se) {
-    struct record record;
-    int runs = run->config.reference.seeds, t = run->config.training.steps - 1;
-    double sum = 0, squares = 0;
-    ASK(run_ensemble(run, N, runs, &record, err));
-    const struct series *prop = record_find(&record, "rms_W_out_0_prop"),
-                        *eff = record_find(&record, "rms_W_out_0_eff");
-    for (int i = 0; i < runs; i++) {
-        double ln = log(*record_at(&record, prop, i, t) / *record_at(&record, eff, i, t));
-        sum += ln;
-        squares += ln * ln;
-    }
-    *mean = sum / runs;
-    *se = sqrt((squares - sum * sum / runs) / (runs - 1) / runs);
-    record_free(&record);
-}
-
-/* The exponent of N through all widths, by least squares, and its standard error. */
-static void exponent(const char *const *overrides, double *slope, double *se) {
-    struct run run;
-    double x[INT_LIST_MAX], y[INT_LIST_MAX], error[INT_LIST_MAX], mean = 0, spread = 0, square = 0;
-    support_run(&run, "data/stack.ini", overrides);
-    int widths = run.config.reference.widths.count;
-    for (int i = 0; i < widths; i++) {
-        x[i] = log(run.config.reference.widths.value[i]);
-        mean += x[i] / widths;
-        ln_ratio(&run, run.config.reference.widths.value[i], &y[i], &error[i]);
-    }
-    *slope = 0;
-    for (int i = 0; i < widths; i++) {
-        *slope += (x[i] - mean) * y[i];
-        square += (x[i] - mean) * (x[i] - mean) * error[i] * error[i];
-        spread += (x[i] - mean) * (x[i] - mean);
-    }
-    *slope /= spread;
-    *se = sqrt(square) / spread;
-    run_free(&run);
-}
-
-/* What W_out(0) makes of the change of its experts, beside what it learned: (14) of the page. The
- * exponents are those of N to infinity; at these widths they are off by no more than 0.05. */
-static void norms_do_not_cure_mup(void **state) {
-    (void)state;
-#define BY_ADAM "training.optimizer=adam", "training.eps=0.1", "training.eta0=0.1"
-    static const struct {
-        double expected;
-        const char *keys[5];
-    } cases[] = {
-        {-0.5, {"network.parameterization=mup", "network.block_norm=none"}},
-        {-1, {"network.parameterization=mup", "network.block_norm=after"}},
-        {0, {"network.parameterization=mssp", "network.block_norm=none"}},
-        {0, {"network.parameterization=mssp", "network.block_norm=after"}},
-        {-0.5, {"network.parameterization=mup", "network.block_norm=none", BY_ADAM}},
-        {-0.5, {"network.parameterization=mup", "network.block_norm=after", BY_ADAM}},
-        {0, {"network.parameterization=mssp", "network.block_norm=none", BY_ADAM}},
-        {0, {"network.parameterization=mssp", "network.block_norm=after", BY_ADAM}},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *overrides[16] = {"training.steps=6",
-                                     "output.kernels=none",
-                                     "reference.coordinate_check=yes",
-                                     "reference.draws=iid",
-                                     "solver.replicates=0",
-                                     is_long ? "reference.widths=64 128 256 512"
-                                             : "reference.widths=64 256",
-                                     is_long ? "reference.seeds=24" : "reference.seeds=8"};
-        double slope, se;
-        memcpy(overrides + 7, cases[i].keys, sizeof cases[i].keys);
-        exponent(overrides, &slope, &se);
-        print_message("%s %s %s: N^(%.3f +- %.3f)\n", strchr(cases[i].keys[0], '=') + 1,
-                      strchr(cases[i].keys[1], '=') + 1, cases[i].keys[2] ? "adam" : "gd", slope,
-                      se);
-        assert_true(fabs(slope - cases[i].expected) <= 0.05 + 4 * se);
-    }
-}
-
 /* --- closed forms ---------------------------------------------------------------------------- */
 
 /* (12) and (13) of the page: linear, gates 1. At t = 0 the draws of a limit are matched, so there
@@ -356,7 +275,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(refused),
         cmocka_unit_test(closed_forms),
         cmocka_unit_test(networks_approach_the_limit),
-        cmocka_unit_test(norms_do_not_cure_mup),
     };
     is_long = argc > 1 && !strcmp(argv[1], "long");
     return cmocka_run_group_tests(tests, NULL, NULL);
