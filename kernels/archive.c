@@ -29,9 +29,9 @@ static int create(struct archive *archive, struct err *err) {
     TRY(base_alloc(&archive->new, size, 1, err));
     snprintf(archive->new, size, "%s.new", archive->path);
     archive->stream = fopen(archive->new, "wb");
-    return archive->stream ? CODE_OK
-                           : err_set(err, CODE_SYSTEM, "cannot create %s: %s", archive->new,
-                                     strerror(errno));
+    return archive->stream
+               ? CODE_OK
+               : err_set(err, CODE_SYSTEM, "cannot create %s: %s", archive->new, strerror(errno));
 }
 
 int archive_create(struct archive *archive, const char *path, bool shared, struct err *err) {
@@ -156,8 +156,7 @@ static int values(struct archive *archive, const struct array *array, struct err
     some = some < array->rows ? some : array->rows;
     TRY(base_alloc(&host, (size_t)some * sites, sizeof *host, err));
     for (int k = 0; k < array->rows; k += some) {
-        struct rows rows =
-            array_rows(array, k, some < array->rows - k ? some : array->rows - k);
+        struct rows rows = array_rows(array, k, some < array->rows - k ? some : array->rows - k);
         if (!archive_reads(archive))
             array->backend->get(rows, host);
         DO(archive_bytes(archive, host, (size_t)rows.count * sites * sizeof *host, err));

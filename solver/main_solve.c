@@ -38,7 +38,8 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {0},
     };
     TRY(command_read(&options->command, known, usage, argc, argv, err));
-    if (!options->command.file && !options->again && !options->help && !options->version && !options->defaults)
+    if (!options->command.file && !options->again && !options->help && !options->version &&
+        !options->defaults)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     return CODE_OK;
 }
@@ -96,9 +97,8 @@ static int solve(struct run *run, struct options *options, struct err *err) {
     profile_on = options->profile;
     run->go_on = options->again != NULL;
     options->force |= run->go_on;
-    DO(run->go_on
-           ? command_continue(command, options->again, options->output, &ini, &output, err)
-           : command_output(&output, command, options->output, ".h5", err));
+    DO(run->go_on ? command_continue(command, options->again, options->output, &ini, &output, err)
+                  : command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
     DO(command_spare(output, command->file, err));
     DO(command_spare(output, run->config.data.file, err));

@@ -151,7 +151,8 @@ static int publish(const struct ensemble *e, const struct net *net, int t, struc
     return CODE_OK;
 }
 
-/* Once all of one time is done: its state, where it is due, and the end if a signal asked for it. */
+/* Once all of one time is done: its state, where it is due, and the end if a signal asked for it.
+ */
 static int pause_at(const struct ensemble *e, struct net *net, struct observer *observer, int t,
                     double *kept, struct err *err) {
     const struct run *run = e->run;
@@ -173,7 +174,8 @@ static int pause_at(const struct ensemble *e, struct net *net, struct observer *
     return stop_if_asked(e, err);
 }
 
-/* Where states are kept, a signal lets a step finish that takes no longer: its state can be kept. */
+/* Where states are kept, a signal lets a step finish that takes no longer: its state can be kept.
+ */
 static const double patience = 2;
 
 /* One trajectory into run number e->r of the record, from its beginning or from its state. */

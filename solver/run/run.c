@@ -269,8 +269,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     if (dist_rank())
         return CODE_OK;
     if (!run->io_open)
-        TRY(run->go_on ? io_again(&run->io, output, err)
-                       : io_create(&run->io, output, force, err));
+        TRY(run->go_on ? io_again(&run->io, output, err) : io_create(&run->io, output, force, err));
     run->io_open = true;
     memcpy(run->io.prefix, run->prefix, sizeof run->prefix);
     TRY(io_parameters(&run->io, &run->params, &run->config, err));

@@ -37,10 +37,10 @@ static void head_free(struct head *head) {
 
 /* Keys that decide no number of a run. */
 static bool is_free(const char *section, const char *key) {
-    static const char *const keys[] = {
-        "training.steps",    "solver.threads",    "solver.backend",  "solver.max_memory",
-        "solver.replicates", "reference.widths",  "reference.seeds", "output.checkpoint",
-        "data.file",         "data.folder"};
+    static const char *const keys[] = {"training.steps",    "solver.threads",    "solver.backend",
+                                       "solver.max_memory", "solver.replicates", "reference.widths",
+                                       "reference.seeds",   "output.checkpoint", "data.file",
+                                       "data.folder"};
     size_t length = strlen(section);
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (!strncmp(keys[k], section, length) && keys[k][length] == '.' &&
@@ -130,25 +130,22 @@ static char *value_in(const char *text, const char *section, const char *key) {
     return found;
 }
 
-/* The first key of `ini` that is not the same in `other`. */
+/* The first key of `ini` that is not the same in `other`; was: which of them is of the state. */
 static int compare(const struct run *run, const char *path, const char *ini, const char *other,
-                   bool mine, struct err *err) {
+                   bool was, struct err *err) {
     char *copy, *section, *key, *value;
     int code = CODE_OK;
     TRY(base_copy(&copy, ini, err));
     char *rest = copy;
     while (!code && next_line(&rest, &section, &key, &value)) {
         char *found = value_in(other, section, key);
-        const char *was = mine ? found : value;
+        const char *kept = was ? value : found;
         if (!found || !same_value(value, found))
             code = params_error(&run->params, section, key, err,
-                                "the state %s was made with %s%s; it cannot go on with anything "
-                                "else (--force begins anew)",
-                                path, was ? key : "none", was ? "" : " of it");
-        if (code && was)
-            params_error(&run->params, section, key, err,
-                         "the state %s was made with %s = %s and cannot go on with anything else",
-                         path, key, was);
+                                "the state %s was made %s %s%s%s and cannot go on with anything "
+                                "else",
+                                path, kept ? "with" : "without", key, kept ? " = " : "",
+                                kept ? kept : "");
         free(found);
     }
     free(copy);
@@ -163,8 +160,8 @@ static int judge(const struct run *run, const char *path, const struct head *min
                        "%s: was kept by version %s and this is %s, whose numbers may differ; let "
                        "that version go on, or begin anew with --force",
                        path, found->version, mine->version);
-    TRY(compare(run, path, mine->ini, found->ini, true, err));
-    TRY(compare(run, path, found->ini, mine->ini, false, err));
+    TRY(compare(run, path, mine->ini, found->ini, false, err));
+    TRY(compare(run, path, found->ini, mine->ini, true, err));
     if (found->data != mine->data)
         return params_error(&run->params, "data", "source", err,
                             "the state %s was made with other inputs or targets", path);
