@@ -1,8 +1,8 @@
 /* States on disk. One function for every kind of thing, xxx_archive(x, archive), both writes it and
  * reads it back into a thing that was made the same way: what it names in order is the format.
  *
- *     archive_create, xxx_archive ..., archive_close        the file is replaced whole, or not at all
- *     archive_open, xxx_archive ..., archive_close          refused where its sum disagrees
+ *     archive_create, xxx_archive ..., archive_close        the file is replaced whole, or not at
+ * all archive_open, xxx_archive ..., archive_close          refused where its sum disagrees
  *
  * Site arrays cross as numbers in the order of their sites: a state is the same whatever the
  * backend, the threads and the ranks, and any of these can go on from it. */
@@ -38,8 +38,8 @@ static inline bool archive_reads(const struct archive *archive) {
     return archive->mode == ARCHIVE_READ;
 }
 int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err *err);
-/* A block of `size` bytes for each of *count elements, or NULL. Read: NULL becomes what was written,
- * and a block is replaced. */
+/* A block of `size` bytes for each of *count elements, or NULL. Read: NULL becomes what was
+ * written, and a block is replaced. */
 int archive_list(struct archive *archive, void *list, size_t *count, size_t size, struct err *err);
 /* Rows in use. Read: of the sites of the array, or a zeroed one gets its shape, on `backend`. */
 int archive_array(struct archive *archive, struct array *array, const struct backend *backend,

@@ -3,8 +3,8 @@
  * have had in one piece. Beside them lies `ini`, which repeats the run.
  *
  * A state says which version made it, of which run, of which ini and of which data. Those of an ini
- * may differ that decide no number of this run: length, where it is computed, which other runs there
- * are. Anything else is refused. */
+ * may differ that decide no number of this run: length, where it is computed, which other runs
+ * there are. Anything else is refused. */
 #ifndef SOLVER_STATES_H
 #define SOLVER_STATES_H
 
