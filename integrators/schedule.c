@@ -9,9 +9,16 @@ static double length(const struct training *training) {
                                         : (training->steps - 1) * training->dt - training->warmup;
 }
 
+static bool decays(const struct training *training) {
+    return training->schedule == SCHEDULE_LINEAR || training->schedule == SCHEDULE_COSINE;
+}
+
 bool schedule_is_cut(const struct training *training) {
-    bool decays = training->schedule == SCHEDULE_LINEAR || training->schedule == SCHEDULE_COSINE;
-    return decays && training->warmup > 0 && length(training) <= 0;
+    return decays(training) && training->warmup > 0 && length(training) <= 0;
+}
+
+bool schedule_follows_steps(const struct training *training) {
+    return decays(training) && training->schedule_steps == 0;
 }
 
 double schedule_factor(const struct training *training, double tau) {

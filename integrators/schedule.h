@@ -23,4 +23,7 @@ double schedule_factor(const struct training *training, double tau);
 /* Whether the run ends before its warmup does, with a decay that waits for it. */
 bool schedule_is_cut(const struct training *training);
 
+/* Whether the rate at a time depends on how long the run is. */
+bool schedule_follows_steps(const struct training *training);
+
 #endif

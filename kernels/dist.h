@@ -3,7 +3,8 @@
  *
  * Ranks share out whole runs (solver/run/run.c) or, of one run, whole blocks of sites (backend.h).
  * They make the same calls in the same order, from their main thread; everything that these decide
- * is the same on all of them to the last bit. Only rank 0 reads and writes files and prints. */
+ * is the same on all of them to the last bit. Only rank 0 reads and writes files and prints; but
+ * states of whole runs (solver/run/states.h) are files of the rank that makes them. */
 #ifndef KERNELS_DIST_H
 #define KERNELS_DIST_H
 

@@ -1,5 +1,5 @@
 /* The verbs, and the numbers that follow from a declaration. */
-#include "kernels/map.h"
+#include "kernels/map_history.h"
 #include "kernels/profile.h"
 
 #include <assert.h>
@@ -66,6 +66,20 @@ int map_remember(struct map *map, struct err *err) {
     const struct map_kind *kind = map->declared.a0 == 0 ? &map_history : &map_finite;
     TRY(base_alloc(&map->start, 1, sizeof *map->start, err));
     return map_init(map->start, kind, map->declared, map->settings, err);
+}
+
+/* A history may have become a matrix by then. */
+int map_archive(struct map *map, struct rows x, struct archive *archive, struct err *err) {
+    bool entries = map->kind == &map_finite;
+    TRY(archive_bytes(archive, &entries, sizeof entries, err));
+    if (archive_reads(archive)) {
+        map->x = x;
+        if (entries && map->kind == &map_history)
+            TRY(map_history_end(map, err));
+        if (entries != (map->kind == &map_finite))
+            return archive_misfit(archive, "a matrix is of another kind", err);
+    }
+    return map->kind->archive(map, archive, err);
 }
 
 int map_start(const struct map *map, bool forward, struct rows in, struct rows out,

@@ -115,6 +115,9 @@ struct map_kind {
     int (*change)(struct map *map, int k, const double *c, struct change *change, struct err *err);
     int (*learn)(struct map *map, int k, const double *c, struct err *err);
     void (*decay)(struct map *map, double factor); /* of kinds that may learn entry by entry */
+    /* What it keeps from one measured time to the next: not stages, which are kept anew. NULL:
+     * cannot be kept. */
+    int (*archive)(struct map *map, struct archive *archive, struct err *err);
     /* Memory that it comes to; nothing need be made yet. */
     double (*bytes)(const struct map *map, const struct map_costs *costs);
     /* Of a finite network: s_f W [target sites][source sites] on the host. */
@@ -182,6 +185,8 @@ struct map_coefficients map_shown(const struct map *map, bool forward);
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
 /* W *= factor (kinds finite, adam). */
 void map_decay(struct map *map, double factor);
+/* Its state after an evaluation. Read: x are the rows of that evaluation. */
+int map_archive(struct map *map, struct rows x, struct archive *archive, struct err *err);
 /* `initial` of a map that remembers its start. */
 int map_start(const struct map *map, bool forward, struct rows in, struct rows out,
               struct err *err);

@@ -64,6 +64,13 @@ static void adam_decay(struct map *map, double factor) {
     rows_scale(factor, array_all(&adam_of(map)->D));
 }
 
+static int adam_archive(struct map *map, struct archive *archive, struct err *err) {
+    struct adam_state *adam = adam_of(map);
+    TRY(map_limit.archive(map, archive, err));
+    TRY(archive_bytes(archive, &adam->decay, sizeof adam->decay, err));
+    return archive_array(archive, &adam->D, map->declared.source->backend, err);
+}
+
 static int adam_initial(const struct map *map, bool forward, struct rows in, struct rows out,
                         struct err *err) {
     if (map->declared.a0 != 0)
@@ -87,6 +94,7 @@ const struct map_kind map_adam = {
     .products = map_products_rows,
     .change = adam_change,
     .decay = adam_decay,
+    .archive = adam_archive,
     .initial = adam_initial,
     .bytes = adam_bytes,
 };

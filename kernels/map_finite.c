@@ -110,6 +110,10 @@ static void finite_decay(struct map *map, double factor) {
     rows_scale(factor, array_all(&finite_of(map)->W));
 }
 
+static int finite_archive(struct map *map, struct archive *archive, struct err *err) {
+    return archive_array(archive, &finite_of(map)->W, map->declared.source->backend, err);
+}
+
 static int finite_matrix(const struct map *map, double *out, struct err *err) {
     size_t count = targets(map) * sources(map);
     const struct array *W = &finite_of(map)->W;
@@ -134,6 +138,7 @@ const struct map_kind map_finite = {
     .products = map_products_rows,
     .change = finite_change,
     .decay = finite_decay,
+    .archive = finite_archive,
     .matrix = finite_matrix,
     .initial = map_start,
     .bytes = finite_bytes,

@@ -78,21 +78,32 @@ done:
     return code;
 }
 
-/* From now on the explicit matrix. */
-static int become_finite(struct map *map, struct err *err) {
+int map_history_end(struct map *map, struct err *err) {
     struct finite_state *finite;
     TRY(base_alloc(&finite, 1, map_finite.state, err));
-    int code = explicit_matrix(map, 1 / map->declared.s_f, &finite->W, err);
-    if (code) {
-        array_free(&finite->W);
-        free(finite);
-        return code;
-    }
     history_free(map);
     free(map->state);
     map->state = finite;
     map->kind = &map_finite;
     return CODE_OK;
+}
+
+/* From now on the explicit matrix. */
+static int become_finite(struct map *map, struct err *err) {
+    struct array W = {0};
+    int code = explicit_matrix(map, 1 / map->declared.s_f, &W, err);
+    code = code ? code : map_history_end(map, err);
+    if (code)
+        array_free(&W);
+    else
+        finite_of(map)->W = W;
+    return code;
+}
+
+static int history_archive(struct map *map, struct archive *archive, struct err *err) {
+    struct history_state *history = history_of(map);
+    TRY(archive_array(archive, &history->q, history->q.backend, err));
+    return archive_array(archive, &history->Z, history->Z.backend, err);
 }
 
 /* One row when a single y serves all inputs: (1/m) y (sum_mu c_mu x_mu)^T. */
@@ -131,6 +142,7 @@ const struct map_kind map_history = {
     .keep = map_keep_rows,
     .products = map_products_rows,
     .learn = history_learn,
+    .archive = history_archive,
     .matrix = history_matrix,
     .initial = map_start,
     .bytes = history_bytes,

@@ -16,4 +16,7 @@ static inline struct history_state *history_of(const struct map *map) {
     return map->state;
 }
 
+/* It becomes a map_finite, whose entries the caller fills. */
+int map_history_end(struct map *map, struct err *err);
+
 #endif

@@ -303,6 +303,24 @@ static int limit_change(struct map *map, int k, const double *c, struct change *
     return CODE_OK;
 }
 
+/* Of the last pass R alone: learning reads it, and only those who measure read the rest. */
+static int limit_archive(struct map *map, struct archive *archive, struct err *err) {
+    const struct backend *backend = map->declared.source->backend;
+    struct limit_state *limit = limit_of(map);
+    size_t count;
+    if (limit->leader)
+        limit->q = limit_of(limit->leader)->q;
+    else
+        TRY(archive_array(archive, &limit->q, backend, err));
+    TRY(archive_array(archive, &limit->e, backend, err));
+    TRY(archive_array(archive, &limit->Z, backend, err));
+    TRY(archive_array(archive, &limit->p, backend, err));
+    TRY(archive_array(archive, &limit->normals, backend, err));
+    TRY(archive_bytes(archive, limit->largest, sizeof limit->largest, err));
+    count = (size_t)map->x.count * (size_t)limit->q.rows;
+    return archive_list(archive, &limit->R, &count, sizeof *limit->R, err);
+}
+
 /* The normals in Z alone, and the other direction's as in a pass. */
 static int limit_initial(const struct map *map, bool forward, struct rows in, struct rows out,
                          struct err *err) {
@@ -341,6 +359,7 @@ const struct map_kind map_limit = {
     .keep = limit_keep,
     .products = limit_products,
     .change = limit_change,
+    .archive = limit_archive,
     .initial = limit_initial,
     .bytes = limit_bytes,
 };

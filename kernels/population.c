@@ -146,6 +146,14 @@ void population_probes(struct population *population, int k, double *signs) {
     }
 }
 
+int population_archive(struct population *population, struct archive *archive, struct err *err) {
+    TRY(archive_bytes(archive, &population->stream.draw, sizeof population->stream.draw, err));
+    TRY(archive_bytes(archive, &population->full, sizeof population->full, err));
+    TRY(archive_bytes(archive, &population->fallback, sizeof population->fallback, err));
+    TRY(archive_bytes(archive, &population->probes, sizeof population->probes, err));
+    return archive_array(archive, &population->span, population->backend, err);
+}
+
 int population_check_rank(const struct population *population, int rank, const char *who,
                           struct err *err) {
     if (population->sites > POPULATION_SMALL &&

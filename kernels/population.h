@@ -16,6 +16,7 @@
 #ifndef KERNELS_POPULATION_H
 #define KERNELS_POPULATION_H
 
+#include "kernels/archive.h"
 #include "kernels/basis.h"
 
 #define POPULATION_INFINITE 0x1p400
@@ -71,6 +72,8 @@ void population_return(struct population *population, const struct population_ma
 /* k more rows of signs [k][sites], +-1: Walsh functions of scrambled sites, orthogonal to all
  * before if the number of sites is a power of two above theirs; nearly so otherwise. */
 void population_probes(struct population *population, int k, double *signs);
+/* What draws and bases have left here. */
+int population_archive(struct population *population, struct archive *archive, struct err *err);
 /* Error if a basis of `rank` rows is too long for the sites (limit only). `who` names the basis. */
 int population_check_rank(const struct population *population, int rank, const char *who,
                           struct err *err);

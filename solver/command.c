@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
 #include "kernels/dist.h"
+#include "solver/run/states.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -128,6 +129,25 @@ int command_output(char **name, const struct command *command, const char *given
     memcpy(*name, base, length);
     strcpy(*name + length, ending);
     return CODE_OK;
+}
+
+int command_continue(struct command *command, const char *result, const char *given, char **ini,
+                     char **output, struct err *err) {
+    if (command->file || given)
+        return err_set(err, CODE_INPUT,
+                       "--continue %s goes on with the ini of that run, into that file; it takes "
+                       "keys to change, but no %s",
+                       result, given ? "-o" : "ini file");
+    TRY(base_copy(output, result, err));
+    TRY(states_ini(ini, result, err));
+    command->file = *ini;
+    return CODE_OK;
+}
+
+void command_tell_states(struct log *log, const char *program, const struct run *run,
+                         const char *output) {
+    if (run->states && run->config.output.checkpoint > 0)
+        log_line(log, "it goes on with: %s --continue %s", program, output);
 }
 
 int command_spare(const char *output, const char *input, struct err *err) {

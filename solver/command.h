@@ -2,7 +2,7 @@
 #ifndef SOLVER_COMMAND_H
 #define SOLVER_COMMAND_H
 
-#include "solver/files/io.h"
+#include "solver/run/run.h"
 #include <signal.h>
 
 /* An option: --word alone sets *given; with a value (-o OUT) it sets *value. */
@@ -28,6 +28,13 @@ void command_log(struct log *log, bool quiet);
  * the current folder. */
 int command_output(char **name, const struct command *command, const char *given,
                    const char *ending, struct err *err);
+/* --continue: the ini and the output (both to be freed) of a result whose states were kept, in the
+ * place of those of a command line, which may give neither. */
+int command_continue(struct command *command, const char *result, const char *given, char **ini,
+                     char **output, struct err *err);
+/* How to go on after a failure, where states are kept. */
+void command_tell_states(struct log *log, const char *program, const struct run *run,
+                         const char *output);
 /* CODE_INPUT if the output is this input, --force or not (where files are looked at: rank 0). */
 int command_spare(const char *output, const char *input, struct err *err);
 /* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. A

@@ -8,12 +8,13 @@
 
 struct options {
     struct command command;
-    const char *output;
+    const char *output, *again;
     bool force, help, version, quiet;
 };
 
 static const char usage[] =
     "usage: dmft-compare [-o OUT.h5] [--force] [--quiet] FILE.ini [--section.key=value ...]\n"
+    "       dmft-compare --continue OUT.h5 [--quiet] [--section.key=value ...]\n"
     "       dmft-compare --help | --version";
 
 static const char help[] =
@@ -44,36 +45,43 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"-h", &options->help, NULL, NULL},
         {"--version", &options->version, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
+        {"--continue", NULL, &options->again, "the output of a comparison that kept its state"},
         {0},
     };
     TRY(command_read(&options->command, known, usage, argc, argv, err));
-    if (!options->command.file && !options->help && !options->version)
+    if (!options->command.file && !options->again && !options->help && !options->version)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     return CODE_OK;
 }
 
-static int work(struct compare *compare, const struct options *options, struct err *err) {
-    const struct command *command = &options->command;
-    char *output = NULL;
+static int work(struct compare *compare, struct options *options, struct err *err) {
+    struct command *command = &options->command;
+    char *output = NULL, *ini = NULL;
+    bool go_on = options->again != NULL;
     int code;
     struct log log;
     command_log(&log, options->quiet);
     for (int k = 0; k < COMPARE_MOST; k++) {
         compare->run[k].log = log;
         compare->run[k].stop = command_signals();
+        compare->run[k].go_on = go_on;
     }
-    DO(command_output(&output, command, options->output, "_compare.h5", err));
+    DO(go_on ? command_continue(command, options->again, options->output, &ini, &output, err)
+             : command_output(&output, command, options->output, "_compare.h5", err));
     DO(compare_configure(compare, command->file, command->overrides, command->override, err));
     DO(command_spare(output, command->file, err));
     DO(command_spare(output, compare->run[0].config.data.file, err));
-    DO(compare_run(compare, output, options->force, err));
+    DO(compare_run(compare, output, options->force || go_on, err));
     log_line(&compare->run[0].log, "wrote %s", output);
     DO(compare_table_print(compare, err));
 done:
     for (int k = 0; k < compare->count && code; k++)
         if (compare->run[k].io_open)
             command_kept(&compare->run[k].log, &compare->run[k].io);
+    if (code && output)
+        command_tell_states(&compare->run[0].log, "dmft-compare", &compare->run[0], output);
     free(output);
+    free(ini);
     return code;
 }
 

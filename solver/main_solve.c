@@ -13,13 +13,14 @@
 
 struct options {
     struct command command;
-    const char *output;
+    const char *output, *again;
     bool force, help, version, defaults, quiet, profile;
 };
 
 static const char usage[] =
     "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] [--profile] FILE.ini "
     "[--section.key=value ...]\n"
+    "       dmft-solve --continue OUT.h5 [--quiet] [--profile] [--section.key=value ...]\n"
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version | --defaults";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
@@ -33,10 +34,12 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"--version", &options->version, NULL, NULL},
         {"--defaults", &options->defaults, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
+        {"--continue", NULL, &options->again, "the output of a run that kept its state"},
         {0},
     };
     TRY(command_read(&options->command, known, usage, argc, argv, err));
-    if (!options->command.file && !options->help && !options->version && !options->defaults)
+    if (!options->command.file && !options->again && !options->help && !options->version &&
+        !options->defaults)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     return CODE_OK;
 }
@@ -85,14 +88,17 @@ static void tell_costs(const struct run *run, double start) {
         fprintf(stderr, "warning: no profile: %s\n", err.text);
 }
 
-static int solve(struct run *run, const struct options *options, struct err *err) {
-    const struct command *command = &options->command;
-    char *output = NULL;
+static int solve(struct run *run, struct options *options, struct err *err) {
+    struct command *command = &options->command;
+    char *output = NULL, *ini = NULL;
     double start = base_seconds();
     bool begun = false;
     int code;
     profile_on = options->profile;
-    DO(command_output(&output, command, options->output, ".h5", err));
+    run->go_on = options->again != NULL;
+    options->force |= run->go_on;
+    DO(run->go_on ? command_continue(command, options->again, options->output, &ini, &output, err)
+                  : command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
     DO(command_spare(output, command->file, err));
     DO(command_spare(output, run->config.data.file, err));
@@ -105,9 +111,12 @@ static int solve(struct run *run, const struct options *options, struct err *err
 done:
     if (code && run->io_open)
         command_kept(&run->log, &run->io);
+    if (code && begun)
+        command_tell_states(&run->log, "dmft-solve", run, output);
     if (begun && options->profile && (!code || dist_ranks() == 1))
         tell_costs(run, start);
     free(output);
+    free(ini);
     return code;
 }
 

@@ -1,7 +1,8 @@
 /* What every network of model_list has for nothing, seen on data/NAME.ini made small: its derived
  * gradients and their norm by finite differences, and every way of training it with the same bits
- * for any number of threads, on the backend that poisons and in longer runs; memory that is
- * announced. A new network is judged here without a line. */
+ * for any number of threads, on the backend that poisons, in longer runs and in runs that go on
+ * from a state; memory that is announced. A new network is judged here without a line. */
+#define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 #include "kernels/map_adam.h"
 #include "kernels/map_finite.h"
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Ways of training, the fixed point last; where one does not fit a network, that is printed. */
 static const char *const ways[][5] = {
@@ -117,8 +119,40 @@ static void learns(const struct record *record, const char *what) {
         fail_msg("%s: f goes from %g to %g", what, first, last);
 }
 
+static char folder[] = "/tmp/test_models_XXXXXX"; /* of states */
+
+static bool all; /* argument `long` */
+
+/* The first times of the first run on the backend that poisons, kept; the others from there. */
+static void go_on(const struct model *model, int way, int N, const struct record *whole) {
+    char what[128], first[32], command[64];
+    int cut = 1 + (way + (N > 0)) % 5;
+    snprintf(first, sizeof first, "training.steps=%d", cut);
+    snprintf(what, sizeof what, "%s, %s, N = %d, from step %d on", model->name,
+             ways[way][0] ? ways[way][0] : "", N, cut);
+    for (int part = 0; part < 2; part++) {
+        struct run run;
+        struct record record;
+        if (!begin(&run, model, way, part ? "solver.threads=2" : first))
+            fail_msg("%s", what);
+        run.config.output.checkpoint = 60;
+        run.go_on = part > 0;
+        if (!part)
+            run.config.solver.backend = 1;
+        ASK(base_copy(&run.states, folder, err));
+        ASK(run_ensemble(&run, N, 1, &record, err));
+        assert_int_equal(record.T, part ? 6 : cut);
+        if (part)
+            same_bits(&record, whole, 6, what);
+        record_free(&record);
+        run_free(&run);
+    }
+    snprintf(command, sizeof command, "rm %s/*.state", folder);
+    assert_int_equal(system(command), 0);
+}
+
 /* False where the network cannot be trained so. */
-static bool compare(const struct model *model, int way, int N) {
+static bool compare(const struct model *model, int way, int N, bool cut) {
     struct record record[CHANGES];
     int count = way == WAYS - 1 ? CHANGES - 1 : CHANGES; /* a window decides how many sweeps */
     for (int k = 0; k < count; k++) {
@@ -133,6 +167,8 @@ static bool compare(const struct model *model, int way, int N) {
         learns(&record[k], what);
         same_bits(&record[0], &record[k], 6, what);
     }
+    if (cut)
+        go_on(model, way, N, &record[0]);
     for (int k = 0; k < count; k++)
         record_free(&record[k]);
     return true;
@@ -140,10 +176,17 @@ static bool compare(const struct model *model, int way, int N) {
 
 static void bits(void **state) {
     (void)state;
+    assert_non_null(mkdtemp(folder));
     for (const struct model *const *model = model_list; *model; model++)
         for (int way = 0; way < WAYS; way++)
-            if (compare(*model, way, 0) && way < WAYS - 1)
-                compare(*model, way, 16);
+            if (way == WAYS - 1) {
+                compare(*model, way, 0, false);
+            } else {
+                bool limit = (model - model_list + way) % 2;
+                if (compare(*model, way, 0, all || limit))
+                    compare(*model, way, 16, all || !limit);
+            }
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static double rows_used(const struct array *array) {
@@ -193,7 +236,8 @@ static void memory(void **state) {
             }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    all = argc > 1 && !strcmp(argv[1], "long");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(gradient_norms),

@@ -193,6 +193,33 @@ static void sweeps_are_the_same(void **state) {
     assert_int_equal(system("ls one.d > one.txt && ls three.d | cmp - one.txt"), 0);
 }
 
+/* Kept by two ranks, by the program built without MPI, by three: each goes on from the one before;
+ * sites of the limit are shared, networks dealt out. */
+static void states_go_on(void **state) {
+    (void)state;
+    static const char *const more[] = {"", "[training]\noptimizer = adam\n",
+                                       "[reference]\ndraws = balanced\n"};
+    for (size_t i = 0; i < COUNT(more); i++) {
+        struct cli_result result;
+        char ini[1024];
+        snprintf(ini, sizeof ini, "%s%s",
+                 BEGIN("regime2") "[training]\nsteps = 6\n[solver]\nsites = 800\nreplicates = 1\n"
+                                  "expert_sites = 700\n[reference]\nwidths = 16\nseeds = 2\n"
+                                  "[output]\ncheckpoint = 9\n",
+                 more[i]);
+        assert_int_equal(system("rm -rf out.h5 out.h5.state"), 0);
+        cli_print("case.ini", ini);
+        plain("plain.h5");
+        must(2, "dmft-solve", "-o out.h5 case.ini --training.steps=2");
+        cli_run(&result, ARGS("--quiet", "--continue", "out.h5", "--training.steps=3"));
+        if (result.code)
+            fail_msg("without MPI: %s", result.err);
+        cli_free(&result);
+        must(3, "dmft-solve", "--continue out.h5 --training.steps=6");
+        same("plain.h5", "out.h5", more[i]);
+    }
+}
+
 /* How often a word is in a text. */
 static int occurrences(const char *text, const char *word) {
     int count = 0;
@@ -251,9 +278,9 @@ int main(int argc, char **argv) {
         return 1;
     *strrchr(folder, '/') = 0;
     const struct CMUnitTest tests[] = {
-        TEST(ranks_write_the_same),     TEST(every_network),
-        TEST(comparisons_are_the_same), TEST(sweeps_are_the_same),
-        TEST(failures_end_all_ranks),   TEST(signals_leave_a_readable_file),
+        TEST(ranks_write_the_same),          TEST(every_network), TEST(comparisons_are_the_same),
+        TEST(sweeps_are_the_same),           TEST(states_go_on),  TEST(failures_end_all_ranks),
+        TEST(signals_leave_a_readable_file),
     };
     return cmocka_run_group_tests(tests, open_all, cli_close);
 }

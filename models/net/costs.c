@@ -86,18 +86,22 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     shapes.declare_only = true;
     int code = net_init(&net, &shapes, err);
     double total = 0;
+    if (code) { /* half a net, of which nothing is known */
+        net_free(&net);
+        return code;
+    }
     for (int i = 0; i < net.arrays; i++)
         total += rows_bytes(array_all(net.array[i]));
     if (net.setup.inputs + net.setup.tests > net.setup.P)
         total *= 2;                     /* put aside in a look */
     for (int i = 0; i < net.thins; i++) /* and in the span of the population */
         total += 2 * rows_bytes(array_all(&net.thin[i]->W));
-    for (int i = 0; i < net.maps && !code; i++)
+    for (int i = 0; i < net.maps; i++)
         total += map_bytes(&net, net.map[i], evaluations, T);
     for (int i = 0; i < net.parameters; i++)
         total += setup->stages * stage_bytes(&net, &net.parameter[i]) +
                  moment_bytes(&net, &net.parameter[i], evaluations);
-    for (int k = 0; k < net.kernels && !code; k++)
+    for (int k = 0; k < net.kernels; k++)
         total += 1.5 * T * rows_bytes(net.kernel[k].rows);
     net_free(&net);
     *bytes = total;

@@ -243,8 +243,11 @@ int net_learn(struct net *net, double step, struct err *err);
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,
                struct change *change, double *host, struct err *err);
 void net_decay(struct net *net,
-               double factor);          /* all weights *= factor, but biases and frozen matrices */
-void net_next(struct net *net);         /* the parameters have moved: the model's own rule, t + 1 */
+               double factor);  /* all weights *= factor, but biases and frozen matrices */
+void net_next(struct net *net); /* the parameters have moved: the model's own rule, t + 1 */
+/* The state of an evaluated net between two steps of an integrator, which keeps its stages anew:
+ * all that the next step and the next evaluation read. Not of field maps. */
+int net_archive(struct net *net, struct archive *archive, struct err *err);
 void net_drop_stages(struct net *net);  /* frees what was kept */
 void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
 

@@ -87,6 +87,13 @@ void replay_free(struct replay *r) {
     *r = (struct replay){0};
 }
 
+int replay_archive(struct replay *r, struct archive *archive, struct err *err) {
+    for (int i = r->first; i <= r->last; i++)
+        if (r->start[i].W.memory)
+            TRY(archive_array(archive, &r->start[i].W, r->start[i].W.backend, err));
+    return CODE_OK;
+}
+
 double replay_bytes(const struct net *net, int first, int last) {
     double total = 0;
     for (int i = first; i <= last; i++) {

@@ -375,15 +375,34 @@ static void release(struct io *io) {
     *io = (struct io){0};
 }
 
+static int begin_file(struct io *io, struct err *err) {
+    TRY(create_file(io, err));
+    TRY(set_complete(io, 0, err));
+    return hdf5_set_text(io->file, "program", "dmft-solve", err);
+}
+
+int io_again(struct io *io, const char *path, struct err *err) {
+    size_t size = strlen(path) + sizeof ".partial";
+    int code = CODE_OK;
+    *io = (struct io){0};
+    DO(partial_check(path, true, err));
+    DO(base_copy(&io->path, path, err));
+    DO(base_alloc(&io->partial, size, 1, err));
+    snprintf(io->partial, size, "%s.partial", path);
+    DO(begin_file(io, err));
+done:
+    if (code)
+        release(io);
+    return code;
+}
+
 int io_create(struct io *io, const char *path, bool force, struct err *err) {
     int code = CODE_OK;
     *io = (struct io){0};
     DO(partial_check(path, force, err));
     DO(base_copy(&io->path, path, err));
     DO(partial_create(&io->partial, path, err));
-    DO(create_file(io, err));
-    DO(set_complete(io, 0, err));
-    DO(hdf5_set_text(io->file, "program", "dmft-solve", err));
+    DO(begin_file(io, err));
     DO(io_flush(io, err));
 done:
     if (code && io->partial)

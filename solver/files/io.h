@@ -32,6 +32,9 @@ struct io {
 /* Turns HDF5's automatic error printing off; call once, in main. */
 void io_quiet(void);
 int io_create(struct io *io, const char *path, bool force, struct err *err);
+/* The same for a run that goes on: OUT may exist, and OUT.partial holds what it holds until the
+ * next save. */
+int io_again(struct io *io, const char *path, struct err *err);
 /* /parameters: one attribute per key, "section.key", typed (integers, doubles, strings, integer
  * lists; free keys are strings), and a string attribute "ini": a complete ini text that repeats the
  * run. */

@@ -474,6 +474,22 @@ int aggregation_measure(struct aggregation_check *c, const struct net *net, int 
     return CODE_OK;
 }
 
+/* Rows alone are kept of nodes: all of them have rows. */
+int aggregation_archive(struct aggregation_check *c, const struct net *net, struct archive *archive,
+                        struct err *err) {
+    const struct backend *backend = net->setup.backend;
+    if (!declared(net)->rows)
+        return CODE_OK;
+    if (archive_reads(archive))
+        TRY(begin(c, net, err));
+    TRY(archive_array(archive, &c->h3, backend, err));
+    TRY(archive_array(archive, &c->w, backend, err));
+    TRY(archive_array(archive, &c->back, backend, err));
+    for (int k = 1; k < c->nodes; k++)
+        TRY(archive_array(archive, &c->start[k].rows, backend, err));
+    return c->nodes ? replay_archive(&c->replay, archive, err) : CODE_OK;
+}
+
 void aggregation_free(struct aggregation_check *c) {
     for (int k = 0; k < 3 * c->nodes && c->start; k++) {
         array_free(&c->start[k].rows);

@@ -26,6 +26,9 @@ int aggregation_declare(struct record *record, const struct net *net, struct err
 double aggregation_bytes(const struct net *net);
 int aggregation_measure(struct aggregation_check *check, const struct net *net, int t, int run,
                         struct record *record, struct series **next, struct err *err);
+/* What is kept of the start. Read: net has its state back already. */
+int aggregation_archive(struct aggregation_check *check, const struct net *net,
+                        struct archive *archive, struct err *err);
 void aggregation_free(struct aggregation_check *check);
 
 /* Mean of squares over rows and sites; y -= x. */

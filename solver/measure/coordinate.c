@@ -261,6 +261,22 @@ int coordinate_measure(struct coordinate *check, const struct net *net, int t, i
     return aggregation_measure(&check->aggregation, net, t, run, record, next, err);
 }
 
+int coordinate_archive(struct coordinate *check, const struct net *net, struct archive *archive,
+                       struct err *err) {
+    const struct program *p = net->program;
+    if (archive_reads(archive))
+        TRY(begin(check, p->nodes, err));
+    for (int i = 0; i < check->nodes; i++) {
+        struct coordinate_matrix *m = &check->matrix[i];
+        size_t count = (size_t)p->node[i].count * (size_t)p->node[i].K;
+        TRY(archive_array(archive, &m->out, check->backend, err));
+        TRY(archive_array(archive, &m->back, check->backend, err));
+        TRY(archive_array(archive, &m->W, check->backend, err));
+        TRY(archive_list(archive, &m->s, &count, sizeof *m->s, err));
+    }
+    return aggregation_archive(&check->aggregation, net, archive, err);
+}
+
 void coordinate_free(struct coordinate *check) {
     for (int i = 0; i < check->nodes && check->matrix; i++) {
         struct coordinate_matrix *m = &check->matrix[i];

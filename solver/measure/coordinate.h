@@ -28,6 +28,10 @@ double coordinate_bytes(const struct net *net);
 /* After net_evaluate at time t; *next: the first of the series, then what follows the last. */
 int coordinate_measure(struct coordinate *check, const struct net *net, int t, int run,
                        struct record *record, struct series **next, struct err *err);
+/* What is kept of the start. Read: into a check that has measured nothing, of a net that has its
+ * state back. */
+int coordinate_archive(struct coordinate *check, const struct net *net, struct archive *archive,
+                       struct err *err);
 void coordinate_free(struct coordinate *check); /* accepts a zeroed struct; idempotent */
 
 #endif

@@ -189,6 +189,18 @@ int observer_init(struct observer *observer, const struct config *config, const 
                : CODE_OK;
 }
 
+int observer_archive(struct observer *observer, const struct net *net, int steps,
+                     struct archive *archive, struct err *err) {
+    TRY(record_archive(observer->record, observer->run, steps, archive, err));
+    for (int k = 0; k < observer->histories; k++)
+        TRY(archive_array(archive, &observer->history[k], observer->history[k].backend, err));
+    for (int k = 0; k < observer->responses; k++)
+        TRY(response_archive(&observer->response[k], archive, err));
+    return observer->config->reference.coordinate_check
+               ? coordinate_archive(&observer->coordinate, net, archive, err)
+               : CODE_OK;
+}
+
 void observer_free(struct observer *observer) {
     for (int k = 0; k < observer->histories; k++)
         array_free(&observer->history[k]);

@@ -35,6 +35,10 @@ int observer_init(struct observer *observer, const struct config *config, const 
 int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err);
 /* Loss and accuracy at inputs that are not trained on; the net stays as it is. */
 int observer_look(struct observer *observer, struct net *net, int t, struct err *err);
+/* What it keeps of earlier times, and the record of its run until `steps`. Read: into one of
+ * observer_init, of a net that has its state back. */
+int observer_archive(struct observer *observer, const struct net *net, int steps,
+                     struct archive *archive, struct err *err);
 void observer_free(struct observer *observer);
 
 /* Largest rank of any basis of the net; 0 for finite nets. */

@@ -86,6 +86,25 @@ void record_free(struct record *record) {
     *record = (struct record){0};
 }
 
+/* Entries with an axis s come with all later s left out. */
+int record_archive(struct record *record, int run, int steps, struct archive *archive,
+                   struct err *err) {
+    size_t T = (size_t)record->T, reached = (size_t)steps;
+    for (int k = 0; k < record->count; k++) {
+        const struct series *series = &record->series[k];
+        size_t size = series->size / T, inner = size;
+        int other = axis_of(series->dims, "s");
+        for (int axis = 1; axis <= other; axis++)
+            inner /= series->shape[axis];
+        size_t extent = other > 0 ? T : 1, taken = other > 0 ? reached : 1;
+        double *at = series->values + (size_t)run * series->size;
+        for (size_t block = 0; block < reached * size / (inner * extent); block++)
+            TRY(archive_bytes(archive, at + block * inner * extent, taken * inner * sizeof *at,
+                              err));
+    }
+    return CODE_OK;
+}
+
 struct series *record_find(const struct record *record, const char *name) {
     for (int k = 0; k < record->count; k++)
         if (!strcmp(record->series[k].name, name))

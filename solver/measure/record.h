@@ -7,7 +7,7 @@
 #ifndef SOLVER_RECORD_H
 #define SOLVER_RECORD_H
 
-#include "kernels/base/base.h"
+#include "kernels/archive.h"
 
 #define SERIES_AXES 31 /* an HDF5 array has one more, for runs */
 #define SERIES_NAME 48
@@ -39,6 +39,9 @@ struct record {
 int record_init(struct record *record, int runs, int T, struct err *err);
 /* Adds a series (values NaN); the other strings must outlive the record. shape[0] must be T. */
 int record_add(struct record *record, struct series series, struct err *err);
+/* The first `steps` times of a run, the same however many there are in all. */
+int record_archive(struct record *record, int run, int steps, struct archive *archive,
+                   struct err *err);
 void record_free(struct record *record); /* accepts a zeroed struct; idempotent */
 struct series *record_find(const struct record *record, const char *name); /* NULL if absent */
 double *record_at(const struct record *record, const struct series *series, int run, int t);

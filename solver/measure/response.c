@@ -82,6 +82,17 @@ void response_free(struct response *response) {
     *response = (struct response){0};
 }
 
+int response_archive(struct response *response, struct archive *archive, struct err *err) {
+    TRY(archive_bytes(archive, &response->times, sizeof response->times, err));
+    TRY(archive_bytes(archive, response->columns,
+                      (size_t)response->times * sizeof *response->columns, err));
+    for (int t = 0; t < response->times; t++) {
+        size_t count = (size_t)response->count * (size_t)response->columns[t];
+        TRY(archive_list(archive, &response->known[t], &count, sizeof(double), err));
+    }
+    return CODE_OK;
+}
+
 /* The coefficients of one time with the basis of its side, [count][columns]. */
 static int keep(struct response *response, struct err *err) {
     struct map_coefficients known = map_known(response->map, !response->forward);

@@ -37,6 +37,8 @@ int response_init(struct response **responses, int *count, const struct record *
                   const struct net *net, struct err *err);
 /* After net_evaluate at time t. */
 int response_measure(struct response *response, int t, struct err *err);
+/* The coefficients of the times so far. Read: into one of response_init. */
+int response_archive(struct response *response, struct archive *archive, struct err *err);
 void response_free(struct response *response); /* accepts a zeroed struct; idempotent */
 
 #endif

@@ -8,6 +8,7 @@
 #include "solver/measure/observe.h"
 #include "solver/run/exchange.h"
 #include "solver/run/iteration.h"
+#include "solver/run/states.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,41 +45,6 @@ int ensemble_concurrent(const struct run *run, int N, int runs) {
 
 bool ensemble_iterates(const struct run *run, int N) {
     return !N && run->config.solver.method == METHOD_FIXED_POINT;
-}
-
-/* One trajectory into run number r of the record; step is called after each measured time. */
-static int one_run(const struct run *run, int N, int r, struct record *record,
-                   int (*step)(void *context, const struct net *net, int t, struct err *err),
-                   void *context, struct err *err) {
-    struct net_setup setup = run_setup(run, N, r);
-    const struct training *training = &run->config.training;
-    const struct integrator *integrator = integrator_of(training);
-    struct net net;
-    struct observer observer = {0};
-    struct batch batch = {0};
-    int code, t = 0;
-    DO(net_init(&net, &setup, err));
-    DO(batch_init(&batch, training, run->data.P, err));
-    DO(observer_init(&observer, &run->config, run->data.y, record, r, &net, err));
-    for (; t < record->T; t++) {
-        batch_at(&batch, t, net.index);
-        if (t)
-            DO(integrator->advance(&net, training, run->data.y, err));
-        else
-            DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
-        DO(observer_measure(&observer, &net, t, err));
-        DO(observer_look(&observer, &net, t, err));
-        DO(step(context, &net, t, err));
-    }
-done:
-    if (code == CODE_NUMERICAL && N)
-        err_set(err, code, "N = %d, network %d, step %d: %.1800s", N, r, t, err->text);
-    else if (code == CODE_NUMERICAL)
-        err_set(err, code, "limit, replicate %d, step %d: %.1800s", r, t, err->text);
-    observer_free(&observer);
-    batch_free(&batch);
-    net_free(&net);
-    return code;
 }
 
 void ensemble_group(char group[ENSEMBLE_GROUP], int N) {
@@ -173,10 +139,8 @@ static int judge(const struct ensemble *e, const struct net *net, int t, struct 
     return CODE_OK;
 }
 
-/* After each measured time: judge it, publish it, tell, write now and then, stop if a signal asked
- * for it. */
-static int step(void *context, const struct net *net, int t, struct err *err) {
-    const struct ensemble *e = context;
+/* After each measured time: judge it, publish it, tell, write now and then. */
+static int publish(const struct ensemble *e, const struct net *net, int t, struct err *err) {
     TRY(judge(e, net, t, err));
 #pragma omp critical(record)
     {
@@ -184,6 +148,82 @@ static int step(void *context, const struct net *net, int t, struct err *err) {
         progress(e, net, t);
         save(e);
     }
+    return CODE_OK;
+}
+
+/* Once all of one time is done: its state, where it is due, and the end if a signal asked for it.
+ */
+static int pause_at(const struct ensemble *e, struct net *net, struct observer *observer, int t,
+                    double *kept, struct err *err) {
+    const struct run *run = e->run;
+    struct state state = {e->N, e->r, t + 1, maker(run, e->N, e->r) == EVERY, net, observer};
+    double minutes = run->config.output.checkpoint;
+    bool stop = run->stop && *run->stop;
+    if (run->states && minutes > 0) {
+        bool due = base_seconds() - *kept >= 60 * minutes || t + 1 == e->record->T ||
+                   (stop && states_quick(&state));
+        if (state.shared)
+            due = dist_any(due);
+        int code = due ? states_keep(run, &state, err) : CODE_OK;
+#pragma omp critical(record)
+        if (code)
+            log_line(&e->run->log, "warning: %s; will be tried again", err->text);
+        if (due)
+            *kept = base_seconds();
+    }
+    return stop_if_asked(e, err);
+}
+
+/* Where states are kept, a signal lets a step finish that takes no longer: its state can be kept.
+ */
+static const double patience = 2;
+
+/* One trajectory into run number e->r of the record, from its beginning or from its state. */
+static int one_run(const struct ensemble *e, struct err *err) {
+    const struct run *run = e->run;
+    const struct training *training = &run->config.training;
+    const struct integrator *integrator = integrator_of(training);
+    struct net_setup setup = run_setup(run, e->N, e->r);
+    struct net net;
+    struct observer observer = {0};
+    struct batch batch = {0};
+    struct state state = {e->N, e->r, 0, maker(run, e->N, e->r) == EVERY, &net, &observer};
+    double kept = base_seconds();
+    int code, t = 0;
+    DO(net_init(&net, &setup, err));
+    DO(batch_init(&batch, training, run->data.P, err));
+    DO(observer_init(&observer, &run->config, run->data.y, e->record, e->r, &net, err));
+    DO(states_find(run, &state, err));
+#pragma omp critical(record)
+    e->record->steps[e->r] = state.steps;
+    for (t = state.steps; t < e->record->T; t++) {
+        double start = base_seconds();
+        batch_at(&batch, t, net.index);
+        if (t)
+            DO(integrator->advance(&net, training, run->data.y, err));
+        else
+            DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
+        DO(observer_measure(&observer, &net, t, err));
+        DO(observer_look(&observer, &net, t, err));
+        DO(publish(e, &net, t, err));
+        DO(pause_at(e, &net, &observer, t, &kept, err));
+        bool finish = run->states && base_seconds() - start < patience;
+        net.setup.stop = finish ? NULL : setup.stop;
+    }
+done:
+    if (code == CODE_NUMERICAL && e->N)
+        err_set(err, code, "N = %d, network %d, step %d: %.1800s", e->N, e->r, t, err->text);
+    else if (code == CODE_NUMERICAL)
+        err_set(err, code, "limit, replicate %d, step %d: %.1800s", e->r, t, err->text);
+    observer_free(&observer);
+    batch_free(&batch);
+    net_free(&net);
+    return code;
+}
+
+static int step(void *context, const struct net *net, int t, struct err *err) {
+    const struct ensemble *e = context;
+    TRY(publish(e, net, t, err));
     return stop_if_asked(e, err);
 }
 
@@ -206,7 +246,7 @@ static int sweep(void *context, const struct fixed_point_state *state, struct er
 static int run(struct ensemble *e, struct err *err) {
     const struct run *run = e->run;
     if (!e->iterations)
-        return one_run(run, e->N, e->r, e->record, step, e, err);
+        return one_run(e, err);
     struct net_setup setup = run_setup(run, 0, e->r);
     const struct iteration_calls calls = {e, sweep, step};
     int code = iteration_run(&run->config, &setup, run->data.y, e->r, e->record, e->iterations,

@@ -7,6 +7,7 @@
 #include "solver/measure/observe.h"
 #include "solver/files/provenance.h"
 #include "solver/run/exchange.h"
+#include "solver/run/states.h"
 #include "solver/settings/matrices.h"
 #include "kernels/base/text.h"
 
@@ -62,10 +63,13 @@ int run_prepare(struct run *run, struct err *err) {
     size_t sections = run->params.count;
     if (dist_rank())
         TRY(config_sections(&run->sections, &sections, err));
+    size_t size;
     TRY(exchange_params(&run->params, run->sections, sections, &run->config, err));
-    TRY(choose(run, err));
     if (!dist_rank())
         TRY(config_data(&run->config, &run->params, &run->data, err));
+    if (!dist_rank())
+        TRY(params_text(&run->params, &run->ini, &size, err));
+    TRY(choose(run, err));
     TRY(exchange_data(&run->data, err));
     TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
     TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
@@ -158,22 +162,26 @@ static int check_device(struct run *run, double bytes, struct err *err) {
 
 static int check_memory(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    double limit = 0, largest = 0, kept = 0, most = run->config.solver.max_memory;
+    double limit = 0, largest = 0, kept = 0, states = 0, most = run->config.solver.max_memory;
     int wide = 0, replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
     if (replicates) {
         TRY(estimate(run, 0, replicates, &limit, err));
         TRY(record_bytes(run, 0, replicates, &kept, err));
+        states = limit / ensemble_concurrent(run, 0, replicates) * replicates;
     }
     for (int i = 0; i < widths->count; i++) {
         double bytes, results;
         TRY(estimate(run, widths->value[i], seeds, &bytes, err));
         TRY(record_bytes(run, widths->value[i], seeds, &results, err));
         kept += results;
+        states += bytes / ensemble_concurrent(run, widths->value[i], seeds) * seeds;
         if (bytes > largest) {
             largest = bytes;
             wide = widths->value[i];
         }
     }
+    if (run->config.output.checkpoint > 0)
+        log_line(&run->log, "states: at most about %.3g GB on disk", 1e-9 * (states + kept));
     log_line(&run->log,
              "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results",
              1e-9 * limit, 1e-9 * largest, 1e-9 * kept);
@@ -255,10 +263,13 @@ static int write_matrices(struct run *run, struct err *err) {
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
+    if (!dist_rank())
+        TRY(states_open(run, output, force, err));
+    TRY(states_share(run, err));
     if (dist_rank())
         return CODE_OK;
     if (!run->io_open)
-        TRY(io_create(&run->io, output, force, err));
+        TRY(run->go_on ? io_again(&run->io, output, err) : io_create(&run->io, output, force, err));
     run->io_open = true;
     memcpy(run->io.prefix, run->prefix, sizeof run->prefix);
     TRY(io_parameters(&run->io, &run->params, &run->config, err));
@@ -359,6 +370,7 @@ void run_free(struct run *run) {
     record_free(&run->iterations);
     for (int i = 0; i < INT_LIST_MAX; i++)
         record_free(&run->reference[i]);
+    states_close(run);
     params_free(&run->params);
     data_free(&run->data);
     free(run->A);

@@ -16,6 +16,10 @@ struct run {
     int threads;
     int side;        /* which of several parameterizations, from 1; 0: there must be one only */
     char prefix[24]; /* of the groups in the output */
+    bool go_on;      /* from the states that are there (states.h) */
+    char *ini;       /* where states are kept: the ini that goes with them, on rank 0 */
+    char *states;    /* their folder; NULL: none are kept or looked for */
+    int states_lock; /* descriptor of the folder while it is ours, else 0 */
     bool whole;      /* one rank makes all of this run: `rank` */
     int rank;
     struct io io;

@@ -73,6 +73,9 @@ static const struct param_row output_rows[] = {
      "test inputs are evaluated at every n-th measured time"},
     {"top", PARAM_INT, OFFSET(top), "0", 0, 100000, NULL, NULL,
      "K of top-K accuracies, of several classes; 0: none"},
+    {"checkpoint", PARAM_REAL, OFFSET(checkpoint), "0", 0, 1e6, NULL, NULL,
+     "minutes after which the state of each replicate and seed is kept anew, and once it is done, "
+     "in OUT.h5.state, for --continue; 0: none is kept"},
 };
 #undef OFFSET
 
@@ -175,6 +178,16 @@ static int check_coordinate(const struct config *config, const struct params *pa
     return CODE_OK;
 }
 
+/* A state lies between two times. */
+static int check_states(const struct config *config, const struct params *params, struct err *err) {
+    if (config->output.checkpoint > 0 && config->solver.method == METHOD_FIXED_POINT &&
+        config->solver.replicates)
+        return params_error(params, "output", "checkpoint", err,
+                            "method = fixed_point sweeps over all times and keeps no state: "
+                            "checkpoint = 0");
+    return CODE_OK;
+}
+
 /* Why the settings of a network do not fit width N (0: the limit with its expert_sites), with the
  * key to blame; NULL: they fit, as they do any width where the model has nothing to check. */
 static const char *misfit(const struct config *config, int N, const char **key) {
@@ -190,6 +203,7 @@ int config_check(const struct config *config, const struct params *params, int K
     TRY(check_flow(config, params, err));
     TRY(check_schedule(config, params, err));
     TRY(check_coordinate(config, params, err));
+    TRY(check_states(config, params, err));
     if (config->solver.replicates && K > config->solver.sites)
         return params_error(params, "solver", "sites", err,
                             "the inputs have %d directions, and as many sites are needed", K);

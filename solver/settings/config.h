@@ -40,6 +40,7 @@ struct reference_settings {
 enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_FULL };
 struct output_settings {
     int kernels, test_every, top;
+    double checkpoint; /* minutes; 0: no states are kept */
 };
 
 struct config {

@@ -23,6 +23,16 @@ size_t data_places(const struct data *data) {
     return data->per_token ? data_rows(data) : (size_t)data->P + (size_t)data->tests;
 }
 
+uint64_t data_hash(uint64_t hash, const struct data *data) {
+    const int shape[] = {data->P, data->tests, data->n,         data->D,
+                         data->C, data->V,     data->per_token, data->classes};
+    size_t rows = data_rows(data), outputs = data_places(data) * (size_t)data->C;
+    hash = base_hash(hash, shape, sizeof shape);
+    hash = base_hash(hash, data->X, rows * (size_t)data->D * sizeof *data->X);
+    hash = base_hash(hash, data->token, data->V ? rows * sizeof *data->token : 0);
+    return base_hash(hash, data->y, outputs * sizeof *data->y);
+}
+
 int data_init(struct data *data, const struct data *sizes, struct err *err) {
     *data = *sizes;
     data->X = data->y = NULL;

@@ -18,8 +18,9 @@ struct data {
 };
 /* The arrays of these sizes, zero. */
 int data_init(struct data *data, const struct data *sizes, struct err *err);
-size_t data_rows(const struct data *data);   /* (P + tests) n */
-size_t data_places(const struct data *data); /* that have targets: rows of y */
+size_t data_rows(const struct data *data);                  /* (P + tests) n */
+uint64_t data_hash(uint64_t hash, const struct data *data); /* of sizes and values */
+size_t data_places(const struct data *data);                /* that have targets: rows of y */
 
 /* What targets of a file are to be. */
 struct data_wanted {

@@ -5,6 +5,7 @@
 #include "kernels/dist.h"
 #include "solver/files/partial.h"
 #include "solver/files/provenance.h"
+#include "solver/run/states.h"
 #include "kernels/base/text.h"
 
 #include <errno.h>
@@ -112,25 +113,15 @@ static bool tell_line(const struct grid *grid, struct err *err) {
     return false;
 }
 
-static void mix(uint64_t *hash, const void *bytes, size_t size) {
-    *hash = base_hash(*hash, bytes, size);
-}
-
-static int hash_unit(uint64_t *hash, const struct run *run, const struct data *data,
-                     struct err *err) {
-    char *text;
+/* Of all that decides the numbers, which states do not. */
+static int hash_unit(uint64_t *hash, struct run *run, const struct data *data, struct err *err) {
+    char *text = NULL;
     size_t size;
-    int code = params_text(&run->params, &text, &size, err);
-    *hash = BASE_HASH;
+    int code = params_record(&run->params, "output", "checkpoint", "0", err);
+    code = code ? code : params_text(&run->params, &text, &size, err);
     if (!code) {
-        mix(hash, provenance_version, strlen(provenance_version));
-        mix(hash, text, size);
-        const int shape[] = {data->P, data->tests, data->n,         data->D,
-                             data->C, data->V,     data->per_token, data->classes};
-        mix(hash, shape, sizeof shape);
-        mix(hash, data->X, data_rows(data) * (size_t)data->D * sizeof *data->X);
-        mix(hash, data->token, data->V ? data_rows(data) * sizeof *data->token : 0);
-        mix(hash, data->y, data_places(data) * (size_t)data->C * sizeof *data->y);
+        *hash = base_hash(BASE_HASH, provenance_version, strlen(provenance_version));
+        *hash = data_hash(base_hash(*hash, text, size), data);
     }
     free(text);
     return code;
@@ -316,6 +307,7 @@ static int fresh_path(char **path, const struct sweep *sweep, int unit, struct e
 static int open_file(const struct sweep *sweep, int unit, const char *path, struct run *run,
                      struct err *err) {
     char *sum;
+    run->go_on = true;
     TRY(run_open(run, path, true, err));
     TRY(sweep_path(&sum, sweep, unit, ".sum", err));
     run->io.sum = sum;
@@ -517,7 +509,7 @@ static int open_unit(struct sweep *sweep, const struct round *round, int k, stru
         TRY(read_unit(sweep, round->unit[k], run, err));
     TRY(run_prepare(run, err));
     if (dist_rank())
-        return CODE_OK;
+        return states_share(run, err);
     TRY(fresh_path(&path, sweep, round->unit[k], err));
     int code = open_file(sweep, round->unit[k], path, run, err);
     free(path);

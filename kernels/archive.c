@@ -1,0 +1,193 @@
+/* A file of bytes in order, behind them their sum. */
+#define _POSIX_C_SOURCE 200809L
+#include "kernels/archive.h"
+#include "kernels/dist.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK = 1 << 20 }; /* numbers of an array that are on the host at once */
+
+struct archive archive_measure(void) {
+    return (struct archive){.mode = ARCHIVE_MEASURE};
+}
+
+/* Of rank 0 -> all ranks that share the archive. */
+static int agree(const struct archive *archive, int code, struct err *err) {
+    if (!archive->shared)
+        return code;
+    dist_broadcast(&code, sizeof code, 0);
+    if (code)
+        dist_broadcast(err, sizeof *err, 0);
+    return code;
+}
+
+static int create(struct archive *archive, struct err *err) {
+    size_t size = strlen(archive->path) + sizeof ".new";
+    TRY(base_alloc(&archive->new, size, 1, err));
+    snprintf(archive->new, size, "%s.new", archive->path);
+    archive->stream = fopen(archive->new, "wb");
+    return archive->stream
+               ? CODE_OK
+               : err_set(err, CODE_SYSTEM, "cannot create %s: %s", archive->new, strerror(errno));
+}
+
+int archive_create(struct archive *archive, const char *path, bool shared, struct err *err) {
+    *archive = (struct archive){.mode = ARCHIVE_WRITE, .shared = shared, .sum = BASE_HASH};
+    TRY(base_copy(&archive->path, path, err));
+    return agree(archive, shared && dist_rank() ? CODE_OK : create(archive, err), err);
+}
+
+static int damaged(const struct archive *archive, struct err *err) {
+    return err_set(err, CODE_INPUT,
+                   "%s: is damaged: its bytes and its sum disagree; without the file this run "
+                   "begins anew",
+                   archive->path);
+}
+
+/* Reads all of it for its sum, and returns to the beginning. */
+static int verify(struct archive *archive, struct err *err) {
+    unsigned char block[1 << 12];
+    uint64_t sum = BASE_HASH, wanted;
+    archive->stream = fopen(archive->path, "rb");
+    if (!archive->stream)
+        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", archive->path,
+                       strerror(errno));
+    if (fseek(archive->stream, 0, SEEK_END))
+        return damaged(archive, err);
+    long left = ftell(archive->stream) - (long)sizeof wanted;
+    rewind(archive->stream);
+    for (size_t size; left > 0; left -= (long)size) {
+        size = left < (long)sizeof block ? (size_t)left : sizeof block;
+        if (fread(block, 1, size, archive->stream) != size)
+            return damaged(archive, err);
+        sum = base_hash(sum, block, size);
+    }
+    if (left < 0 || fread(&wanted, sizeof wanted, 1, archive->stream) != 1 || sum != wanted)
+        return damaged(archive, err);
+    rewind(archive->stream);
+    return CODE_OK;
+}
+
+int archive_open(struct archive *archive, const char *path, bool shared, struct err *err) {
+    *archive = (struct archive){.mode = ARCHIVE_READ, .shared = shared};
+    TRY(base_copy(&archive->path, path, err));
+    return agree(archive, shared && dist_rank() ? CODE_OK : verify(archive, err), err);
+}
+
+/* The sum, and all of it on disk under its name. */
+static int complete(struct archive *archive, int code, struct err *err) {
+    if (!archive->cause && fwrite(&archive->sum, sizeof archive->sum, 1, archive->stream) != 1)
+        archive->cause = errno;
+    if (!archive->cause && (fflush(archive->stream) || fsync(fileno(archive->stream))))
+        archive->cause = errno;
+    if (fclose(archive->stream) && !archive->cause)
+        archive->cause = errno;
+    if (!code && !archive->cause && rename(archive->new, archive->path))
+        archive->cause = errno;
+    if (code || archive->cause)
+        unlink(archive->new);
+    return code || !archive->cause ? code
+                                   : err_set(err, CODE_SYSTEM, "cannot write %s: %s", archive->path,
+                                             strerror(archive->cause));
+}
+
+int archive_close(struct archive *archive, int code, struct err *err) {
+    if (archive->stream && archive->mode == ARCHIVE_WRITE)
+        code = complete(archive, code, err);
+    else if (archive->stream)
+        fclose(archive->stream);
+    if (archive->mode == ARCHIVE_WRITE)
+        code = agree(archive, code, err);
+    free(archive->path);
+    free(archive->new);
+    *archive = (struct archive){0};
+    return code;
+}
+
+int archive_misfit(const struct archive *archive, const char *what, struct err *err) {
+    return err_set(err, CODE_INPUT, "%s: does not belong to this run: %s", archive->path, what);
+}
+
+static int take(struct archive *archive, void *bytes, size_t size, struct err *err) {
+    bool good = !archive->stream || fread(bytes, 1, size, archive->stream) == size;
+    if (archive->shared) {
+        dist_broadcast(&good, sizeof good, 0);
+        dist_broadcast(bytes, size, 0);
+    }
+    return good ? CODE_OK : archive_misfit(archive, "it is too short", err);
+}
+
+int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err *err) {
+    archive->bytes += (double)size;
+    if (archive->mode == ARCHIVE_READ)
+        return take(archive, bytes, size, err);
+    if (!archive->stream || archive->cause)
+        return CODE_OK;
+    archive->sum = base_hash(archive->sum, bytes, size);
+    if (fwrite(bytes, 1, size, archive->stream) != size)
+        archive->cause = errno;
+    return CODE_OK;
+}
+
+int archive_list(struct archive *archive, void *list, size_t *count, size_t size, struct err *err) {
+    void *first;
+    memcpy(&first, list, sizeof first);
+    uint64_t stored = first ? *count : UINT64_MAX;
+    TRY(archive_bytes(archive, &stored, sizeof stored, err));
+    if (stored == UINT64_MAX)
+        return CODE_OK;
+    if (archive_reads(archive)) {
+        free(first);
+        TRY(base_alloc(list, stored, size, err));
+        memcpy(&first, list, sizeof first);
+        *count = stored;
+    }
+    return archive_bytes(archive, first, *count * size, err);
+}
+
+/* Some rows at a time, through the host. */
+static int values(struct archive *archive, const struct array *array, struct err *err) {
+    size_t sites = array->sites;
+    int some = 1 + (int)(CHUNK / sites), code = CODE_OK;
+    double *host;
+    some = some < array->rows ? some : array->rows;
+    TRY(base_alloc(&host, (size_t)some * sites, sizeof *host, err));
+    for (int k = 0; k < array->rows; k += some) {
+        struct rows rows = array_rows(array, k, some < array->rows - k ? some : array->rows - k);
+        if (!archive_reads(archive))
+            array->backend->get(rows, host);
+        DO(archive_bytes(archive, host, (size_t)rows.count * sites * sizeof *host, err));
+        if (archive_reads(archive))
+            array->backend->put(rows, host);
+    }
+done:
+    free(host);
+    return code;
+}
+
+int archive_array(struct archive *archive, struct array *array, const struct backend *backend,
+                  struct err *err) {
+    struct {
+        uint64_t sites;
+        int64_t group, rows;
+    } shape = {array->sites, array->group, array->memory ? array->rows : -1};
+    TRY(archive_bytes(archive, &shape, sizeof shape, err));
+    if (archive_reads(archive) && shape.rows >= 0) {
+        if (!array->memory)
+            TRY(array_init(array, backend, shape.sites, (int)shape.group, 0, err));
+        if (array->sites != shape.sites || array->group != (int)shape.group)
+            return archive_misfit(archive, "its arrays have other sites", err);
+        array->rows = 0;
+        TRY(array_reserve(array, (int)shape.rows, err));
+    }
+    if (shape.rows < 0)
+        return CODE_OK;
+    if (archive->mode == ARCHIVE_MEASURE) {
+        archive->bytes += (double)shape.rows * (double)shape.sites * sizeof(double);
+        return CODE_OK;
+    }
+    return values(archive, array, err);
+}

@@ -1,0 +1,50 @@
+/* States on disk. One function for every kind of thing, xxx_archive(x, archive), both writes it and
+ * reads it back into a thing that was made the same way: what it names in order is the format.
+ *
+ *     archive_create, xxx_archive ..., archive_close        the file is replaced whole, or not at
+ * all archive_open, xxx_archive ..., archive_close          refused where its sum disagrees
+ *
+ * Site arrays cross as numbers in the order of their sites: a state is the same whatever the
+ * backend, the threads and the ranks, and any of these can go on from it. */
+#ifndef KERNELS_ARCHIVE_H
+#define KERNELS_ARCHIVE_H
+
+#include "kernels/backend.h"
+
+#include <stdio.h>
+
+enum archive_mode { ARCHIVE_MEASURE, ARCHIVE_WRITE, ARCHIVE_READ };
+
+struct archive {
+    enum archive_mode mode;
+    bool shared;      /* all ranks make the same calls; the file is that of rank 0 */
+    FILE *stream;     /* NULL on other ranks, and where nothing is written */
+    char *path, *new; /* new: what is written until it is complete */
+    uint64_t sum;
+    double bytes; /* so far */
+    int cause;    /* errno of the first write that failed; told by archive_close */
+};
+
+/* Measures: counts the bytes that would be written. */
+struct archive archive_measure(void);
+int archive_create(struct archive *archive, const char *path, bool shared, struct err *err);
+/* CODE_INPUT where the file is damaged; all of it is read once for its sum. */
+int archive_open(struct archive *archive, const char *path, bool shared, struct err *err);
+/* Ends it in any case; code: of what was done meanwhile, after which a file that was being written
+ * is given up. Returns code, or the failure to write. Accepts a zeroed struct. */
+int archive_close(struct archive *archive, int code, struct err *err);
+
+static inline bool archive_reads(const struct archive *archive) {
+    return archive->mode == ARCHIVE_READ;
+}
+int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err *err);
+/* A block of `size` bytes for each of *count elements, or NULL. Read: NULL becomes what was
+ * written, and a block is replaced. */
+int archive_list(struct archive *archive, void *list, size_t *count, size_t size, struct err *err);
+/* Rows in use. Read: of the sites of the array, or a zeroed one gets its shape, on `backend`. */
+int archive_array(struct archive *archive, struct array *array, const struct backend *backend,
+                  struct err *err);
+/* CODE_INPUT: the file does not fit what it is read into. */
+int archive_misfit(const struct archive *archive, const char *what, struct err *err);
+
+#endif

@@ -1,0 +1,398 @@
+/* States on disk (states.h). */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/run/states.h"
+#include "integrators/schedule.h"
+#include "kernels/dist.h"
+#include "solver/files/partial.h"
+#include "solver/files/provenance.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char mark[16] = "dmft state 1"; /* and the form of what follows */
+static const char suffix[] = ".state";
+static const double quick = 1e9; /* bytes: seconds on any disk */
+
+/* --- what a state belongs to ----------------------------------------------------------------- */
+
+struct head {
+    char mark[sizeof mark];
+    char *version, *ini; /* ini: lines "section.key = value" */
+    uint64_t data;
+    int N, r, T, steps;
+};
+
+static void head_free(struct head *head) {
+    free(head->version);
+    free(head->ini);
+    *head = (struct head){0};
+}
+
+/* Keys that decide no number of a run. */
+static bool is_free(const char *section, const char *key) {
+    static const char *const keys[] = {"training.steps",    "solver.threads",    "solver.backend",
+                                       "solver.max_memory", "solver.replicates", "reference.widths",
+                                       "reference.seeds",   "output.checkpoint", "data.file",
+                                       "data.folder"};
+    size_t length = strlen(section);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        if (!strncmp(keys[k], section, length) && keys[k][length] == '.' &&
+            !strcmp(keys[k] + length + 1, key))
+            return true;
+    return false;
+}
+
+static int write_lines(char **text, const struct params *params, struct err *err) {
+    const struct param_value *value = params->values;
+    size_t size;
+    *text = NULL;
+    FILE *out = open_memstream(text, &size);
+    if (!out)
+        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
+    for (size_t s = 0; s < params->count; s++)
+        for (size_t k = 0; k < params->sections[s].count; k++, value++) {
+            const char *section = params->sections[s].name, *key = params->sections[s].rows[k].key;
+            if (!is_free(section, key))
+                fprintf(out, "%s.%s = %s\n", section, key, value->text);
+        }
+    for (size_t k = 0; k < params->frees; k++)
+        fprintf(out, "%s.%s = %s\n", params->free[k].section->name, params->free[k].key,
+                params->free[k].value.text);
+    bool failed = ferror(out) != 0;
+    if (fclose(out) || failed)
+        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
+    return CODE_OK;
+}
+
+static int head_of(struct head *head, const struct run *run, const struct state *state,
+                   struct err *err) {
+    *head = (struct head){.data = data_hash(BASE_HASH, &run->data),
+                          .N = state->N,
+                          .r = state->r,
+                          .T = run->config.training.steps,
+                          .steps = state->steps};
+    memcpy(head->mark, mark, sizeof mark);
+    TRY(base_copy(&head->version, provenance_version, err));
+    return write_lines(&head->ini, &run->params, err);
+}
+
+static int head_archive(struct head *head, struct archive *archive, struct err *err) {
+    size_t version = head->version ? strlen(head->version) + 1 : 0;
+    size_t ini = head->ini ? strlen(head->ini) + 1 : 0;
+    TRY(archive_bytes(archive, head->mark, sizeof head->mark, err));
+    if (memcmp(head->mark, mark, sizeof mark) != 0)
+        return archive_misfit(archive, "it is no state of this program", err);
+    TRY(archive_list(archive, &head->version, &version, 1, err));
+    TRY(archive_list(archive, &head->ini, &ini, 1, err));
+    TRY(archive_bytes(archive, &head->data, sizeof head->data, err));
+    TRY(archive_bytes(archive, &head->N, sizeof head->N, err));
+    TRY(archive_bytes(archive, &head->r, sizeof head->r, err));
+    TRY(archive_bytes(archive, &head->T, sizeof head->T, err));
+    return archive_bytes(archive, &head->steps, sizeof head->steps, err);
+}
+
+/* Takes the next line of a text apart, in place. */
+static bool next_line(char **text, char **section, char **key, char **value) {
+    char *line = *text, *end = strchr(line, '\n');
+    if (!end)
+        return false;
+    *end = 0;
+    *text = end + 1;
+    *section = line;
+    *key = strchr(line, '.') + 1;
+    (*key)[-1] = 0;
+    *value = strstr(*key, " = ") + 3;
+    (*value)[-3] = 0;
+    return true;
+}
+
+/* "0.30" is 0.3. */
+static bool same_value(const char *a, const char *b) {
+    char *end_a, *end_b;
+    double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    return !strcmp(a, b) || (*a && *b && !*end_a && !*end_b && x == y);
+}
+
+/* The value in lines of text, to be freed; NULL: none. */
+static char *value_in(const char *text, const char *section, const char *key) {
+    char *copy = strdup(text), *rest = copy, *s, *k, *value, *found = NULL;
+    while (copy && !found && next_line(&rest, &s, &k, &value))
+        if (!strcmp(s, section) && !strcmp(k, key))
+            found = strdup(value);
+    free(copy);
+    return found;
+}
+
+/* The first key of `ini` that is not the same in `other`; was: which of them is of the state. */
+static int compare(const struct run *run, const char *path, const char *ini, const char *other,
+                   bool was, struct err *err) {
+    char *copy, *section, *key, *value;
+    int code = CODE_OK;
+    TRY(base_copy(&copy, ini, err));
+    char *rest = copy;
+    while (!code && next_line(&rest, &section, &key, &value)) {
+        char *found = value_in(other, section, key);
+        const char *kept = was ? value : found;
+        if (!found || !same_value(value, found))
+            code = params_error(&run->params, section, key, err,
+                                "the state %s was made %s %s%s%s and cannot go on with anything "
+                                "else",
+                                path, kept ? "with" : "without", key, kept ? " = " : "",
+                                kept ? kept : "");
+        free(found);
+    }
+    free(copy);
+    return code;
+}
+
+static int judge(const struct run *run, const char *path, const struct head *mine,
+                 const struct head *found, struct err *err) {
+    const struct training *training = &run->config.training;
+    if (strcmp(found->version, mine->version) != 0)
+        return err_set(err, CODE_INPUT,
+                       "%s: was kept by version %s and this is %s, whose numbers may differ; let "
+                       "that version go on, or begin anew with --force",
+                       path, found->version, mine->version);
+    TRY(compare(run, path, mine->ini, found->ini, false, err));
+    TRY(compare(run, path, found->ini, mine->ini, true, err));
+    if (found->data != mine->data)
+        return params_error(&run->params, "data", "source", err,
+                            "the state %s was made with other inputs or targets", path);
+    if (found->N != mine->N || found->r != mine->r)
+        return err_set(err, CODE_INPUT, "%s: is the state of another replicate or seed", path);
+    if (found->T > mine->T)
+        return params_error(&run->params, "training", "steps", err,
+                            "the state %s is of a run of %d steps, which can only become longer",
+                            path, found->T);
+    if (found->T != mine->T && schedule_follows_steps(training))
+        return params_error(&run->params, "training", "schedule", err,
+                            "the rate falls to the end of the run, so that one of %d steps is not "
+                            "the beginning of one of %d: a run that is to become longer needs "
+                            "schedule_steps from the start",
+                            found->T, mine->T);
+    return CODE_OK;
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+/* folder/mup_N0064_0003.state */
+static int path_of(char **path, const struct run *run, int N, int r, struct err *err) {
+    char name[96], width[16] = "limit", side[sizeof run->prefix];
+    snprintf(side, sizeof side, "%s", run->prefix);
+    if (strchr(side, '/'))
+        *strchr(side, '/') = '_';
+    if (N)
+        snprintf(width, sizeof width, "N%04d", N);
+    snprintf(name, sizeof name, "%s%s_%04d%s", side, width, r, suffix);
+    size_t size = strlen(run->states) + strlen(name) + 2;
+    TRY(base_alloc(path, size, 1, err));
+    snprintf(*path, size, "%s/%s", run->states, name);
+    return CODE_OK;
+}
+
+static int ini_path(char **path, const char *folder, struct err *err) {
+    size_t size = strlen(folder) + sizeof "/ini";
+    TRY(base_alloc(path, size, 1, err));
+    snprintf(*path, size, "%s/ini", folder);
+    return CODE_OK;
+}
+
+static int folder_of(char **folder, const char *output, struct err *err) {
+    size_t size = strlen(output) + sizeof suffix;
+    TRY(base_alloc(folder, size, 1, err));
+    snprintf(*folder, size, "%s%s", output, suffix);
+    return CODE_OK;
+}
+
+int states_ini(char **ini, const char *output, struct err *err) {
+    char *folder;
+    TRY(folder_of(&folder, output, err));
+    int code = ini_path(ini, folder, err);
+    if (!code && !dist_rank() && access(*ini, F_OK))
+        code = err_set(err, CODE_INPUT,
+                       "--continue %s: no state was kept of it: %s: %s ([output] checkpoint = "
+                       "minutes keeps one)",
+                       output, *ini, strerror(errno));
+    free(folder);
+    return code;
+}
+
+/* How many states there are; remove: were. */
+static int count_states(const char *folder, bool remove_them) {
+    DIR *directory = opendir(folder);
+    const struct dirent *entry;
+    int count = 0;
+    while (directory && (entry = readdir(directory))) {
+        size_t length = strlen(entry->d_name), end = sizeof suffix - 1;
+        if (length <= end || strcmp(entry->d_name + length - end, suffix) != 0)
+            continue;
+        count++;
+        if (remove_them)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+static int lock_folder(struct run *run, struct err *err) {
+    if (mkdir(run->states, 0777) && errno != EEXIST)
+        return err_set(err, CODE_SYSTEM, "cannot make the folder %s: %s", run->states,
+                       strerror(errno));
+    run->states_lock = open(run->states, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->states_lock < 0) {
+        run->states_lock = 0;
+        return err_set(err, CODE_SYSTEM, "cannot open the folder %s: %s", run->states,
+                       strerror(errno));
+    }
+    if (flock(run->states_lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return err_set(err, CODE_INPUT, "another run is at work in %s", run->states);
+    return CODE_OK;
+}
+
+/* Opens a state and leaves it behind its head, which must be that of this run. */
+static int open_state(struct archive *archive, const struct run *run, const char *path,
+                      struct state *state, struct err *err) {
+    struct head mine = {0}, found = {0};
+    int code;
+    DO(archive_open(archive, path, state->shared, err));
+    DO(head_of(&mine, run, state, err));
+    DO(head_archive(&found, archive, err));
+    DO(judge(run, path, &mine, &found, err));
+    state->steps = found.steps;
+done:
+    head_free(&mine);
+    head_free(&found);
+    return code;
+}
+
+/* Of one run, if it has a state. */
+static int check(const struct run *run, int N, int r, struct err *err) {
+    struct state state = {.N = N, .r = r};
+    struct archive archive = {0};
+    char *path;
+    TRY(path_of(&path, run, N, r, err));
+    int code = CODE_OK;
+    if (!access(path, F_OK))
+        code = open_state(&archive, run, path, &state, err);
+    code = archive_close(&archive, code, err);
+    free(path);
+    return code;
+}
+
+static int check_all(const struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    for (int r = 0; r < run->config.solver.replicates; r++)
+        TRY(check(run, 0, r, err));
+    for (int i = 0; i < widths->count; i++)
+        for (int r = 0; r < run->config.reference.seeds; r++)
+            TRY(check(run, widths->value[i], r, err));
+    return CODE_OK;
+}
+
+static int keep_ini(const struct run *run, struct err *err) {
+    char *path;
+    TRY(ini_path(&path, run->states, err));
+    int code = partial_write(path, run->ini, strlen(run->ini), err);
+    free(path);
+    return code;
+}
+
+int states_open(struct run *run, const char *output, bool force, struct err *err) {
+    if (run->config.output.checkpoint == 0 && !run->go_on)
+        return CODE_OK;
+    TRY(partial_check(output, force || run->go_on, err));
+    TRY(folder_of(&run->states, output, err));
+    if (run->config.output.checkpoint == 0 && access(run->states, F_OK)) {
+        free(run->states);
+        run->states = NULL;
+        return CODE_OK;
+    }
+    if (run->side > 1) /* the first one has it */
+        return run->go_on ? check_all(run, err) : CODE_OK;
+    TRY(lock_folder(run, err));
+    if (run->go_on)
+        TRY(check_all(run, err));
+    else if (count_states(run->states, force) && !force)
+        return err_set(err, CODE_INPUT,
+                       "output %s: %s holds states of an earlier run: go on from them (--continue "
+                       "%s), or add --force to begin anew",
+                       output, run->states, output);
+    return keep_ini(run, err);
+}
+
+int states_share(struct run *run, struct err *err) {
+    size_t size = run->states ? strlen(run->states) + 1 : 0;
+    dist_broadcast(&size, sizeof size, 0);
+    dist_broadcast(&run->go_on, sizeof run->go_on, 0);
+    if (size && dist_rank())
+        TRY(base_alloc(&run->states, size, 1, err));
+    dist_broadcast(run->states, size, 0);
+    return CODE_OK;
+}
+
+void states_close(struct run *run) {
+    if (run->states_lock)
+        close(run->states_lock);
+    free(run->states);
+    free(run->ini);
+    run->states_lock = 0;
+    run->states = run->ini = NULL;
+}
+
+/* --- one run --------------------------------------------------------------------------------- */
+
+static int state_archive(const struct state *state, struct archive *archive, struct err *err) {
+    TRY(net_archive(state->net, archive, err));
+    return observer_archive(state->observer, state->net, state->steps, archive, err);
+}
+
+int states_find(const struct run *run, struct state *state, struct err *err) {
+    struct archive archive = {0};
+    char *path;
+    state->steps = 0;
+    if (!run->states || !run->go_on)
+        return CODE_OK;
+    TRY(path_of(&path, run, state->N, state->r, err));
+    bool exists = !access(path, F_OK);
+    if (state->shared)
+        dist_broadcast(&exists, sizeof exists, 0);
+    int code = CODE_OK;
+    if (exists)
+        code = open_state(&archive, run, path, state, err);
+    if (exists && !code)
+        code = state_archive(state, &archive, err);
+    code = archive_close(&archive, code, err);
+    free(path);
+    return code;
+}
+
+int states_keep(const struct run *run, const struct state *state, struct err *err) {
+    struct archive archive = {0};
+    struct head head = {0};
+    char *path = NULL;
+    int code;
+    DO(path_of(&path, run, state->N, state->r, err));
+    DO(archive_create(&archive, path, state->shared, err));
+    DO(head_of(&head, run, state, err));
+    DO(head_archive(&head, &archive, err));
+    DO(state_archive(state, &archive, err));
+done:
+    code = archive_close(&archive, code, err);
+    head_free(&head);
+    free(path);
+    return code;
+}
+
+bool states_quick(const struct state *state) {
+    struct archive archive = archive_measure();
+    struct err err;
+    return !state_archive(state, &archive, &err) && archive.bytes < quick;
+}

@@ -1,0 +1,38 @@
+/* The states of runs on disk, one file for each replicate and seed in the folder OUT.h5.state, from
+ * which a run that was cut goes on, or one that is done goes further, with the bits that it would
+ * have had in one piece. Beside them lies `ini`, which repeats the run.
+ *
+ * A state says which version made it, of which run, of which ini and of which data. Those of an ini
+ * may differ that decide no number of this run: length, where it is computed, which other runs
+ * there are. Anything else is refused. */
+#ifndef SOLVER_STATES_H
+#define SOLVER_STATES_H
+
+#include "solver/measure/observe.h"
+#include "solver/run/run.h"
+
+/* One run between two times. */
+struct state {
+    int N, r;    /* as in run_setup */
+    int steps;   /* measured so far */
+    bool shared; /* every rank has its share of the sites */
+    struct net *net;
+    struct observer *observer;
+};
+
+/* The ini of a result whose states were kept; to be freed. */
+int states_ini(char **ini, const char *output, struct err *err);
+/* Rank 0: the folder of an output, where states are to be kept or found. Earlier states are checked
+ * (run->go_on), or removed (force), or refused. */
+int states_open(struct run *run, const char *output, bool force, struct err *err);
+/* All ranks, behind it: where it is. */
+int states_share(struct run *run, struct err *err);
+void states_close(struct run *run);
+
+/* Into a fresh net and observer, where there is a state; else state->steps = 0. */
+int states_find(const struct run *run, struct state *state, struct err *err);
+int states_keep(const struct run *run, const struct state *state, struct err *err);
+/* Whether to keep it takes seconds rather than minutes. */
+bool states_quick(const struct state *state);
+
+#endif

@@ -1,0 +1,353 @@
+/* Runs that are cut, by SIGKILL or SIGTERM at random times, and go on (--continue) have the bits of
+ * a run in one piece; states that do not belong are refused by name. With the argument `long` each
+ * kind of run is cut twenty times.
+ *
+ * That every network goes on, by every way of training, is in test_models. */
+#define _XOPEN_SOURCE 700
+#include "tests/support/support.h"
+#include "tests/support/cli.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int cuts = 1; /* of each kind; `long`: twenty */
+
+#define DATA(network) "[data]\ninputs = 4\ndimension = 4\n[network]\nmodel = " network "\n"
+#define SIZES                                                                                      \
+    "[solver]\nsites = 96\nreplicates = 2\nthreads = 2\n[reference]\nwidths = 16\nseeds = 2\n"
+#define EXPERTS "[solver]\nexpert_sites = 64\n"
+
+static const struct {
+    const char *what, *ini;
+    int steps;
+} kinds[] = {
+    {"gradient descent", DATA("regime2") SIZES EXPERTS, 60},
+    {"momentum, clipped, at a rate that falls",
+     DATA("dense") "[training]\noptimizer = momentum\nschedule = linear\nclip = 0.05\n" SIZES, 60},
+    {"Adam", DATA("regime2") "[training]\noptimizer = adam\neta0 = 0.02\n" SIZES EXPERTS, 40},
+    {"minibatches and test inputs",
+     DATA("regime2") "[data]\ntest_inputs = 3\n[training]\nbatch = 3\norder = shuffled\n" SIZES
+         EXPERTS,
+     20},
+    {"adaptive steps", DATA("dense") "[training]\nintegrator = bs32\neta0 = 2\n" SIZES, 30},
+    {"selection biases",
+     DATA("residual") "alpha = 1\nrho = 0.25\nexpert_width = 2\neta_bias = 0.1\n" SIZES
+                      "[solver]\nexpert_sites = 16\n",
+     40},
+    {"tokens",
+     "[data]\nsource = markov\ninputs = 3\ntokens = 3\nvocabulary = 4\n[training]\nloss = "
+     "cross_entropy\n[network]\nmodel = transformer\ndepth = 1\n" SIZES,
+     15},
+    {"two-time kernels and responses", DATA("regime2") "[output]\nkernels = full\n" SIZES EXPERTS,
+     20},
+    {"coordinate check", DATA("regime2") "[reference]\ncoordinate_check = yes\n" SIZES EXPERTS, 30},
+    {"networks that diverge",
+     DATA("regime2") "activation = linear\ngate = constant\n[training]\neta0 = 0.6\n[reference]\n"
+                     "widths = 2 16\nseeds = 6\n[solver]\nreplicates = 2\nsites = 64\n"
+                     "expert_sites = 64\n",
+     12},
+};
+
+/* --- two files ------------------------------------------------------------------------------- */
+
+struct pair {
+    hid_t first, second;
+    const char *what;
+    int compared;
+};
+
+/* Every dataset of numbers. */
+static herr_t compare(hid_t file, const char *name, const H5O_info_t *info, void *context) {
+    struct pair *pair = context;
+    if (info->type != H5O_TYPE_DATASET)
+        return 0;
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), type = H5Dget_type(set);
+    bool number = H5Tget_class(type) == H5T_FLOAT || H5Tget_class(type) == H5T_INTEGER;
+    H5Tclose(type);
+    H5Dclose(set);
+    if (!number)
+        return 0;
+    size_t count[2];
+    double *values[] = {cli_values(pair->first, name, &count[0]),
+                        cli_values(pair->second, name, &count[1])};
+    if (count[0] != count[1] || memcmp(values[0], values[1], count[0] * sizeof(double)) != 0)
+        fail_msg("%s: %s differs", pair->what, name);
+    free(values[0]);
+    free(values[1]);
+    pair->compared++;
+    return 0;
+}
+
+static void same(const char *first, const char *second, const char *what) {
+    struct pair pair = {cli_file(first), cli_file(second), what, 0};
+    assert_true(H5Ovisit2(pair.first, H5_INDEX_NAME, H5_ITER_INC, compare, &pair, H5O_INFO_BASIC) >=
+                0);
+    assert_true(pair.compared > 3);
+    H5Fclose(pair.first);
+    H5Fclose(pair.second);
+}
+
+/* --- runs ------------------------------------------------------------------------------------ */
+
+static int clean(void **state) {
+    (void)state;
+    cli_program("dmft-solve");
+    return system("rm -rf out.* whole.* case.ini");
+}
+
+static void must(const char *const *arg, const char *what) {
+    struct cli_result result;
+    cli_run(&result, arg);
+    if (result.code)
+        fail_msg("%s: %s", what, result.err);
+    cli_free(&result);
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double random_share(void) {
+    return rand() / (RAND_MAX + 1.0);
+}
+
+static bool is_gone(pid_t pid) {
+    siginfo_t info = {0};
+    return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == pid;
+}
+
+/* A signal meets a run at most so many seconds after it has begun (its file is there); false: it
+ * was done before. */
+static bool cut(const char *const *arg, const char *file, int number, double within,
+                const char *what) {
+    struct cli_result result;
+    pid_t pid = cli_start(arg, 0);
+    while (!cli_exists(file) && !is_gone(pid))
+        cli_pause(0.001);
+    cli_pause(within * random_share());
+    kill(pid, number);
+    cli_wait(pid, &result);
+    bool done = result.code == 0;
+    if (!done && result.code != -number && result.code != CODE_INTERRUPTED)
+        fail_msg("%s: exit %d: %s", what, result.code, result.err);
+    cli_free(&result);
+    return !done;
+}
+
+static int met; /* cuts of runs that had a state by then */
+
+/* Cut up to three times, then to its end; other threads, and the backend shadow, go on. A state of
+ * every step meets SIGKILL; or the one state is that of the signal. */
+static void cut_and_go_on(const char *program, const char *steps, int number, double time,
+                          const char *what) {
+    static const char *const change[] = {"--solver.threads=1", "--solver.backend=shadow",
+                                         "--solver.threads=3"};
+    static const char state[] = "out.h5.state/limit_0000.state";
+    bool killed = number == SIGKILL;
+    const char *often = killed ? "--output.checkpoint=1e-9" : "--output.checkpoint=99";
+    cli_program(program);
+    bool more = cut(ARGS("--quiet", "-o", "out.h5", "case.ini", steps, often),
+                    killed ? state : "out.h5.state/ini", number, time, what);
+    for (int left = 2; more && left; left--) {
+        met += cli_exists(state);
+        more = cut(ARGS("--quiet", "--continue", "out.h5", change[left]), "out.h5.state/ini",
+                   number, time, what);
+    }
+    if (more)
+        must(ARGS("--quiet", "--continue", "out.h5", change[0]), what);
+}
+
+/* Also: a run in two pieces, the first of which was done. */
+static void pieces(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        char whole[64], part[64];
+        clean(NULL);
+        snprintf(whole, sizeof whole, "--training.steps=%d", kinds[i].steps);
+        snprintf(part, sizeof part, "--training.steps=%d",
+                 1 + (int)((kinds[i].steps - 1) * random_share()));
+        cli_print("case.ini", kinds[i].ini);
+        double start = seconds();
+        must(ARGS("--quiet", "-o", "whole.h5", "case.ini", whole), kinds[i].what);
+        double time = seconds() - start;
+        if (!strstr(kinds[i].ini, "schedule")) {
+            must(ARGS("--quiet", "-o", "out.h5", "case.ini", part, "--output.checkpoint=99"),
+                 kinds[i].what);
+            must(ARGS("--quiet", "--continue", "out.h5", whole), kinds[i].what);
+            same("whole.h5", "out.h5", kinds[i].what);
+        }
+        for (int k = 0; k < cuts; k++) {
+            assert_int_equal(system("rm -rf out.*"), 0);
+            cut_and_go_on("dmft-solve", whole, (k + (int)i) % 2 ? SIGTERM : SIGKILL, time,
+                          kinds[i].what);
+            same("whole.h5", "out.h5", kinds[i].what);
+            assert_false(cli_exists("out.h5.partial"));
+        }
+    }
+    print_message("%d cuts of runs with a state\n", met);
+    assert_true(met > cuts);
+}
+
+/* --- other programs -------------------------------------------------------------------------- */
+
+static const char both[] = DATA("regime2") "parameterization = mup mssp\n[training]\nsteps = 30\n"
+                                           "[solver]\nsites = 96\nreplicates = 2\n" EXPERTS
+                                           "[reference]\nwidths = 8 16 32\nseeds = 2\n";
+
+static void comparisons(void **state) {
+    (void)state;
+    cli_program("dmft-compare");
+    cli_print("case.ini", both);
+    double start = seconds();
+    must(ARGS("--quiet", "-o", "whole.h5", "case.ini"), "dmft-compare");
+    double time = seconds() - start;
+    must(
+        ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.steps=7", "--output.checkpoint=99"),
+        "dmft-compare");
+    must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=30"), "dmft-compare");
+    same("whole.h5", "out.h5", "dmft-compare");
+    for (int k = 0; k < cuts; k++) {
+        assert_int_equal(system("rm -rf out.*"), 0);
+        cut_and_go_on("dmft-compare", "--training.steps=30", k % 2 ? SIGKILL : SIGTERM, time,
+                      "dmft-compare");
+        same("whole.h5", "out.h5", "dmft-compare");
+    }
+}
+
+static const char grid[] =
+    DATA("regime2") "[training]\nsteps = 60\n" SIZES EXPERTS "[sweep]\ntraining.eta0 = 0.1 0.2\n";
+
+/* The command is repeated; what it has done is not done again, nor a unit that was cut. */
+static void sweeps(void **state) {
+    (void)state;
+    cli_program("dmft-sweep");
+    cli_print("case.ini", grid);
+    must(ARGS("--quiet", "-o", "whole.h5", "case.ini"), "dmft-sweep");
+    for (int k = 0; k < cuts; k++) {
+        struct cli_result result;
+        assert_int_equal(system("rm -rf out.*"), 0);
+        const char *const *again =
+            ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "case.ini", "--output.checkpoint=1e-9");
+        pid_t pid = cli_start(again, 0);
+        while (system("ls out.d/*.h5.state/*.state >/dev/null 2>&1") && !is_gone(pid))
+            cli_pause(0.001);
+        kill(pid, SIGKILL);
+        cli_wait(pid, &result);
+        cli_free(&result);
+        must(again, "dmft-sweep");
+        same("whole.h5", "out.h5", "dmft-sweep");
+    }
+}
+
+/* --- refusals -------------------------------------------------------------------------------- */
+
+/* A run of four steps with its states, of a data file. */
+static void prepare(void) {
+    clean(NULL);
+    cli_make_data("data.h5", 2, 3, 4, 3, 1, 1);
+    cli_print("case.ini", CLI_DATA("data.h5") "[training]\nsteps = 4\n[solver]\nsites = 64\n"
+                                              "expert_sites = 64\nreplicates = 1\n[rates]\nQ = 2\n"
+                                              "[output]\ncheckpoint = 99\n");
+    must(ARGS("--quiet", "-o", "out.h5", "case.ini"), "refusals");
+}
+
+static void refuses(int code, const char *const *arg, const char *const *part) {
+    struct cli_result result;
+    cli_run(&result, arg);
+    assert_true(cli_ended(&result, code, part));
+    cli_free(&result);
+}
+
+static void other_settings_are_refused(void **state) {
+    (void)state;
+    static const char name[] = "out.h5.state/limit_0000.state";
+    prepare();
+#define GO_ON(...) ARGS("--quiet", "--continue", "out.h5", __VA_ARGS__)
+    refuses(2, GO_ON("--training.eta0=0.4"),
+            ARGS("--training.eta0=0.4", name, "eta0 = 0.3", "cannot go on"));
+    refuses(2, GO_ON("--solver.seed=2"), ARGS("--solver.seed=2", name, "seed = 1"));
+    refuses(2, GO_ON("--output.kernels=full"), ARGS("kernels = diagonal"));
+    refuses(2, GO_ON("--rates.Q=3"), ARGS("--rates.Q=3", "Q = 2"));
+    refuses(2, GO_ON("--rates.W_in=3"), ARGS("--rates.W_in=3", "without W_in"));
+    refuses(2, GO_ON("--training.steps=3"),
+            ARGS("--training.steps=3", name, "4 steps", "only become longer"));
+    refuses(2, GO_ON("--solver.method=fixed_point"), ARGS("checkpoint", "fixed_point"));
+    refuses(2, ARGS("--continue", "out.h5", "case.ini"), ARGS("takes keys to change", "ini file"));
+    refuses(2, ARGS("--continue", "out.h5", "-o", "new.h5"), ARGS("no -o"));
+    refuses(2, ARGS("--continue", "new.h5"), ARGS("new.h5.state/ini", "no state was kept"));
+    cli_print("case.ini", "");
+    assert_int_equal(remove("out.h5"), 0); /* its states are still there */
+    refuses(2, ARGS("--quiet", "-o", "out.h5", "small.ini", "--output.checkpoint=1"),
+            ARGS("out.h5.state", "--continue out.h5", "--force"));
+    must(GO_ON("--training.eta0=0.30", "--training.steps=4"), "the same number, written otherwise");
+    cli_make_data("data.h5", 2, 3, 4, 3, 2, 1);
+    refuses(2, GO_ON("--training.steps=5"), ARGS(name, "other inputs or targets"));
+    must(ARGS("--quiet", "--force", "-o", "out.h5", "small.ini", "--output.checkpoint=1"),
+         "--force");
+    must(ARGS("--quiet", "--force", "-o", "out.h5", "small.ini", "--output.checkpoint=1",
+              "--training.schedule=linear"),
+         "--force");
+    refuses(2, GO_ON("--training.steps=9"),
+            ARGS("schedule = linear", "the beginning of one of 9", "schedule_steps"));
+}
+
+/* The file with its bytes from `at` on replaced; sum: with the sum that goes with them. */
+static void change_state(const char *name, size_t at, const char *bytes, bool sum) {
+    size_t size;
+    char *text = cli_read(name, &size);
+    assert_true(at + strlen(bytes) <= size);
+    memcpy(text + at, bytes, strlen(bytes));
+    uint64_t now = base_hash(BASE_HASH, text, size - sizeof now);
+    if (sum)
+        memcpy(text + size - sizeof now, &now, sizeof now);
+    cli_write(name, text, size);
+    free(text);
+}
+
+static void damaged_states_are_refused(void **state) {
+    (void)state;
+    static const char name[] = "out.h5.state/limit_0000.state";
+    const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
+    size_t size;
+    prepare();
+    char *good = cli_read(name, &size);
+    for (int k = 0; k < 8; k++) {
+        cli_write(name, good, size);
+        change_state(name, (size_t)((double)(size - 4) * random_share()), "###", false);
+        refuses(2, go_on, ARGS(name, "is damaged"));
+        cli_write(name, good, (size_t)((double)size * random_share()));
+        refuses(2, go_on, ARGS(name, "is damaged"));
+    }
+    cli_write(name, good, size);
+    change_state(name, 16 + 8, "9", true); /* the first byte of the version */
+    refuses(2, go_on, ARGS(name, "by version 9", "--force"));
+    cli_write(name, good, size);
+    change_state(name, 0, "else", true);
+    refuses(2, go_on, ARGS(name, "no state of this program"));
+    cli_write(name, good, size);
+    cli_write("out.h5.state/limit_0001.state", good, size);
+    refuses(2, ARGS("--quiet", "--continue", "out.h5", "--solver.replicates=2"),
+            ARGS("limit_0001.state", "another replicate"));
+    free(good);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "long"))
+        cuts = 20;
+    srand(7);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(pieces, clean),
+        cmocka_unit_test_setup(comparisons, clean),
+        cmocka_unit_test_setup(sweeps, clean),
+        cmocka_unit_test_setup(other_settings_are_refused, clean),
+        cmocka_unit_test_setup(damaged_states_are_refused, clean),
+    };
+    return cmocka_run_group_tests(tests, cli_open, cli_close);
+}
