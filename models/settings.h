@@ -37,6 +37,9 @@ struct network {
     double attention_width, attention_beta, branch_power;
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch;
     struct real_list biases;
+    const char *program;      /* the file of a network written in Lua, */
+    const char *program_text; /* its text on one line (script_unfold) and its keys, [program] */
+    struct word_list words;
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
 };
 

@@ -65,16 +65,21 @@ static double shared_normal(const struct net *net, uint32_t owner, int draw, int
 
 /* What rowwise functions know: numbers per input. */
 struct router {
-    const struct network *network;
-    int M, K;
+    int M;
+    struct router_gate gate;
+    double noise;
 };
+
+double router_normal(const struct program *p, int i) {
+    return shared_normal(program_net(p), 0, 0, i);
+}
 
 static void add_noise(const void *context, const struct net *net, int rows, const double *x,
                       double *out) {
     const struct router *router = context;
     int M = router->M;
     for (int k = 0; k < rows * M; k++)
-        out[k] = x[k] + router->network->bias_noise * shared_normal(net, 1, net->t, k % M);
+        out[k] = x[k] + router->noise * shared_normal(net, 1, net->t, k % M);
 }
 
 static void pass_on(const void *context, const struct net *net, int rows, const double *x,
@@ -87,8 +92,8 @@ static void pass_on(const void *context, const struct net *net, int rows, const 
 
 /* p of one input; experts outside of the K largest logits (ties to the lower index) have p = 0. */
 static void gate_of(const struct router *router, const double *psi, double *p) {
-    double largest = psi[0], sum = 0, beta = router->network->beta;
-    bool softmax = router->network->gate == GATE_SOFTMAX;
+    double largest = psi[0], sum = 0, beta = router->gate.beta;
+    bool softmax = router->gate.softmax;
     for (int i = 1; i < router->M; i++)
         largest = fmax(largest, psi[i]);
     for (int i = 0; i < router->M; i++) {
@@ -96,7 +101,7 @@ static void gate_of(const struct router *router, const double *psi, double *p) {
         for (int k = 0; k < router->M; k++)
             before += psi[k] > psi[i] || (psi[k] == psi[i] && k < i);
         double value = softmax ? exp(beta * (psi[i] - largest)) : 1 / (1 + exp(-beta * psi[i]));
-        p[i] = before < router->K ? value : 0;
+        p[i] = before < router->gate.K ? value : 0;
         sum += p[i];
     }
     for (int i = 0; i < router->M && softmax; i++)
@@ -115,7 +120,7 @@ static void gates(const void *context, const struct net *net, int rows, const do
 static void gates_backward(const void *context, const struct net *net, int rows, const double *x,
                            const double *out, const double *g, double *gx) {
     const struct router *router = context;
-    bool softmax = router->network->gate == GATE_SOFTMAX;
+    bool softmax = router->gate.softmax;
     (void)net, (void)x;
     for (int mu = 0; mu < rows; mu++) {
         const double *p = out + mu * router->M, *gp = g + mu * router->M;
@@ -124,7 +129,7 @@ static void gates_backward(const void *context, const struct net *net, int rows,
             mean += p[i] * gp[i];
         for (int i = 0; i < router->M; i++)
             gx[mu * router->M + i] +=
-                router->network->beta * p[i] * (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
+                router->gate.beta * p[i] * (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
     }
 }
 
@@ -142,6 +147,15 @@ static void entropy(const void *context, const struct net *net, int rows, const 
             value -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
         out[mu] = M > 1 ? value / log(M) : 1;
     }
+}
+
+struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {
+    static const struct number_fn fn = {gates, gates_backward};
+    struct router *router = program_memory(p, sizeof *router);
+    if (!router)
+        return (struct value){-1};
+    *router = (struct router){.M = M, .gate = gate};
+    return program_numbers(p, &fn, router, psi, M);
 }
 
 static const char *name(struct program *p, const char *name, int l) {
@@ -166,14 +180,13 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
 
 struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b,
                           int l) {
-    static const struct number_fn noise = {add_noise, pass_on}, gate = {gates, gates_backward},
-                                  spread = {entropy, NULL};
+    static const struct number_fn noise = {add_noise, pass_on}, spread = {entropy, NULL};
     const struct network *network = program_network(p);
     struct router *router = program_memory(p, sizeof *router);
     int M = network->experts;
     if (!router)
         return (struct value){-1};
-    *router = (struct router){network, M, (int)lround(network->rho * M)};
+    *router = (struct router){.M = M, .noise = network->bias_noise};
     Q.a0 = amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
     Q.rate = network->router_rate * weight_or_one(Q.rate);
@@ -184,7 +197,9 @@ struct value router_write(struct program *p, struct value x1, struct weight Q, s
     if (network->bias)
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
-    struct value out = program_numbers(p, &gate, router, psi, M);
+    struct router_gate gate = {network->gate == GATE_SOFTMAX, network->beta,
+                               (int)lround(network->rho * M)};
+    struct value out = router_gates(p, psi, M, gate);
     program_show(p, psi, "t mu i", name(p, "psi", l), "router logits, bias included",
                  "<Q_i x1> + b_i");
     program_show(p, out, "t mu i", name(p, "p", l), "gates",
