@@ -6,21 +6,23 @@
 
 /* --- populations ----------------------------------------------------------------------------- */
 
-/* Sites of the limit: a key of [solver], or a number. */
-static double sites_of(lua_State *L, int options) {
+/* What is at the top of the stack: a whole number, or a key of [solver] with the sites of the
+ * limit.
+ */
+static int sites_of(lua_State *L, const char *option, int most) {
     static const char *const keys[] = {"sites", "expert_sites", "unit_sites"};
     const struct net_setup *setup = program_setup(script_program(L));
     const int numbers[] = {setup->sites, setup->expert_sites, setup->unit_sites};
-    if (!script_option(L, options, "sites"))
-        return setup->sites;
     for (int k = 0; k < 3 && lua_type(L, -1) == LUA_TSTRING; k++)
         if (!strcmp(lua_tostring(L, -1), keys[k]))
             return numbers[k];
-    if (lua_type(L, -1) != LUA_TNUMBER)
-        luaL_argerror(L, options,
-                      "sites must be a number or the name of a key of [solver]: "
-                      "\"sites\", \"expert_sites\" or \"unit_sites\"");
-    return script_whole(L, -1, 1, 100000000);
+    double x = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
+    if (!(x >= 1 && x <= most && x == floor(x)))
+        luaL_error(L,
+                   "%s must be a whole number from 1 to %d, or the name of a key of [solver]: "
+                   "\"sites\", \"expert_sites\" or \"unit_sites\"",
+                   option, most);
+    return (int)x;
 }
 
 static struct script_population *option_population(lua_State *L, int options, const char *name) {
@@ -57,14 +59,18 @@ static int population(lua_State *L) {
     struct script_population *units = option_population(L, 2, "units");
     int group = units ? (int)units->on->sites : 1;
     if (script_option(L, 2, "group"))
-        group = script_whole(L, -1, 1, 1000000);
+        group = sites_of(L, "group", 1000000);
     if (units && (size_t)group != units->on->sites)
         luaL_error(L, "population %s: a group must have the sites of its units", name);
     if (!of && group > 1)
         luaL_error(L, "population %s: a group needs the population `of` whose sites have it", name);
     double size = of && units ? units->relative * of->on->size : of ? of->relative * group : 1;
     size = option_real(L, 2, "size", 1e-6, 0x1p900, size);
-    double sites = of ? (double)of->on->sites * group : sites_of(L, 2);
+    double sites = program_setup(p)->sites;
+    if (of)
+        sites = (double)of->on->sites * group;
+    else if (script_option(L, 2, "sites"))
+        sites = sites_of(L, "sites", 100000000);
     if (sites > 1e9)
         luaL_error(L, "population %s would have %f sites", name, sites);
     check_sites(L, name, size, of, group);
