@@ -35,8 +35,8 @@ struct script_population {
     struct population *on;
     double relative; /* size in widths, N */
 };
-#define SCRIPT_VALUE "a value"
-#define SCRIPT_POPULATION "a population"
+#define SCRIPT_VALUE "network"
+#define SCRIPT_POPULATION "population"
 
 struct script *script_of(lua_State *L);
 struct program *script_program(lua_State *L);

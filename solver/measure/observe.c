@@ -152,7 +152,7 @@ int observe_declare(struct record *record, const struct config *config,
     if (!setup->N)
         DO(add(record, "fallback", "t",
                "normals drawn so far without full matching, for want of sites", "", 1, shape, err));
-    if (!setup->N && config->solver.method == METHOD_MARCH)
+    if (!setup->N && config->solver.method == METHOD_MARCH && net.maps)
         DO(add_ranks(record, &net, T, labels, err));
     if (setup->responses)
         DO(response_declare(record, &net, err));
@@ -269,7 +269,7 @@ static void measure_limit(struct observer *observer, const struct net *net, int 
     *fallback = 0;
     for (int i = 0; i < net->populations; i++)
         *fallback += net->population[i]->fallback;
-    if (net->setup.field)
+    if (net->setup.field || !net->maps)
         return;
     double *rank = record_at(observer->record, observer->next++, observer->run, t);
     for (int i = 0; i < net->maps; i++) {

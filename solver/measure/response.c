@@ -105,7 +105,7 @@ static int solve(struct response *response, int t, double factor, struct err *er
     size_t stride = (size_t)response->T * count;
     double *known = NULL, *X = NULL, *sigma = NULL;
     int code = CODE_OK, rank;
-    if (!m || !n)
+    if (!m || !n || !shown.values) /* no backward pass where nothing below learns */
         return CODE_OK;
     DO(base_alloc(&known, n * m, sizeof *known, err));
     DO(base_alloc(&X, rows * most, sizeof *X, err));
