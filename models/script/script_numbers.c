@@ -235,8 +235,7 @@ static int subtract(lua_State *L) {
 static int multiply_rows(lua_State *L) {
     struct value a = script_rows(L, 1), b = script_rows(L, 2);
     const struct population *u = script_node(L, a)->on, *v = script_node(L, b)->on;
-    bool turned = u != v && v->sites * (size_t)u->group == u->sites &&
-                  u->sites * (size_t)v->group != v->sites;
+    bool turned = u != v && node_groups(v, u) && !node_groups(u, v);
     return script_push(L, turned ? program_multiply(script_program(L), b, a)
                                  : program_multiply(script_program(L), a, b));
 }

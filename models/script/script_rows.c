@@ -62,6 +62,8 @@ static int population(lua_State *L) {
         group = sites_of(L, "group", 1000000);
     if (units && (size_t)group != units->on->sites)
         luaL_error(L, "population %s: a group must have the sites of its units", name);
+    if ((of && of->on->group > 1) || (units && units->on->group > 1))
+        luaL_error(L, "population %s: its `of` and `units` must have no groups themselves", name);
     if (!of && group > 1)
         luaL_error(L, "population %s: a group needs the population `of` whose sites have it", name);
     double size = of && units ? units->relative * of->on->size : of ? of->relative * group : 1;
