@@ -46,6 +46,9 @@ struct network {
 #define NETWORK_KEY(field) offsetof(struct network, field)
 /* Every row of the section, those of models included; they live as long as the program. */
 int network_rows(const struct param_row **rows, size_t *count, struct err *err);
+/* The text of a program as it stands in its file, to be freed, from that on one line (\n, \t, \r,
+ * \\ and \s, a blank, are one character); NULL: no memory. */
+char *script_unfold(const char *folded, size_t *size);
 /* For a model's name: NULL if it uses this key, else the keys it uses. */
 const char *network_other_keys(const char *name, const char *key);
 /* Whether bases compress in time, and where not (with ReLU or a mask) the settings to blame. */

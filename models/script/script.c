@@ -50,14 +50,20 @@ static double seconds(void) {
 
 static void tick(lua_State *L, lua_Debug *at) {
     struct script *script = script_of(L);
+    bool late = seconds() - script->start > SCRIPT_SECONDS;
     (void)at;
-    if (++script->ticks > SCRIPT_TICKS)
-        luaL_error(L,
-                   "a network takes more than %d million instructions to write: is there a loop "
-                   "that does not end?",
-                   SCRIPT_TICK * SCRIPT_TICKS / 1000000);
-    if (seconds() - script->start > SCRIPT_SECONDS)
-        luaL_error(L, "a network takes more than %d seconds to write", SCRIPT_SECONDS);
+    if (++script->ticks <= SCRIPT_TICKS && !late)
+        return;
+    luaL_where(L, 0);
+    if (late)
+        lua_pushfstring(L, "a network takes more than %d seconds to write", SCRIPT_SECONDS);
+    else
+        lua_pushfstring(L,
+                        "a network takes more than %d million instructions to write: is there a "
+                        "loop that does not end?",
+                        SCRIPT_TICK * SCRIPT_TICKS / 1000000);
+    lua_concat(L, 2);
+    lua_error(L);
 }
 
 /* --- errors ---------------------------------------------------------------------------------- */
@@ -103,8 +109,7 @@ static void tell(struct script *script, int status) {
 
 /* --- a run ----------------------------------------------------------------------------------- */
 
-/* The text of an ini value as a script's own: \n, \t, \r, \s (a blank), \\ are one character. */
-static char *unfold(const char *folded, size_t *size) {
+char *script_unfold(const char *folded, size_t *size) {
     char *text = malloc(strlen(folded) + 1), *to = text;
     for (; text && *folded; folded++) {
         static const char *const pairs[] = {"n\n", "t\t", "r\r", "s ", "\\\\"};
@@ -151,7 +156,7 @@ static void script_write(struct program *p) {
     snprintf(name, sizeof name, "%s", *script.name ? script.name : "program");
     snprintf(chunk, sizeof chunk, "@%s", name);
     script.name = name;
-    char *text = unfold(network->program_text, &source.size);
+    char *text = script_unfold(network->program_text, &source.size);
     script.L = text ? lua_newstate(allocate, &script) : NULL;
     if (!script.L) {
         program_failed(p, err_set(&p->err, CODE_SYSTEM, "out of memory: %s", name));

@@ -15,6 +15,7 @@ struct script {
     struct program *p;
     lua_State *L;
     const char *name;      /* of the file */
+    const char *option;    /* asked for last: the argument at -1 */
     size_t bytes, traffic; /* in use; ever asked for */
     int ticks;             /* of SCRIPT_TICK instructions */
     double start;          /* seconds of this thread */

@@ -48,8 +48,15 @@ static const char *kind(lua_State *L, int arg) {
                                                        : luaL_typename(L, arg);
 }
 
+/* Of an argument, or (at -1) of the last option. */
+static void refuse(lua_State *L, int arg, const char *text) {
+    if (arg > 0)
+        luaL_argerror(L, arg, text);
+    luaL_error(L, "option %s %s", script_of(L)->option, text);
+}
+
 static void expect(lua_State *L, int arg, const char *what) {
-    luaL_argerror(L, arg, lua_pushfstring(L, "must be %s, is %s", what, kind(L, arg)));
+    refuse(L, arg, lua_pushfstring(L, "must be %s, is %s", what, kind(L, arg)));
 }
 
 struct value script_rows(lua_State *L, int arg) {
@@ -69,22 +76,25 @@ double script_real(lua_State *L, int arg, double least, double most) {
     if (lua_type(L, arg) != LUA_TNUMBER)
         expect(L, arg, "a number");
     double x = lua_tonumber(L, arg);
-    if (!(x >= least && x <= most))
-        luaL_argerror(L, arg,
-                      lua_pushfstring(L, "must be a number from %f to %f, is %f", least, most, x));
+    if (!(x >= least && x <= most)) {
+        char text[128];
+        snprintf(text, sizeof text, "must be a number from %g to %g, is %g", least, most, x);
+        refuse(L, arg, text);
+    }
     return x;
 }
 
 int script_whole(lua_State *L, int arg, int least, int most) {
     double x = script_real(L, arg, least, most);
     if (x != floor(x))
-        luaL_argerror(L, arg, lua_pushfstring(L, "must be a whole number, is %f", x));
+        refuse(L, arg, lua_pushfstring(L, "must be a whole number, is %f", x));
     return (int)x;
 }
 
 /* --- options --------------------------------------------------------------------------------- */
 
 bool script_option(lua_State *L, int table, const char *name) {
+    script_of(L)->option = name;
     if (lua_isnoneornil(L, table)) {
         lua_pushnil(L);
         return false;

@@ -60,12 +60,13 @@ static int key(lua_State *L) {
 
 /* --- what is measured ------------------------------------------------------------------------ */
 
-/* Names that axes of results have. */
-static bool is_axis(const char *name) {
-    static const char axes[] = "t s mu nu i j c d l row column token source basis N run",
-                      *at = axes;
+/* Names that results of every network and their axes have. */
+static bool is_taken(const char *name) {
+    static const char taken[] = "t s mu nu i j c d l row column token source basis N run loss f "
+                                "accuracy top_accuracy test_loss test_accuracy test_top_accuracy "
+                                "fallback rank gradient_norm";
     struct text_word word;
-    const char *cursor = at;
+    const char *cursor = taken;
     while (text_next_word(&cursor, " ", &word))
         if (text_is(word, name))
             return true;
@@ -82,8 +83,9 @@ static const char *result_name(lua_State *L, int arg) {
             luaL_error(L, "a result may not be called %s: the output itself adds %s to names", name,
                        endings[k]);
     }
-    if (is_axis(name))
-        luaL_error(L, "a result may not be called %s, as an axis is", name);
+    if (is_taken(name))
+        luaL_error(L, "a result may not be called %s: every output has something of this name",
+                   name);
     return name;
 }
 

@@ -130,11 +130,13 @@ struct weight script_weight(lua_State *L, int arg) {
     W.name = script_name(L, -1, "matrices");
     if (script_option(L, arg, "family"))
         W.family = script_word(L, luaL_checkstring(L, -1));
-    W.a0 = option_real(L, arg, "a0", -1e6, 1e6, 1);
-    W.s_f = option_real(L, arg, "s_f", -1e6, 1e6, 1);
-    W.rate = option_real(L, arg, "rate", 0, 1e9, 1);
-    W.adam_rate = option_real(L, arg, "adam_rate", 0, 1e9, 1);
-    W.adam_eps = option_real(L, arg, "adam_eps", 0, 1e9, 1);
+    bool limit = !program_setup(script_program(L))->N; /* where powers of N are told apart */
+    double most = limit ? 0x1p400 : 1e6, fastest = limit ? 0x1p800 : 1e12;
+    W.a0 = option_real(L, arg, "a0", -most, most, 1);
+    W.s_f = option_real(L, arg, "s_f", -most, most, 1);
+    W.rate = option_real(L, arg, "rate", 0, fastest, 1);
+    W.adam_rate = option_real(L, arg, "adam_rate", 0, fastest, 1);
+    W.adam_eps = option_real(L, arg, "adam_eps", 0, fastest, 1);
     W.zero = flag(L, arg, "zero") || W.a0 == 0;
     W.fixed = flag(L, arg, "fixed") || W.rate == 0;
     W.iid = flag(L, arg, "iid");
