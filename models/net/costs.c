@@ -7,12 +7,24 @@ static double rows_bytes(struct rows rows) {
     return (double)array_bytes(rows.array, rows.count);
 }
 
+/* Whether a program has functions with kinks or steps by itself, whatever the settings; the largest
+ * site alone is a gate's origin. */
+static bool has_kinks(const struct program *p) {
+    for (int i = 0; i < p->nodes; i++) {
+        const struct node *v = &p->node[i];
+        if ((node_is(v, &operation_top) && v->top > 1) ||
+            (node_is(v, &operation_fn) && v->fn == FN_RELU))
+            return true;
+    }
+    return false;
+}
+
 /* Rows that the basis of a limit reaches. */
 static double rank_bound(const struct net *net, const struct population *population,
                          double evaluations) {
     const struct net_setup *setup = &net->setup;
     double rows = net->rows * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
-    if (network_compresses(setup->network))
+    if (network_compresses(setup->network) && !has_kinks(net->program))
         rows = fmin(rows, 20.0 * net->setup.inputs * setup->n * -log10(setup->tolerance));
     return fmin(rows, most);
 }

@@ -88,7 +88,8 @@ static int keep(struct response *response, struct err *err) {
     int t = response->times;
     size_t size = (size_t)response->count * (size_t)known.columns;
     TRY(base_alloc(&response->known[t], size, sizeof *known.values, err));
-    memcpy(response->known[t], known.values, size * sizeof *known.values);
+    if (size)
+        memcpy(response->known[t], known.values, size * sizeof *known.values);
     response->columns[t] = known.columns;
     response->times++;
     return CODE_OK;
