@@ -39,7 +39,7 @@ CC := mpicc
 BUILD := $(BUILD:build/release=build)/mpi
 OPT += -DMPI
 endif
-PKG := openblas lapacke gsl hdf5-serial inih zlib
+PKG := openblas lapacke gsl hdf5-serial inih lua5.4 zlib
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm $(CUDA_LIBS)

@@ -2,7 +2,7 @@
 #include "models/program/program.h"
 
 extern const struct model model_dense, model_regime1, model_regime2, model_regime3, model_residual,
-    model_resnet, model_stack, model_transformer;
-const struct model *const model_list[] = {&model_dense,   &model_regime1,     &model_regime2,
-                                          &model_regime3, &model_residual,    &model_resnet,
-                                          &model_stack,   &model_transformer, NULL};
+    model_resnet, model_script, model_stack, model_transformer;
+const struct model *const model_list[] = {
+    &model_dense,  &model_regime1, &model_regime2,     &model_regime3, &model_residual,
+    &model_resnet, &model_stack,   &model_transformer, &model_script,  NULL};

@@ -39,12 +39,18 @@ struct network {
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch, balance_loss, z_loss;
     int softmax_over, shared_experts;
     struct real_list biases;
+    const char *program;      /* the file of a network written in Lua, */
+    const char *program_text; /* its text on one line (script_unfold) and its keys, [program] */
+    struct word_list words;
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
 };
 
 #define NETWORK_KEY(field) offsetof(struct network, field)
 /* Every row of the section, those of models included; they live as long as the program. */
 int network_rows(const struct param_row **rows, size_t *count, struct err *err);
+/* The text of a program as it stands in its file, to be freed, from that on one line (\n, \t, \r,
+ * \\ and \s, a blank, are one character); NULL: no memory. */
+char *script_unfold(const char *folded, size_t *size);
 /* For a model's name: NULL if it uses this key, else the keys it uses. */
 const char *network_other_keys(const char *name, const char *key);
 /* Whether bases compress in time, and where not (with ReLU or a mask) the settings to blame. */

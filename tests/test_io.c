@@ -397,7 +397,7 @@ static const struct param_row rows[] = {
     {.doc = "a key", .key = "widths", .type = PARAM_INTS, .offset = AT(widths), .value = "1 2 3"},
     {.doc = "a key", .key = "none", .type = PARAM_INTS, .offset = AT(none), .value = ""},
 };
-static const struct param_section section = {"model", "a model", rows, 7, 0, NULL};
+static const struct param_section section = {"model", "a model", rows, 7, .offset = 0};
 
 static void read_model(struct params *params, struct model *model, const char *text) {
     struct err err;

@@ -47,7 +47,7 @@ build/fuzz_param: $(FUZZ_SOURCES)
 	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@
 
 LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate stack_limit \
-        stack_norms fixed_point stored
+        stack_norms fixed_point stored script_fuzz
 check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done

@@ -3,6 +3,7 @@
 #ifndef KERNELS_KEY_H
 #define KERNELS_KEY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A declared key of the ini file. The row alone drives default, check, help and record. */
@@ -45,6 +46,16 @@ struct factor {
 struct factor_list {
     int count;
     struct factor *factor; /* as the names, owned by struct params */
+};
+
+/* What a section whose free keys are words gives: NAME = TEXT, in the order of the names. */
+struct word {
+    const char *name, *text;
+    bool read; /* somebody has asked for it */
+};
+struct word_list {
+    int count;
+    struct word *word;
 };
 
 #endif

@@ -7,12 +7,24 @@ static double rows_bytes(struct rows rows) {
     return (double)array_bytes(rows.array, rows.count);
 }
 
+/* Whether a program has functions with kinks or steps by itself, whatever the settings; the largest
+ * site alone is a gate's origin. */
+static bool has_kinks(const struct program *p) {
+    for (int i = 0; i < p->nodes; i++) {
+        const struct node *v = &p->node[i];
+        if ((node_is(v, &operation_top) && v->top > 1) ||
+            (node_is(v, &operation_fn) && v->fn == FN_RELU))
+            return true;
+    }
+    return false;
+}
+
 /* Rows that the basis of a limit reaches. */
 static double rank_bound(const struct net *net, const struct population *population,
                          double evaluations) {
     const struct net_setup *setup = &net->setup;
     double rows = net->rows * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
-    if (network_compresses(setup->network))
+    if (network_compresses(setup->network) && !has_kinks(net->program))
         rows = fmin(rows, 20.0 * net->setup.inputs * setup->n * -log10(setup->tolerance));
     return fmin(rows, most);
 }
@@ -79,31 +91,32 @@ static double map_bytes(const struct net *net, const struct map *map, double eva
            (setup->check ? start_bytes(net, map, costs.q) : 0);
 }
 
+static double all_bytes(const struct net *net, double evaluations, int T) {
+    const struct net_setup *setup = &net->setup;
+    double total = 0;
+    for (int i = 0; i < net->arrays; i++)
+        total += rows_bytes(array_all(net->array[i]));
+    if (setup->inputs + setup->tests > setup->P)
+        total *= 2;                      /* put aside in a look */
+    for (int i = 0; i < net->thins; i++) /* and in the span of the population */
+        total += 2 * rows_bytes(array_all(&net->thin[i]->W));
+    for (int i = 0; i < net->maps; i++)
+        total += map_bytes(net, net->map[i], evaluations, T);
+    for (int i = 0; i < net->parameters; i++)
+        total += setup->stages * stage_bytes(net, &net->parameter[i]) +
+                 moment_bytes(net, &net->parameter[i], evaluations);
+    for (int k = 0; k < net->kernels; k++)
+        total += 1.5 * T * rows_bytes(net->kernel[k].rows);
+    return total;
+}
+
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err) {
     struct net net;
     struct net_setup shapes = *setup;
     shapes.declare_only = true;
     int code = net_init(&net, &shapes, err);
-    double total = 0;
-    if (code) { /* half a net, of which nothing is known */
-        net_free(&net);
-        return code;
-    }
-    for (int i = 0; i < net.arrays; i++)
-        total += rows_bytes(array_all(net.array[i]));
-    if (net.setup.inputs + net.setup.tests > net.setup.P)
-        total *= 2;                     /* put aside in a look */
-    for (int i = 0; i < net.thins; i++) /* and in the span of the population */
-        total += 2 * rows_bytes(array_all(&net.thin[i]->W));
-    for (int i = 0; i < net.maps; i++)
-        total += map_bytes(&net, net.map[i], evaluations, T);
-    for (int i = 0; i < net.parameters; i++)
-        total += setup->stages * stage_bytes(&net, &net.parameter[i]) +
-                 moment_bytes(&net, &net.parameter[i], evaluations);
-    for (int k = 0; k < net.kernels; k++)
-        total += 1.5 * T * rows_bytes(net.kernel[k].rows);
+    *bytes = code ? 0 : all_bytes(&net, evaluations, T);
     net_free(&net);
-    *bytes = total;
     return code;
 }

@@ -55,8 +55,10 @@ static void add_numbers(struct program *p, struct numbers numbers, const char *n
 
 /* The same with an axis of tokens; the words outlive the program. */
 static const char *with_tokens(const char *dims) {
-    static const char *const known[][2] = {
-        {"t mu", "t mu token"}, {"t mu i", "t mu token i"}, {"t mu source", "t mu token source"}};
+    static const char *const known[][2] = {{"t mu", "t mu token"},
+                                           {"t mu i", "t mu token i"},
+                                           {"t mu j", "t mu token j"},
+                                           {"t mu source", "t mu token source"}};
     size_t k = 0;
     while (strcmp(known[k][0], dims))
         assert(++k < sizeof known / sizeof *known);

@@ -402,12 +402,16 @@ struct value program_add(struct program *p, struct value a, struct value b) {
     return out;
 }
 
+bool node_groups(const struct population *groups, const struct population *units) {
+    return groups->group == 1 && groups->sites * (size_t)units->group == units->sites;
+}
+
 struct value program_multiply(struct program *p, struct value a, struct value b) {
     struct value out;
     if (!node_given_rows(p, "a product", a, b))
         return none;
     const struct population *u = node_of(p, a)->on, *v = node_of(p, b)->on;
-    if (u != v && u->sites * (size_t)v->group != v->sites)
+    if (u != v && !node_groups(u, v))
         program_fail(p, "a product of rows of different populations, %s and %s", u->name, v->name);
     if (!node_paired(p, "a product", a, b))
         return none;
@@ -428,19 +432,19 @@ struct value program_expand(struct program *p, struct value x, struct population
 
 struct value program_group_mean(struct program *p, struct value x, struct population *groups) {
     const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
-    bool fits = units && groups->sites * (size_t)units->group == units->sites;
+    bool fits = units && node_groups(groups, units);
     return append_on(p, &operation_group_mean, x, groups, fits);
 }
 
 struct value program_tile(struct program *p, struct value x, struct population *pairs) {
     const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
-    bool fits = units && units->sites == (size_t)pairs->group;
+    bool fits = units && units->group == 1 && units->sites == (size_t)pairs->group;
     return append_on(p, &operation_tile, x, pairs, fits);
 }
 
 struct value program_tile_mean(struct program *p, struct value x, struct population *units) {
     const struct population *pairs = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
-    bool fits = pairs && units->sites == (size_t)pairs->group;
+    bool fits = pairs && units->group == 1 && units->sites == (size_t)pairs->group;
     return append_on(p, &operation_tile_mean, x, units, fits);
 }
 

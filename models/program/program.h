@@ -127,6 +127,10 @@ struct number_fn {
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
 
+/* K numbers of each input, or 1 with any K. */
+struct value program_add_numbers(struct program *p, struct value a, struct value b);
+struct value program_multiply_numbers(struct program *p, struct value a, struct value b);
+
 /* --- tokens: the n rows of an input side by side --------------------------------------------- */
 
 /* Logits beta <q_s k_t> [R][n] of the tokens s and t of an input; and their softmax over t, over

@@ -238,7 +238,7 @@ struct value program_attend_by_head(struct program *p, struct value q, struct va
         !of_tokens(p, "attention", k))
         return none;
     const struct population *units = node_of(p, q)->on;
-    if (units != node_of(p, k)->on || heads->sites * (size_t)units->group != units->sites)
+    if (units != node_of(p, k)->on || !node_groups(heads, units))
         program_fail(p, "attention from population %s does not fit %s", units->name, heads->name);
     struct node *node = node_append(p, &operation_attend_heads, q, k, &out);
     if (!node)

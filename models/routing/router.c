@@ -68,12 +68,17 @@ static double shared_normal(const struct net *net, uint32_t owner, int draw, int
 
 /* What rowwise functions know: numbers per input. */
 struct router {
-    const struct network *network;
-    int M, K;
+    const struct network *network; /* of routers with more than gates */
+    int M;
+    struct router_gate gate;
     double *b;                      /* [M] selection biases; NULL: none */
     double *load, *largest, *flips; /* [M], [1], [1] measured */
     double *last;                   /* [rows][M] masks of the last evaluation */
 };
+
+double router_normal(const struct program *p, int i) {
+    return shared_normal(program_net(p), 0, 0, i);
+}
 
 static void add_noise(const void *context, const struct net *net, int rows, const double *x,
                       double *out) {
@@ -100,13 +105,13 @@ static bool selected(const struct router *router, const double *psi, int i) {
         double other = psi[k] + (b ? b[k] : 0);
         before += other > own || (other == own && k < i);
     }
-    return before < router->K;
+    return before < router->gate.K;
 }
 
 /* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
 static void weights_of(const struct router *router, const double *psi, double *w) {
-    bool softmax = router->network->gate == GATE_SOFTMAX;
-    double largest = psi[0], beta = router->network->beta;
+    bool softmax = router->gate.softmax;
+    double largest = psi[0], beta = router->gate.beta;
     for (int i = 1; i < router->M; i++)
         largest = fmax(largest, psi[i]);
     for (int i = 0; i < router->M; i++)
@@ -114,12 +119,12 @@ static void weights_of(const struct router *router, const double *psi, double *w
 }
 
 static bool over_all(const struct router *router) {
-    return router->network->softmax_over == SOFTMAX_OVER_ALL;
+    return router->gate.over_all;
 }
 
 /* p of one input: 0 for experts that are not selected. */
 static void gate_of(const struct router *router, const double *psi, double *p) {
-    bool softmax = router->network->gate == GATE_SOFTMAX;
+    bool softmax = router->gate.softmax;
     double sum = 0;
     weights_of(router, psi, p);
     for (int i = 0; i < router->M; i++) {
@@ -154,8 +159,8 @@ static void gates(const void *context, const struct net *net, int rows, const do
 static void gates_backward(const void *context, const struct net *net, int rows, const double *x,
                            const double *out, const double *g, double *gx) {
     const struct router *router = context;
-    bool softmax = router->network->gate == GATE_SOFTMAX, all = over_all(router);
-    double beta = router->network->beta;
+    bool softmax = router->gate.softmax, all = over_all(router);
+    double beta = router->gate.beta;
     int M = router->M;
     (void)net;
     for (int mu = 0; mu < rows; mu++) {
@@ -188,9 +193,9 @@ static void watch(const void *context, const struct net *net, int rows, const do
             flips += fabs(m - router->last[mu * M + i]);
             out[mu * M + i] = router->last[mu * M + i] = m;
         }
-        *router->largest = fmax(*router->largest, router->load[i] * M / router->K);
+        *router->largest = fmax(*router->largest, router->load[i] * M / router->gate.K);
     }
-    *router->flips = net->started ? flips / (2 * rows * router->K) : 0;
+    *router->flips = net->started ? flips / (2 * rows * router->gate.K) : 0;
 }
 
 /* Loads settle at rho. */
@@ -198,7 +203,7 @@ static void move_biases(void *context) {
     struct router *router = context;
     for (int i = 0; i < router->M && router->b; i++)
         router->b[i] -=
-            router->network->eta_bias * (router->load[i] - (double)router->K / router->M);
+            router->network->eta_bias * (router->load[i] - (double)router->gate.K / router->M);
 }
 
 /* sum_i load_i/rho <q_i>, q adding up to 1; loads are constants. */
@@ -206,8 +211,9 @@ static double balance_value(const void *context, const struct net *net, int rows
                             double *g) {
     const struct router *router = context;
     const struct network *network = router->network;
-    bool softmax = network->gate == GATE_SOFTMAX;
-    double load[INT_LIST_MAX], value = 0, c = network->balance_loss * router->M / router->K / rows;
+    bool softmax = router->gate.softmax;
+    double load[INT_LIST_MAX], value = 0,
+                               c = network->balance_loss * router->M / router->gate.K / rows;
     int M = router->M;
     (void)net;
     for (int i = 0; i < M; i++) {
@@ -222,7 +228,7 @@ static double balance_value(const void *context, const struct net *net, int rows
         value += c * mean;
         for (int i = 0; i < M; i++) /* dw/dpsi = beta w, or beta w (1 - w) */
             g[mu * M + i] =
-                c * network->beta * (load[i] - mean) * q[i] * (softmax ? 1 : 1 - sum * q[i]);
+                c * router->gate.beta * (load[i] - mean) * q[i] * (softmax ? 1 : 1 - sum * q[i]);
     }
     return value;
 }
@@ -230,7 +236,7 @@ static double balance_value(const void *context, const struct net *net, int rows
 static double z_value(const void *context, const struct net *net, int rows, const double *x,
                       double *g) {
     const struct router *router = context;
-    double value = 0, c = router->network->z_loss / rows, beta = router->network->beta;
+    double value = 0, c = router->network->z_loss / rows, beta = router->gate.beta;
     int M = router->M;
     (void)net;
     for (int mu = 0; mu < rows; mu++) {
@@ -311,17 +317,33 @@ static void add_penalties(struct program *p, const struct router *router, struct
                         "z_loss mean over inputs of (ln sum_i exp(beta psi_i))^2");
 }
 
+static struct value apply(struct program *p, const struct router *router, struct value psi) {
+    static const struct number_fn gate = {.forward = gates, .backward = gates_backward};
+    return program_numbers(p, &gate, router, psi, router->M);
+}
+
+struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {
+    struct router *router = program_memory(p, sizeof *router);
+    if (!router)
+        return (struct value){-1};
+    *router = (struct router){.M = M, .gate = gate};
+    return apply(p, router, psi);
+}
+
 struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b,
                           int l) {
     static const struct number_fn noise = {.forward = add_noise, .backward = pass_on},
-                                  gate = {.forward = gates, .backward = gates_backward},
                                   spread = {.forward = entropy};
     const struct network *network = program_network(p);
     struct router *router = program_memory(p, sizeof *router);
     int M = network->experts;
     if (!router)
         return (struct value){-1};
-    *router = (struct router){.network = network, .M = M, .K = (int)lround(network->rho * M)};
+    *router = (struct router){.network = network,
+                              .M = M,
+                              .gate = {network->gate == GATE_SOFTMAX, network->beta,
+                                       (int)lround(network->rho * M),
+                                       network->softmax_over == SOFTMAX_OVER_ALL}};
     Q.a0 = amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
     Q.rate = network->router_rate * weight_or_one(Q.rate);
@@ -332,10 +354,10 @@ struct value router_write(struct program *p, struct value x1, struct weight Q, s
     if (network->bias)
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
-    if (router->K < M)
+    if (router->gate.K < M)
         watch_masks(p, router, psi, l);
     add_penalties(p, router, psi, l);
-    struct value out = program_numbers(p, &gate, router, psi, M);
+    struct value out = apply(p, router, psi);
     program_show(p, psi, "t mu i", name(p, "psi", l), "router logits, bias included",
                  "<Q_i x1> + b_i");
     program_show(p, out, "t mu i", name(p, "p", l), "gates",

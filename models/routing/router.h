@@ -24,4 +24,15 @@ bool router_fluctuates(const struct network *network);
 struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b,
                           int l);
 
+/* softmax(beta psi) or sig(beta psi) of the M numbers psi, 0 but for the K largest. */
+struct router_gate {
+    bool softmax;
+    double beta;
+    int K;
+    bool over_all; /* of softmax: before the K largest are taken */
+};
+struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate);
+/* Normals shared by the limit and all networks of a seed, i >= 0. */
+double router_normal(const struct program *p, int i);
+
 #endif

@@ -55,7 +55,9 @@ static int grow(struct record *record, struct err *err) {
 }
 
 int record_add(struct record *record, struct series series, struct err *err) {
-    assert(series.name[0] && series.dims && !record_find(record, series.name));
+    assert(series.name[0] && series.dims);
+    if (record_find(record, series.name))
+        return err_set(err, CODE_INPUT, "two results of this network are called %s", series.name);
     assert(series.axes > 0 && series.axes <= SERIES_AXES &&
            dims_valid(series.dims, series.axes, record->axis));
     assert(series.shape[0] == (size_t)record->T);

@@ -99,7 +99,8 @@ static int keep(struct response *response, struct err *err) {
     int t = response->times;
     size_t size = (size_t)response->count * (size_t)known.columns;
     TRY(base_alloc(&response->known[t], size, sizeof *known.values, err));
-    memcpy(response->known[t], known.values, size * sizeof *known.values);
+    if (size)
+        memcpy(response->known[t], known.values, size * sizeof *known.values);
     response->columns[t] = known.columns;
     response->times++;
     return CODE_OK;
@@ -116,7 +117,7 @@ static int solve(struct response *response, int t, double factor, struct err *er
     size_t stride = (size_t)response->T * count;
     double *known = NULL, *X = NULL, *sigma = NULL;
     int code = CODE_OK, rank;
-    if (!m || !n)
+    if (!m || !n || !shown.values) /* no backward pass where nothing below learns */
         return CODE_OK;
     DO(base_alloc(&known, n * m, sizeof *known, err));
     DO(base_alloc(&X, rows * most, sizeof *X, err));

@@ -24,6 +24,7 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
         TRY(config_sections(&run->sections, &sections, err));
         TRY(params_read(&run->params, run->sections, sections, file, overrides, override,
                         &run->config, err));
+        TRY(config_program(&run->config, &run->params, err));
     }
     return run_prepare(run, err);
 }
@@ -260,6 +261,18 @@ static int write_matrices(struct run *run, struct err *err) {
     return code;
 }
 
+/* For readers; what repeats the run is in /parameters. */
+static int write_program(struct run *run, struct err *err) {
+    size_t size;
+    if (!run->config.network.program_text[0])
+        return CODE_OK;
+    char *text = script_unfold(run->config.network.program_text, &size);
+    int code = text ? io_provenance(&run->io, "network", text, err)
+                    : err_set(err, CODE_SYSTEM, "out of memory: the text of the program");
+    free(text);
+    return code;
+}
+
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
@@ -277,6 +290,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
                          err));
     TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
     TRY(write_matrices(run, err));
+    TRY(write_program(run, err));
     TRY(io_data(&run->io, &run->data, err));
     TRY(write_batches(run, err));
     return io_flush(&run->io, err);

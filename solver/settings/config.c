@@ -85,23 +85,26 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
     TRY(network_rows(&rows, &known, err));
     const struct param_section all[] = {
         {"network", "the network and its parameterization", rows, known,
-         offsetof(struct config, network), network_other_keys},
+         offsetof(struct config, network), network_other_keys, .implied = "program"},
+        {"program",
+         "keys of a network written in Lua ([network] program), by the names that it reads", NULL,
+         0, offsetof(struct config, network) + offsetof(struct network, words), .words = true},
         {"data", "the inputs and targets", config_data_rows, config_data_rows_count,
-         offsetof(struct config, data), NULL},
+         .offset = offsetof(struct config, data)},
         {"training", "training", training_rows, training_rows_count,
-         offsetof(struct config, training), NULL},
-        {"solver", "the numerics of the limit", ROWS(solver_rows), offsetof(struct config, solver),
-         NULL},
+         .offset = offsetof(struct config, training)},
+        {"solver", "the numerics of the limit", ROWS(solver_rows),
+         .offset = offsetof(struct config, solver)},
         {"reference", "finite networks beside it", ROWS(reference_rows),
-         offsetof(struct config, reference), NULL},
-        {"output", "what is written", ROWS(output_rows), offsetof(struct config, output), NULL},
+         .offset = offsetof(struct config, reference)},
+        {"output", "what is written", ROWS(output_rows), .offset = offsetof(struct config, output)},
         {"rates",
          "factors of the learning rates of matrices, by name (dmft-solve --help NETWORK lists "
          "them; W2 is\n"
          "all of W2_0, W2_1, ..., and lines for the same matrix multiply); 0 freezes one",
-         NULL, 0, offsetof(struct config, rates), NULL},
+         NULL, 0, .offset = offsetof(struct config, rates)},
         {"init", "factors of the initial scales of matrices, by name, likewise", NULL, 0,
-         offsetof(struct config, init), NULL},
+         .offset = offsetof(struct config, init)},
     };
     *count = sizeof all / sizeof *all;
     TRY(base_alloc(sections, *count, sizeof **sections, err));

@@ -60,6 +60,12 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
  * folder), checked against the loss and the number of outputs. The path is recorded as an absolute
  * one. Data beyond max_memory are refused before anything is allocated. */
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err);
+/* The text of a network written in Lua ([network] program; a relative path begins at the ini's
+ * folder) into the settings and the record, unless it is there. CODE_INPUT where the file cannot be
+ * read or is no text, and where keys of [program] belong to no program. */
+int config_program(struct config *config, struct params *params, struct err *err);
+/* CODE_INPUT where a key of [program] has been read by no net that was declared. */
+int config_program_keys(const struct config *config, const struct params *params, struct err *err);
 /* Coordinates A [(P + tests) n][*K + *rest] of the inputs, row by row, for the read-in: over a
  * basis of the span of the training inputs, then of what only test inputs have; or with Adam, which
  * moves entry by entry, X/sqrt(D) itself. */

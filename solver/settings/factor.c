@@ -11,8 +11,11 @@
 
 /* ---- one key and its value ---- */
 
-void factor_describe(char *note) {
-    text_append(note, "a factor, a number of at least 0, with or without a power of the width: 3, "
+void factor_describe(const struct param_section *section, char *note) {
+    text_append(note,
+                section && section->words
+                    ? "a number or a word"
+                    : "a factor, a number of at least 0, with or without a power of the width: 3, "
                       "3 N^-0.5 or N^0.5");
 }
 
@@ -37,7 +40,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char *note, const char 
     text_append_list(note, format, list);
     va_end(list);
     text_append(note, "; must be ");
-    factor_describe(note);
+    factor_describe(NULL, note);
     return false;
 }
 
@@ -62,6 +65,15 @@ static bool parse_number(const char **text, double *out, char *note) {
     *out = value;
     *text = skip(end);
     return true;
+}
+
+bool factor_takes(const struct param_section *section, const char *text, char *note) {
+    struct factor factor;
+    if (!section->words)
+        return factor_parse(text, &factor, note);
+    if (!*text)
+        text_append(note, "empty value; must be a number or a word");
+    return *text;
 }
 
 bool factor_parse(const char *text, struct factor *out, char *note) {
@@ -128,22 +140,35 @@ int factor_add(struct param_free **out, struct params *params, const struct para
     return CODE_OK;
 }
 
+static void resolve_factor(const struct param_free *key, struct factor *factor) {
+    char note[TEXT_NOTE] = "";
+    bool good = factor_parse(key->value.text, factor, note);
+    assert(good); /* checked when it was stored */
+    (void)good;
+    factor->name = key->key;
+}
+
 int factor_resolve(struct params *params, void *config, struct err *err) {
     TRY(base_alloc(&params->factors, params->frees, sizeof *params->factors, err));
+    TRY(base_alloc(&params->words, params->frees, sizeof *params->words, err));
     size_t i = 0;
     for (const struct param_section *s = params->sections; s < params->sections + params->count;
          s++) {
+        size_t first = i;
         if (s->rows)
             continue;
-        struct factor_list *list = (void *)((char *)config + s->offset);
-        *list = (struct factor_list){.factor = params->factors + i};
-        for (; i < params->frees && params->free[i].section == s; i++, list->count++) {
-            char note[TEXT_NOTE] = "";
-            bool good = factor_parse(params->free[i].value.text, &params->factors[i], note);
-            assert(good); /* checked when it was stored */
-            (void)good;
-            params->factors[i].name = params->free[i].key;
-        }
+        for (; i < params->frees && params->free[i].section == s; i++)
+            if (s->words)
+                params->words[i] =
+                    (struct word){params->free[i].key, params->free[i].value.text, 0};
+            else
+                resolve_factor(&params->free[i], &params->factors[i]);
+        void *list = (char *)config + s->offset;
+        if (s->words)
+            *(struct word_list *)list = (struct word_list){(int)(i - first), params->words + first};
+        else
+            *(struct factor_list *)list =
+                (struct factor_list){(int)(i - first), params->factors + first};
     }
     return CODE_OK;
 }
@@ -155,6 +180,8 @@ void factor_free(struct params *params) {
     }
     free(params->free);
     free(params->factors);
+    free(params->words);
+    params->words = NULL;
     params->free = NULL;
     params->factors = NULL;
     params->frees = 0;

@@ -5,13 +5,16 @@
 
 #include "solver/settings/param.h"
 
-/* Appends "a factor, at least 0, that may ..." to note[TEXT_NOTE]. */
-void factor_describe(char *note);
+/* Appends "a factor, at least 0, that may ..." to note[TEXT_NOTE], or what else the section takes.
+ */
+void factor_describe(const struct param_section *section, char *note);
 /* A letter, then letters, digits, _ . and -, at most 64: what an ini can hold, and a message. If it
  * is something else, appends a sentence to note. */
 bool factor_name(const char *key, char *note);
 /* The value of a free key. If it is refused, appends a sentence to note and returns false. */
 bool factor_parse(const char *text, struct factor *out, char *note);
+/* The same of whatever the free keys of this section are. */
+bool factor_takes(const struct param_section *section, const char *text, char *note);
 
 /* The given free key; NULL if it was not given. */
 struct param_free *factor_find(const struct params *params, const struct param_section *section,

@@ -123,10 +123,10 @@ done:
 /* The limit with more and more lines, those of [init] first: the one that makes it fail is to
  * blame; with none it is the network itself. */
 static int check_limit(const struct config *config, const struct params *params, struct err *err) {
-    const char *key =
-        network_other_keys(model_list[config->network.model]->name, "parameterization")
-            ? "model"
-            : "parameterization";
+    const char *name = model_list[config->network.model]->name;
+    const char *key = !network_other_keys(name, "program")           ? "program"
+                      : network_other_keys(name, "parameterization") ? "model"
+                                                                     : "parameterization";
     for (int k = 0; k <= config->init.count + config->rates.count; k++) {
         int inits = k < config->init.count ? k : config->init.count;
         struct factor_list init = {inits, config->init.factor},
@@ -154,14 +154,14 @@ static int check_limit(const struct config *config, const struct params *params,
 int matrices_check(const struct config *config, const struct params *params, struct err *err) {
     if (config->solver.replicates)
         TRY(check_limit(config, params, err));
-    if (!params->frees)
+    if (!params->frees && !config->network.program_text[0])
         return CODE_OK;
     struct net net;
     int code = declare(&net, config, some_width(config), NULL, NULL, err);
     if (!code)
         code = check_names(config, params, &net, err);
     net_free(&net);
-    return code;
+    return code ? code : config_program_keys(config, params, err);
 }
 
 /* "model = NAME", and everything else at its default or as overridden. */
@@ -177,6 +177,8 @@ static int configure(struct config *config, struct params *params,
                                   config, err);
     fclose(stream);
     config->network.parameterization = config->network.parameterizations.value[0];
+    if (!code && config->network.program[0])
+        code = config_program(config, params, err);
     return code;
 }
 
@@ -208,7 +210,10 @@ int matrices_help(const char *network, int overrides, char *const *override, FIL
     const struct model *model = model_list[config.network.model];
     fprintf(out, "%s: %s\n%s\nKeys of [network]: %s\n", model->name, model->doc, model->source,
             model->keys);
-    DO(print_names(&config, out, err));
+    if (network_other_keys(model->name, "program") || config.network.program_text[0])
+        DO(print_names(&config, out, err));
+    else
+        fprintf(out, "Matrices: those of the program; --network.program=FILE.lua lists them\n");
 done:
     params_free(&params);
     free(sections);

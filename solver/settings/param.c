@@ -34,6 +34,17 @@ static int check_presence(const struct params *params, const struct param_sectio
     return CODE_OK;
 }
 
+/* A given key that says by itself what the first row is: "program = FILE" for "model = program". */
+static int imply(struct params *params, const struct param_section *section, struct err *err) {
+    struct param_value *first = param_values(params, section);
+    const struct param_row *row =
+        section->implied ? param_find_row(section, section->implied) : NULL;
+    if (!row || first->text || !first[row - section->rows].text)
+        return CODE_OK;
+    first->line = first[row - section->rows].line;
+    return base_copy(&first->text, section->implied, err);
+}
+
 /* Completes a row and writes its value into the configuration. */
 static int resolve_row(struct params *params, const struct param_section *section,
                        const struct param_row *row, void *config, struct err *err) {
@@ -68,6 +79,8 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     TRY(base_alloc(&params->values, rows, sizeof *params->values, err));
     TRY(param_read_stream(params, stream, err));
     TRY(param_read_overrides(params, overrides, override, err));
+    for (size_t s = 0; s < count; s++)
+        TRY(imply(params, &sections[s], err));
     for (size_t s = 0; s < count; s++)
         for (size_t r = 0; r < sections[s].count; r++)
             TRY(resolve_row(params, &sections[s], &sections[s].rows[r], config, err));

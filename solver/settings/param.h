@@ -18,7 +18,8 @@
  *     Q = 3
  *     W_out = 0.5 N^-0.5
  *
- * (N for N^1, N^0.5 for 1 N^0.5). Whoever knows the names calls params_check_names. */
+ * (N for N^1, N^0.5 for 1 N^0.5). Whoever knows the names calls params_check_names. Or the free
+ * keys of a section are words: any text. */
 #ifndef SOLVER_PARAM_H
 #define SOLVER_PARAM_H
 
@@ -28,12 +29,16 @@
 
 struct param_section {
     const char *name, *doc;
-    const struct param_row *rows; /* NULL: free keys, into a struct factor_list at offset */
+    /* NULL: free keys, into a struct factor_list at offset or, if they are words, a struct
+     * word_list. */
+    const struct param_row *rows;
     size_t count;
     size_t offset; /* of the section's struct in the configuration */
     /* NULL, or which keys go with a value of the section's first row: NULL if this one does, else
      * the list of those that do. */
     const char *(*other_keys)(const char *first, const char *key);
+    bool words;
+    const char *implied; /* NULL, or a key that stands for "first row = this key" where given */
 };
 
 struct param_value {
@@ -56,7 +61,8 @@ struct params {
     struct param_value *values;
     size_t frees;
     struct param_free *free; /* [frees] by section, then by key */
-    struct factor *factors;  /* [frees] what they give, in the same order */
+    struct factor *factors;  /* [frees] what they give, in the same order; or as words */
+    struct word *words;
 };
 
 /* Reads file, then overrides ("--section.key=value" or "section.key=value"; the last one of a key

@@ -23,8 +23,7 @@ static int store(struct params *params, const struct param_section *section,
                           value->line);
     char note[TEXT_NOTE] = "";
     union row_value scratch;
-    struct factor factor;
-    if (row ? !row_parse(row, at->text, &scratch, note) : !factor_parse(at->text, &factor, note))
+    if (row ? !row_parse(row, at->text, &scratch, note) : !factor_takes(section, at->text, note))
         return param_fail(params, at, err, "%s", note);
     if (!value) {
         TRY(factor_add(&key, params, section, at->key, err));

@@ -18,7 +18,7 @@ static void write_section(const struct param_section *section, const struct para
     fprintf(out, "[%s]\n", section->name);
     if (!section->rows) {
         char note[TEXT_NOTE] = "# Lines NAME = ";
-        factor_describe(note);
+        factor_describe(section, note);
         fprintf(out, "%s.\n", note);
     }
     for (size_t r = 0; r < section->count; r++) {
@@ -102,7 +102,7 @@ void params_help(const struct param_section *sections, size_t count, FILE *out) 
         for (size_t r = 0; r < sections[s].count; r++)
             write_help(&sections[s], &sections[s].rows[r], out);
         text_append(name, "%s.NAME", sections[s].name);
-        factor_describe(note);
+        factor_describe(&sections[s], note);
         if (!sections[s].rows)
             fprintf(out, "  %-24s %s [%s]\n", name, sections[s].doc, note);
     }

@@ -82,6 +82,8 @@ static int read_point(const struct sweep *sweep, int point, const char *const *l
                                   override, &run->config, err);
     if (stream)
         fclose(stream);
+    if (!code)
+        code = config_program(&run->config, &run->params, err);
 done:
     for (int k = 0; k < grid->keys; k++)
         free(override[sweep->overrides + k]);

@@ -52,12 +52,12 @@ static const struct param_row table_network_rows[] = {
 #define TABLE_COUNT 4
 static const struct param_section table_sections[TABLE_COUNT] = {
     {"run", "What to run.", table_run_rows, sizeof table_run_rows / sizeof *table_run_rows,
-     offsetof(struct table_config, run), NULL},
+     .offset = offsetof(struct table_config, run)},
     {"network", "The network.", table_network_rows,
-     sizeof table_network_rows / sizeof *table_network_rows, offsetof(struct table_config, network),
-     NULL},
-    {"rates", "Rates by name.", NULL, 0, offsetof(struct table_config, rates), NULL},
-    {"init", "Scales by name.", NULL, 0, offsetof(struct table_config, init), NULL},
+     sizeof table_network_rows / sizeof *table_network_rows,
+     .offset = offsetof(struct table_config, network)},
+    {"rates", "Rates by name.", NULL, 0, .offset = offsetof(struct table_config, rates)},
+    {"init", "Scales by name.", NULL, 0, .offset = offsetof(struct table_config, init)},
 };
 
 #endif

@@ -1,0 +1,81 @@
+/* Networks written in Lua (docs/programs.md): what the files of this folder share.
+ *
+ * A script calls the builder of models/program/program.h under the same names. After each call a
+ * failure of the builder becomes an error of the script at its present line, so that no value that
+ * a script holds is wrong. C functions called by Lua may end in a long jump: they own nothing. */
+#ifndef MODELS_SCRIPT_H
+#define MODELS_SCRIPT_H
+
+#include "models/program/node.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+
+struct script {
+    struct program *p;
+    lua_State *L;
+    const char *name;      /* of the file */
+    const char *option;    /* asked for last: the argument at -1 */
+    size_t bytes, traffic; /* in use; ever asked for */
+    int ticks;             /* of SCRIPT_TICK instructions */
+    double start;          /* seconds of this thread */
+};
+enum {
+    SCRIPT_TICK = 1000,
+    SCRIPT_TICKS = 3000,       /* 3 million instructions, */
+    SCRIPT_SECONDS = 5,        /* seconds, */
+    SCRIPT_BYTES = 8 << 20,    /* bytes at once */
+    SCRIPT_TRAFFIC = 256 << 20 /* and in all, that a script may use */
+};
+
+/* Values and populations, as scripts hold them. column: of numbers; -1: all. */
+struct handle {
+    int at, column;
+};
+struct script_population {
+    struct population *on;
+    double relative; /* size in widths, N */
+};
+#define SCRIPT_VALUE "network"
+#define SCRIPT_POPULATION "population"
+
+struct script *script_of(lua_State *L);
+struct program *script_program(lua_State *L);
+/* An error at this line, if the builder has failed. */
+void script_check(lua_State *L);
+/* The result of a function that gives a value; script_check first. */
+int script_push(lua_State *L, struct value v);
+/* Functions of a list ended by a NULL name, as globals. */
+void script_register(lua_State *L, const luaL_Reg *list);
+/* "; did you mean NAME" for a name that is not among the keys of the table at `index`, or "". The
+ * text is on the stack. */
+const char *script_nearest(lua_State *L, int index, const char *given);
+
+/* Arguments; anything else is an error at this line. */
+struct value script_rows(lua_State *L, int arg);
+struct value script_numbers(lua_State *L, int arg); /* of one column: that one alone */
+bool script_is_rows(lua_State *L, int arg);
+bool script_is_numbers(lua_State *L, int arg);
+bool script_is_value(lua_State *L, int arg);
+struct script_population *script_population(lua_State *L, int arg);
+double script_real(lua_State *L, int arg, double least, double most);
+int script_whole(lua_State *L, int arg, int least, int most);
+/* "W", or {name = "W", a0 = ...}. Numbers left out are 1; a0 = 0 and rate = 0 mean what they say.
+ */
+struct weight script_weight(lua_State *L, int arg);
+const struct node *script_node(lua_State *L, struct value v);
+/* A name of at most 23 letters, digits and _, a letter first, that no other `kind` has. */
+const char *script_name(lua_State *L, int arg, const char *kind);
+/* A copy that outlives all nets, for words that results carry. */
+const char *script_word(lua_State *L, const char *text);
+/* Field of an optional table of options: pushes it, and whether it is there. */
+bool script_option(lua_State *L, int table, const char *name);
+/* The options may have these fields, blank-separated, and no others. */
+void script_options(lua_State *L, int table, const char *known);
+
+void script_open_rows(lua_State *L);
+void script_open_numbers(lua_State *L);
+void script_open_ends(lua_State *L);
+void script_open_base(lua_State *L);
+
+#endif

@@ -1,0 +1,265 @@
+/* Populations, matrices, and operations on rows, as scripts call them. */
+#include "models/script/script.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- populations ----------------------------------------------------------------------------- */
+
+/* What is at the top of the stack: a whole number, or a key of [solver] with the sites of the
+ * limit.
+ */
+static int sites_of(lua_State *L, const char *option, int most) {
+    static const char *const keys[] = {"sites", "expert_sites", "unit_sites"};
+    const struct net_setup *setup = program_setup(script_program(L));
+    const int numbers[] = {setup->sites, setup->expert_sites, setup->unit_sites};
+    for (int k = 0; k < 3 && lua_type(L, -1) == LUA_TSTRING; k++)
+        if (!strcmp(lua_tostring(L, -1), keys[k]))
+            return numbers[k];
+    double x = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
+    if (!(x >= 1 && x <= most && x == floor(x)))
+        luaL_error(L,
+                   "%s must be a whole number from 1 to %d, or the name of a key of [solver]: "
+                   "\"sites\", \"expert_sites\" or \"unit_sites\"",
+                   option, most);
+    return (int)x;
+}
+
+static struct script_population *option_population(lua_State *L, int options, const char *name) {
+    return script_option(L, options, name) ? script_population(L, -1) : NULL;
+}
+
+static double option_real(lua_State *L, int options, const char *name, double least, double most,
+                          double otherwise) {
+    double x = script_option(L, options, name) ? script_real(L, -1, least, most) : otherwise;
+    lua_pop(L, 1);
+    return x;
+}
+
+/* size N whole sites in a network of width N, `group` for each of another population. */
+static void check_sites(lua_State *L, const char *name, double size,
+                        const struct script_population *of, int group) {
+    int N = program_setup(script_program(L))->N;
+    if (N && !network_whole(size * N))
+        luaL_error(L,
+                   "population %s has %f sites in a network of width %d: it must be a whole "
+                   "number, at least 1",
+                   name, size * N, N);
+    if (N && of && round(size * N) != (double)of->on->sites * group)
+        luaL_error(L, "population %s has %f sites in a network of width %d, but %d for each of %d",
+                   name, round(size * N), N, group, (int)of->on->sites);
+}
+
+static int population(lua_State *L) {
+    struct program *p = script_program(L);
+    script_options(L, 2, "size sites of group units page");
+    lua_settop(L, 2);
+    const char *name = script_name(L, 1, "populations");
+    struct script_population *of = option_population(L, 2, "of");
+    struct script_population *units = option_population(L, 2, "units");
+    int group = units ? (int)units->on->sites : 1;
+    if (script_option(L, 2, "group"))
+        group = sites_of(L, "group", 1000000);
+    if (units && (size_t)group != units->on->sites)
+        luaL_error(L, "population %s: a group must have the sites of its units", name);
+    if ((of && of->on->group > 1) || (units && units->on->group > 1))
+        luaL_error(L, "population %s: its `of` and `units` must have no groups themselves", name);
+    if (!of && group > 1)
+        luaL_error(L, "population %s: a group needs the population `of` whose sites have it", name);
+    double size = of && units ? units->relative * of->on->size : of ? of->relative * group : 1;
+    size = option_real(L, 2, "size", 1e-6, 0x1p900, size);
+    double sites = program_setup(p)->sites;
+    if (of)
+        sites = (double)of->on->sites * group;
+    else if (script_option(L, 2, "sites"))
+        sites = sites_of(L, "sites", 100000000);
+    if (sites > 1e9)
+        luaL_error(L, "population %s would have %f sites", name, sites);
+    check_sites(L, name, size, of, group);
+    double page = option_real(L, 2, "page", 1e-9, 1e9, 1);
+    script_check(L);
+    struct script_population *out = lua_newuserdatauv(L, sizeof *out, 0);
+    *out =
+        (struct script_population){program_population(p, name, size, (size_t)sites, group), size};
+    script_check(L);
+    out->on->page = page;
+    if (units)
+        out->on->units = units->on;
+    luaL_setmetatable(L, SCRIPT_POPULATION);
+    return 1;
+}
+
+/* p.size in the nominal sites of the limit, p.sites, p.group. */
+static int population_field(lua_State *L) {
+    const struct script_population *on = script_population(L, 1);
+    const char *key = luaL_checkstring(L, 2);
+    if (!strcmp(key, "size"))
+        lua_pushnumber(L, on->on->size);
+    else if (!strcmp(key, "sites"))
+        lua_pushinteger(L, (lua_Integer)on->on->sites);
+    else if (!strcmp(key, "group"))
+        lua_pushinteger(L, on->on->group);
+    else
+        luaL_error(L, "a population has size, sites and group, no %s", key);
+    return 1;
+}
+
+/* --- matrices -------------------------------------------------------------------------------- */
+
+static bool flag(lua_State *L, int table, const char *name) {
+    bool is = script_option(L, table, name) && lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return is;
+}
+
+/* "W", or {name = "W", a0 = ...}. Numbers left out are 1; a0 = 0 and rate = 0 mean what they say.
+ */
+struct weight script_weight(lua_State *L, int arg) {
+    struct weight W = {0};
+    if (lua_type(L, arg) == LUA_TSTRING) {
+        W.name = script_name(L, arg, "matrices");
+        return W;
+    }
+    if (!lua_istable(L, arg))
+        luaL_argerror(L, arg,
+                      "must be a matrix: its name, or a table {name = ..., a0 = ..., "
+                      "rate = ...}");
+    script_options(L, arg, "name family a0 s_f rate adam_rate adam_eps zero fixed iid");
+    if (!script_option(L, arg, "name"))
+        luaL_argerror(L, arg, "a matrix needs a name");
+    W.name = script_name(L, -1, "matrices");
+    if (script_option(L, arg, "family"))
+        W.family = script_word(L, luaL_checkstring(L, -1));
+    bool limit = !program_setup(script_program(L))->N; /* where powers of N are told apart */
+    double most = limit ? 0x1p400 : 1e6, fastest = limit ? 0x1p800 : 1e12;
+    W.a0 = option_real(L, arg, "a0", -most, most, 1);
+    W.s_f = option_real(L, arg, "s_f", -most, most, 1);
+    W.rate = option_real(L, arg, "rate", 0, fastest, 1);
+    W.adam_rate = option_real(L, arg, "adam_rate", 0, fastest, 1);
+    W.adam_eps = option_real(L, arg, "adam_eps", 0, fastest, 1);
+    W.zero = flag(L, arg, "zero") || W.a0 == 0;
+    W.fixed = flag(L, arg, "fixed") || W.rate == 0;
+    W.iid = flag(L, arg, "iid");
+    if (W.s_f == 0)
+        luaL_argerror(L, arg, "s_f = 0 would make the matrix nothing; a0 = 0 starts it at zero");
+    return W;
+}
+
+static int read_in(lua_State *L) {
+    struct population *bottom = script_population(L, 1)->on;
+    return script_push(L, program_read_in(script_program(L), bottom, script_weight(L, 2)));
+}
+
+static int map(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    struct population *to = script_population(L, 2)->on;
+    return script_push(L, program_map(script_program(L), x, to, script_weight(L, 3)));
+}
+
+static int look(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    int K = script_whole(L, 2, 1, 4096);
+    return script_push(L, program_look(script_program(L), x, K, script_weight(L, 3)));
+}
+
+static int read_out(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    program_read_out(script_program(L), x, script_weight(L, 2));
+    script_check(L);
+    return 0;
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static int sigma(lua_State *L) {
+    return script_push(L, program_sigma(script_program(L), script_rows(L, 1)));
+}
+
+static int sigma_of_experts(lua_State *L) {
+    return script_push(L, program_sigma_of_experts(script_program(L), script_rows(L, 1)));
+}
+
+typedef struct value between(struct program *p, struct value x, struct population *to);
+
+static int apply_between(lua_State *L, between *op) {
+    struct value x = script_rows(L, 1);
+    return script_push(L, op(script_program(L), x, script_population(L, 2)->on));
+}
+
+static int expand(lua_State *L) {
+    return apply_between(L, program_expand);
+}
+
+static int group_mean(lua_State *L) {
+    return apply_between(L, program_group_mean);
+}
+
+static int tile(lua_State *L) {
+    return apply_between(L, program_tile);
+}
+
+static int tile_mean(lua_State *L) {
+    return apply_between(L, program_tile_mean);
+}
+
+static int average(lua_State *L) {
+    struct value a = script_rows(L, 1);
+    return script_push(L, program_average(script_program(L), a, script_rows(L, 2)));
+}
+
+static int mean(lua_State *L) {
+    return script_push(L, program_mean(script_program(L), script_rows(L, 1)));
+}
+
+/* --- tokens ---------------------------------------------------------------------------------- */
+
+static int attend(lua_State *L) {
+    struct program *p = script_program(L);
+    struct value q = script_rows(L, 1), k = script_rows(L, 2);
+    double beta = lua_isnoneornil(L, 3) ? 1 : script_real(L, 3, -1e6, 1e6);
+    if (lua_isnoneornil(L, 4))
+        return script_push(L, program_attend(p, q, k, beta));
+    return script_push(L, program_attend_by_head(p, q, k, script_population(L, 4)->on, beta));
+}
+
+static int mix(lua_State *L) {
+    struct program *p = script_program(L);
+    if (script_is_rows(L, 1))
+        return script_push(L, program_mix_by_head(p, script_rows(L, 1), script_rows(L, 2)));
+    struct value A = script_numbers(L, 1);
+    return script_push(L, program_mix(p, A, script_rows(L, 2)));
+}
+
+static int pool(lua_State *L) {
+    return script_push(L, program_pool(script_program(L), script_rows(L, 1)));
+}
+
+static int norm(lua_State *L) {
+    return script_push(L, program_norm(script_program(L), script_rows(L, 1)));
+}
+
+void script_open_rows(lua_State *L) {
+    static const luaL_Reg list[] = {{"population", population},
+                                    {"read_in", read_in},
+                                    {"map", map},
+                                    {"look", look},
+                                    {"read_out", read_out},
+                                    {"sigma", sigma},
+                                    {"expand", expand},
+                                    {"group_mean", group_mean},
+                                    {"tile", tile},
+                                    {"tile_mean", tile_mean},
+                                    {"average", average},
+                                    {"mean", mean},
+                                    {"attend", attend},
+                                    {"mix", mix},
+                                    {"pool", pool},
+                                    {"norm", norm},
+                                    {"sigma_of_experts", sigma_of_experts},
+                                    {NULL, NULL}};
+    luaL_newmetatable(L, SCRIPT_POPULATION);
+    lua_pushcfunction(L, population_field);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    script_register(L, list);
+}

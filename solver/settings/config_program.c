@@ -1,0 +1,102 @@
+/* A network written in Lua: its text, and its keys in section [program]. */
+#include "kernels/base/text.h"
+#include "solver/settings/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 1 << 20 }; /* bytes of a program */
+
+static bool is_program(const struct config *config) {
+    return !network_other_keys(model_list[config->network.model]->name, "program");
+}
+
+/* In front of a relative path the folder of the ini, or that of the command line. */
+static int path_of(const struct config *config, const struct params *params, char **path,
+                   struct err *err) {
+    const char *given = config->network.program, *slash = strrchr(params->file, '/');
+    bool relative = given[0] != '/' && slash && params_find(params, "network", "program")->line > 0;
+    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
+    TRY(base_alloc(path, folder + strlen(given) + 1, 1, err));
+    memcpy(*path, params->file, folder);
+    strcpy(*path + folder, given);
+    return CODE_OK;
+}
+
+static int read_file(const char *path, char **text, struct err *err) {
+    FILE *stream = fopen(path, "r");
+    if (!stream)
+        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", path,
+                       strerror(errno));
+    int code = base_alloc(text, MOST + 2, 1, err);
+    size_t size = code ? 0 : fread(*text, 1, MOST + 1, stream);
+    if (!code && ferror(stream))
+        code = err_set(err, base_file_code(errno), "%s: cannot be read: %s", path, strerror(errno));
+    else if (!code && size > MOST)
+        code = err_set(err, CODE_INPUT, "%s: longer than a program may be, %d bytes", path, MOST);
+    else if (!code && strlen(*text) != size)
+        code = err_set(err, CODE_INPUT, "%s: not a text file (byte 0x00)", path);
+    fclose(stream);
+    return code;
+}
+
+/* Control characters as \n, \t, \r, and blanks at both ends as \s: one line of an ini, whose values
+ * are trimmed. */
+static int fold(const char *path, const char *text, char **folded, struct err *err) {
+    size_t length = strlen(text);
+    TRY(base_alloc(folded, 2 * length + 1, 1, err));
+    char *to = *folded;
+    for (size_t k = 0; k < length; k++) {
+        static const char *const pairs[] = {"n\n", "t\t", "r\r", "\\\\"};
+        char c = text[k], as = c == ' ' && (!k || k == length - 1) ? 's' : 0;
+        for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+            as = c == pairs[i][1] ? pairs[i][0] : as;
+        if (as)
+            *to++ = '\\';
+        *to++ = as ? as : c;
+    }
+    const char *bad = text_find_bad(*folded);
+    return bad ? err_set(err, CODE_INPUT, "%s: a control character or not UTF-8 (byte 0x%02x)",
+                         path, (unsigned char)*bad)
+               : CODE_OK;
+}
+
+int config_program(struct config *config, struct params *params, struct err *err) {
+    struct network *network = &config->network;
+    char *path = NULL, *text = NULL, *folded = NULL;
+    struct err why;
+    int code;
+    if (!is_program(config) && network->words.count)
+        return params_error(params, "program", network->words.word[0].name, err,
+                            "only a network written in Lua has such keys: [network] program = "
+                            "FILE.lua");
+    if (!is_program(config) || network->program_text[0])
+        return CODE_OK;
+    if (!network->program[0])
+        return params_error(params, "network", "program", err,
+                            "the file of a program in Lua must be given (docs/programs.md)");
+    DO(path_of(config, params, &path, err));
+    if ((code = read_file(path, &text, &why)) || (code = fold(path, text, &folded, &why))) {
+        *err = why;
+        if (code == CODE_INPUT)
+            params_error(params, "network", "program", err, "%s", why.text);
+        goto done;
+    }
+    DO(params_record(params, "network", "program_text", folded, err));
+    network->program_text = params_find(params, "network", "program_text")->text;
+done:
+    free(path);
+    free(text);
+    free(folded);
+    return code;
+}
+
+int config_program_keys(const struct config *config, const struct params *params, struct err *err) {
+    const struct word_list *words = &config->network.words;
+    for (int k = 0; k < words->count; k++)
+        if (!words->word[k].read)
+            return params_error(params, "program", words->word[k].name, err,
+                                "the program never reads this key");
+    return CODE_OK;
+}

@@ -1,0 +1,260 @@
+/* Networks written in Lua: those of examples/ that are built in too, bit for bit; what a script may
+ * not do; keys of its own; a text that repeats the run. */
+#include "tests/support/support.h"
+#include "kernels/base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 24 };
+
+/* Of both, so that only the network differs. */
+static const char *const common[] = {
+    "training.steps=3",    "training.eta0=0.3",   "training.gamma0=1",
+    "solver.replicates=1", "solver.sites=96",     "reference.seeds=1",
+    "solver.seed=1",       "reference.draws=iid", "solver.tolerance=1e-3"};
+
+/* What the two are given: [data] and [solver], [network] of the one, [program] of the other. */
+static const struct pair {
+    const char *name, *width, *shared[6], *network[10], *program[10];
+} pairs[] = {
+    {"dense", "16", {"data.inputs=3"}, {NULL}, {NULL}},
+    {"resnet", "16", {"data.inputs=3"}, {"network.branch=1.5"}, {"program.branch=1.5"}},
+    {"regime1",
+     "16",
+     {"data.inputs=3"},
+     {"network.experts=3", "network.rho=1", "network.iota=0.5",
+      "network.biases=", "network.gate=softmax", "network.beta=1.5"},
+     {"program.experts=3", "program.iota=0.5", "program.gate=softmax", "program.beta=1.5"}},
+    {"regime2",
+     "16",
+     {"data.inputs=3", "solver.expert_sites=64"},
+     {"network.gate=softmax", "network.rho=0.5", "network.beta=0.5",
+      "network.parameterization=mup"},
+     {"program.gate=softmax", "program.rho=0.5", "program.beta=0.5", "program.mup=yes"}},
+    {"regime3",
+     "16",
+     {"data.inputs=3", "solver.expert_sites=16", "solver.unit_sites=16"},
+     {"network.beta=2"},
+     {"program.beta=2"}},
+    {"residual",
+     "16",
+     {"data.inputs=3", "solver.unit_sites=24"},
+     {"network.alpha=1", "network.experts=2", "network.rho=1", "network.eta_bias=0"},
+     {NULL}},
+    {"stack",
+     "16",
+     {"data.inputs=3", "solver.expert_sites=64"},
+     {"network.block_norm=before"},
+     {"program.norm=yes"}},
+    {"transformer",
+     "16",
+     {"data.inputs=2", "data.tokens=4", "data.test_inputs=0"},
+     {"network.biases=", "network.heads=2", "network.depth=2"},
+     {"program.router_rate=4", "program.heads=2", "program.depth=2"}},
+};
+
+static void configure(struct run *run, const struct pair *pair, bool script) {
+    char file[64], width[40];
+    const char *all[MOST + 1];
+    int count = 0;
+    snprintf(file, sizeof file, "%s/%s.ini", script ? "examples" : "data", pair->name);
+    snprintf(width, sizeof width, "reference.widths=%s", pair->width);
+    for (size_t k = 0; k < sizeof common / sizeof *common; k++)
+        all[count++] = common[k];
+    for (int k = 0; k < 6 && pair->shared[k]; k++)
+        all[count++] = pair->shared[k];
+    const char *const *own = script ? pair->program : pair->network;
+    for (int k = 0; k < 10 && own[k]; k++)
+        all[count++] = own[k];
+    all[count++] = width;
+    all[count] = NULL;
+    support_run(run, file, all);
+}
+
+/* Every series of the script is one of the built-in network; most of it is f and the loss. */
+static void same_bits(const struct record *a, const struct record *b, const char *what) {
+    int compared = 0;
+    for (int s = 0; s < a->count; s++) {
+        const struct series *x = &a->series[s], *y = record_find(b, x->name);
+        if (!y || strstr(x->name, "rank"))
+            continue;
+        compared++;
+        assert_int_equal(x->size, y->size);
+        if (memcmp(x->values, y->values, x->size * sizeof *x->values))
+            fail_msg("%s: %s differs", what, x->name);
+    }
+    if (compared < 3)
+        fail_msg("%s: only %d series in common", what, compared);
+}
+
+static void built_in(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++)
+        for (int limit = 0; limit < 2; limit++) {
+            struct run run[2] = {0};
+            struct record record[2];
+            for (int script = 0; script < 2; script++) {
+                configure(&run[script], &pairs[k], script);
+                ASK(run_ensemble(&run[script], limit ? 0 : 16, 1, &record[script], err));
+            }
+            same_bits(&record[1], &record[0], pairs[k].name);
+            for (int script = 0; script < 2; script++) {
+                record_free(&record[script]);
+                run_free(&run[script]);
+            }
+        }
+}
+
+/* --- five that are not built in -------------------------------------------------------------- */
+
+/* Derived gradients by finite differences: sums and products of numbers, gates, stops. */
+static void gradients(void **state) {
+    (void)state;
+    static const char *const names[] = {"shared_experts", "swiglu", "attention_mixture",
+                                        "hash_routing", "parallel"};
+    static const char *const overrides[] = {"data.inputs=3", "reference.widths=16", NULL};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct run run;
+        char file[64];
+        snprintf(file, sizeof file, "examples/%s.ini", names[k]);
+        support_run(&run, file, overrides);
+        support_gradient(&run, 16, 23);
+        run_free(&run);
+    }
+}
+
+/* --- small ones, written here ---------------------------------------------------------------- */
+
+#define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
+#define END "read_out(h, 'w')\n"
+
+/* A script on one line, as runs record it. */
+static const char *fold(const char *text) {
+    static char out[4096];
+    char *to = out;
+    for (; *text; text++) {
+        if (*text == '\n' || *text == '\\')
+            *to++ = '\\';
+        *to++ = *text == '\n' ? 'n' : *text;
+    }
+    *to = '\0';
+    return out;
+}
+
+/* Reads a run of this script, with overrides up to a NULL. */
+static int read_script(struct run *run, const char *text, const char *const *overrides,
+                       struct err *err) {
+    char whole[4200], *all[8] = {whole, "network.program=t.lua", "program.depth=3"};
+    int count = 3;
+    snprintf(whole, sizeof whole, "network.program_text=%s", fold(text));
+    for (; *overrides; overrides++)
+        all[count++] = (char *)(uintptr_t)*overrides;
+    *run = (struct run){0};
+    *err = (struct err){0};
+    return run_configure(run, "examples/dense.ini", count, all, err);
+}
+
+static void refuse(const char *text, const char *const *overrides, const char *sentence) {
+    struct run run;
+    struct err err;
+    int code = read_script(&run, text, overrides, &err);
+    run_free(&run);
+    if (code != CODE_INPUT || !strstr(err.text, sentence))
+        fail_msg("%s\n gives %d: %s\n not: %s", text, code, err.text, sentence);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL}, *const depth[] = {"program.depht=2", NULL},
+                             *const word[] = {"program.depth=two", NULL};
+    static const char *const cases[][2] = {
+        {HEAD "h = tahn(h)\n" END, "t.lua:3: unknown name tahn; did you mean \"tanh\"?"},
+        {HEAD "local b = population('b')\nh = h + map(h, b, 'W2')\n" END,
+         "t.lua:4: a sum of rows of different populations, a and b"},
+        {HEAD, "it reads nothing out"},
+        {HEAD END "read_out(h, 'v')", "t.lua:4: it has two read-outs"},
+        {HEAD "map(h, a, 'W2')\n" END, "the output does not depend on matrix W2"},
+        {HEAD "h = map(h, a, 'W1')\n" END, "t.lua:3: bad argument #3 to 'map' (two matrices"},
+        {HEAD "h = map(h, a, {name='W2', rats=2})\n" END, "unknown option rats; did you mean"},
+        {HEAD "h = h + 1\n" END, "t.lua:3: rows plus a number"},
+        {HEAD "h = h * look(h, 2, 'Q')\n" END, "t.lua:3: rows go with one number of each input"},
+        {HEAD "h = softmax(mean(h), {top = 2}) * h\n" END, "must be a number from 1 to 1"},
+        {HEAD
+         "local b = population('b', {size = 0.3})\nh = map(tanh(map(h, b, 'V')), a, 'U')\n" END,
+         "t.lua:3: population b has 9.6 sites in a network of width 32"},
+        {HEAD "h = map(h, a, {name='W2', a0 = math.sqrt(N)})\n" END, "grows as N^0.5"},
+        {HEAD "kernel(h, 'a_diag')\n" END, "a result may not be called a_diag"},
+        {HEAD "show(mean(h), 'loss')\n" END, "t.lua:3: a result may not be called loss"},
+        {"while true do end", "t.lua:1: a network takes more than 3 million instructions"},
+        {"local s = 'x'\nwhile true do s = s .. s end", "more memory to write than"},
+        {"local function f() return f() + 1 end\nf()", "more memory to write than"},
+        {"local x <const> = 1\nx = 2", "t.lua:2: attempt to assign to const variable"},
+        {"x = = 2", "t.lua:1: unexpected symbol near '='"},
+        {"\x1bLua", "control character"},
+        {"error('not like this')", "t.lua:1: not like this"},
+        {"key('width')", "t.lua:1: the program needs [program] width"},
+        {"io.open('/etc/passwd')", "t.lua:1: unknown name io"},
+        {"os.execute('true')", "t.lua:1: unknown name os"},
+        {"require('os')", "t.lua:1: unknown name require"},
+        {"load('return 1')", "t.lua:1: unknown name load"},
+        {"dofile('x')", "t.lua:1: unknown name dofile"},
+        {"print(1)", "t.lua:1: unknown name print"},
+        {"_G.x = 1", "t.lua:1: unknown name _G"},
+        {"pcall(error)", "t.lua:1: unknown name pcall"},
+        {"setmetatable({}, {})", "t.lua:1: unknown name setmetatable"},
+        {"for k in pairs({}) do end", "t.lua:1: unknown name pairs"},
+        {"string.rep('x', 1e9)", "t.lua:1: attempt to call a nil value (field 'rep')"},
+        {"math.random()", "t.lua:1: attempt to call a nil value (field 'random')"},
+        {"string.format('%p', 'x')", "only %d, %i"},
+        {"error(tostring(read_in))", "t.lua:1: function"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[1024];
+        snprintf(text, sizeof text, "%s\n", cases[k][0]);
+        refuse(text, none, cases[k][1]);
+    }
+    refuse("key('depth')\n" HEAD END, depth, "the program never reads this key");
+    refuse("key('depth', 1)\n" HEAD END, word, "[program] depth = two must be a number");
+}
+
+/* A network of one hidden layer, which has no matrix between populations; then what was recorded
+ * reads as the same run, without the file. */
+static void recorded(void **state) {
+    (void)state;
+    static const char *const change[] = {"program.depth=2", "solver.sites=64", "training.steps=3",
+                                         NULL};
+    struct run run, again = {0};
+    struct record record[2];
+    struct err why;
+    char *text;
+    size_t size;
+    assert_int_equal(
+        read_script(&run, "local k = key('depth')\n" HEAD "h = tanh(h, k)\n" END, change, &why),
+        CODE_OK);
+    ASK(params_text(&run.params, &text, &size, err));
+    FILE *out = fopen("test_script.ini", "w");
+    assert_non_null(out);
+    fwrite(text, 1, size, out);
+    assert_int_equal(fclose(out), 0);
+    free(text);
+    ASK(run_configure(&again, "test_script.ini", 0, NULL, err));
+    remove("test_script.ini");
+    ASK(run_ensemble(&run, 0, 1, &record[0], err));
+    ASK(run_ensemble(&again, 0, 1, &record[1], err));
+    same_bits(&record[1], &record[0], "recorded");
+    for (int k = 0; k < 2; k++)
+        record_free(&record[k]);
+    run_free(&run);
+    run_free(&again);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(built_in),
+        cmocka_unit_test(gradients),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(recorded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
