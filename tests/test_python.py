@@ -158,7 +158,7 @@ def test_sweeps_whole_and_in_progress(tmp_path):
     assert stamps == {name: os.stat(folder / name).st_mtime_ns for name in stamps}
     part = dmft.load(folder)
     assert not part.complete
-    for name in ("loss", "loss_se", "loss_min", "n", "failed"):
+    for name in ("loss", "loss_se", "loss_median", "loss_min", "n", "failed"):
         np.testing.assert_array_equal(part.sweep[name], whole.sweep[name].values)
     np.testing.assert_array_equal(part.points[0.2,].limit["loss"],
                                   whole.points[0.2,].limit["loss"])

@@ -1,5 +1,5 @@
-/* dmft-sweep: bad [sweep] sections, sweeps that are cut and go on, runs that diverge, the optimum.
- */
+/* dmft-sweep: bad [sweep] sections, sweeps that are cut and go on, runs that
+ * diverge, limits that rest. */
 #define _XOPEN_SOURCE 700
 #include "solver/study/summary.h"
 #include "tests/support/support.h"
@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <gsl/gsl_randist.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -446,63 +445,30 @@ static void test_a_network_that_diverges_fails_its_point(void **state) {
     free(n);
 }
 
-/* --- the optimum ----------------------------------------------------------------------------- */
-
-enum { GRID = 5, RUNS = 8, REPEATS = 2000 };
-
-/* ln loss = (x - 0.3)^2 + noise, at x = -2 ... 2. */
-static void draw(double loss[GRID][RUNS], double noise, gsl_rng *rng) {
-    for (int i = 0; i < GRID; i++)
-        for (int r = 0; r < RUNS; r++)
-            loss[i][r] =
-                exp(pow(i - 2 - 0.3, 2)) * (1 + (noise > 0 ? gsl_ran_gaussian(rng, noise) : 0));
-}
-
-static const double x[GRID] = {-2, -1, 0, 1, 2};
-
-static void test_optimum_of_a_parabola(void **state) {
+/* muP with a zero read-out: the limit rests at every rate and has no optimum; MSSP has one. */
+static void test_a_limit_that_rests_has_no_optimum(void **state) {
     (void)state;
-    double loss[GRID][RUNS], at, at_se;
-    const double *rows[GRID] = {loss[0], loss[1], loss[2], loss[3], loss[4]};
-    int best;
-    draw(loss, 0, NULL);
-    assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_NONE);
-    CHECK_ABS(at, 0.3, 1e-15, "the vertex"); /* a few roundings of numbers of order one */
-    CHECK_ABS(at_se, 0, 1e-15, "no noise, no error");
-    assert_int_equal(best, 2);
-    assert_int_equal(summary_optimum(2, x + 2, rows + 2, RUNS, &at, &at_se, &best), EDGE_LOWEST);
-    assert_true(at == 0 && isnan(at_se) && best == 0);
-    assert_int_equal(summary_optimum(3, x, rows, RUNS, &at, &at_se, &best), EDGE_HIGHEST);
-    assert_true(at == 0 && isnan(at_se) && best == 2);
-    memset(loss[2], 0, sizeof loss[2]);
-    assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_ZERO);
-    assert_true(at == 0 && isnan(at_se) && best == 2);
-    rows[3] = NULL;
-    assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_FAILED);
-    assert_true(at == 0 && best == 2);
-    const double *none[GRID] = {0};
-    assert_int_equal(summary_optimum(GRID, x, none, RUNS, &at, &at_se, &best), EDGE_ALL_FAILED);
-    assert_true(isnan(at) && best == -1);
-}
-
-/* The mean square of the jackknife's error is the variance of the optimum over repeats. Each is
- * known to a share of sqrt(2/REPEATS) and sqrt(2/(7 REPEATS)), together 3.4 %; five times that. */
-static void test_error_of_the_optimum(void **state) {
-    (void)state;
-    double loss[GRID][RUNS], at, at_se, sum = 0, squares = 0, errors = 0;
-    const double *rows[GRID] = {loss[0], loss[1], loss[2], loss[3], loss[4]};
-    int best;
-    gsl_rng *rng = gsl_rng_alloc(gsl_rng_taus2);
-    for (int k = 0; k < REPEATS; k++) {
-        draw(loss, 0.03, rng);
-        assert_int_equal(summary_optimum(GRID, x, rows, RUNS, &at, &at_se, &best), EDGE_NONE);
-        sum += at;
-        squares += at * at;
-        errors += at_se * at_se;
+    size_t count;
+    write_ini("sweep.ini", "network.parameterization = mup mssp\ntraining.eta0 = 0.2 0.4 0.8\n");
+    char *table = sweep_into("out", "--network.read_out=zero");
+    assert_non_null(strstr(table, "(it rests)"));
+    assert_non_null(strstr(table, "note: a limit rests where"));
+    hid_t file = cli_file("out.h5");
+    double *rests = cli_values(file, "sweep/rests", &count);
+    double *edge = cli_values(file, "optimum/edge", &count);
+    double *at = cli_values(file, "optimum/at", &count);
+    assert_int_equal(count, 6);
+    for (int u = 0; u < 18; u++) /* [parameterization][eta0][N] */
+        assert_int_equal(rests[u] == 1, u < 9 && u % 3 == 2);
+    for (int c = 0; c < 6; c++) { /* [parameterization][N] */
+        assert_int_equal(edge[c] == EDGE_RESTS, c == 2);
+        assert_int_equal(isnan(at[c]) != 0, c == 2);
     }
-    gsl_rng_free(rng);
-    double variance = (squares - sum * sum / REPEATS) / (REPEATS - 1);
-    CHECK_ABS(errors / REPEATS / variance, 1, 0.17, "variance");
+    H5Fclose(file);
+    free(table);
+    free(rests);
+    free(edge);
+    free(at);
 }
 
 int main(void) {
@@ -519,8 +485,7 @@ int main(void) {
         SWEEP_TEST(test_others_files_are_not_overwritten),
         SWEEP_TEST(test_divergence_is_a_result),
         SWEEP_TEST(test_a_network_that_diverges_fails_its_point),
-        SWEEP_TEST(test_optimum_of_a_parabola),
-        SWEEP_TEST(test_error_of_the_optimum),
+        SWEEP_TEST(test_a_limit_that_rests_has_no_optimum),
     };
     return cmocka_run_group_tests(tests, open_sweep, cli_close);
 }

@@ -28,6 +28,7 @@ def _unit(path: str, failed: bool) -> dict:
         if groups and not failed:
             loss = groups[0]["loss"][...]
             unit |= {"loss": loss[-1], "loss_se": groups[0]["loss_se"][-1],
+                     "loss_median": np.median(groups[0]["loss_runs"][:, -1]),
                      "loss_min": loss.min(), "n": float(groups[0]["n"][-1])}
     return unit
 
@@ -47,8 +48,8 @@ def unfinished(folder: str) -> dict[str, xarray.Dataset]:
     axes = {key: some for key, some in values.items() if len(some) > 1}
     axes["N"] = sorted({unit["N"] for unit in units})
     shape = tuple(len(some) for some in axes.values())
-    arrays = {name: np.full(shape, np.nan) for name in ("loss", "loss_se", "loss_min", "n",
-                                                         "failed")}
+    arrays = {name: np.full(shape, np.nan) for name in ("loss", "loss_se", "loss_median",
+                                                         "loss_min", "n", "failed")}
     files = np.full(shape, "", dtype=object)
     for unit in units:
         place = tuple(some.index(unit["N"] if key == "N" else unit["keys"].get(key))

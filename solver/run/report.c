@@ -1,6 +1,7 @@
 /* What the user reads at the end: the loss of the limit beside the networks, and whether a handful
  * of experts carries the average. */
 #include "solver/run/report.h"
+#include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
 #include <math.h>
@@ -34,6 +35,7 @@ static int print_table(const struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int n = widths->count, time[REPORT_TIMES], code = CODE_OK;
     int T = run->config.training.steps, count = report_times(T, time);
+    bool rests = rest_of_limit(run);
     double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1];
     DO(record_average(&run->limit, "loss", &mean[0], &se[0], err));
     for (int i = 0; i < n; i++)
@@ -60,7 +62,7 @@ static int print_table(const struct run *run, struct err *err) {
             stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
             print_cell(a, stats_interval(a_se, least, 0.95));
             double z = (a - limit) / hypot(a_se, limit_se);
-            if (isfinite(z))
+            if (isfinite(z) && !rests)
                 printf("  %6.1f", z);
         }
         printf("\n");
@@ -134,6 +136,7 @@ void report_failures(const struct run *run) {
 
 int report_print(const struct run *run, struct err *err) {
     TRY(print_table(run, err));
+    rest_print(run);
     report_failures(run);
     print_room(run);
     print_gates(run);

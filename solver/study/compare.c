@@ -1,5 +1,6 @@
 /* Networks against the limit. Everything is fitted entry by entry. */
 #include "solver/study/compare.h"
+#include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
 #include <math.h>
@@ -15,7 +16,9 @@ static const struct {
 } fit[FITS] = {
     {"inf", "extrapolated to infinite width by weighted least squares", "a of a + b/N"},
     {"inf_se", "standard error of the extrapolated value", ""},
-    {"z", "extrapolated networks against the limit; NaN with fewer than 3 widths or 2 replicates",
+    {"z",
+     "extrapolated networks against the limit; NaN with fewer than 3 widths or 2 replicates, and "
+     "where the limit rests",
      "(a - limit) / sqrt(se_a^2 + se_limit^2)"},
     {"approach", "exponent of the approach to the limit, by weighted least squares",
      "slope of ln |network - limit| in ln N"},
@@ -40,7 +43,8 @@ static int add(struct record *record, const struct series *like, const char *suf
     return CODE_OK;
 }
 
-/* Entry k of all fits; mean, se: of the networks of each width and, behind them, of the limit. */
+/* Entry k of all fits; mean, se: of the networks of each width and, behind them, of the limit, NULL
+ * where nothing is to be compared with it. */
 static void fit_entry(const struct int_list *widths, double *const *mean, double *const *se,
                       size_t k, double *const out[FITS]) {
     int n = widths->count;
@@ -67,7 +71,8 @@ static int fit_series(const struct run *run, const struct series *series, struct
     double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1] = {0}, *out[FITS];
     for (int i = 0; i < n; i++)
         DO(record_average(&run->reference[i], series->name, &mean[i], &se[i], err));
-    DO(record_average(&run->limit, series->name, &mean[n], &se[n], err));
+    if (!rest_of_limit(run))
+        DO(record_average(&run->limit, series->name, &mean[n], &se[n], err));
     for (int f = 0; f < FITS; f++)
         DO(add(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f], err));
     for (size_t k = 0; k < series->size; k++)

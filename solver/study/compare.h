@@ -12,7 +12,8 @@ struct comparison {
     char name[24]; /* the parameterization; of a network that has none, the model */
     /* One "run"; for every series NAME of the networks but those of the coordinate check:
      *   NAME_inf, NAME_inf_se       a of a + b/N through all widths
-     *   NAME_z                      (a - limit)/its standard error
+     *   NAME_z                      (a - limit)/its standard error; NaN, as the approach, where the
+     *                               limit rests (solver/run/rest.h)
      *   NAME_approach, .._se, .._n  the exponent of |network - limit| and how many widths gave it
      * and for these, which may go as any power of N:
      *   rms_TERM_exponent, .._se    the exponent of the term itself */

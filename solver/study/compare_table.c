@@ -1,6 +1,7 @@
 /* What dmft-compare says on standard output. */
 #include "solver/study/compare.h"
 #include "solver/run/report.h"
+#include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
 #include <math.h>
@@ -71,6 +72,7 @@ static int print_loss(const struct run *run, const struct comparison *side, stru
                        value_of(fits, "loss", "approach_se", t));
         printf("\n");
     }
+    rest_print(run);
     report_failures(run);
 done:
     for (int i = 0; i < 3; i++)

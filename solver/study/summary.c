@@ -12,65 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the optimum ---- */
-
-/* Mean over the runs, one of them left out (-1: none). */
-static double mean_without(const double *loss, int runs, int out) {
-    double sum = 0;
-    for (int r = 0; r < runs; r++)
-        sum += r == out ? 0 : loss[r];
-    return sum / (runs - (out >= 0));
-}
-
-static enum edge locate(int count, const double *x, const double *const *loss, int runs, int out,
-                        double *at, int *best) {
-    double least = INFINITY, y[3];
-    *best = -1;
-    *at = NAN;
-    for (int i = 0; i < count; i++)
-        if (loss[i] && mean_without(loss[i], runs, out) < least) {
-            least = mean_without(loss[i], runs, out);
-            *best = i;
-        }
-    if (*best < 0)
-        return EDGE_ALL_FAILED;
-    *at = x[*best];
-    if (*best == 0 || *best == count - 1)
-        return *best ? EDGE_HIGHEST : EDGE_LOWEST;
-    if (!loss[*best - 1] || !loss[*best + 1])
-        return EDGE_FAILED;
-    for (int k = 0; k < 3; k++) {
-        y[k] = log(mean_without(loss[*best + k - 1], runs, out));
-        if (!isfinite(y[k]))
-            return EDGE_ZERO;
-    }
-    *at = stats_vertex(x + *best - 1, y);
-    return EDGE_NONE;
-}
-
-enum edge summary_optimum(int count, const double *x, const double *const *loss, int runs,
-                          double *at, double *at_se, int *best) {
-    enum edge edge = locate(count, x, loss, runs, -1, at, best);
-    double sum = 0, squares = 0, place;
-    int ignored;
-    *at_se = NAN;
-    if (edge != EDGE_NONE || runs < 2)
-        return edge;
-    for (int r = 0; r < runs; r++) {
-        locate(count, x, loss, runs, r, &place, &ignored);
-        sum += place - *at;
-        squares += (place - *at) * (place - *at);
-    }
-    *at_se = sqrt((runs - 1.0) / runs * fmax(squares - sum * sum / runs, 0));
-    return edge;
-}
-
 /* ---- collecting ---- */
 
 struct cell {
     int runs;
     double *last; /* [runs] final losses; NULL: failed */
-    double loss, se, least;
+    double loss, se, median, median_se, least;
+    bool still; /* the loss of every run is at all times what it was at first */
 };
 
 struct summary {
@@ -79,11 +27,29 @@ struct summary {
     int axis;          /* of the optimum, -1: there is none */
 };
 
+static double mean_of(const double *loss, int runs) {
+    double sum = 0;
+    for (int r = 0; r < runs; r++)
+        sum += loss[r];
+    return sum / runs;
+}
+
+/* Median and its error; the order of the runs stays. */
+static int find_medians(struct cell *cell, struct err *err) {
+    double *copy;
+    TRY(base_alloc(&copy, (size_t)cell->runs, sizeof *copy, err));
+    memcpy(copy, cell->last, (size_t)cell->runs * sizeof *copy);
+    stats_median(copy, cell->runs, &cell->median, &cell->median_se);
+    free(copy);
+    return CODE_OK;
+}
+
 static int read_cell(const struct sweep *sweep, int unit, struct cell *cell, struct err *err) {
     char group[ENSEMBLE_GROUP], *path;
     double *loss = NULL, squares = 0;
     int N = sweep_width(sweep, unit % sweep->columns), T = 0, code;
-    *cell = (struct cell){.loss = NAN, .se = NAN, .least = INFINITY};
+    *cell =
+        (struct cell){.loss = NAN, .se = NAN, .median = NAN, .median_se = NAN, .least = INFINITY};
     if (sweep->unit[unit].status != SWEEP_DONE) {
         cell->least = NAN;
         return CODE_OK;
@@ -92,20 +58,35 @@ static int read_cell(const struct sweep *sweep, int unit, struct cell *cell, str
     TRY(sweep_path(&path, sweep, unit, ".h5", err));
     DO(result_losses(path, group, &loss, &cell->runs, &T, err));
     DO(base_alloc(&cell->last, (size_t)cell->runs, sizeof *cell->last, err));
+    cell->still = T > 1;
     for (int t = 0; t < T; t++) {
-        for (int r = 0; r < cell->runs; r++)
+        for (int r = 0; r < cell->runs; r++) {
             cell->last[r] = loss[r * T + t];
-        cell->loss = mean_without(cell->last, cell->runs, -1);
+            double first = loss[r * T], moved = fabs(cell->last[r] - first);
+            cell->still = cell->still && moved <= 1e-12 * fabs(first); /* round-off */
+        }
+        cell->loss = mean_of(cell->last, cell->runs);
         cell->least = fmin(cell->least, cell->loss);
     }
     for (int r = 0; r < cell->runs; r++)
         squares += pow(cell->last[r] - cell->loss, 2);
     if (cell->runs > 1)
         cell->se = sqrt(squares / cell->runs / (cell->runs - 1));
+    DO(find_medians(cell, err));
 done:
     free(loss);
     free(path);
     return code;
+}
+
+/* A limit that training does not move, where it moves networks (solver/run/rest.h). */
+static bool rests(const struct summary *summary, int unit) {
+    const struct sweep *sweep = summary->sweep;
+    int first = unit - unit % sweep->columns;
+    bool moving = false;
+    for (int c = 0; c < sweep->widths.count; c++)
+        moving = moving || (summary->cell[first + c].last && !summary->cell[first + c].still);
+    return !sweep_width(sweep, unit - first) && summary->cell[unit].still && moving;
 }
 
 /* Lists of points have no order along which to seek. */
@@ -235,21 +216,28 @@ static int write_cells(struct io *io, const struct summary *summary, struct err 
     char *dims;
     int code;
     TRY(series_over(&series, &dims, sweep, -1, err));
-    DO(base_alloc(&all, 5 * series.size, sizeof *all, err));
-    for (size_t u = 0; u < series.size; u++) {
-        const struct cell *cell = &summary->cell[u];
-        const double values[] = {cell->loss, cell->se, cell->least, cell->runs, !cell->last};
-        for (size_t k = 0; k < 5; k++)
-            all[k * series.size + u] = values[k];
-    }
-    const char *const name[] = {"loss", "loss_se", "loss_min", "n", "failed"};
+    const char *const name[] = {"loss",     "loss_se", "loss_median", "loss_median_se",
+                                "loss_min", "n",       "failed",      "rests"};
     const char *const about[] = {"mean final loss; NaN where the run failed",
                                  "standard error of the mean of loss over independent runs",
-                                 "smallest mean loss of all times", "runs",
-                                 "1: the run ended in a numerical failure"};
+                                 "median of the final losses of the runs",
+                                 "standard error of the median",
+                                 "smallest mean loss of all times",
+                                 "runs",
+                                 "1: the run ended in a numerical failure",
+                                 "1: the limit rests, training moves networks alone"};
+    enum { SERIES = sizeof name / sizeof *name };
+    DO(base_alloc(&all, SERIES * series.size, sizeof *all, err));
+    for (size_t u = 0; u < series.size; u++) {
+        const struct cell *cell = &summary->cell[u];
+        const double values[] = {cell->loss,  cell->se,   cell->median, cell->median_se,
+                                 cell->least, cell->runs, !cell->last,  rests(summary, (int)u)};
+        for (size_t k = 0; k < SERIES; k++)
+            all[k * series.size + u] = values[k];
+    }
     DO(write_scales(io, "sweep", sweep, -1, err));
     DO(write_names(io, sweep, err));
-    for (size_t k = 0; k < 5; k++)
+    for (size_t k = 0; k < SERIES; k++)
         DO(write_one(io, "sweep", series, name[k], about[k], all + k * series.size, err));
 done:
     free(all);
@@ -293,124 +281,177 @@ static void print_width(const struct sweep *sweep, int unit) {
     printf("%6s", N ? number : "limit");
 }
 
+static void print_number(int width, bool there, const char *digits, double x, double se) {
+    char text[64], both[32];
+    snprintf(both, sizeof both, "%s +- %%.1g", digits);
+    if (there)
+        snprintf(text, sizeof text, isnan(se) ? digits : both, x, se);
+    else
+        snprintf(text, sizeof text, "-");
+    printf("  %*s", width, text);
+}
+
 /* Without a key to seek an optimum along: every unit. */
 static void print_losses(const struct summary *summary) {
     const struct sweep *sweep = summary->sweep;
     printf("final loss (+-: standard errors of sampling)\n");
     print_keys(summary, -1);
-    printf("%6s  %20s\n", "N", "loss");
+    printf("%6s  %20s  %20s\n", "N", "mean", "median");
     for (int u = 0; u < sweep->count; u++) {
         const struct cell *cell = &summary->cell[u];
-        char text[64];
-        snprintf(text, sizeof text, isnan(cell->se) ? "%.5g" : "%.5g +- %.1g", cell->loss,
-                 cell->se);
         print_keys(summary, u);
         print_width(sweep, u);
-        printf("  %20s\n", cell->last ? text : "failed");
+        print_number(20, cell->last, "%.5g", cell->loss, cell->se);
+        print_number(20, cell->last, "%.5g", cell->median, cell->median_se);
+        printf("%s\n", !cell->last ? "  failed" : rests(summary, u) ? "  (it rests)" : "");
     }
 }
 
+/* Of means or of medians: the optimum, and the smallest loss of the grid. */
+struct optimum {
+    double at, at_se, loss, loss_se;
+    int best;
+    enum edge edge;
+};
+
 /* One row of the table: a combination of the other keys, and a width. */
-static void print_row(const struct summary *summary, int unit, double at, double at_se, int best,
-                      enum edge edge) {
+static void print_row(const struct summary *summary, int unit, const struct optimum *optimum) {
     static const char *const why[] = {"",
                                       "  (the lowest value)",
                                       "  (the highest value)",
                                       "  (a neighbour failed)",
                                       "  (all failed)",
-                                      "  (a loss is zero)"};
-    const struct sweep *sweep = summary->sweep;
-    const struct cell *cell =
-        &summary->cell[unit + (best < 0 ? 0 : best) * stride_of(sweep, summary->axis)];
-    char cells[2][64];
-    snprintf(cells[0], sizeof cells[0], isnan(at_se) ? "%.4g" : "%.4g +- %.1g", at, at_se);
-    snprintf(cells[1], sizeof cells[1], isnan(cell->se) ? "%.5g" : "%.5g +- %.1g", cell->loss,
-             cell->se);
+                                      "  (a loss is zero)",
+                                      "  (it rests)"};
     print_keys(summary, unit);
-    print_width(sweep, unit);
-    printf("  %18s  %20s%s\n", best < 0 ? "-" : cells[0], best < 0 ? "-" : cells[1], why[edge]);
+    print_width(summary->sweep, unit);
+    for (int k = 0; k < OPTIMUM_KINDS; k++) {
+        print_number(15, optimum[k].best >= 0, "%.4g", optimum[k].at, optimum[k].at_se);
+        print_number(18, optimum[k].best >= 0, "%.5g", optimum[k].loss, optimum[k].loss_se);
+    }
+    bool same = optimum[OPTIMUM_MEANS].edge == optimum[OPTIMUM_MEDIANS].edge;
+    printf("%s%s\n", why[optimum[OPTIMUM_MEANS].edge],
+           same ? "" : why[optimum[OPTIMUM_MEDIANS].edge]);
 }
 
 static void print_head(const struct summary *summary) {
-    printf("optimum of %s, and the final loss there (+-: standard errors of sampling; a parabola\n"
-           "between the values of the grid may be off by half a step)\n",
+    printf("optimum of %s, and the final loss there, of means and of medians over the runs\n"
+           "(+-: standard errors of sampling; a parabola between the values of the grid may be off "
+           "by half a step)\n",
            summary->sweep->grid.axis[summary->axis].name);
     print_keys(summary, -1);
-    printf("%6s  %18s  %20s\n", "N", "optimum", "loss");
+    printf("%6s  %15s  %18s  %15s  %18s\n", "N", "optimum", "mean loss", "optimum", "median loss");
 }
 
-/* The optimum in the units of the key from the one on the axis x. */
-static enum edge optimum_of(const struct summary *summary, int unit, double *at, double *at_se,
-                            int *best, struct err *err, int *code) {
+/* Whether the limit rests at all values of the key. */
+static bool rests_along(const struct summary *summary, int unit) {
+    int stride = stride_of(summary->sweep, summary->axis);
+    bool all = true;
+    for (int i = 0; i < summary->sweep->grid.axis[summary->axis].count; i++)
+        all = all && rests(summary, unit + i * stride);
+    return all;
+}
+
+/* In the units of the key, from those of the axis x of the parabola. */
+static int find_optimum(const struct summary *summary, int unit, enum optimum_kind kind,
+                        struct optimum *optimum, struct err *err) {
     const struct sweep *sweep = summary->sweep;
     const struct grid_axis *axis = &sweep->grid.axis[summary->axis];
-    int stride = stride_of(sweep, summary->axis), runs = 0;
+    int stride = stride_of(sweep, summary->axis), runs = 0, code;
     const double *value = axis->key->value;
     bool logarithmic = value[0] > 0;
     double *x;
     const double **loss = NULL;
-    enum edge edge = EDGE_ALL_FAILED;
-    if ((*code = base_alloc(&x, (size_t)axis->count, sizeof *x, err)) ||
-        (*code = base_alloc(&loss, (size_t)axis->count, sizeof *loss, err)))
-        goto done;
+    *optimum = (struct optimum){NAN, NAN, NAN, NAN, -1, EDGE_RESTS};
+    if (rests_along(summary, unit))
+        return CODE_OK;
+    TRY(base_alloc(&x, (size_t)axis->count, sizeof *x, err));
+    DO(base_alloc(&loss, (size_t)axis->count, sizeof *loss, err));
     for (int i = 0; i < axis->count; i++) {
         const struct cell *cell = &summary->cell[unit + i * stride];
         x[i] = logarithmic ? log(value[i]) : value[i];
         loss[i] = cell->last;
         runs = cell->last && (!runs || cell->runs < runs) ? cell->runs : runs;
     }
-    edge = summary_optimum(axis->count, x, loss, runs, at, at_se, best);
-    if (edge != EDGE_NONE) {
-        *at = *best < 0 ? NAN : value[*best];
+    optimum->edge = optimum_find(kind, axis->count, x, loss, runs, &optimum->at, &optimum->at_se,
+                                 &optimum->best);
+    if (optimum->best < 0)
+        goto done;
+    if (optimum->edge != EDGE_NONE) {
+        optimum->at = value[optimum->best];
     } else if (logarithmic) {
-        *at = exp(*at);
-        *at_se *= *at;
+        optimum->at = exp(optimum->at);
+        optimum->at_se *= optimum->at;
     }
+    const struct cell *cell = &summary->cell[unit + optimum->best * stride];
+    bool means = kind == OPTIMUM_MEANS;
+    optimum->loss = means ? cell->loss : cell->median;
+    optimum->loss_se = means ? cell->se : cell->median_se;
 done:
     free(x);
     free(loss);
-    return edge;
+    return code;
 }
 
 static int write_optima(struct io *io, const struct summary *summary, struct err *err) {
-    static const char *const name[] = {"at", "at_se", "loss", "loss_se", "edge"};
+    static const char *const name[] = {"at",        "at_se",      "loss",         "loss_se",
+                                       "edge",      "median_at",  "median_at_se", "median",
+                                       "median_se", "median_edge"};
     const char *about[] = {"where the mean final loss is smallest, by a parabola",
                            "jackknife standard error of at over the runs",
-                           "smallest mean final loss of the grid", "its standard error",
+                           "smallest mean final loss of the grid",
+                           "its standard error",
                            "0: inside; at is a value of the grid for 1: its lowest, 2: its "
                            "highest, 3: beside a failed run, 5: where a loss is zero; 4: all "
-                           "failed"};
+                           "failed; 6: the limit rests",
+                           "where the median of the final losses is smallest, by a parabola",
+                           "bootstrap standard error of median_at over the runs",
+                           "smallest median of the final losses of the grid",
+                           "its standard error",
+                           "as edge, of median_at"};
     const struct sweep *sweep = summary->sweep;
-    const struct grid *grid = &sweep->grid;
     struct series series;
-    int stride = stride_of(sweep, summary->axis), code;
+    int code;
     double *all = NULL;
     char *dims;
+    enum { SERIES = sizeof name / sizeof *name, EACH = SERIES / OPTIMUM_KINDS };
     TRY(series_over(&series, &dims, sweep, summary->axis, err));
-    DO(base_alloc(&all, 5 * series.size, sizeof *all, err));
+    DO(base_alloc(&all, SERIES * series.size, sizeof *all, err));
     print_head(summary);
     for (int u = 0, row = 0; u < sweep->count; u++) {
-        double at = NAN, at_se = NAN;
-        int best = -1;
-        if (grid_index(grid, u / sweep->columns, summary->axis))
+        struct optimum optimum[OPTIMUM_KINDS];
+        if (grid_index(&sweep->grid, u / sweep->columns, summary->axis))
             continue;
-        enum edge edge = optimum_of(summary, u, &at, &at_se, &best, err, &code);
-        DO(code);
-        print_row(summary, u, at, at_se, best, edge);
-        const struct cell *cell = &summary->cell[u + (best < 0 ? 0 : best) * stride];
-        const double values[] = {at, at_se, cell->loss, cell->se, edge};
-        for (size_t k = 0; k < 5; k++)
-            all[k * series.size + (size_t)row] = values[k];
+        for (int kind = 0; kind < OPTIMUM_KINDS; kind++) {
+            const struct optimum *found = &optimum[kind];
+            DO(find_optimum(summary, u, (enum optimum_kind)kind, &optimum[kind], err));
+            const double values[] = {found->at, found->at_se, found->loss, found->loss_se,
+                                     found->edge};
+            for (size_t k = 0; k < EACH; k++)
+                all[((size_t)kind * EACH + k) * series.size + (size_t)row] = values[k];
+        }
+        print_row(summary, u, optimum);
         row++;
     }
     DO(write_scales(io, "optimum", sweep, summary->axis, err));
-    DO(io_text(io, "optimum", "key", grid->axis[summary->axis].name, err));
-    for (size_t k = 0; k < 5; k++)
+    DO(io_text(io, "optimum", "key", sweep->grid.axis[summary->axis].name, err));
+    for (size_t k = 0; k < SERIES; k++)
         DO(write_one(io, "optimum", series, name[k], about[k], all + k * series.size, err));
 done:
     free(all);
     free(dims);
     return code;
+}
+
+/* Where the limit of some points rests: what that is. */
+static void print_rests(const struct summary *summary) {
+    bool some = false;
+    for (int u = 0; u < summary->sweep->count; u++)
+        some = some || rests(summary, u);
+    if (some)
+        printf("note: a limit rests where training changes nothing of it, and networks leave that "
+               "point the later the\n  wider: it has no optimum; dmft-solve on one point gives the "
+               "times and their slope in ln N\n");
 }
 
 static int write_file(struct io *io, const struct summary *summary, struct err *err) {
@@ -424,6 +465,7 @@ static int write_file(struct io *io, const struct summary *summary, struct err *
         TRY(write_optima(io, summary, err));
     else
         print_losses(summary);
+    print_rests(summary);
     return io_finish(io, true, err);
 }
 

@@ -22,11 +22,16 @@ from dmft.files import load
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
-from dmft.plot.select import kernels_of, quantity, widths_of
+from dmft.plot.select import quantity, widths_of
 from dmft.plot.style import BANDS, BARS, COLOURS, NAMES, STYLE, Missing
 
-SYMBOLS = {r"$\Phi_{bar}$": r"$\bar\Phi$", r"$\Phi_{til}$": r"$\tilde\Phi$",
-           r"$G_{bar}$": r"$\bar G$", r"$G_{til}$": r"$\tilde G$"}
+# Of the coordinate check (docs/output.md), as the pictures of dmft-compare have them.
+TERMS = {r"experts aggregated:  $d\,\log\mathrm{rms} / d\,\log N$":
+         {"A1": "$A_1$: $W_3(0)$, initial", "A21": "$A_{21}$: $W_3(0)$, from $W_1$",
+          "A22": "$A_{22}$: $W_3(0)$, from $W_2$", "A3": r"$A_3$: $\Delta W_3$"},
+         r"back through the experts:  $d\,\log\mathrm{rms} / d\,\log N$":
+         {"A4": "$A_4$: $W_2(0), W_3(0)$", "A5": r"$A_5$: $W_2(0), \Delta W_3$",
+          "E": r"$E$: $\Delta W_2, \Delta W_3$", "A6": r"$A_6$: $\Delta W_2, W_3(0)$"}}
 
 
 def log_axis(axis, values):
@@ -37,29 +42,25 @@ def log_axis(axis, values):
 
 
 def stability(run):
-    """muP above MSSP: the loss, and how every kernel depends on the width."""
-    figure, axes = plt.subplots(2, 3, figsize=(9.6, 5.2), sharex=True,
-                                sharey="col", width_ratios=[1.05, 1, 1])
+    """muP above MSSP: the loss, and how the parts of two signals depend on the width."""
+    figure, axes = plt.subplots(2, 3, figsize=(9.6, 5.2), sharex=True, sharey="col",
+                                width_ratios=[1.05, 1, 1])
     parts = {point[0]: part for point, part in run.points.items()}
-    common = set.intersection(*(set(kernels_of(part)) for part in parts.values()))
     for row, (name, part) in zip(axes, parts.items()):
         draw.curves(row[0], part, "loss")
         row[0].set_ylabel(f"{NAMES[name]}\n" + r"loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
-        kernels, data = kernels_of(part), widths_of(part, 2)[0][1]
-        kernels = dict(sorted(kernels.items(), key=lambda item: item[0] not in common))
-        for ax, kind in zip(row[1:], ("feature", "gradient")):
-            draw.exponents(ax, part, {key: stored for key, stored in kernels.items()
-                                      if kind in data[stored].attrs["about"]})
-            lines, labels = ax.get_legend_handles_labels()
-            ax.legend(lines, [SYMBOLS.get(label, label) for label in labels], loc="lower right",
-                      ncols=2, columnspacing=1, handlelength=1.4)
-            ax.set_ylabel("exponent")
-    for ax, title in zip(axes[0], ("loss", "feature kernels:  $d\\,\\log K / d\\,\\log N$",
-                                   "gradient kernels:  $d\\,\\log K / d\\,\\log N$")):
+        for ax, terms in zip(row[1:], TERMS.values()):
+            draw.exponents(ax, part, {words: f"rms_{term}" for term, words in terms.items()})
+            for level in (-0.5, -1, -1.5, -2):
+                ax.axhline(level, color="0.88", lw=0.7, zorder=0)
+            ax.legend(loc="lower right", handlelength=1.4)
+            ax.set_ylabel("exponent in $N$")
+    for ax, title in zip(axes[0], ("loss", *TERMS)):
         ax.set_title(title)
-    for ax in axes[0]:
         ax.set_xlabel("")
     axes[0, 0].set_ylim(bottom=0)
+    for ax in axes[0, 1:]:
+        ax.set_ylim(-2.6, 0.8)
     return legend(figure, axes[0, 0], "width (runs)\n" + BANDS)
 
 

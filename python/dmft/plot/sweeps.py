@@ -79,7 +79,8 @@ def widths_axis(ax, N) -> list:
 
 def losses(ax, part, key: str) -> None:
     """Final losses against a key at every width (at most three of them, and the limit), of one
-    combination of the other keys.
+    combination of the other keys: means with bars, medians dashed and hollow. A limit that rests
+    is left out.
 
     >>> losses(plt.gca(), dmft.load("rates.h5").sweep, "training.eta0")         # doctest: +SKIP
     """
@@ -92,16 +93,23 @@ def losses(ax, part, key: str) -> None:
                for c in np.flatnonzero(np.isinf(N))}
     for c, style in styles.items():
         one = part.isel(N=c)
+        if "rests" in one and (one["rests"] == 1).all():
+            ax.plot([], [], color="black", lw=0, label=r"$N \to \infty$ rests")
+            continue
         half = one["loss_se"].values * student(np.maximum(one["n"].values - 1, 1))
         half = np.minimum(np.nan_to_num(half), 0.9 * np.abs(one["loss"].values))
         ax.errorbar(one[key].values, one["loss"].values, half, marker="o", **style)
+        if "loss_median" in one and np.isfinite(one["N"]):
+            ax.plot(one[key].values, one["loss_median"].values, marker="o", mfc="white",
+                    **style | {"ls": "--", "lw": 0.9, "label": None, "zorder": 4})
     ax.set(xlabel=name_of_axis(key))
     scale(ax.xaxis, part[key].values)
 
 
 def optima(ax, sweep, optimum) -> None:
-    """Where the final loss is smallest, against the width, for every combination of other keys;
-    hollow where that is an end of the grid, or beside a run that failed."""
+    """Where the mean final loss is smallest, against the width, for every combination of other
+    keys, and where its median is, dashed; hollow where that is an end of the grid, or beside a run
+    that failed."""
     key = optimum.attrs["key"]
     x = widths_axis(ax, optimum["N"].values)
     for k, cell in enumerate(cells(sweep, key)):
@@ -112,10 +120,12 @@ def optima(ax, sweep, optimum) -> None:
                     marker=MARKERS[k % 8], ms=4.5, mfc="none", label=words_of(cell) or None)
         ax.plot(np.array(x)[inside], best["at"].values[inside], MARKERS[k % 8], color=colour,
                 ms=4.5)
+        if "median_at" in best:
+            ax.plot(x, best["median_at"].values, color=colour, lw=0.9, ls="--")
     grid = sweep[key].values
     scale(ax.yaxis, grid)
     ax.set(ylim=(grid.min(), grid.max()), title="optimum" + (
-        "" if (optimum["edge"].values == 0).all() else "  (hollow: not inside the grid)"))
+        "" if np.isin(optimum["edge"].values, (0, 6)).all() else "  (hollow: not inside the grid)"))
     ax.set_ylabel("optimal " + name_of_axis(key))
 
 
@@ -167,7 +177,7 @@ def figure(run, _=None):
         ax.set_visible(False)
     if not run["/"].attrs["complete"]:
         picture.suptitle("(incomplete)", fontsize=9, x=0.01, ha="left", color="0.35")
-    return legend(picture, grid[0, 0], BARS)
+    return legend(picture, grid[0, 0], "dashed: medians\n" + BARS)
 
 
 def figure_together(runs, _=None):

@@ -1,0 +1,108 @@
+/* A limit at rest, and when networks leave it. */
+#include "solver/run/rest.h"
+#include "solver/measure/stats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Rows that do not depend on t, of runs that went to the end; round-off of sums over sites. */
+static bool constant(const struct record *record, const struct series *series) {
+    size_t row = series->size / (size_t)record->T;
+    for (int r = 0; r < record->runs; r++) {
+        const double *first = record_at(record, series, r, 0);
+        for (int t = 1; t < record->T; t++)
+            for (size_t k = 0; k < row; k++) {
+                double x = record_at(record, series, r, t)[k];
+                if (!(fabs(x - first[k]) <= 1e-12 * fmax(1, fabs(first[k]))))
+                    return false;
+            }
+    }
+    return true;
+}
+
+static bool ends(const char *name, const char *with) {
+    size_t length = strlen(name), end = strlen(with);
+    return length >= end && !strcmp(name + length - end, with);
+}
+
+bool rest_of_limit(const struct run *run) {
+    const struct record *limit = &run->limit;
+    const struct series *f = limit->runs ? record_find(limit, "f") : NULL;
+    if (!f || limit->T < 2 || !constant(limit, f))
+        return false;
+    for (int k = 0; k < limit->count && !run->config.training.batch; k++) {
+        const struct series *series = &limit->series[k];
+        bool judged = !strcmp(series->name, "loss") || ends(series->name, "_diag");
+        if (judged && !constant(limit, series))
+            return false;
+    }
+    return true;
+}
+
+/* Networks but number `out` (-1: all). */
+static double half_time(const struct record *networks, const struct series *loss, int out) {
+    double start = 0, before = 0;
+    for (int t = 0; t < networks->T; t++) {
+        double mean = 0;
+        int count = 0;
+        for (int r = 0; r < networks->runs; r++)
+            if (r != out && networks->steps[r] > t) {
+                mean += *record_at(networks, loss, r, t);
+                count++;
+            }
+        mean /= count;
+        if (!t)
+            start = mean;
+        else if (mean <= start / 2)
+            return t - (start / 2 - mean) / (before - mean);
+        before = mean;
+    }
+    return NAN;
+}
+
+void rest_escape(const struct record *networks, double *time, double *se) {
+    const struct series *loss = record_find(networks, "loss");
+    double sum = 0, squares = 0, n = networks->runs;
+    *time = half_time(networks, loss, -1);
+    *se = NAN;
+    if (networks->runs < 2)
+        return;
+    for (int r = 0; r < networks->runs; r++) {
+        double shift = half_time(networks, loss, r) - *time;
+        sum += shift;
+        squares += shift * shift;
+    }
+    *se = sqrt((n - 1) / n * fmax(squares - sum * sum / n, 0));
+}
+
+void rest_print(const struct run *run) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int N[INT_LIST_MAX], count = 0;
+    double time[INT_LIST_MAX], se[INT_LIST_MAX], slope, slope_se;
+    if (!rest_of_limit(run))
+        return;
+    printf(
+        "note: the limit rests: training changes nothing of it, at any time. Networks leave this "
+        "point,\n  the later the wider, as ln N; the limit predicts none that has left, so no z "
+        "is given\n");
+    for (int i = 0; i < widths->count; i++) {
+        double *at = &time[count], *error = &se[count];
+        rest_escape(&run->reference[i], at, error);
+        if (isnan(*at))
+            printf("  N = %d: the mean loss has not fallen to half in %d steps\n", widths->value[i],
+                   run->config.training.steps - 1);
+        else if (isnan(*error))
+            printf("  N = %d: the mean loss has fallen to half at t = %.1f\n", widths->value[i],
+                   *at);
+        else
+            printf("  N = %d: the mean loss has fallen to half at t = %.1f +- %.1f\n",
+                   widths->value[i], *at, *error);
+        if (!isnan(*at) && !isnan(*error))
+            N[count++] = widths->value[i];
+    }
+    if (count < 2)
+        return;
+    stats_exponent(N, time, se, count, &slope, &slope_se);
+    printf("  slope in ln N: %.2f +- %.2f steps (standard errors)\n", slope, slope_se);
+}

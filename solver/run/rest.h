@@ -1,0 +1,22 @@
+/* A limit at rest: training changes nothing of it, while networks of any width learn after a time
+ * that grows as ln N, because what moves them vanishes with the width (muP with a zero read-out,
+ * docs/theory/parameterizations.md, section 7). Such a limit predicts no network that has left it:
+ * no z, no optimum. */
+#ifndef SOLVER_REST_H
+#define SOLVER_REST_H
+
+#include "solver/run/run.h"
+
+/* Whether training of the limit has changed nothing that was measured: f, and (unless inputs are
+ * drawn in batches) the loss and every kernel at equal times, are at each time what they were at
+ * t = 0, to round-off. */
+bool rest_of_limit(const struct run *run);
+
+/* The time, in steps, at which the mean loss of these networks has fallen to half of its start, by
+ * linear interpolation, and its jackknife error over them; NaN where it has not. */
+void rest_escape(const struct record *networks, double *time, double *se);
+
+/* If the limit rests: a note with the escape times of all widths and their slope in ln N. */
+void rest_print(const struct run *run);
+
+#endif

@@ -1,0 +1,86 @@
+/* A limit at rest: told from others, and the times at which networks leave it. */
+#include "solver/run/rest.h"
+#include "solver/study/compare.h"
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+/* data/regime2.ini, small, with its limit and three widths. */
+static void march(struct run *run, const char *parameterization, const char *read_out) {
+    const char *const overrides[] = {parameterization,
+                                     read_out,
+                                     "training.steps=6",
+                                     "solver.sites=64",
+                                     "solver.expert_sites=64",
+                                     "solver.replicates=2",
+                                     "reference.widths=8 16 32",
+                                     "reference.seeds=3",
+                                     NULL};
+    support_run(run, "data/regime2.ini", overrides);
+    ASK(run_ensemble(run, 0, 2, &run->limit, err));
+    for (int i = 0; i < 3; i++)
+        ASK(run_ensemble(run, run->config.reference.widths.value[i], 3, &run->reference[i], err));
+}
+
+static void rests_with_a_zero_read_out_in_mup(void **state) {
+    (void)state;
+    static const struct {
+        const char *parameterization, *read_out;
+        bool rests;
+    } table[] = {
+        {"network.parameterization=mup", "network.read_out=zero", true},
+        {"network.parameterization=mup", "network.read_out=normal", false},
+        {"network.parameterization=mssp", "network.read_out=zero", false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct run run;
+        struct comparison side = {0};
+        march(&run, table[i].parameterization, table[i].read_out);
+        assert_int_equal(rest_of_limit(&run), table[i].rests);
+        ASK(compare_fit(&run, &side, err));
+        const struct series *z = record_find(&side.record, "loss_z");
+        assert_int_equal(isnan(z->values[run.config.training.steps - 1]) != 0, table[i].rests);
+        record_free(&side.record);
+        run_free(&run);
+    }
+}
+
+/* Runs with loss 1 that falls by 1/4 a step from step `start` of each on: the mean of both is half
+ * of its start in the middle of where each is. */
+static void fill(struct record *networks, int T, double first, double second) {
+    struct series series = {.name = "loss", .dims = "t", .about = "", .equation = "", .axes = 1};
+    series.shape[0] = (size_t)T;
+    ASK(record_init(networks, 2, T, err));
+    ASK(record_add(networks, series, err));
+    struct series *loss = record_find(networks, "loss");
+    for (int r = 0; r < 2; r++) {
+        networks->steps[r] = T;
+        for (int t = 0; t < T; t++)
+            *record_at(networks, loss, r, t) = 1 - fmax(0, t - (r ? second : first)) / 4;
+    }
+}
+
+/* 5.5 and 6.5 alone, 6 together: jackknife error sqrt((1/2) 2 (1/2)^2). */
+static void time_of_a_known_loss(void **state) {
+    (void)state;
+    struct record networks = {0};
+    double time, se;
+    fill(&networks, 12, 3.5, 4.5);
+    rest_escape(&networks, &time, &se);
+    CHECK_ABS(time, 6, 1e-14, "the mean falls by 1/4 a step while both do");
+    CHECK_ABS(se, 0.5, 1e-14, "its error");
+    record_free(&networks);
+    fill(&networks, 5, 3.5, 4.5);
+    rest_escape(&networks, &time, &se);
+    assert_true(isnan(time));
+    record_free(&networks);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rests_with_a_zero_read_out_in_mup),
+        cmocka_unit_test(time_of_a_known_loss),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
