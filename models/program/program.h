@@ -74,6 +74,10 @@ void *program_memory(struct program *p, size_t size);
 struct population *program_population(struct program *p, const char *name, double relative,
                                       size_t sites, int group);
 
+/* Names the rows of a value for [output] fields: `name`, and g_`name` of their cotangent. Others
+ * have the name of the matrix that makes them, sigma_NAME for a function of rows NAME, or none. */
+void program_name_rows(struct program *p, struct value x, const char *name);
+
 /* Whether settings for matrix `given` are for this one: W1 for W1, W1_0 and W1_0_2. */
 bool program_addresses(const char *given, const char *name);
 
