@@ -389,6 +389,49 @@ static void experts_differ(void **state) {
     }
 }
 
+/* phi = m exp(beta psi)/S: where phi is not zero, psi is at least tau and ln S = beta psi - ln phi,
+ * to the round-off of sums over sites; there are rho M of these, and loads count them. */
+static void routing(void **state) {
+    (void)state;
+    static const char *const top[] = {"output.router=yes", "network.gate=softmax",
+                                      "network.rho=0.25", "network.beta=2", NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        struct net net;
+        assert_true(support_small(&run, support_model("regime3"), top));
+        ensemble(&run, N, &record);
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        size_t M = net.gate.array->sites, taken = 0;
+        double *psi = support_get(net.logits), *phi = support_get(net.gate);
+        for (int mu = 0; mu < net.gate.count; mu++)
+            for (size_t i = 0; i < M; i++) {
+                double x = psi[(size_t)mu * M + i], y = phi[(size_t)mu * M + i];
+                double tau = value(&record, "gate_threshold", 0, 0, (size_t)mu);
+                assert_int_equal(y > 0, x >= tau);
+                taken += y > 0;
+                if (y > 0)
+                    CHECK_ABS(value(&record, "gate_log_sum", 0, 0, (size_t)mu), 2 * x - log(y),
+                              1e-13, "N = %d: ln S", N);
+            }
+        assert_int_equal(taken, (size_t)net.gate.count * M / 4);
+        double *load, want[FIELDS_PROBABILITIES];
+        ASK(base_alloc(&load, M, sizeof *load, err));
+        for (size_t k = 0; k < (size_t)net.gate.count * M; k++)
+            load[k % M] += (phi[k] > 0) / (0.25 * net.gate.count);
+        fields_quantiles(load, M, want);
+        for (size_t k = 0; k < FIELDS_PROBABILITIES; k++)
+            CHECK_ABS(value(&record, "gate_load", 0, 0, k), want[k], 1e-15, "N = %d: load", N);
+        free(load);
+        free(psi);
+        free(phi);
+        record_free(&record);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 static void bad_input(void **state) {
     (void)state;
     static const struct {
@@ -403,6 +446,7 @@ static void bad_input(void **state) {
         {"data/regime2.ini", "output.spectra=G3", {"no kernel between inputs", "Phi1"}},
         {"data/regime2.ini", "output.spectra=tangent_V", {"no matrix V", "spectra"}},
         {"data/regime2.ini", "output.cross=h1", {"single expert", "cross"}},
+        {"data/dense.ini", "output.router=yes", {"no router over many experts", "router"}},
         {"data/regime1.ini", "output.cross=h2", {"different units", "cross"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -492,6 +536,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(spectra_and_equal_kernels),
         cmocka_unit_test(experts_are_compared),
         cmocka_unit_test(experts_differ),
+        cmocka_unit_test(routing),
         cmocka_unit_test(bad_input),
     };
     const struct CMUnitTest longer[] = {

@@ -83,7 +83,8 @@ struct net_setup {
     /* Blank-separated names, or NULL: of rows that are sampled, compared with each other, and have
      * kernels beside those of the model. */
     const char *sampled, *compared, *kernels_of;
-    bool check; /* the coordinate check: what matrices read and write stays, and W(0) */
+    bool router; /* logits of many experts stay */
+    bool check;  /* the coordinate check: what matrices read and write stays, and W(0) */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */
@@ -179,8 +180,10 @@ struct net {
     int *token;          /* [R] of the last one; NULL without */
     struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
     double unseen_amplitude;
-    bool looking;     /* at inputs that leave no trace */
-    struct rows gate; /* of a router over many experts, if it has one */
+    bool looking;       /* at inputs that leave no trace */
+    struct rows gate;   /* of a router over many experts, if it has one */
+    struct rows logits; /* of it, if setup.router */
+    struct gate_rule gate_rule;
     bool has_router;
     bool started;
     /* With several outputs or tokens, the backward pass starts from sum_c Delta_c w_c, and learning

@@ -114,10 +114,13 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
     *added = (struct measure){x.at, gradient, power, scale, out};
 }
 
-void program_gates(struct program *p, struct value phi) {
+void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule) {
     if (p->code)
         return;
     p->gates = phi.at;
+    p->logits = psi.at;
+    p->net->gate_rule = rule;
+    p->node[psi.at].measured |= p->net->setup.router;
     p->node[phi.at].measured = p->net->has_router = true;
 }
 

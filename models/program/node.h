@@ -101,7 +101,7 @@ struct program {
     void **memory;
     int nodes, measures, memories;
     int read_out;           /* its node; -1: none yet */
-    int gates;              /* -1: none */
+    int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */
     double *c;              /* [R n] scratch */
     int code;

@@ -214,7 +214,12 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
  * number of experts that it is of, side by side. */
 void program_aggregation(struct program *p, struct value x1, struct value phi, double scale);
 void program_expert(struct program *p, struct value s2, size_t experts);
-/* Gates of many experts, for the series about gates. */
-void program_gates(struct program *p, struct value phi);
+/* Gates phi of many experts and their logits psi, for the series about gates. */
+struct gate_rule {
+    double beta, share; /* of the experts that is routed to, phi > 0 */
+    bool by_logits;     /* those of the largest logits */
+    bool sum, over_all; /* phi is divided by <m exp(beta psi)>; m of these, or of all experts */
+};
+void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule);
 
 #endif

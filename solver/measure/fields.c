@@ -52,6 +52,11 @@ static int declare(struct record *record, const struct net *net, const struct na
     return record_add(record, series, err);
 }
 
+void fields_axis(struct record *record) {
+    record->probability = fields_probability;
+    record->probabilities = FIELDS_PROBABILITIES;
+}
+
 int fields_declare(struct record *record, const struct config *config, const struct net *net,
                    struct err *err) {
     int sites = config->output.field_sites;
@@ -60,8 +65,7 @@ int fields_declare(struct record *record, const struct config *config, const str
     record->at = config->output.fields_at;
     if (!record->at.count)
         record->at = (struct int_list){record->T > 1 ? 2 : 1, {0, record->T - 1}};
-    record->probability = fields_probability;
-    record->probabilities = FIELDS_PROBABILITIES;
+    fields_axis(record);
     for (int i = 0; i < net->sampleds; i++)
         for (enum part k = 0; k < PARTS; k++)
             if (k != SITE || sites)
@@ -74,8 +78,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of the ordered sites. */
-static void quantiles(const double *x, size_t sites, double *out) {
+void fields_quantiles(double *x, size_t sites, double *out) {
+    qsort(x, sites, sizeof *x, ascending);
     for (int k = 0; k < FIELDS_PROBABILITIES; k++) {
         double place = fields_probability[k] * (double)(sites - 1);
         size_t i = (size_t)place, next = i + 1 < sites ? i + 1 : i;
@@ -97,8 +101,7 @@ static void measure_row(const struct named *named, int row, size_t sites, double
     out[SQUARE][row] = squares / (double)sites;
     if (out[SITE])
         memcpy(out[SITE] + (size_t)row * kept, x, (kept < sites ? kept : sites) * sizeof *x);
-    qsort(x, sites, sizeof *x, ascending);
-    quantiles(x, sites, out[QUANTILE] + row * FIELDS_PROBABILITIES);
+    fields_quantiles(x, sites, out[QUANTILE] + row * FIELDS_PROBABILITIES);
 }
 
 static int measure(const struct named *named, double *const out[PARTS], size_t kept,

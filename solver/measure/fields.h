@@ -23,6 +23,11 @@ enum fields_form fields_form(const struct net *net, const struct named *named);
 /* shape[axes ...] and *axes get those of the rows. */
 void fields_shape(const struct net *net, const struct named *named, size_t *shape, int *axes);
 
+/* Sorts x [sites]; its quantiles to out [FIELDS_PROBABILITIES], an axis that the record must have.
+ */
+void fields_quantiles(double *x, size_t sites, double *out);
+void fields_axis(struct record *record);
+
 int fields_declare(struct record *record, const struct config *config, const struct net *net,
                    struct err *err);
 int fields_measure(const struct net *net, int t, int run, struct record *record,

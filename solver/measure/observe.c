@@ -3,6 +3,7 @@
 #include "solver/measure/observe.h"
 #include "solver/measure/experts.h"
 #include "solver/measure/fields.h"
+#include "solver/measure/routing.h"
 #include "solver/measure/score.h"
 #include "solver/measure/spectra.h"
 #include "solver/measure/tangent.h"
@@ -165,6 +166,7 @@ int observe_declare(struct record *record, const struct config *config,
     DO(add_outputs(record, &net, T, err));
     DO(add_kernels(record, config, &net, T, err));
     DO(fields_declare(record, config, &net, err));
+    DO(routing_declare(record, &net, err));
     DO(experts_declare(record, config, &net, err));
     DO(tangent_declare(record, config, &net, err));
     DO(spectra_declare(record, config, &net, err));
@@ -356,6 +358,7 @@ static int measure_named(struct observer *observer, const struct net *net, int t
     struct series **next = &observer->next;
     int run = observer->run;
     TRY(fields_measure(net, t, run, record, next, err));
+    TRY(routing_measure(net, t, run, record, next, err));
     TRY(experts_measure(config, net, t, run, record, next, err));
     TRY(tangent_measure(config, net, t, run, record, next, err));
     return spectra_measure(config, net, observer->y, t, run, record, next, err);
@@ -414,7 +417,7 @@ done:
 }
 
 double observe_bytes(const struct config *config, const struct net *net) {
-    double scratch[] = {fields_bytes(net), experts_bytes(net),
+    double scratch[] = {fields_bytes(net), experts_bytes(net), routing_bytes(net),
                         config->output.tangent ? tangent_bytes(net) : 0,
                         spectra_bytes(config, net)},
            most = 0;

@@ -40,7 +40,7 @@ struct reference_settings {
 enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_EQUAL, KERNELS_FULL };
 enum tangent { TANGENT_NONE, TANGENT_SUM, TANGENT_BLOCKS };
 struct output_settings {
-    int kernels, tangent, field_sites, test_every, top;
+    int kernels, tangent, router, field_sites, test_every, top;
     const char *kernels_of, *fields, *cross, *spectra; /* blank-separated names */
     struct int_list fields_at;
 };

@@ -45,8 +45,15 @@ void names_free(struct names *names) {
     *names = (struct names){0};
 }
 
-/* Those of the rows of a network of width N. */
-static int add_rows(struct names *names, const struct config *config, int N, struct err *err) {
+/* Of rows: all names, how many of them are not common ones, and whether many experts are routed. */
+struct known {
+    struct names names;
+    int single;
+    bool routed;
+};
+
+/* Those of a network of width N. */
+static int add_rows(struct known *known, const struct config *config, int N, struct err *err) {
     struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
     struct net net;
     static const int token;
@@ -59,21 +66,23 @@ static int add_rows(struct names *names, const struct config *config, int N, str
     DO(net_init(&net, &setup, err));
     for (int i = 0; i < net_names(&net); i++)
         if (net_name(&net, i, name))
-            DO(names_add(names, name, err));
+            DO(names_add(&known->names, name, err));
+    known->routed |= net.has_router;
 done:
     net_free(&net);
     return code;
 }
 
-/* Of the limit, if there is one, and of networks; then, from *single on, common ones. */
-static int collect(struct names *names, const struct config *config, int *single, struct err *err) {
+/* Of the limit, if there is one, and of networks. */
+static int collect(struct known *known, const struct config *config, struct err *err) {
     const struct int_list *widths = &config->reference.widths;
+    *known = (struct known){0};
     if (config->solver.replicates || !widths->count)
-        TRY(add_rows(names, config, 0, err));
+        TRY(add_rows(known, config, 0, err));
     if (widths->count)
-        TRY(add_rows(names, config, widths->value[0], err));
-    *single = names->count;
-    return names_add_stems(names, err);
+        TRY(add_rows(known, config, widths->value[0], err));
+    known->single = known->names.count;
+    return names_add_stems(&known->names, err);
 }
 
 static bool among(const struct names *names, struct text_word word) {
@@ -131,27 +140,30 @@ int names_check(const struct config *config, const struct params *params, struct
     const char *const keys[] = {"fields", "cross", "kernels_of"}, *const words[] = {
                                                                       output->fields, output->cross,
                                                                       output->kernels_of};
-    struct names names = {0};
-    int single, code;
+    struct known known = {0};
+    int code;
     TRY(check_times(config, params, err));
     TRY(check_words(params, "spectra", output->spectra, NULL, err));
-    DO(collect(&names, config, &single, err));
+    DO(collect(&known, config, err));
     for (int k = 0; k < 3; k++)
-        DO(check_words(params, keys[k], words[k], &names, err));
+        DO(check_words(params, keys[k], words[k], &known.names, err));
+    if (output->router && !known.routed)
+        DO(params_error(params, "output", "router", err,
+                        "the network has no router over many experts: no"));
 done:
-    names_free(&names);
+    names_free(&known.names);
     return code;
 }
 
 int names_help(const struct config *config, FILE *out, struct err *err) {
-    struct names names = {0};
-    int single, code;
-    DO(collect(&names, config, &single, err));
+    struct known known = {0};
+    int code;
+    DO(collect(&known, config, err));
     fprintf(out, "Rows, for [output] fields, kernels_of and cross:");
-    for (int k = 0; k < names.count; k++)
-        fprintf(out, "%s %s", k == single ? "; several at once:" : "", names.name[k]);
+    for (int k = 0; k < known.names.count; k++)
+        fprintf(out, "%s %s", k == known.single ? "; several at once:" : "", known.names.name[k]);
     fprintf(out, "\n");
 done:
-    names_free(&names);
+    names_free(&known.names);
     return code;
 }
