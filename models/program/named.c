@@ -29,14 +29,17 @@ int net_names(const struct net *net) {
 }
 
 /* Values, then cotangents. */
+static bool rows_name(const struct program *p, int k, char name[NET_NAME]) {
+    char plain[NET_NAME];
+    bool gradient = k >= p->nodes;
+    return name_of(p, k % p->nodes, plain) && (!gradient || p->node[k % p->nodes].on) &&
+           snprintf(name, NET_NAME, gradient ? "g_%s" : "%s", plain) < NET_NAME;
+}
+
 bool net_name(const struct net *net, int i, char name[NET_NAME]) {
     const struct program *p = net->program;
-    const struct node *v = &p->node[i % p->nodes];
-    char plain[NET_NAME];
-    bool gradient = i >= p->nodes;
-    if (!name_of(p, i % p->nodes, plain) || (gradient && (!v->g_count || !v->on)))
-        return false;
-    return snprintf(name, NET_NAME, gradient ? "g_%s" : "%s", plain) < NET_NAME;
+    bool exists = i < p->nodes || p->node[i % p->nodes].g_count;
+    return exists && rows_name(p, i, name);
 }
 
 /* Whether one of the words is for rows of this name: h2 for h2, h2_0 and h2_0_1. */
@@ -82,10 +85,9 @@ int named_select(struct program *p, struct err *err) {
     for (int k = 0; k < 2 * p->nodes; k++) {
         int i = k % p->nodes;
         bool gradient = k >= p->nodes;
-        char plain[NET_NAME], name[NET_NAME + 2];
-        if (!name_of(p, i, plain) || (gradient && (!p->node[i].moves || !p->node[i].on)))
+        char name[NET_NAME];
+        if (!rows_name(p, k, name) || (gradient && !p->node[i].moves))
             continue;
-        snprintf(name, sizeof name, gradient ? "g_%s" : "%s", plain);
         if (asked(setup->sampled, name))
             TRY(keep(p, i, gradient, name, &net->sampled, &net->sampleds, err));
         if (asked(setup->compared, name))
