@@ -6,6 +6,7 @@
 #include "models/net/net.h"
 
 static void add_kernels(struct program *p, int l, struct value h, struct value x) {
+    program_name_rows(p, h, program_name(p, "h%d", l));
     program_kernel(p, x, 1, program_name(p, "Phi%d", l), "feature kernel", "<sigma(h) sigma(h)>");
     program_gradient(p, h, 1, program_name(p, "G%d", l), "gradient kernel", "<g g>");
 }

@@ -85,6 +85,8 @@ static struct value write_expert(struct program *p, const struct block *block, i
         x = linear ? h : program_sigma_of_experts(p, h);
         if (one_hidden_layer(network) && !last && block->l < 0)
             program_expert(p, x, 1);
+        program_name_rows(
+            p, h, program_name(p, "%s_%d", block_name(p, block, program_name(p, "h%d", k + 2)), i));
         add_kernels(p, block, k + 2, i, h, linear ? (struct value){-1} : x);
     }
     return x;
@@ -113,6 +115,7 @@ struct value regime1_block(struct program *p, const struct block *block, struct 
         x = routed && i < network->experts ? program_scale(p, gates, i, x) : x;
         h_top = i ? program_add(p, h_top, x) : x;
     }
+    program_name_rows(p, h_top, block_name(p, block, "h_top"));
     if (block->l < 0)
         program_kernel(p, h_top, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");
     return h_top;
@@ -124,6 +127,7 @@ static void regime1_write(struct program *p) {
     struct weight w = weigh(p, &block_alone, "w");
     w.iid = router_fluctuates(program_network(p));
     struct value h1 = program_read_in(p, bottom, weigh(p, &block_alone, "W1"));
+    program_name_rows(p, h1, "h1");
     struct value x1 = program_sigma(p, h1);
     program_read_out(p, regime1_block(p, &block_alone, h1, x1, NULL), w);
 }

@@ -60,6 +60,11 @@ struct value regime2_block(struct program *p, const struct block *block, struct 
     struct value h_in = program_map(p, x1, units, W_in);
     struct value s2 = program_sigma_of_experts(p, h_in), x2 = gate_apply(p, phi, s2);
     struct value h3 = program_map(p, x2, top, W_out);
+    program_name_rows(p, psi, block_name(p, block, "psi"));
+    program_name_rows(p, phi, block_name(p, block, "phi"));
+    program_name_rows(p, h_in, block_name(p, block, "h_in"));
+    program_name_rows(p, x2, block_name(p, block, "x2"));
+    program_name_rows(p, h3, block_name(p, block, "h3"));
     if (block->l < 0) {
         program_aggregation(p, x1, phi, 1.0 / N_e);
         program_expert(p, s2, experts->sites);
@@ -80,6 +85,7 @@ static void regime2_write(struct program *p) {
     struct weight W1 = {.name = "W1"}, w = {.name = "w"};
     parameterization_scale(p, PARAMETERIZATION_REGIME2, (struct weight *[]){&W1, &w, NULL});
     struct value h1 = program_read_in(p, bottom, W1), x1 = program_sigma(p, h1);
+    program_name_rows(p, h1, "h1");
     program_read_out(p, regime2_block(p, &block_alone, h1, x1, NULL), w);
 }
 

@@ -97,6 +97,11 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
         means = program_tile_mean(p, x2, units);
         h3 = program_add(p, h3, program_map(p, means, top, A_out));
     }
+    program_name_rows(p, psi, block_name(p, block, "psi"));
+    program_name_rows(p, phi, block_name(p, block, "phi"));
+    program_name_rows(p, h, block_name(p, block, "h_in"));
+    program_name_rows(p, x2, block_name(p, block, "x2"));
+    program_name_rows(p, h3, block_name(p, block, "h3"));
     if (block->l < 0) {
         program_aggregation(p, x1, phi, 1 / iota);
         program_expert(p, x, experts->sites);
@@ -116,6 +121,7 @@ static void regime3_write(struct program *p) {
     struct weight W1 = {.name = "W1"}, w = {.name = "w"};
     parameterization_scale(p, PARAMETERIZATION_REGIME3, (struct weight *[]){&W1, &w, NULL});
     struct value h1 = program_read_in(p, bottom, W1), x1 = program_sigma(p, h1);
+    program_name_rows(p, h1, "h1");
     program_read_out(p, regime3_block(p, &block_alone, h1, x1, NULL), w);
 }
 

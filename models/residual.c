@@ -84,6 +84,9 @@ static struct value block(struct program *p, int l, struct value h, struct popul
 
     struct value c = balance_write(p, h, experts, R, l), psi = program_map(p, h, units, W1);
     struct value x = program_multiply(p, c, program_sigma(p, psi));
+    program_name_rows(p, psi, program_name(p, "psi_%d", l));
+    program_name_rows(p, c, program_name(p, "c_%d", l));
+    program_name_rows(p, x, program_name(p, "x_%d", l));
     program_kernel(p, x, 1, program_name(p, "Mphi_%d", l), "feature kernel of the expert units",
                    "<c_k phi c_k phi>");
     program_gradient(p, psi, 1, program_name(p, "Mg_%d", l), "gradient kernel of the expert units",
@@ -97,6 +100,7 @@ static void residual_write(struct program *p) {
         program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     for (int l = 0; l <= L; l++) {
+        program_name_rows(p, h, program_name(p, "h_%d", l));
         program_kernel(p, h, 1, program_name(p, "Ch_%d", l), "feature kernel of the stream",
                        "<h_l h_l>");
         program_gradient(p, h, 1, program_name(p, "Cg_%d", l), "gradient kernel of the stream",

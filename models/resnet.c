@@ -18,6 +18,7 @@ static const struct param_row resnet_rows[] = {
 };
 
 static void add_kernels(struct program *p, int l, struct value h) {
+    program_name_rows(p, h, program_name(p, "h_%d", l));
     program_kernel(p, h, 1, program_name(p, "Ch_%d", l), "feature kernel of the stream",
                    "<h_l h_l>");
     program_gradient(p, h, 1, program_name(p, "Cg_%d", l), "gradient kernel of the stream",

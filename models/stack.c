@@ -51,6 +51,7 @@ static const char *stack_check(const struct network *network, int N, int expert_
 
 /* At the top the cotangent is w, which is one for all inputs. */
 static void add_kernels(struct program *p, int l, bool top, struct value x) {
+    program_name_rows(p, x, program_name(p, "x_%d", l));
     program_kernel(p, x, 1, program_name(p, "Ch_%d", l), "feature kernel between blocks",
                    "<x_l x_l>");
     if (top)

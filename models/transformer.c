@@ -97,6 +97,7 @@ static struct value write_experts(struct program *p, const struct block *block, 
 }
 
 static void add_kernels(struct program *p, const char *format, int l, struct value h) {
+    program_name_rows(p, h, program_name(p, format + 1, 'h', l));
     program_kernel(p, h, 1, program_name(p, format, 'h', l), "feature kernel of the stream",
                    "<h h>");
     program_gradient(p, h, 1, program_name(p, format, 'g', l),

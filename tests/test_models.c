@@ -27,6 +27,8 @@ static const char *const ways[][5] = {
     {"training.integrator=heun", "training.eta0=0.1"},
     {"training.integrator=bs32", "training.eta0=0.1"},
     {"output.kernels=full"},
+    {"output.kernels=equal", "output.kernels_of=w", "output.tangent=blocks",
+     "output.spectra=tangent"},
     {"reference.coordinate_check=yes", "rates.w=2", "init.w=0.5"},
     {"solver.method=fixed_point", "reference.widths=", "solver.max_sweeps=40",
      "solver.fp_tolerance=1e-4"},

@@ -41,7 +41,8 @@ def files(tmp_path_factory):
     both = str(folder / "sides.h5")
     dmft.compare(os.path.join(HERE, "..", "data", "regime2_compare.ini"), output=both,
                  progress=False, **SMALL | few)
-    return {"full": solve(folder, "full.h5", "regime2.ini", **few, **{"output.kernels": "full"}),
+    return {"full": solve(folder, "full.h5", "regime2.ini", **few, **{
+        "output.kernels": "full", "output.fields": ["h1", "phi", "g_h3"]}),
             "single": solve(folder, "single.h5", "regime2.ini", **few, **{
                 "solver.replicates": 1, "reference.seeds": 1}),
             "few": solve(folder, "few.h5", "regime1.ini"),

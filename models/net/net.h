@@ -31,6 +31,19 @@ struct kernel {
     bool one_row;  /* carries no input index */
     int node;      /* whose rows; negative: the read-out */
     bool gradient; /* its cotangent */
+    bool as_it_is; /* with as many rows as it has: one_row, where one serves all inputs */
+};
+
+/* Rows that the settings ask for by name (named.c): what a value is, or its cotangent, times scale
+ * that of the theory page. */
+#define NET_NAME 24
+struct named {
+    char name[NET_NAME];
+    int node;
+    bool gradient, one_row; /* one_row: carries no input index (columns: outputs) */
+    const struct population *on;
+    struct rows rows;
+    double scale;
 };
 
 /* Host numbers that a model measures, [shape 0][shape 1][shape 2] at each time. */
@@ -67,7 +80,11 @@ struct net_setup {
     const double
         *A; /* [inputs + tests][n][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
     bool responses; /* limit maps keep what responses are solved from */
-    bool check;     /* the coordinate check: what matrices read and write stays, and W(0) */
+    /* Blank-separated names, or NULL: of rows that are sampled, compared with each other, and have
+     * kernels beside those of the model. */
+    const char *sampled, *compared, *kernels_of;
+    bool router; /* logits of many experts stay */
+    bool check;  /* the coordinate check: what matrices read and write stays, and W(0) */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */
@@ -151,6 +168,8 @@ struct net {
     struct matrix *matrix;
     struct kernel *kernel;
     struct numbers *number;
+    struct named *sampled, *compared;
+    int sampleds, compareds;
     struct carried *carried;
     struct origin *origin;
     struct vector *vector;
@@ -161,8 +180,10 @@ struct net {
     int *token;          /* [R] of the last one; NULL without */
     struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
     double unseen_amplitude;
-    bool looking;     /* at inputs that leave no trace */
-    struct rows gate; /* of a router over many experts, if it has one */
+    bool looking;       /* at inputs that leave no trace */
+    struct rows gate;   /* of a router over many experts, if it has one */
+    struct rows logits; /* of it, if setup.router */
+    struct gate_rule gate_rule;
     bool has_router;
     bool started;
     /* With several outputs or tokens, the backward pass starts from sum_c Delta_c w_c, and learning
@@ -227,6 +248,15 @@ int net_start(struct net *net, struct err *err);
  * entry, so that the loss falls by eta0 norm^2 in a small step. Rates are those of gradient
  * descent, whatever the optimizer. */
 int net_gradient_norm(const struct net *net, double *norm, struct err *err);
+
+/* The block of parameter p of the neural tangent kernel [P][P] at the last evaluation,
+ *     rate <y_mu y_nu><x_mu x_nu>,     df_mu/dt = eta0/P sum_nu (sum of all blocks)_mu,nu Delta_nu
+ * in gradient flow. Of a weighted net Delta is inside, summed over outputs and tokens: (df_mu/dW .
+ * Delta_mu)(df_nu/dW . Delta_nu), whose sum over mu, nu and blocks is P^2 norm^2. */
+int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err);
+/* Rows number i < net_names: whether they have a name, and which. */
+int net_names(const struct net *net);
+bool net_name(const struct net *net, int i, char name[NET_NAME]);
 
 /* Moving the parameters (stage.c). From where they were last committed, W_n, they can be placed at
  *     W_n + sum_k weight_k K_k,    K_k = gamma0/P rate sum_mu Delta_mu y_mu x_mu^T

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* X [rows][rows] = A_mu . A_nu */
 static void products(const double *A, int rows, int K, double *X) {
@@ -27,8 +28,8 @@ static double contract(const struct net *net, const double *X, const double *Y, 
     return sum;
 }
 
-/* X, Y [R][R]: scratch. */
-static double square_of(const struct net *net, const struct parameter *p, double *X, double *Y) {
+/* <x_mu x_nu> and <y_mu y_nu>, of which one number may serve all; [R][R]. */
+static void factors(const struct parameter *p, double *X, double *Y) {
     Y[0] = 1;
     if (p->map)
         map_products(p->map, p->y, X, Y);
@@ -36,7 +37,30 @@ static double square_of(const struct net *net, const struct parameter *p, double
         products(p->A, p->rows, p->thin ? p->thin->W.rows : p->K, X);
     if (p->thin)
         p->y.array->backend->dots(p->y, p->y, Y);
-    return p->rate * contract(net, X, Y, p->rows, p->host || p->y.count == 1);
+}
+
+static bool one(const struct parameter *p) {
+    return p->host || p->y.count == 1;
+}
+
+/* X, Y [R][R]: scratch. */
+static double square_of(const struct net *net, const struct parameter *p, double *X, double *Y) {
+    factors(p, X, Y);
+    return p->rate * contract(net, X, Y, p->rows, one(p));
+}
+
+int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err) {
+    size_t R = (size_t)net->rows, P = (size_t)net->setup.P, rows = (size_t)p->rows, each = rows / P;
+    double *X, *Y;
+    TRY(base_alloc(&X, 2 * R * R, sizeof *X, err));
+    Y = X + R * R;
+    factors(p, X, Y);
+    memset(K, 0, P * P * sizeof *K);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < rows; j++)
+            K[i / each * P + j / each] += p->rate * X[i * rows + j] * Y[one(p) ? 0 : i * rows + j];
+    free(X);
+    return CODE_OK;
 }
 
 int net_gradient_norm(const struct net *net, double *norm, struct err *err) {

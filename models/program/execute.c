@@ -85,6 +85,7 @@ static int connect(struct net *net, struct err *err) {
         struct kernel *kernel = &net->kernel[k];
         const struct node *v = &p->node[kernel->node < 0 ? 0 : kernel->node];
         kernel->rows = kernel->node < 0 ? w : kernel->gradient ? v->g : v->value;
+        kernel->one_row |= kernel->node >= 0 && kernel->rows.count < net->setup.P * v->per;
     }
     for (int k = 0; k < net->parameters; k++) {
         struct parameter *parameter = &net->parameter[k];
@@ -97,8 +98,11 @@ static int connect(struct net *net, struct err *err) {
         parameter->rows = x->count;
         parameter->y = parameter->host ? (struct rows){0} : reads ? x->value : v->g;
     }
+    named_connect(net);
     if (p->gates >= 0)
         net->gate = p->node[p->gates].value;
+    if (p->gates >= 0 && net->setup.router)
+        net->logits = p->node[p->logits].value;
     return CODE_OK;
 }
 
@@ -129,6 +133,7 @@ int program_build(struct net *net, struct err *err) {
         *err = p->err;
         return p->code;
     }
+    TRY(named_select(p, err));
     TRY(plan_storage(net, err));
     TRY(prepare(net, err));
     return connect(net, err);

@@ -7,7 +7,7 @@
 
 enum { READ_OUT = -2 }; /* in the place of a node */
 
-static void add_kernel(struct program *p, struct kernel kernel, const char *name) {
+void program_add_kernel(struct program *p, struct kernel kernel, const char *name) {
     struct kernel *added;
     if (!p->code && (kernel.node == -1 || (kernel.node >= 0 && !p->node[kernel.node].on)))
         program_fail(p, "kernel %s is not of rows", name);
@@ -18,28 +18,30 @@ static void add_kernel(struct program *p, struct kernel kernel, const char *name
     if (kernel.node < 0)
         return;
     struct node *node = &p->node[kernel.node];
-    *(kernel.gradient ? &node->measured_g : &node->measured) = true;
+    *(!kernel.gradient  ? &node->measured
+      : kernel.as_it_is ? &node->kept_g
+                        : &node->measured_g) = true;
     if (kernel.gradient)
         added->scale /= node->on->page * node->on->page;
 }
 
 void program_kernel(struct program *p, struct value x, double scale, const char *name,
                     const char *about, const char *equation) {
-    add_kernel(p, (struct kernel){"", about, equation, .scale = scale, .node = x.at}, name);
+    program_add_kernel(p, (struct kernel){"", about, equation, .scale = scale, .node = x.at}, name);
 }
 
 void program_gradient(struct program *p, struct value x, double scale, const char *name,
                       const char *about, const char *equation) {
-    add_kernel(p,
-               (struct kernel){"", about, equation, .scale = scale, .node = x.at, .gradient = true},
-               name);
+    program_add_kernel(
+        p, (struct kernel){"", about, equation, .scale = scale, .node = x.at, .gradient = true},
+        name);
 }
 
 void program_read_out_kernel(struct program *p, const char *name, const char *about,
                              const char *equation) {
-    add_kernel(p,
-               (struct kernel){"", about, equation, .scale = 1, .one_row = true, .node = READ_OUT},
-               name);
+    program_add_kernel(
+        p, (struct kernel){"", about, equation, .scale = 1, .one_row = true, .node = READ_OUT},
+        name);
 }
 
 /* values [first][second], or [first] where dims name one axis besides t. */
@@ -114,10 +116,14 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
     *added = (struct measure){x.at, gradient, power, scale, out};
 }
 
-void program_gates(struct program *p, struct value phi) {
+void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule) {
     if (p->code)
         return;
     p->gates = phi.at;
+    p->logits = psi.at;
+    p->net->gate_rule = rule;
+    if (psi.at >= 0)
+        p->node[psi.at].measured |= p->net->setup.router;
     p->node[phi.at].measured = p->net->has_router = true;
 }
 

@@ -45,6 +45,7 @@ struct part {
 
 struct node {
     const struct operation *op;
+    const char *label;     /* NULL, or the name of its rows (program_name_rows) */
     int argument[2];       /* -1: none */
     struct population *on; /* of its rows; NULL: numbers */
     int per;               /* rows of an input: 1, n (tokens), n^2 (their pairs) */
@@ -68,6 +69,7 @@ struct node {
     void *context;
     bool moves;                /* it depends on something that learns */
     bool measured, measured_g; /* its rows, its cotangent are read once all is done */
+    bool kept_g;               /* its cotangent is read then, with as many rows as it has */
     int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
     int parts;                 /* that the cotangent is made of */
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
@@ -99,7 +101,7 @@ struct program {
     void **memory;
     int nodes, measures, memories;
     int read_out;           /* its node; -1: none yet */
-    int gates;              /* -1: none */
+    int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */
     double *c;              /* [R n] scratch */
     int code;
@@ -146,6 +148,11 @@ double weight_column(struct program *p, const struct node *node);
 int program_build(struct net *net, struct err *err);
 void program_free(struct program *p); /* accepts NULL */
 int plan_storage(struct net *net, struct err *err);
+/* What the settings ask for by name: before storage is planned, and when rows are there. */
+int named_select(struct program *p, struct err *err);
+void named_connect(struct net *net);
+/* For measured.c and named.c: a kernel of a node's rows, or of its cotangent as it is. */
+void program_add_kernel(struct program *p, struct kernel kernel, const char *name);
 /* One operation, if it has anything to do. */
 int node_forward(struct net *net, struct node *v, struct err *err);
 int node_backward(struct net *net, struct node *v, struct err *err);

@@ -67,7 +67,7 @@ static int find_cotangents(struct program *p, struct err *err) {
         bool wide = v->measured_g || v->op->wide || node_is(v, &operation_read_in);
         if (wide && v->on && v->g_count)
             v->g_count = v->count;
-        if (v->measured_g && !v->g_count)
+        if ((v->measured_g || v->kept_g) && !v->g_count)
             return err_set(err, CODE_INPUT,
                            "network %s: it measures a gradient that the output does not have",
                            p->net->model->name);
@@ -167,7 +167,7 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
         } else
             TRY(add_item(plan, a->on, a->g_count, step, back(plan, v->argument[k]), &a->g_item,
                          err));
-        if (a->measured_g || a->op->keeps_g)
+        if (a->measured_g || a->kept_g || a->op->keeps_g)
             use(plan, a->g_item, 2 * plan->n);
     }
     if (v->op->adds)

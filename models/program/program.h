@@ -74,6 +74,10 @@ void *program_memory(struct program *p, size_t size);
 struct population *program_population(struct program *p, const char *name, double relative,
                                       size_t sites, int group);
 
+/* Names the rows of a value for [output] fields: `name`, and g_`name` of their cotangent. Others
+ * have the name of the matrix that makes them, sigma_NAME for a function of rows NAME, or none. */
+void program_name_rows(struct program *p, struct value x, const char *name);
+
 /* Whether settings for matrix `given` are for this one: W1 for W1, W1_0 and W1_0_2. */
 bool program_addresses(const char *given, const char *name);
 
@@ -214,7 +218,12 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
  * number of experts that it is of, side by side. */
 void program_aggregation(struct program *p, struct value x1, struct value phi, double scale);
 void program_expert(struct program *p, struct value s2, size_t experts);
-/* Gates of many experts, for the series about gates. */
-void program_gates(struct program *p, struct value phi);
+/* Gates phi of many experts and their logits psi (none: at -1), for the series about gates. */
+struct gate_rule {
+    double beta, share; /* of the experts that is routed to, phi > 0 */
+    bool by_logits;     /* those of the largest logits */
+    bool sum, over_all; /* phi is divided by <m exp(beta psi)>; m of these, or of all experts */
+};
+void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule);
 
 #endif

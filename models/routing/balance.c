@@ -179,6 +179,7 @@ struct value balance_write(struct program *p, struct value h, struct population 
                            struct weight R, int l) {
     const struct network *network = program_network(p);
     struct value logits = program_map(p, h, experts, R);
+    program_name_rows(p, logits, program_name(p, "p_%d", l));
     struct value c = program_fn(p, FN_SIGMOID, 1, logits);
     if (network->rho < 1) {
         double *start = program_memory(p, experts->sites * sizeof *start);

@@ -141,7 +141,12 @@ struct value gate_write(struct program *p, const struct block *block, struct val
     if (!softmax && network->aggregation == AGGREGATION_K)
         phi = program_times(p, 1 / network->rho, phi);
     add_penalties(p, block, *psi, e, mask);
-    program_gates(p, phi);
+    program_gates(p, phi, *psi,
+                  (struct gate_rule){.beta = network->beta,
+                                     .share = network->rho,
+                                     .by_logits = network->eta_bias == 0,
+                                     .sum = softmax,
+                                     .over_all = network->softmax_over == SOFTMAX_OVER_ALL});
     return phi;
 }
 

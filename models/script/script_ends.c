@@ -184,7 +184,8 @@ static int gates(lua_State *L) {
     no_pairs(L, phi);
     if (script_program(L)->gates >= 0)
         return luaL_error(L, "gates are told twice");
-    program_gates(script_program(L), phi);
+    program_gates(script_program(L), phi, (struct value){-1},
+                  (struct gate_rule){.beta = 1, .share = 1});
     script_check(L);
     return 0;
 }

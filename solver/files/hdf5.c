@@ -236,6 +236,8 @@ done:
 int hdf5_write_scale(hid_t group, const struct dataset *array, const void *values,
                      struct err *err) {
     hid_t scale;
-    int code = create_scale(&scale, group, array, values, err);
+    int code = open_dataset(&scale, group, array, err);
+    if (!code && scale < 0)
+        code = create_scale(&scale, group, array, values, err);
     return hdf5_shut(H5Dclose, scale, code, array->name, err);
 }

@@ -242,6 +242,8 @@ static int write_series(hid_t group, const struct record *record, const struct s
     struct dataset array = dataset_of(series);
     record_statistics(record, series, mean, se);
     TRY(hdf5_write_array(group, &array, mean, err));
+    if (series->first_run)
+        return CODE_OK;
 
     snprintf(name, sizeof name, "%s_se", series->name);
     snprintf(text, sizeof text, "standard error of the mean of %s over independent runs",
@@ -307,6 +309,24 @@ done:
     return hdf5_shut(H5Tclose, array.type, code, array.name, err);
 }
 
+int io_axes(struct io *io, const char *group, const struct record *record, struct err *err) {
+    const struct int_list *at = &record->at;
+    struct dataset times = {"at",          "at", "measured times", "", 1, {(hsize_t)at->count},
+                            H5T_NATIVE_INT};
+    struct dataset probabilities = {
+        "probability",    "probability", "of quantiles", "", 1, {(hsize_t)record->probabilities},
+        H5T_NATIVE_DOUBLE};
+    hid_t id;
+    int code;
+    DO(open_group(&id, io, group, err));
+    if (at->count)
+        DO(hdf5_write_scale(id, &times, at->value, err));
+    if (record->probabilities)
+        DO(hdf5_write_scale(id, &probabilities, record->probability, err));
+done:
+    return hdf5_shut(H5Gclose, id, code, group, err);
+}
+
 int io_record(struct io *io, const char *group, const struct record *record,
               const char *const *labels, struct err *err) {
     int code = CODE_OK;
@@ -315,6 +335,7 @@ int io_record(struct io *io, const char *group, const struct record *record,
     hid_t id;
     for (int k = 0; k < record->count; k++)
         size = record->series[k].size > size ? record->series[k].size : size;
+    TRY(io_axes(io, group, record, err));
     DO(open_group(&id, io, group, err));
     DO(base_alloc(&mean, size, sizeof *mean, err));
     DO(base_alloc(&se, size, sizeof *se, err));

@@ -53,6 +53,9 @@ int io_batches(struct io *io, const int *index, int T, int P, struct err *err);
  * may be NULL, else written as a string dataset basis_name [basis]. Flushes. */
 int io_record(struct io *io, const char *group, const struct record *record,
               const char *const *labels, struct err *err);
+/* The axes of a record that are no indices, "at" and "probability", before any array has them;
+ * io_record does it. */
+int io_axes(struct io *io, const char *group, const struct record *record, struct err *err);
 /* Values of a series as they are, [shape], without statistics. */
 int io_series(struct io *io, const char *group, const struct series *series, struct err *err);
 /* Coordinates along an axis of a group, numbers or (text not NULL) words: those of the axis itself,

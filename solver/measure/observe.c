@@ -1,7 +1,12 @@
 /* Measuring a net at every time. */
 #include "kernels/profile.h"
 #include "solver/measure/observe.h"
+#include "solver/measure/experts.h"
+#include "solver/measure/fields.h"
+#include "solver/measure/routing.h"
 #include "solver/measure/score.h"
+#include "solver/measure/spectra.h"
+#include "solver/measure/tangent.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +57,34 @@ static int add_kernel(struct record *record, const struct kernel *kernel, bool f
                : kernel->one_row ? "t c"
                                  : "t mu",
                kernel->about, kernel->equation, one ? 1 : 2, shape, err);
+}
+
+/* Between the rows of one time. */
+static int add_equal(struct record *record, const struct kernel *kernel, size_t T, size_t P,
+                     struct err *err) {
+    size_t rows = (size_t)kernel->rows.count;
+    const size_t shape[] = {T, rows, rows};
+    bool one = kernel->one_row && rows == 1;
+    char name[SERIES_NAME];
+    snprintf(name, sizeof name, "%s_equal", kernel->name);
+    return add(record, name,
+               one               ? "t"
+               : kernel->one_row ? "t c d"
+               : rows > P        ? "t row column"
+                                 : "t mu nu",
+               kernel->about, kernel->equation, one ? 1 : 3, shape, err);
+}
+
+static int add_kernels(struct record *record, const struct config *config, const struct net *net,
+                       size_t T, struct err *err) {
+    size_t P = (size_t)net->setup.P;
+    int kernels = config->output.kernels;
+    for (int k = 0; k < net->kernels && kernels; k++) {
+        TRY(add_kernel(record, &net->kernel[k], kernels == KERNELS_FULL, T, P, err));
+        if (kernels == KERNELS_EQUAL)
+            TRY(add_equal(record, &net->kernel[k], T, P, err));
+    }
+    return CODE_OK;
 }
 
 static int add_numbers(struct record *record, const struct numbers *numbers, size_t T,
@@ -131,8 +164,12 @@ int observe_declare(struct record *record, const struct config *config,
     DO(add(record, "loss", "t", "mean over inputs of the loss l(f, y)",
            loss_equation[config->training.loss], 1, shape, err));
     DO(add_outputs(record, &net, T, err));
-    for (int k = 0; k < net.kernels && config->output.kernels; k++)
-        DO(add_kernel(record, &net.kernel[k], config->output.kernels == KERNELS_FULL, T, P, err));
+    DO(add_kernels(record, config, &net, T, err));
+    DO(fields_declare(record, config, &net, err));
+    DO(routing_declare(record, &net, err));
+    DO(experts_declare(record, config, &net, err));
+    DO(tangent_declare(record, config, &net, err));
+    DO(spectra_declare(record, config, &net, err));
     for (int k = 0; k < net.numbers; k++)
         DO(add_numbers(record, &net.number[k], T, err));
     for (int k = 0; k < GATE_SERIES && net.has_router; k++) {
@@ -248,6 +285,12 @@ static int measure_kernels(struct observer *observer, const struct net *net, int
         backend->averages(now, now, out);
         for (int mu = 0; mu < now.count; mu++)
             out[mu] *= scale;
+        if (observer->config->output.kernels != KERNELS_EQUAL)
+            continue;
+        out = record_at(observer->record, observer->next++, observer->run, t);
+        backend->dots(now, now, out);
+        for (int k2 = 0; k2 < now.count * now.count; k2++)
+            out[k2] *= scale;
     }
     return CODE_OK;
 }
@@ -320,6 +363,19 @@ static void keep_score(const struct observer *observer, const struct net *net, b
         *at(observer, "test_loss", t) = score->loss / score->rows;
 }
 
+/* What the settings name. */
+static int measure_named(struct observer *observer, const struct net *net, int t, struct err *err) {
+    const struct config *config = observer->config;
+    struct record *record = observer->record;
+    struct series **next = &observer->next;
+    int run = observer->run;
+    TRY(fields_measure(net, t, run, record, next, err));
+    TRY(routing_measure(net, t, run, record, next, err));
+    TRY(experts_measure(config, net, t, run, record, next, err));
+    TRY(tangent_measure(config, net, t, run, record, next, err));
+    return spectra_measure(config, net, observer->y, t, run, record, next, err);
+}
+
 static int measure(struct observer *observer, const struct net *net, int t, struct err *err) {
     size_t bytes = (size_t)(net->outs * net->setup.C) * sizeof *net->f;
     observer->next = observer->record->series;
@@ -327,6 +383,7 @@ static int measure(struct observer *observer, const struct net *net, int t, stru
     memcpy(record_at(observer->record, observer->next++, observer->run, t), net->f, bytes);
     if (observer->config->output.kernels)
         TRY(measure_kernels(observer, net, t, err));
+    TRY(measure_named(observer, net, t, err));
     for (int k = 0; k < net->numbers; k++) {
         struct series *series = observer->next++;
         memcpy(record_at(observer->record, series, observer->run, t), net->number[k].values,
@@ -369,6 +426,16 @@ int observer_look(struct observer *observer, struct net *net, int t, struct err 
 done:
     free(f);
     return code;
+}
+
+double observe_bytes(const struct config *config, const struct net *net) {
+    double scratch[] = {fields_bytes(net), experts_bytes(net), routing_bytes(net),
+                        config->output.tangent ? tangent_bytes(net) : 0,
+                        spectra_bytes(config, net)},
+           most = 0;
+    for (size_t k = 0; k < sizeof scratch / sizeof *scratch; k++)
+        most = scratch[k] > most ? scratch[k] : most;
+    return most + (config->reference.coordinate_check ? coordinate_bytes(net) : 0);
 }
 
 int observe_rank(const struct net *net) {

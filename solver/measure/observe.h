@@ -1,6 +1,6 @@
 /* What is measured of a net at every time: loss, f, those of test inputs, the kernels of its model,
- * gate statistics, the coordinate check, and for the limit the ranks of the bases and, with full
- * kernels, the responses.
+ * what [output] names, gate statistics, the coordinate check, and for the limit the ranks of the
+ * bases and, with full kernels, the responses.
  */
 #ifndef SOLVER_OBSERVE_H
 #define SOLVER_OBSERVE_H
@@ -40,6 +40,10 @@ int observer_look(struct observer *observer, struct net *net, int t, struct err 
 int observer_archive(struct observer *observer, const struct net *net, int steps,
                      struct archive *archive, struct err *err);
 void observer_free(struct observer *observer);
+
+/* Bytes that measuring a net (declared) will need, besides those of net_bytes and two-time kernels.
+ */
+double observe_bytes(const struct config *config, const struct net *net);
 
 /* Largest rank of any basis of the net; 0 for finite nets. */
 int observe_rank(const struct net *net);

@@ -59,10 +59,11 @@ int record_add(struct record *record, struct series series, struct err *err) {
     if (record_find(record, series.name))
         return err_set(err, CODE_INPUT, "two results of this network are called %s", series.name);
     assert(series.axes > 0 && series.axes <= SERIES_AXES &&
-           dims_valid(series.dims, series.axes, record->axis));
-    assert(series.shape[0] == (size_t)record->T);
+           dims_valid(series.dims, series.axes, series.sparse ? "at" : record->axis));
+    assert(series.shape[0] == (size_t)(series.sparse ? record->at.count : record->T));
     TRY(grow(record, err));
-    size_t runs = (size_t)record->runs, most = SIZE_MAX / sizeof(double) / (runs ? runs : 1);
+    size_t runs = (size_t)(series.first_run ? record->runs > 0 : record->runs),
+           most = SIZE_MAX / sizeof(double) / (runs ? runs : 1);
     series.size = 1;
     for (int k = 0; k < series.axes; k++) {
         assert(series.shape[k] > 0);
@@ -89,20 +90,48 @@ void record_free(struct record *record) {
 }
 
 /* Entries with an axis s come with all later s left out. */
+static int archive_series(struct record *record, const struct series *series, int run, int steps,
+                          struct archive *archive, struct err *err) {
+    size_t T = (size_t)record->T, reached = (size_t)steps, size = series->size / T, inner = size;
+    int other = axis_of(series->dims, "s");
+    for (int axis = 1; axis <= other; axis++)
+        inner /= series->shape[axis];
+    size_t extent = other > 0 ? T : 1, taken = other > 0 ? reached : 1;
+    double *at = series->values + (size_t)run * series->size;
+    for (size_t block = 0; block < reached * size / (inner * extent); block++)
+        TRY(archive_bytes(archive, at + block * inner * extent, taken * inner * sizeof *at, err));
+    return CODE_OK;
+}
+
+/* The times reached, each with its number: a longer run may have others. */
+static int archive_sparse(struct record *record, const struct series *series, int run, int steps,
+                          struct archive *archive, struct err *err) {
+    size_t size = series->size / series->shape[0] * sizeof(double);
+    int count = 0, code = CODE_OK;
+    double *unused;
+    while (count < record->at.count && record->at.value[count] < steps)
+        count++;
+    TRY(archive_bytes(archive, &count, sizeof count, err));
+    TRY(base_alloc(&unused, 1, size, err));
+    for (int row = 0; row < count; row++) {
+        int t = archive_reads(archive) ? 0 : record->at.value[row];
+        DO(archive_bytes(archive, &t, sizeof t, err));
+        double *place = record_at(record, series, run, t);
+        DO(archive_bytes(archive, place ? place : unused, size, err));
+    }
+done:
+    free(unused);
+    return code;
+}
+
 int record_archive(struct record *record, int run, int steps, struct archive *archive,
                    struct err *err) {
-    size_t T = (size_t)record->T, reached = (size_t)steps;
     for (int k = 0; k < record->count; k++) {
         const struct series *series = &record->series[k];
-        size_t size = series->size / T, inner = size;
-        int other = axis_of(series->dims, "s");
-        for (int axis = 1; axis <= other; axis++)
-            inner /= series->shape[axis];
-        size_t extent = other > 0 ? T : 1, taken = other > 0 ? reached : 1;
-        double *at = series->values + (size_t)run * series->size;
-        for (size_t block = 0; block < reached * size / (inner * extent); block++)
-            TRY(archive_bytes(archive, at + block * inner * extent, taken * inner * sizeof *at,
-                              err));
+        if (series->first_run && run)
+            continue;
+        TRY((series->sparse ? archive_sparse : archive_series)(record, series, run, steps, archive,
+                                                               err));
     }
     return CODE_OK;
 }
@@ -116,8 +145,20 @@ struct series *record_find(const struct record *record, const char *name) {
 
 double *record_at(const struct record *record, const struct series *series, int run, int t) {
     assert(run >= 0 && run < record->runs && t >= 0 && t < record->T);
-    size_t row = series->size / series->shape[0];
-    return series->values + (size_t)run * series->size + (size_t)t * row;
+    size_t row = series->size / series->shape[0], place = (size_t)t;
+    if (series->sparse) {
+        for (place = 0; place < series->shape[0] && record->at.value[place] != t;)
+            place++;
+        if (place == series->shape[0])
+            return NULL;
+    }
+    if (series->first_run && run)
+        return NULL;
+    return series->values + (size_t)run * series->size + place * row;
+}
+
+int record_time(const struct record *record, const struct series *series, size_t row) {
+    return series->sparse ? record->at.value[row] : (int)row;
 }
 
 /* Mean and standard error of values[0], values[stride], ... of the runs that reached t. */
@@ -149,8 +190,13 @@ void record_statistics(const struct record *record, const struct series *series,
         for (int k = other + 1; k < series->axes; k++)
             inner *= series->shape[k];
     }
-    for (size_t k = 0; k < series->size; k++) {
-        size_t t = k / row, s = k / inner % extent;
+    for (size_t k = 0; k < series->size && series->first_run; k++) {
+        bool reached = record->runs && record->steps[0] > record_time(record, series, k / row);
+        mean[k] = reached ? series->values[k] : NAN;
+        se[k] = NAN;
+    }
+    for (size_t k = 0; k < series->size && !series->first_run; k++) {
+        size_t t = (size_t)record_time(record, series, k / row), s = k / inner % extent;
         average(record, series->values + k, series->size, s > t ? s : t, &mean[k], &se[k]);
     }
 }
@@ -188,7 +234,7 @@ const char *record_overflow(const struct record *record, int run, int t) {
     for (int k = 0; k < record->count; k++) {
         const struct series *series = &record->series[k];
         const double *value = record_at(record, series, run, t);
-        for (size_t i = 0; i < series->size / series->shape[0]; i++)
+        for (size_t i = 0; value && i < series->size / series->shape[0]; i++)
             if (fabs(value[i]) > RECORD_MOST)
                 return series->name;
     }

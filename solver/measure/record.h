@@ -8,19 +8,23 @@
 #define SOLVER_RECORD_H
 
 #include "kernels/archive.h"
+#include "kernels/base/key.h"
 
 #define SERIES_AXES 31 /* an HDF5 array has one more, for runs */
 #define SERIES_NAME 48
 
-/* One quantity. dims names the axes, blank-separated, `axis` first; names of one series differ. */
+/* One quantity. dims names the axes, blank-separated, `axis` (or "at") first; names of one series
+ * differ. */
 struct series {
     char name[SERIES_NAME];
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
     int axes;
-    size_t shape[SERIES_AXES]; /* shape[0] = T */
+    size_t shape[SERIES_AXES]; /* shape[0] = T, or the number of times record.at */
     size_t size;               /* product of shape */
     bool keep_runs;            /* also stored run by run, as NAME_runs with first axis "run" */
-    double *values;            /* [runs][size] */
+    bool sparse;               /* its first axis is "at": the times record.at alone */
+    bool first_run;            /* of run 0 alone, with neither mean nor error */
+    double *values;            /* [runs][size], or [size] */
 };
 
 struct record {
@@ -32,19 +36,28 @@ struct record {
     struct err failure; /* of the first of these */
     int count, capacity;
     struct series *series;
+    struct int_list at; /* times of sparse series, ascending */
+    /* NULL, or the numbers along the axis "probability". */
+    const double *probability;
+    int probabilities;
     char **labels; /* names along the axis `named`, one block that belongs to the record; or NULL */
 };
 
 /* runs = 0: shapes alone, without memory for values. */
 int record_init(struct record *record, int runs, int T, struct err *err);
-/* Adds a series (values NaN); the other strings must outlive the record. shape[0] must be T. */
+/* Adds a series (values NaN); the other strings must outlive the record. shape[0] must be T
+ * (sparse: the number of times `at`). */
 int record_add(struct record *record, struct series series, struct err *err);
 /* The first `steps` times of a run, the same however many there are in all. */
 int record_archive(struct record *record, int run, int steps, struct archive *archive,
                    struct err *err);
 void record_free(struct record *record); /* accepts a zeroed struct; idempotent */
 struct series *record_find(const struct record *record, const char *name); /* NULL if absent */
+/* Its values at t; NULL where it has none: of a sparse series, and of one of the first run alone.
+ */
 double *record_at(const struct record *record, const struct series *series, int run, int t);
+/* The time of row `row` along its first axis. */
+int record_time(const struct record *record, const struct series *series, size_t row);
 
 /* mean[size], se[size]; se is NaN where fewer than two runs reached t, mean where none did.
  * Sums in the order of runs. Entries with t in two axes ("t ... s ...") count runs that reached the

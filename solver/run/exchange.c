@@ -55,6 +55,8 @@ void exchange_run(struct record *record, int r, int root) {
     dist_broadcast(&record->failed[r], sizeof *record->failed, root);
     for (int k = 0; k < record->count; k++) {
         const struct series *series = &record->series[k];
+        if (series->first_run && r)
+            continue;
         dist_broadcast(series->values + (size_t)r * series->size, series->size * sizeof(double),
                        root);
     }

@@ -110,7 +110,10 @@ static int record_bytes(const struct run *run, int N, int runs, double *bytes, s
     DO(observe_declare(&record, &run->config, &setup, &record.labels, err));
     for (int k = 0; k < record.count; k++) {
         double size = (double)record.series[k].size;
-        values += size * (runs + 2 * (2 + (record.series[k].keep_runs ? runs : 0)));
+        if (record.series[k].first_run)
+            values += size * 3;
+        else
+            values += size * (runs + 2 * (2 + (record.series[k].keep_runs ? runs : 0)));
         largest = fmax(largest, size);
     }
     *bytes = sizeof(double) * (values + 2 * largest);
@@ -119,13 +122,14 @@ done:
     return code;
 }
 
-/* What the coordinate check keeps. */
-static int add_check(struct net_setup setup, double *bytes, struct err *err) {
+/* What measuring takes. */
+static int add_measured(const struct run *run, struct net_setup setup, double *bytes,
+                        struct err *err) {
     struct net net;
     setup.declare_only = true;
     int code = net_init(&net, &setup, err);
     if (!code)
-        *bytes += coordinate_bytes(&net);
+        *bytes += observe_bytes(&run->config, &net);
     net_free(&net);
     return code;
 }
@@ -139,8 +143,7 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
                               bytes, err));
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
-    if (setup.check)
-        TRY(add_check(setup, bytes, err));
+    TRY(add_measured(run, setup, bytes, err));
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.n * setup.P * setup.n;
     *bytes *= ensemble_concurrent(run, N, runs);

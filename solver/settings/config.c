@@ -6,6 +6,7 @@
 #include "integrators/schedule.h"
 #include "solver/settings/config_data.h"
 #include "solver/settings/matrices.h"
+#include "solver/settings/names.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,8 +68,25 @@ static const struct param_row reference_rows[] = {
 
 #define OFFSET(field) offsetof(struct output_settings, field)
 static const struct param_row output_rows[] = {
-    {"kernels", PARAM_CHOICE, OFFSET(kernels), "diagonal", 0, 0, "none diagonal full", NULL,
-     "diagonal: equal time and input, [T][P]; full: [T][P][T][P], and responses A, B"},
+    {"kernels", PARAM_CHOICE, OFFSET(kernels), "diagonal", 0, 0, "none diagonal equal full", NULL,
+     "diagonal: equal time and input, [T][P]; equal: and between inputs, [T][P][P]; full: "
+     "[T][P][T][P], and responses A, B"},
+    {"kernels_of", PARAM_TEXT, OFFSET(kernels_of), "", 0, 0, NULL, NULL,
+     "further kernels, of rows by name (dmft-solve --help NETWORK lists them); g_NAME: cotangents"},
+    {"fields", PARAM_TEXT, OFFSET(fields), "", 0, 0, NULL, NULL,
+     "rows whose distribution over sites is written, by name, likewise: quantiles, moments, sites"},
+    {"fields_at", PARAM_INTS, OFFSET(fields_at), "", 0, 1e9, NULL, NULL,
+     "times t of it, ascending; empty: the first and the last"},
+    {"field_sites", PARAM_INT, OFFSET(field_sites), "64", 0, 1e6, NULL, NULL,
+     "sites of the first replicate that are written as they are; 0: none"},
+    {"cross", PARAM_TEXT, OFFSET(cross), "", 0, 0, NULL, NULL,
+     "rows of experts, by name, whose kernels between different experts are written"},
+    {"tangent", PARAM_CHOICE, OFFSET(tangent), "none", 0, 0, "none sum blocks", NULL,
+     "neural tangent kernel [T][P][P]; blocks: and that of each matrix"},
+    {"router", PARAM_CHOICE, OFFSET(router), "no", 0, 0, "no yes", NULL,
+     "of many experts: threshold of the logits, sum of a softmax, loads"},
+    {"spectra", PARAM_TEXT, OFFSET(spectra), "", 0, 0, NULL, NULL,
+     "kernels whose eigenvalues and alignment with the targets are written: their names, tangent"},
     {"test_every", PARAM_INT, OFFSET(test_every), "1", 1, 1000000, NULL, NULL,
      "test inputs are evaluated at every n-th measured time"},
     {"top", PARAM_INT, OFFSET(top), "0", 0, 100000, NULL, NULL,
@@ -226,7 +244,8 @@ int config_check(const struct config *config, const struct params *params, int K
             return params_error(params, "reference", "widths", err,
                                 "balanced draws over %d input directions need N >= %d", K, K + 1);
     }
-    return matrices_check(config, params, err);
+    TRY(matrices_check(config, params, err));
+    return names_check(config, params, err);
 }
 
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
@@ -275,6 +294,10 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .K = K,
         .A = A,
         .check = config->reference.coordinate_check,
+        .sampled = config->output.fields,
+        .compared = config->output.cross,
+        .kernels_of = config->output.kernels_of,
+        .router = config->output.router,
         .stages = integrator_of(&config->training)->stages,
         .optimizer = (enum optimizer)config->training.optimizer,
         .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),

@@ -37,9 +37,12 @@ struct reference_settings {
     int seeds, draws, centre, coordinate_check;
 };
 
-enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_FULL };
+enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_EQUAL, KERNELS_FULL };
+enum tangent { TANGENT_NONE, TANGENT_SUM, TANGENT_BLOCKS };
 struct output_settings {
-    int kernels, test_every, top;
+    int kernels, tangent, router, field_sites, test_every, top;
+    const char *kernels_of, *fields, *cross, *spectra; /* blank-separated names */
+    struct int_list fields_at;
     double checkpoint; /* minutes; 0: no states are kept */
 };
 

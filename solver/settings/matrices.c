@@ -1,9 +1,8 @@
 /* Names come from the network itself, written without memory or draws. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/settings/matrices.h"
-#include "kernels/base/text.h"
+#include "solver/settings/names.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,46 +26,11 @@ static int some_width(const struct config *config) {
     return widths->count ? widths->value[0] : 0;
 }
 
-/* The length of the common name of matrices that are numbered, as W1 of W1_0 and W1_0_2; 0: none
- * shorter than `length`. */
-static size_t stem(const char *name, size_t length) {
-    size_t n = length;
-    while (n && isdigit((unsigned char)name[n - 1]))
-        n--;
-    return n < length && n > 1 && name[n - 1] == '_' ? n - 1 : 0;
-}
-
-/* All that may be addressed: names, then stems. The strings are the caller's. */
-struct names {
-    char **name;
-    int count;
-};
-
-static int add_name(struct names *names, const char *text, size_t length, struct err *err) {
-    for (int k = 0; k < names->count; k++)
-        if (strlen(names->name[k]) == length && !memcmp(names->name[k], text, length))
-            return CODE_OK;
-    char **added = net_grow(&names->name, &names->count, sizeof *added, err);
-    if (!added)
-        return err->code;
-    TRY(base_alloc(added, length + 1, 1, err));
-    memcpy(*added, text, length);
-    return CODE_OK;
-}
-
+/* Of all matrices; then common names. */
 static int collect(struct names *names, const struct net *net, struct err *err) {
     for (int i = 0; i < net->matrices; i++)
-        TRY(add_name(names, net->matrix[i].name, strlen(net->matrix[i].name), err));
-    for (int i = 0; i < net->matrices; i++)
-        for (size_t n = strlen(net->matrix[i].name); (n = stem(net->matrix[i].name, n));)
-            TRY(add_name(names, net->matrix[i].name, n, err));
-    return CODE_OK;
-}
-
-static void free_names(struct names *names) {
-    for (int k = 0; k < names->count; k++)
-        free(names->name[k]);
-    free(names->name);
+        TRY(names_add(names, net->matrix[i].name, err));
+    return names_add_stems(names, err);
 }
 
 int matrices_list(const struct config *config, int N, char **list, struct err *err) {
@@ -116,7 +80,7 @@ static int check_names(const struct config *config, const struct params *params,
             DO(check_line(params, sections[k], &lists[k]->factor[i], net, err));
     }
 done:
-    free_names(&names);
+    names_free(&names);
     return code;
 }
 
@@ -193,7 +157,7 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
         fprintf(out, "%s %s", k == net.matrices ? "; several at once:" : "", names.name[k]);
     fprintf(out, "\n");
 done:
-    free_names(&names);
+    names_free(&names);
     net_free(&net);
     return code;
 }
@@ -210,9 +174,10 @@ int matrices_help(const char *network, int overrides, char *const *override, FIL
     const struct model *model = model_list[config.network.model];
     fprintf(out, "%s: %s\n%s\nKeys of [network]: %s\n", model->name, model->doc, model->source,
             model->keys);
-    if (network_other_keys(model->name, "program") || config.network.program_text[0])
+    if (network_other_keys(model->name, "program") || config.network.program_text[0]) {
         DO(print_names(&config, out, err));
-    else
+        DO(names_help(&config, out, err));
+    } else
         fprintf(out, "Matrices: those of the program; --network.program=FILE.lua lists them\n");
 done:
     params_free(&params);

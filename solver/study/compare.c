@@ -122,8 +122,13 @@ int compare_fit(const struct run *run, struct comparison *comparison, struct err
     struct record *record = &comparison->record;
     TRY(record_init(record, 1, networks->T, err));
     record->steps[0] = networks->T;
+    record->at = networks->at;
+    record->probability = networks->probability;
+    record->probabilities = networks->probabilities;
     for (int k = 0; k < networks->count; k++) {
         const struct series *series = &networks->series[k];
+        if (series->first_run)
+            continue;
         /* the part of a signal goes as any power of N */
         TRY((compare_is_term(series->name) ? fit_term : fit_series)(run, series, record, err));
     }
@@ -164,6 +169,7 @@ static int write_fits(struct run *run, struct comparison *side, struct err *err)
     TRY(compare_fit(run, side, err));
     if (!run->io_open) /* ranks but 0 */
         return CODE_OK;
+    TRY(io_axes(&run->io, "compare", &side->record, err));
     for (int s = 0; s < side->record.count; s++)
         TRY(io_series(&run->io, "compare", &side->record.series[s], err));
     return io_flush(&run->io, err);

@@ -109,7 +109,7 @@ static int summarise(const struct record *fits, const char *name, struct summary
         squares += z->values[k] * z->values[k];
         if (!judged++ || fabs(z->values[k]) > summary->largest) {
             summary->largest = fabs(z->values[k]);
-            summary->at = (int)(k / (z->size / z->shape[0]));
+            summary->at = record_time(fits, z, k / (z->size / z->shape[0]));
         }
     }
     if (judged)

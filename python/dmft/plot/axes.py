@@ -44,6 +44,29 @@ def curves(ax, run, name: str, **select) -> None:
             band(ax, mean, half, colour, label=f"{words}  ({data['n'].values.max()})", **below)
 
 
+def distribution(ax, run, name: str, place: int = -1) -> None:
+    """The distribution over sites of rows NAME (an [output] field) of the first input, at time
+    number `place` of fields_at, by its quantiles; bands are along the values.
+
+    >>> distribution(plt.gca(), run, "h1")          # doctest: +SKIP
+    """
+    for words, colour, data in ensembles(run):
+        if name + "_quantile" not in data:
+            continue
+        first = {dim: 0 for dim in ("mu", "token", "c") if dim in data[name + "_quantile"].dims}
+        mean, se = (data[name + part].isel(first | {"at": place}) for part in
+                    ("_quantile", "_quantile_se"))
+        time = int(mean["at"])
+        runs = int(data["n"].values[time])
+        half = student(runs - 1) * se.values
+        line = {"lw": 1.4, "zorder": 3} if "N" in data.attrs else {"lw": 2.6, "zorder": 2}
+        share = mean["probability"].values
+        ax.plot(mean.values, share, color=colour, label=f"{words}  ({runs})", **line)
+        ax.fill_betweenx(share, mean.values - half, mean.values + half, color=colour, alpha=0.18,
+                         lw=0, zorder=line["zorder"] - 0.5)
+        ax.set(title=f"{name},  $t = {time}$", xlabel=name)
+
+
 def loss(ax, run) -> None:
     """Loss over time, logarithmic where it falls tenfold.
 

@@ -119,6 +119,20 @@ def figure_convergence(run, options):
     return legend(figure, axes[0, 0], BARS + "\nhollow: 0 inside")
 
 
+def figure_fields(run, _):
+    data = ensembles(run)[-1][2]
+    names = [name.removesuffix("_quantile") for name in data if name.endswith("_quantile")]
+    if not names:
+        raise Missing("the run had no [output] fields")
+    places = sorted({0, data.sizes["at"] - 1})
+    figure, axes = panels(run, len(names), len(places), sharex="row", sharey=True)
+    for name, row in zip(names, axes):
+        for ax, place in zip(row, places):
+            draw.distribution(ax, run, name, place)
+        row[0].set_ylabel("share of sites below")
+    return legend(figure, axes[0, 0], "width (runs)\nfirst input,\n" + BANDS)
+
+
 def figure_coordinate(sides, _):
     """Of a comparison {parameterization: run}."""
     parts = {side: part for side, part in sides.items()
@@ -144,4 +158,4 @@ def figure_coordinate(sides, _):
 
 
 FIGURES = {"loss": figure_loss, "kernels": figure_kernels, "exponents": figure_exponents,
-           "gates": figure_gates, "convergence": figure_convergence}
+           "gates": figure_gates, "fields": figure_fields, "convergence": figure_convergence}

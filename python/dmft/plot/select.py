@@ -110,7 +110,8 @@ def quantity(data, name: str):
 def kernels_of(run, only=None) -> dict[str, str]:
     """{NAME: name of the dataset, NAME or NAME_diag} of all kernels or of some."""
     known = {name.removesuffix("_diag"): name for name, value in ensembles(run)[-1][2].items()
-             if "kernel" in value.attrs.get("about", "") and not name.endswith("_se")}
+             if "kernel" in value.attrs.get("about", "") and not name.endswith("_se")
+             and ("s" in value.dims or name.endswith("_diag"))}
     if not known:
         raise Missing("the run had [output] kernels = none")
     for name in set(only or []) - set(known):

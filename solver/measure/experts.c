@@ -1,0 +1,180 @@
+/* Kernels between experts. */
+#include "solver/measure/experts.h"
+#include "kernels/base/text.h"
+#include "solver/measure/fields.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What one word addresses. */
+struct members {
+    char word[NET_NAME];
+    const struct named **named;
+    int count;
+};
+
+static bool over_experts(const struct named *named) {
+    return named->on->group > 1;
+}
+
+/* In a limit where experts share the normals of their units (kernels/population.h), these are not
+ * the units of independent experts. */
+static bool shared(const struct net *net, const struct population *on) {
+    bool drawn = false;
+    for (int i = 0; i < net->maps; i++) {
+        const struct map *map = net->map[i];
+        drawn |= map->declared.target == on && map->numbers.fg != 0;
+        drawn |= map->declared.source == on && map->numbers.fr != 0;
+    }
+    return !net->setup.N && on->units && drawn;
+}
+
+/* The next word at *words and its members, to be freed; *more: there is one. */
+static int next_members(const char **words, const struct net *net, struct members *members,
+                        bool *more, struct err *err) {
+    struct text_word word;
+    *members = (struct members){0};
+    *more = *words && text_next_word(words, " \t", &word);
+    if (!*more)
+        return CODE_OK;
+    snprintf(members->word, sizeof members->word, "%.*s", (int)word.length, word.text);
+    TRY(base_alloc(&members->named, (size_t)net->compareds, sizeof *members->named, err));
+    for (int k = 0; k < net->compareds; k++)
+        if (program_addresses(members->word, net->compared[k].name) &&
+            !shared(net, net->compared[k].on))
+            members->named[members->count++] = &net->compared[k];
+    return CODE_OK;
+}
+
+static int check(const struct members *members, int *others, struct err *err) {
+    const struct named *first = members->count ? members->named[0] : NULL;
+    const char *word = members->word;
+    if (members->count == 1 && !over_experts(first))
+        return err_set(err, CODE_INPUT,
+                       "[output] cross: rows %s are those of a single expert, or not over the "
+                       "units of experts; name outputs of several experts, or units of many",
+                       word);
+    for (int k = 1; k < members->count; k++)
+        if (members->named[k]->on != first->on ||
+            members->named[k]->rows.count != first->rows.count)
+            return err_set(err, CODE_INPUT,
+                           "[output] cross: rows %s and %s live on different units, which cannot "
+                           "be compared one by one; name outputs of experts",
+                           first->name, members->named[k]->name);
+    if (members->count > 1 && *others && *others != members->count)
+        return err_set(err, CODE_INPUT,
+                       "[output] cross: there are %d rows %s, but %d of an earlier name",
+                       members->count, word, *others);
+    if (members->count > 1)
+        *others = members->count;
+    return CODE_OK;
+}
+
+static int add(struct record *record, const struct net *net, const struct members *members,
+               bool own, struct err *err) {
+    static const char *const alone[FIELDS_FORMS] = FIELDS_DIMS("t", ""),
+                             *const pairs[FIELDS_FORMS] = FIELDS_DIMS("t", " member other");
+    const struct named *first = members->named[0];
+    bool several = members->count > 1;
+    struct series series = {.dims = (several ? pairs : alone)[fields_form(net, first)],
+                            .about =
+                                several ? "kernels between experts"
+                                : own   ? "kernel of one expert, mean over experts"
+                                        : "kernel between different experts, mean over their pairs",
+                            .equation = several ? "<x_i x_j>"
+                                        : own   ? "<x_i x_i>"
+                                                : "<x_i x_j>, i != j",
+                            .axes = 1,
+                            .shape = {(size_t)record->T}};
+    fields_shape(net, first, series.shape, &series.axes);
+    for (int k = 0; k < 2 && several; k++)
+        series.shape[series.axes++] = (size_t)members->count;
+    snprintf(series.name, sizeof series.name, "%s_%s", own ? "own" : "cross", members->word);
+    return record_add(record, series, err);
+}
+
+int experts_declare(struct record *record, const struct config *config, const struct net *net,
+                    struct err *err) {
+    const char *words = config->output.cross;
+    struct members members;
+    bool more = true;
+    int others = 0;
+    while (more) {
+        int code;
+        DO(next_members(&words, net, &members, &more, err));
+        if (members.count)
+            DO(check(&members, &others, err));
+        if (members.count)
+            DO(add(record, net, &members, false, err));
+        if (members.count == 1)
+            DO(add(record, net, &members, true, err));
+    done:
+        free(members.named);
+        TRY(code);
+    }
+    return CODE_OK;
+}
+
+/* out [rows][count][count] */
+static int measure_several(const struct members *members, double *out, struct err *err) {
+    int count = members->count, rows = members->named[0]->rows.count;
+    double *products;
+    TRY(base_alloc(&products, (size_t)rows, sizeof *products, err));
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++) {
+            const struct named *a = members->named[i], *b = members->named[j];
+            a->rows.array->backend->averages(a->rows, b->rows, products);
+            for (int row = 0; row < rows; row++)
+                out[(row * count + i) * count + j] = a->scale * b->scale * products[row];
+        }
+    free(products);
+    return CODE_OK;
+}
+
+/* From the mean over experts m_j: the sum over all pairs is M^2 <m m>. */
+static int measure_pairs(const struct named *named, double *cross, double *own, struct err *err) {
+    const struct array *array = named->rows.array;
+    double M = (double)array->sites / array->group;
+    struct array mean = {0};
+    TRY(array_init(&mean, array->backend, (size_t)array->group, 1, named->rows.count, err));
+    array->backend->tile_mean(named->rows, array_all(&mean));
+    array->backend->averages(array_all(&mean), array_all(&mean), cross);
+    array->backend->averages(named->rows, named->rows, own);
+    for (int row = 0; row < named->rows.count; row++) {
+        double scale = named->scale * named->scale;
+        cross[row] = scale * (M * cross[row] - own[row]) / (M - 1);
+        own[row] *= scale;
+    }
+    array_free(&mean);
+    return CODE_OK;
+}
+
+int experts_measure(const struct config *config, const struct net *net, int t, int run,
+                    struct record *record, struct series **next, struct err *err) {
+    const char *words = config->output.cross;
+    struct members members;
+    bool more = true;
+    while (more) {
+        int code;
+        DO(next_members(&words, net, &members, &more, err));
+        double *cross = members.count ? record_at(record, (*next)++, run, t) : NULL;
+        double *own = members.count == 1 ? record_at(record, (*next)++, run, t) : NULL;
+        if (members.count)
+            DO(own ? measure_pairs(members.named[0], cross, own, err)
+                   : measure_several(&members, cross, err));
+    done:
+        free(members.named);
+        TRY(code);
+    }
+    return CODE_OK;
+}
+
+double experts_bytes(const struct net *net) {
+    double most = 0;
+    for (int k = 0; k < net->compareds; k++) {
+        const struct named *named = &net->compared[k];
+        double units = (double)named->on->group * named->rows.count;
+        most = units > most ? units : most;
+    }
+    return most * sizeof(double);
+}

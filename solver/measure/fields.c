@@ -1,0 +1,140 @@
+/* Distributions over sites. */
+#include "solver/measure/fields.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const double fields_probability[FIELDS_PROBABILITIES] = {
+    .001, .005, .01, .025, .05, .1, .15, .2, .25, .3,   .35, .4,   .45, .5,
+    .55,  .6,   .65, .7,   .75, .8, .85, .9, .95, .975, .99, .995, .999};
+
+enum part { QUANTILE, MEAN, SQUARE, SITE, PARTS };
+static const struct {
+    const char *suffix, *about, *equation, *dims[FIELDS_FORMS];
+} part[PARTS] = {
+    {"quantile", "quantiles over sites", "x_(1 + p (S - 1)) of S ordered sites",
+     FIELDS_DIMS("at", " probability")},
+    {"mean", "mean over sites", "<x>", FIELDS_DIMS("at", "")},
+    {"square", "mean square over sites", "<x x>", FIELDS_DIMS("at", "")},
+    {"site", "the first sites of the first run", "x_i", FIELDS_DIMS("at", " site")},
+};
+
+enum fields_form fields_form(const struct net *net, const struct named *named) {
+    if (named->one_row)
+        return named->rows.count > 1 ? FIELDS_COLUMN : FIELDS_ONE;
+    return named->rows.count > net->setup.P ? FIELDS_TOKEN : FIELDS_MU;
+}
+
+void fields_shape(const struct net *net, const struct named *named, size_t *shape, int *axes) {
+    enum fields_form form = fields_form(net, named);
+    if (form == FIELDS_COLUMN)
+        shape[(*axes)++] = (size_t)named->rows.count;
+    if (form == FIELDS_MU || form == FIELDS_TOKEN)
+        shape[(*axes)++] = (size_t)net->setup.P;
+    if (form == FIELDS_TOKEN)
+        shape[(*axes)++] = (size_t)net->setup.n;
+}
+
+static int declare(struct record *record, const struct net *net, const struct named *named,
+                   enum part k, int sites, struct err *err) {
+    struct series series = {.about = part[k].about,
+                            .equation = part[k].equation,
+                            .dims = part[k].dims[fields_form(net, named)],
+                            .axes = 1,
+                            .shape = {(size_t)record->at.count},
+                            .sparse = true,
+                            .first_run = k == SITE};
+    fields_shape(net, named, series.shape, &series.axes);
+    if (k == QUANTILE || k == SITE)
+        series.shape[series.axes++] = k == SITE ? (size_t)sites : FIELDS_PROBABILITIES;
+    snprintf(series.name, sizeof series.name, "%s_%s", named->name, part[k].suffix);
+    return record_add(record, series, err);
+}
+
+void fields_axis(struct record *record) {
+    record->probability = fields_probability;
+    record->probabilities = FIELDS_PROBABILITIES;
+}
+
+int fields_declare(struct record *record, const struct config *config, const struct net *net,
+                   struct err *err) {
+    int sites = config->output.field_sites;
+    if (!net->sampleds)
+        return CODE_OK;
+    record->at = config->output.fields_at;
+    if (!record->at.count)
+        record->at = (struct int_list){record->T > 1 ? 2 : 1, {0, record->T - 1}};
+    fields_axis(record);
+    for (int i = 0; i < net->sampleds; i++)
+        for (enum part k = 0; k < PARTS; k++)
+            if (k != SITE || sites)
+                TRY(declare(record, net, &net->sampled[i], k, sites, err));
+    return CODE_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void fields_quantiles(double *x, size_t sites, double *out) {
+    qsort(x, sites, sizeof *x, ascending);
+    for (int k = 0; k < FIELDS_PROBABILITIES; k++) {
+        double place = fields_probability[k] * (double)(sites - 1);
+        size_t i = (size_t)place, next = i + 1 < sites ? i + 1 : i;
+        out[k] = x[i] + (place - (double)i) * (x[next] - x[i]);
+    }
+}
+
+/* Row `row` into the places out of all parts; some are NULL. x [sites]. */
+static void measure_row(const struct named *named, int row, size_t sites, double *x, size_t kept,
+                        double *const out[PARTS]) {
+    double sum = 0, squares = 0;
+    named->rows.array->backend->get(rows_part(named->rows, row, 1), x);
+    for (size_t i = 0; i < sites; i++) {
+        x[i] *= named->scale;
+        sum += x[i];
+        squares += x[i] * x[i];
+    }
+    out[MEAN][row] = sum / (double)sites;
+    out[SQUARE][row] = squares / (double)sites;
+    if (out[SITE])
+        memcpy(out[SITE] + (size_t)row * kept, x, (kept < sites ? kept : sites) * sizeof *x);
+    fields_quantiles(x, sites, out[QUANTILE] + row * FIELDS_PROBABILITIES);
+}
+
+static int measure(const struct named *named, double *const out[PARTS], size_t kept,
+                   struct err *err) {
+    size_t sites = named->rows.array->sites;
+    double *x;
+    TRY(base_alloc(&x, sites, sizeof *x, err));
+    for (int row = 0; row < named->rows.count; row++)
+        measure_row(named, row, sites, x, kept, out);
+    free(x);
+    return CODE_OK;
+}
+
+int fields_measure(const struct net *net, int t, int run, struct record *record,
+                   struct series **next, struct err *err) {
+    for (int i = 0; i < net->sampleds; i++) {
+        const struct named *named = &net->sampled[i];
+        char name[SERIES_NAME];
+        snprintf(name, sizeof name, "%s_%s", named->name, part[SITE].suffix);
+        const struct series *site = record_find(record, name);
+        double *out[PARTS] = {0};
+        for (enum part k = 0; k < PARTS; k++)
+            if (k != SITE || site)
+                out[k] = record_at(record, (*next)++, run, t);
+        if (out[QUANTILE])
+            TRY(measure(named, out, site ? site->shape[site->axes - 1] : 0, err));
+    }
+    return CODE_OK;
+}
+
+double fields_bytes(const struct net *net) {
+    size_t most = 0;
+    for (int k = 0; k < net->sampleds; k++)
+        most = net->sampled[k].on->sites > most ? net->sampled[k].on->sites : most;
+    return (double)most * sizeof(double);
+}

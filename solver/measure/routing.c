@@ -1,0 +1,111 @@
+/* Thresholds, sums and loads of a router over many experts. */
+#include "solver/measure/routing.h"
+#include "solver/measure/fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum part { THRESHOLD, SUM, LOAD, PARTS };
+static const struct {
+    const char *name, *about, *equation;
+} part[PARTS] = {
+    {"gate_threshold", "threshold of the logits", "tau: the K-th largest psi"},
+    {"gate_log_sum", "logarithm of the sum of a softmax", "ln <m exp(beta psi)>"},
+    {"gate_load", "quantiles over experts of their loads, 1 where all are alike",
+     "mean over inputs of m/<m>, or phi/<phi>"},
+};
+
+static bool selects(const struct net *net) {
+    return net->gate_rule.share < 1;
+}
+
+static bool exists(const struct net *net, enum part k) {
+    const struct gate_rule *rule = &net->gate_rule;
+    return k == THRESHOLD ? selects(net) && rule->by_logits : k == SUM ? rule->sum : true;
+}
+
+int routing_declare(struct record *record, const struct net *net, struct err *err) {
+    size_t T = (size_t)record->T, P = (size_t)net->setup.P, n = (size_t)net->setup.n;
+    if (!net->logits.array)
+        return CODE_OK;
+    bool tokens = net->logits.count > net->setup.P;
+    fields_axis(record);
+    for (enum part k = 0; k < PARTS; k++) {
+        struct series series = {
+            .about = part[k].about, .equation = part[k].equation, .shape = {T, P, n}};
+        series.dims = k == LOAD ? "t probability" : tokens ? "t mu token" : "t mu";
+        series.axes = k == LOAD ? 2 : 2 + tokens;
+        if (k == LOAD)
+            series.shape[1] = FIELDS_PROBABILITIES;
+        snprintf(series.name, sizeof series.name, "%s", part[k].name);
+        if (exists(net, k))
+            TRY(record_add(record, series, err));
+    }
+    return CODE_OK;
+}
+
+static int descending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* The K-th largest of x; sorted [sites]. */
+static double threshold_of(const double *x, size_t sites, double share, double *sorted) {
+    memcpy(sorted, x, sites * sizeof *x);
+    qsort(sorted, sites, sizeof *sorted, descending);
+    return sorted[lround(share * (double)sites) - 1];
+}
+
+/* ln <m exp(beta x)>, m = 1 where phi > 0, or everywhere; without overflow. */
+static double log_sum(const double *x, const double *phi, size_t sites,
+                      const struct gate_rule *rule) {
+    double largest = x[0], sum = 0;
+    for (size_t i = 1; i < sites; i++)
+        largest = fmax(largest, x[i]);
+    for (size_t i = 0; i < sites; i++)
+        sum += rule->over_all || phi[i] > 0 ? exp(rule->beta * (x[i] - largest)) : 0;
+    return rule->beta * largest + log(sum / (double)sites);
+}
+
+/* Adds m/share, or phi/<phi>. */
+static void add_load(const double *phi, size_t sites, const struct net *net, double *load) {
+    double mean = 0;
+    for (size_t i = 0; i < sites; i++)
+        mean += phi[i] / (double)sites;
+    for (size_t i = 0; i < sites; i++)
+        load[i] += selects(net) ? (phi[i] > 0) / net->gate_rule.share : phi[i] / mean;
+}
+
+int routing_measure(const struct net *net, int t, int run, struct record *record,
+                    struct series **next, struct err *err) {
+    double *psi, *out[PARTS] = {0};
+    if (!net->logits.array)
+        return CODE_OK;
+    const struct backend *backend = net->setup.backend;
+    size_t sites = net->logits.array->sites;
+    TRY(base_alloc(&psi, 4 * sites, sizeof *psi, err));
+    double *phi = psi + sites, *sorted = phi + sites, *load = sorted + sites;
+    for (enum part k = 0; k < PARTS; k++)
+        if (exists(net, k))
+            out[k] = record_at(record, (*next)++, run, t);
+    for (int row = 0; row < net->logits.count; row++) {
+        backend->get(rows_part(net->logits, row, 1), psi);
+        backend->get(rows_part(net->gate, row, 1), phi);
+        if (out[THRESHOLD])
+            out[THRESHOLD][row] = threshold_of(psi, sites, net->gate_rule.share, sorted);
+        if (out[SUM])
+            out[SUM][row] = log_sum(psi, phi, sites, &net->gate_rule);
+        add_load(phi, sites, net, load);
+    }
+    for (size_t i = 0; i < sites; i++)
+        load[i] /= net->logits.count;
+    fields_quantiles(load, sites, out[LOAD]);
+    free(psi);
+    return CODE_OK;
+}
+
+double routing_bytes(const struct net *net) {
+    return net->logits.array ? 4.0 * (double)net->logits.array->sites * sizeof(double) : 0;
+}

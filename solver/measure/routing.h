@@ -1,0 +1,17 @@
+/* A router over many experts: [output] router. Of each row, the threshold tau of its logits psi
+ * (the smallest of the share that is routed to) and ln S, S = <m exp(beta psi)> of a softmax; over
+ * experts, quantiles of their loads, mean over rows of m/<m>, or of phi/<phi> where all are routed
+ * to: 1 where all experts are alike. */
+#ifndef SOLVER_ROUTING_H
+#define SOLVER_ROUTING_H
+
+#include "solver/measure/record.h"
+#include "solver/settings/config.h"
+
+int routing_declare(struct record *record, const struct net *net, struct err *err);
+int routing_measure(const struct net *net, int t, int run, struct record *record,
+                    struct series **next, struct err *err);
+/* Scratch of one run. */
+double routing_bytes(const struct net *net);
+
+#endif

@@ -1,0 +1,228 @@
+/* Spectra of kernels. */
+#include "solver/measure/spectra.h"
+#include "kernels/base/text.h"
+#include "solver/measure/tangent.h"
+
+#include <lapacke.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A kernel by its word: one of the model, or a tangent kernel (block: of a matrix, or ""). */
+struct chosen {
+    char name[SERIES_NAME];
+    const struct kernel *kernel;
+    const char *block;
+    int rows, columns; /* of the targets that belong to them; 0: none */
+};
+
+static bool is_tangent(const char *word) {
+    size_t n = strlen("tangent");
+    return !strncmp(word, "tangent", n) && (!word[n] || word[n] == '_');
+}
+
+static int find_tangent(const struct net *net, const char *word, struct chosen *chosen,
+                        struct err *err) {
+    const char *block = word + strlen("tangent");
+    chosen->block = *block ? NULL : "";
+    for (int i = 0; i < net->parameters && *block; i++)
+        if (!strcmp(net->parameter[i].name, block + 1))
+            chosen->block = net->parameter[i].name;
+    if (!chosen->block)
+        return err_set(err, CODE_INPUT, "[output] spectra: there is no matrix %s that learns",
+                       block + 1);
+    snprintf(chosen->name, sizeof chosen->name, "%s%s", tangent_name(net), block);
+    chosen->rows = net->setup.P;
+    chosen->columns = net->weighted ? 0 : 1;
+    return CODE_OK;
+}
+
+static int find_kernel(const struct net *net, const char *word, struct chosen *chosen,
+                       struct err *err) {
+    char names[TEXT_NOTE] = "";
+    for (int k = 0; k < net->kernels; k++) {
+        if (!strcmp(net->kernel[k].name, word))
+            chosen->kernel = &net->kernel[k];
+        if (!net->kernel[k].one_row)
+            text_append(names, " %s", net->kernel[k].name);
+    }
+    if (!chosen->kernel || chosen->kernel->one_row)
+        return err_set(err, CODE_INPUT,
+                       "[output] spectra: %s is no kernel between inputs; these are tangent%s",
+                       word, names);
+    snprintf(chosen->name, sizeof chosen->name, "%s", word);
+    chosen->rows = chosen->kernel->rows.count;
+    if (chosen->rows == net->outs)
+        chosen->columns = net->setup.C;
+    else if (chosen->rows == net->setup.P)
+        chosen->columns = net_outputs(net);
+    return CODE_OK;
+}
+
+/* The next word at *words; *more: there is one. */
+static int next_chosen(const char **words, const struct net *net, struct chosen *chosen, bool *more,
+                       struct err *err) {
+    struct text_word word;
+    char text[SERIES_NAME];
+    *chosen = (struct chosen){0};
+    *more = *words && text_next_word(words, " \t", &word);
+    if (!*more)
+        return CODE_OK;
+    snprintf(text, sizeof text, "%.*s", (int)word.length, word.text);
+    return (is_tangent(text) ? find_tangent : find_kernel)(net, text, chosen, err);
+}
+
+enum part { SPECTRUM, SHARE, ALIGNMENT, PARTS };
+static const struct {
+    const char *suffix, *about, *equation;
+} part[PARTS] = {
+    {"spectrum", "eigenvalues of the kernel at equal time, descending", "K v_k = l_k v_k"},
+    {"share", "share of the targets along each eigenvector", "sum_c (v_k . Y_c)^2 / |Y|^2"},
+    {"alignment", "alignment of the kernel with the targets", "sum K (Y Y^T) / (|K| |Y Y^T|)"},
+};
+
+static int declare(struct record *record, const struct net *net, const struct chosen *chosen,
+                   enum part k, struct err *err) {
+    bool tokens = chosen->rows > net->setup.P;
+    struct series series = {.dims = k == ALIGNMENT ? "t"
+                                    : tokens       ? "t k_row"
+                                                   : "t k",
+                            .about = part[k].about,
+                            .equation = part[k].equation,
+                            .axes = k == ALIGNMENT ? 1 : 2,
+                            .shape = {(size_t)record->T, (size_t)chosen->rows}};
+    snprintf(series.name, sizeof series.name, "%.36s_%s", chosen->name, part[k].suffix);
+    return record_add(record, series, err);
+}
+
+int spectra_declare(struct record *record, const struct config *config, const struct net *net,
+                    struct err *err) {
+    const char *words = config->output.spectra;
+    struct chosen chosen;
+    bool more;
+    for (;;) {
+        TRY(next_chosen(&words, net, &chosen, &more, err));
+        if (!more)
+            return CODE_OK;
+        for (enum part k = 0; k < PARTS; k++)
+            if (k == SPECTRUM || chosen.columns)
+                TRY(declare(record, net, &chosen, k, err));
+    }
+}
+
+static int kernel_of(const struct net *net, const struct chosen *chosen, double *K,
+                     struct err *err) {
+    if (!chosen->kernel)
+        return tangent_kernel(net, chosen->block, K, err);
+    struct rows x = chosen->kernel->rows;
+    x.array->backend->dots(x, x, K);
+    for (int k = 0; k < chosen->rows * chosen->rows; k++)
+        K[k] *= chosen->kernel->scale;
+    return CODE_OK;
+}
+
+/* Row i of the targets of this evaluation. */
+static const double *target(const struct net *net, const struct chosen *chosen, const double *y,
+                            int i) {
+    int each = chosen->rows / net->setup.P;
+    int row = net->index[i / each] * each + i % each;
+    return y + (size_t)row * (size_t)chosen->columns;
+}
+
+static double product(const double *a, const double *b, int count) {
+    double sum = 0;
+    for (int k = 0; k < count; k++)
+        sum += a[k] * b[k];
+    return sum;
+}
+
+static double align(const struct net *net, const struct chosen *chosen, const double *K,
+                    const double *y) {
+    double both = 0, kernel = 0, targets = 0;
+    for (int i = 0; i < chosen->rows; i++)
+        for (int j = 0; j < chosen->rows; j++) {
+            double k = K[i * chosen->rows + j],
+                   g = product(target(net, chosen, y, i), target(net, chosen, y, j),
+                               chosen->columns);
+            both += k * g;
+            kernel += k * k;
+            targets += g * g;
+        }
+    return both / sqrt(kernel * targets);
+}
+
+/* V [R][R]: eigenvectors in columns, ascending; shares descending. */
+static void share(const struct net *net, const struct chosen *chosen, const double *V,
+                  const double *y, double *out) {
+    int R = chosen->rows;
+    double total = 0;
+    memset(out, 0, (size_t)R * sizeof *out);
+    for (int c = 0; c < chosen->columns; c++)
+        for (int k = 0; k < R; k++) {
+            double along = 0;
+            for (int i = 0; i < R; i++)
+                along += V[i * R + R - 1 - k] * target(net, chosen, y, i)[c];
+            out[k] += along * along;
+            total += along * along;
+        }
+    for (int k = 0; k < R; k++)
+        out[k] /= total;
+}
+
+/* K is overwritten by its eigenvectors; values descending. */
+static int solve(double *K, int R, const char *name, double *values, struct err *err) {
+    for (int i = 0; i < R * R; i++)
+        if (!isfinite(K[i]))
+            return err_set(err, CODE_NUMERICAL, "kernel %s is not finite; lower eta0 or gamma0",
+                           name);
+    int info = LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', R, K, R, values);
+    if (info)
+        return err_set(err, CODE_NUMERICAL, "the eigenvalues of kernel %s do not converge", name);
+    for (int i = 0; i < R / 2; i++) {
+        double swap = values[i];
+        values[i] = values[R - 1 - i];
+        values[R - 1 - i] = swap;
+    }
+    return CODE_OK;
+}
+
+static int measure(const struct net *net, const struct chosen *chosen, const double *y,
+                   double *const out[PARTS], struct err *err) {
+    double *K;
+    int code;
+    DO(base_alloc(&K, (size_t)chosen->rows * (size_t)chosen->rows, sizeof *K, err));
+    DO(kernel_of(net, chosen, K, err));
+    if (out[ALIGNMENT])
+        *out[ALIGNMENT] = align(net, chosen, K, y);
+    DO(solve(K, chosen->rows, chosen->name, out[SPECTRUM], err));
+    if (out[SHARE])
+        share(net, chosen, K, y, out[SHARE]);
+done:
+    free(K);
+    return code;
+}
+
+int spectra_measure(const struct config *config, const struct net *net, const double *y, int t,
+                    int run, struct record *record, struct series **next, struct err *err) {
+    const char *words = config->output.spectra;
+    struct chosen chosen;
+    bool more;
+    for (;;) {
+        TRY(next_chosen(&words, net, &chosen, &more, err));
+        if (!more)
+            return CODE_OK;
+        double *out[PARTS] = {0};
+        for (enum part k = 0; k < PARTS; k++)
+            if (k == SPECTRUM || chosen.columns)
+                out[k] = record_at(record, (*next)++, run, t);
+        TRY(measure(net, &chosen, y, out, err));
+    }
+}
+
+/* K, LAPACK's transpose of it, and what a tangent kernel takes. */
+double spectra_bytes(const struct config *config, const struct net *net) {
+    double R = net->rows;
+    bool any = config->output.spectra && *config->output.spectra;
+    return any ? 2 * R * R * sizeof(double) + tangent_bytes(net) : 0;
+}

@@ -1,0 +1,169 @@
+/* Names of a network, which is written without memory or draws. */
+#include "solver/settings/names.h"
+#include "kernels/base/text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add_part(struct names *names, const char *text, size_t length, struct err *err) {
+    for (int k = 0; k < names->count; k++)
+        if (strlen(names->name[k]) == length && !memcmp(names->name[k], text, length))
+            return CODE_OK;
+    char **added = net_grow(&names->name, &names->count, sizeof *added, err);
+    if (!added)
+        return err->code;
+    TRY(base_alloc(added, length + 1, 1, err));
+    memcpy(*added, text, length);
+    return CODE_OK;
+}
+
+int names_add(struct names *names, const char *text, struct err *err) {
+    return add_part(names, text, strlen(text), err);
+}
+
+/* The length of what comes before a number, as W1 of W1_0; 0: nothing shorter than `length`. */
+static size_t stem(const char *name, size_t length) {
+    size_t n = length;
+    while (n && isdigit((unsigned char)name[n - 1]))
+        n--;
+    return n < length && n > 1 && name[n - 1] == '_' ? n - 1 : 0;
+}
+
+int names_add_stems(struct names *names, struct err *err) {
+    int count = names->count;
+    for (int i = 0; i < count; i++)
+        for (size_t n = strlen(names->name[i]); (n = stem(names->name[i], n));)
+            TRY(add_part(names, names->name[i], n, err));
+    return CODE_OK;
+}
+
+void names_free(struct names *names) {
+    for (int k = 0; k < names->count; k++)
+        free(names->name[k]);
+    free(names->name);
+    *names = (struct names){0};
+}
+
+/* Of rows: all names, how many of them are not common ones, and whether many experts are routed. */
+struct known {
+    struct names names;
+    int single;
+    bool routed;
+};
+
+/* Those of a network of width N. */
+static int add_rows(struct known *known, const struct config *config, int N, struct err *err) {
+    struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
+    struct net net;
+    static const int token;
+    char name[NET_NAME];
+    int code;
+    setup.declare_only = true;
+    setup.token = &token;
+    setup.V = 1;
+    setup.sampled = setup.compared = setup.kernels_of = NULL;
+    DO(net_init(&net, &setup, err));
+    for (int i = 0; i < net_names(&net); i++)
+        if (net_name(&net, i, name))
+            DO(names_add(&known->names, name, err));
+    known->routed |= net.has_router;
+done:
+    net_free(&net);
+    return code;
+}
+
+/* Of the limit, if there is one, and of networks. */
+static int collect(struct known *known, const struct config *config, struct err *err) {
+    const struct int_list *widths = &config->reference.widths;
+    *known = (struct known){0};
+    if (config->solver.replicates || !widths->count)
+        TRY(add_rows(known, config, 0, err));
+    if (widths->count)
+        TRY(add_rows(known, config, widths->value[0], err));
+    known->single = known->names.count;
+    return names_add_stems(&known->names, err);
+}
+
+static bool among(const struct names *names, struct text_word word) {
+    for (int k = 0; k < names->count; k++)
+        if (text_is(word, names->name[k]))
+            return true;
+    return false;
+}
+
+static int refuse(const struct params *params, const char *key, struct text_word word,
+                  const struct names *names, struct err *err) {
+    char note[TEXT_NOTE] = "", list[TEXT_NOTE] = "", given[TEXT_CLIP_SIZE], whole[TEXT_NOTE];
+    snprintf(whole, sizeof whole, "%.*s", (int)word.length, word.text);
+    struct text_nearest nearest = {.given = whole};
+    for (int k = 0; k < names->count; k++) {
+        text_nearest_try(&nearest, (struct text_word){names->name[k], strlen(names->name[k])});
+        text_append(list, " %s", names->name[k]);
+    }
+    text_nearest_tell(&nearest, note);
+    return params_error(params, "output", key, err, "no rows are called %s%s; names are%s",
+                        text_clip(given, whole), note, list);
+}
+
+/* No word twice, and (names not NULL) each of them a name. */
+static int check_words(const struct params *params, const char *key, const char *words,
+                       const struct names *names, struct err *err) {
+    const char *cursor = words, *before;
+    struct text_word word, other;
+    while (cursor && text_next_word(&cursor, " \t", &word)) {
+        if (names && !among(names, word))
+            return refuse(params, key, word, names, err);
+        for (before = words; text_next_word(&before, " \t", &other) && other.text < word.text;)
+            if (other.length == word.length && !memcmp(other.text, word.text, word.length))
+                return params_error(params, "output", key, err, "%.*s comes twice",
+                                    (int)word.length, word.text);
+    }
+    return CODE_OK;
+}
+
+static int check_times(const struct config *config, const struct params *params, struct err *err) {
+    const struct int_list *at = &config->output.fields_at;
+    for (int k = 0; k < at->count; k++) {
+        if (at->value[k] >= config->training.steps)
+            return params_error(params, "output", "fields_at", err,
+                                "measured times are 0 to %d = steps - 1",
+                                config->training.steps - 1);
+        if (k && at->value[k] <= at->value[k - 1])
+            return params_error(params, "output", "fields_at", err, "times must increase");
+    }
+    return CODE_OK;
+}
+
+int names_check(const struct config *config, const struct params *params, struct err *err) {
+    const struct output_settings *output = &config->output;
+    const char *const keys[] = {"fields", "cross", "kernels_of"}, *const words[] = {
+                                                                      output->fields, output->cross,
+                                                                      output->kernels_of};
+    struct known known = {0};
+    int code;
+    TRY(check_times(config, params, err));
+    TRY(check_words(params, "spectra", output->spectra, NULL, err));
+    DO(collect(&known, config, err));
+    for (int k = 0; k < 3; k++)
+        DO(check_words(params, keys[k], words[k], &known.names, err));
+    if (output->router && !known.routed)
+        DO(params_error(params, "output", "router", err,
+                        "the network has no router over many experts: no"));
+done:
+    names_free(&known.names);
+    return code;
+}
+
+int names_help(const struct config *config, FILE *out, struct err *err) {
+    struct known known = {0};
+    int code;
+    DO(collect(&known, config, err));
+    fprintf(out, "Rows, for [output] fields, kernels_of and cross:");
+    for (int k = 0; k < known.names.count; k++)
+        fprintf(out, "%s %s", k == known.single ? "; several at once:" : "", known.names.name[k]);
+    fprintf(out, "\n");
+done:
+    names_free(&known.names);
+    return code;
+}

@@ -1,0 +1,23 @@
+/* Names that settings address: of matrices ([init], [rates]), and of rows (keys of [output]). */
+#ifndef SOLVER_NAMES_H
+#define SOLVER_NAMES_H
+
+#include "solver/settings/config.h"
+
+struct names {
+    char **name;
+    int count;
+};
+/* Unless it is among them. */
+int names_add(struct names *names, const char *text, struct err *err);
+/* Common names of those that are numbered, as W1 of W1_0 and W1_0_2. */
+int names_add_stems(struct names *names, struct err *err);
+void names_free(struct names *names);
+
+/* CODE_INPUT where [output] names rows that neither the limit nor networks have, a word comes
+ * twice, or times do not fit the run. */
+int names_check(const struct config *config, const struct params *params, struct err *err);
+/* The names of rows, for --help NETWORK. */
+int names_help(const struct config *config, FILE *out, struct err *err);
+
+#endif

@@ -1,0 +1,553 @@
+/* What [output] names: distributions of rows over sites, kernels of rows by name and at equal time,
+ * tangent kernels, spectra, kernels between experts; of every network, without a line here for a
+ * new one. Against the sites themselves, against closed forms, and by finite differences. */
+#include "tests/support/support.h"
+#include "solver/measure/fields.h"
+
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All names of the rows of a net, behind "output.KEY=". */
+static void list_names(char *text, size_t size, const char *key, const struct net *net) {
+    char name[NET_NAME];
+    snprintf(text, size, "output.%s=", key);
+    for (int i = 0; i < net_names(net); i++)
+        if (net_name(net, i, name)) {
+            size_t length = strlen(text);
+            for (int k = 0; k < i; k++) {
+                char other[NET_NAME];
+                assert_false(net_name(net, k, other) && !strcmp(name, other));
+            }
+            assert_true(length + NET_NAME < size);
+            snprintf(text + length, size - length, " %s", name);
+        }
+}
+
+static void ensemble(struct run *run, int N, struct record *record) {
+    ASK(run_ensemble(run, N, N ? run->config.reference.seeds : run->config.solver.replicates,
+                     record, err));
+}
+
+/* Entry k at time t of run r. */
+static double value(const struct record *record, const char *name, int r, int t, size_t k) {
+    const struct series *series = record_find(record, name);
+    if (!series)
+        fail_msg("there is no %s", name);
+    return record_at(record, series, r, t)[k];
+}
+
+/* Every series of a run is that of another one, in which less is asked for. */
+static void same(const struct record *record, const struct record *less) {
+    for (int s = 0; s < less->count; s++) {
+        const struct series *x = &less->series[s], *y = record_find(record, x->name);
+        assert_non_null(y);
+        assert_memory_equal(x->values, y->values, 2 * x->size * sizeof *x->values);
+    }
+}
+
+/* Mean squares are the diagonals of the kernels of another run, sums in another order of thousands
+ * of terms: 1e-13 of them; quantiles increase, and lie around the mean; and what is asked for
+ * changes nothing. */
+static void moments(const struct model *model, const char *fields, const char *kernels, int N) {
+    const char *const asked[][5] = {
+        {fields, "output.fields_at=1 4", "output.field_sites=7"}, {kernels}, {NULL}};
+    struct run run[3];
+    struct record all[3];
+    for (int k = 0; k < 3; k++) {
+        assert_true(support_small(&run[k], model, asked[k]));
+        ensemble(&run[k], N, &all[k]);
+    }
+    struct record record = all[0];
+    for (int s = 0; s < record.count; s++) {
+        const struct series *mean = &record.series[s];
+        size_t length = strlen(mean->name);
+        if (!mean->sparse || length < 5 || strcmp(mean->name + length - 5, "_mean") != 0)
+            continue;
+        char square[64], quantile[64], kernel[64], site[64];
+        snprintf(square, sizeof square, "%.*s_square", (int)length - 5, mean->name);
+        snprintf(quantile, sizeof quantile, "%.*s_quantile", (int)length - 5, mean->name);
+        snprintf(kernel, sizeof kernel, "K_%.*s_diag", (int)length - 5, mean->name);
+        snprintf(site, sizeof site, "%.*s_site", (int)length - 5, mean->name);
+        assert_int_equal(record_find(&record, site)->shape[record_find(&record, site)->axes - 1],
+                         7);
+        assert_null(record_at(&record, mean, 0, 2));
+        for (size_t k = 0; k < mean->size / 2; k++) {
+            double want = value(&all[1], kernel, 1, 4, k), got = value(&record, square, 1, 4, k);
+            double q[FIELDS_PROBABILITIES];
+            CHECK_ABS(got, want, 1e-13 * want, "%s, N = %d: %s[%zu]", model->name, N, square, k);
+            memcpy(q,
+                   record_at(&record, record_find(&record, quantile), 1, 4) +
+                       k * FIELDS_PROBABILITIES,
+                   sizeof q);
+            for (int p = 1; p < FIELDS_PROBABILITIES; p++)
+                assert_true(q[p] >= q[p - 1]);
+            double m = value(&record, mean->name, 1, 4, k);
+            assert_true(q[0] <= m && m <= q[FIELDS_PROBABILITIES - 1]);
+        }
+    }
+    for (int k = 0; k < 3; k++)
+        same(&all[k < 2 ? k : 0], &all[2]);
+    for (int k = 0; k < 3; k++) {
+        record_free(&all[k]);
+        run_free(&run[k]);
+    }
+}
+
+static void moments_are_kernels(void **state) {
+    (void)state;
+    for (const struct model *const *model = model_list; *model; model++)
+        for (int N = 0; N <= 16; N += 16) {
+            static char fields[4096], kernels[4096];
+            struct run run;
+            struct net net;
+            assert_true(support_small(&run, *model, NULL));
+            support_net(&net, &run, N, 0);
+            list_names(fields, sizeof fields, "fields", &net);
+            list_names(kernels, sizeof kernels, "kernels_of", &net);
+            net_free(&net);
+            run_free(&run);
+            moments(*model, fields, kernels, N);
+        }
+}
+
+/* By hand: 5 sites, of a net whose rows are those numbers. */
+static void quantiles_and_sites(void **state) {
+    (void)state;
+    static const char *const small[] = {
+        "output.fields=h1", "reference.widths=5",  "data.inputs=2",       "data.dimension=2",
+        "training.steps=1", "reference.draws=iid", "solver.replicates=0", NULL};
+    static const double numbers[] = {3, -1, 2, 0, 7};
+    struct run run;
+    struct record record;
+    struct net net;
+    struct series *next;
+    support_run(&run, "data/dense.ini", small);
+    support_net(&net, &run, 5, 0);
+    double host[10];
+    for (int i = 0; i < 10; i++)
+        host[i] = numbers[i % 5] * (i < 5 ? 1 : -2);
+    net.sampled[0].rows.array->backend->put(net.sampled[0].rows, host);
+    ASK(record_init(&record, 1, 1, err));
+    ASK(fields_declare(&record, &run.config, &net, err));
+    next = record.series;
+    ASK(fields_measure(&net, 0, 0, &record, &next, err));
+    assert_int_equal(next - record.series, 4);
+    CHECK_ABS(value(&record, "h1_mean", 0, 0, 0), 2.2, 1e-15, "mean");
+    CHECK_ABS(value(&record, "h1_square", 0, 0, 1), 4 * 12.6, 1e-13, "square");
+    CHECK_ABS(value(&record, "h1_quantile", 0, 0, 13), 2, 0, "median");
+    CHECK_ABS(value(&record, "h1_quantile", 0, 0, 4), -0.8, 1e-15, "0.05");
+    CHECK_ABS(value(&record, "h1_quantile", 0, 0, FIELDS_PROBABILITIES + 22), 1.6, 1e-14, "0.95");
+    CHECK_ABS(value(&record, "h1_site", 0, 0, 64 + 4), -14, 0, "site");
+    assert_true(isnan(value(&record, "h1_site", 0, 0, 5)));
+    record_free(&record);
+    net_free(&net);
+    run_free(&run);
+}
+
+/* Of linear networks every field of the limit is Gaussian: quantiles against those of the normal of
+ * the variance measured, within 5.5 standard errors of 64 replicates (a t of 63 degrees of freedom
+ * exceeds that once in 10^6; 300 are judged). Beyond the 2.5 per cent of either side order
+ * statistics of 512 sites are biased by as much. */
+static void linear_networks_are_gaussian(void **state) {
+    (void)state;
+    static const char *const linear[] = {"network.activation=linear",
+                                         "output.fields=h1 h3 g_h2",
+                                         "solver.sites=512",
+                                         "solver.replicates=64",
+                                         "reference.widths=",
+                                         "training.steps=5",
+                                         "solver.tolerance=1e-4",
+                                         "output.kernels=none",
+                                         "data.inputs=4",
+                                         "training.gamma0=2",
+                                         NULL};
+    static const char *const names[] = {"h1", "h3", "g_h2"};
+    struct run run;
+    struct record record;
+    support_run(&run, "data/dense.ini", linear);
+    ensemble(&run, 0, &record);
+    for (int i = 0; i < 3; i++) {
+        char square[32], quantile[32];
+        snprintf(square, sizeof square, "%s_square", names[i]);
+        snprintf(quantile, sizeof quantile, "%s_quantile", names[i]);
+        size_t rows = record_find(&record, square)->size / 2;
+        for (size_t row = 0; row < rows; row++)
+            for (int p = 3; p < FIELDS_PROBABILITIES - 3; p++) {
+                double mean, se, var, var_se;
+                support_entry(&record, square, rows + row, &var, &var_se);
+                support_entry(&record, quantile, (rows + row) * FIELDS_PROBABILITIES + (size_t)p,
+                              &mean, &se);
+                double want = sqrt(var) * gsl_cdf_ugaussian_Pinv(fields_probability[p]);
+                CHECK_ABS(mean, want, 5.5 * se + fabs(want) * var_se / var, "%s, row %zu, p = %g",
+                          names[i], row, fields_probability[p]);
+            }
+    }
+    record_free(&record);
+    run_free(&run);
+}
+
+/* f of this place. */
+static double *forward(struct net *net, double step) {
+    double *f;
+    ASK(net_place(net, 1, &step, err));
+    ASK(base_alloc(&f, (size_t)(net->outs * net->setup.C), sizeof *f, err));
+    ASK(net_forward(net, f, err));
+    return f;
+}
+
+/* df/dt = 1/P sum_nu K_mu,nu Delta_nu along the gradient, by four places: f of order one is known
+ * to 1e-15, a difference to 1.5e-12, ten times that, plus truncation, h^4/30 = 3e-14 times a fifth
+ * derivative. Of a limit f misses some hundredths of the tolerance of its bases. With the error
+ * inside, the sum over inputs is the square of the norm of the gradient. */
+static void judge_tangent(struct net *net, const char *name) {
+    static const double place[] = {1, -1, 2, -2}, weight[] = {8, -8, -1, 1}, h = 1e-3;
+    int P = net->setup.P;
+    double *K, *sum, *f[4], norm, square = 0;
+    ASK(base_alloc(&K, (size_t)(P * P), sizeof *K, err));
+    ASK(base_alloc(&sum, (size_t)(P * P), sizeof *sum, err));
+    for (int i = 0; i < net->parameters; i++) {
+        ASK(net_tangent(net, &net->parameter[i], K, err));
+        for (int k = 0; k < P * P; k++)
+            sum[k] += K[k];
+    }
+    ASK(net_gradient_norm(net, &norm, err));
+    for (int k = 0; k < P * P; k++)
+        square += sum[k] / P / P * (net->weighted ? 1 : net->Delta[k / P] * net->Delta[k % P]);
+    CHECK_ABS(sqrt(square), norm, 1e-13 * norm, "%s, N = %d: norm", name, net->setup.N);
+    if (!net->weighted) {
+        double Delta[P];
+        memcpy(Delta, net->Delta, sizeof Delta);
+        ASK(net_keep(net, 0, err));
+        for (int k = 0; k < 4; k++)
+            f[k] = forward(net, place[k] * h);
+        for (int mu = 0; mu < P; mu++) {
+            double got = 0, want = 0, tolerance = net->setup.N ? 3e-11 : 1e-5;
+            for (int k = 0; k < 4; k++)
+                got += weight[k] * f[k][mu] / (12 * h);
+            for (int nu = 0; nu < P; nu++)
+                want += sum[mu * P + nu] * Delta[nu] / P;
+            CHECK_ABS(got, want, tolerance, "%s, N = %d: df[%d]/dt", name, net->setup.N, mu);
+        }
+        for (int k = 0; k < 4; k++)
+            free(f[k]);
+    }
+    free(K);
+    free(sum);
+}
+
+static void tangent_kernel_moves_f(void **state) {
+    (void)state;
+    static const char *const exact[] = {"solver.tolerance=1e-6", NULL};
+    for (const struct model *const *model = model_list; *model; model++)
+        for (int N = 0; N <= 16; N += 16) {
+            struct run run;
+            struct net net;
+            assert_true(support_small(&run, *model, exact));
+            support_net(&net, &run, N, 0);
+            for (int t = 0; t < 2; t++) {
+                support_evaluate(&net, &run);
+                support_learn(&net, &run);
+            }
+            support_evaluate(&net, &run);
+            judge_tangent(&net, (*model)->name);
+            net_free(&net);
+            run_free(&run);
+        }
+}
+
+/* sum_k l_k share_k = alignment |K| |Y Y^T|/|Y|^2 = y^T K y/|y|^2, the trace is the sum, and |K|^2
+ * that of squares; kernels at equal time are those of `full`, and their diagonals `diag`. Sums of
+ * some dozen terms of order one: 1e-13. */
+static void spectra_and_equal_kernels(void **state) {
+    (void)state;
+    for (int N = 0; N <= 16; N += 16) {
+        static const char *const equal[] = {"output.kernels=equal", "output.tangent=blocks",
+                                            "output.spectra=Phi1 tangent tangent_W_in", NULL};
+        static const char *const full[] = {"output.kernels=full", NULL};
+        static const char *const names[][2] = {
+            {"Phi1", "Phi1_equal"}, {"tangent", "tangent"}, {"tangent_W_in", "tangent_W_in"}};
+        struct run run, other;
+        struct record record, two;
+        assert_true(support_small(&run, support_model("regime2"), equal));
+        assert_true(support_small(&other, support_model("regime2"), full));
+        ensemble(&run, N, &record);
+        ensemble(&other, N, &two);
+        const double *y = run.data.y;
+        size_t P = (size_t)run.data.P, T = 6, t = 5;
+        for (int i = 0; i < 3; i++) {
+            char spectrum[32], share[32], alignment[32];
+            double trace = 0, along = 0, norm = 0, yy = 0, sum[4] = {0};
+            snprintf(spectrum, sizeof spectrum, "%s_spectrum", names[i][0]);
+            snprintf(share, sizeof share, "%s_share", names[i][0]);
+            snprintf(alignment, sizeof alignment, "%s_alignment", names[i][0]);
+            for (size_t mu = 0; mu < P; mu++) {
+                double l = value(&record, spectrum, 1, (int)t, mu);
+                double s = value(&record, share, 1, (int)t, mu);
+                sum[0] += l, sum[1] += s, sum[2] += l * s, sum[3] += l * l;
+                yy += y[mu] * y[mu];
+                trace += value(&record, names[i][1], 1, (int)t, mu * P + mu);
+                for (size_t nu = 0; nu < P; nu++) {
+                    double K = value(&record, names[i][1], 1, (int)t, mu * P + nu);
+                    along += y[mu] * K * y[nu];
+                    norm += K * K;
+                }
+            }
+            CHECK_ABS(sum[0], trace, 1e-13, "%s: trace", names[i][0]);
+            CHECK_ABS(sum[1], 1, 1e-13, "%s: shares", names[i][0]);
+            CHECK_ABS(sum[2], along / yy, 1e-13, "%s: y K y", names[i][0]);
+            CHECK_ABS(sum[3], norm, 1e-13, "%s: |K|^2", names[i][0]);
+            CHECK_ABS(value(&record, alignment, 1, (int)t, 0), along / yy / sqrt(norm), 1e-13,
+                      "%s: alignment", names[i][0]);
+        }
+        for (size_t k = 0; k < P * P; k++) {
+            double K = value(&record, "Phi1_equal", 1, (int)t, k);
+            CHECK_ABS(K, value(&two, "Phi1", 1, (int)t, (k / P * T + t) * P + k % P), 1e-13,
+                      "equal time");
+            if (k / P == k % P)
+                CHECK_ABS(K, value(&record, "Phi1_diag", 1, (int)t, k / P), 1e-13, "diagonal");
+        }
+        record_free(&record);
+        record_free(&two);
+        run_free(&run);
+        run_free(&other);
+    }
+}
+
+/* Pairs of experts one by one. */
+static void experts_are_compared(void **state) {
+    (void)state;
+    static const char *const units[] = {"output.cross=h_in g_h_in", "network.expert_width=3", NULL};
+    static const char *const few[] = {"output.cross=h3", NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        struct net net;
+        assert_true(support_small(&run, support_model("regime2"), units));
+        ensemble(&run, N, &record);
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        assert_int_equal(net.compareds, 2);
+        for (int i = 0; i < 2; i++) {
+            const struct named *named = &net.compared[i];
+            size_t sites = named->on->sites, M = sites / 3, row = 2;
+            double *x = support_get(named->rows), sum = 0, pairs = (double)(M * (M - 1) * 3);
+            char cross[32];
+            snprintf(cross, sizeof cross, "cross_%s", named->name);
+            for (size_t a = 0; a < M; a++)
+                for (size_t b = 0; b < M; b++)
+                    for (size_t j = 0; j < 3 && a != b; j++)
+                        sum += x[row * sites + a * 3 + j] * x[row * sites + b * 3 + j];
+            CHECK_ABS(value(&record, cross, 0, 0, row), named->scale * named->scale * sum / pairs,
+                      1e-13, "N = %d: %s", N, cross);
+            free(x);
+        }
+        record_free(&record);
+        net_free(&net);
+        run_free(&run);
+        assert_true(support_small(&run, support_model("regime1"), few));
+        ensemble(&run, N, &record);
+        size_t M = (size_t)run.config.network.experts;
+        for (size_t i = 0; i < M; i++) {
+            char kernel[32];
+            snprintf(kernel, sizeof kernel, "cross_h3");
+            CHECK_ABS(value(&record, kernel, 1, 5, (2 * M + i) * M + (M - 1 - i)),
+                      value(&record, kernel, 1, 5, (2 * M + M - 1 - i) * M + i), 1e-13,
+                      "symmetric");
+            assert_true(value(&record, kernel, 1, 5, (2 * M + i) * M + i) >= 0);
+        }
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+/* Experts of MSSP are one and the same at the start; those of muP are independent: of M pairs of
+ * sums over units the mean product is zero, to five standard errors of the networks. */
+static void experts_differ(void **state) {
+    (void)state;
+    static const char *const mssp[] = {"output.cross=h_in", NULL};
+    static const char *const mup[] = {"output.cross=h_in", "network.parameterization=mup",
+                                      "reference.seeds=32", NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        assert_true(support_small(&run, support_model("regime3"), mssp));
+        ensemble(&run, N, &record);
+        double own = value(&record, "own_h_in", 0, 0, 1);
+        assert_true(own > 0.01);
+        CHECK_ABS(value(&record, "cross_h_in", 0, 0, 1), own, 1e-12 * own, "N = %d: mssp", N);
+        assert_true(value(&record, "cross_h_in", 0, 5, 1) < value(&record, "own_h_in", 0, 5, 1));
+        record_free(&record);
+        run_free(&run);
+        assert_true(support_small(&run, support_model("regime3"), mup));
+        ensemble(&run, N, &record);
+        if (N) {
+            double mean, se, alone, alone_se;
+            support_entry(&record, "cross_h_in", 1, &mean, &se);
+            support_entry(&record, "own_h_in", 1, &alone, &alone_se);
+            CHECK_ABS(mean, 0, 5 * se, "mup");
+            assert_true(5 * se < 0.5 * alone); /* so that it would show if they were one */
+        } else
+            assert_null(record_find(&record, "cross_h_in")); /* sites share their normals */
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+/* phi = m exp(beta psi)/S: where phi is not zero, psi is at least tau and ln S = beta psi - ln phi,
+ * to the round-off of sums over sites; there are rho M of these, and loads count them. */
+static void routing(void **state) {
+    (void)state;
+    static const char *const top[] = {"output.router=yes", "network.gate=softmax",
+                                      "network.rho=0.25", "network.beta=2", NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        struct net net;
+        assert_true(support_small(&run, support_model("regime3"), top));
+        ensemble(&run, N, &record);
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        size_t M = net.gate.array->sites, taken = 0;
+        double *psi = support_get(net.logits), *phi = support_get(net.gate);
+        for (int mu = 0; mu < net.gate.count; mu++)
+            for (size_t i = 0; i < M; i++) {
+                double x = psi[(size_t)mu * M + i], y = phi[(size_t)mu * M + i];
+                double tau = value(&record, "gate_threshold", 0, 0, (size_t)mu);
+                assert_int_equal(y > 0, x >= tau);
+                taken += y > 0;
+                if (y > 0)
+                    CHECK_ABS(value(&record, "gate_log_sum", 0, 0, (size_t)mu), 2 * x - log(y),
+                              1e-13, "N = %d: ln S", N);
+            }
+        assert_int_equal(taken, (size_t)net.gate.count * M / 4);
+        double *load, want[FIELDS_PROBABILITIES];
+        ASK(base_alloc(&load, M, sizeof *load, err));
+        for (size_t k = 0; k < (size_t)net.gate.count * M; k++)
+            load[k % M] += (phi[k] > 0) / (0.25 * net.gate.count);
+        fields_quantiles(load, M, want);
+        for (size_t k = 0; k < FIELDS_PROBABILITIES; k++)
+            CHECK_ABS(value(&record, "gate_load", 0, 0, k), want[k], 1e-15, "N = %d: load", N);
+        free(load);
+        free(psi);
+        free(phi);
+        record_free(&record);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+static void bad_input(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *given, *part[2];
+    } cases[] = {
+        {"data/dense.ini", "output.fields=h1 hh2", {"no rows are called hh2", "mean \"h2\""}},
+        {"data/dense.ini", "output.fields=h1 h1", {"h1 comes twice", "fields"}},
+        {"data/dense.ini", "output.kernels_of=W1", {"no rows are called W1", "sigma_h1"}},
+        {"data/dense.ini", "output.fields_at=0 100000", {"fields_at", "measured times are 0 to"}},
+        {"data/dense.ini", "output.fields_at=3 3", {"fields_at", "times must increase"}},
+        {"data/dense.ini", "output.tangent=yes", {"one of none sum blocks", "tangent"}},
+        {"data/regime2.ini", "output.spectra=G3", {"no kernel between inputs", "Phi1"}},
+        {"data/regime2.ini", "output.spectra=tangent_V", {"no matrix V", "spectra"}},
+        {"data/regime2.ini", "output.cross=h1", {"single expert", "cross"}},
+        {"data/dense.ini", "output.router=yes", {"no router over many experts", "router"}},
+        {"data/regime1.ini", "output.cross=h2", {"different units", "cross"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run run = {0};
+        struct record record = {0};
+        struct err err = {0};
+        char *given[] = {(char *)(uintptr_t)cases[i].given};
+        int code = run_configure(&run, cases[i].file, 1, given, &err);
+        if (!code)
+            code = run_ensemble(&run, 0, 1, &record, &err);
+        assert_int_equal(code, CODE_INPUT);
+        for (int k = 0; k < 2; k++)
+            if (!strstr(err.text, cases[i].part[k]))
+                fail_msg("%s: \"%s\" is not in: %s", cases[i].given, cases[i].part[k], err.text);
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The largest distance of two distributions, of n and m numbers. */
+static double distance(double *x, size_t n, double *y, size_t m) {
+    double largest = 0;
+    qsort(x, n, sizeof *x, ascending);
+    qsort(y, m, sizeof *y, ascending);
+    for (size_t i = 0, j = 0; i < n && j < m;) {
+        if (x[i] <= y[j])
+            i++;
+        else
+            j++;
+        largest = fmax(largest, fabs((double)i / (double)n - (double)j / (double)m));
+    }
+    return largest;
+}
+
+/* A network of width 1024 against the limit after training, by Kolmogorov and Smirnov: of
+ * independent sites D sqrt(nm/(n + m)) exceeds 2.2 once in 8000; a dozen rows are judged, and rows
+ * of one network have a common fluctuation besides. At the start of training, against the end of
+ * it, the test fails. */
+static void networks_have_the_fields_of_the_limit(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"output.fields=h1 h2 g_h1", "reference.widths=1024",
+                                            "solver.sites=4096",        "data.inputs=4",
+                                            "training.gamma0=2",        NULL};
+    static const double root[] = {28.6217}; /* sqrt(1024 * 4096/(1024 + 4096)) */
+    struct run run;
+    struct net net[2];
+    double *start[3], moved = 0;
+    support_run(&run, "data/dense.ini", overrides);
+    for (int k = 0; k < 2; k++) {
+        support_net(&net[k], &run, k ? 1024 : 0, 0);
+        support_evaluate(&net[k], &run);
+        for (int i = 0; i < 3 && !k; i++)
+            start[i] = support_get(net[k].sampled[i].rows);
+        for (int t = 0; t < 24; t++) {
+            support_learn(&net[k], &run);
+            support_evaluate(&net[k], &run);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        double *x = support_get(net[0].sampled[i].rows), *y = support_get(net[1].sampled[i].rows);
+        for (size_t mu = 0; mu < 4; mu++) {
+            double D = distance(x + mu * 4096, 4096, y + mu * 1024, 1024);
+            moved = fmax(moved, distance(start[i] + mu * 4096, 4096, y + mu * 1024, 1024));
+            CHECK_ABS(D * root[0], 0, 2.2, "%s[%zu]", net[0].sampled[i].name, mu);
+        }
+        free(x);
+        free(y);
+        free(start[i]);
+    }
+    assert_true(moved * root[0] > 2.2);
+    net_free(&net[0]);
+    net_free(&net[1]);
+    run_free(&run);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moments_are_kernels),
+        cmocka_unit_test(quantiles_and_sites),
+        cmocka_unit_test(linear_networks_are_gaussian),
+        cmocka_unit_test(tangent_kernel_moves_f),
+        cmocka_unit_test(spectra_and_equal_kernels),
+        cmocka_unit_test(experts_are_compared),
+        cmocka_unit_test(experts_differ),
+        cmocka_unit_test(routing),
+        cmocka_unit_test(bad_input),
+    };
+    const struct CMUnitTest longer[] = {
+        cmocka_unit_test(networks_have_the_fields_of_the_limit),
+    };
+    return argc > 1 && !strcmp(argv[1], "long") ? cmocka_run_group_tests(longer, NULL, NULL)
+                                                : cmocka_run_group_tests(tests, NULL, NULL);
+}
