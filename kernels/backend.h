@@ -58,6 +58,7 @@ enum fn {
     FN_RELU,
     FN_GELU,
     FN_SOFTPLUS,
+    FN_SILU,
     FN_SIGMOID,
     FN_EXP,
     FN_INVERSE

@@ -228,6 +228,11 @@ static __device__ double function(enum fn fn, double u, double *slope) {
         e = exp(-fabs(u));
         *slope = (u < 0 ? e : 1) / (1 + e);
         return log1p(e) + (u < 0 ? 0 : u);
+    case FN_SILU:
+        e = exp(-fabs(u));
+        value = (u < 0 ? e : 1) / (1 + e);
+        *slope = value + u * (e / ((1 + e) * (1 + e)));
+        return u * value;
     case FN_SIGMOID:
         e = exp(-fabs(u));
         *slope = e / ((1 + e) * (1 + e));

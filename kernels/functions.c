@@ -80,6 +80,14 @@ CLONES static void pass(enum fn fn, const double *restrict u, int n, double *res
             d[i] = (u[i] < 0 ? d[i] : 1) / (1 + d[i]);
         }
         break;
+    case FN_SILU:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            double e = exp(-fabs(u[i])), s = (u[i] < 0 ? e : 1) / (1 + e);
+            v[i] = u[i] * s;
+            d[i] = s + u[i] * (e / ((1 + e) * (1 + e)));
+        }
+        break;
     case FN_SIGMOID:
 #pragma omp simd
         for (int i = 0; i < n; i++) {

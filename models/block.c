@@ -25,3 +25,12 @@ void block_weights(struct program *p, const struct block *block, struct weight *
         W->adam_eps = block->b * weight_or_one(W->adam_eps);
     }
 }
+
+struct value block_map(struct program *p, const struct block *block, const char *name, int i,
+                       struct value x, struct population *to, struct weight W) {
+    W.name = name;
+    block_weights(p, block, (struct weight *[]){&W, NULL});
+    W.family = W.name;
+    W.name = i < 0 ? W.name : program_name(p, "%s_%d", W.family, i);
+    return program_map(p, x, to, W);
+}

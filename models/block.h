@@ -21,6 +21,10 @@ const char *block_name(struct program *p, const struct block *block, const char 
  * list ends with NULL. */
 void block_weights(struct program *p, const struct block *block, struct weight *const *weights);
 
+/* W x with matrix NAME_l, or (i >= 0) NAME_l_i, one of several. */
+struct value block_map(struct program *p, const struct block *block, const char *name, int i,
+                       struct value x, struct population *to, struct weight W);
+
 /* The mixture of each regime: rows x, sigma of h (for the kernels of a network of one block), to
  * rows on `top`; NULL: a new population. */
 typedef struct value block_write(struct program *p, const struct block *block, struct value h,

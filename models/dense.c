@@ -5,13 +5,6 @@
  */
 #include "models/net/net.h"
 
-static const char *dense_check(const struct network *network, int N, int expert_sites,
-                               const char **key) {
-    (void)N, (void)expert_sites;
-    *key = "depth";
-    return network->depth < 2 ? "a deep network has at least 2 hidden layers" : NULL;
-}
-
 static void add_kernels(struct program *p, int l, struct value h, struct value x) {
     program_kernel(p, x, 1, program_name(p, "Phi%d", l), "feature kernel", "<sigma(h) sigma(h)>");
     program_gradient(p, h, 1, program_name(p, "G%d", l), "gradient kernel", "<g g>");
@@ -21,7 +14,7 @@ static void dense_write(struct program *p) {
     int depth = program_network(p)->depth;
     size_t sites = (size_t)program_setup(p)->sites;
     struct population *on = program_population(p, "bottom", 1, sites, 1);
-    struct population *top = program_population(p, "top", 1, sites, 1);
+    struct population *top = depth > 1 ? program_population(p, "top", 1, sites, 1) : on;
     struct value h = program_read_in(p, on, (struct weight){.name = "W1"}), x;
     for (int l = 1;; l++) {
         x = program_sigma(p, h);
@@ -42,6 +35,5 @@ const struct model model_dense = {
     .source = "Bordelon & Pehlevan, Self-consistent dynamical field theory of kernel evolution in "
               "wide neural networks (2022)",
     .keys = "read_out activation depth",
-    .check = dense_check,
     .write = dense_write,
 };

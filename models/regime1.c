@@ -27,8 +27,8 @@ static const char *regime1_check(const struct network *network, int N, int exper
                                  const char **key) {
     (void)expert_sites;
     *key = "experts";
-    if (network->experts < 1 || network->experts > INT_LIST_MAX)
-        return "1 to 32 experts";
+    if (network->experts < 1 || network->experts + network->shared_experts > INT_LIST_MAX)
+        return "1 to 32 experts, with the shared ones";
     *key = "iota";
     if (N && !network_whole(network->iota * N))
         return "iota times the width must be a whole number of hidden units, at least 1";
@@ -47,7 +47,7 @@ static struct weight weigh(struct program *p, const struct block *block, const c
 /* Kernels of layer k; with one expert they carry no expert index. */
 static void add_kernels(struct program *p, const struct block *block, int k, int i, struct value h,
                         struct value x) {
-    bool several = program_network(p)->experts > 1;
+    bool several = program_network(p)->experts + program_network(p)->shared_experts > 1;
     const char *end = several ? program_name(p, "_%d", i) : "";
     const char *Phi = block_name(p, block, program_name(p, "Phi%d", k)),
                *G = block_name(p, block, program_name(p, "G%d", k));
@@ -58,7 +58,8 @@ static void add_kernels(struct program *p, const struct block *block, int k, int
 }
 
 static bool one_hidden_layer(const struct network *network) {
-    return network->expert_layers == 2 && network->expert_output == EXPERT_OUTPUT_LINEAR;
+    return network->expert_layers == 2 && network->expert_output == EXPERT_OUTPUT_LINEAR &&
+           network->shared_experts == 0;
 }
 
 /* The output of expert i. */
@@ -104,9 +105,9 @@ struct value regime1_block(struct program *p, const struct block *block, struct 
         gates = router_write(p, x1, weigh(p, block, "Q"), weigh(p, block, "b"), block->l);
     if (one_hidden_layer(network) && block->l < 0)
         program_aggregation(p, x1, gates, 1);
-    for (int i = 0; i < network->experts; i++) {
+    for (int i = 0; i < network->experts + network->shared_experts; i++) {
         struct value x = write_expert(p, block, i, x1, top);
-        x = routed ? program_scale(p, gates, i, x) : x;
+        x = routed && i < network->experts ? program_scale(p, gates, i, x) : x;
         h_top = i ? program_add(p, h_top, x) : x;
     }
     if (block->l < 0)
@@ -131,7 +132,9 @@ const struct model model_regime1 = {
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
     .keys =
         "parameterization read_out activation gate beta rho experts expert_layers expert_output q0 "
-        "iota expert_activation router_rate bias bias_per biases bias_std bias_noise",
+        "iota expert_activation shared_experts router_rate bias bias_per biases bias_std "
+        "bias_noise "
+        "eta_bias balance_loss z_loss softmax_over",
     .rows = regime1_rows,
     .check = regime1_check,
     .write = regime1_write,

@@ -56,7 +56,7 @@ struct value regime2_block(struct program *p, const struct block *block, struct 
 
     struct value psi = {-1}, phi = {-1};
     if (!gate_is_constant(p))
-        phi = gate_write(p, x1, experts, Q, &psi);
+        phi = gate_write(p, block, x1, experts, Q, &psi);
     struct value h_in = program_map(p, x1, units, W_in);
     struct value s2 = program_sigma_of_experts(p, h_in), x2 = gate_apply(p, phi, s2);
     struct value h3 = program_map(p, x2, top, W_out);
@@ -90,7 +90,7 @@ const struct model model_regime2 = {
               "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
               "docs/theory/regime2.md",
     .keys = "parameterization read_out activation gate beta kappa expert_width rho aggregation "
-            "lambda_in expert_activation",
+            "lambda_in expert_activation eta_bias balance_loss z_loss softmax_over",
     .solver_keys = "expert_sites",
     .rows = regime2_rows,
     .check = regime2_check,

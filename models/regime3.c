@@ -85,7 +85,7 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
 
     struct value psi = {-1}, phi = {-1}, tied = {-1}, means = {-1};
     if (!gate_is_constant(p))
-        phi = gate_write(p, x1, experts, Q, &psi);
+        phi = gate_write(p, block, x1, experts, Q, &psi);
     struct value h = program_map(p, x1, pairs, in);
     if (mssp) {
         tied = program_map(p, x1, units, A_in);
@@ -126,7 +126,7 @@ const struct model model_regime3 = {
               "Parameterization, appendices N (MSSP) and O (muP), corrected as in "
               "docs/theory/regime3.md",
     .keys = "parameterization read_out activation gate beta kappa iota rho aggregation "
-            "expert_activation",
+            "expert_activation eta_bias balance_loss z_loss softmax_over",
     .solver_keys = "expert_sites unit_sites",
     .rows = regime3_rows,
     .check = regime3_check,

@@ -21,14 +21,17 @@ static const struct param_row common[] = {
     {"read_out", PARAM_CHOICE, NETWORK_KEY(read_out), "normal", 0, 0, "normal zero", NULL,
      "initial read-out w: standard normal, or zero"},
     {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0,
-     "linear tanh erf relu gelu softplus", NULL, "sigma; erf is erf(h), gelu is h Phi(h)"},
+     "linear tanh erf relu gelu softplus silu", NULL,
+     "sigma; erf is erf(h), gelu is h Phi(h), silu is h/(1 + exp(-h))"},
     {"expert_activation", PARAM_CHOICE, NETWORK_KEY(expert_activation), "same", 0, 0,
-     "same linear tanh erf relu gelu softplus", NULL, "sigma inside of experts"},
+     "same linear tanh erf relu gelu softplus silu", NULL, "sigma inside of experts"},
     {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
      "hidden layers (dense), blocks (residual, resnet, stack, transformer)"},
     {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
     {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
      "hidden units per expert, N_e; 0: infinite (residual)"},
+    {"shared_experts", PARAM_INT, NETWORK_KEY(shared_experts), "0", 0, 32, NULL, NULL,
+     "experts beside the routed ones that every input has, with gate 1"},
     {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 0, 1000000, NULL, NULL,
      "experts, fixed while the width grows (residual: with expert_width = 0; transformer: 0 for "
      "attention alone)"},
@@ -57,7 +60,8 @@ static int join_names(struct err *err) {
 int network_rows(const struct param_row **rows, size_t *count, struct err *err) {
     static struct param_row *all;
     static size_t known;
-    const struct param_row *const shared[] = {common, gate_rows, router_rows, balance_rows};
+    const struct param_row *const shared[] = {common, gate_rows, router_rows, balance_rows,
+                                              attention_rows};
     if (!all) {
         for (size_t k = 0; k < sizeof shared / sizeof *shared; k++)
             known += length(shared[k]);
@@ -106,6 +110,10 @@ const char *network_uncompressed(void) {
 
 bool network_may_condense(const struct network *network) {
     return network->gate == GATE_SOFTMAX;
+}
+
+bool network_has_penalty(const struct network *network) {
+    return network->balance_loss != 0 || network->z_loss != 0;
 }
 
 const char *network_step_rule(const struct network *network) {

@@ -22,6 +22,7 @@ enum lambda_in { LAMBDA_IN_1, LAMBDA_IN_KAPPA };
 enum expert_output { EXPERT_OUTPUT_LINEAR, EXPERT_OUTPUT_ACTIVATED };
 enum read_out { READ_OUT_NORMAL, READ_OUT_ZERO };
 enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
+enum softmax_over { SOFTMAX_OVER_SELECTED, SOFTMAX_OVER_ALL };
 enum bias_per { BIAS_PER_EXPERT, BIAS_PER_TOKEN };
 enum head_limit { HEADS_FIXED, HEADS_MANY };
 enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
@@ -32,10 +33,11 @@ struct network {
     double beta, kappa, iota, rho;
     int expert_width, outputs;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
-    int bias_per, mixture, stream, block_norm;
+    int bias_per, mixture, stream, block_norm, many_experts;
     int heads, head_limit, head_width, causal, norm, final_norm, zero_queries, gated_experts;
     double attention_width, attention_beta, branch_power;
-    double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch;
+    double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch, balance_loss, z_loss;
+    int softmax_over, shared_experts;
     struct real_list biases;
     const char *program;      /* the file of a network written in Lua, */
     const char *program_text; /* its text on one line (script_unfold) and its keys, [program] */
@@ -56,6 +58,8 @@ bool network_compresses(const struct network *network);
 const char *network_uncompressed(void);
 /* Whether a few experts may come to carry all averages over experts: gates have no bound. */
 bool network_may_condense(const struct network *network);
+/* Whether it adds terms to the loss. */
+bool network_has_penalty(const struct network *network);
 /* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
 const char *network_step_rule(const struct network *network);
 

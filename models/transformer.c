@@ -11,150 +11,88 @@
  * Heads: a fixed number of them, each of infinite width in the limit, where all are the same and
  * one of their total width is marched; or infinitely many of head_width units. Rates are those of
  * the page; derived cotangents inside a block are b r times its own, r the width over N. */
-#include "models/block.h"
+#include "models/attention.h"
 #include "models/net/net.h"
 #include "models/routing/router.h"
 
 #include <math.h>
 
 static const struct param_row transformer_rows[] = {
-    {"head_limit", PARAM_CHOICE, NETWORK_KEY(head_limit), "fixed", 0, 0, "fixed many", NULL,
-     "a fixed number of heads of infinite width, or infinitely many of head_width units"},
-    {"heads", PARAM_INT, NETWORK_KEY(heads), "1", 1, 1024, NULL, "head_limit=fixed",
-     "attention heads, fixed while the width grows; the limit is the same for any number"},
-    {"head_width", PARAM_INT, NETWORK_KEY(head_width), "4", 1, 4096, NULL, "head_limit=many",
-     "units N_k of a head"},
-    {"attention_width", PARAM_REAL, NETWORK_KEY(attention_width), "1", 1e-3, 1e3, NULL, NULL,
-     "units of all heads per width, nu"},
-    {"attention_beta", PARAM_REAL, NETWORK_KEY(attention_beta), "1", 0, 1e6, NULL, NULL,
-     "beta of the logits beta <q k>, the average over the units of a head"},
-    {"causal", PARAM_CHOICE, NETWORK_KEY(causal), "no", 0, 0, "no yes", NULL,
-     "whether a token attends only to itself and those before it"},
     {"branch_power", PARAM_REAL, NETWORK_KEY(branch_power), "1", 0, 2, NULL, NULL,
      "branches are added with depth^-branch_power"},
     {"norm", PARAM_CHOICE, NETWORK_KEY(norm), "yes", 0, 0, "no yes", NULL,
      "RMSNorm before attention and experts"},
     {"final_norm", PARAM_CHOICE, NETWORK_KEY(final_norm), "yes", 0, 0, "no yes", NULL,
      "RMSNorm before the read-out"},
-    {"zero_queries", PARAM_CHOICE, NETWORK_KEY(zero_queries), "no", 0, 0, "no yes", NULL,
-     "W_Q starts at zero: logits of finite networks do too"},
+    {"many_experts", PARAM_CHOICE, NETWORK_KEY(many_experts), "no", 0, 0, "no regime2 regime3",
+     NULL,
+     "blocks of infinitely many experts, those of regime2 or regime3 with their keys, instead "
+     "of a fixed number"},
     {"gated_experts", PARAM_CHOICE, NETWORK_KEY(gated_experts), "no", 0, 0, "no yes", NULL,
-     "experts W2 (sigma(W1 y) x W3 y): with silu for sigma, SwiGLU"},
+     "experts W2 (sigma(W1 y) x W3 y); with expert_activation = silu, SwiGLU"},
     {NULL},
 };
 
+static const struct model *many(const struct network *network) {
+    return network->many_experts == 1 ? &model_regime2 : &model_regime3;
+}
+
 static const char *transformer_check(const struct network *network, int N, int expert_sites,
                                      const char **key) {
-    double parts = network->head_limit == HEADS_MANY ? network->head_width : network->heads;
-    (void)expert_sites;
-    *key = "attention_width";
-    if (N && !network_whole(network->attention_width * N / parts))
-        return "attention_width times the width must be a whole number of units for each head";
+    const char *wrong = attention_check(network, N, key);
+    if (wrong)
+        return wrong;
+    *key = "bias";
+    if (network->many_experts && network->bias)
+        return "many experts have no biases of their logits: none";
+    if (network->many_experts)
+        return many(network)->check(network, N, expert_sites, key);
     *key = "iota";
     if (N && network->experts && !network_whole(network->iota * N))
         return "iota times the width must be a whole number of hidden units, at least 1";
     *key = "experts";
-    if (network->experts > INT_LIST_MAX)
-        return "at most 32 experts";
+    if (network->experts + network->shared_experts > INT_LIST_MAX)
+        return "at most 32 experts, with the shared ones";
+    if (network->shared_experts && !network->experts)
+        return "shared experts stand beside routed ones";
     return network->experts && network->gate != GATE_CONSTANT ? router_check(network, key) : NULL;
-}
-
-/* Matrix NAME_l, or NAME_l_i of one of several. */
-static struct value apply(struct program *p, const struct block *block, const char *name, int i,
-                          struct value x, struct population *to, struct weight W) {
-    W.name = name;
-    block_weights(p, block, (struct weight *[]){&W, NULL});
-    W.family = W.name;
-    W.name = i < 0 ? W.name : program_name(p, "%s_%d", W.family, i);
-    return program_map(p, x, to, W);
 }
 
 static struct value normed(struct program *p, bool norm, struct value x) {
     return norm ? program_norm(p, x) : x;
 }
 
-/* Weights, and logits (where they are numbers), of head i. */
-static void show(struct program *p, const struct block *block, int i, struct value logits,
-                 struct value a) {
-    const char *end = i < 0 ? "" : program_name(p, "_%d", i);
-    program_show(p, logits, "t mu source", program_name(p, "logits_%d%s", block->l, end),
-                 "attention logits of a token for each other", "beta_A <q_s k_t>");
-    program_show(p, a, "t mu source", program_name(p, "attention_%d%s", block->l, end),
-                 "attention weights of a token for each other", "softmax over t of the logits");
-}
-
-/* The output of head i of H (-1: the only one), nu/H times the width. */
-static struct value write_head(struct program *p, const struct block *block, int i, int H,
-                               struct value y, struct population *stream) {
-    const struct network *network = program_network(p);
-    bool many = network->head_limit == HEADS_MANY;
-    double r = network->attention_width / H, beta = network->attention_beta;
-    size_t N_k = many ? (size_t)network->head_width : 1,
-           heads = ((size_t)program_setup(p)->sites + N_k - 1) / N_k;
-    struct population *on_heads = NULL;
-    if (many)
-        on_heads = program_population(p, block_name(p, block, "heads"), r / (double)N_k, heads, 1);
-    const char *name = block_name(p, block, "head");
-    struct population *units = program_population(
-        p, i < 0 ? name : program_name(p, "%s_%d", name, i), r, heads * N_k, (int)N_k);
-    units->page = block->b * r;
-    struct weight in = {.rate = 1 / r}, out = {.rate = 1.0 / H, .a0 = 1 / sqrt(H)}, queries = in;
-    queries.zero = network->zero_queries;
-    struct value q = apply(p, block, "W_Q", i, y, units, queries);
-    struct value k = apply(p, block, "W_K", i, y, units, in);
-    struct value v = apply(p, block, "W_V", i, y, units, in), o;
-    if (many) {
-        struct value A = program_attend_by_head(p, q, k, on_heads, beta);
-        o = program_mix_by_head(p, program_softmax_by_head(p, A, network->causal), v);
-    } else {
-        struct value logits = program_attend(p, q, k, beta);
-        struct value a = program_softmax(p, logits, network->causal);
-        show(p, block, i, logits, a);
-        o = program_mix(p, a, v);
-    }
-    return apply(p, block, "W_O", i, o, stream, out);
-}
-
-static struct value write_attention(struct program *p, const struct block *block, struct value y,
-                                    struct population *stream) {
-    const struct network *network = program_network(p);
-    bool fixed = network->head_limit == HEADS_FIXED && program_setup(p)->N;
-    int H = fixed ? network->heads : 1;
-    struct value sum = write_head(p, block, H > 1 ? 0 : -1, H, y, stream);
-    for (int i = 1; i < H; i++)
-        sum = program_add(p, sum, write_head(p, block, i, H, y, stream));
-    return sum;
-}
-
-/* What expert e puts out; -1: the only one. */
-static struct value write_expert(struct program *p, const struct block *block, int e,
+/* What expert e of `count` puts out. */
+static struct value write_expert(struct program *p, const struct block *block, int e, int count,
                                  struct value y, struct value gates, struct population *stream) {
     const struct network *network = program_network(p);
     const char *name = block_name(p, block, "expert");
     struct population *units =
-        program_population(p, e < 0 ? name : program_name(p, "%s_%d", name, e), network->iota,
+        program_population(p, count == 1 ? name : program_name(p, "%s_%d", name, e), network->iota,
                            (size_t)program_setup(p)->sites, 1);
     struct weight in = {.rate = 1 / network->iota}, out = {.rate = 1};
+    int number = count == 1 ? -1 : e;
     units->page = block->b * network->iota;
-    struct value x = program_sigma_of_experts(p, apply(p, block, "W1", e, y, units, in));
+    struct value x = program_sigma_of_experts(p, block_map(p, block, "W1", number, y, units, in));
     if (network->gated_experts)
-        x = program_multiply(p, x, apply(p, block, "W3", e, y, units, in));
-    if (gates.at >= 0)
-        x = program_scale(p, gates, e < 0 ? 0 : e, x);
-    return apply(p, block, "W2", e, x, stream, out);
+        x = program_multiply(p, x, block_map(p, block, "W3", number, y, units, in));
+    if (gates.at >= 0 && e < network->experts)
+        x = program_scale(p, gates, e, x);
+    return block_map(p, block, "W2", number, x, stream, out);
 }
 
 static struct value write_experts(struct program *p, const struct block *block, struct value y,
                                   struct population *stream) {
     const struct network *network = program_network(p);
+    int count = network->experts + network->shared_experts;
     struct weight R = {.name = "R"}, bias = {.name = "b"};
     struct value gates = {-1}, sum;
     block_weights(p, block, (struct weight *[]){&R, &bias, NULL});
     if (network->gate != GATE_CONSTANT)
         gates = router_write(p, y, R, bias, block->l);
-    sum = write_expert(p, block, network->experts > 1 ? 0 : -1, y, gates, stream);
-    for (int e = 1; e < network->experts; e++)
-        sum = program_add(p, sum, write_expert(p, block, e, y, gates, stream));
+    sum = write_expert(p, block, 0, count, y, gates, stream);
+    for (int e = 1; e < count; e++)
+        sum = program_add(p, sum, write_expert(p, block, e, count, y, gates, stream));
     return sum;
 }
 
@@ -174,11 +112,14 @@ static void transformer_write(struct program *p) {
     add_kernels(p, "C%c_%d", 0, h);
     for (int l = 0; l < L; l++) {
         struct block block = block_of_stream(p, l);
-        struct value o = write_attention(p, &block, normed(p, network->norm, h), stream);
+        struct value o = attention_write(p, &block, normed(p, network->norm, h), stream);
         h = program_add(p, h, program_times(p, block.b, o));
-        if (network->experts) {
+        if (network->experts || network->many_experts) {
+            struct value y = normed(p, network->norm, h);
             add_kernels(p, "C%c_mid_%d", l, h);
-            o = write_experts(p, &block, normed(p, network->norm, h), stream);
+            o = network->many_experts == 1   ? regime2_block(p, &block, y, y, stream)
+                : network->many_experts == 2 ? regime3_block(p, &block, y, y, stream)
+                                             : write_experts(p, &block, y, stream);
             h = program_add(p, h, program_times(p, block.b, o));
         }
         add_kernels(p, "C%c_%d", l + 1, h);
@@ -191,9 +132,14 @@ const struct model model_transformer = {
     .doc = "transformer with a mixture of experts, width of stream, heads and experts to infinity",
     .source = "Bordelon, Chaudhry & Pehlevan, Infinite limits of multi-head transformer dynamics "
               "(2024), with experts as in docs/theory/transformer.md",
-    .keys = "read_out activation depth heads head_limit head_width attention_width attention_beta "
-            "causal branch_power norm final_norm zero_queries experts gated_experts iota gate beta "
-            "rho expert_activation q0 router_rate bias bias_per biases bias_std bias_noise",
+    .keys =
+        "parameterization read_out activation depth many_experts kappa expert_width aggregation "
+        "lambda_in heads head_limit head_width attention_width attention_beta "
+        "causal branch_power norm final_norm zero_queries experts gated_experts iota gate beta "
+        "rho expert_activation shared_experts q0 router_rate bias bias_per biases bias_std "
+        "bias_noise "
+        "eta_bias balance_loss z_loss softmax_over",
+    .solver_keys = "expert_sites unit_sites",
     .rows = transformer_rows,
     .check = transformer_check,
     .write = transformer_write,

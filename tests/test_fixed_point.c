@@ -122,14 +122,15 @@ static void both_free(struct both *both) {
     }
 }
 
-/* Neither method has sampling error in a linear network: f and every kernel agree at every time,
- * for gradient descent, clipped at a falling rate or not, and for the trapezoidal rule. Errors:
- * jitter 1e-8 (as much in kernels; a smaller one is worse, docs/methods.md), tolerance 1e-8 of the
- * bases, fp_tolerance 1e-10. Sites are a power of two, for orthogonal probes. */
+/* Neither method has sampling error in a linear network, nor in attention without experts: f and
+ * every kernel agree at every time, for gradient descent, clipped at a falling rate or not, and for
+ * the trapezoidal rule. Errors: jitter 1e-8 (as much in kernels; a smaller one is worse,
+ * docs/methods.md), tolerance 1e-8 of the bases, fp_tolerance 1e-10. Sites are a power of two, for
+ * orthogonal probes. */
 static void linear_networks_agree(void **state) {
     (void)state;
     static const struct {
-        const char *file, *more[4];
+        const char *file, *more[6];
     } cases[] = {
         {"data/dense.ini", {"network.depth=3", NULL}},
         {"data/resnet.ini", {"network.depth=3", NULL}},
@@ -140,6 +141,8 @@ static void linear_networks_agree(void **state) {
         {"data/regime2_mup.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
         {"data/regime3.ini",
          {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=4", NULL}},
+        {"data/transformer.ini",
+         {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=0", NULL}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *more[16] = {"network.activation=linear", "solver.sites=1024",

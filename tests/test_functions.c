@@ -6,8 +6,8 @@
 #include <gsl/gsl_sf_erf.h>
 #include <gsl/gsl_sf_fermi_dirac.h>
 
-static const enum fn functions[] = {FN_LINEAR, FN_TANH,     FN_ERF,     FN_RELU,
-                                    FN_GELU,   FN_SOFTPLUS, FN_SIGMOID, FN_EXP};
+static const enum fn functions[] = {FN_LINEAR,   FN_TANH, FN_ERF,     FN_RELU, FN_GELU,
+                                    FN_SOFTPLUS, FN_SILU, FN_SIGMOID, FN_EXP};
 
 struct jet {
     long double value, slope;
@@ -27,6 +27,8 @@ static struct jet reference(enum fn fn, long double u) {
         return (struct jet){u * normal, normal + u * expl(-u * u / 2) / sqrtl(2 * pi)};
     case FN_SOFTPLUS:
         return (struct jet){fmaxl(u, 0) + log1pl(expl(-fabsl(u))), 1 / (1 + expl(-u))};
+    case FN_SILU:
+        return (struct jet){u / (1 + expl(-u)), 1 / (1 + expl(-u)) + u / (2 + expl(u) + expl(-u))};
     case FN_SIGMOID:
         return (struct jet){1 / (1 + expl(-u)), 1 / (2 + expl(u) + expl(-u))};
     case FN_EXP:

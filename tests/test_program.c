@@ -262,7 +262,7 @@ static void gradient_by_differences(void **state) {
             struct net net;
             w.state = (seed + 100 * (uint32_t)k) * 2654435761u;
             new_net(&net, &run, 8, &model_random, &shapes[k]);
-            support_gradient_of(&net, &run, 7);
+            support_gradient_of(&net, &run, 7, NULL);
             net_free(&net);
         }
     }

@@ -46,7 +46,7 @@ build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
 	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@
 
-LONG := script_fuzz reference reference3 residual_reference networks coordinate fixed_point stored
+LONG := script_fuzz reference reference3 residual_reference transformer_reference networks coordinate fixed_point stored
 check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done

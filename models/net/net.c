@@ -12,7 +12,7 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     net->setup.C = C;
     net->rows = P * n;
     net->outs = setup->per_token ? net->rows : P;
-    net->weighted = n > 1 || C > 1;
+    net->weighted = n > 1 || C > 1 || network_has_penalty(setup->network);
     net->model = setup->model ? setup->model : model_list[setup->network->model];
     if (!setup->inputs)
         net->setup.inputs = P;
@@ -216,6 +216,7 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
     net_gather(net);
     TRY(program_forward(net, err));
     measure_loss(net, loss, y);
+    net->penalty = program_penalties(net);
     if (!isfinite(net->loss))
         return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0%s",
                        network_hint(net->setup.network));

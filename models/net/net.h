@@ -170,10 +170,11 @@ struct net {
     bool weighted;
     double *f, *f0, *Delta; /* [outs][C], among the vectors; f is centred; -dl/df, mean over outs */
     double *ones;           /* [R n] */
-    double loss;
-    double loss_scale;         /* the largest of 1, its first value and that of f = 0 */
-    int t;                     /* steps so far; of an adaptive integrator, measured times */
-    double *stage_Delta;       /* [MAP_STAGES][P]: Delta of the kept evaluations; weighted: 1 */
+    double loss;            /* of the outputs alone */
+    double penalty;         /* what the network adds to it */
+    double loss_scale;      /* the largest of 1, its first value and that of f = 0 */
+    int t;                  /* steps so far; of an adaptive integrator, measured times */
+    double *stage_Delta;    /* [MAP_STAGES][P]: Delta of the kept evaluations; weighted: 1 */
     double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
 };

@@ -70,6 +70,8 @@ void program_rules(struct net *net) {
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].custom && p->node[i].custom->rule)
             p->node[i].custom->rule(p->node[i].context);
+        else if (p->node[i].numbers && p->node[i].numbers->rule)
+            p->node[i].numbers->rule(p->node[i].context);
 }
 
 /* Rows of what is measured and of what parameters learn with. */

@@ -33,7 +33,8 @@ struct operation {
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
     operation_average, operation_scale, operation_look, operation_bias, operation_numbers,
-    operation_shift, operation_top, operation_rows, operation_ones, operation_read_out;
+    operation_shift, operation_penalty, operation_top, operation_rows, operation_ones,
+    operation_read_out;
 
 /* A part of a cotangent that a node hands to argument k. */
 struct part {
@@ -54,7 +55,7 @@ struct node {
     int column;           /* of the numbers of scale */
     bool causal;          /* of a softmax over tokens */
     int groups;           /* bias: sets of K numbers, one for each kind of token, or 1 */
-    double *A;            /* bias of tokens: cotangents, each at its token's place */
+    double *A;            /* bias: cotangents, each at its token's place; penalty: its gradient */
     struct weight weight; /* of matrices, with everything that settings multiply */
     double power;         /* limit: the power of N that settings give the start of the matrix */
     bool frozen;          /* by the settings: it does not even decay */
@@ -62,6 +63,7 @@ struct node {
     struct thin *thin;
     double *start; /* look: origins; bias: its K numbers */
     const struct number_fn *numbers;
+    const struct penalty_fn *penalty;
     const struct rows_fn *custom;
     void *context;
     bool moves;                /* it depends on something that learns */
@@ -152,5 +154,6 @@ int program_poll(const struct net *net, struct err *err);
 int program_forward(struct net *net, struct err *err);
 int program_backward(struct net *net, struct err *err);
 void program_rules(struct net *net);
+double program_penalties(const struct net *net); /* the sum of these terms of the loss */
 
 #endif

@@ -46,17 +46,13 @@ static int larger(int a, int b) {
     return a > b ? a : b;
 }
 
-static int all_rows(const struct program *p, const struct node *v) {
-    return p->net->setup.P * v->per;
-}
-
 /* Rows of the part of the cotangent that node v hands to argument k. */
 static int part_count(const struct program *p, const struct node *v, int k) {
     if (node_is(v, &operation_read_out) && !p->net->weighted)
         return 1;
     if (v->op->wide || node_is(v, &operation_scale) || node_is(v, &operation_average) ||
         node_is(v, &operation_look) || node_is(v, &operation_read_out))
-        return all_rows(p, &p->node[v->argument[k]]);
+        return p->node[v->argument[k]].count;
     if (node_is(v, &operation_fn))
         return larger(v->g_count, v->count);
     if (node_is(v, &operation_multiply))
@@ -70,12 +66,12 @@ static int find_cotangents(struct program *p, struct err *err) {
         struct node *v = &p->node[i];
         bool wide = v->measured_g || v->op->wide || node_is(v, &operation_read_in);
         if (wide && v->on && v->g_count)
-            v->g_count = all_rows(p, v);
+            v->g_count = v->count;
         if (v->measured_g && !v->g_count)
             return err_set(err, CODE_INPUT,
                            "network %s: it measures a gradient that the output does not have",
                            p->net->model->name);
-        if (!v->g_count && i != p->read_out)
+        if (!v->g_count && i != p->read_out && !node_is(v, &operation_penalty))
             continue;
         for (int k = 0; k < 2; k++) {
             struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];

@@ -136,9 +136,11 @@ bool node_given_rows(struct program *p, const char *op, struct value a, struct v
 }
 
 bool node_paired(struct program *p, const char *op, struct value a, struct value b) {
-    if (p->code || node_of(p, a)->per == node_of(p, b)->per || node_of(p, a)->count == 1 ||
-        node_of(p, b)->count == 1)
-        return !p->code;
+    if (p->code)
+        return false;
+    const struct node *u = node_of(p, a), *v = node_of(p, b);
+    if (u->count == v->count || (u->count == 1 && !u->moves) || (v->count == 1 && !v->moves))
+        return true;
     program_fail(p, "%s of what there is %d of and what there is %d of for each input", op,
                  node_of(p, a)->per, node_of(p, b)->per);
     return false;
@@ -530,6 +532,16 @@ struct value program_numbers(struct program *p, const struct number_fn *fn, cons
     node->context = (void *)(uintptr_t)context;
     node->moves &= fn->backward != NULL;
     return out;
+}
+
+double *program_keep_numbers(struct program *p, int count) {
+    double *numbers = NULL;
+    if (p->code || program_failed(p, net_vector(p->net, count, &numbers, &p->err)) ||
+        program_failed(p, net_carry(p->net, (struct rows){0}, &p->err)))
+        return NULL;
+    p->net->carried[p->net->carries - 1].host = numbers;
+    p->net->carried[p->net->carries - 1].K = count;
+    return numbers;
 }
 
 struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {

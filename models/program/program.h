@@ -42,7 +42,7 @@ struct model {
     void (*write)(struct program *p);
 };
 extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
-extern const struct param_row gate_rows[], router_rows[], balance_rows[];
+extern const struct param_row gate_rows[], router_rows[], balance_rows[], attention_rows[];
 
 /* A matrix. Numbers left at 0 are 1. */
 struct weight {
@@ -118,6 +118,7 @@ struct value program_bias_of_tokens(struct program *p, struct value s, const dou
 /* Any function of the numbers of a row. x, out: [rows][K] and [rows][K of out]. backward must add
  * to gx, not overwrite it; NULL: a constant in the backward pass. */
 struct number_fn {
+    void (*rule)(void *context); /* NULL, or: once a step, after the parameters have learnt */
     void (*forward)(const void *context, const struct net *net, int rows, const double *x,
                     double *out);
     void (*backward)(const void *context, const struct net *net, int rows, const double *x,
@@ -166,6 +167,21 @@ struct value program_rows(struct program *p, const struct rows_fn *fn, void *con
                           struct value x);
 /* `count` rows that stay from step to step; the numbers `start` [sites] are those of row 0. */
 struct rows program_keep(struct program *p, struct population *on, int count, const double *start);
+
+/* A term of the loss: a function of numbers, whose derivative `value` writes to g [rows][K]. It is
+ * measured as `name`; the loss that is written is that of the outputs alone. A network that has one
+ * is known to network_has_penalty (models/settings.h). */
+struct penalty_fn {
+    double (*value)(const void *context, const struct net *net, int rows, const double *x,
+                    double *g);
+};
+void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
+                     const void *context, const char *name, const char *about,
+                     const char *equation);
+/* The mean over all rows: one row, which goes into averages with such rows only. */
+struct value program_mean_of_rows(struct program *p, struct value x);
+/* `count` numbers that stay from step to step and begin at 0. */
+double *program_keep_numbers(struct program *p, int count);
 
 /* --- what is measured ------------------------------------------------------------------------ */
 

@@ -114,7 +114,8 @@ static void softmax_backward(const void *context, const struct net *net, int row
 }
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
-    static const struct number_fn softmax = {softmax_forward, softmax_backward};
+    static const struct number_fn softmax = {.forward = softmax_forward,
+                                             .backward = softmax_backward};
     bool *context = program_memory(p, sizeof *context);
     if (!context)
         return none;
@@ -390,7 +391,7 @@ static void root_backward(const void *context, const struct net *net, int rows, 
 }
 
 struct value program_norm(struct program *p, struct value x) {
-    static const struct number_fn inverse_root = {root, root_backward};
+    static const struct number_fn inverse_root = {.forward = root, .backward = root_backward};
     struct value s = program_numbers(p, &inverse_root, NULL, program_average(p, x, x), 1);
     return program_scale(p, s, 0, x);
 }

@@ -7,6 +7,14 @@
 const struct param_row balance_rows[] = {
     {"eta_bias", PARAM_REAL, NETWORK_KEY(eta_bias), "0", 0, 1e6, NULL, NULL,
      "rate of the selection biases (rho < 1): b -= eta_bias (load - rho) each step"},
+    {"balance_loss", PARAM_REAL, NETWORK_KEY(balance_loss), "0", 0, 1e6, NULL, NULL,
+     "coefficient of the load-balancing loss (rho < 1): the mean over experts of load/rho times M "
+     "times the mean share of their gates"},
+    {"z_loss", PARAM_REAL, NETWORK_KEY(z_loss), "0", 0, 1e6, NULL, NULL,
+     "coefficient of the router z-loss: the mean over inputs of the squared logarithm of the sum "
+     "(of many experts: the mean) of exp(beta psi)"},
+    {"softmax_over", PARAM_CHOICE, NETWORK_KEY(softmax_over), "selected", 0, 0, "selected all",
+     "gate=softmax", "top-K softmax gates add up to 1 over the selected experts, or over all"},
     {"bias_draws", PARAM_CHOICE, NETWORK_KEY(bias_draws), "normal", 0, 0, "normal stratified", NULL,
      "selection biases: normal, drawn anew for each replicate or seed, or normal quantiles"},
     {NULL},
@@ -73,36 +81,90 @@ static void move_biases(void *context) {
     rows_add(&c, s->load, s->b);
 }
 
-/* The mask m of gates c. */
-static struct value select_experts(struct program *p, struct value c, struct population *experts,
-                                   int l) {
+struct value balance_select(struct program *p, struct value scores, struct population *experts,
+                            int l, int L, const double *start) {
     static const struct rows_fn select = {select_largest, move_biases};
-    const struct net_setup *setup = program_setup(p);
     const struct network *network = program_network(p);
     size_t P = (size_t)program_net(p)->rows, E = experts->sites;
-    int L = network->depth;
     struct balance *s = program_memory(p, sizeof *s);
-    double *values = program_memory(p, E * sizeof *values);
+    double *zero = program_memory(p, E * sizeof *zero);
     double *mean = program_memory(p, 2 * P * sizeof *mean);
-    if (!s || !values || !mean)
+    if (!s || !zero || !mean)
         return (struct value){-1};
-    balance_biases(setup, l, (int)E, values);
     for (size_t mu = 0; mu < P; mu++)
         mean[mu] = 1.0 / (double)P;
     *s = (struct balance){.K = (size_t)lround(network->rho * (double)E),
                           .rho = network->rho,
                           .eta_bias = network->eta_bias,
-                          .b = program_keep(p, experts, 1, values),
+                          .b = program_keep(p, experts, 1, start ? start : zero),
                           .load = program_keep(p, experts, 1, NULL),
                           .q = program_keep(p, experts, (int)P, NULL),
                           .mean = mean};
     s->qstar = program_series(p, "t l mu", L, l, "qstar",
-                              "selection threshold: the K-th largest sig(p) + b", "");
+                              "selection threshold: the K-th largest score + b", "");
     s->load2 =
         program_series(p, "t l", L, l, "load2", "spread of the loads of the experts about rho",
                        "<(mean_mu m_k - rho)^2>");
     s->b2 = program_series(p, "t l", L, l, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
-    return program_rows(p, &select, s, c);
+    return program_rows(p, &select, s, scores);
+}
+
+/* What is seen of masks m: the mean over inputs, and those of the last evaluation. */
+struct watch {
+    double rho, *mean;
+    struct rows load, largest, last;
+    double *spread, *most, *flips; /* spread: NULL where the selection measures it */
+};
+
+static int watch_masks(void *context, const struct net *net, struct rows m, struct rows out,
+                       struct err *err) {
+    struct watch *s = context;
+    const struct backend *backend = net->setup.backend;
+    double shift = -s->rho, minus = -1, largest, changed[m.count], sum = 0;
+    backend->combine(s->load, 0, s->mean, m);
+    TRY(backend->top(s->load, 1, s->largest, err));
+    backend->averages(s->load, s->largest, &largest);
+    *s->most = largest * (double)m.array->sites / s->rho;
+    backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
+    if (s->spread)
+        backend->averages(s->load, s->load, s->spread);
+    rows_copy(m, out);
+    for (int mu = 0; mu < m.count; mu++)
+        rows_add(&minus, rows_part(s->last, mu, 1), rows_part(out, mu, 1));
+    backend->averages(out, out, changed);
+    for (int mu = 0; mu < m.count; mu++)
+        sum += changed[mu];
+    *s->flips = net->started ? sum / m.count / (2 * s->rho) : 0;
+    rows_copy(m, s->last);
+    rows_copy(m, out);
+    return CODE_OK;
+}
+
+struct value balance_watch(struct program *p, struct value mask, struct population *experts, int l,
+                           int L, bool spread) {
+    static const struct rows_fn watch = {.forward = watch_masks};
+    size_t P = (size_t)program_net(p)->rows;
+    struct watch *s = program_memory(p, sizeof *s);
+    double *mean = program_memory(p, P * sizeof *mean);
+    if (!s || !mean)
+        return mask;
+    for (size_t mu = 0; mu < P; mu++)
+        mean[mu] = 1.0 / (double)P;
+    *s = (struct watch){.rho = program_network(p)->rho,
+                        .mean = mean,
+                        .load = program_keep(p, experts, 1, NULL),
+                        .largest = program_keep(p, experts, 1, NULL),
+                        .last = program_keep(p, experts, (int)P, NULL)};
+    if (spread)
+        s->spread =
+            program_series(p, "t l", L, l, "load2", "spread of the loads of the experts about rho",
+                           "<(mean_mu m_k - rho)^2>");
+    s->most = program_series(p, "t l", L, l, "load_largest", "largest load of an expert over rho",
+                             "max_k mean_mu m_k / rho");
+    s->flips = program_series(p, "t l", L, l, "flips",
+                              "share of the selected experts that were not at the last evaluation",
+                              "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
+    return program_rows(p, &watch, s, mask);
 }
 
 /* Averages over the experts of block l. */
@@ -115,10 +177,17 @@ static void add_mean(struct program *p, int l, struct value x, bool gradient, in
 
 struct value balance_write(struct program *p, struct value h, struct population *experts,
                            struct weight R, int l) {
+    const struct network *network = program_network(p);
     struct value logits = program_map(p, h, experts, R);
     struct value c = program_fn(p, FN_SIGMOID, 1, logits);
-    if (program_network(p)->rho < 1)
-        c = program_multiply(p, select_experts(p, c, experts, l), c);
+    if (network->rho < 1) {
+        double *start = program_memory(p, experts->sites * sizeof *start);
+        if (!start)
+            return c;
+        balance_biases(program_setup(p), l, (int)experts->sites, start);
+        struct value mask = balance_select(p, c, experts, l, network->depth, start);
+        c = program_multiply(p, balance_watch(p, mask, experts, l, network->depth, false), c);
+    }
     add_mean(p, l, logits, false, 1, "p", "mean router logit", "<p_k>");
     add_mean(p, l, logits, false, 2, "p2", "mean squared router logit", "<p_k^2>");
     add_mean(p, l, c, true, 1, "A", "mean gradient of the gate", "<A_k>");

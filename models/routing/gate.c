@@ -1,6 +1,7 @@
 /* Gates of a mixture of many experts. */
 #include "models/routing/gate.h"
 #include "models/net/net.h"
+#include "models/routing/balance.h"
 
 #include <math.h>
 
@@ -18,6 +19,9 @@ const struct param_row gate_rows[] = {
 
 const char *gate_check(const struct network *network, double experts, const char **key) {
     double K = network->rho * experts;
+    *key = "balance_loss";
+    if (network->balance_loss > 0 && network->rho == 1)
+        return "with rho = 1 every expert has every input: there is nothing to balance";
     *key = "rho";
     if (fabs(K - round(K)) > 1e-9 * experts || K < 0.5)
         return "rho times the number of experts must be a whole number of at least 1";
@@ -60,37 +64,83 @@ static void invert_backward(const void *context, const struct net *net, int rows
         gx[mu] -= g[mu] * out[mu] * out[mu];
 }
 
-/* The largest exponent is at 0: a shift of all logits changes nothing, nor has it a gradient. */
-static struct value softmax(struct program *p, struct value psi, struct value mask, bool masked,
-                            const struct population *experts) {
-    static const struct number_fn shift = {minus_largest, NULL},
-                                  inverse = {invert, invert_backward};
-    double beta = program_network(p)->beta;
-    struct value first = program_average(p, psi, program_top(p, psi, 1));
-    struct value least = program_numbers(p, &shift, experts, first, 1);
-    struct value e = program_fn(p, FN_EXP, beta, program_shift(p, least, psi));
-    if (masked)
-        e = program_multiply(p, mask, e);
+static struct value over_mean(struct program *p, struct value e) {
+    static const struct number_fn inverse = {.forward = invert, .backward = invert_backward};
     return program_scale(p, program_numbers(p, &inverse, NULL, program_mean(p, e), 1), 0, e);
 }
 
-struct value gate_write(struct program *p, struct value x1, struct population *experts,
-                        struct weight Q, struct value *psi) {
-    const struct network *network = program_network(p);
-    bool masked = network->rho < 1;
-    struct value mask = {-1}, phi;
-    *psi = program_map(p, x1, experts, Q);
-    if (masked)
-        mask = program_top(p, *psi, (size_t)lround(network->rho * (double)experts->sites));
-    if (network->gate == GATE_SOFTMAX)
-        phi = softmax(p, *psi, mask, masked, experts);
-    else {
-        phi = program_fn(p, FN_SIGMOID, network->beta, *psi);
-        if (masked)
-            phi = program_multiply(p, mask, phi);
-        if (network->aggregation == AGGREGATION_K)
-            phi = program_times(p, 1 / network->rho, phi);
+/* The largest exponent is at 0: a shift of all logits changes nothing, nor has it a gradient. */
+static struct value exponential(struct program *p, struct value psi,
+                                const struct population *experts) {
+    static const struct number_fn shift = {.forward = minus_largest};
+    struct value first = program_average(p, psi, program_top(p, psi, 1));
+    struct value least = program_numbers(p, &shift, experts, first, 1);
+    return program_fn(p, FN_EXP, program_network(p)->beta, program_shift(p, least, psi));
+}
+
+static double balance_value(const void *context, const struct net *net, int rows, const double *x,
+                            double *g) {
+    const struct network *network = context;
+    (void)net, (void)rows;
+    g[0] = network->balance_loss / network->rho;
+    return g[0] * x[0];
+}
+
+/* coefficient times the mean of (log x)^2 */
+static double z_value(const void *context, const struct net *net, int rows, const double *x,
+                      double *g) {
+    const struct network *network = context;
+    double sum = 0, c = network->z_loss / rows;
+    (void)net;
+    for (int i = 0; i < rows; i++) {
+        sum += c * log(x[i]) * log(x[i]);
+        g[i] = 2 * c * log(x[i]) / x[i];
     }
+    return sum;
+}
+
+/* e: the gates without mask or scale. */
+static void add_penalties(struct program *p, const struct block *block, struct value psi,
+                          struct value e, struct value mask) {
+    static const struct penalty_fn balance = {balance_value}, z = {z_value};
+    const struct network *network = program_network(p);
+    if (network->balance_loss > 0) {
+        struct value load = program_mean_of_rows(p, mask),
+                     share = program_mean_of_rows(p, over_mean(p, e));
+        program_penalty(p, program_average(p, share, load), &balance, network,
+                        block_name(p, block, "balance_loss"), "load-balancing term of the loss",
+                        "balance_loss <load M share> / rho");
+    }
+    if (network->z_loss > 0)
+        program_penalty(p, program_mean(p, program_fn(p, FN_EXP, network->beta, psi)), &z, network,
+                        block_name(p, block, "z_loss"), "z-loss term of the loss",
+                        "z_loss mean over inputs of (ln <exp(beta psi)>)^2");
+}
+
+struct value gate_write(struct program *p, const struct block *block, struct value x1,
+                        struct population *experts, struct weight Q, struct value *psi) {
+    const struct network *network = program_network(p);
+    bool masked = network->rho < 1, softmax = network->gate == GATE_SOFTMAX;
+    int l = block->l < 0 ? 0 : block->l, L = block->l < 0 ? 1 : network->depth;
+    struct value mask = {-1}, e, phi;
+    *psi = program_map(p, x1, experts, Q);
+    if (masked && network->eta_bias == 0)
+        mask = program_top(p, *psi, (size_t)lround(network->rho * (double)experts->sites));
+    e = softmax ? exponential(p, *psi, experts) : program_fn(p, FN_SIGMOID, network->beta, *psi);
+    if (masked && network->eta_bias != 0)
+        mask = balance_select(p, softmax ? *psi : e, experts, l, L, NULL);
+    if (masked)
+        mask = balance_watch(p, mask, experts, l, L, network->eta_bias == 0);
+    phi = e;
+    if (masked && !(softmax && network->softmax_over == SOFTMAX_OVER_ALL))
+        phi = program_multiply(p, mask, phi);
+    if (softmax)
+        phi = over_mean(p, phi);
+    if (masked && softmax && network->softmax_over == SOFTMAX_OVER_ALL)
+        phi = program_multiply(p, mask, phi);
+    if (!softmax && network->aggregation == AGGREGATION_K)
+        phi = program_times(p, 1 / network->rho, phi);
+    add_penalties(p, block, *psi, e, mask);
     program_gates(p, phi);
     return phi;
 }

@@ -10,7 +10,7 @@
 #ifndef MODELS_GATE_H
 #define MODELS_GATE_H
 
-#include "models/program/program.h"
+#include "models/block.h"
 
 /* NULL, or why rho does not fit a number of experts. */
 const char *gate_check(const struct network *network, double experts, const char **key);
@@ -20,8 +20,8 @@ const char *gate_check_kappa(const struct network *network, int N, int expert_si
 bool gate_is_constant(const struct program *p);
 /* phi over the experts, and *psi, the logits: what the router Q makes of x1. Not to be called for a
  * constant gate (gate_is_constant). */
-struct value gate_write(struct program *p, struct value x1, struct population *experts,
-                        struct weight Q, struct value *psi);
+struct value gate_write(struct program *p, const struct block *block, struct value x1,
+                        struct population *experts, struct weight Q, struct value *psi);
 /* Kernels of both ends: Phi1 and G1 of the bottom, Phi3 and G3 of the top. */
 void gate_kernels(struct program *p, struct value h1, struct value x1, struct value h3);
 /* The gradient kernel of the logits of kappa N experts; none for a constant gate. */

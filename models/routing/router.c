@@ -38,6 +38,9 @@ const char *router_check(const struct network *network, const char **key) {
     *key = "rho";
     if (K < 1 || fabs(network->rho * M - K) > 1e-9)
         return "rho times experts must be a whole number of at least 1";
+    *key = "balance_loss";
+    if (network->balance_loss > 0 && K == M)
+        return "with rho = 1 every expert has every input: there is nothing to balance";
     *key = "biases";
     if (network->bias && network->biases.count && network->biases.count != M &&
         network->bias_per == BIAS_PER_EXPERT)
@@ -65,21 +68,19 @@ static double shared_normal(const struct net *net, uint32_t owner, int draw, int
 
 /* What rowwise functions know: numbers per input. */
 struct router {
-    int M;
-    struct router_gate gate;
-    double noise;
+    const struct network *network;
+    int M, K;
+    double *b;                      /* [M] selection biases; NULL: none */
+    double *load, *largest, *flips; /* [M], [1], [1] measured */
+    double *last;                   /* [rows][M] masks of the last evaluation */
 };
-
-double router_normal(const struct program *p, int i) {
-    return shared_normal(program_net(p), 0, 0, i);
-}
 
 static void add_noise(const void *context, const struct net *net, int rows, const double *x,
                       double *out) {
     const struct router *router = context;
     int M = router->M;
     for (int k = 0; k < rows * M; k++)
-        out[k] = x[k] + router->noise * shared_normal(net, 1, net->t, k % M);
+        out[k] = x[k] + router->network->bias_noise * shared_normal(net, 1, net->t, k % M);
 }
 
 static void pass_on(const void *context, const struct net *net, int rows, const double *x,
@@ -90,22 +91,55 @@ static void pass_on(const void *context, const struct net *net, int rows, const 
         gx[k] += g[k];
 }
 
-/* p of one input; experts outside of the K largest logits (ties to the lower index) have p = 0. */
-static void gate_of(const struct router *router, const double *psi, double *p) {
-    double largest = psi[0], sum = 0, beta = router->gate.beta;
-    bool softmax = router->gate.softmax;
+/* Whether expert i is among the K largest of psi + b; ties to the lower index. */
+static bool selected(const struct router *router, const double *psi, int i) {
+    const double *b = router->b;
+    double own = psi[i] + (b ? b[i] : 0);
+    int before = 0;
+    for (int k = 0; k < router->M; k++) {
+        double other = psi[k] + (b ? b[k] : 0);
+        before += other > own || (other == own && k < i);
+    }
+    return before < router->K;
+}
+
+/* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
+static void weights_of(const struct router *router, const double *psi, double *w) {
+    bool softmax = router->network->gate == GATE_SOFTMAX;
+    double largest = psi[0], beta = router->network->beta;
     for (int i = 1; i < router->M; i++)
         largest = fmax(largest, psi[i]);
+    for (int i = 0; i < router->M; i++)
+        w[i] = softmax ? exp(beta * (psi[i] - largest)) : 1 / (1 + exp(-beta * psi[i]));
+}
+
+static bool over_all(const struct router *router) {
+    return router->network->softmax_over == SOFTMAX_OVER_ALL;
+}
+
+/* p of one input: 0 for experts that are not selected. */
+static void gate_of(const struct router *router, const double *psi, double *p) {
+    bool softmax = router->network->gate == GATE_SOFTMAX;
+    double sum = 0;
+    weights_of(router, psi, p);
     for (int i = 0; i < router->M; i++) {
-        int before = 0;
-        for (int k = 0; k < router->M; k++)
-            before += psi[k] > psi[i] || (psi[k] == psi[i] && k < i);
-        double value = softmax ? exp(beta * (psi[i] - largest)) : 1 / (1 + exp(-beta * psi[i]));
-        p[i] = before < router->gate.K ? value : 0;
-        sum += p[i];
+        bool mine = selected(router, psi, i);
+        sum += mine || over_all(router) ? p[i] : 0;
+        p[i] = mine ? p[i] : 0;
     }
     for (int i = 0; i < router->M && softmax; i++)
         p[i] /= sum;
+}
+
+/* All weights over their sum, which is returned. */
+static double shares_of(const struct router *router, const double *psi, double *q) {
+    double sum = 0;
+    weights_of(router, psi, q);
+    for (int i = 0; i < router->M; i++)
+        sum += q[i];
+    for (int i = 0; i < router->M; i++)
+        q[i] /= sum;
+    return sum;
 }
 
 static void gates(const void *context, const struct net *net, int rows, const double *x,
@@ -120,17 +154,115 @@ static void gates(const void *context, const struct net *net, int rows, const do
 static void gates_backward(const void *context, const struct net *net, int rows, const double *x,
                            const double *out, const double *g, double *gx) {
     const struct router *router = context;
-    bool softmax = router->gate.softmax;
-    (void)net, (void)x;
+    bool softmax = router->network->gate == GATE_SOFTMAX, all = over_all(router);
+    double beta = router->network->beta;
+    int M = router->M;
+    (void)net;
     for (int mu = 0; mu < rows; mu++) {
-        const double *p = out + mu * router->M, *gp = g + mu * router->M;
-        double mean = 0;
-        for (int i = 0; i < router->M; i++)
+        const double *p = out + mu * M, *gp = g + mu * M;
+        double mean = 0, q[INT_LIST_MAX];
+        if (all)
+            shares_of(router, x + mu * M, q);
+        for (int i = 0; i < M; i++)
             mean += p[i] * gp[i];
-        for (int i = 0; i < router->M; i++)
-            gx[mu * router->M + i] +=
-                router->gate.beta * p[i] * (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
+        for (int i = 0; i < M; i++)
+            gx[mu * M + i] += all ? beta * (p[i] * gp[i] - q[i] * mean)
+                                  : beta * p[i] * (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
     }
+}
+
+struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {
+    static const struct number_fn fn = {.forward = gates, .backward = gates_backward};
+    struct router *router = program_memory(p, sizeof *router);
+    struct network *network = program_memory(p, sizeof *network);
+    if (!router || !network)
+        return (struct value){-1};
+    *network = *program_network(p);
+    network->gate = gate.softmax ? GATE_SOFTMAX : GATE_SIGMOID;
+    network->beta = gate.beta;
+    network->softmax_over = SOFTMAX_OVER_SELECTED;
+    *router = (struct router){.network = network, .M = M, .K = gate.K};
+    return program_numbers(p, &fn, router, psi, M);
+}
+
+double router_normal(const struct program *p, int i) {
+    return shared_normal(program_net(p), 0, 0, i);
+}
+
+/* --- balance --------------------------------------------------------------------------------- */
+
+/* Loads of the experts, what of the masks changed; the numbers themselves are nobody's. */
+static void watch(const void *context, const struct net *net, int rows, const double *x,
+                  double *out) {
+    const struct router *router = context;
+    int M = router->M;
+    double flips = 0;
+    *router->largest = 0;
+    for (int i = 0; i < M; i++) {
+        router->load[i] = 0;
+        for (int mu = 0; mu < rows; mu++) {
+            double m = selected(router, x + mu * M, i);
+            router->load[i] += m / rows;
+            flips += fabs(m - router->last[mu * M + i]);
+            out[mu * M + i] = router->last[mu * M + i] = m;
+        }
+        *router->largest = fmax(*router->largest, router->load[i] * M / router->K);
+    }
+    *router->flips = net->started ? flips / (2 * rows * router->K) : 0;
+}
+
+/* Loads settle at rho. */
+static void move_biases(void *context) {
+    struct router *router = context;
+    for (int i = 0; i < router->M && router->b; i++)
+        router->b[i] -=
+            router->network->eta_bias * (router->load[i] - (double)router->K / router->M);
+}
+
+/* sum_i load_i/rho <q_i>, q adding up to 1; loads are constants. */
+static double balance_value(const void *context, const struct net *net, int rows, const double *x,
+                            double *g) {
+    const struct router *router = context;
+    const struct network *network = router->network;
+    bool softmax = network->gate == GATE_SOFTMAX;
+    double load[INT_LIST_MAX], value = 0, c = network->balance_loss * router->M / router->K / rows;
+    int M = router->M;
+    (void)net;
+    for (int i = 0; i < M; i++) {
+        load[i] = 0;
+        for (int mu = 0; mu < rows; mu++)
+            load[i] += (double)selected(router, x + mu * M, i) / rows;
+    }
+    for (int mu = 0; mu < rows; mu++) {
+        double q[INT_LIST_MAX], mean = 0, sum = shares_of(router, x + mu * M, q);
+        for (int i = 0; i < M; i++)
+            mean += load[i] * q[i];
+        value += c * mean;
+        for (int i = 0; i < M; i++) /* dw/dpsi = beta w, or beta w (1 - w) */
+            g[mu * M + i] =
+                c * network->beta * (load[i] - mean) * q[i] * (softmax ? 1 : 1 - sum * q[i]);
+    }
+    return value;
+}
+
+static double z_value(const void *context, const struct net *net, int rows, const double *x,
+                      double *g) {
+    const struct router *router = context;
+    double value = 0, c = router->network->z_loss / rows, beta = router->network->beta;
+    int M = router->M;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++) {
+        double sum = 0, largest = x[mu * M];
+        for (int i = 1; i < M; i++)
+            largest = fmax(largest, x[mu * M + i]);
+        for (int i = 0; i < M; i++)
+            sum += exp(beta * (x[mu * M + i] - largest));
+        double z = beta * largest + log(sum);
+        value += c * z * z;
+        for (int i = 0; i < M; i++)
+            g[mu * M + i] = 2 * c * z * beta * exp(beta * (x[mu * M + i] - largest)) / sum;
+    }
+    return value;
 }
 
 /* -sum q ln q/ln M of q = p/sum p */
@@ -147,15 +279,6 @@ static void entropy(const void *context, const struct net *net, int rows, const 
             value -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
         out[mu] = M > 1 ? value / log(M) : 1;
     }
-}
-
-struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {
-    static const struct number_fn fn = {gates, gates_backward};
-    struct router *router = program_memory(p, sizeof *router);
-    if (!router)
-        return (struct value){-1};
-    *router = (struct router){.M = M, .gate = gate};
-    return program_numbers(p, &fn, router, psi, M);
 }
 
 static const char *name(struct program *p, const char *name, int l) {
@@ -178,15 +301,45 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
     return (tokens ? program_bias_of_tokens : program_bias)(p, psi, start, b);
 }
 
+/* What is seen of the masks, and their biases. */
+static void watch_masks(struct program *p, struct router *router, struct value psi, int l) {
+    static const struct number_fn seen = {.forward = watch, .rule = move_biases};
+    int M = router->M;
+    router->last = program_keep_numbers(p, program_net(p)->rows * M);
+    if (router->network->eta_bias != 0)
+        router->b = program_keep_numbers(p, M);
+    router->load = program_series(p, "t i", M, 0, name(p, "load", l),
+                                  "share of the inputs that an expert has", "mean_mu m_i");
+    router->largest = program_series(p, "t", 1, 0, name(p, "load_largest", l),
+                                     "largest load of an expert over rho", "max_i load_i / rho");
+    router->flips =
+        program_series(p, "t", 1, 0, name(p, "flips", l),
+                       "share of the selected experts that were not at the last evaluation", "");
+    program_numbers(p, &seen, router, psi, M);
+}
+
+static void add_penalties(struct program *p, const struct router *router, struct value psi, int l) {
+    static const struct penalty_fn balance = {balance_value}, z = {z_value};
+    if (router->network->balance_loss > 0)
+        program_penalty(p, psi, &balance, router, name(p, "balance_loss", l),
+                        "load-balancing term of the loss",
+                        "balance_loss sum_i load_i/rho mean share_i");
+    if (router->network->z_loss > 0)
+        program_penalty(p, psi, &z, router, name(p, "z_loss", l), "z-loss term of the loss",
+                        "z_loss mean over inputs of (ln sum_i exp(beta psi_i))^2");
+}
+
 struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b,
                           int l) {
-    static const struct number_fn noise = {add_noise, pass_on}, spread = {entropy, NULL};
+    static const struct number_fn noise = {.forward = add_noise, .backward = pass_on},
+                                  gate = {.forward = gates, .backward = gates_backward},
+                                  spread = {.forward = entropy};
     const struct network *network = program_network(p);
     struct router *router = program_memory(p, sizeof *router);
     int M = network->experts;
     if (!router)
         return (struct value){-1};
-    *router = (struct router){.M = M, .noise = network->bias_noise};
+    *router = (struct router){.network = network, .M = M, .K = (int)lround(network->rho * M)};
     Q.a0 = amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
     Q.rate = network->router_rate * weight_or_one(Q.rate);
@@ -197,9 +350,10 @@ struct value router_write(struct program *p, struct value x1, struct weight Q, s
     if (network->bias)
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
-    struct router_gate gate = {network->gate == GATE_SOFTMAX, network->beta,
-                               (int)lround(network->rho * M)};
-    struct value out = router_gates(p, psi, M, gate);
+    if (router->K < M)
+        watch_masks(p, router, psi, l);
+    add_penalties(p, router, psi, l);
+    struct value out = program_numbers(p, &gate, router, psi, M);
     program_show(p, psi, "t mu i", name(p, "psi", l), "router logits, bias included",
                  "<Q_i x1> + b_i");
     program_show(p, out, "t mu i", name(p, "p", l), "gates",

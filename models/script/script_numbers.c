@@ -98,8 +98,9 @@ static void spread(const void *context, const struct net *net, int rows, const d
 }
 
 static struct value apply(lua_State *L, struct value s, struct elementwise given) {
-    static const struct number_fn each = {forward, backward}, constant = {forward, NULL},
-                                  one = {reduce, spread};
+    static const struct number_fn each = {.forward = forward, .backward = backward},
+                                  constant = {.forward = forward},
+                                  one = {.forward = reduce, .backward = spread};
     struct program *p = script_program(L);
     struct elementwise *e = program_memory(p, sizeof *e);
     bool reduces = given.kind == SUM || given.kind == PICK;
@@ -293,10 +294,15 @@ static const struct {
     const char *name;
     int rows, numbers; /* enum fn, enum kind; -1: none */
 } functions[] = {
-    {"tanh", FN_TANH, TANH},       {"erf", FN_ERF, -1},
-    {"relu", FN_RELU, -1},         {"gelu", FN_GELU, -1},
-    {"softplus", FN_SOFTPLUS, -1}, {"sigmoid", FN_SIGMOID, SIGMOID},
-    {"exp", FN_EXP, EXP},          {"log", -1, LOG},
+    {"tanh", FN_TANH, TANH},
+    {"erf", FN_ERF, -1},
+    {"relu", FN_RELU, -1},
+    {"gelu", FN_GELU, -1},
+    {"silu", FN_SILU, -1},
+    {"softplus", FN_SOFTPLUS, -1},
+    {"sigmoid", FN_SIGMOID, SIGMOID},
+    {"exp", FN_EXP, EXP},
+    {"log", -1, LOG},
 };
 
 /* softmax or sigmoid of beta s, 0 but for the K largest. */

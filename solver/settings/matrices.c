@@ -136,8 +136,12 @@ static int check_limit(const struct config *config, const struct params *params,
             key = rates.count ? rates.factor[rates.count - 1].name : init.factor[k - 1].name;
         struct net net;
         struct err why;
-        int code = declare(&net, config, 0, &init, &rates, &why);
+        int code = declare(&net, config, 0, &init, &rates, &why), maps = net.maps;
         net_free(&net);
+        if (!code && !maps && config->solver.method == METHOD_FIXED_POINT)
+            return params_error(params, "solver", "method", err,
+                                "this network has no matrix between two wide layers, which "
+                                "fixed_point iterates: march");
         if (code == CODE_INPUT)
             return params_error(params, section, key, err, "%s", why.text);
         if (code)

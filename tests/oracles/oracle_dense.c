@@ -4,23 +4,28 @@
 #include <string.h>
 
 struct oracle_dense *oracle_dense_new(int P, int D, int N, int depth) {
+    return oracle_dense_new_outputs(P, D, N, depth, 1);
+}
+
+struct oracle_dense *oracle_dense_new_outputs(int P, int D, int N, int depth, int C) {
     struct oracle_dense *o = memory(1, sizeof *o);
     o->P = P;
     o->D = D;
     o->N = N;
     o->depth = depth;
+    o->C = C;
     o->activation = ORACLE_TANH;
     o->loss = ORACLE_MSE;
     o->eta0 = o->gamma0 = 1;
     o->X = array(P * D);
-    o->y = array(P);
+    o->y = array(P * C);
     o->W1 = array(N * D);
     o->W = array((depth - 1) * N * N);
-    o->w = array(N);
-    o->f0 = array(P);
+    o->w = array(C * N);
+    o->f0 = array(P * C);
     o->h = array(depth * P * N);
-    o->f = array(P);
-    o->Delta = array(P);
+    o->f = array(P * C);
+    o->Delta = array(P * C);
     o->g = array(depth * P * N);
     return o;
 }
@@ -65,25 +70,39 @@ static void forward_layer(struct oracle_dense *o, int l, int mu) {
     }
 }
 
+/* l and Delta of one input, from f */
+static double lose(struct oracle_dense *o, int mu) {
+    const double *f = o->f + mu * o->C, *y = o->y + mu * o->C;
+    double *Delta = o->Delta + mu * o->C, sum = 0, l = 0;
+    for (int c = 0; c < o->C; c++)
+        sum += exp(f[c]);
+    for (int c = 0; c < o->C; c++)
+        if (o->loss == ORACLE_MSE) {
+            Delta[c] = y[c] - f[c];
+            l += (y[c] - f[c]) * (y[c] - f[c]) / 2;
+        } else if (o->loss == ORACLE_CROSS_ENTROPY) {
+            Delta[c] = y[c] - exp(f[c]) / sum;
+            l -= y[c] * log(exp(f[c]) / sum);
+        } else {
+            Delta[c] = y[c] / (1 + exp(y[c] * f[c]));
+            l += log1p(exp(-y[c] * f[c]));
+        }
+    return l;
+}
+
 double oracle_dense_forward(struct oracle_dense *o) {
     double loss = 0;
     for (int mu = 0; mu < o->P; mu++) {
         for (int l = 1; l <= o->depth; l++)
             forward_layer(o, l, mu);
-        double f = 0, y = o->y[mu];
-        for (int n = 0; n < o->N; n++)
-            f += o->w[n] * outgoing(o, o->depth, mu, n);
-        f /= o->gamma0 * o->N;
-        if (o->centre)
-            f -= o->f0[mu];
-        o->f[mu] = f;
-        if (o->loss == ORACLE_MSE) {
-            o->Delta[mu] = y - f;
-            loss += (y - f) * (y - f) / 2;
-        } else {
-            o->Delta[mu] = y / (1 + exp(y * f));
-            loss += log1p(exp(-y * f));
+        for (int c = 0; c < o->C; c++) {
+            double f = 0;
+            for (int n = 0; n < o->N; n++)
+                f += o->w[c * o->N + n] * outgoing(o, o->depth, mu, n);
+            f /= o->gamma0 * o->N;
+            o->f[mu * o->C + c] = o->centre ? f - o->f0[mu * o->C + c] : f;
         }
+        loss += lose(o, mu);
     }
     return loss / o->P;
 }
@@ -91,7 +110,7 @@ double oracle_dense_forward(struct oracle_dense *o) {
 void oracle_dense_centre_here(struct oracle_dense *o) {
     o->centre = false;
     oracle_dense_forward(o);
-    memcpy(o->f0, o->f, (size_t)o->P * sizeof *o->f);
+    memcpy(o->f0, o->f, (size_t)(o->P * o->C) * sizeof *o->f);
     o->centre = true;
 }
 
@@ -100,9 +119,9 @@ void oracle_dense_backward(struct oracle_dense *o) {
         for (int l = o->depth; l >= 1; l--)
             for (int k = 0; k < o->N; k++) {
                 double z = 0;
-                if (l == o->depth)
-                    z = o->w[k];
-                else
+                for (int c = 0; c < o->C && l == o->depth; c++)
+                    z += (o->C > 1 ? o->Delta[mu * o->C + c] : 1) * o->w[c * o->N + k];
+                if (l < o->depth)
                     for (int n = 0; n < o->N; n++)
                         z += *weight(o, l + 1, n, k) * o->g[entry(o, l + 1, mu, n)] / sqrt(o->N);
                 int here = entry(o, l, mu, k);
@@ -114,14 +133,15 @@ double oracle_dense_step(struct oracle_dense *o) {
     double loss = oracle_dense_forward(o);
     oracle_dense_backward(o);
     for (int mu = 0; mu < o->P; mu++) {
-        double slope = o->Delta[mu] / o->P; /* - dloss/df_mu */
-        double rate = o->eta0 * o->gamma0 * o->gamma0 * o->N;
-        double unit = rate * slope / (o->gamma0 * o->N); /* - rate dloss/dh = unit g */
+        const double *Delta = o->Delta + mu * o->C;
+        double step = o->eta0 * o->gamma0 / o->P;
+        double unit = o->C > 1 ? step : step * Delta[0]; /* - rate dloss/dh = unit g */
         for (int n = 0; n < o->N; n++) {
             for (int d = 0; d < o->D; d++)
                 o->W1[n * o->D + d] +=
                     unit * o->g[entry(o, 1, mu, n)] * o->X[mu * o->D + d] / sqrt(o->D);
-            o->w[n] += unit * outgoing(o, o->depth, mu, n);
+            for (int c = 0; c < o->C; c++)
+                o->w[c * o->N + n] += step * Delta[c] * outgoing(o, o->depth, mu, n);
         }
         for (int l = 2; l <= o->depth; l++)
             for (int k = 0; k < o->N; k++) {
@@ -134,7 +154,7 @@ double oracle_dense_step(struct oracle_dense *o) {
 }
 
 double *oracle_dense_block(const struct oracle_dense *o, int block, int *count) {
-    *count = block == 0 ? o->N : block == 1 ? o->N * o->D : o->N * o->N;
+    *count = block == 0 ? o->C * o->N : block == 1 ? o->N * o->D : o->N * o->N;
     return block == 0 ? o->w : block == 1 ? o->W1 : weight(o, block, 0, 0);
 }
 
@@ -152,7 +172,8 @@ static double difference(struct oracle_dense *o, double *parameter, double h) {
 
 void oracle_dense_gradient_check(struct oracle_dense *o, double h, double *error, double *scale) {
     double rate = o->eta0 * o->gamma0 * o->gamma0 * o->N;
-    int blocks = o->depth + 1, largest = o->N * (o->N > o->D ? o->N : o->D), count;
+    int blocks = o->depth + 1, widest = o->N > o->D ? o->N : o->D, count;
+    int largest = o->N * (widest > o->C ? widest : o->C);
     double *before = array(blocks * largest), *expected = array(blocks * largest);
     for (int block = 0; block < blocks; block++) {
         double *w = oracle_dense_block(o, block, &count);

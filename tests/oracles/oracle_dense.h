@@ -10,34 +10,38 @@
  *
  * The gradients are g_l = gamma0 N df/dh_l:
  *
- *     g_depth = sigma'(h_depth) w,   g_l = sigma'(h_l) W_{l+1}^T g_{l+1}/sqrt(N) */
+ *     g_depth = sigma'(h_depth) w,   g_l = sigma'(h_l) W_{l+1}^T g_{l+1}/sqrt(N)
+ *
+ * C > 1 outputs f_c have a read-out w_c each; then g carries the loss, g_depth = sigma'(h_depth)
+ * sum_c Delta_c w_c. */
 #ifndef TESTS_ORACLE_DENSE_H
 #define TESTS_ORACLE_DENSE_H
 
 #include "tests/oracles/oracle_regime2.h"
 
 struct oracle_dense {
-    int P, D, N, depth;
+    int P, D, N, depth, C;
     enum oracle_activation activation;
     enum oracle_loss loss;
     double eta0, gamma0;
     bool centre; /* f = raw f - f0 */
 
-    double *X, *y; /* [P][D], [P] */
+    double *X, *y; /* [P][D], [P][C] */
     double *W1;    /* [N][D] */
     double *W;     /* [depth-1][N][N], W_2 first, each [to][from] */
-    double *w;     /* [N] */
-    double *f0;    /* [P], used with centre */
+    double *w;     /* [C][N] */
+    double *f0;    /* [P][C], used with centre */
 
     double *h;     /* [depth][P][N], h_1 first; written by oracle_dense_forward like f, Delta */
-    double *f;     /* [P] */
-    double *Delta; /* [P], -dl/df */
+    double *f;     /* [P][C] */
+    double *Delta; /* [P][C], -dl/df */
     double *g;     /* [depth][P][N], written by oracle_dense_backward */
 };
 
 /* All arrays zero; tanh, mse, not centred, eta0 = gamma0 = 1. Ends the program if memory runs out.
  * Every array belongs to the oracle and is to be filled in place. */
-struct oracle_dense *oracle_dense_new(int P, int D, int N, int depth);
+struct oracle_dense *oracle_dense_new(int P, int D, int N, int depth); /* C = 1 */
+struct oracle_dense *oracle_dense_new_outputs(int P, int D, int N, int depth, int C);
 void oracle_dense_free(struct oracle_dense *o);
 
 /* Forward returns the mean of l over the inputs; backward needs the state it leaves. A step is

@@ -53,6 +53,10 @@ static double step_resnet(void *o) {
     return oracle_resnet_step(o);
 }
 
+static double step_transformer(void *o) {
+    return oracle_transformer_step(o);
+}
+
 /* The rows common to all regimes. */
 static void add_ends(struct oracle_optimizer *a, double *W1, double *W4, double sgd, int N, int D,
                      double gamma0) {
@@ -157,6 +161,25 @@ struct oracle_optimizer *oracle_optimizer_resnet(struct oracle_resnet *o) {
         int count;
         double *W = oracle_resnet_block(o, 2 + l, &count);
         add(a, W, count, sgd, 1 / sqrt(o->L * N), o->branch / sqrt(o->L) * pow(N, -1.5));
+    }
+    return a;
+}
+
+struct oracle_optimizer *oracle_optimizer_transformer(struct oracle_transformer *o) {
+    struct oracle_optimizer *a = start(o, step_transformer, &o->eta0, o->f);
+    double N = o->N, U = o->H * o->N_k, N_e = o->N_e, one = 1 / (o->L * o->b), b = o->b;
+    const double rate[] = {one / N, one / N, one / N, one / U,  one * o->kappa_r,
+                           one,     one / N, one / N, one / N_e};
+    const double nu[] = {b / U, b / U, b / U, b / N, b / N, b, b / N_e, b / N_e, b / N};
+    for (int i = 0; i < oracle_transformer_blocks(o); i++) {
+        int count, kind = (i - 2) % ORACLE_PER_BLOCK;
+        double *w = oracle_transformer_block(o, i, &count), sgd = oracle_transformer_rate(o, i);
+        if (i < 2)
+            add(a, w, count, sgd, i ? 1 : 1 / sqrt(o->K),
+                i ? 1 / (o->gamma0 * N) : 1 / sqrt(o->K) / N);
+        else if (sgd > 0 && count > 0)
+            add(a, w, count, sgd, rate[kind], nu[kind]);
+        a->block[a->blocks - 1].bias |= i >= 2 && kind == ORACLE_BIAS && sgd > 0 && count > 0;
     }
     return a;
 }

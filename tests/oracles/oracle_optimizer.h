@@ -12,6 +12,7 @@
 #include "tests/oracles/oracle_regime3.h"
 #include "tests/oracles/oracle_residual.h"
 #include "tests/oracles/oracle_resnet.h"
+#include "tests/oracles/oracle_transformer.h"
 
 struct oracle_weights {
     double *w, *G, *first, *second; /* [count]; all but w are owned */
@@ -21,7 +22,7 @@ struct oracle_weights {
     double adam_rate, nu; /* of Adam, over the base rate; eps over the base eps */
 };
 
-enum { ORACLE_OPTIMIZER_BLOCKS = 16 };
+enum { ORACLE_OPTIMIZER_BLOCKS = 32 };
 struct oracle_optimizer {
     void *network;
     double (*step)(void *network); /* forward, backward and a step of gradient descent */
@@ -46,6 +47,8 @@ struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o);
 struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o);
 /* (6) of docs/theory/resnet.md. */
 struct oracle_optimizer *oracle_optimizer_resnet(struct oracle_resnet *o);
+/* (20) of docs/theory/transformer.md, of at most three blocks; A = X/sqrt D. */
+struct oracle_optimizer *oracle_optimizer_transformer(struct oracle_transformer *o);
 /* Standard parameterization: one rate and one eps for W = a w, a the multiplier of w (1 of W1,
  * whose rate and eps of Adam are divided by sqrt D). The initial weights are the caller's. */
 void oracle_optimizer_sp(struct oracle_optimizer *a, const struct oracle1 *o);

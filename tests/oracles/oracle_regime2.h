@@ -24,8 +24,9 @@ enum oracle_activation {
     ORACLE_LINEAR
 };
 enum oracle_loss {
-    ORACLE_MSE,     /* l = (y - f)^2 / 2 */
-    ORACLE_LOGISTIC /* l = log(1 + exp(-y f)), y = +-1 */
+    ORACLE_MSE,          /* l = (y - f)^2 / 2, summed over outputs */
+    ORACLE_LOGISTIC,     /* l = log(1 + exp(-y f)), y = +-1 */
+    ORACLE_CROSS_ENTROPY /* l = -sum_c y_c log softmax_c(f), y one-hot, or 0: l = 0 */
 };
 
 enum { ORACLE_W1, ORACLE_Q, ORACLE_W2IN, ORACLE_W2OUT, ORACLE_W4, ORACLE_BLOCKS };

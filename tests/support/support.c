@@ -197,7 +197,7 @@ static double difference(struct net *net, const struct run *run, const struct pa
         values[index] = saved + at[k] * h;
         parameter_put(p, values);
         support_evaluate(net, run);
-        sum += weight[k] * net->loss / h;
+        sum += weight[k] * (net->loss + net->penalty) / h;
     }
     values[index] = saved;
     parameter_put(p, values);
@@ -246,9 +246,17 @@ void support_gradient(const struct run *run, int N, int stride) {
     support_gradient_rates(run, N, stride, NULL);
 }
 
+void support_gradient_rates(const struct run *run, int N, int stride,
+                            double (*lambda)(const struct net *net, int parameter)) {
+    struct net net;
+    support_net(&net, run, N, 0);
+    support_gradient_of(&net, run, stride, lambda);
+    net_free(&net);
+}
+
 /* After two steps. */
-static void judge(struct net *net, const struct run *run, int stride,
-                  double (*lambda)(const struct net *net, int parameter)) {
+void support_gradient_of(struct net *net, const struct run *run, int stride,
+                         double (*lambda)(const struct net *net, int parameter)) {
     for (int step = 0; step < 2; step++) {
         support_evaluate(net, run);
         support_learn(net, run);
@@ -257,18 +265,6 @@ static void judge(struct net *net, const struct run *run, int stride,
         check_parameter(net, run, i, stride,
                         lambda ? printed(net, &net->parameter[i], lambda(net, i))
                                : declared(&net->parameter[i]));
-}
-
-void support_gradient_rates(const struct run *run, int N, int stride,
-                            double (*lambda)(const struct net *net, int parameter)) {
-    struct net net;
-    support_net(&net, run, N, 0);
-    judge(&net, run, stride, lambda);
-    net_free(&net);
-}
-
-void support_gradient_of(struct net *net, const struct run *run, int stride) {
-    judge(net, run, stride, NULL);
 }
 
 void support_copy(double *dst, struct rows rows, double factor) {

@@ -1,0 +1,77 @@
+/* Terms that a network adds to the loss, and the mean over the inputs, which they are made of. */
+#include "models/program/operation.h"
+
+#include <string.h>
+
+static const struct value none = {-1};
+
+/* --- the mean over all rows ------------------------------------------------------------------ */
+
+static void mean_rows_forward(struct net *net, struct node *v) {
+    struct rows x = argument(net, v, 0)->value;
+    ops(net)->combine(v->value, 0, net->ones, x);
+    rows_scale(1.0 / x.count, v->value);
+}
+
+static void mean_rows_backward(struct net *net, struct node *v) {
+    struct rows part = v->part[0].rows;
+    add_part(net, v->g, true, part);
+    rows_scale(1.0 / part.count, part);
+    hand_over(net, v, 0);
+}
+
+static const struct operation operation_mean_rows = {.name = "the mean over inputs",
+                                                     .forward = mean_rows_forward,
+                                                     .backward = mean_rows_backward,
+                                                     .wide = true};
+
+struct value program_mean_of_rows(struct program *p, struct value x) {
+    struct value out;
+    struct node *node = node_append_rows(p, &operation_mean_rows, x, &out);
+    if (node)
+        node->count = 1;
+    return out;
+}
+
+/* --- penalties ------------------------------------------------------------------------------- */
+
+static void penalty_forward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    v->s[0] = v->penalty->value(v->context, net, x->count, x->s, v->A);
+}
+
+/* F counts -gamma0 times the sum of the losses of the P inputs. */
+static void penalty_backward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    double c = -net->setup.gamma0 * net->setup.P;
+    for (int k = 0; k < x->count * x->K; k++)
+        x->gs[k] += c * v->A[k];
+}
+
+const struct operation operation_penalty = {
+    .name = "a penalty", .forward = penalty_forward, .backward = penalty_backward, .adds = true};
+
+void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
+                     const void *context, const char *name, const char *about,
+                     const char *equation) {
+    struct value out;
+    if (!node_given_numbers(p, "a penalty", s))
+        return;
+    if (!p->net->weighted)
+        program_fail(p, "it has a penalty that network_has_penalty does not know");
+    struct node *node = node_append(p, &operation_penalty, s, none, &out);
+    if (!node || program_failed(p, net_vector(p->net, node_of(p, s)->count * node_of(p, s)->K,
+                                              &node->A, &p->err)))
+        return;
+    node->penalty = fn;
+    node->context = (void *)(uintptr_t)context;
+    node->s = program_series(p, "t", 1, 0, name, about, equation);
+}
+
+double program_penalties(const struct net *net) {
+    double sum = 0;
+    for (int i = 0; i < net->program->nodes; i++)
+        if (node_is(&net->program->node[i], &operation_penalty))
+            sum += net->program->node[i].s[0];
+    return sum;
+}

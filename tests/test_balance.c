@@ -1,0 +1,212 @@
+/* Balancing of routers: the load-balancing loss and the z-loss by finite differences, in value by
+ * plain loops; softmax before top-K; biases that make loads equal, few and many experts; limit
+ * beside networks. */
+#include "tests/support/sequences.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW "network.experts=4", "network.bias=fixed", "network.biases=0.9 0.3 -0.3 -0.9"
+
+static void gradient_by_differences(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *more[10];
+    } cases[] = {
+        {"data/regime1.ini",
+         {FEW, "network.gate=softmax", "network.rho=0.5", "network.balance_loss=0.7",
+          "network.q0=1"}},
+        {"data/regime1.ini",
+         {FEW, "network.gate=sigmoid", "network.rho=0.25", "network.beta=1.3",
+          "network.balance_loss=0.5", "network.z_loss=0.2"}},
+        {"data/regime1.ini",
+         {FEW, "network.gate=softmax", "network.rho=0.5", "network.softmax_over=all",
+          "network.beta=0.8"}},
+        {"data/regime1.ini",
+         {"network.gate=softmax", "network.rho=1", "network.z_loss=0.3", "network.beta=1.2",
+          "network.q0=1"}},
+        {"data/regime2.ini", {"network.rho=0.5", "network.balance_loss=0.4"}},
+        {"data/regime2.ini",
+         {"network.gate=softmax", "network.rho=0.25", "network.z_loss=0.3",
+          "network.balance_loss=0.4", "network.softmax_over=all"}},
+        {"data/regime3.ini",
+         {"network.gate=softmax", "network.rho=0.5", "network.z_loss=0.1",
+          "network.balance_loss=0.6", "network.kappa=0.5"}},
+        {"data/transformer.ini",
+         {FEW, "network.rho=0.5", "network.gate=softmax", "network.balance_loss=0.5",
+          "network.z_loss=0.1", "network.bias_per=expert", "data.tokens=3", "data.inputs=2"}},
+        {"data/stack.ini",
+         {"network.rho=0.5", "network.balance_loss=0.3", "network.z_loss=0.1",
+          "network.block_norm=both", "network.gate=softmax"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *overrides[20] = {"training.eta0=0.2", "data.inputs=3", "data.test_inputs=0",
+                                     "reference.widths=16", "reference.centre=no"};
+        struct run run;
+        memcpy(overrides + 5, cases[i].more, sizeof cases[i].more);
+        support_run(&run, cases[i].file, overrides);
+        support_gradient(&run, 16, 11);
+        run_free(&run);
+    }
+}
+
+/* Blocks of a transformer with infinitely many experts. */
+static void many_experts_of_a_transformer(void **state) {
+    (void)state;
+    static const char *const networks[] = {
+        "model = transformer\nmany_experts = regime2\nkappa = 0.5\nrho = 0.5\ngate = softmax\n"
+        "balance_loss = 0.3\nz_loss = 0.1\ndepth = 2\ncausal = yes",
+        "model = transformer\nmany_experts = regime3\nkappa = 0.5\niota = 0.5\nheads = 2\n"
+        "parameterization = mup\nbranch_power = 0.5"};
+    const struct sequences sequences = {.P = 2, .n = 3, .C = 3, .per_token = true};
+    for (size_t i = 0; i < 2; i++) {
+        struct run run;
+        sequences_run(&run, &sequences, networks[i], "loss = cross_entropy\neta0 = 0.2");
+        support_gradient(&run, 8, 11);
+        run_free(&run);
+    }
+}
+
+static const struct numbers *numbers_of(const struct net *net, const char *name) {
+    for (int k = 0; k < net->numbers; k++)
+        if (!strcmp(net->number[k].name, name))
+            return &net->number[k];
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+/* From the logits, which are measured. */
+static void values_by_plain_loops(void **state) {
+    (void)state;
+    enum { P = 5, M = 4, K = 2 };
+    const double balance = 0.7, zeta = 0.2, beta = 1.3;
+    for (int softmax = 0; softmax < 2; softmax++) {
+        const char *overrides[] = {FEW,
+                                   "data.inputs=5",
+                                   "network.rho=0.5",
+                                   "network.beta=1.3",
+                                   "network.balance_loss=0.7",
+                                   "network.z_loss=0.2",
+                                   "network.q0=2",
+                                   softmax ? "network.gate=softmax" : "network.gate=sigmoid",
+                                   NULL};
+        struct run run;
+        struct net net;
+        double load[M] = {0}, share[M] = {0}, L = 0, Z = 0;
+        support_run(&run, "data/regime1.ini", overrides);
+        support_net(&net, &run, 16, 0);
+        for (int t = 0; t < 3; t++) {
+            support_evaluate(&net, &run);
+            support_learn(&net, &run);
+        }
+        support_evaluate(&net, &run);
+        const double *psi = numbers_of(&net, "psi")->values, *p = numbers_of(&net, "p")->values;
+        for (int mu = 0; mu < P; mu++) {
+            double w[M], sum = 0, all = 0;
+            for (int i = 0; i < M; i++) {
+                double e = exp(beta * psi[mu * M + i]);
+                w[i] = softmax ? e : e / (1 + e);
+                sum += w[i];
+                all += e;
+            }
+            for (int i = 0; i < M; i++) {
+                load[i] += (p[mu * M + i] > 0) / (double)P;
+                share[i] += w[i] / sum / P;
+            }
+            Z += zeta * log(all) * log(all) / P;
+        }
+        for (int i = 0; i < M; i++)
+            L += balance * load[i] * M / K * share[i];
+        CHECK_ABS(*numbers_of(&net, "balance_loss")->values, L, 1e-14, "balance");
+        CHECK_ABS(*numbers_of(&net, "z_loss")->values, Z, 1e-14, "z");
+        CHECK_ABS(net.penalty, L + Z, 1e-14, "sum");
+        for (int i = 0; i < M; i++)
+            CHECK_ABS(numbers_of(&net, "load")->values[i], load[i], 1e-15, "load %d", i);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* Over all: the share of all experts is one; over the selected: theirs. */
+static void softmax_before_top(void **state) {
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        const char *overrides[] = {FEW,
+                                   "network.gate=softmax",
+                                   "network.rho=0.5",
+                                   "network.q0=1",
+                                   all ? "network.softmax_over=all" : NULL,
+                                   NULL};
+        struct run run;
+        struct net net;
+        support_run(&run, "data/regime1.ini", overrides);
+        support_net(&net, &run, 16, 0);
+        support_evaluate(&net, &run);
+        const double *p = numbers_of(&net, "p")->values, *psi = numbers_of(&net, "psi")->values;
+        for (int mu = 0; mu < run.data.P; mu++) {
+            double sum = 0, whole = 0, mine = 0;
+            for (int i = 0; i < 4; i++) {
+                sum += p[mu * 4 + i];
+                whole += exp(psi[mu * 4 + i]);
+                mine += p[mu * 4 + i] > 0 ? exp(psi[mu * 4 + i]) : 0;
+            }
+            CHECK_ABS(sum, all ? mine / whole : 1, 1e-14, "input %d", mu);
+        }
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* The largest load over rho, at the start and at the end, of the limit and of a network. */
+static void loads(const char *file, const char *const *more, double *first, double *last) {
+    for (int k = 0; k < 2; k++) {
+        const char *overrides[20] = {
+            "data.inputs=12",      "training.steps=40", "training.eta0=0.02", "solver.sites=128",
+            "solver.replicates=2", "reference.seeds=2", "reference.widths=32"};
+        struct run run;
+        struct record record;
+        double se;
+        for (int n = 7; *more && n < 19; n++)
+            overrides[n] = more[n - 7];
+        support_run(&run, file, overrides);
+        ASK(run_ensemble(&run, k ? 32 : 0, 2, &record, err));
+        const struct series *series = record_find(&record, "load_largest");
+        support_entry(&record, "load_largest", 0, &first[k], &se);
+        support_entry(&record, "load_largest", series->size - 1, &last[k], &se);
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+/* With biases loads settle at rho: in steps of one input of twelve they cannot do so exactly. In
+ * the limit of a few experts all inputs have nearly the same logits, and take turns together. */
+static void biases_balance(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *more[10];
+    } cases[] = {
+        {"data/regime1.ini", {FEW, "network.rho=0.25", "network.q0=2", "network.eta_bias=0.1"}},
+        {"data/regime2.ini",
+         {"network.rho=0.25", "network.eta_bias=0.1", "network.kappa=0.5",
+          "solver.expert_sites=64"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double first[2], last[2];
+        loads(cases[i].file, cases[i].more, first, last);
+        for (int k = i == 0; k < 2; k++) {
+            print_message("%s %s: largest load %.2f -> %.2f\n", cases[i].file,
+                          k ? "network" : "limit", first[k], last[k]);
+            assert_true(first[k] > 2 && last[k] < 1 + 0.5 * (first[k] - 1));
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradient_by_differences), cmocka_unit_test(many_experts_of_a_transformer),
+        cmocka_unit_test(values_by_plain_loops),   cmocka_unit_test(softmax_before_top),
+        cmocka_unit_test(biases_balance),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
