@@ -294,10 +294,15 @@ static const struct {
     const char *name;
     int rows, numbers; /* enum fn, enum kind; -1: none */
 } functions[] = {
-    {"tanh", FN_TANH, TANH},       {"erf", FN_ERF, -1},
-    {"relu", FN_RELU, -1},         {"gelu", FN_GELU, -1},
-    {"softplus", FN_SOFTPLUS, -1}, {"sigmoid", FN_SIGMOID, SIGMOID},
-    {"exp", FN_EXP, EXP},          {"log", -1, LOG},
+    {"tanh", FN_TANH, TANH},
+    {"erf", FN_ERF, -1},
+    {"relu", FN_RELU, -1},
+    {"gelu", FN_GELU, -1},
+    {"silu", FN_SILU, -1},
+    {"softplus", FN_SOFTPLUS, -1},
+    {"sigmoid", FN_SIGMOID, SIGMOID},
+    {"exp", FN_EXP, EXP},
+    {"log", -1, LOG},
 };
 
 /* softmax or sigmoid of beta s, 0 but for the K largest. */
