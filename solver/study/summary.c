@@ -79,13 +79,14 @@ done:
     return code;
 }
 
-/* A limit that training does not move, where it moves networks (solver/run/rest.h). */
+/* A limit that training does not move, where it moves networks, be it into failure
+ * (solver/run/rest.h). */
 static bool rests(const struct summary *summary, int unit) {
     const struct sweep *sweep = summary->sweep;
     int first = unit - unit % sweep->columns;
     bool moving = false;
     for (int c = 0; c < sweep->widths.count; c++)
-        moving = moving || (summary->cell[first + c].last && !summary->cell[first + c].still);
+        moving = moving || !summary->cell[first + c].still;
     return !sweep_width(sweep, unit - first) && summary->cell[unit].still && moving;
 }
 
