@@ -394,7 +394,8 @@ static void test_help(void **state) {
 static void test_defaults(void **state) {
     (void)state;
     static const char unset[] = "# model =\n", set[] = "model = regime2\n";
-    char text[16384], *defaults = printed(ARGS("--defaults")), *at = strstr(defaults, unset);
+    static char text[1 << 16];
+    char *defaults = printed(ARGS("--defaults")), *at = strstr(defaults, unset);
     assert_non_null(at);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - defaults), defaults, set,
              at + strlen(unset));
