@@ -101,7 +101,8 @@ static int solve(struct run *run, const struct options *options, struct err *err
     DO(run_march(run, err));
     DO(run_finish(run, options->force, err));
     log_line(&run->log, "wrote %s", output);
-    DO(report_print(run, err));
+    if (!options->quiet)
+        DO(report_print(run, err));
 done:
     if (code && run->io_open)
         command_kept(&run->log, &run->io);

@@ -340,7 +340,7 @@ int io_flush(struct io *io, struct err *err) {
     DO(hdf5_check(size = H5Fget_file_image(io->file, NULL, 0), "measure", io->partial, err));
     DO(base_alloc(&bytes, (size_t)size, 1, err));
     DO(hdf5_check(H5Fget_file_image(io->file, bytes, (size_t)size), "copy", io->partial, err));
-    DO(partial_write(io->partial, bytes, (size_t)size, err));
+    DO(partial_write(io->partial, &io->lock, bytes, (size_t)size, err));
 done:
     io->behind = code != CODE_OK;
     free(bytes);
@@ -369,6 +369,8 @@ static int set_complete(struct io *io, int complete, struct err *err) {
 static void release(struct io *io) {
     if (io->file > 0)
         H5Fclose(io->file); /* memory only: what was to be kept has been saved */
+    if (io->partial)
+        close(io->lock);
     free(io->path);
     free(io->partial);
     free(io->sum);
@@ -380,14 +382,14 @@ int io_create(struct io *io, const char *path, bool force, struct err *err) {
     *io = (struct io){0};
     DO(partial_check(path, force, err));
     DO(base_copy(&io->path, path, err));
-    DO(partial_create(&io->partial, path, err));
+    DO(partial_create(&io->partial, &io->lock, path, force, err));
     DO(create_file(io, err));
     DO(set_complete(io, 0, err));
     DO(hdf5_set_text(io->file, "program", "dmft-solve", err));
     DO(io_flush(io, err));
 done:
     if (code && io->partial)
-        unlink(io->partial);
+        partial_abandon(io->partial);
     if (code)
         release(io);
     return code;

@@ -19,6 +19,7 @@ struct series {
     int axes;
     size_t shape[SERIES_AXES]; /* shape[0] = T */
     size_t size;               /* product of shape */
+    bool rough;                /* jumps, or an extreme: no 1/N law and no normal errors */
     bool keep_runs;            /* also stored run by run, as NAME_runs with first axis "run" */
     double *values;            /* [runs][size] */
 };

@@ -20,6 +20,7 @@ struct run {
     int rank;
     struct io io;
     bool io_open;
+    const char *program; /* that writes the file; NULL: dmft-solve */
     struct log log;
     const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
     struct record limit, iterations;   /* iterations: of a fixed-point iteration */

@@ -108,12 +108,54 @@ done:
     return code;
 }
 
+/* Whether a key has an order: numbers have, words and seeds have not, whatever they look like. */
+static bool has_order(const struct sweep *sweep, const struct grid_key *key) {
+    const struct params *params = &sweep->base.params;
+    for (size_t s = 0; s < params->count; s++) {
+        const struct param_section *section = &params->sections[s];
+        size_t length = strlen(section->name);
+        if (strncmp(key->name, section->name, length) || key->name[length] != '.')
+            continue;
+        for (size_t r = 0; r < section->count; r++)
+            if (!strcmp(section->rows[r].key, key->name + length + 1))
+                return section->rows[r].type == PARAM_INT || section->rows[r].type == PARAM_REAL;
+        return !section->rows; /* factors of matrices */
+    }
+    return false;
+}
+
 /* Lists of points have no order along which to seek. */
-static int find_axis(const struct grid *grid) {
-    for (int a = 0; a < grid->axes; a++)
-        if (grid->axis[a].keys == 1 && grid->axis[a].key->value && grid->axis[a].count >= 3)
+static int find_axis(const struct sweep *sweep) {
+    for (int a = 0; a < sweep->grid.axes; a++) {
+        const struct grid_axis *axis = &sweep->grid.axis[a];
+        if (axis->keys == 1 && axis->key->value && axis->count >= 3 && has_order(sweep, axis->key))
             return a;
+    }
     return -1;
+}
+
+/* Whether one run makes more than half of the mean. */
+static bool is_carried(const struct cell *cell) {
+    double largest = 0;
+    for (int r = 0; r < cell->runs && cell->last; r++)
+        largest = fmax(largest, fabs(cell->last[r]));
+    return cell->runs >= 3 && largest > 0.5 * cell->runs * fabs(cell->loss);
+}
+
+/* "0.42338 +- 7e-05", with a star where one run carries it. */
+static void print_loss(const struct cell *cell) {
+    char text[64];
+    int length = snprintf(text, sizeof text, isnan(cell->se) ? "%.5g" : "%.5g +- %.1g", cell->loss,
+                          cell->se);
+    printf("  %20s%s", cell->last ? text : "failed", length && is_carried(cell) ? " *" : "");
+}
+
+static void explain_stars(const struct summary *summary) {
+    bool any = false;
+    for (int u = 0; u < summary->sweep->count; u++)
+        any = any || is_carried(&summary->cell[u]);
+    if (any)
+        printf("*: one run is more than half of this mean\n");
 }
 
 /* Units between neighbours along an axis. */
@@ -259,14 +301,14 @@ done:
 
 /* ---- the optimum: file and table ---- */
 
-/* Goes through the columns of the table, the keys of all axes but that of the optimum: *k is the
- * first to look at. Their width, or -1 behind the last. */
-static int next_column(const struct summary *summary, int *k, const struct grid_key **key,
-                       int *axis) {
+/* Goes through the columns of a table, the keys of all axes but `without`: *k is the first to look
+ * at. Their width, or -1 behind the last. */
+static int next_column(const struct summary *summary, int without, int *k,
+                       const struct grid_key **key, int *axis) {
     const struct grid *grid = &summary->sweep->grid;
     for (; *k < grid->keys; ++*k) {
         *key = grid_key(grid, *k, axis);
-        if (*axis == summary->axis)
+        if (*axis == without)
             continue;
         size_t width = strlen((*key)->name);
         for (int i = 0; i < grid->axis[*axis].count; i++)
@@ -276,14 +318,19 @@ static int next_column(const struct summary *summary, int *k, const struct grid_
     return -1;
 }
 
-/* The names of these columns, or (unit >= 0) their values. */
-static void print_keys(const struct summary *summary, int unit) {
+/* The names of these columns, or (unit >= 0) their values; without: an axis to leave out. */
+static void print_keys(const struct summary *summary, int unit, int without) {
     const struct sweep *sweep = summary->sweep;
     const struct grid_key *key;
-    for (int k = 0, a, width; (width = next_column(summary, &k, &key, &a)) >= 0; k++)
+    for (int k = 0, a, width; (width = next_column(summary, without, &k, &key, &a)) >= 0; k++)
         printf("%*s  ", width,
                unit < 0 ? key->name
                         : key->text[grid_index(&sweep->grid, unit / sweep->columns, a)]);
+}
+
+/* --quiet */
+static bool is_told(const struct summary *summary) {
+    return summary->sweep->log.verbose > 0;
 }
 
 static void print_width(const struct sweep *sweep, int unit) {
@@ -293,21 +340,19 @@ static void print_width(const struct sweep *sweep, int unit) {
     printf("%6s", N ? number : "limit");
 }
 
-/* Without a key to seek an optimum along: every unit. */
+/* Every unit. */
 static void print_losses(const struct summary *summary) {
     const struct sweep *sweep = summary->sweep;
     printf("final loss (+-: standard errors of sampling)\n");
-    print_keys(summary, -1);
+    print_keys(summary, -1, -1);
     printf("%6s  %20s\n", "N", "loss");
     for (int u = 0; u < sweep->count; u++) {
-        const struct cell *cell = &summary->cell[u];
-        char text[64];
-        snprintf(text, sizeof text, isnan(cell->se) ? "%.5g" : "%.5g +- %.1g", cell->loss,
-                 cell->se);
-        print_keys(summary, u);
+        print_keys(summary, u, -1);
         print_width(sweep, u);
-        printf("  %20s\n", cell->last ? text : "failed");
+        print_loss(&summary->cell[u]);
+        printf("\n");
     }
+    explain_stars(summary);
 }
 
 /* One row of the table: a combination of the other keys, and a width. */
@@ -322,20 +367,24 @@ static void print_row(const struct summary *summary, int unit, double at, double
     const struct sweep *sweep = summary->sweep;
     const struct cell *cell =
         &summary->cell[unit + (best < 0 ? 0 : best) * stride_of(sweep, summary->axis)];
-    char cells[2][64];
-    snprintf(cells[0], sizeof cells[0], isnan(at_se) ? "%.4g" : "%.4g +- %.1g", at, at_se);
-    snprintf(cells[1], sizeof cells[1], isnan(cell->se) ? "%.5g" : "%.5g +- %.1g", cell->loss,
-             cell->se);
-    print_keys(summary, unit);
+    char text[64];
+    snprintf(text, sizeof text, isnan(at_se) ? "%.4g" : "%.4g +- %.1g", at, at_se);
+    print_keys(summary, unit, summary->axis);
     print_width(sweep, unit);
-    printf("  %18s  %20s%s\n", best < 0 ? "-" : cells[0], best < 0 ? "-" : cells[1], why[edge]);
+    printf("  %18s", best < 0 ? "-" : text);
+    if (best < 0)
+        printf("  %20s", "-");
+    else
+        print_loss(cell);
+    printf("%s\n", why[edge]);
 }
 
 static void print_head(const struct summary *summary) {
-    printf("optimum of %s, and the final loss there (+-: standard errors of sampling; a parabola\n"
-           "between the values of the grid may be off by half a step)\n",
-           summary->sweep->grid.axis[summary->axis].name);
-    print_keys(summary, -1);
+    printf(
+        "\noptimum of %s, and the final loss there (+-: standard errors of sampling; a parabola\n"
+        "between the values of the grid may be off by half a step)\n",
+        summary->sweep->grid.axis[summary->axis].name);
+    print_keys(summary, -1, summary->axis);
     printf("%6s  %18s  %20s\n", "N", "optimum", "loss");
 }
 
@@ -388,7 +437,8 @@ static int write_optima(struct io *io, const struct summary *summary, struct err
     char *dims;
     TRY(series_over(&series, &dims, sweep, summary->axis, err));
     DO(base_alloc(&all, 5 * series.size, sizeof *all, err));
-    print_head(summary);
+    if (is_told(summary))
+        print_head(summary);
     for (int u = 0, row = 0; u < sweep->count; u++) {
         double at = NAN, at_se = NAN;
         int best = -1;
@@ -396,7 +446,8 @@ static int write_optima(struct io *io, const struct summary *summary, struct err
             continue;
         enum edge edge = optimum_of(summary, u, &at, &at_se, &best, err, &code);
         DO(code);
-        print_row(summary, u, at, at_se, best, edge);
+        if (is_told(summary))
+            print_row(summary, u, at, at_se, best, edge);
         const struct cell *cell = &summary->cell[u + (best < 0 ? 0 : best) * stride];
         const double values[] = {at, at_se, cell->loss, cell->se, edge};
         for (size_t k = 0; k < 5; k++)
@@ -420,15 +471,15 @@ static int write_file(struct io *io, const struct summary *summary, struct err *
     TRY(provenance_write(io, backend_list[sweep->base.config.solver.backend]->name,
                          omp_get_max_threads(), err)); /* of all jobs together */
     TRY(write_cells(io, summary, err));
+    if (is_told(summary))
+        print_losses(summary);
     if (summary->axis >= 0)
         TRY(write_optima(io, summary, err));
-    else
-        print_losses(summary);
     return io_finish(io, true, err);
 }
 
 int summary_write(const struct sweep *sweep, struct err *err) {
-    struct summary summary = {.sweep = sweep, .axis = find_axis(&sweep->grid)};
+    struct summary summary = {.sweep = sweep, .axis = find_axis(sweep)};
     struct io io = {0};
     int code;
     TRY(base_alloc(&summary.cell, (size_t)sweep->count, sizeof *summary.cell, err));
