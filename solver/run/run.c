@@ -282,7 +282,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
     note_scale(run);
-    if (dist_rank())
+    if (dist_rank() || (!output && !run->io_open))
         return CODE_OK;
     if (!run->io_open)
         TRY(io_create(&run->io, output, force, err));

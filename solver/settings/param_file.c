@@ -189,6 +189,7 @@ static int read_key(struct reader *reader, char *text, const char **name) {
         return param_fail(reader->params, &at, reader->err, "no key before \"=\"");
     char *value = text_value(equals + 1);
     at.key = *name = key;
+    at.section = reader->section ? reader->section->name : NULL;
     if (!value)
         return param_fail(reader->params, &at, reader->err,
                           "a value in double quotes ends with one, and \"\" in it is a quote");
