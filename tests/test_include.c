@@ -119,6 +119,12 @@ static void test_includes(void **state) {
     hid_t file = cli_file("main.h5");
     char *ini = cli_text(file, "parameters", "ini");
     H5Fclose(file);
+    struct cli_result result;
+    cli_run(&result, ARGS("--defaults", "main.ini", "--training.steps=3"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "\neta0 = 0.25\n"));
+    assert_non_null(strstr(result.out, "\nfile = parts/good.h5\n"));
+    cli_free(&result);
     cli_print("parts/alone.ini", ini);
     solve("parts/alone.ini", "alone.h5", NULL);
     assert_true(cli_same("main.h5", "alone.h5", "limit/loss"));
