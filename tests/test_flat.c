@@ -34,13 +34,13 @@ static void put_number(struct bytes *to, unsigned long value, int count) {
     }
 }
 
-struct archive {
+struct zip {
     struct bytes file, list;
     int entries;
 };
 
 /* One array: its header as numpy has it, then the numbers; packed by deflate or not. */
-static void add(struct archive *zip, const char *name, const char *header, const void *numbers,
+static void add(struct zip *zip, const char *name, const char *header, const void *numbers,
                 size_t size, bool packed) {
     struct bytes npy = {.size = 0}, out = {.size = 0};
     char text[112], padded[128];
@@ -82,7 +82,7 @@ static void add(struct archive *zip, const char *name, const char *header, const
     zip->entries++;
 }
 
-static void finish(struct archive *zip, const char *name) {
+static void finish(struct zip *zip, const char *name) {
     size_t place = zip->file.size;
     put(&zip->file, zip->list.at, zip->list.size);
     put(&zip->file, "PK\5\6\0\0\0\0", 8);
@@ -97,7 +97,7 @@ static void finish(struct archive *zip, const char *name) {
 #define FLOATS "{'descr': '<f8', 'fortran_order': False, 'shape': "
 
 static void good_archive(const char *name, bool packed) {
-    struct archive zip = {0};
+    struct zip zip = {0};
     add(&zip, "X", FLOATS "(3, 2), }", X, sizeof X, packed);
     add(&zip, "y", FLOATS "(3,), }", y, sizeof y, packed);
     finish(&zip, name);
@@ -143,7 +143,7 @@ static void test_types(void **state) {
     static const unsigned char big[P][8] = {{0, 0, 0, 0, 0, 0, 0, 1},
                                             {255, 255, 255, 255, 255, 255, 255, 255},
                                             {0, 0, 0, 0, 0, 0, 0, 1}};
-    struct archive zip = {0}, other = {0}, letters = {0};
+    struct zip zip = {0}, other = {0}, letters = {0};
     add(&zip, "X", "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", by_column,
         sizeof by_column, true);
     add(&zip, "y", "{'descr': '|i1', 'fortran_order': False, 'shape': (3,), }", small, sizeof small,
@@ -252,7 +252,7 @@ static void test_refused_archives(void **state) {
          "does not hold integers or floats"},
     };
     for (size_t k = 0; k < COUNT(table); k++) {
-        struct archive zip = {0};
+        struct zip zip = {0};
         add(&zip, table[k].name, table[k].header, X, table[k].size, k % 2);
         add(&zip, "y", FLOATS "(3,), }", y, sizeof y, true);
         finish(&zip, "bad.npz");
