@@ -8,7 +8,9 @@
 #   make study NAME=lr_transfer        data and picture of a study in studies/
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare
-#   make info         says with what;  make install PREFIX=/usr/local;  make format;  make clean
+#   make install PREFIX=/usr/local     programs, libdmft, headers, completion (install/install.mk);
+#   make deb; make site                a Debian package; build/site, the documents
+#   make info         says with what;  make format;  make clean
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags, CUDA=1 adds the
 # backend cuda (kernels/cuda.mk), MPI=1 builds for mpirun (docs/mpi.md): each set of options in its own
@@ -39,9 +41,10 @@ CC := mpicc
 BUILD := $(BUILD:build/release=build)/mpi
 OPT += -DMPI
 endif
+SHARED := -fPIC -fno-semantic-interposition # objects serve programs and libdmft
 PKG := openblas lapacke gsl hdf5-serial inih lua5.4 zlib
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
-CFLAGS = -std=c17 $(OPT) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
+CFLAGS = -std=c17 $(OPT) $(SHARED) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
 LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm $(CUDA_LIBS)
 
 PROGRAMS := dmft-solve dmft-sweep dmft-compare
@@ -66,7 +69,10 @@ $(BUILD)/dmft-%: $(BUILD)/solver/main_%.o $(OBJECTS) $(BUILD)/objects
 $(BUILD)/objects: FORCE
 	$(call STAMP,$(OBJECTS) $(EMULATED_CUDA))
 
-$(BUILD)/%.o: %.c
+$(BUILD)/flags: FORCE
+	$(call STAMP,$(CC) $(OPT) $(SHARED))
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '  CC $<'
 	@$(CC) $(CFLAGS) -c $< -o $@
@@ -91,11 +97,7 @@ study: dmft-sweep
 	PYTHON=$(PYTHON) python/with -m dmft.plot.studies $(NAME).h5
 
 format:
-	find kernels models integrators solver tests -name '*.[ch]' -o -name '*.cu' | xargs clang-format -i -style=file
-
-install: all
-	install -D -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(wildcard docs/man/*.1)
+	find include examples kernels models integrators solver tests -name '*.[ch]' -o -name '*.cu' | xargs clang-format -i -style=file
 
 info:
 	@echo 'version   $(VERSION)'
@@ -106,9 +108,9 @@ info:
 clean:
 	rm -rf build $(PROGRAMS)
 
-include tests/tests.mk .ci/packages.mk
+include install/install.mk tests/tests.mk .ci/packages.mk
 FORCE:
-.PHONY: all run study format packages python-packages install info clean FORCE
+.PHONY: all run study format packages python-packages info clean FORCE
 .SECONDARY:
 -include $(SOURCES:%.c=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(BUILD)/%.d) \
          $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/backend.d

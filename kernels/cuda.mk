@@ -8,7 +8,7 @@ endif
 # sm_80 and sm_90, and PTX for later devices; no contraction, as on the host.
 NVCCFLAGS := -std=c++17 -O2 --fmad=false -Werror all-warnings -I. -MMD -MP \
              -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] \
-             -Xcompiler -Wall,-Wextra,-Wshadow,-Wconversion,-Werror
+             -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow,-Wconversion,-Werror
 CXXFLAGS := -std=c++17 -Wall -Wextra -Wshadow -Wconversion -Werror
 
 $(BUILD)/%.o: %.cu

@@ -161,7 +161,8 @@ int population_check_rank(const struct population *population, int rank, const c
         return err_set(
             err, CODE_NUMERICAL,
             "population %s has too few sites: the basis of %s reached rank %d of %zu "
-            "sites; raise sites or expert_sites, lower steps or inputs, or raise tolerance",
+            "sites; raise sites (expert_sites, unit_sites where the network has them), lower steps "
+            "or inputs, or raise tolerance",
             population->name, who, rank, population->sites);
     return CODE_OK;
 }

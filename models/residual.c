@@ -18,7 +18,7 @@
 #include <math.h>
 
 static const struct param_row residual_rows[] = {
-    {"alpha", PARAM_REAL, NETWORK_KEY(alpha), "0", 0, 1e6, NULL, NULL,
+    {"alpha", PARAM_REAL, NETWORK_KEY(alpha), "1", 0, 1e6, NULL, NULL,
      "width over all units of a block, N/(N_e E); 0: networks have N_e = N^2/E"},
     {NULL},
 };

@@ -45,6 +45,26 @@ static size_t length(const struct param_row *rows) {
     return n;
 }
 
+static struct param_row *all; /* of the section */
+
+int network_add(const struct model *model, struct err *err) {
+    int count = 0;
+    if (!model->name || !*model->name || strpbrk(model->name, " \t#;\""))
+        return err_set(err, CODE_INPUT, "a network needs a name without blanks");
+    for (; model_list[count]; count++)
+        if (!strcmp(model_list[count]->name, model->name))
+            return err_set(err, CODE_INPUT, "there is a network %s already", model->name);
+    if (!model->doc || !model->source || !model->keys || !model->write)
+        return err_set(err, CODE_INPUT, "network %s: doc, source, keys and write must be given",
+                       model->name);
+    if (all || count == MODEL_MOST)
+        return err_set(err, CODE_INPUT, "network %s: %s", model->name,
+                       all ? "networks are added before anything is read"
+                           : "there are too many networks");
+    model_list[count] = model;
+    return CODE_OK;
+}
+
 static int join_names(struct err *err) {
     size_t size = 1;
     for (const struct model *const *model = model_list; *model; model++)
@@ -58,7 +78,6 @@ static int join_names(struct err *err) {
 }
 
 int network_rows(const struct param_row **rows, size_t *count, struct err *err) {
-    static struct param_row *all;
     static size_t known;
     const struct param_row *const shared[] = {common, gate_rows, router_rows, balance_rows,
                                               attention_rows};

@@ -85,7 +85,7 @@ void command_log(struct log *log, bool quiet) {
 /* [--]section.key=value, or what was meant so; a file of that name is a file. */
 static bool is_override(const char *word) {
     if (!strncmp(word, "--", 2))
-        return strchr(word, '.') || strchr(word, '=');
+        return strchr(word, '=');
     return strchr(word, '=') && access(word, F_OK) != 0;
 }
 
@@ -103,10 +103,15 @@ int command_read(struct command *command, const struct command_option *options, 
             if (++i == argc || !argv[i][0])
                 return err_set(err, CODE_INPUT, "%s needs %s", word, option->what);
             *option->value = argv[i];
+        } else if (!strncmp(word, "--", 2) && strchr(word, '.') && !strchr(word, '=')) {
+            return err_set(err, CODE_INPUT, "%s: a key and its value are one word, %s=%s", word,
+                           word, i + 1 < argc ? argv[i + 1] : "value");
         } else if (is_override(word)) {
             command->override[command->overrides++] = argv[i]; /* never overtakes i */
         } else if (word[0] == '-') {
-            return err_set(err, CODE_INPUT, "unknown option %s\n%s", word, usage);
+            return err_set(err, CODE_INPUT,
+                           "unknown option %s; a key is set by --section.key=value\n%s", word,
+                           usage);
         } else if (command->file) {
             return err_set(err, CODE_INPUT, "one ini file at a time: %s, %s", command->file, word);
         } else {

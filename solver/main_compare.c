@@ -63,6 +63,7 @@ static int work(struct compare *compare, struct options *options, struct err *er
     command_log(&log, options->quiet);
     for (int k = 0; k < COMPARE_MOST; k++) {
         compare->run[k].log = log;
+        compare->run[k].program = "dmft-compare";
         compare->run[k].stop = command_signals();
         compare->run[k].go_on = go_on;
     }
@@ -73,7 +74,8 @@ static int work(struct compare *compare, struct options *options, struct err *er
     DO(command_spare(output, compare->run[0].config.data.file, err));
     DO(compare_run(compare, output, options->force || go_on, err));
     log_line(&compare->run[0].log, "wrote %s", output);
-    DO(compare_table_print(compare, err));
+    if (!options->quiet)
+        DO(compare_table_print(compare, err));
 done:
     for (int k = 0; k < compare->count && code; k++)
         if (compare->run[k].io_open)

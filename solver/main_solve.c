@@ -21,7 +21,8 @@ static const char usage[] =
     "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] [--profile] FILE.ini "
     "[--section.key=value ...]\n"
     "       dmft-solve --continue OUT.h5 [--quiet] [--profile] [--section.key=value ...]\n"
-    "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version | --defaults";
+    "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
+    "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
     *options = (struct options){0};
@@ -44,10 +45,29 @@ static int read_options(struct options *options, int argc, char **argv, struct e
     return CODE_OK;
 }
 
+/* The keys of an ini, of those that it includes and of the command line, as one ini. */
+static int print_whole(const struct command *command, const struct param_section *sections,
+                       size_t count, struct err *err) {
+    struct params params;
+    struct config config;
+    char *text = NULL;
+    size_t size;
+    int code;
+    DO(params_read(&params, sections, count, command->file, command->overrides, command->override,
+                   &config, err));
+    DO(params_text(&params, &text, &size, err));
+    fputs(text, stdout);
+done:
+    free(text);
+    params_free(&params);
+    return code;
+}
+
 static int print_help(const struct options *options, struct err *err) {
     const struct command *command = &options->command;
     struct param_section *sections;
     size_t count;
+    int code = CODE_OK;
     const struct model *const *model = model_list;
     while (*model && (!command->file || strcmp((*model)->name, command->file)))
         model++;
@@ -56,6 +76,8 @@ static int print_help(const struct options *options, struct err *err) {
     TRY(config_sections(&sections, &count, err));
     if (options->version) {
         printf("dmft-solve %s\n", provenance_version);
+    } else if (options->defaults && command->file) {
+        code = print_whole(command, sections, count, err);
     } else if (options->defaults) {
         params_defaults(sections, count, stdout);
     } else {
@@ -70,7 +92,7 @@ static int print_help(const struct options *options, struct err *err) {
             printf("%-10s %s\n", (*model)->name, (*model)->doc);
     }
     free(sections);
-    return CODE_OK;
+    return code;
 }
 
 /* Of rank 0. What cannot be told of a run that is done is a warning. */
@@ -107,7 +129,8 @@ static int solve(struct run *run, struct options *options, struct err *err) {
     DO(run_march(run, err));
     DO(run_finish(run, options->force, err));
     log_line(&run->log, "wrote %s", output);
-    DO(report_print(run, err));
+    if (!options->quiet)
+        DO(report_print(run, err));
 done:
     if (code && run->io_open)
         command_kept(&run->log, &run->io);

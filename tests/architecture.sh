@@ -1,6 +1,6 @@
 #!/bin/sh
 # Rules that a compiler does not know. Nothing here lists files: a new one is found and judged.
-sources=$(find kernels models integrators solver tests -name '*.[ch]' -o -name '*.cu' | sort)
+sources=$(find include examples kernels models integrators solver tests -name '*.[ch]' -o -name '*.cu' | sort)
 bad=0
 failed=0
 say() {
@@ -19,7 +19,7 @@ close() {
 
 # A file may include what lies in its own folder or in one that stands before it here. Oracles judge
 # the program and include nothing of it; mpi.h is for kernels/dist.c alone.
-order='kernels/base kernels models integrators solver/settings solver/measure solver/files solver/run
+order='include kernels/base kernels models integrators solver/settings solver/measure solver/files solver/run
     solver/study solver tests'
 wrong=$(grep -HoE '^#include "[^"]+"' $sources | awk -v order="$order" '
     function place(path) { # of the folder, or else of the folder around it

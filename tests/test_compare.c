@@ -134,7 +134,7 @@ static void test_sides_are_runs_of_dmft_solve(void **state) {
                                         "reference/N0032/rms_A1", "data/X"};
     struct cli_result result;
     cli_print("case.ini", ini);
-    cli_run(&result, ARGS("-o", "out.h5", "--quiet", "case.ini"));
+    cli_run(&result, ARGS("-o", "out.h5", "case.ini"));
     assert_int_equal(result.code, 0);
     assert_non_null(strstr(result.out, "\nmup: loss"));
     assert_non_null(strstr(result.out, "\nmssp: loss"));
@@ -230,7 +230,7 @@ static void test_networks_that_diverge(void **state) {
     struct cli_result result;
     size_t count;
     cli_print("case.ini", edge);
-    cli_run(&result, ARGS("-o", "out.h5", "--quiet", "case.ini"));
+    cli_run(&result, ARGS("-o", "out.h5", "case.ini"));
     assert_int_equal(result.code, 0);
     assert_non_null(strstr(result.out, "note: 1 of 3 networks of N = 2 failed and count until "
                                        "then; the first:\n  N = 2, network 2, step 5: "));

@@ -129,7 +129,7 @@ static void test_values_are_refused(void **state) {
         {"[rates]\nQ = 3 * N\n", NULL, {"trailing characters \"* N\""}},
         {"[rates]\nQ = 3 N^2 N\n", NULL, {"trailing characters \"N\""}},
         {"[rates]\nQ = 3 Nan\n", NULL, {"trailing characters \"an\""}},
-        {"[rates]\nQ = 3 # fast\n", NULL, {"trailing characters \"# fast\""}},
+        {"[rates]\nQ = 3# fast\n", NULL, {"trailing characters \"# fast\""}},
         {"[rates]\nQ = 1\nR = 1\nQ = 2\n",
          NULL,
          {"f.ini:6: [rates] Q: duplicate key", "in line 4"}},

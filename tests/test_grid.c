@@ -200,8 +200,8 @@ static char *sweep_into(const char *name, const char *sweep, const char *more) {
     struct cli_result result;
     write_ini(sweep);
     snprintf(output, sizeof output, "%s.h5", name);
-    cli_run(&result, ARGS("--quiet", "--force", "--jobs", "2", "-o", output, "case.ini", more));
-    if (result.code || *result.err)
+    cli_run(&result, ARGS("--force", "--jobs", "2", "-o", output, "case.ini", more));
+    if (result.code)
         fail_msg("exit code %d: %s", result.code, result.err);
     free(result.err);
     return result.out;
@@ -312,9 +312,10 @@ static void test_the_optimum_beside_a_list(void **state) {
         free(at);
         free(loss);
     }
-    assert_string_equal(table[0], table[1]);
-    assert_non_null(strstr(table[0], "\ntraining.gamma0  network.activation       N  "));
-    assert_non_null(strstr(table[0], "\n              1              linear   limit  "));
+    const char *optima[] = {strstr(table[0], "\noptimum"), strstr(table[1], "\noptimum")};
+    assert_string_equal(optima[0], optima[1]);
+    assert_non_null(strstr(optima[0], "\ntraining.gamma0  network.activation       N  "));
+    assert_non_null(strstr(optima[0], "\n              1              linear   limit  "));
     H5Fclose(one);
     for (int k = 0; k < 2; k++) {
         free(table[k]);

@@ -42,7 +42,7 @@ static void large_eps_is_gradient_descent(void **state) {
         "model = regime3\nparameterization = mssp",
         "model = regime3\nparameterization = mup",
         "model = residual\ndepth = 2\nexpert_width = 2\nalpha = 1",
-        "model = residual\ndepth = 2\nexpert_width = 0\nrho = 0.5\nexperts = 4",
+        "model = residual\ndepth = 2\nexpert_width = 0\nalpha = 0\nrho = 0.5\nexperts = 4",
     };
     double worst = 0;
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {

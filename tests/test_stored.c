@@ -213,9 +213,9 @@ static void test_death(void **state) {
         int fate, code;
         const char *part;
     } cases[] = {
-        {SIGSEGV, CODE_INPUT, "is damaged, HDF5 broke down while reading it"},
-        {SIGABRT, CODE_INPUT, "is damaged, HDF5 broke down while reading it"},
-        {-1, CODE_INPUT, "is damaged, HDF5 broke down while reading it"},
+        {SIGSEGV, CODE_INPUT, "is damaged, reading it broke down"},
+        {SIGABRT, CODE_INPUT, "is damaged, reading it broke down"},
+        {-1, CODE_INPUT, "is damaged, reading it broke down"},
         {SIGKILL, CODE_SYSTEM, "the process that read it was killed"},
         {SIGINT, CODE_INTERRUPTED, "interrupted while reading data file"},
         {SIGTERM, CODE_INTERRUPTED, "interrupted while reading data file"},

@@ -134,8 +134,8 @@ static char *sweep_into(const char *name, const char *more) {
     char output[32];
     struct cli_result result;
     snprintf(output, sizeof output, "%s.h5", name);
-    cli_run(&result, ARGS("--quiet", "--jobs", "2", "-o", output, "sweep.ini", more));
-    if (result.code || *result.err)
+    cli_run(&result, ARGS("--jobs", "2", "-o", output, "sweep.ini", more));
+    if (result.code)
         fail_msg("exit code %d: %s", result.code, result.err);
     free(result.err);
     return result.out;

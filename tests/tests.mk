@@ -33,10 +33,13 @@ MPI_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(if $(shell command -v mpicc),buil
 # The Python package, with the programs of a plain build.
 PYTHON_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/python.sh)
 
-test: all $(if $(PYTHON_TEST),python-packages) $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
+# What is installed, of a plain build.
+INSTALL_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/install.sh)
+
+test: all $(if $(INSTALL_TEST),$(LIBRARY) $(COMPLETION)) $(if $(PYTHON_TEST),python-packages) $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 	$(if $(MPI_TEST),@$(MAKE) --no-print-directory MPI=1 test-mpi)
 	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve DMFT_HOME=$(BUILD) PYTHON=$(PYTHON) tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
-	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST) $(PYTHON_TEST)
+	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST) $(INSTALL_TEST) $(PYTHON_TEST)
 
 test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
 

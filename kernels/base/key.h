@@ -13,7 +13,7 @@ enum param_type {
     PARAM_REAL,    /* double */
     PARAM_CHOICE,  /* int, the index in choices */
     PARAM_CHOICES, /* struct int_list of such, one or more, all different */
-    PARAM_TEXT,    /* const char *, owned by struct params; "" when empty */
+    PARAM_TEXT,    /* const char *, a path, owned by struct params; "" when empty */
     PARAM_INTS,    /* struct int_list, blank-separated, may be empty */
     PARAM_REALS    /* struct real_list, likewise */
 };

@@ -74,6 +74,49 @@ char *text_trim(char *text) {
     return text;
 }
 
+/* Whether a comment begins at text[at]. */
+static bool is_comment(const char *text, size_t at) {
+    return (text[at] == '#' || text[at] == ';') && (!at || is_blank(text[at - 1]));
+}
+
+bool text_ends(const char *text) {
+    size_t at = strspn(text, " \t\r\n");
+    return !text[at] || (at && is_comment(text, at));
+}
+
+static char *quoted(char *text) {
+    char *in = text + 1, *out = text;
+    while (*in && (*in != '"' || in[1] == '"')) {
+        in += *in == '"';
+        *out++ = *in++;
+    }
+    if (!*in)
+        return NULL;
+    bool good = text_ends(in + 1);
+    *out = '\0';
+    return good ? text : NULL;
+}
+
+char *text_value(char *text) {
+    size_t end = 0;
+    while (is_blank(*text))
+        text++;
+    if (*text == '"')
+        return quoted(text);
+    while (text[end] && !is_comment(text, end))
+        end++;
+    text[end] = '\0';
+    return text_trim(text);
+}
+
+bool text_wants_quotes(const char *value) {
+    size_t length = strlen(value);
+    for (size_t at = 0; at < length; at++)
+        if (is_comment(value, at))
+            return true;
+    return length && (*value == '"' || is_blank(*value) || is_blank(value[length - 1]));
+}
+
 bool text_next_word(const char **cursor, const char *separators, struct text_word *word) {
     word->text = *cursor + strspn(*cursor, separators);
     word->length = strcspn(word->text, separators);

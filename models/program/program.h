@@ -41,7 +41,12 @@ struct model {
     const char *(*check)(const struct network *network, int N, int expert_sites, const char **key);
     void (*write)(struct program *p);
 };
-extern const struct model *const model_list[]; /* index = struct network.model; ends with NULL */
+enum { MODEL_MOST = 40 };
+/* Index = struct network.model; ends with NULL. Changed by network_add alone. */
+extern const struct model *model_list[MODEL_MOST + 1];
+/* One more network, before the rows of section [network] were asked for; *model stays where it is.
+ * CODE_INPUT: it is too late, or the name is taken or is none. */
+int network_add(const struct model *model, struct err *err);
 extern const struct param_row gate_rows[], router_rows[], balance_rows[], attention_rows[];
 
 /* A matrix. Numbers left at 0 are 1. */

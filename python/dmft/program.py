@@ -160,7 +160,7 @@ def call(name: str, arguments: list[str], progress: bool, hide: str = "") -> str
     'dmft-solve 0.1.0'
     """
     screen, lines = Screen(name), []
-    command = [find(name), *([] if progress else ["--quiet"]), *arguments]
+    command = [find(name), *arguments]
     source, sink = _open(screen)
     with tempfile.TemporaryFile() as report, _Interrupts() as interrupts:
         try:

@@ -361,7 +361,7 @@ int io_flush(struct io *io, struct err *err) {
     DO(hdf5_check(size = H5Fget_file_image(io->file, NULL, 0), "measure", io->partial, err));
     DO(base_alloc(&bytes, (size_t)size, 1, err));
     DO(hdf5_check(H5Fget_file_image(io->file, bytes, (size_t)size), "copy", io->partial, err));
-    DO(partial_write(io->partial, bytes, (size_t)size, err));
+    DO(partial_write(io->partial, &io->lock, bytes, (size_t)size, err));
 done:
     io->behind = code != CODE_OK;
     free(bytes);
@@ -390,6 +390,8 @@ static int set_complete(struct io *io, int complete, struct err *err) {
 static void release(struct io *io) {
     if (io->file > 0)
         H5Fclose(io->file); /* memory only: what was to be kept has been saved */
+    if (io->partial)
+        close(io->lock);
     free(io->path);
     free(io->partial);
     free(io->sum);
@@ -403,15 +405,15 @@ static int begin_file(struct io *io, struct err *err) {
 }
 
 int io_again(struct io *io, const char *path, struct err *err) {
-    size_t size = strlen(path) + sizeof ".partial";
     int code = CODE_OK;
     *io = (struct io){0};
     DO(partial_check(path, true, err));
     DO(base_copy(&io->path, path, err));
-    DO(base_alloc(&io->partial, size, 1, err));
-    snprintf(io->partial, size, "%s.partial", path);
+    DO(partial_create(&io->partial, &io->lock, path, true, err));
     DO(begin_file(io, err));
 done:
+    if (code && io->partial)
+        partial_abandon(io->partial);
     if (code)
         release(io);
     return code;
@@ -422,12 +424,12 @@ int io_create(struct io *io, const char *path, bool force, struct err *err) {
     *io = (struct io){0};
     DO(partial_check(path, force, err));
     DO(base_copy(&io->path, path, err));
-    DO(partial_create(&io->partial, path, err));
+    DO(partial_create(&io->partial, &io->lock, path, force, err));
     DO(begin_file(io, err));
     DO(io_flush(io, err));
 done:
     if (code && io->partial)
-        unlink(io->partial);
+        partial_abandon(io->partial);
     if (code)
         release(io);
     return code;

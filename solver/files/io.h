@@ -1,9 +1,9 @@
 /* Files: HDF5 out (serial HDF5 and its dimension scales).
  *
- * A result is written under the name OUT.partial (OUT.partial.2, ... if that exists: nothing is
- * ever overwritten), saved at every io_record and io_flush, and renamed to OUT by io_finish, which
- * sets the root attribute complete = 1 and fsyncs file and folder. Existing OUT: CODE_INPUT unless
- * force.
+ * A result is written under the name OUT.partial, saved at every io_record and io_flush, and
+ * renamed to OUT by io_finish, which sets the root attribute complete = 1 and fsyncs file and
+ * folder. OUT.partial of a run that goes on is locked: CODE_INPUT. Existing OUT, or OUT.partial of
+ * a run that did not end: CODE_INPUT unless force.
  *
  * HDF5 builds the file in memory. To save is to write it whole to OUT.partial.new, fsync, and
  * rename that to OUT.partial. So whatever happens (killed, disk full, power cut), OUT.partial is
@@ -25,12 +25,14 @@ struct io {
     char *path, *partial;
     char *sum;       /* NULL, or: where io_finish writes the sum of the file (partial_verify) */
     bool behind;     /* the last save failed: `partial` holds an earlier state */
+    int lock;        /* of `partial` */
     int64_t file;    /* HDF5 id, 0 = none */
     char prefix[24]; /* of all names of groups: "" or, for instance, "mup/" */
 };
 
 /* Turns HDF5's automatic error printing off; call once, in main. */
 void io_quiet(void);
+/* The attribute `program` is dmft-solve; others write theirs. */
 int io_create(struct io *io, const char *path, bool force, struct err *err);
 /* The same for a run that goes on: OUT may exist, and OUT.partial holds what it holds until the
  * next save. */

@@ -1,5 +1,5 @@
 /* The result file on disk. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "solver/files/partial.h"
 
 #include <errno.h>
@@ -85,11 +85,54 @@ static int reserve(char **name, int *descriptor, const char *path, const char *s
     return code;
 }
 
-int partial_create(char **partial, const char *path, struct err *err) {
-    int descriptor;
-    TRY(reserve(partial, &descriptor, path, ".partial", err));
-    close(descriptor);
-    return CODE_OK;
+/* Of another kind than HDF5's locks (flock), so that others may read the file meanwhile. Where
+ * files cannot be locked nobody else is seen. */
+static bool is_busy(int descriptor) {
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(descriptor, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES);
+}
+
+/* Opens and locks the file of this name, made if there is none. */
+static int take(int *lock, const char *path, const char *partial, struct err *err) {
+    struct stat opened, named;
+    for (int k = 0; k < TRIES; k++) {
+        *lock = open(partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        if (*lock < 0)
+            return err_set(err, CODE_SYSTEM, "cannot create %s: %s", partial, strerror(errno));
+        bool busy = is_busy(*lock);
+        if (!busy && !fstat(*lock, &opened) && !stat(partial, &named) &&
+            opened.st_ino == named.st_ino)
+            return CODE_OK;
+        close(*lock);
+        *lock = -1;
+        if (busy)
+            return err_set(err, CODE_INPUT, "output %s: another run is writing %s", path, partial);
+    } /* it was replaced in between */
+    return err_set(err, CODE_SYSTEM, "cannot lock %s", partial);
+}
+
+int partial_create(char **partial, int *lock, const char *path, bool force, struct err *err) {
+    size_t size = strlen(path) + sizeof ".partial";
+    struct stat status;
+    *lock = -1;
+    TRY(base_alloc(partial, size, 1, err));
+    snprintf(*partial, size, "%s.partial", path);
+    int code = take(lock, path, *partial, err);
+    if (!code && (fstat(*lock, &status) || !S_ISREG(status.st_mode)))
+        code = err_set(err, CODE_INPUT, "output %s: %s is not a regular file", path, *partial);
+    else if (!code && status.st_size > 0 && !force)
+        code = err_set(err, CODE_INPUT,
+                       "output %s: %s is there, of a run that did not end; choose another name, "
+                       "or add --force to replace it",
+                       path, *partial);
+    if (!code)
+        return CODE_OK;
+    if (*lock >= 0)
+        close(*lock);
+    free(*partial);
+    *partial = NULL;
+    *lock = -1;
+    return code;
 }
 
 static int write_bytes(int descriptor, const char *bytes, size_t size) {
@@ -123,15 +166,30 @@ static bool has_content(const char *path) {
     return !stat(path, &status) && status.st_size > 0;
 }
 
-int partial_write(const char *partial, const char *bytes, size_t size, struct err *err) {
+void partial_abandon(const char *partial) {
+    if (!has_content(partial))
+        unlink(partial);
+}
+
+int partial_write(const char *partial, int *lock, const char *bytes, size_t size, struct err *err) {
     int code = CODE_OK, descriptor;
     char *name;
     TRY(open_new(&name, &descriptor, partial, err));
     int cause = write_bytes(descriptor, bytes, size) ? errno : 0;
-    if (close(descriptor) && !cause)
+    int kept = lock && !cause ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
+    if ((close(descriptor) || (lock && kept < 0)) && !cause)
         cause = errno;
+    if (!cause && lock)
+        is_busy(kept); /* it is new: the lock is ours */
     if (!cause && rename(name, partial))
         cause = errno;
+    if (!cause && lock) {
+        flock(kept, LOCK_UN);
+        close(*lock);
+        *lock = kept;
+    } else if (kept >= 0) {
+        close(kept);
+    }
     if (cause) {
         unlink(name);
         code = err_set(err, CODE_SYSTEM, "cannot write %s: %s%s", partial, strerror(cause),
@@ -165,7 +223,7 @@ int partial_sum(const char *partial, const char *path, const char *sum, struct e
     uint64_t value;
     TRY(sum_of(&value, partial, path, err));
     snprintf(text, sizeof text, "%016llx\n", (unsigned long long)value);
-    return partial_write(sum, text, SUM, err);
+    return partial_write(sum, NULL, text, SUM, err);
 }
 
 int partial_verify(const char *path, const char *sum, struct err *err) {

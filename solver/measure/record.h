@@ -21,6 +21,7 @@ struct series {
     int axes;
     size_t shape[SERIES_AXES]; /* shape[0] = T, or the number of times record.at */
     size_t size;               /* product of shape */
+    bool rough;                /* jumps, or an extreme: no 1/N law and no normal errors */
     bool keep_runs;            /* also stored run by run, as NAME_runs with first axis "run" */
     bool sparse;               /* its first axis is "at": the times record.at alone */
     bool first_run;            /* of run 0 alone, with neither mean nor error */

@@ -164,6 +164,17 @@ static int check_device(struct run *run, double bytes, struct err *err) {
     return CODE_OK;
 }
 
+/* What a limit of this network can have less of. */
+static void name_sites(const struct run *run, char *note) {
+    static const char *const more[] = {"expert_sites", "unit_sites"};
+    const char *keys = model_list[run->config.network.model]->solver_keys;
+    text_append(note, "fewer sites");
+    for (int k = 0; k < 2 && keys; k++)
+        if (strstr(keys, more[k]))
+            text_append(note, ", %s", more[k]);
+    text_append(note, "%s, inputs or steps", run->data.n > 1 ? ", tokens" : "");
+}
+
 static int check_memory(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     double limit = 0, largest = 0, kept = 0, states = 0, most = run->config.solver.max_memory;
@@ -193,10 +204,12 @@ static int check_memory(struct run *run, struct err *err) {
     if (total <= most)
         return check_device(run, fmax(limit, largest), err);
     bool full = run->config.output.kernels == KERNELS_FULL;
+    char fewer[TEXT_NOTE] = "";
+    name_sites(run, fewer);
     const char *remedy = full ? "kernels = diagonal, or fewer steps, replicates or seeds"
                          : kept > limit && kept > largest ? "fewer steps, replicates or seeds"
-                         : limit > largest ? "fewer sites, expert_sites, inputs or steps"
-                                           : "smaller widths";
+                         : limit > largest                ? fewer
+                                                          : "smaller widths";
     if (limit <= largest && kept <= largest)
         return params_error(&run->params, "solver", "max_memory", err,
                             "the run would need about %.3g GB, mostly for width %d; try %s, fewer "
@@ -232,6 +245,19 @@ static void warn_rank(struct run *run) {
              "than %.0f sites keep all normals matched",
              compresses ? "new inputs at every step" : network_uncompressed(), P, fmin(rows, least),
              least, end, 4 * rows / POPULATION_ROOM);
+}
+
+/* Scales and rates of all networks are meant for inputs with |x|^2 = D, which drawn ones have. */
+static void note_scale(struct run *run) {
+    const struct data *data = &run->data;
+    size_t count = (size_t)data->P * (size_t)data->n * (size_t)data->D;
+    double sum = 0;
+    for (size_t k = 0; k < count; k++)
+        sum += data->X[k] * data->X[k] / (double)count;
+    if (run->config.data.file[0] && (sum < 0.5 || sum > 2))
+        log_line(&run->log,
+                 "note: |x|^2/D of the inputs is %.3g on average, where networks expect about 1%s",
+                 sum, sum > 0 ? "; scale X, or centre it" : "");
 }
 
 static int write_batches(struct run *run, struct err *err) {
@@ -279,14 +305,18 @@ static int write_program(struct run *run, struct err *err) {
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
-    if (!dist_rank())
+    note_scale(run);
+    if (!dist_rank() && output)
         TRY(states_open(run, output, force, err));
     TRY(states_share(run, err));
-    if (dist_rank())
+    if (dist_rank() || (!output && !run->io_open))
         return CODE_OK;
     if (!run->io_open)
         TRY(run->go_on ? io_again(&run->io, output, err) : io_create(&run->io, output, force, err));
+    bool fresh = !run->io_open;
     run->io_open = true;
+    if (fresh && run->program)
+        TRY(io_text(&run->io, "", "program", run->program, err));
     memcpy(run->io.prefix, run->prefix, sizeof run->prefix);
     TRY(io_parameters(&run->io, &run->params, &run->config, err));
     TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,

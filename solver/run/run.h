@@ -24,6 +24,7 @@ struct run {
     int rank;
     struct io io;
     bool io_open;
+    const char *program; /* that writes the file; NULL: dmft-solve */
     struct log log;
     const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
     struct record limit, iterations;   /* iterations: of a fixed-point iteration */
@@ -38,7 +39,7 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
 /* The second half of it, behind the ini: data, checks across keys, threads. Parameters and data are
  * those that rank 0 reads. */
 int run_prepare(struct run *run, struct err *err);
-/* Announces memory; creates the output, unless one is open. */
+/* Announces memory; creates the output, unless one is open or it is NULL. */
 int run_open(struct run *run, const char *output, bool force, struct err *err);
 /* The limit, then each width; results of this rank go to the file as they come. A network that
  * fails numerically ends alone, and is so recorded. */

@@ -300,7 +300,7 @@ static int check_all(const struct run *run, struct err *err) {
 static int keep_ini(const struct run *run, struct err *err) {
     char *path;
     TRY(ini_path(&path, run->states, err));
-    int code = partial_write(path, run->ini, strlen(run->ini), err);
+    int code = partial_write(path, NULL, run->ini, strlen(run->ini), err);
     free(path);
     return code;
 }

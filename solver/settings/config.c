@@ -209,12 +209,25 @@ static int check_states(const struct config *config, const struct params *params
     return CODE_OK;
 }
 
-/* Why the settings of a network do not fit width N (0: the limit with its expert_sites), with the
+/* Why the settings of a network do not fit width N (0: the limit with these expert_sites), with the
  * key to blame; NULL: they fit, as they do any width where the model has nothing to check. */
-static const char *misfit(const struct config *config, int N, const char **key) {
+static const char *misfit(const struct config *config, int N, int sites, const char **key) {
     const struct model *model = model_list[config->network.model];
-    int sites = N ? 0 : config->solver.expert_sites;
     return model->check ? model->check(&config->network, N, sites, key) : NULL;
+}
+
+/* Of the limit: says how many expert_sites there are where others would do. */
+static int check_limit(const struct config *config, const struct params *params, struct err *err) {
+    static const int others[] = {1 << 20, 1000000, 720720};
+    const char *key, *ignored;
+    const char *reason = misfit(config, 0, config->solver.expert_sites, &key);
+    bool blamed = false;
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        blamed = blamed || misfit(config, 0, others[k], &ignored) != reason;
+    if (reason && blamed)
+        return params_error(params, "network", key, err, "%s (limit: expert_sites = %d)", reason,
+                            config->solver.expert_sites);
+    return reason ? params_error(params, "network", key, err, "%s", reason) : CODE_OK;
 }
 
 int config_check(const struct config *config, const struct params *params, int K, struct err *err) {
@@ -231,12 +244,11 @@ int config_check(const struct config *config, const struct params *params, int K
     if (config->solver.replicates == 0 && widths->count == 0)
         return params_error(params, "solver", "replicates", err,
                             "without a limit there must be [reference] widths");
-    if (config->solver.replicates && (reason = misfit(config, 0, &key)))
-        return params_error(params, "network", key, err, "%s (limit: expert_sites = %d)", reason,
-                            config->solver.expert_sites);
+    if (config->solver.replicates)
+        TRY(check_limit(config, params, err));
     for (int i = 0; i < widths->count; i++) {
         int N = widths->value[i];
-        if ((reason = misfit(config, N, &key)))
+        if ((reason = misfit(config, N, 0, &key)))
             return params_error(params, "network", key, err, "%s (width N = %d)", reason, N);
         if (i && N <= widths->value[i - 1])
             return params_error(params, "reference", "widths", err, "widths must increase");

@@ -16,7 +16,7 @@
 const struct param_row config_data_rows[] = {
     {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0,
      "gaussian file multi_index fashion markov copy modular", NULL,
-     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5 with X [P][D] and y [P]; "
+     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5, npz or csv with X [P][D] and y [P]; "
      "multi_index: "
      "X as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2; fashion: images of "
      "Fashion-MNIST; markov: next letters of a random chain; copy: letters, a separator, the "
@@ -268,7 +268,7 @@ static int data_path(const struct params *params, const char *key, const char *g
     if (!given[0])
         return params_error(params, "data", key, err, "this source needs the path of %s",
                             strcmp(key, "file") ? "the folder of Fashion-MNIST"
-                                                : "an HDF5 file with X and y");
+                                                : "a file with X and y: HDF5, npz or csv");
     TRY(base_alloc(path, folder + strlen(given) + 1, 1, err));
     memcpy(*path, params->file, folder);
     strcpy(*path + folder, given);

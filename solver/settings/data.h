@@ -1,4 +1,4 @@
-/* Data sets: inputs and targets, read from HDF5 here, drawn or composed by sources beside it. */
+/* Data sets: inputs and targets, read from files here, drawn or composed by sources beside it. */
 #ifndef SOLVER_DATA_H
 #define SOLVER_DATA_H
 
@@ -30,8 +30,8 @@ struct data_wanted {
     bool positions; /* of tokens, in X (tokens.h) */
     size_t most;    /* entries of X, and of y */
 };
-/* Reads X [P][D] or [P][n][D], or tokens [P][n], and y (any integer or float types) of an HDF5
- * file, X_test or tokens_test and y_test where it has them.
+/* Reads X [P][D] or [P][n][D], or tokens [P][n], and y (any integer or float types) of an HDF5,
+ * npz or csv file, X_test or tokens_test and y_test where it has them.
  *
  * y [P][C] or, per token, [P][n][C] are numbers; in y [P] or [P][1], and per token in y [P][n][1]
  * or, of an integer type, [P][n], each is the one output, or with cross_entropy or outputs > 1 the

@@ -15,7 +15,7 @@
 static int check_presence(const struct params *params, const struct param_section *section,
                           const struct param_row *row, bool used, struct err *err) {
     const struct param_value *value = param_values(params, section) + (row - section->rows);
-    struct entry at = {section->name, row->key, value->text, value->line};
+    struct entry at = {section->name, row->key, value->text, value->line, value->file};
     char note[TEXT_NOTE] = "";
     if (value->text && !used) {
         const char *first = param_values(params, section)->text;
@@ -62,7 +62,7 @@ static int resolve_row(struct params *params, const struct param_section *sectio
     if (row_parse(row, value->text, out, note))
         return CODE_OK;
     assert(false); /* given values were checked before: this default is wrong */
-    struct entry at = {section->name, row->key, value->text, value->line};
+    struct entry at = {section->name, row->key, value->text, value->line, value->file};
     return param_fail(params, &at, err, "%s", note);
 }
 
@@ -114,6 +114,9 @@ void params_free(struct params *params) {
         free(params->values[i].text);
     free(params->values);
     factor_free(params);
+    for (size_t i = 0; i < params->includes; i++)
+        free(params->include[i]);
+    free(params->include);
     free(params->file);
     *params = (struct params){0};
 }
@@ -141,7 +144,8 @@ int params_record(struct params *params, const char *section, const char *key, c
 int params_error(const struct params *params, const char *section, const char *key, struct err *err,
                  const char *format, ...) {
     const struct param_value *value = params_find(params, section, key);
-    struct entry at = {section, key, value ? value->text : NULL, value ? value->line : 0};
+    struct entry at = {section, key, value ? value->text : NULL, value ? value->line : 0,
+                       value ? value->file : NULL};
     va_list list;
     va_start(list, format);
     int code = param_fail_list(params, &at, err, format, list);

@@ -1,11 +1,14 @@
 /* The ini file: every key is one declared row (struct param_row in key.h).
  *
- * File: [section] lines, `key = value` lines, full-line comments with # or ;. A value is the text
- * to the end of its line, trimmed. Unknown, duplicate, ill-typed, out-of-range, missing and unused
- * keys are errors (CODE_INPUT) of one sentence that names file and line, the value, what is
- * allowed, and for an unknown name the nearest known one. Parsed by inih through ini_parse_stream
- * with our own line reader (any line length, line numbers). Text is UTF-8 without control
- * characters.
+ * File: [section] lines, `key = value` lines, comments with # or ;, alone or behind a blank. A
+ * value is trimmed, or stands between double quotes (text_value). Lines `include = FILE` before the
+ * first section read other files first: what stands in this one goes over them, what is included
+ * later over what is included before. Their paths, and texts in them (which are paths), count from
+ * the folder of the file that they stand in. Unknown, duplicate, ill-typed, out-of-range, missing
+ * and unused keys are errors (CODE_INPUT) of one sentence that names file and line, the value, what
+ * is allowed, and for an unknown name the nearest known one. Parsed by inih through
+ * ini_parse_stream with our own line reader (any line length, line numbers). Text is UTF-8 without
+ * control characters.
  *
  * A list may be given empty or as the word none. The key in the `when` of a row must be declared
  * before the row; where it is itself unused, the row is unused too. An unused row holds its
@@ -42,8 +45,9 @@ struct param_section {
 };
 
 struct param_value {
-    char *text; /* as given or default, numbers as the user wrote them; owned */
-    int line;   /* > 0 in the file, 0 default, -1 on the command line */
+    char *text;       /* as given or default, numbers as the user wrote them; owned */
+    int line;         /* > 0 in the file, 0 default, -1 on the command line */
+    const char *file; /* which one: NULL, or one that the given file includes */
 };
 
 /* A free key that was given. */
@@ -58,6 +62,8 @@ struct params {
     const struct param_section *sections;
     size_t count;
     char *file;
+    size_t includes;
+    char **include; /* [includes] the files that it includes */
     struct param_value *values;
     size_t frees;
     struct param_free *free; /* [frees] by section, then by key */

@@ -1,6 +1,7 @@
 /* Values from the ini file and from the command line, checked where they are stored, so that the
  * first bad line is the one reported. next_line shows each line of the file to inih, which calls
  * take_value. */
+#define _POSIX_C_SOURCE 200809L
 #include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
 
@@ -9,16 +10,27 @@
 #include <ini.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* The path from the folder of a file; an empty one stays empty. */
+static int path_beside(char **out, const char *file, const char *path, struct err *err) {
+    const char *slash = strrchr(file, '/');
+    size_t folder = slash && *path && *path != '/' ? (size_t)(slash - file) + 1 : 0;
+    TRY(base_alloc(out, folder + strlen(path) + 1, 1, err));
+    memcpy(*out, file, folder);
+    strcpy(*out + folder, path);
+    return CODE_OK;
+}
 
 /* Checks a given value and keeps its text. row: NULL for a free key. */
 static int store(struct params *params, const struct param_section *section,
                  const struct param_row *row, const struct entry *at, struct err *err) {
-    struct entry name = {at->section, at->key, NULL, at->line};
+    struct entry name = {at->section, at->key, NULL, at->line, at->file};
     struct param_free *key = row ? NULL : factor_find(params, section, at->key);
     struct param_value *value = row   ? param_values(params, section) + (row - section->rows)
                                 : key ? &key->value
                                       : NULL;
-    if (value && at->line > 0 && value->line > 0)
+    if (value && at->line > 0 && value->line > 0 && value->file == at->file)
         return param_fail(params, &name, err, "duplicate key, given before in line %d",
                           value->line);
     char note[TEXT_NOTE] = "";
@@ -30,14 +42,20 @@ static int store(struct params *params, const struct param_section *section,
         value = &key->value;
     }
     char *text;
-    TRY(base_copy(&text, at->text, err));
+    if (row && row->type == PARAM_TEXT && at->file)
+        TRY(path_beside(&text, at->file, at->text, err));
+    else
+        TRY(base_copy(&text, at->text, err));
     free(value->text);
     value->text = text;
     value->line = at->line;
+    value->file = at->file;
     return CODE_OK;
 }
 
 /* ---- the file ---- */
+
+enum { DEEPEST = 16 }; /* files that include each other */
 
 struct reader {
     struct params *params;
@@ -49,12 +67,20 @@ struct reader {
     size_t size;
     const struct param_section *section; /* NULL before the first one */
     const char *value;                   /* in text, from next_line to take_value */
+    const char *file;                    /* NULL, or the included one that is read */
+    const struct reader *from;           /* that includes this one */
 };
+
+static int read_stream(struct reader *reader);
+
+static const char *name_of(const struct reader *reader) {
+    return reader->file ? reader->file : reader->params->file;
+}
 
 /* Whatever its length, without its end; *end at the end of the file. Stops at the first control
  * character, so that a device or a binary file does not fill the memory. */
 static int read_line(struct reader *reader, bool *end) {
-    struct entry at = {.line = ++reader->line};
+    struct entry at = {.line = ++reader->line, .file = reader->file};
     size_t length = 0;
     int c;
     for (;;) {
@@ -75,7 +101,7 @@ static int read_line(struct reader *reader, bool *end) {
         reader->text[length++] = (char)c;
     }
     if (c == EOF && ferror(reader->stream))
-        return err_set(reader->err, CODE_SYSTEM, "%s: cannot be read: %s", reader->params->file,
+        return err_set(reader->err, CODE_SYSTEM, "%s: cannot be read: %s", name_of(reader),
                        strerror(errno));
     *end = c == EOF && length == 0;
     while (length && reader->text[length - 1] == '\r')
@@ -90,9 +116,9 @@ static int read_line(struct reader *reader, bool *end) {
 
 /* A line that begins with [. */
 static int read_section(struct reader *reader, char *text) {
-    struct entry at = {.line = reader->line};
+    struct entry at = {.line = reader->line, .file = reader->file};
     char cut[TEXT_CLIP_SIZE], *close = strchr(text, ']');
-    if (!close || close[1])
+    if (!close || !text_ends(close + 1))
         return param_fail(reader->params, &at, reader->err,
                           "\"%s\" is not a section line, which is [name] and nothing else",
                           text_clip(cut, text));
@@ -104,10 +130,53 @@ static int read_section(struct reader *reader, char *text) {
     return CODE_OK;
 }
 
+/* Opens a file that is included here: a regular one, and none of those that include it. */
+static int open_included(const struct reader *reader, const struct entry *at, const char *path,
+                         FILE **stream, struct err *err) {
+    struct stat status, other;
+    int depth = 1;
+    if (stat(path, &status))
+        return param_fail(reader->params, at, err, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return param_fail(reader->params, at, err, "%s is not a regular file", path);
+    for (const struct reader *outer = reader; outer; outer = outer->from, depth++)
+        if (depth > DEEPEST || (!stat(name_of(outer), &other) && other.st_dev == status.st_dev &&
+                                other.st_ino == status.st_ino))
+            return param_fail(reader->params, at, err, "%s %s", path,
+                              depth > DEEPEST ? "is included through too many others"
+                                              : "would include itself");
+    *stream = fopen(path, "r");
+    return *stream ? CODE_OK
+                   : param_fail(reader->params, at, err, "%s: cannot be opened: %s", path,
+                                strerror(errno));
+}
+
+/* include = FILE */
+static int read_included(const struct reader *reader, const struct entry *at) {
+    struct params *params = reader->params;
+    struct err *err = reader->err;
+    char *path;
+    FILE *stream;
+    if (!*at->text)
+        return param_fail(params, at, err, "which file?");
+    char **grown = realloc(params->include, (params->includes + 1) * sizeof *grown);
+    if (!grown)
+        return err_set(err, CODE_SYSTEM, "out of memory: names of files");
+    params->include = grown;
+    TRY(path_beside(&path, name_of(reader), at->text, err));
+    params->include[params->includes++] = path;
+    TRY(open_included(reader, at, path, &stream, err));
+    struct reader inner = {
+        .params = params, .stream = stream, .err = err, .file = path, .from = reader};
+    int code = read_stream(&inner);
+    fclose(stream);
+    return code;
+}
+
 /* A key = value line; splits text into the two, the value into reader->value. */
 static int read_key(struct reader *reader, char *text, const char **name) {
     const struct param_row *row;
-    struct entry at = {.line = reader->line};
+    struct entry at = {.line = reader->line, .file = reader->file};
     char cut[TEXT_CLIP_SIZE], *equals = strchr(text, '=');
     if (!equals)
         return param_fail(reader->params, &at, reader->err,
@@ -117,13 +186,23 @@ static int read_key(struct reader *reader, char *text, const char **name) {
     char *key = text_trim(text);
     if (!*key)
         return param_fail(reader->params, &at, reader->err, "no key before \"=\"");
+    char *value = text_value(equals + 1);
+    at.key = *name = key;
+    at.section = reader->section ? reader->section->name : NULL;
+    if (!value)
+        return param_fail(reader->params, &at, reader->err,
+                          "a value in double quotes ends with one, and \"\" in it is a quote");
+    at.text = value;
+    if (!reader->section && !strcmp(key, "include"))
+        return read_included(reader, &at);
+    at.key = at.text = NULL;
     if (!reader->section)
         return param_fail(reader->params, &at, reader->err, "key \"%s\" before the first [section]",
                           text_clip(cut, key));
     at.section = reader->section->name;
     at.key = *name = key;
     TRY(param_find_key(reader->params, reader->section, &at, &row, reader->err));
-    reader->value = text_trim(equals + 1);
+    reader->value = value;
     return CODE_OK;
 }
 
@@ -149,7 +228,8 @@ static char *next_line(char *out, int size, void *stream) {
         length = snprintf(out, (size_t)size, "[%s]\n", reader->code ? "" : reader->section->name);
     } else {
         reader->code = read_key(reader, text, &key);
-        length = snprintf(out, (size_t)size, "%s=\n", reader->code ? "" : key);
+        bool read = !reader->value; /* an include */
+        length = snprintf(out, (size_t)size, read ? "\n" : "%s=\n", reader->code ? "" : key);
     }
     assert(length < size);
     (void)length;
@@ -159,7 +239,7 @@ static char *next_line(char *out, int size, void *stream) {
 /* The handler of inih. */
 static int take_value(void *user, const char *section, const char *key, const char *value) {
     struct reader *reader = user;
-    struct entry at = {section, key, reader->value, reader->line};
+    struct entry at = {section, key, reader->value, reader->line, reader->file};
     const struct param_row *row = param_find_row(reader->section, key);
     assert(reader->value && !*value && !strcmp(section, reader->section->name));
     assert(row || !reader->section->rows);
@@ -169,14 +249,18 @@ static int take_value(void *user, const char *section, const char *key, const ch
     return reader->code == CODE_OK;
 }
 
+static int read_stream(struct reader *reader) {
+    int failed = ini_parse_stream(next_line, reader, take_value, reader);
+    if (failed && !reader->code)
+        reader->code = err_set(reader->err, CODE_SYSTEM, "%s: the ini parser failed (%d)",
+                               name_of(reader), failed);
+    free(reader->text);
+    return reader->code;
+}
+
 int param_read_stream(struct params *params, FILE *stream, struct err *err) {
     struct reader reader = {.params = params, .stream = stream, .err = err};
-    int failed = ini_parse_stream(next_line, &reader, take_value, &reader);
-    if (failed && !reader.code)
-        reader.code =
-            err_set(err, CODE_SYSTEM, "%s: the ini parser failed (%d)", params->file, failed);
-    free(reader.text);
-    return reader.code;
+    return read_stream(&reader);
 }
 
 /* ---- the command line ---- */
@@ -198,7 +282,7 @@ static int take_override(struct params *params, char *text, struct err *err) {
                        owner ? text_trim(section) : "");
     }
     *dot = '\0';
-    struct entry at = {text_trim(section), text_trim(dot + 1), text_trim(equals + 1), -1};
+    struct entry at = {text_trim(section), text_trim(dot + 1), text_trim(equals + 1), -1, NULL};
     const struct param_section *declared = param_find_section(params, at.section);
     if (!declared)
         return param_unknown_section(params, &at, err);

@@ -14,13 +14,13 @@ int param_fail_list(const struct params *params, const struct entry *at, struct 
         text_append(place, "%s=", text_clip(cut, at->key));
         text_append(place, "%s", text_clip(cut, at->text));
     } else {
-        text_append(place, "%.700s", params->file);
+        text_append(place, "%.700s", at->file ? at->file : params->file);
         if (at->line)
             text_append(place, ":%d", at->line);
         if (at->section)
             text_append(place, ": [%s]", text_clip(cut, at->section));
         if (at->key)
-            text_append(place, " %s", text_clip(cut, at->key));
+            text_append(place, at->section ? " %s" : ": %s", text_clip(cut, at->key));
         if (at->text)
             text_append(place, " = %s", text_clip(cut, at->text));
         if (at->text && !at->line)
@@ -72,6 +72,9 @@ const struct param_section *param_find_owner(const struct params *params, const 
 int param_unknown_section(const struct params *params, const struct entry *at, struct err *err) {
     char note[TEXT_NOTE] = "";
     struct text_nearest nearest = {.given = at->section};
+    if (!strcmp(at->section, "sweep") && at->file)
+        return param_fail(params, at, err,
+                          "it must stand in the ini that is given, not in one that it includes");
     if (!strcmp(at->section, "sweep"))
         return param_fail(params, at, err, "a sweep over values of keys is run by dmft-sweep");
     for (size_t s = 0; s < params->count; s++) {

@@ -10,6 +10,7 @@
 struct entry {
     const char *section, *key, *text;
     int line;
+    const char *file; /* NULL: the one that was given */
 };
 /* CODE_INPUT with "PLACE: SENTENCE", the place as in params_error. */
 int param_fail(const struct params *params, const struct entry *at, struct err *err,

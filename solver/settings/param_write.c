@@ -10,6 +10,16 @@ static void write_comment(const char *text, FILE *out) {
         fprintf(out, "# %.*s\n", (int)line.length, line.text);
 }
 
+static void write_value(const char *text, FILE *out) {
+    bool quotes = text_wants_quotes(text);
+    fputs(quotes ? "\"" : "", out);
+    for (; *text; text++) {
+        fputs(quotes && *text == '"' ? "\"" : "", out);
+        fputc(*text, out);
+    }
+    fputs(quotes ? "\"\n" : "\n", out);
+}
+
 /* values of the section, NULL for the defaults. */
 static void write_section(const struct param_section *section, const struct param_value *values,
                           FILE *out) {
@@ -37,8 +47,8 @@ static void write_section(const struct param_section *section, const struct para
         fputc('\n', out);
         write_comment(row->doc, out);
         fprintf(out, "# %s.\n", note);
-        fprintf(out, "%s%s =%s%s\n", used && text ? "" : "# ", row->key, text && *text ? " " : "",
-                text ? text : "");
+        fprintf(out, "%s%s =%s", used && text ? "" : "# ", row->key, text && *text ? " " : "");
+        write_value(text ? text : "", out);
     }
 }
 
@@ -52,8 +62,9 @@ static void write_whole(const struct params *params, const struct param_section 
 
 void params_defaults(const struct param_section *sections, size_t count, FILE *out) {
     fputs("# Every key at its default. A line is [section], key = value, or a comment like this\n"
-          "# one; a value goes to the end of its line. Keys commented out have no default or are\n"
-          "# not used at these values.\n",
+          "# one, which may also stand behind a value and a blank; a value with # or ; behind a\n"
+          "# blank stands in double quotes. Lines include = OTHER.ini at the top read other files\n"
+          "# first. Keys commented out have no default or are not used at these values.\n",
           out);
     for (size_t s = 0; s < count; s++)
         write_section(&sections[s], NULL, out);

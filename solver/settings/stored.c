@@ -2,6 +2,7 @@
  * sends a report and, unless that is a failure, the numbers of each set; the parent waits. */
 #define _XOPEN_SOURCE 700
 #include "solver/settings/stored.h"
+#include "solver/settings/flat.h"
 
 #include <errno.h>
 #include <hdf5.h>
@@ -39,7 +40,8 @@ void stored_free(struct stored *stored) {
     *stored = (struct stored){0};
 }
 
-/* --- the child: HDF5 ------------------------------------------------------------------------- */
+/* --- the child: HDF5, or flat files (flat.h)
+ * ------------------------------------------------------------------------- */
 
 /* An open file; its sets are closed with the process. */
 struct source {
@@ -47,6 +49,9 @@ struct source {
     hid_t file, access; /* access: of datasets, refuses links to other files */
     bool outside;       /* a link that led to another file was met */
     hid_t set[STORED_SETS];
+    bool is_flat;
+    struct flat flat;
+    const struct flat_array *array[STORED_SETS];
 };
 
 static herr_t refuse_link(const char *file, const char *group, const char *other_file,
@@ -59,7 +64,8 @@ static herr_t refuse_link(const char *file, const char *group, const char *other
 /* Without locks: a data set may lie where files cannot be locked, or be open elsewhere. */
 static int open_file(struct source *source, struct err *err) {
     if (H5Fis_hdf5(source->path) <= 0)
-        return err_set(err, CODE_INPUT, "data file %s: is not an HDF5 file", source->path);
+        return err_set(err, CODE_INPUT, "data file %s: is not an HDF5 file, npz or .csv",
+                       source->path);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     source->access = H5Pcreate(H5P_DATASET_ACCESS);
     if (access < 0 || source->access < 0 || H5Pset_file_locking(access, false, true) < 0 ||
@@ -75,6 +81,8 @@ static int open_file(struct source *source, struct err *err) {
 }
 
 static bool has(const struct source *source, const char *name) {
+    if (source->is_flat)
+        return flat_find(&source->flat, name) != NULL;
     return H5Lexists(source->file, name, H5P_DEFAULT) > 0;
 }
 
@@ -118,6 +126,32 @@ static int open_dataset(struct source *source, const char *name, hid_t *set, boo
     return CODE_OK;
 }
 
+static int open_array(struct source *source, const char *name, enum stored_role role, bool *whole,
+                      struct err *err) {
+    if (!source->is_flat)
+        return open_dataset(source, name, &source->set[role], whole, err);
+    const struct flat_array *array = source->array[role] = flat_find(&source->flat, name);
+    if (!array)
+        return err_set(err, CODE_INPUT, "data file %s: has no array %s", source->path, name);
+    if (array->kind && !strchr("fiub", array->kind))
+        return err_set(err, CODE_INPUT, "data file %s: %s does not hold integers or floats",
+                       source->path, name);
+    *whole = array->whole;
+    return CODE_OK;
+}
+
+/* The rank, negative after a failure. */
+static int extents(const struct source *source, enum stored_role role,
+                   hsize_t shape[H5S_MAX_RANK]) {
+    if (source->is_flat) {
+        for (int axis = 0; axis < source->array[role]->rank; axis++)
+            shape[axis] = source->array[role]->shape[axis];
+        return source->array[role]->rank;
+    }
+    hid_t space = H5Dget_space(source->set[role]);
+    return space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
+}
+
 /* "4 x 3" */
 static void tell_shape(const hsize_t *shape, int rank, char text[STORED_NAME]) {
     int length = 0;
@@ -138,8 +172,7 @@ static int get_shape(const struct source *source, struct stored *stored, enum st
     int least = target ? 1 : 2, last = stored->tokens && !target ? 2 : STORED_RANK;
     hsize_t shape[H5S_MAX_RANK];
     char text[STORED_NAME];
-    hid_t space = H5Dget_space(source->set[role]);
-    int rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
+    int rank = extents(source, role, shape);
     if (rank < least || rank > last)
         return err_set(err, CODE_INPUT, "data file %s: %s has rank %d, needed is %s", path, name,
                        rank,
@@ -205,7 +238,11 @@ static int read_set(const struct source *source, struct stored *stored, enum sto
     struct stored_set *set = &stored->set[role];
     char place[STORED_NAME];
     TRY(base_alloc(&set->value, set->count, sizeof *set->value, err));
-    TRY(read_values(source->set[role], set->value, stored_name(stored, role), source->path, err));
+    if (source->is_flat)
+        TRY(flat_read(&source->flat, source->array[role], set->value, err));
+    else
+        TRY(read_values(source->set[role], set->value, stored_name(stored, role), source->path,
+                        err));
     for (size_t k = 0; k < set->count; k++) {
         if (isfinite(set->value[k]))
             continue;
@@ -216,23 +253,41 @@ static int read_set(const struct source *source, struct stored *stored, enum sto
     return CODE_OK;
 }
 
+/* V of a flat file: an array of one number. */
+static int read_flat_vocabulary(const struct source *source, struct stored *stored,
+                                struct err *err) {
+    const struct flat_array *array = flat_find(&source->flat, "V");
+    size_t count = 1;
+    if (!array)
+        return CODE_OK;
+    for (int axis = 0; axis < array->rank; axis++)
+        count *= array->shape[axis];
+    if (count != 1 || !strchr("iu", array->kind))
+        return err_set(err, CODE_INPUT, "data file %s: V must be one positive integer",
+                       source->path);
+    return flat_read(&source->flat, array, &stored->vocabulary, err);
+}
+
 /* V: an attribute of tokens or a dataset beside it, one number. */
 static int read_vocabulary(struct source *source, struct stored *stored, struct err *err) {
     hid_t tokens = source->set[STORED_INPUT], set, space = -1;
-    bool attribute = H5Aexists(tokens, "V") > 0, whole, good;
+    bool attribute = !source->is_flat && H5Aexists(tokens, "V") > 0, whole, good = true;
     if (!attribute && !has(source, "V"))
         return CODE_OK;
-    if (attribute) {
+    if (source->is_flat) {
+        TRY(read_flat_vocabulary(source, stored, err));
+    } else if (attribute) {
         set = H5Aopen(tokens, "V", H5P_DEFAULT);
         space = set < 0 ? -1 : H5Aget_space(set);
     } else {
         TRY(open_dataset(source, "V", &set, &whole, err));
         space = H5Dget_space(set);
     }
-    good = space >= 0 && H5Sget_simple_extent_npoints(space) == 1;
+    if (!source->is_flat)
+        good = space >= 0 && H5Sget_simple_extent_npoints(space) == 1;
     if (good && attribute)
         good = H5Aread(set, H5T_NATIVE_DOUBLE, &stored->vocabulary) >= 0;
-    else if (good)
+    else if (good && !source->is_flat)
         TRY(read_values(set, &stored->vocabulary, "V", source->path, err));
     double V = stored->vocabulary;
     if (!good || !(V >= 1 && V <= INT_MAX && V == floor(V)))
@@ -261,13 +316,14 @@ static int choose_inputs(const struct source *source, struct stored *stored, str
 static int read_file(struct stored *stored, const char *path, size_t most, struct err *err) {
     struct source source = {.path = path};
     size_t left[2] = {most, most}; /* for inputs and for targets */
-    TRY(open_file(&source, err));
+    TRY(flat_open(&source.flat, &source.is_flat, path, most, err));
+    if (!source.is_flat)
+        TRY(open_file(&source, err));
     TRY(choose_inputs(&source, stored, err));
     bool tests = has(&source, stored_name(stored, STORED_TEST_INPUT));
     int sets = tests ? STORED_SETS : STORED_TEST_INPUT;
     for (int role = 0; role < sets; role++)
-        TRY(open_dataset(&source, stored_name(stored, role), &source.set[role],
-                         &stored->set[role].whole, err));
+        TRY(open_array(&source, stored_name(stored, role), role, &stored->set[role].whole, err));
     for (int role = 0; role < sets; role++)
         TRY(get_shape(&source, stored, role, &left[role % 2], err));
     for (int role = 0; role < sets; role++)
@@ -350,8 +406,7 @@ static int tell_death(const char *path, int status, struct err *err) {
         return err_set(err, CODE_INTERRUPTED, "interrupted while reading data file %s", path);
     if (number == SIGKILL)
         return err_set(err, CODE_SYSTEM, "data file %s: the process that read it was killed", path);
-    return err_set(err, CODE_INPUT, "data file %s: is damaged, HDF5 broke down while reading it",
-                   path);
+    return err_set(err, CODE_INPUT, "data file %s: is damaged, reading it broke down", path);
 }
 
 int stored_read(struct stored *stored, const char *path, size_t most, struct err *err) {

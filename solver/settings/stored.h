@@ -1,4 +1,4 @@
-/* The datasets of a data file, as they are stored.
+/* The datasets of a data file, as they are stored: HDF5, or npz and csv (flat.h).
  *
  * libhdf5 may break down in a file that is damaged or made to do harm. So the file is opened and
  * read by a child process, which hands over numbers alone; if it dies, the file is refused. */

@@ -3,6 +3,7 @@
 #include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,10 +44,19 @@ static int add(struct record *record, const struct series *like, const char *suf
     return CODE_OK;
 }
 
+/* Errors below this are those of round-off: nothing is told by their ratios. */
+static double round_off(const struct series *series, int widths, double *const *mean) {
+    double largest = 0;
+    for (int i = 0; i <= widths; i++)
+        for (size_t k = 0; k < series->size && mean[i]; k++)
+            largest = fmax(largest, fabs(mean[i][k]));
+    return 64 * DBL_EPSILON * largest;
+}
+
 /* Entry k of all fits; mean, se: of the networks of each width and, behind them, of the limit, NULL
- * where nothing is to be compared with it. */
+ * where nothing is to be compared with it; least: round_off. */
 static void fit_entry(const struct int_list *widths, double *const *mean, double *const *se,
-                      size_t k, double *const out[FITS]) {
+                      size_t k, double least, double *const out[FITS]) {
     int n = widths->count;
     double value[INT_LIST_MAX], error[INT_LIST_MAX], gap[INT_LIST_MAX], gap_se[INT_LIST_MAX];
     double limit = mean[n] ? mean[n][k] : NAN, limit_se = mean[n] ? se[n][k] : NAN;
@@ -55,11 +65,14 @@ static void fit_entry(const struct int_list *widths, double *const *mean, double
         error[i] = se[i][k];
         gap[i] = value[i] - limit;
         gap_se[i] = hypot(error[i], limit_se);
+        if (gap_se[i] <= least)
+            gap_se[i] = NAN;
     }
     out[INF][k] = out[INF_SE][k] = NAN;
     if (n >= 2)
         stats_extrapolate(widths->value, value, error, n, &out[INF][k], &out[INF_SE][k]);
-    out[Z][k] = n >= 3 ? (out[INF][k] - limit) / hypot(out[INF_SE][k], limit_se) : NAN;
+    double z_se = hypot(out[INF_SE][k], limit_se);
+    out[Z][k] = n >= 3 && z_se > least ? (out[INF][k] - limit) / z_se : NAN;
     out[APPROACH_N][k] =
         stats_approach(widths->value, gap, gap_se, n, &out[APPROACH][k], &out[APPROACH_SE][k]);
 }
@@ -68,16 +81,22 @@ static int fit_series(const struct run *run, const struct series *series, struct
                       struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int n = widths->count, code = CODE_OK;
-    double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1] = {0}, *out[FITS];
+    double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1] = {0}, *out[FITS], *spare = NULL;
     for (int i = 0; i < n; i++)
         DO(record_average(&run->reference[i], series->name, &mean[i], &se[i], err));
     if (!rest_of_limit(run))
         DO(record_average(&run->limit, series->name, &mean[n], &se[n], err));
+    DO(base_alloc(&spare, series->size, sizeof *spare, err));
     for (int f = 0; f < FITS; f++)
-        DO(add(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f], err));
+        if (series->rough && f != INF && f != INF_SE)
+            out[f] = spare;
+        else
+            DO(add(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f], err));
+    double least = round_off(series, n, mean);
     for (size_t k = 0; k < series->size; k++)
-        fit_entry(widths, mean, se, k, out);
+        fit_entry(widths, mean, se, k, least, out);
 done:
+    free(spare);
     for (int i = 0; i <= n; i++)
         free(mean[i]);
     return code;

@@ -55,16 +55,18 @@ static int print_loss(const struct run *run, const struct comparison *side, stru
     const struct record *const shown[] = {&run->limit, &run->reference[0], &run->reference[last]};
     double *mean[3] = {0}, *se[3];
     int code = CODE_OK;
-    for (int i = 0; i < 3; i++)
+    int columns = last ? 3 : 2;
+    for (int i = 0; i < columns; i++)
         DO(record_average(shown[i], "loss", &mean[i], &se[i], err));
     printf("\n%s: loss, mean +- standard error; exponent of |network - limit| in N\n   t%19s",
            side->name, "limit");
-    printf("%14s%5d%14s%5d%19s%6s%14s\n", "N =", widths->value[0], "N =", widths->value[last],
-           "a + b/N, N -> inf", "z", "exponent");
+    for (int i = 1; i < columns; i++)
+        printf("%14s%5d", "N =", widths->value[i == 1 ? 0 : last]);
+    printf("%19s%6s%14s\n", "a + b/N, N -> inf", "z", "exponent");
     for (int k = 0; k < count; k++) {
         int t = time[k];
         printf("%4d", t);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < columns; i++)
             print_value(mean[i] ? mean[i][t] : NAN, mean[i] ? se[i][t] : NAN);
         print_value(value_of(fits, "loss", "inf", t), value_of(fits, "loss", "inf_se", t));
         print_number(6, 1, value_of(fits, "loss", "z", t));

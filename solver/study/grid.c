@@ -305,7 +305,11 @@ static int take_line(struct grid *grid, char *line, int number, struct err *err)
         return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] \"%s\" has no \"=\"", grid->file,
                        number, text_clip(cut, text));
     *equals = '\0';
-    return add_axis(grid, text_trim(text), text_trim(equals + 1), number, err);
+    char *values = text_value(equals + 1);
+    if (!values)
+        return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] a quote without its end", grid->file,
+                       number);
+    return add_axis(grid, text_trim(text), values, number, err);
 }
 
 /* Whether a line is [sweep], with blanks wherever an ini may have them. */
@@ -317,27 +321,32 @@ static bool is_section(const char *line) {
             return false;
         line += strlen(parts[k]);
     }
-    return !line[strspn(line, " \t\r\n")];
+    return text_ends(line);
 }
 
-/* Copies lines to grid->rest and takes those of [sweep]; a section line ends it. */
-static int split(struct grid *grid, FILE *in, FILE *rest, FILE *whole, struct err *err) {
+struct texts {
+    FILE *rest, *whole, *lines;
+};
+
+/* Copies lines and takes those of [sweep]; a section line ends it. */
+static int split(struct grid *grid, FILE *in, struct texts out, struct err *err) {
     char *line = NULL;
     size_t size = 0;
     bool inside = false, found = false;
     int code = CODE_OK, number = 0;
     for (ssize_t length; (length = getline(&line, &size, in)) >= 0;) {
-        fwrite(line, 1, (size_t)length, whole);
+        fwrite(line, 1, (size_t)length, out.whole);
         number++;
         if (line[strspn(line, " \t")] == '[') {
             inside = is_section(line);
             found = found || inside;
-            fwrite(inside ? "\n" : line, 1, inside ? 1 : (size_t)length, rest);
+            fwrite(inside ? "\n" : line, 1, inside ? 1 : (size_t)length, out.rest);
         } else if (inside) {
-            fputc('\n', rest);
+            fputc('\n', out.rest);
+            fwrite(line, 1, (size_t)length, out.lines);
             DO(take_line(grid, line, number, err));
         } else {
-            fwrite(line, 1, (size_t)length, rest);
+            fwrite(line, 1, (size_t)length, out.rest);
         }
     }
     if (ferror(in))
@@ -351,22 +360,30 @@ done:
     return code;
 }
 
+/* Whether it could not be written. */
+static bool close_text(FILE *text) {
+    bool failed = text && ferror(text);
+    return (text && fclose(text)) || failed;
+}
+
 int grid_read(struct grid *grid, const char *file, struct err *err) {
-    size_t rest_size, ini_size;
+    size_t size[3];
     *grid = (struct grid){.points = 1};
     TRY(base_copy(&grid->file, file, err));
     FILE *in = fopen(file, "r");
     if (!in)
         return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
                        strerror(errno));
-    FILE *rest = open_memstream(&grid->rest, &rest_size);
-    FILE *whole = open_memstream(&grid->ini, &ini_size);
+    FILE *rest = open_memstream(&grid->rest, &size[0]);
+    FILE *whole = open_memstream(&grid->ini, &size[1]);
+    FILE *lines = open_memstream(&grid->lines, &size[2]);
     int code = CODE_OK;
-    if (rest && whole)
-        code = split(grid, in, rest, whole, err);
-    bool failed = !rest || ferror(rest) || !whole || ferror(whole);
-    failed = (rest && fclose(rest)) || failed;
-    failed = (whole && fclose(whole)) || failed;
+    bool failed = !rest || !whole || !lines;
+    if (!failed)
+        code = split(grid, in, (struct texts){rest, whole, lines}, err);
+    failed = close_text(rest) || failed;
+    failed = close_text(whole) || failed;
+    failed = close_text(lines) || failed;
     fclose(in);
     if (!code && failed)
         code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", file);
@@ -390,6 +407,7 @@ void grid_free(struct grid *grid) {
     free(grid->file);
     free(grid->ini);
     free(grid->rest);
+    free(grid->lines);
     *grid = (struct grid){0};
 }
 

@@ -38,6 +38,7 @@ struct grid_axis {
 struct grid {
     char *file;
     char *ini, *rest; /* the text as it is; and without [sweep], other lines where they were */
+    char *lines;      /* of [sweep] */
     int axes, keys, points; /* keys: of all axes */
     struct grid_axis *axis;
 };

@@ -1,5 +1,6 @@
 /* What a sweep found. */
 #include "solver/study/summary.h"
+#include "solver/study/summary_table.h"
 #include "solver/run/ensemble.h"
 #include "solver/files/provenance.h"
 #include "solver/files/result.h"
@@ -13,19 +14,6 @@
 #include <string.h>
 
 /* ---- collecting ---- */
-
-struct cell {
-    int runs;
-    double *last; /* [runs] final losses; NULL: failed */
-    double loss, se, median, median_se, least;
-    bool still; /* the loss of every run is at all times what it was at first */
-};
-
-struct summary {
-    const struct sweep *sweep;
-    struct cell *cell; /* [unit] */
-    int axis;          /* of the optimum, -1: there is none */
-};
 
 static double mean_of(const double *loss, int runs) {
     double sum = 0;
@@ -79,31 +67,30 @@ done:
     return code;
 }
 
-/* A limit that training does not move, where it moves networks, be it into failure
- * (solver/run/rest.h). */
-static bool rests(const struct summary *summary, int unit) {
-    const struct sweep *sweep = summary->sweep;
-    int first = unit - unit % sweep->columns;
-    bool moving = false;
-    for (int c = 0; c < sweep->widths.count; c++)
-        moving = moving || !summary->cell[first + c].still;
-    return !sweep_width(sweep, unit - first) && summary->cell[unit].still && moving;
+/* Whether a key has an order: numbers have, words and seeds have not, whatever they look like. */
+static bool has_order(const struct sweep *sweep, const struct grid_key *key) {
+    const struct params *params = &sweep->base.params;
+    for (size_t s = 0; s < params->count; s++) {
+        const struct param_section *section = &params->sections[s];
+        size_t length = strlen(section->name);
+        if (strncmp(key->name, section->name, length) || key->name[length] != '.')
+            continue;
+        for (size_t r = 0; r < section->count; r++)
+            if (!strcmp(section->rows[r].key, key->name + length + 1))
+                return section->rows[r].type == PARAM_INT || section->rows[r].type == PARAM_REAL;
+        return !section->rows; /* factors of matrices */
+    }
+    return false;
 }
 
 /* Lists of points have no order along which to seek. */
-static int find_axis(const struct grid *grid) {
-    for (int a = 0; a < grid->axes; a++)
-        if (grid->axis[a].keys == 1 && grid->axis[a].key->value && grid->axis[a].count >= 3)
+static int find_axis(const struct sweep *sweep) {
+    for (int a = 0; a < sweep->grid.axes; a++) {
+        const struct grid_axis *axis = &sweep->grid.axis[a];
+        if (axis->keys == 1 && axis->key->value && axis->count >= 3 && has_order(sweep, axis->key))
             return a;
+    }
     return -1;
-}
-
-/* Units between neighbours along an axis. */
-static int stride_of(const struct sweep *sweep, int axis) {
-    int stride = sweep->columns;
-    for (int a = axis + 1; a < sweep->grid.axes; a++)
-        stride *= sweep->grid.axis[a].count;
-    return stride;
 }
 
 /* ---- the file ---- */
@@ -231,8 +218,9 @@ static int write_cells(struct io *io, const struct summary *summary, struct err 
     DO(base_alloc(&all, SERIES * series.size, sizeof *all, err));
     for (size_t u = 0; u < series.size; u++) {
         const struct cell *cell = &summary->cell[u];
-        const double values[] = {cell->loss,  cell->se,   cell->median, cell->median_se,
-                                 cell->least, cell->runs, !cell->last,  rests(summary, (int)u)};
+        const double values[] = {
+            cell->loss,  cell->se,   cell->median, cell->median_se,
+            cell->least, cell->runs, !cell->last,  summary_rests(summary, (int)u)};
         for (size_t k = 0; k < SERIES; k++)
             all[k * series.size + u] = values[k];
     }
@@ -246,110 +234,14 @@ done:
     return code;
 }
 
-/* ---- the optimum: file and table ---- */
-
-/* Goes through the columns of the table, the keys of all axes but that of the optimum: *k is the
- * first to look at. Their width, or -1 behind the last. */
-static int next_column(const struct summary *summary, int *k, const struct grid_key **key,
-                       int *axis) {
-    const struct grid *grid = &summary->sweep->grid;
-    for (; *k < grid->keys; ++*k) {
-        *key = grid_key(grid, *k, axis);
-        if (*axis == summary->axis)
-            continue;
-        size_t width = strlen((*key)->name);
-        for (int i = 0; i < grid->axis[*axis].count; i++)
-            width = strlen((*key)->text[i]) > width ? strlen((*key)->text[i]) : width;
-        return (int)width;
-    }
-    return -1;
-}
-
-/* The names of these columns, or (unit >= 0) their values. */
-static void print_keys(const struct summary *summary, int unit) {
-    const struct sweep *sweep = summary->sweep;
-    const struct grid_key *key;
-    for (int k = 0, a, width; (width = next_column(summary, &k, &key, &a)) >= 0; k++)
-        printf("%*s  ", width,
-               unit < 0 ? key->name
-                        : key->text[grid_index(&sweep->grid, unit / sweep->columns, a)]);
-}
-
-static void print_width(const struct sweep *sweep, int unit) {
-    char number[16];
-    int N = sweep_width(sweep, unit % sweep->columns);
-    snprintf(number, sizeof number, "%d", N);
-    printf("%6s", N ? number : "limit");
-}
-
-static void print_number(int width, bool there, const char *digits, double x, double se) {
-    char text[64], both[32];
-    snprintf(both, sizeof both, "%s +- %%.1g", digits);
-    if (there)
-        snprintf(text, sizeof text, isnan(se) ? digits : both, x, se);
-    else
-        snprintf(text, sizeof text, "-");
-    printf("  %*s", width, text);
-}
-
-/* Without a key to seek an optimum along: every unit. */
-static void print_losses(const struct summary *summary) {
-    const struct sweep *sweep = summary->sweep;
-    printf("final loss (+-: standard errors of sampling)\n");
-    print_keys(summary, -1);
-    printf("%6s  %20s  %20s\n", "N", "mean", "median");
-    for (int u = 0; u < sweep->count; u++) {
-        const struct cell *cell = &summary->cell[u];
-        print_keys(summary, u);
-        print_width(sweep, u);
-        print_number(20, cell->last, "%.5g", cell->loss, cell->se);
-        print_number(20, cell->last, "%.5g", cell->median, cell->median_se);
-        printf("%s\n", !cell->last ? "  failed" : rests(summary, u) ? "  (it rests)" : "");
-    }
-}
-
-/* Of means or of medians: the optimum, and the smallest loss of the grid. */
-struct optimum {
-    double at, at_se, loss, loss_se;
-    int best;
-    enum edge edge;
-};
-
-/* One row of the table: a combination of the other keys, and a width. */
-static void print_row(const struct summary *summary, int unit, const struct optimum *optimum) {
-    static const char *const why[] = {"",
-                                      "  (the lowest value)",
-                                      "  (the highest value)",
-                                      "  (a neighbour failed)",
-                                      "  (all failed)",
-                                      "  (a loss is zero)",
-                                      "  (it rests)"};
-    print_keys(summary, unit);
-    print_width(summary->sweep, unit);
-    for (int k = 0; k < OPTIMUM_KINDS; k++) {
-        print_number(15, optimum[k].best >= 0, "%.4g", optimum[k].at, optimum[k].at_se);
-        print_number(18, optimum[k].best >= 0, "%.5g", optimum[k].loss, optimum[k].loss_se);
-    }
-    bool same = optimum[OPTIMUM_MEANS].edge == optimum[OPTIMUM_MEDIANS].edge;
-    printf("%s%s\n", why[optimum[OPTIMUM_MEANS].edge],
-           same ? "" : why[optimum[OPTIMUM_MEDIANS].edge]);
-}
-
-static void print_head(const struct summary *summary) {
-    printf("optimum of %s, and the final loss there, of means and of medians over the runs\n"
-           "(+-: standard errors of sampling; a parabola between the values of the grid may be off "
-           "by half a step)\n",
-           summary->sweep->grid.axis[summary->axis].name);
-    print_keys(summary, -1);
-    printf("%6s  %15s  %18s  %15s  %18s\n", "N", "optimum", "mean loss", "optimum", "median loss");
-}
+/* ---- the optimum ---- */
 
 /* Whether the limit rests at all values of the key. */
 static bool rests_along(const struct summary *summary, int unit) {
-    int stride = stride_of(summary->sweep, summary->axis);
+    int stride = summary_stride(summary, summary->axis);
     bool all = true;
     for (int i = 0; i < summary->sweep->grid.axis[summary->axis].count; i++)
-        all = all && rests(summary, unit + i * stride);
+        all = all && summary_rests(summary, unit + i * stride);
     return all;
 }
 
@@ -358,7 +250,7 @@ static int find_optimum(const struct summary *summary, int unit, enum optimum_ki
                         struct optimum *optimum, struct err *err) {
     const struct sweep *sweep = summary->sweep;
     const struct grid_axis *axis = &sweep->grid.axis[summary->axis];
-    int stride = stride_of(sweep, summary->axis), runs = 0, code;
+    int stride = summary_stride(summary, summary->axis), runs = 0, code;
     const double *value = axis->key->value;
     bool logarithmic = value[0] > 0;
     double *x;
@@ -394,6 +286,11 @@ done:
     return code;
 }
 
+/* --quiet */
+static bool is_told(const struct summary *summary) {
+    return summary->sweep->log.verbose > 0;
+}
+
 static int write_optima(struct io *io, const struct summary *summary, struct err *err) {
     static const char *const name[] = {"at",        "at_se",      "loss",         "loss_se",
                                        "edge",      "median_at",  "median_at_se", "median",
@@ -418,7 +315,8 @@ static int write_optima(struct io *io, const struct summary *summary, struct err
     enum { SERIES = sizeof name / sizeof *name, EACH = SERIES / OPTIMUM_KINDS };
     TRY(series_over(&series, &dims, sweep, summary->axis, err));
     DO(base_alloc(&all, SERIES * series.size, sizeof *all, err));
-    print_head(summary);
+    if (is_told(summary))
+        summary_head_print(summary);
     for (int u = 0, row = 0; u < sweep->count; u++) {
         struct optimum optimum[OPTIMUM_KINDS];
         if (grid_index(&sweep->grid, u / sweep->columns, summary->axis))
@@ -431,7 +329,8 @@ static int write_optima(struct io *io, const struct summary *summary, struct err
             for (size_t k = 0; k < EACH; k++)
                 all[((size_t)kind * EACH + k) * series.size + (size_t)row] = values[k];
         }
-        print_row(summary, u, optimum);
+        if (is_told(summary))
+            summary_optimum_print(summary, u, optimum);
         row++;
     }
     DO(write_scales(io, "optimum", sweep, summary->axis, err));
@@ -444,34 +343,42 @@ done:
     return code;
 }
 
-/* Where the limit of some points rests: what that is. */
-static void print_rests(const struct summary *summary) {
-    bool some = false;
-    for (int u = 0; u < summary->sweep->count; u++)
-        some = some || rests(summary, u);
-    if (some)
-        printf("note: a limit rests where training changes nothing of it, and networks leave that "
-               "point the later the\n  wider: it has no optimum; dmft-solve on one point gives the "
-               "times and their slope in ln N\n");
+/* An ini that repeats the sweep: as it is, or with what the command line and included files say. */
+static int write_ini(struct io *io, const struct sweep *sweep, struct err *err) {
+    const struct grid *grid = &sweep->grid;
+    char *text = NULL, *whole = NULL;
+    size_t size;
+    int code;
+    if (!sweep->base.params.includes && !sweep->overrides)
+        return io_text(io, "parameters", "ini", grid->ini, err);
+    DO(params_text(&sweep->base.params, &text, &size, err));
+    DO(base_alloc(&whole, size + strlen(grid->lines) + 16, 1, err));
+    strcat(strcat(strcpy(whole, text), "\n[sweep]\n"), grid->lines);
+    DO(io_text(io, "parameters", "ini", whole, err));
+done:
+    free(text);
+    free(whole);
+    return code;
 }
 
 static int write_file(struct io *io, const struct summary *summary, struct err *err) {
     const struct sweep *sweep = summary->sweep;
     TRY(io_text(io, "", "program", "dmft-sweep", err));
-    TRY(io_text(io, "parameters", "ini", sweep->grid.ini, err));
+    TRY(write_ini(io, sweep, err));
     TRY(provenance_write(io, backend_list[sweep->base.config.solver.backend]->name,
                          omp_get_max_threads(), err)); /* of all jobs together */
     TRY(write_cells(io, summary, err));
+    if (is_told(summary))
+        summary_losses_print(summary);
     if (summary->axis >= 0)
         TRY(write_optima(io, summary, err));
-    else
-        print_losses(summary);
-    print_rests(summary);
+    if (is_told(summary))
+        summary_rests_print(summary);
     return io_finish(io, true, err);
 }
 
 int summary_write(const struct sweep *sweep, struct err *err) {
-    struct summary summary = {.sweep = sweep, .axis = find_axis(&sweep->grid)};
+    struct summary summary = {.sweep = sweep, .axis = find_axis(sweep)};
     struct io io = {0};
     int code;
     TRY(base_alloc(&summary.cell, (size_t)sweep->count, sizeof *summary.cell, err));

@@ -317,7 +317,7 @@ static int open_file(const struct sweep *sweep, int unit, const char *path, stru
 }
 
 static int solve(const struct sweep *sweep, int unit, const char *path, struct err *err) {
-    struct run run = {.stop = sweep->stop};
+    struct run run = {.stop = sweep->stop, .program = "dmft-sweep"};
     int code;
     DO(read_unit(sweep, unit, &run, err));
     DO(run_prepare(&run, err));
@@ -379,7 +379,7 @@ static int settle(struct sweep *sweep, int number, int code, const char *text, d
     if (unit->status == SWEEP_DONE)
         return CODE_OK;
     TRY(sweep_path(&path, sweep, number, ".failed", err));
-    code = partial_write(path, text, strlen(text), err);
+    code = partial_write(path, NULL, text, strlen(text), err);
     free(path);
     return code;
 }
@@ -506,7 +506,7 @@ static void choose_units(const struct sweep *sweep, struct round *round) {
 static int open_unit(struct sweep *sweep, const struct round *round, int k, struct err *err) {
     struct run *run = &round->run[k];
     char *path;
-    *run = (struct run){.whole = true, .rank = k, .stop = sweep->stop};
+    *run = (struct run){.whole = true, .rank = k, .stop = sweep->stop, .program = "dmft-sweep"};
     if (!dist_rank())
         TRY(read_unit(sweep, round->unit[k], run, err));
     TRY(run_prepare(run, err));

@@ -103,7 +103,7 @@ bool cli_exists(const char *name) {
 
 int cli_clean(void **state) {
     (void)state;
-    static const char *const names[] = {"out.h5", "out.h5.partial", "out.h5.partial.2"};
+    static const char *const names[] = {"out.h5", "out.h5.partial"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (cli_exists(names[i]) && remove(names[i]))
             return -1;

@@ -1,0 +1,82 @@
+#!/bin/sh
+# Completion for a shell (bash or zsh), from what `dmft-solve --help` says of every key:
+#   section.key   text [default X; one of a b c; ...]
+# usage: completion.sh SHELL PROGRAM
+set -eu
+help=$("$2" --help)
+keys=$(echo "$help" | sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*/\1/p')
+networks=$(echo "$help" | sed -n '/^Networks/,$p' | sed -nE '2,$s/^([a-z0-9]+) .*/\1/p')
+# "key) list ;;" for each key with choices
+choices=$(echo "$help" |
+    sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*[[;] ?one (or several )?of ([^];]*)[];].*/\1) list="\3" ;;/p')
+[ -n "$keys" ] && [ -n "$networks" ] && [ -n "$choices" ]
+cat <<END
+$([ "$1" = zsh ] && echo '#compdef dmft-solve dmft-sweep dmft-compare' || echo '# bash completion of dmft-solve, dmft-sweep and dmft-compare')
+# Made by install/completion.sh from dmft-solve --help.
+_dmft_words() { # of a key, into \$list
+    list=
+    case \$1 in
+$(echo "$choices" | sed 's/^/    /')
+    esac
+}
+_dmft_keys="$(echo $keys)"
+_dmft_networks="$(echo $networks)"
+_dmft_options() { # of a program, into \$list
+    list="-o --force --quiet --help --version"
+    case \$1 in
+    *-solve) list="\$list --profile --defaults" ;;
+    *-sweep) list="\$list --jobs --retry" ;;
+    esac
+}
+END
+if [ "$1" = bash ]; then
+    cat <<'END'
+_dmft() {
+    local list k word=${COMP_LINE:0:COMP_POINT} before=${COMP_WORDS[COMP_CWORD - 1]}
+    word=${word##*[[:space:]]}
+    COMPREPLY=()
+    if [[ $word == --*=* ]]; then
+        k=${word%%=*}
+        _dmft_words "${k#--}"
+        COMPREPLY=($(compgen -W "$list" -- "${word#*=}"))
+        if [[ $COMP_WORDBREAKS != *=* ]]; then
+            COMPREPLY=("${COMPREPLY[@]/#/$k=}")
+        fi
+    elif [[ $word == -* ]]; then
+        _dmft_options "${COMP_WORDS[0]}"
+        for k in $_dmft_keys; do list="$list --$k="; done
+        COMPREPLY=($(compgen -W "$list" -- "$word"))
+        if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi
+    elif [[ $before == --help ]]; then
+        COMPREPLY=($(compgen -W "$_dmft_networks" -- "$word"))
+    else
+        compopt -o filenames 2>/dev/null
+        COMPREPLY=($(compgen -d -- "$word") $(compgen -f -X '!*.@(ini|h5)' -- "$word"))
+    fi
+}
+complete -F _dmft dmft-solve dmft-sweep dmft-compare
+END
+else
+    cat <<'END'
+_dmft() {
+    local list k
+    local -a all
+    if [[ $PREFIX == --*=* ]]; then
+        k=${${PREFIX%%=*}#--}
+        _dmft_words $k
+        compset -P '*='
+        compadd -- ${=list}
+    elif [[ $PREFIX == -* ]]; then
+        _dmft_options $service
+        compadd -- ${=list}
+        all=(${=_dmft_keys})
+        compadd -S '' -- --${^all}=
+    elif [[ $words[CURRENT-1] == --help ]]; then
+        compadd -- ${=_dmft_networks}
+    else
+        _files -g '*.(ini|h5)'
+    fi
+}
+_dmft "$@"
+END
+fi

@@ -1,0 +1,41 @@
+#!/bin/sh
+# build/dmft-solve_VERSION_ARCH.deb: what `make install PREFIX=/usr` installs, where Debian has it.
+# usage: deb.sh BUILD VERSION
+set -eu
+arch=$(dpkg --print-architecture)
+work=$1/deb
+root=$work/root
+rm -rf "$work"
+mkdir -p "$root/DEBIAN" "$work/debian"
+make --no-print-directory -s install DESTDIR="$root" PREFIX=/usr
+mkdir -p "$root/usr/share/zsh/vendor-completions"
+mv "$root/usr/share/zsh/site-functions/_dmft-solve" "$root/usr/share/zsh/vendor-completions/"
+rmdir "$root/usr/share/zsh/site-functions"
+strip --strip-unneeded "$root"/usr/bin/dmft-* "$root"/usr/lib/libdmft.so.?.*
+gzip -9n "$root"/usr/share/man/man1/*.1 "$root/usr/share/doc/dmft-solve/CHANGELOG.md"
+{
+    echo 'dmft-solve: GPL-3.0-or-later; the text is in /usr/share/common-licenses/GPL-3'
+} >"$root/usr/share/doc/dmft-solve/copyright"
+
+# The libraries that the programs and libdmft are linked with.
+printf 'Source: dmft-solve\n\nPackage: dmft-solve\nArchitecture: any\n' >"$work/debian/control"
+depends=$(cd "$work" && dpkg-shlibdeps -O root/usr/bin/dmft-solve root/usr/bin/dmft-sweep \
+    root/usr/bin/dmft-compare root/usr/lib/libdmft.so.?.* | sed -n 's/^shlibs:Depends=//p')
+cat >"$root/DEBIAN/control" <<END
+Package: dmft-solve
+Version: $2
+Architecture: $arch
+Section: science
+Priority: optional
+Maintainer: dmft-solve maintainers <dmft-solve@localhost>
+Installed-Size: $(du -ks "$root/usr" | cut -f1)
+Depends: $depends
+Recommends: dataset-fashion-mnist
+Description: infinite-width limits of mixture-of-experts training
+ The training of infinitely wide networks, with error bars, beside finite networks trained by the
+ same program; sweeps and comparisons; a C library.
+END
+printf '#!/bin/sh\nset -e\nldconfig\n' >"$root/DEBIAN/postinst"
+cp "$root/DEBIAN/postinst" "$root/DEBIAN/postrm"
+chmod 755 "$root/DEBIAN/postinst" "$root/DEBIAN/postrm"
+dpkg-deb --root-owner-group --build "$root" "build/dmft-solve_$2_$arch.deb"

@@ -1,0 +1,61 @@
+# What is installed: programs, manual, libdmft with headers and pkg-config file, completion, examples.
+# DESTDIR is put in front of every path; PREFIX is where the files will lie.
+SONAME := libdmft.so.0
+RELEASE := $(firstword $(subst +, ,$(VERSION)))
+LIBRARY := $(BUILD)/libdmft.so.$(RELEASE)
+# Of the builder of networks, with what they include.
+HEADERS := $(wildcard models/program/program.h models/settings.h models/block.h models/routing/*.h) \
+           kernels/population.h kernels/basis.h kernels/backend.h kernels/rng.h kernels/base/base.h kernels/base/key.h
+AT = $(DESTDIR)$(PREFIX)
+
+lib: $(LIBRARY)
+$(LIBRARY): $(OBJECTS) install/libdmft.map $(BUILD)/objects
+	@echo '  LD $@'
+	@$(CC) $(OPT) -fopenmp -shared -Wl,-soname,$(SONAME) -Wl,--version-script=install/libdmft.map \
+	    -Wl,--no-undefined $(filter %.o,$^) $(LDLIBS) -o $@
+	@ln -sf $(@F) $(BUILD)/$(SONAME)
+	@ln -sf $(@F) $(BUILD)/libdmft.so
+
+# From the list of keys in --help.
+COMPLETION := $(BUILD)/completion/dmft-solve $(BUILD)/completion/_dmft-solve
+$(BUILD)/completion/dmft-solve: install/completion.sh $(BUILD)/dmft-solve
+	@mkdir -p $(@D)
+	@sh install/completion.sh bash $(BUILD)/dmft-solve > $@
+$(BUILD)/completion/_dmft-solve: install/completion.sh $(BUILD)/dmft-solve
+	@mkdir -p $(@D)
+	@sh install/completion.sh zsh $(BUILD)/dmft-solve > $@
+
+# Runs of the library have no ranks.
+install: all $(COMPLETION) $(if $(MPI),,install-library)
+	install -D -t $(AT)/bin $(PROGRAMS)
+	install -D -m 644 -t $(AT)/share/man/man1 $(wildcard docs/man/*.1)
+	install -D -m 644 $(BUILD)/completion/dmft-solve $(AT)/share/bash-completion/completions/dmft-solve
+	for p in dmft-sweep dmft-compare; do ln -sf dmft-solve $(AT)/share/bash-completion/completions/$$p; done
+	install -D -m 644 $(BUILD)/completion/_dmft-solve $(AT)/share/zsh/site-functions/_dmft-solve
+	install -D -m 644 -t $(AT)/share/doc/dmft-solve README.md CHANGELOG.md CITATION.cff
+	install -D -m 644 -t $(AT)/share/doc/dmft-solve/examples $(wildcard data/*.ini data/*.h5 examples/*)
+
+install-library: $(LIBRARY)
+	install -D -m 644 -t $(AT)/lib $(LIBRARY)
+	ln -sf $(notdir $(LIBRARY)) $(AT)/lib/$(SONAME)
+	ln -sf $(SONAME) $(AT)/lib/libdmft.so
+	install -D -m 644 include/dmft.h $(AT)/include/dmft.h
+	for h in $(HEADERS); do install -D -m 644 $$h $(AT)/include/dmft/$$h || exit 1; done
+	mkdir -p $(AT)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(RELEASE)|' install/dmft.pc.in > $(AT)/lib/pkgconfig/dmft.pc
+
+uninstall:
+	cd $(AT) && rm -f $(addprefix bin/,$(PROGRAMS)) $(addprefix share/man/man1/,$(notdir $(wildcard docs/man/*.1))) \
+	    $(addprefix share/bash-completion/completions/,$(PROGRAMS)) lib/libdmft.so* lib/pkgconfig/dmft.pc \
+	    include/dmft.h share/zsh/site-functions/_dmft-solve && rm -rf include/dmft share/doc/dmft-solve
+
+# build/dmft-solve_VERSION_ARCH.deb; wants dpkg-dev for the list of libraries it depends on.
+deb: all $(LIBRARY) $(COMPLETION)
+	@sh install/deb.sh $(BUILD) $(RELEASE)
+
+# build/site: the documents as pages with a search, by mkdocs.
+site:
+	@command -v mkdocs >/dev/null || { $(call INSTALL,mkdocs); }
+	@sh install/site.sh build
+
+.PHONY: lib install install-library uninstall deb site

@@ -1,0 +1,216 @@
+/* The library: a run without a command line (include/dmft.h). */
+#define _POSIX_C_SOURCE 200809L
+#include "include/dmft.h"
+#include "models/net/net.h"
+#include "solver/files/provenance.h"
+#include "solver/run/run.h"
+
+#include <cblas.h>
+#include <gsl/gsl_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(DMFT_SYSTEM == (int)CODE_SYSTEM && DMFT_INPUT == (int)CODE_INPUT &&
+                   DMFT_NUMERICAL == (int)CODE_NUMERICAL &&
+                   DMFT_INTERRUPTED == (int)CODE_INTERRUPTED,
+               "codes are those of the program");
+
+/* Means and errors that were asked for. */
+struct dmft_block {
+    struct dmft_block *next;
+    double *values;
+};
+
+struct dmft {
+    char *file, *text; /* one of them */
+    int overrides;
+    char **override; /* section.key=value */
+    struct run run;
+    struct dmft_block *blocks;
+    struct err err;
+    volatile sig_atomic_t stop;
+};
+
+const char *dmft_version(void) {
+    return provenance_version;
+}
+
+struct dmft *dmft_new(void) {
+    openblas_set_num_threads(1);
+    gsl_set_error_handler_off();
+    io_quiet();
+    return calloc(1, sizeof(struct dmft));
+}
+
+static void forget_results(struct dmft *d) {
+    for (struct dmft_block *block = d->blocks, *next; block; block = next) {
+        next = block->next;
+        free(block->values);
+        free(block);
+    }
+    d->blocks = NULL;
+    run_free(&d->run);
+    d->run = (struct run){.program = "dmft-library", .stop = &d->stop};
+}
+
+void dmft_free(struct dmft *d) {
+    if (!d)
+        return;
+    forget_results(d);
+    for (int k = 0; k < d->overrides; k++)
+        free(d->override[k]);
+    free(d->override);
+    free(d->file);
+    free(d->text);
+    free(d);
+}
+
+const char *dmft_error(const struct dmft *d) {
+    return d->err.text;
+}
+
+/* --- networks -------------------------------------------------------------------------------- */
+
+int dmft_add_network(struct dmft *d, const struct model *model) {
+    d->err = (struct err){0};
+    return network_add(model, &d->err);
+}
+
+size_t dmft_sites(const struct program *p) {
+    return (size_t)program_setup(p)->sites;
+}
+
+size_t dmft_expert_sites(const struct program *p) {
+    return (size_t)program_setup(p)->expert_sites;
+}
+
+size_t dmft_unit_sites(const struct program *p) {
+    return (size_t)program_setup(p)->unit_sites;
+}
+
+/* --- what to run ----------------------------------------------------------------------------- */
+
+/* Takes the place of both. */
+static int give(struct dmft *d, char **to, const char *text) {
+    char *copy;
+    d->err = (struct err){0};
+    TRY(base_copy(&copy, text, &d->err));
+    free(d->file);
+    free(d->text);
+    d->file = d->text = NULL;
+    *to = copy;
+    return CODE_OK;
+}
+
+int dmft_file(struct dmft *d, const char *ini) {
+    return give(d, &d->file, ini);
+}
+
+int dmft_text(struct dmft *d, const char *text) {
+    return give(d, &d->text, text);
+}
+
+int dmft_set(struct dmft *d, const char *key, const char *value) {
+    size_t size = strlen(key) + strlen(value) + 4;
+    char *word;
+    d->err = (struct err){0};
+    TRY(base_alloc(&word, size, 1, &d->err));
+    snprintf(word, size, "--%s=%s", key, value);
+    char **grown = realloc(d->override, ((size_t)d->overrides + 1) * sizeof *grown);
+    if (!grown) {
+        free(word);
+        return err_set(&d->err, CODE_SYSTEM, "out of memory: settings");
+    }
+    d->override = grown;
+    grown[d->overrides++] = word;
+    return CODE_OK;
+}
+
+static int read_settings(struct dmft *d, struct err *err) {
+    struct run *run = &d->run;
+    size_t sections;
+    if (d->file)
+        return run_configure(run, d->file, d->overrides, d->override, err);
+    if (!d->text)
+        return err_set(err, CODE_INPUT, "nothing to run: dmft_file or dmft_text comes first");
+    size_t length = strlen(d->text);
+    TRY(config_sections(&run->sections, &sections, err));
+    FILE *stream = fmemopen(d->text, length ? length : 1, "r");
+    if (!stream)
+        return err_set(err, CODE_SYSTEM, "out of memory: the text of an ini");
+    int code = params_read_stream(&run->params, run->sections, sections, "ini", stream,
+                                  d->overrides, d->override, &run->config, err);
+    fclose(stream);
+    if (!code)
+        code = config_program(&run->config, &run->params, err);
+    return code ? code : run_prepare(run, err);
+}
+
+/* --- runs ------------------------------------------------------------------------------------ */
+
+int dmft_run(struct dmft *d, const char *output, int force) {
+    struct err *err = &d->err;
+    int code;
+    *err = (struct err){0};
+    forget_results(d);
+    DO(read_settings(d, err));
+    DO(run_open(&d->run, output, force != 0, err));
+    DO(run_march(&d->run, err));
+    DO(run_finish(&d->run, force != 0, err));
+done:
+    d->stop = 0;
+    return code;
+}
+
+void dmft_stop(struct dmft *d) {
+    d->stop = 1;
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+/* NULL, and a sentence, if there is none. */
+static const struct record *record_of(struct dmft *d, int N) {
+    const struct int_list *widths = &d->run.config.reference.widths;
+    const struct record *record = N ? NULL : &d->run.limit;
+    for (int i = 0; i < widths->count; i++)
+        if (N && widths->value[i] == N)
+            record = &d->run.reference[i];
+    if (record && record->count)
+        return record;
+    err_set(&d->err, CODE_INPUT, N ? "no networks of width %d were run" : "no limit was run", N);
+    return NULL;
+}
+
+int dmft_series(struct dmft *d, int N, const char *name, struct dmft_series *out) {
+    struct err *err = &d->err;
+    *err = (struct err){0};
+    const struct record *record = record_of(d, N);
+    const struct series *series = record ? record_find(record, name) : NULL;
+    double *mean = NULL, *se = NULL;
+    if (!record)
+        return err->code;
+    if (!series)
+        return err_set(err, CODE_INPUT, "%s is not among what was measured", name);
+    struct dmft_block *block;
+    TRY(base_alloc(&block, 1, sizeof *block, err));
+    int code = record_average(record, name, &mean, &se, err);
+    *block = (struct dmft_block){d->blocks, mean};
+    d->blocks = block;
+    *out = (struct dmft_series){.name = series->name,
+                                .dims = series->dims,
+                                .about = series->about,
+                                .runs = record->runs,
+                                .axes = series->axes,
+                                .shape = series->shape,
+                                .size = series->size,
+                                .mean = mean,
+                                .se = se};
+    return code;
+}
+
+const char *dmft_name(struct dmft *d, int N, int k) {
+    d->err = (struct err){0};
+    const struct record *record = record_of(d, N);
+    return record && k >= 0 && k < record->count ? record->series[k].name : NULL;
+}

@@ -1,0 +1,96 @@
+#!/bin/sh
+# What `make install` puts into a new root works there: programs, library with pkg-config file and an
+# example, completion; and the library exports what it says. Run by tests/run.sh.
+: "${BUILD:?}"
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+here=$PWD
+test_of() { # NAME COMMAND...
+    name=$1
+    shift
+    if (set -e; "$@") >"$root/log" 2>&1; then
+        echo "[       OK ] $name"
+    else
+        cat "$root/log"
+        echo "[  FAILED  ] $name"
+        bad=1
+    fi
+}
+bad=0
+
+into_root() {
+    make --no-print-directory -s install DESTDIR="$root" PREFIX=/opt/dmft
+}
+programs() {
+    cd "$root"
+    for p in dmft-solve dmft-sweep dmft-compare; do
+        opt/dmft/bin/$p --version | grep -q "^$p "
+        test -s opt/dmft/share/man/man1/$p.1
+    done
+    opt/dmft/bin/dmft-solve --quiet opt/dmft/share/doc/dmft-solve/examples/dense.ini --training.steps=1 \
+        --reference.widths=
+    test -s dense.h5
+}
+library() {
+    cd "$root"
+    export PKG_CONFIG_PATH="$root/opt/dmft/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
+    export LD_LIBRARY_PATH="$root/opt/dmft/lib"
+    ${CC:-cc} -Wall -Wextra -Werror -fopenmp opt/dmft/share/doc/dmft-solve/examples/own_network.c \
+        $(pkg-config --cflags --libs dmft) -o own_network
+    ./own_network >table
+    cat table
+    # the loss falls, and networks follow the limit: 5 errors of both and the 1/N of the width
+    awk 'NR == 2 {first = $2}
+         NR > 1 {d = $2 - $5; s = 5 * sqrt($4 * $4 + $7 * $7) + 5 / 128; n++; if (d * d > s * s) bad = 1}
+         END {exit bad || n != 10 || !($2 < 0.5 * first)}' table
+}
+from_c_plus_plus() {
+    cd "$root"
+    printf '#include <dmft.h>\nint main() { return dmft_version() == nullptr; }\n' >x.cc
+    g++ x.cc -I"$root/opt/dmft/include" -L"$root/opt/dmft/lib" -ldmft -o x
+    LD_LIBRARY_PATH="$root/opt/dmft/lib" ./x
+}
+exports() {
+    nm -D --defined-only "$root/opt/dmft/lib/libdmft.so" | awk '{print $NF}' >"$root/names"
+    grep -q '^dmft_run$' "$root/names"
+    grep -q '^program_map$' "$root/names"
+    ! grep -vE '^(dmft|program|gate|router|balance|block)_|^network_whole$' "$root/names"
+}
+bash_says() { # LINE: what completes it, in one line
+    bash -c '
+        . "$1"
+        COMP_LINE=$2 COMP_POINT=${#2}
+        read -ra COMP_WORDS <<<"$2"
+        [[ $2 != *" " ]] || COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _dmft 2>/dev/null
+        echo "${COMPREPLY[*]}"' - "$root/opt/dmft/share/bash-completion/completions/dmft-solve" "$1"
+}
+completion() {
+    test "$(bash_says 'dmft-solve --network.gat')" = '--network.gate= --network.gated_experts='
+    test "$(bash_says 'dmft-solve --network.gate=s')" = 'sigmoid softmax'
+    test "$(bash_says 'dmft-solve --pro')" = --profile
+    test "$(bash_says 'dmft-sweep --pro')" = ''
+    test "$(bash_says 'dmft-sweep --jo')" = --jobs
+    test "$(bash_says 'dmft-solve --help regime')" = 'regime1 regime2 regime3'
+    cd "$root"
+    touch a.ini a.txt
+    test "$(bash_says 'dmft-solve a')" = a.ini
+    # every key of --help is there
+    "$here/$BUILD/dmft-solve" --help | sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*/\1/p' | while read -r key; do
+        bash_says "dmft-solve --$key" | grep -q -- "--$key=" || exit 1
+    done
+    ! command -v zsh >/dev/null || zsh -n opt/dmft/share/zsh/site-functions/_dmft-solve
+}
+test_of install into_root
+test_of installed_programs programs
+test_of library_and_example library
+test_of library_from_c_plus_plus from_c_plus_plus
+test_of library_exports exports
+test_of completion completion
+if command -v mkdocs >/dev/null; then
+    test_of site sh install/site.sh "$BUILD"
+else
+    echo '[  SKIPPED ] site: no mkdocs here'
+fi
+exit $bad

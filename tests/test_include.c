@@ -1,0 +1,202 @@
+/* Comments, quotes, and ini files that include others, from outside. */
+#define _XOPEN_SOURCE 700
+#include "tests/support/support.h"
+#include "tests/support/cli.h"
+#include "kernels/base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char base[] =
+    "[network]\nmodel = regime2 # sites and units\n[training]\nsteps = 2\t; few\neta0 = 0.5\n"
+    "[solver] # small\nsites = 64\nexpert_sites = 64\nreplicates = 1\n";
+
+static char *value(const char *name, const char *key) {
+    hid_t file = cli_file(name);
+    char *text = cli_text(file, "parameters", "ini"), *found = NULL, line[64];
+    snprintf(line, sizeof line, "\n%s = ", key);
+    char *at = strstr(text, line);
+    if (at) {
+        at += strlen(line);
+        at[strcspn(at, "\n")] = '\0';
+        found = strdup(at);
+    }
+    free(text);
+    H5Fclose(file);
+    return found;
+}
+
+static void check_value(const char *name, const char *key, const char *want) {
+    char *found = value(name, key);
+    assert_non_null(found);
+    assert_string_equal(found, want);
+    free(found);
+}
+
+static void solve(const char *ini, const char *output, const char *const *more) {
+    struct cli_result result;
+    const char *arg[8] = {"--force", "-o", output, ini};
+    for (int k = 0; more && more[k]; k++)
+        arg[4 + k] = more[k];
+    cli_run(&result, arg);
+    if (result.code)
+        fail_msg("%s: %s", ini, result.err);
+    cli_free(&result);
+}
+
+static void test_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *value;
+    } table[] = {
+        {" a b ", "a b"},
+        {"a # b", "a"},
+        {"a #b ; c", "a"},
+        {"a#b;c", "a#b;c"},
+        {" # a", ""},
+        {"# a", ""},
+        {"", ""},
+        {"\"a # b\"", "a # b"},
+        {" \"a\" # b", "a"},
+        {"\"a\"\"b\"", "a\"b"},
+        {"\" a \"", " a "},
+        {"\"\"", ""},
+        {"\"a", NULL},
+        {"\"a\" b", NULL},
+        {"\"a\"# b", NULL},
+        {"\"a\"\"", NULL},
+        {"a \"b # c\"", "a \"b"},
+    };
+    for (size_t k = 0; k < COUNT(table); k++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", table[k].text);
+        const char *found = text_value(text);
+        if (!found != !table[k].value || (found && strcmp(found, table[k].value)))
+            fail_msg("[%s]: [%s]", table[k].text, found ? found : "refused");
+    }
+}
+
+/* A folder with the beginning of a comment in its name: what is recorded is read back. */
+static void test_record_of_strange_paths(void **state) {
+    (void)state;
+    char *text = malloc(sizeof base + 128);
+    assert_int_equal(mkdir("set #1 \"x\"", 0777), 0);
+    cli_make_data("set #1 \"x\"/good.h5", 2, 3, 4, 3, 3, -1);
+    sprintf(text, "%s[data]\nsource = file\nfile = \"set #1 \"\"x\"\"/good.h5\" # here\n", base);
+    cli_print("quotes.ini", text);
+    solve("quotes.ini", "first.h5", NULL);
+    hid_t file = cli_file("first.h5");
+    char *ini = cli_text(file, "parameters", "ini");
+    H5Fclose(file);
+    cli_print("again.ini", ini);
+    solve("again.ini", "second.h5", NULL);
+    assert_true(cli_same("first.h5", "second.h5", "limit/loss"));
+    assert_true(cli_same("first.h5", "second.h5", "data/X"));
+    free(ini);
+    free(text);
+}
+
+/* Later lines go over earlier ones, the including file over all, the command line over it; paths
+ * count from the file that they stand in. The record alone repeats the run. */
+static void test_includes(void **state) {
+    (void)state;
+    assert_int_equal(mkdir("parts", 0777), 0);
+    cli_print("parts/base.ini", base);
+    cli_make_data("parts/good.h5", 2, 3, 4, 3, 3, -1);
+    cli_print("parts/data.ini", "include = base.ini\n[data]\nsource = file\nfile = good.h5\n"
+                                "[training]\neta0 = 0.25\ngamma0 = 2\n[rates]\nQ = 3\n");
+    cli_print("parts/rates.ini", "[rates]\nQ = 0.5\nW1 = 2\n");
+    cli_print("main.ini", "# all\ninclude = parts/data.ini ; first\ninclude = parts/rates.ini\n"
+                          "[training]\ngamma0 = 0.5\n");
+    solve("main.ini", "main.h5", ARGS("--training.steps=3"));
+    check_value("main.h5", "model", "regime2");
+    check_value("main.h5", "eta0", "0.25");
+    check_value("main.h5", "gamma0", "0.5");
+    check_value("main.h5", "steps", "3");
+    check_value("main.h5", "Q", "0.5");
+    check_value("main.h5", "W1", "2");
+    hid_t file = cli_file("main.h5");
+    char *ini = cli_text(file, "parameters", "ini");
+    H5Fclose(file);
+    struct cli_result result;
+    cli_run(&result, ARGS("--defaults", "main.ini", "--training.steps=3"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "\neta0 = 0.25\n"));
+    assert_non_null(strstr(result.out, "\nfile = parts/good.h5\n"));
+    cli_free(&result);
+    cli_print("parts/alone.ini", ini);
+    solve("parts/alone.ini", "alone.h5", NULL);
+    assert_true(cli_same("main.h5", "alone.h5", "limit/loss"));
+    assert_true(cli_same("main.h5", "alone.h5", "data/X"));
+    free(ini);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *part[3];
+    } table[] = {
+        {"include = none.ini\n", {"case.ini:1: include = none.ini: none.ini: No such file"}},
+        {"include =\n", {"case.ini:1: include", "which file?"}},
+        {"include = /dev/zero\n", {"/dev/zero is not a regular file"}},
+        {"include = parts\n", {"parts is not a regular file"}},
+        {"include = case.ini\n", {"case.ini:1:", "case.ini would include itself"}},
+        {"include = parts/a.ini\n", {"parts/b.ini:2: include = a.ini", "would include itself"}},
+        {"include = parts/bad.ini\n", {"parts/bad.ini:3: [training] eta: unknown key", "\"eta0\""}},
+        {"include = parts/value.ini\n", {"parts/value.ini:2: [training] eta0 = fast: not a"}},
+        {"include = parts/sweep.ini\n", {"parts/sweep.ini:1: [sweep]: it must stand in the ini"}},
+        {"[network]\ninclude = parts/a.ini\n", {"case.ini:2: [network] include: unknown key"}},
+        {"[network]\nmodel = \"regime2\n", {"case.ini:2: [network]", "in double quotes ends"}},
+        {"[network]\nmodel = regime2\nmodel = dense\n", {"duplicate key, given before in line 2"}},
+        {"include = parts/unused.ini\n[network]\nmodel = dense\n",
+         {"parts/unused.ini:2: [network] kappa = 2: model = dense does not use it"}},
+    };
+    cli_print("parts/a.ini", "include = b.ini\n");
+    cli_print("parts/b.ini", "\ninclude = a.ini\n");
+    cli_print("parts/bad.ini", "[training]\n\neta = 1\n");
+    cli_print("parts/value.ini", "[training]\neta0 = fast\n");
+    cli_print("parts/sweep.ini", "[sweep]\ntraining.eta0 = 1 2 3\n");
+    cli_print("parts/unused.ini", "[network]\nkappa = 2\n");
+    for (size_t k = 0; k < COUNT(table); k++) {
+        struct cli_result result;
+        cli_print("case.ini", table[k].ini);
+        cli_run(&result, ARGS("-o", "out.h5", "case.ini"));
+        if (!cli_ended(&result, 2, table[k].part))
+            fail_msg("case %zu", k);
+        cli_free(&result);
+    }
+}
+
+/* The ini in the summary of a sweep repeats it without the files that were included. */
+static void test_sweeps(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("sweep.ini", "include = parts/base.ini\n[sweep] # two\ntraining.eta0 = 0.1 1 # 10\n");
+    cli_program("dmft-sweep");
+    cli_run(&result, ARGS("-o", "sweep.h5", "sweep.ini", "--training.gamma0=0.5"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    hid_t file = cli_file("sweep.h5");
+    char *ini = cli_text(file, "parameters", "ini");
+    H5Fclose(file);
+    assert_int_equal(rename("parts/base.ini", "parts/hidden"), 0);
+    cli_print("resweep.ini", ini);
+    cli_run(&result, ARGS("-o", "resweep.h5", "resweep.ini"));
+    if (result.code)
+        fail_msg("%s", result.err);
+    assert_true(cli_same("sweep.h5", "resweep.h5", "sweep/loss"));
+    assert_int_equal(rename("parts/hidden", "parts/base.ini"), 0);
+    cli_free(&result);
+    free(ini);
+    cli_program("dmft-solve");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_values),   TEST(test_record_of_strange_paths),
+        TEST(test_includes), TEST(test_refusals),
+        TEST(test_sweeps),
+    };
+    return cmocka_run_group_tests_name("include", tests, cli_open, cli_close);
+}

@@ -1,0 +1,192 @@
+/* The library (include/dmft.h) against the program: the same bits, the same sentences; and networks
+ * that are added to those of the project. */
+#define _XOPEN_SOURCE 700
+#include "include/dmft.h"
+#include "models/program/program.h"
+#include "tests/support/cli.h"
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+static const char ini[] = "[network]\nmodel = dense\ndepth = 2\n[data]\ninputs = 3\ndimension = 4\n"
+                          "[training]\nsteps = 4\n[solver]\nsites = 64\nreplicates = 2\n"
+                          "[reference]\nwidths = 8 16\nseeds = 3\n";
+
+/* The network dense of depth 2, by other means. */
+static void copy_write(struct program *p) {
+    struct population *bottom = program_population(p, "bottom", 1, dmft_sites(p), 1);
+    struct population *top = program_population(p, "top", 1, dmft_sites(p), 1);
+    struct value h1 = program_read_in(p, bottom, (struct weight){.name = "W1"});
+    struct value x1 = program_sigma(p, h1);
+    struct value h2 = program_map(p, x1, top, (struct weight){.name = "W2"});
+    program_read_out(p, program_sigma(p, h2), (struct weight){.name = "w"});
+}
+
+static struct model copy = {.name = "copy",
+                            .doc = "dense of depth 2",
+                            .source = "this file",
+                            .keys = "read_out activation depth",
+                            .write = copy_write};
+
+static void accept(struct dmft *d, int code) {
+    if (code)
+        fail_msg("refused: %s", dmft_error(d));
+}
+
+static void refuse(struct dmft *d, int got, int code, const char *part) {
+    assert_int_equal(got, code);
+    if (!strstr(dmft_error(d), part))
+        fail_msg("\"%s\" is not in: %s", part, dmft_error(d));
+}
+
+/* Before all else: afterwards the list of networks is closed. */
+static void test_networks_are_added_first(void **state) {
+    (void)state;
+    struct dmft *d = dmft_new();
+    struct model bad = copy;
+    bad.name = "dense";
+    refuse(d, dmft_add_network(d, &bad), DMFT_INPUT, "there is a network dense already");
+    bad.name = "two words";
+    refuse(d, dmft_add_network(d, &bad), DMFT_INPUT, "without blanks");
+    bad = copy;
+    bad.keys = NULL;
+    refuse(d, dmft_add_network(d, &bad), DMFT_INPUT, "must be given");
+    accept(d, dmft_add_network(d, &copy));
+    accept(d, dmft_text(d, ini));
+    accept(d, dmft_run(d, NULL, 0));
+    bad = copy;
+    bad.name = "late";
+    refuse(d, dmft_add_network(d, &bad), DMFT_INPUT, "before anything is read");
+    dmft_free(d);
+}
+
+static void same_bits(struct dmft *d, int N, const char *name, hid_t file, const char *set) {
+    struct dmft_series series;
+    size_t count;
+    accept(d, dmft_series(d, N, name, &series));
+    double *want = cli_values(file, set, &count);
+    assert_int_equal(count, series.size);
+    assert_memory_equal(series.mean, want, count * sizeof *want);
+    free(want);
+}
+
+static void test_a_run_is_that_of_the_program(void **state) {
+    (void)state;
+    struct dmft *d = dmft_new();
+    struct cli_result result;
+    cli_print("dense.ini", ini);
+    cli_run(&result, ARGS("-o", "out.h5", "dense.ini", "--training.eta0=0.25"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    accept(d, dmft_file(d, "dense.ini"));
+    accept(d, dmft_set(d, "training.eta0", "7"));
+    accept(d, dmft_set(d, "training.eta0", "0.25"));
+    accept(d, dmft_run(d, "library.h5", 0));
+    assert_true(cli_same("out.h5", "library.h5", "limit/loss"));
+    hid_t file = cli_file("library.h5");
+    char *who = cli_text(file, "/", "program");
+    assert_string_equal(who, "dmft-library");
+    same_bits(d, 0, "loss", file, "limit/loss");
+    same_bits(d, 0, "Phi1_diag", file, "limit/Phi1_diag");
+    same_bits(d, 16, "f", file, "reference/N0016/f");
+    free(who);
+    H5Fclose(file);
+
+    struct dmft_series f;
+    accept(d, dmft_series(d, 8, "f", &f));
+    assert_int_equal(f.axes, 2);
+    assert_int_equal(f.runs, 3);
+    assert_true(f.shape[0] == 4 && f.shape[1] == 3 && f.size == 12);
+    assert_string_equal(f.dims, "t mu");
+    assert_true(isfinite(f.se[11]) && f.se[11] > 0);
+    assert_string_equal(dmft_name(d, 0, 0), "loss");
+    int names = 0;
+    while (dmft_name(d, 0, names))
+        names++;
+    assert_in_range(names, 5, 40);
+    refuse(d, dmft_run(d, "library.h5", 0), DMFT_INPUT, "exists already");
+    refuse(d, dmft_series(d, 0, "loss", &f), DMFT_INPUT, "no limit was run");
+    accept(d, dmft_run(d, "library.h5", 1));
+    dmft_free(d);
+}
+
+static void test_an_added_network(void **state) {
+    (void)state;
+    struct dmft *d = dmft_new(), *own = dmft_new();
+    accept(d, dmft_text(d, ini));
+    accept(own, dmft_text(own, ini));
+    accept(own, dmft_set(own, "network.model", "copy"));
+    accept(d, dmft_run(d, NULL, 0));
+    accept(own, dmft_run(own, NULL, 0));
+    for (int N = 0; N <= 16; N += 8) {
+        struct dmft_series a, b;
+        accept(d, dmft_series(d, N, "loss", &a));
+        accept(own, dmft_series(own, N, "loss", &b));
+        assert_true(a.size == 4 && b.size == 4 && a.mean[3] < a.mean[0]);
+        assert_memory_equal(a.mean, b.mean, 4 * sizeof *a.mean);
+    }
+    dmft_free(d);
+    dmft_free(own);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    struct dmft *d = dmft_new();
+    struct dmft_series series;
+    refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "nothing to run");
+    refuse(d, dmft_series(d, 0, "loss", &series), DMFT_INPUT, "no limit was run");
+    assert_null(dmft_name(d, 0, 0));
+    accept(d, dmft_file(d, "none.ini"));
+    refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "none.ini: cannot be opened");
+    accept(d, dmft_text(d, ini));
+    accept(d, dmft_run(d, NULL, 0));
+    refuse(d, dmft_series(d, 12, "loss", &series), DMFT_INPUT, "no networks of width 12");
+    refuse(d, dmft_series(d, 8, "los", &series), DMFT_INPUT, "los is not among what was measured");
+    accept(d, dmft_set(d, "training.eta", "1"));
+    refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "--training.eta=1: unknown key");
+    dmft_free(d);
+    d = dmft_new();
+    accept(d, dmft_text(d, ini));
+    accept(d, dmft_set(d, "training.eta0", "1e6"));
+    refuse(d, dmft_run(d, NULL, 0), DMFT_NUMERICAL, "lower eta0");
+    accept(d, dmft_series(d, 0, "loss", &series));
+    assert_true(isfinite(series.mean[0]));
+    dmft_free(d);
+    dmft_free(NULL);
+}
+
+static struct dmft *running;
+
+static void on_alarm(int number) {
+    (void)number;
+    dmft_stop(running);
+}
+
+static void test_stop(void **state) {
+    (void)state;
+    const struct itimerval soon = {.it_value = {.tv_usec = 200000}};
+    running = dmft_new();
+    accept(running, dmft_text(running, ini));
+    accept(running, dmft_set(running, "training.steps", "20000"));
+    signal(SIGALRM, on_alarm);
+    assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
+    refuse(running, dmft_run(running, NULL, 0), DMFT_INTERRUPTED, "interrupted");
+    accept(running, dmft_set(running, "training.steps", "2"));
+    accept(running, dmft_run(running, NULL, 0));
+    dmft_free(running);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_networks_are_added_first),
+        TEST(test_a_run_is_that_of_the_program),
+        TEST(test_an_added_network),
+        TEST(test_refusals),
+        TEST(test_stop),
+    };
+    return cmocka_run_group_tests_name("library", tests, cli_open, cli_close);
+}

@@ -1,0 +1,207 @@
+/* What the programs say and what they leave out; names of files and of who wrote them. */
+#define _XOPEN_SOURCE 700
+#include "tests/support/support.h"
+#include "tests/support/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char study[] =
+    "[network]\nmodel = regime2\n[data]\ninputs = 2\ndimension = 4\n[training]\nsteps = 2\n"
+    "[solver]\nsites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n"
+    "[reference]\nwidths = 8\nseeds = 4\n";
+
+/* The result of a program that must succeed. */
+static struct cli_result run(const char *program, const char *const *arg) {
+    struct cli_result result;
+    cli_program(program);
+    cli_run(&result, arg);
+    if (result.code)
+        fail_msg("%s: exit code %d: %s", program, result.code, result.err);
+    return result;
+}
+
+static void test_quiet(void **state) {
+    (void)state;
+    static const char *const program[] = {"dmft-solve", "dmft-compare", "dmft-sweep"};
+    char *text = malloc(sizeof study + 64);
+    cli_print("study.ini", study);
+    sprintf(text, "%s[sweep]\ntraining.eta0 = 0.1 0.2 0.4\n", study);
+    cli_print("sweep.ini", text);
+    for (int k = 0; k < 3; k++) {
+        const char *ini = k == 2 ? "sweep.ini" : "study.ini";
+        struct cli_result loud = run(program[k], ARGS("--force", "-o", "quiet.h5", ini)),
+                          quiet =
+                              run(program[k], ARGS("--quiet", "--force", "-o", "quiet.h5", ini));
+        assert_true(strlen(loud.out) > 0 && strlen(loud.err) > 0);
+        assert_string_equal(quiet.out, "");
+        assert_string_equal(quiet.err, "");
+        hid_t file = cli_file("quiet.h5");
+        char *who = cli_text(file, "/", "program");
+        assert_string_equal(who, program[k]);
+        free(who);
+        H5Fclose(file);
+        cli_free(&loud);
+        cli_free(&quiet);
+    }
+    free(text);
+}
+
+/* What a run left is not replaced by the next, unless that is told to. */
+static void test_one_partial_file(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_program("dmft-solve");
+    cli_print("study.ini", study);
+    cli_run(&result, ARGS("-o", "out.h5", "study.ini", "--training.eta0=1e6"));
+    assert_int_equal(result.code, 3);
+    assert_true(cli_exists("out.h5.partial"));
+    cli_free(&result);
+    cli_run(&result, ARGS("-o", "out.h5", "study.ini"));
+    assert_true(cli_ended(&result, 2, ARGS("output out.h5: out.h5.partial is there", "--force")));
+    cli_free(&result);
+    result = run("dmft-solve", ARGS("-o", "out.h5", "--force", "study.ini"));
+    cli_free(&result);
+    assert_true(cli_exists("out.h5") && !cli_exists("out.h5.partial"));
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *arg[4], *part[3];
+    } table[] = {
+        {{"--training.eta0", "0.5"},
+         {"--training.eta0: a key and its value are one word, --training.eta0=0.5"}},
+        {{"--training.eta0"}, {"one word, --training.eta0=value"}},
+        {{"--eta0", "0.5"}, {"unknown option --eta0; a key is set by --section.key=value"}},
+        {{"--solver.max_memory=0.001", "--solver.sites=100000"},
+         {"try fewer sites, expert_sites, inputs or steps, fewer threads"}},
+        {{"--solver.max_memory=0.001", "--solver.sites=100000", "--network.model=regime3"},
+         {"try fewer sites, expert_sites, unit_sites, inputs or steps"}},
+        {{"--solver.max_memory=0.001", "--solver.sites=100000", "--network.model=dense",
+          "--solver.expert_sites=2048"},
+         {"try fewer sites, inputs or steps, fewer threads"}},
+        {{"--network.rho=0.3"}, {"whole number of at least 1 (limit: expert_sites = 64)"}},
+        {{"--network.model=residual", "--network.alpha=0"}, {"infinite width only"}},
+    };
+    cli_program("dmft-solve");
+    cli_print("study.ini", study);
+    for (size_t k = 0; k < COUNT(table); k++) {
+        struct cli_result result;
+        const char *arg[6] = {"study.ini"};
+        for (int a = 0; a < 4 && table[k].arg[a]; a++)
+            arg[a + 1] = table[k].arg[a];
+        cli_run(&result, arg);
+        if (!cli_ended(&result, 2, table[k].part))
+            fail_msg("case %zu: %s", k, result.err);
+        assert_true(strstr(table[k].part[0], "limit:") || !strstr(result.err, "limit:"));
+        cli_free(&result);
+    }
+}
+
+/* Nothing but the name of the network. */
+static void test_defaults_run(void **state) {
+    (void)state;
+    struct cli_result help = run("dmft-solve", ARGS("--help"));
+    char ini[64], name[16];
+    const char *line = strstr(help.out, "\nNetworks ");
+    int networks = 0;
+    assert_non_null(line);
+    for (line = strchr(line + 1, '\n'); sscanf(line, "%15s", name) == 1; networks++) {
+        snprintf(ini, sizeof ini, "[network]\nmodel = %s\n", name);
+        cli_print("alone.ini", ini);
+        struct cli_result result =
+            run("dmft-solve", ARGS("--force", "-o", "out.h5", "alone.ini", "--training.steps=1",
+                                   "--solver.replicates=1"));
+        cli_free(&result);
+        line = strchr(line + 1, '\n');
+    }
+    assert_true(networks >= 8);
+    cli_free(&help);
+}
+
+static void test_scale_of_inputs(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_make_data("small.h5", 2, 3, 4, 3, 3, -1);
+    cli_print("data.ini", CLI_DATA("small.h5") "[training]\nsteps = 1\n[solver]\nsites = "
+                                               "64\nexpert_sites = 64\nreplicates = 1\n");
+    result = run("dmft-solve", ARGS("-o", "out.h5", "data.ini"));
+    hid_t file = cli_file("out.h5");
+    size_t count;
+    double *X = cli_values(file, "data/X", &count), sum = 0;
+    char want[96];
+    for (size_t k = 0; k < count; k++)
+        sum += X[k] * X[k] / (double)count;
+    assert_true(sum < 0.5 || sum > 2);
+    snprintf(want, sizeof want, "note: |x|^2/D of the inputs is %.3g on average", sum);
+    assert_non_null(strstr(result.err, want));
+    free(X);
+    H5Fclose(file);
+    cli_free(&result);
+    cli_clean(NULL);
+    cli_print("study.ini", study);
+    result = run("dmft-solve", ARGS("-o", "out.h5", "study.ini"));
+    assert_null(strstr(result.err, "|x|^2/D"));
+    cli_free(&result);
+}
+
+/* Accuracies and the largest gate have no z, and one width is one column. */
+static void test_compare(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("study.ini", study);
+    result = run("dmft-compare", ARGS("--force", "-o", "out.h5", "study.ini"));
+    const char *first = strstr(result.out, "N =");
+    assert_null(strstr(first + 1, "N ="));
+    cli_free(&result);
+    result = run("dmft-compare",
+                 ARGS("--force", "-o", "out.h5", "study.ini", "--reference.widths=8 16 32"));
+    assert_null(strstr(result.out, "\naccuracy "));
+    assert_null(strstr(result.out, "\ngate_largest "));
+    assert_non_null(strstr(result.out, "\ngate_participation "));
+    hid_t file = cli_file("out.h5");
+    assert_true(H5Lexists(file, "mssp/compare/accuracy_inf", H5P_DEFAULT) > 0);
+    assert_true(H5Lexists(file, "mssp/compare/accuracy_z", H5P_DEFAULT) == 0);
+    H5Fclose(file);
+    cli_free(&result);
+}
+
+/* Every loss is printed; an optimum only along what has an order. */
+static void test_sweep(void **state) {
+    (void)state;
+    static const struct {
+        const char *axis, *optimum;
+        int lines; /* of the table of losses */
+    } table[] = {{"solver.seed = 1 2 3", NULL, 6},
+                 {"network.activation = tanh erf relu", NULL, 6},
+                 {"training.eta0 = 0.1 0.2 0.4", "optimum of training.eta0", 6},
+                 {"rates.Q = 0.1 0.2 0.4", "optimum of rates.Q", 6}};
+    char *text = malloc(sizeof study + 64);
+    for (size_t k = 0; k < COUNT(table); k++) {
+        sprintf(text, "%s[sweep]\n%s\n", study, table[k].axis);
+        cli_print("axis.ini", text);
+        struct cli_result result = run("dmft-sweep", ARGS("--force", "-o", "axis.h5", "axis.ini"));
+        const char *optimum = strstr(result.out, "optimum"), *line = strchr(result.out, '\n');
+        assert_true(!optimum == !table[k].optimum);
+        assert_true(!optimum || strstr(optimum, table[k].optimum));
+        int lines = -1; /* the head */
+        while (line && line[1] && line[1] != '\n') {
+            lines++;
+            line = strchr(line + 1, '\n');
+        }
+        assert_int_equal(lines, table[k].lines);
+        cli_free(&result);
+    }
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_quiet),        TEST(test_one_partial_file), TEST(test_refusals),
+        TEST(test_defaults_run), TEST(test_scale_of_inputs),  TEST(test_compare),
+        TEST(test_sweep),
+    };
+    return cmocka_run_group_tests_name("screen", tests, cli_open, cli_close);
+}
