@@ -253,6 +253,12 @@ static void test_data_is_refused(void **state) {
         {.ini = CLI_DATA("label.h5"),
          .arg = {"--training.loss=logistic"},
          .part = {"--training.loss=logistic:", "+1 or -1", "y[1] = 0.5"}},
+        {.ini = "[network]\nmodel = dense\n",
+         .arg = {"--network.pooling=token"},
+         .part = {"--network.pooling=token:", "one target for each input: mean"}},
+        {.ini = "[network]\nmodel = dense\npooling = mean\n[data]\nsource = markov\n"
+                "[training]\nloss = cross_entropy\n",
+         .part = {"case.ini:3: [network] pooling = mean:", "targets for each token: token"}},
         {.ini = CLI_DATA(""), .part = {"case.ini:5: [data] file = :", "path"}},
         {.ini = "[network]\nmodel = regime2\n[data]\nsource = file\n",
          .part = {"case.ini: [data] file =", "(default):", "path"}},
