@@ -256,7 +256,8 @@ static void test_data_is_refused(void **state) {
         {.ini = "[network]\nmodel = dense\n",
          .arg = {"--network.pooling=token"},
          .part = {"--network.pooling=token:", "one target for each input: mean"}},
-        {.ini = "[network]\nmodel = dense\npooling = mean\n[data]\nsource = markov\n"
+        {.ini = "[network]\nmodel = dense\npooling = mean\n[data]\nsource = markov\nvocabulary = "
+                "4\ntokens = 3\n"
                 "[training]\nloss = cross_entropy\n",
          .part = {"case.ini:3: [network] pooling = mean:", "targets for each token: token"}},
         {.ini = CLI_DATA(""), .part = {"case.ini:5: [data] file = :", "path"}},
