@@ -26,8 +26,8 @@ import numpy as np
 from dmft.errors import InputError
 
 VALUES = ("read_in map look bias tanh erf relu gelu silu softplus sigmoid exp log sigma "
-          "sigma_of_experts softmax stop sum average mean top expand group_mean tile tile_mean norm "
-          "attend mix pool normals key").split()
+          "sigma_of_experts softmax stop sum average mean top expand group_mean tile tile_mean "
+          "norm attend mix pool normals key").split()
 ENDS = "read_out kernel gradient read_out_kernel show show_gradient gates".split()
 CONSTANTS = "N limit tokens vocabulary outputs gamma0".split()
 OPERATIONS = ["population", *VALUES, *ENDS]
@@ -194,8 +194,8 @@ class Network:
         along on one line: a run depends on no file, and a sweep that is repeated goes on."""
         folded = self.lua.replace("\\", "\\\\").replace("\n", "\\n")
         if len(folded.encode()) > MOST:
-            raise InputError(f"the text of the network is longer than {MOST} bytes; write `lua` to a "
-                             "file and give its path as network.program")
+            raise InputError(f"the text of the network is longer than {MOST} bytes; write `lua` to "
+                             "a file and give its path as network.program")
         return {"network.model": "program", "network.program": FILE, "network.program_text": folded}
 
     def place(self, sentence: str) -> str:
