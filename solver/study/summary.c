@@ -318,7 +318,7 @@ static void print_row(const struct summary *summary, int unit, double at, double
                                       "  (the highest value)",
                                       "  (a neighbour failed)",
                                       "  (all failed)",
-                                      "  (a loss is zero)"};
+                                      "  (a loss is not above zero)"};
     const struct sweep *sweep = summary->sweep;
     const struct cell *cell =
         &summary->cell[unit + (best < 0 ? 0 : best) * stride_of(sweep, summary->axis)];
@@ -374,12 +374,13 @@ done:
 
 static int write_optima(struct io *io, const struct summary *summary, struct err *err) {
     static const char *const name[] = {"at", "at_se", "loss", "loss_se", "edge"};
-    const char *about[] = {"where the mean final loss is smallest, by a parabola",
-                           "jackknife standard error of at over the runs",
-                           "smallest mean final loss of the grid", "its standard error",
-                           "0: inside; at is a value of the grid for 1: its lowest, 2: its "
-                           "highest, 3: beside a failed run, 5: where a loss is zero; 4: all "
-                           "failed"};
+    const char *about[] = {
+        "where the mean final loss is smallest, by a parabola",
+        "jackknife standard error of at over the runs", "smallest mean final loss of the grid",
+        "its standard error",
+        "0: inside; at is a value of the grid for 1: its lowest, 2: its "
+        "highest, 3: beside a failed run, 5: where a loss is not above zero; 4: all "
+        "failed"};
     const struct sweep *sweep = summary->sweep;
     const struct grid *grid = &sweep->grid;
     struct series series;

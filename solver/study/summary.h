@@ -6,8 +6,8 @@
  * against ln key (against the key itself where values are not all positive). Its standard error is
  * the jackknife's over the runs, which share their initial weights along the key; it is the error
  * of sampling alone: a minimum that is sharper than a parabola may lie half a step of the grid
- * away. Where a neighbour is missing, or a loss is zero, there is no parabola: the value of the
- * grid is given, without an error, and `edge` says why. */
+ * away. Where a neighbour is missing, or a loss is not above zero (sampling), there is no parabola:
+ * the value of the grid is given, without an error, and `edge` says why. */
 #ifndef SOLVER_SUMMARY_H
 #define SOLVER_SUMMARY_H
 
