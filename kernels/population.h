@@ -40,6 +40,7 @@ struct population {
      * linear in backward normals, is then zero as in the limit, instead of noise that the square in
      * a gradient kernel makes a bias. */
     bool mirrored;
+    bool nodes; /* sites are nodes of a rule of the model's, not drawn */
     bool drawn; /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
     struct array span; /* orthonormal basis of all normals and basis vectors */

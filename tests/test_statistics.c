@@ -1,4 +1,5 @@
-/* Losses of the limit, which are those of the mean output: the jackknife over replicates. */
+/* Losses of the limit, which are those of the mean output: the jackknife over replicates; and which
+ * sites a limit is sampled by. */
 #include "tests/support/support.h"
 #include "kernels/rng.h"
 #include "solver/measure/mean_loss.h"
@@ -169,11 +170,61 @@ static void of_runs(void **state) {
     }
 }
 
+/* Populations with something else than linear functions on them, by their sites; of experts of
+ * infinite width the units. */
+static void sites_that_sample(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *change, *name;
+        size_t sites;
+    } cases[] = {
+        {"data/dense.ini", "network.activation=tanh", "bottom", 100},
+        {"data/dense.ini", "network.activation=linear", "bottom", 0},
+        {"data/residual.ini", "network.alpha=1", "stream", 0},
+        {"data/residual.ini", "network.alpha=1", "units_0", 40},
+        {"data/residual.ini", "network.bias_draws=normal", "experts_0", 60},
+        {"data/residual.ini", "network.bias_draws=stratified", "experts_0", 0},
+        {"data/regime2.ini", "network.gate=sigmoid", "experts", 60},
+        {"data/regime2.ini", "network.gate=sigmoid", "bottom", 100},
+        {"data/regime2.ini", "network.gate=sigmoid", "top", 0},
+        {"data/regime3.ini", "network.gate=softmax", "experts", 60},
+        {"data/regime3.ini", "network.gate=softmax", "pairs", 40},
+        {"data/regime3_mup.ini", "network.gate=constant", "pairs", 40},
+        {"data/regime3_mup.ini", "network.gate=constant", "top", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool uses[2] = {!strstr(cases[i].ini, "dense"),
+                        strstr(cases[i].ini, "regime3") || strstr(cases[i].ini, "residual")};
+        const char *const overrides[] = {"solver.sites=100", cases[i].change,
+                                         uses[0] ? "solver.expert_sites=60" : "data.inputs=4",
+                                         uses[1] ? "solver.unit_sites=40" : "data.inputs=4", NULL};
+        struct run run;
+        struct net net;
+        int found = 0;
+        support_run(&run, cases[i].ini, overrides);
+        support_net(&net, &run, 0, 0);
+        for (int k = 0; k < net.populations; k++)
+            if (!strcmp(net.population[k]->name, cases[i].name)) {
+                found++;
+                if (net_sampled_sites(&net, k) != cases[i].sites)
+                    fail_msg("%s %s: %s has %zu sampled sites", cases[i].ini, cases[i].change,
+                             cases[i].name, net_sampled_sites(&net, k));
+            }
+        if (found != 1)
+            for (int k = 0; k < net.populations; k++)
+                print_error("%s\n", net.population[k]->name);
+        assert_int_equal(found, 1);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_exact_for_squares),
         cmocka_unit_test(has_no_bias),
         cmocka_unit_test(of_runs),
+        cmocka_unit_test(sites_that_sample),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
