@@ -122,10 +122,10 @@ static int add_test_loss(struct record *record, const struct config *config, con
     bool of_mean = has_mean_loss(record, setup, y);
     int outputs = net_outputs(net);
     const size_t shape[] = {T, (size_t)(setup->tests * outputs)};
-    if (of_mean)
+    if (y && !setup->N) { /* of one replicate, too: more may join a run that goes on */
         TRY(add(record, "test_f", "t output", "outputs at the test inputs", "", 2, shape, err));
-    if (of_mean)
         record->series[record->count - 1].inner = true;
+    }
     TRY(add(record, "test_loss", "t",
             of_mean ? "mean over test inputs of the loss of the mean f of all replicates, by the "
                       "jackknife; NaN where not evaluated"
