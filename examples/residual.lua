@@ -11,7 +11,8 @@ local function block(l)
         many = some * N_e
     end
     local experts = population("experts_" .. l, {size = some, sites = limit and 1 or nil, page = 1 / L})
-    local units = population("units_" .. l, {of = experts, group = N_e, size = many, page = 1 / L})
+    local units = population("units_" .. l, {of = experts, group = N_e, size = many, page = 1 / L,
+                                             mirrored = true})
     local c = sigmoid(map(h, experts, {name = "R_" .. l, zero = true, rate = L, adam_eps = 1 / L}))
     local psi = map(h, units, {name = "W1_" .. l, rate = L, adam_eps = 1 / L})
     local x = c * sigma(psi)

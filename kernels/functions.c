@@ -174,7 +174,7 @@ void functions_normals(struct rng_stream stream, uint32_t draw, uint32_t first_p
         for (int i = 0; i < count; i++) {
             pair[2 * i] = a[i];
             if (2 * (first + i) + 1 < n)
-                pair[2 * i + 1] = b[i];
+                pair[2 * i + 1] = stream.mirror ? stream.mirror * a[i] : b[i];
         }
     }
 }

@@ -114,7 +114,8 @@ int field_draw(struct map *map, struct err *err) {
         if (side->amplitude == 0)
             continue;
         TRY(array_append(&side->normals, k, &rows, err));
-        TRY(population_fresh(side->pool, (struct rows){0}, rows, err));
+        TRY((i ? population_fresh : population_fresh_back)(side->pool, (struct rows){0}, rows,
+                                                           err));
         if (side->response == 0)
             continue;
         TRY(array_append(&side->probes, k, &rows, err));

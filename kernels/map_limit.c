@@ -162,7 +162,8 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
     if (limit->feed)
         TRY(limit->feed(limit->context, map, forward, added, out, err));
     else
-        TRY(population_fresh(other, array_all(forward ? &limit->p : &limit->q), out, err));
+        TRY((forward ? population_fresh : population_fresh_back)(
+            other, array_all(forward ? &limit->p : &limit->q), out, err));
     if (!forward)
         return CODE_OK;
     if (map->settings.responses) {

@@ -20,7 +20,8 @@ void population_free(struct population *population) {
 /* Once a basis vector has found no room the span no longer holds all that a fresh normal must be
  * orthogonal to; it is given up for good. */
 static bool has_room(struct population *population, int k) {
-    if (population->span.rows + k > POPULATION_ROOM * (double)population->sites)
+    double sites = (double)population->sites / (population->mirrored ? 2 : 1);
+    if (population->span.rows + k > POPULATION_ROOM * sites)
         population->full = true;
     return !population->full;
 }
@@ -50,30 +51,14 @@ done:
     return code;
 }
 
-/* The same normals in every group. */
-static int fresh_shared(struct population *population, struct rows opposite, struct rows out,
-                        struct err *err) {
-    struct population *units = population->units;
-    struct array means = {0}, normals = {0};
-    int code = CODE_OK;
-    DO(mean_span(population, opposite, &means, err));
-    DO(array_init(&normals, units->backend, units->sites, 1, out.count, err));
-    DO(population_fresh(units, array_all(&means), array_all(&normals), err));
-    units->backend->tile(array_all(&normals), out);
-done:
-    array_free(&means);
-    array_free(&normals);
-    return code;
-}
-
-int population_fresh(struct population *population, struct rows opposite, struct rows out,
-                     struct err *err) {
+static int fresh(struct population *population, int mirror, struct rows opposite, struct rows out,
+                 struct err *err) {
     struct array *work = &population->work;
+    struct rng_stream stream = population->stream;
     int kept;
-    if (population->units)
-        return fresh_shared(population, opposite, out, err);
     bool room = has_room(population, out.count);
-    population->backend->normals(out, population->stream);
+    stream.mirror = population->mirrored ? mirror : 0;
+    population->backend->normals(out, stream);
     population->stream.draw += (uint32_t)out.count;
     if (!population->matched)
         return CODE_OK;
@@ -85,6 +70,34 @@ int population_fresh(struct population *population, struct rows opposite, struct
     rows_zero(out);
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
     return room ? append_span(population, out, err) : CODE_OK;
+}
+
+/* The same normals in every group, where the units say so. */
+static int fresh_shared(struct population *population, int mirror, struct rows opposite,
+                        struct rows out, struct err *err) {
+    struct population *units = population->units;
+    struct array means = {0}, normals = {0};
+    int code = CODE_OK;
+    if (!units)
+        return fresh(population, mirror, opposite, out, err);
+    DO(mean_span(population, opposite, &means, err));
+    DO(array_init(&normals, units->backend, units->sites, 1, out.count, err));
+    DO(fresh(units, mirror, array_all(&means), array_all(&normals), err));
+    units->backend->tile(array_all(&normals), out);
+done:
+    array_free(&means);
+    array_free(&normals);
+    return code;
+}
+
+int population_fresh(struct population *population, struct rows opposite, struct rows out,
+                     struct err *err) {
+    return fresh_shared(population, 1, opposite, out, err);
+}
+
+int population_fresh_back(struct population *population, struct rows opposite, struct rows out,
+                          struct err *err) {
+    return fresh_shared(population, -1, opposite, out, err);
 }
 
 int population_absorb(struct population *population, struct rows rows, struct err *err) {

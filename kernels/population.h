@@ -36,6 +36,12 @@ struct population {
      * for every group. For the pairs (i, j) of independent experts i, where only averages over j at
      * fixed i, and averages of these over i, enter the limit. */
     struct population *units;
+    /* Sites are mirror images two by two: normals of forward maps are equal in a pair, those of
+     * backward maps opposite. For units of independent experts: <e_a g_j>, e_a forward and g_j
+     * linear in backward normals, is then zero as in the limit, instead of noise that the square in
+     * a gradient kernel makes a bias. */
+    bool mirrored;
+    bool nodes; /* sites are nodes of a rule of the model's, not drawn */
     bool drawn; /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
     struct array span; /* orthonormal basis of all normals and basis vectors */
@@ -58,6 +64,9 @@ void population_free(struct population *population); /* idempotent */
  * (count 0: none). Matched: exactly orthonormal, else iid. */
 int population_fresh(struct population *population, struct rows opposite, struct rows out,
                      struct err *err);
+/* The same for a backward map, where sites are mirrored. */
+int population_fresh_back(struct population *population, struct rows opposite, struct rows out,
+                          struct err *err);
 /* Adds what is new of orthonormal rows to the span. Nothing without matching or out of room. */
 int population_absorb(struct population *population, struct rows rows, struct err *err);
 /* For inputs that must leave no trace: after population_look draws come from a stream of their own,

@@ -35,6 +35,7 @@ struct rng_stream {
     uint32_t owner;     /* < 2^8 */
     uint32_t purpose;   /* enum purpose, < 2^4 */
     uint32_t draw;      /* number of the first row */
+    int mirror; /* 1, -1: the second site of a pair has the first one's normal, times this */
 };
 
 /* 128 random bits of row `draw` and number `pair` of the stream. */
@@ -66,7 +67,7 @@ ON_DEVICE static inline void rng_normal_pair(struct rng_stream stream, uint32_t 
     rng_polar(stream, draw, pair, &u, &angle);
     double radius = sqrt(-2.0 * log(u));
     normal[0] = radius * cos(angle);
-    normal[1] = radius * sin(angle);
+    normal[1] = stream.mirror ? stream.mirror * normal[0] : radius * sin(angle);
 }
 
 #endif

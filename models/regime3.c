@@ -70,6 +70,7 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
     if (!top)
         top = program_population(p, block_name(p, block, "top"), 1, S, 1);
     pairs->units = units;
+    units->mirrored = !setup->N && !mssp;
     experts->page = block->b * kappa, pairs->page = units->page = block->b * iota;
     struct weight Q = {.name = "Q"};
     struct weight in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota};

@@ -66,8 +66,12 @@ static void populate(struct program *p, int l, struct population **experts,
     size_t sites = (size_t)lround(E), group = (size_t)lround(N_e);
     *experts = program_population(p, program_name(p, "experts_%d", l), some, sites, 1);
     *units = program_population(p, program_name(p, "units_%d", l), many, sites * group, (int)group);
+    (*experts)->nodes = sites == 1 || network->bias_draws == BIAS_STRATIFIED;
+    struct population *drawn = *units;
     if (!setup->N && !fixed && sites > 1)
-        (*units)->units = program_population(p, program_name(p, "unit_%d", l), many, group, 1);
+        (*units)->units = drawn =
+            program_population(p, program_name(p, "unit_%d", l), many, group, 1);
+    drawn->mirrored = !setup->N && !fixed;
 }
 
 /* What block l adds to the stream. */

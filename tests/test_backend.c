@@ -153,7 +153,8 @@ static void check_put_and_get(struct shape shape, int count) {
 
 /* Same generator, other libm: a few units in the last place. */
 static void check_normals(struct shape shape, int count) {
-    struct rng_stream stream = {0x123456789abcdefULL, 3, 128, 7, PURPOSE_MATRIX, (uint32_t)turn};
+    struct rng_stream stream = {0x123456789abcdefULL, 3, 128, 7, PURPOSE_MATRIX, (uint32_t)turn,
+                                (int)(turn % 3) - 1};
     struct sample *s = sample(shape, count);
     backend->normals(middle(s), stream);
     const double *now = fetch(s);
@@ -483,7 +484,7 @@ static double *results(struct shape shape, size_t *size) {
         else if (way == 4)
             ASK(backend->top(middle(a), 3, middle(y), &err));
         else if (way == 5)
-            backend->normals(middle(y), (struct rng_stream){1, 2, 3, 4, PURPOSE_POOL, 5});
+            backend->normals(middle(y), (struct rng_stream){1, 2, 3, 4, PURPOSE_POOL, 5, 0});
         else
             backend->group_sum(middle(a), middle(coarse));
         memcpy(next, fetch(to), to->values * sizeof *next);

@@ -160,7 +160,8 @@ static void check_ensemble(hid_t file, const char *group, const struct layout *k
         all[total++] = responses[i];
     if (limit) {
         check_dataset(file, group, "basis_name", "basis", (const hsize_t[]){BASES});
-        more += 2; /* and the axis basis */
+        check_dataset(file, group, "loss_pseudo", "run t", (const hsize_t[]){runs, T});
+        more += 3; /* and the axis basis */
     }
     check_dataset(file, group, "n", "t", (const hsize_t[]){T});
     check_dataset(file, group, "loss_runs", "run t", (const hsize_t[]){runs, T});

@@ -231,6 +231,50 @@ static void test_matched_normals_are_normal(void **state) {
     free(x);
 }
 
+/* Normals of a pair of sites are equal forward and opposite backward, and so matched among
+ * themselves; products of three with one factor from behind vanish. What meets rows without that
+ * symmetry stays orthogonal to them. */
+static void test_mirror_images(void **state) {
+    (void)state;
+    enum { SITES = 300, ROWS = 12 };
+    struct population p;
+    struct array known, out;
+    open_population(&p, SITES, true, 0);
+    p.mirrored = true;
+    open_rows(&known, SITES, 10);
+    ASK(array_init(&out, backend, SITES, 1, 3 * ROWS, &err));
+    struct rows forward = array_rows(&out, 0, ROWS), back = array_rows(&out, ROWS, ROWS);
+    ASK(population_fresh(&p, none, forward, &err));
+    ASK(population_fresh_back(&p, none, back, &err));
+    double *x = memory(2 * ROWS * SITES, sizeof *x);
+    backend->get(array_rows(&out, 0, 2 * ROWS), x);
+    for (int k = 0; k < 2 * ROWS; k++)
+        for (int i = 0; i < SITES; i += 2) {
+            const double *pair = x + k * SITES + i;
+            assert_true(fabs(pair[0] + (k < ROWS ? -pair[1] : pair[1])) <= ROUND_OFF);
+        }
+    for (int k = 0; k < ROWS; k++) {
+        double sum = 0;
+        for (int i = 0; i < SITES; i++)
+            sum += x[k * SITES + i] * x[i] * x[ROWS * SITES + i];
+        assert_true(fabs(sum / SITES) <= ROUND_OFF);
+    }
+    ASK(population_absorb(&p, array_all(&known), &err));
+    ASK(population_fresh_back(&p, array_all(&known), array_rows(&out, 2 * ROWS, ROWS), &err));
+    assert_true(overlap(array_all(&out), array_all(&out)) <= ROUND_OFF);
+    assert_true(overlap(array_rows(&out, 2 * ROWS, ROWS), array_all(&known)) <= ROUND_OFF);
+    /* pairs are half as many directions: matching ends where they are nearly used up */
+    assert_int_equal(p.fallback, 0);
+    while (p.span.rows + 10 <= POPULATION_ROOM * SITES / 2)
+        ASK(population_fresh(&p, none, array_rows(&out, 0, 10), &err));
+    ASK(population_fresh(&p, none, array_rows(&out, 0, 10), &err));
+    assert_int_equal(p.fallback, 10);
+    free(x);
+    array_free(&known);
+    array_free(&out);
+    population_free(&p);
+}
+
 static void test_rank_limit(void **state) {
     (void)state;
     struct population p = {.name = "experts 2", .sites = 1000};
@@ -370,6 +414,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_room_for_a_draw_but_not_for_its_basis),
         cmocka_unit_test(test_basis_of_all_sites),
         cmocka_unit_test(test_matched_normals_are_normal),
+        cmocka_unit_test(test_mirror_images),
         cmocka_unit_test(test_rank_limit),
         cmocka_unit_test(test_thin),
         cmocka_unit_test(test_thin_coordinates),

@@ -3,9 +3,9 @@
  *
  * z = (ours - stored)/sqrt(se^2 + se_stored^2), |z| <= 4 at every t. A standard error of n runs is
  * itself uncertain by 1/sqrt(2 (n - 1)), so each se is replaced by the root mean square of its
- * neighbours in time and, for f, over the inputs; both sides alike, never over quantities. The mean
- * loss contains half the variance of f of one run, (1/2P) sum_mu n se_f^2, which depends on method
- * and S: it is subtracted on both sides.
+ * neighbours in time and, for f, over the inputs; both sides alike, never over quantities. The
+ * stored mean loss contains half the variance of f of one run, (1/2P) sum_mu n se_f^2, which
+ * depends on method and S and is subtracted; ours is that of the mean output.
  *
  * Both sides are Monte Carlo, the stored one of 4 runs. Seen with other numbers of replicates: A2
  * Phi3_01 at t = 9 is 4.1 with 16 replicates of 2048 sites, 2.5 with 64 and with 16 x 8192; D
@@ -112,7 +112,7 @@ static void judge(const char *run, const char *name, const struct track *a, cons
     }
 }
 
-/* Takes half the variance of f of one run out of the mean loss. */
+/* Takes half the variance of f of one run out of a stored mean loss. */
 static void subtract_variance(struct track *loss, const struct track *f) {
     for (int t = 0; t < T; t++)
         for (int mu = 0; mu < P; mu++)
@@ -130,7 +130,6 @@ static void judge_loss_and_f(hid_t file, const char *run, const struct record *r
     for (int mu = 0; mu < P; mu++)
         judge(run, "f", f, stored_f, P, mu, score);
     ours(record, "loss", 0, 0, &loss);
-    subtract_variance(&loss, f);
     subtract_variance(&stored_loss, stored_f);
     judge(run, "loss", &loss, &stored_loss, 1, 0, score);
 }

@@ -3,10 +3,12 @@
  *
  * z = (ours - stored)/se, |z| <= 4, with se^2 = se^2 + se_stored^2. A standard error of n runs is
  * itself uncertain by 1/sqrt(2 (n - 1)), so each is replaced by the root mean square over the
- * inputs and over t - 1, t, t + 1; both sides alike, never over quantities; half a unit of the last
- * stored digit (1e-7) is added. The mean loss contains half the variance of f of one run, (1/2P)
- * sum_mu n se_f^2, which depends on method and sites: it is subtracted on both sides. Softmax and
- * top-K run away after a while; `horizon` is the last time at which means are meaningful (ABOUT).
+ * inputs and over t - 1, t, t + 1 (of kernels, of relative errors); both sides alike, never over
+ * quantities; half a unit of the last
+ * stored digit (1e-7) is added. The stored mean loss contains half the variance of f of one
+ * run, (1/2P) sum_mu n se_f^2, which depends on method and sites and is subtracted; ours is that of
+ * the mean output. Softmax and top-K run away after a while; `horizon` is the last time at which
+ * means are meaningful (ABOUT).
  */
 #include "tests/support/support.h"
 
@@ -66,13 +68,20 @@ static void ours(const struct record *record, const char *name, struct track *tr
     track->n = record->runs;
 }
 
-static double pooled(const struct track *track, int t) {
+/* Of column k; kernels: of errors relative to the mean (Gbar of one input may be eight times that
+ * of another, and so is its error). */
+static double pooled(const struct track *track, bool relative, int t, int k) {
     double sum = 0;
     int n = 0;
     for (int s = t > 0 ? t - 1 : 0; s <= t + 1 && s < track->T; s++)
-        for (int k = 0; k < track->columns; k++, n++)
-            sum += track->se[s * track->columns + k] * track->se[s * track->columns + k];
-    return sqrt(sum / n);
+        for (int l = 0; l < track->columns; l++) {
+            int i = s * track->columns + l;
+            if (relative && track->mean[i] == 0)
+                continue;
+            sum += pow(track->se[i] / (relative ? track->mean[i] : 1), 2);
+            n++;
+        }
+    return (relative ? fabs(track->mean[t * track->columns + k]) : 1) * sqrt(sum / n);
 }
 
 struct score {
@@ -82,11 +91,12 @@ struct score {
 
 static void judge(const char *run, const char *name, const struct track *a, const struct track *b,
                   int first, int horizon, struct score *score) {
+    bool relative = strcmp(name, "f") && strcmp(name, "loss");
     assert_int_equal(a->columns, b->columns);
     for (int t = first; t <= horizon; t++)
         for (int k = 0; k < a->columns; k++) {
             int i = t * a->columns + k;
-            double se = hypot(pooled(a, t), pooled(b, t)) + 0.5e-7;
+            double se = hypot(pooled(a, relative, t, k), pooled(b, relative, t, k)) + 0.5e-7;
             double z = (a->mean[i] - b->mean[i]) / se;
             score->largest = fmax(score->largest, fabs(z));
             score->squares += z * z;
@@ -113,7 +123,6 @@ static void judge_all(hid_t file, const char *run, const struct record *record, 
     judge(run, "f", &f, &stored_f, 1, horizon, score);
     ours(record, "loss", &a);
     stored(file, "loss", T, &b);
-    subtract_variance(&a, &f);
     subtract_variance(&b, &stored_f);
     judge(run, "loss", &a, &b, 1, horizon, score);
     for (int k = 0; k < count; k++) { /* t = 0: see judge_start */
@@ -131,15 +140,13 @@ static double integrand(double z, void *q) {
 
 /* t = 0, where the limit is known: f = 0, loss = 1/2, G3 = 1, G1phi = 0 (b is orthogonal to
  * sigma(u) of the units by conditioning, to the truncation of the basis at most), Phi1 a Gaussian
- * integral. muP: Phi3 = 0, and G1 = 0 up to sampling: z1 = iota sum_a <g, e_a> q_a with at most P
- * normals e_a, and g_j = <phi_i> b_j sigma'(u_j) is independent of them with mean square below
- * <phi>^2, over S_j units: G1 < iota^2 <phi>^2 P/S_j on average. MSSP: Phi3 = iota Phitil, since h3
- * is iota^{1/2} times Gaussians of covariance Phitil, which are orthonormal. */
+ * integral. muP: Phi3 = 0, and G1 = 0 as units are
+ * mirror images (a sum of terms of order one that cancel, 1e-12, squared). MSSP: Phi3 = iota
+ * Phitil, since h3 is iota^{1/2} times Gaussians of covariance Phitil, which are orthonormal. */
 static void judge_start(const char *name, const struct run *run, const struct record *record,
                         bool mssp) {
     const struct config *c = &run->config;
-    double iota = c->network.iota, S_j = c->solver.unit_sites, tolerance = c->solver.tolerance;
-    double gate = c->network.gate == GATE_SIGMOID ? 0.5 : 1;
+    double iota = c->network.iota, tolerance = c->solver.tolerance;
     gsl_integration_workspace *work = gsl_integration_workspace_alloc(200);
     struct track track, Phi1, Phi3, G1phi, G1, Phitil = {.mean = {0}};
     ours(record, "loss", &track);
@@ -158,12 +165,12 @@ static void judge_start(const char *name, const struct run *run, const struct re
             q += pow(run->data.X[mu * run->data.D + i], 2) / run->data.D;
         gsl_function function = {integrand, &q};
         gsl_integration_qagi(&function, 0, 1e-10, 200, work, &exact, &error);
-        CHECK_ABS(Phi1.mean[mu], exact, 4 * pooled(&Phi1, 0), "%s: Phi1[%d]", name, mu);
+        CHECK_ABS(Phi1.mean[mu], exact, 4 * pooled(&Phi1, true, 0, mu), "%s: Phi1[%d]", name, mu);
         CHECK_ABS(Phi3.mean[mu], iota * Phitil.mean[mu], tolerance * tolerance, "%s: Phi3[%d]",
                   name, mu);
         CHECK_ABS(G1phi.mean[mu], 0, pow(iota * tolerance, 2), "%s: G1phi[%d]", name, mu);
         if (!mssp)
-            CHECK_ABS(G1.mean[mu], 0, iota * iota * gate * gate * P / S_j, "%s: G1[%d]", name, mu);
+            CHECK_ABS(G1.mean[mu], 0, 1e-24, "%s: G1[%d]", name, mu);
     }
     gsl_integration_workspace_free(work);
 }

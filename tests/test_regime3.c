@@ -400,6 +400,36 @@ static void linear_limits_have_no_sampling_error(void **state) {
     }
 }
 
+/* Nothing is sent below in muP at the start: a_i = 0 and <e_a g_ij> = 0, sums of 20 x 512 terms of
+ * order one that cancel, to 1e-12, squared. What comes later does not depend on the units: G1(1)
+ * with 64 and 512 of them, |z| < 4 (z = 6 where normals are not mirrored). */
+static void mup_starts_without_gradients_below(void **state) {
+    (void)state;
+    static const char *const gate[] = {"network.gate=sigmoid", "network.gate=softmax"};
+    static const char *const units[] = {"solver.unit_sites=64", "solver.unit_sites=512"};
+    double G[2], se[2];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < 2; i++) {
+            const char *const kind[] = {"network.parameterization=mup",
+                                        "network.activation=relu",
+                                        "network.kappa=4",
+                                        "network.iota=0.5",
+                                        "training.steps=2",
+                                        "solver.replicates=16",
+                                        NULL};
+            const char *const more[] = {gate[k], units[i], NULL};
+            struct outcome o = {0};
+            solve(&o, kind, more);
+            support_entry(&o.records[0], "G1_diag", 0, &G[i], &se[i]);
+            CHECK_ABS(G[i], 0, 1e-24, "%s, %s: G1(0)", gate[k], units[i]);
+            size_t P = (size_t)o.run.data.P;
+            support_entry(&o.records[0], "G1_diag", P, &G[i], &se[i]);
+            outcome_free(&o);
+        }
+        CHECK_ABS(G[0], G[1], 4 * hypot(se[0], se[1]), "%s: G1(1) of 64 and 512 units", gate[k]);
+    }
+}
+
 /* A width 16 that fits, and what does not, blamed on the right key. */
 static void settings_are_checked(void **state) {
     (void)state;
@@ -433,6 +463,7 @@ int main(void) {
         cmocka_unit_test(settings_are_checked),
         cmocka_unit_test(bits_depend_on_nothing),
         cmocka_unit_test(linear_limits_have_no_sampling_error),
+        cmocka_unit_test(mup_starts_without_gradients_below),
         cmocka_unit_test(oracle_gradient),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),

@@ -293,9 +293,9 @@ static void judge(hid_t file, const struct record *record, const char *name, con
     free(error);
 }
 
-/* |z| <= 4 at every t. The mean loss has half the variance of f of one run, below 1e-6 at 2048
- * sites, which is less than its standard errors by two orders. Entries share networks, so z move
- * together: rms <= 1.5. */
+/* |z| <= 4 at every t. The stored mean loss has half the variance of f of one run, below 1e-6
+ * at 2048 sites, which is less than its standard errors by two orders. Entries share networks, so z
+ * move together: rms <= 1.5. */
 static void equals_reference(const char *ini, const char *h5) {
     struct run run;
     struct record record;

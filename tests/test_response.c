@@ -32,7 +32,7 @@ static void march_init(struct march *m, const char *file, const char *const *mor
     support_net(&m->net, &m->run, 0, replicate);
     assert_true(m->net.maps <= MAPS);
     ASK(record_init(&m->record, 1, m->run.config.training.steps, err));
-    ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, &m->labels, err));
+    ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, NULL, &m->labels, err));
     ASK(observer_init(&m->observer, &m->run.config, m->run.data.y, &m->record, 0, &m->net, err));
     for (int i = 0; i < m->net.maps; i++) {
         const struct population *s = m->net.map[i]->declared.source;

@@ -195,6 +195,23 @@ static void pieces(void **state) {
     assert_true(met > cuts);
 }
 
+/* A replicate that was alone has outputs at the test inputs, of which the mean over more is made.
+ */
+static void replicates_join(void **state) {
+    (void)state;
+    cli_print("case.ini", DATA("regime2") "[data]\ntest_inputs = 3\n[output]\ntest_every = 2\n"
+                                          "[solver]\nsites = 96\n" EXPERTS);
+    must(ARGS("--quiet", "-o", "whole.h5", "case.ini", "--training.steps=9",
+              "--solver.replicates=3"),
+         "replicates");
+    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.steps=5", "--solver.replicates=1",
+              "--output.checkpoint=99"),
+         "replicates");
+    must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=9", "--solver.replicates=3"),
+         "replicates");
+    same("whole.h5", "out.h5", "replicates");
+}
+
 /* --- other programs -------------------------------------------------------------------------- */
 
 static const char both[] = DATA("regime2") "parameterization = mup mssp\n[training]\nsteps = 30\n"
@@ -344,6 +361,7 @@ int main(int argc, char **argv) {
     srand(7);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(pieces, clean),
+        cmocka_unit_test_setup(replicates_join, clean),
         cmocka_unit_test_setup(comparisons, clean),
         cmocka_unit_test_setup(sweeps, clean),
         cmocka_unit_test_setup(other_settings_are_refused, clean),

@@ -73,7 +73,11 @@ bench-figures: $(BUILD)/bench_methods
 	$< figure > build/performance.csv
 	PYTHON=$(PYTHON) python/with -m dmft.plot.performance build/performance.csv docs/performance.png
 
+# Bias and coverage of the error bars of the limit, for every network (some minutes).
+coverage: $(BUILD)/coverage
+	$<
+
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long python-test bench bench-against bench-figures validation
+.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage validation

@@ -1,4 +1,4 @@
-/* The memory of a net before it is made. */
+/* What a net will need before it is made: memory, sites. */
 #include "models/program/node.h"
 
 #include <math.h>
@@ -119,4 +119,16 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     *bytes = code ? 0 : all_bytes(&net, evaluations, T);
     net_free(&net);
     return code;
+}
+
+size_t net_sampled_sites(const struct net *net, int k) {
+    static const struct operation *const curved[] = {&operation_fn, &operation_multiply,
+                                                     &operation_top, &operation_rows};
+    const struct population *population = net->population[k];
+    for (int i = 0; i < net->program->nodes && !population->nodes; i++)
+        for (size_t j = 0; j < sizeof curved / sizeof *curved; j++)
+            if (net->program->node[i].on == population &&
+                node_is(&net->program->node[i], curved[j]))
+                return population->units ? population->units->sites : population->sites;
+    return 0;
 }

@@ -208,6 +208,10 @@ void net_free(struct net *net); /* accepts a zeroed struct; idempotent */
 int net_remember(struct net *net, struct err *err);
 void net_rewind(struct net *net);
 
+/* Monte Carlo sites that averages over population k of a limit (declare_only will do) come from: of
+ * the units of a group, where all groups share them; 0 where only linear functions live on it,
+ * whose moments are exact, or its sites are not drawn. */
+size_t net_sampled_sites(const struct net *net, int k);
 /* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
  * bounded by one row per evaluation and input and by what smooth activations were seen to need, 20
  * log10(1/tolerance) for each input of the training set; ReLU and top-K fill the former. T > 0 adds

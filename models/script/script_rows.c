@@ -50,9 +50,15 @@ static void check_sites(lua_State *L, const char *name, double size,
                    name, round(size * N), N, group, (int)of->on->sites);
 }
 
+static bool flag(lua_State *L, int table, const char *name) {
+    bool is = script_option(L, table, name) && lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return is;
+}
+
 static int population(lua_State *L) {
     struct program *p = script_program(L);
-    script_options(L, 2, "size sites of group units page");
+    script_options(L, 2, "size sites of group units page mirrored");
     lua_settop(L, 2);
     const char *name = script_name(L, 1, "populations");
     struct script_population *of = option_population(L, 2, "of");
@@ -77,6 +83,7 @@ static int population(lua_State *L) {
         luaL_error(L, "population %s would have %f sites", name, sites);
     check_sites(L, name, size, of, group);
     double page = option_real(L, 2, "page", 1e-9, 1e9, 1);
+    bool mirrored = flag(L, 2, "mirrored");
     script_check(L);
     struct script_population *out = lua_newuserdatauv(L, sizeof *out, 0);
     *out =
@@ -85,6 +92,7 @@ static int population(lua_State *L) {
     out->on->page = page;
     if (units)
         out->on->units = units->on;
+    out->on->mirrored = mirrored && !program_setup(p)->N;
     luaL_setmetatable(L, SCRIPT_POPULATION);
     return 1;
 }
@@ -105,12 +113,6 @@ static int population_field(lua_State *L) {
 }
 
 /* --- matrices -------------------------------------------------------------------------------- */
-
-static bool flag(lua_State *L, int table, const char *name) {
-    bool is = script_option(L, table, name) && lua_toboolean(L, -1);
-    lua_pop(L, 1);
-    return is;
-}
 
 /* "W", or {name = "W", a0 = ...}. Numbers left out are 1; a0 = 0 and rate = 0 mean what they say.
  */

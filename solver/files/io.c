@@ -222,17 +222,35 @@ done:
 /* The values of each run up to the time it reached; later ones may be half written by a run under
  * way and are NaN in the file. */
 static int write_runs(hid_t group, const struct dataset *array, const struct record *record,
-                      const struct series *series, struct err *err) {
+                      const struct series *series, const double *values, struct err *err) {
     size_t each = series->size / (size_t)record->T, total = series->size * (size_t)record->runs;
     double *copy;
     TRY(base_alloc(&copy, total, sizeof *copy, err));
     for (size_t k = 0; k < total; k++) {
         size_t run = k / series->size, t = k % series->size / each;
-        copy[k] = t < (size_t)record->steps[run] ? series->values[k] : NAN;
+        copy[k] = t < (size_t)record->steps[run] ? values[k] : NAN;
     }
     int code = hdf5_write_array(group, array, copy, err);
     free(copy);
     return code;
+}
+
+/* NAME_SUFFIX, with first axis "run". */
+static int write_each(hid_t group, const struct record *record, const struct series *series,
+                      const char *suffix, const char *about, const double *values,
+                      struct err *err) {
+    char name[HDF5_NAME], dims[HDF5_NAME];
+    struct dataset array = dataset_of(series);
+    snprintf(name, sizeof name, "%s_%s", series->name, suffix);
+    snprintf(dims, sizeof dims, "run %s", series->dims);
+    array.name = name;
+    array.dims = dims;
+    array.about = about;
+    array.rank++;
+    array.shape[0] = (hsize_t)record->runs;
+    for (int k = 0; k < series->axes; k++)
+        array.shape[k + 1] = series->shape[k];
+    return write_runs(group, &array, record, series, values, err);
 }
 
 /* HDF5_NAME, NAME_se and perhaps NAME_runs; mean and se are workspace of the size of the series. */
@@ -250,23 +268,20 @@ static int write_series(hid_t group, const struct record *record, const struct s
              series->name);
     array.name = name;
     array.about = text;
-    array.equation = "sqrt(sum_r (x_r - mean)^2 / (n (n - 1))), n runs r";
+    array.equation = series->of_mean
+                         ? "sqrt(sum_r (x_r - mean)^2 / (n (n - 1))), pseudo-values x_r of n runs r"
+                         : "sqrt(sum_r (x_r - mean)^2 / (n (n - 1))), n runs r";
     TRY(hdf5_write_array(group, &array, se, err));
     if (!series->keep_runs)
         return CODE_OK;
-
-    char dims[HDF5_NAME];
-    snprintf(name, sizeof name, "%s_runs", series->name);
-    snprintf(dims, sizeof dims, "run %s", series->dims);
-    snprintf(text, sizeof text, "%s run by run: %s", series->name,
-             series->about ? series->about : "");
-    array.dims = dims;
-    array.equation = series->equation;
-    array.rank++;
-    array.shape[0] = (hsize_t)record->runs;
-    for (int k = 0; k < series->axes; k++)
-        array.shape[k + 1] = series->shape[k];
-    return write_runs(group, &array, record, series, err);
+    snprintf(text, sizeof text, "%s run by run%s%s", series->name,
+             series->of_mean ? ", of each by itself" : ": ",
+             series->of_mean || !series->about ? "" : series->about);
+    TRY(write_each(group, record, series, "runs", text, series->values, err));
+    if (!series->of_mean)
+        return CODE_OK;
+    snprintf(text, sizeof text, "pseudo-values of the jackknife, whose mean is %s", series->name);
+    return write_each(group, record, series, "pseudo", text, record_values(record, series), err);
 }
 
 static int write_reached(hid_t group, const struct record *record, struct err *err) {
@@ -341,7 +356,8 @@ int io_record(struct io *io, const char *group, const struct record *record,
     DO(base_alloc(&se, size, sizeof *se, err));
     DO(write_reached(id, record, err));
     for (int k = 0; k < record->count; k++)
-        DO(write_series(id, record, &record->series[k], mean, se, err));
+        if (!record->series[k].inner)
+            DO(write_series(id, record, &record->series[k], mean, se, err));
     if (labels)
         DO(write_labels(id, record, labels, err));
 done:

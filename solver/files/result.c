@@ -26,8 +26,10 @@ int result_losses(const char *path, const char *group, double **loss, int *runs,
                   struct err *err) {
     char set[128];
     *loss = NULL;
-    snprintf(set, sizeof set, "%s/loss_runs", group);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    snprintf(set, sizeof set, "%s/loss_pseudo", group);
+    if (file < 0 || H5LTpath_valid(file, set, false) <= 0)
+        snprintf(set, sizeof set, "%s/loss_runs", group);
     int code = read_losses(file, set, loss, runs, T, err);
     if (file >= 0)
         H5Fclose(file);

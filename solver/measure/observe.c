@@ -3,6 +3,7 @@
 #include "solver/measure/observe.h"
 #include "solver/measure/experts.h"
 #include "solver/measure/fields.h"
+#include "solver/measure/mean_loss.h"
 #include "solver/measure/routing.h"
 #include "solver/measure/score.h"
 #include "solver/measure/spectra.h"
@@ -96,8 +97,51 @@ static int add_numbers(struct record *record, const struct numbers *numbers, siz
                1 + numbers->axes, shape, err);
 }
 
-static int add_scores(struct record *record, const struct config *config,
-                      const struct net_setup *setup, size_t T, struct err *err) {
+static const char *const loss_equation[] = {"sum_c (y - f)^2 / 2", "log(1 + exp(-y f))",
+                                            "-sum_c y_c log softmax_c(f)"};
+
+/* The losses of the limit are those of its mean output, from two replicates on (none: shapes). */
+static bool has_mean_loss(const struct record *record, const struct net_setup *setup,
+                          const double *y) {
+    return y && !setup->N && record->runs != 1;
+}
+
+static int add_loss(struct record *record, const struct config *config,
+                    const struct net_setup *setup, const double *y, size_t T, struct err *err) {
+    return add(record, "loss", "t",
+               has_mean_loss(record, setup, y)
+                   ? "mean over inputs of the loss l(f, y) of the mean f of all replicates, by "
+                     "the jackknife"
+                   : "mean over inputs of the loss l(f, y)",
+               loss_equation[config->training.loss], 1, &T, err);
+}
+
+/* f of the test inputs, and their loss. */
+static int add_test_loss(struct record *record, const struct config *config, const struct net *net,
+                         const double *y, size_t T, struct err *err) {
+    const struct net_setup *setup = &net->setup;
+    bool of_mean = has_mean_loss(record, setup, y);
+    int outputs = net_outputs(net);
+    const size_t shape[] = {T, (size_t)(setup->tests * outputs)};
+    if (y && !setup->N) { /* of one replicate, too: more may join a run that goes on */
+        TRY(add(record, "test_f", "t output", "outputs at the test inputs", "", 2, shape, err));
+        record->series[record->count - 1].inner = true;
+    }
+    TRY(add(record, "test_loss", "t",
+            of_mean ? "mean over test inputs of the loss of the mean f of all replicates, by the "
+                      "jackknife; NaN where not evaluated"
+                    : "mean over test inputs of the loss, NaN where not evaluated",
+            "as loss", 1, &T, err));
+    if (!of_mean)
+        return CODE_OK;
+    const struct mean_loss_rows rows = {y + setup->inputs * outputs, setup->tests,
+                                        outputs / setup->C, setup->C, false};
+    return mean_loss_set(record, "test_loss", "test_f", &config->training, &rows, err);
+}
+
+static int add_scores(struct record *record, const struct config *config, const struct net *net,
+                      const double *y, size_t T, struct err *err) {
+    const struct net_setup *setup = &net->setup;
     bool several = setup->C > 1;
     const char *right = several ? "share of rows of y whose class has the largest f"
                                 : "share of the inputs with y f > 0",
@@ -109,8 +153,7 @@ static int add_scores(struct record *record, const struct config *config,
                 err));
     if (!setup->tests)
         return CODE_OK;
-    TRY(add(record, "test_loss", "t", "mean over test inputs of the loss, NaN where not evaluated",
-            "as loss", 1, &T, err));
+    TRY(add_test_loss(record, config, net, y, T, err));
     if (setup->classes)
         TRY(add(record, "test_accuracy", "t", "accuracy on the test inputs", right, 1, &T, err));
     if (setup->classes && config->output.top)
@@ -118,9 +161,6 @@ static int add_scores(struct record *record, const struct config *config,
                 err));
     return CODE_OK;
 }
-
-static const char *const loss_equation[] = {"sum_c (y - f)^2 / 2", "log(1 + exp(-y f))",
-                                            "-sum_c y_c log softmax_c(f)"};
 
 static int add_outputs(struct record *record, const struct net *net, size_t T, struct err *err) {
     size_t C = (size_t)net->setup.C;
@@ -153,7 +193,8 @@ static int add_ranks(struct record *record, const struct net *net, size_t T, cha
 }
 
 int observe_declare(struct record *record, const struct config *config,
-                    const struct net_setup *setup, char ***labels, struct err *err) {
+                    const struct net_setup *setup, const double *y, char ***labels,
+                    struct err *err) {
     size_t T = (size_t)record->T, P = (size_t)setup->P;
     const size_t shape[] = {T, P};
     struct net_setup declared = *setup;
@@ -162,9 +203,13 @@ int observe_declare(struct record *record, const struct config *config,
     *labels = NULL;
     declared.declare_only = true;
     DO(net_init(&net, &declared, err));
-    DO(add(record, "loss", "t", "mean over inputs of the loss l(f, y)",
-           loss_equation[config->training.loss], 1, shape, err));
+    DO(add_loss(record, config, setup, y, T, err));
     DO(add_outputs(record, &net, T, err));
+    if (has_mean_loss(record, setup, y)) {
+        int C = net.setup.C;
+        const struct mean_loss_rows rows = {y, net.setup.inputs, net_outputs(&net) / C, C, true};
+        DO(mean_loss_set(record, "loss", "f", &config->training, &rows, err));
+    }
     DO(add_kernels(record, config, &net, T, err));
     DO(fields_declare(record, config, &net, err));
     DO(routing_declare(record, &net, err));
@@ -194,7 +239,7 @@ int observe_declare(struct record *record, const struct config *config,
         DO(add_ranks(record, &net, T, labels, err));
     if (setup->responses)
         DO(response_declare(record, &net, err));
-    DO(add_scores(record, config, setup, T, err));
+    DO(add_scores(record, config, &net, y, T, err));
 done:
     net_free(&net);
     return code;
@@ -424,6 +469,8 @@ int observer_look(struct observer *observer, struct net *net, int t, struct err 
     DO(net_look(net, inputs, tests, f, err));
     struct score score = score_of(observer, net, NULL, tests, f, y);
     keep_score(observer, net, true, t, &score);
+    if (record_find(observer->record, "test_f"))
+        memcpy(at(observer, "test_f", t), f, (size_t)(tests * net_outputs(net)) * sizeof *f);
 done:
     free(f);
     return code;

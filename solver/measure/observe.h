@@ -9,10 +9,12 @@
 #include "solver/measure/coordinate.h"
 #include "solver/measure/response.h"
 
-/* Declares all series of a record for one kind of net (limit or finite). The labels of axis
- * "basis" go to *labels (one block, freed by the caller), NULL for finite nets. */
+/* Declares all series of a record for one kind of net (limit or finite). y: the targets of all
+ * inputs, from which losses of the limit are those of the mean output; NULL: means of losses. The
+ * labels of axis "basis" go to *labels (one block, freed by the caller), NULL for finite nets. */
 int observe_declare(struct record *record, const struct config *config,
-                    const struct net_setup *setup, char ***labels, struct err *err);
+                    const struct net_setup *setup, const double *y, char ***labels,
+                    struct err *err);
 
 /* One run's measuring: keeps the rows of earlier times when kernels are full. */
 struct observer {

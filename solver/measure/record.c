@@ -3,7 +3,8 @@
  * Over the n runs r that reached an entry, in the order of runs,
  *   mean = sum_r x_r / n,    se = sqrt(sum_r (x_r - mean)^2 / (n (n - 1))).
  * A run reached time t when steps[run] > t; an entry with two times (axes t and s) is reached with
- * the later of both. NaN among the values of a run that reached the entry is passed on. */
+ * the later of both. NaN among the values of a run that reached the entry is passed on. For a
+ * function of a mean x_r are pseudo-values. */
 #include "solver/measure/record.h"
 #include "kernels/base/text.h"
 
@@ -79,9 +80,36 @@ int record_add(struct record *record, struct series series, struct err *err) {
     return CODE_OK;
 }
 
+int record_set_of_mean(const struct record *record, const char *name, struct of_mean of_mean,
+                       struct err *err) {
+    struct series *series = record_find(record, name);
+    const struct series *of = record_find(record, of_mean.of);
+    assert(series->axes == 1 && !series->of_mean && of && !of->of_mean);
+    int code = base_alloc(&series->of_mean, 1, sizeof *series->of_mean, err);
+    if (code) {
+        free(of_mean.context);
+        return code;
+    }
+    *series->of_mean = of_mean;
+    TRY(base_alloc(&series->of_mean->sum, of->size / of->shape[0], sizeof(double), err));
+    return base_alloc(&series->of_mean->pseudo, (size_t)record->runs * series->size, sizeof(double),
+                      err);
+}
+
+static void free_of_mean(struct of_mean *of_mean) {
+    if (!of_mean)
+        return;
+    free(of_mean->context);
+    free(of_mean->sum);
+    free(of_mean->pseudo);
+    free(of_mean);
+}
+
 void record_free(struct record *record) {
-    for (int k = 0; k < record->count; k++)
+    for (int k = 0; k < record->count; k++) {
         free(record->series[k].values);
+        free_of_mean(record->series[k].of_mean);
+    }
     free(record->series);
     free(record->steps);
     free(record->failed);
@@ -180,8 +208,40 @@ static void average(const struct record *record, const double *values, size_t st
     *se = count > 1 ? sqrt(squares / ((double)count * (count - 1))) : NAN;
 }
 
+/* The pseudo-values at t of all runs that reached it, two or more. */
+static void jackknife(const struct record *record, const struct of_mean *m, int t, int n) {
+    const struct series *of = record_find(record, m->of);
+    size_t row = of->size / of->shape[0];
+    for (size_t k = 0; k < row; k++) {
+        m->sum[k] = 0;
+        for (int run = 0; run < record->runs; run++)
+            if (record->steps[run] > t)
+                m->sum[k] += record_at(record, of, run, t)[k];
+    }
+    double all = m->value(m->context, t, m->sum, NULL, n);
+    for (int run = 0; run < record->runs; run++)
+        if (record->steps[run] > t) {
+            double less = m->value(m->context, t, m->sum, record_at(record, of, run, t), n - 1);
+            m->pseudo[run * record->T + t] = all + (n - 1) * (all - less);
+        }
+}
+
+const double *record_values(const struct record *record, const struct series *series) {
+    const struct of_mean *m = series->of_mean;
+    if (!m)
+        return series->values;
+    memcpy(m->pseudo, series->values, (size_t)record->runs * series->size * sizeof(double));
+    for (int t = 0; t < record->T; t++) {
+        int n = record_reached(record, t);
+        if (n > 1)
+            jackknife(record, m, t, n);
+    }
+    return m->pseudo;
+}
+
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se) {
+    const double *values = record_values(record, series);
     size_t row = series->size / series->shape[0]; /* entries of one t */
     int other = axis_of(series->dims, "s");
     size_t inner = 1, extent = 1; /* entries of one s; values of s */
@@ -197,7 +257,7 @@ void record_statistics(const struct record *record, const struct series *series,
     }
     for (size_t k = 0; k < series->size && !series->first_run; k++) {
         size_t t = (size_t)record_time(record, series, k / row), s = k / inner % extent;
-        average(record, series->values + k, series->size, s > t ? s : t, &mean[k], &se[k]);
+        average(record, values + k, series->size, s > t ? s : t, &mean[k], &se[k]);
     }
 }
 

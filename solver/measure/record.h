@@ -13,6 +13,23 @@
 #define SERIES_AXES 31 /* an HDF5 array has one more, for runs */
 #define SERIES_NAME 48
 
+/* A function of the mean over runs of another series, at each time by itself. The function of one
+ * run's values has a bias that does not fall with the number of runs (half their variance times its
+ * curvature). Hence the jackknife: of n runs, with value(-r) that of the mean without run r, the
+ * mean and the standard error are those of the pseudo-values
+ *
+ *     n value - (n - 1) value(-r)
+ *
+ * whose bias is that of order 1/n^2 of value, and none where the function is quadratic. */
+struct of_mean {
+    char of[SERIES_NAME];
+    /* At (sum - without)/count; without: NULL, or one run's values. */
+    double (*value)(const void *context, int t, const double *sum, const double *without,
+                    int count);
+    void *context;        /* one block */
+    double *sum, *pseudo; /* scratch; [runs][T] */
+};
+
 /* One quantity. dims names the axes, blank-separated, `axis` (or "at") first; names of one series
  * differ. */
 struct series {
@@ -25,7 +42,9 @@ struct series {
     bool keep_runs;            /* also stored run by run, as NAME_runs with first axis "run" */
     bool sparse;               /* its first axis is "at": the times record.at alone */
     bool first_run;            /* of run 0 alone, with neither mean nor error */
+    bool inner;                /* not stored: others are found from it */
     double *values;            /* [runs][size], or [size] */
+    struct of_mean *of_mean;   /* NULL, or what its mean is instead of that of values */
 };
 
 struct record {
@@ -52,6 +71,10 @@ int record_add(struct record *record, struct series series, struct err *err);
 /* The first `steps` times of a run, the same however many there are in all. */
 int record_archive(struct record *record, int run, int steps, struct archive *archive,
                    struct err *err);
+/* A series with dims "t" becomes a function of the mean of the series `of`; only `of`, `value` and
+ * `context`, which now belongs to the record, are set by the caller. */
+int record_set_of_mean(const struct record *record, const char *name, struct of_mean of_mean,
+                       struct err *err);
 void record_free(struct record *record); /* accepts a zeroed struct; idempotent */
 struct series *record_find(const struct record *record, const char *name); /* NULL if absent */
 /* Its values at t; NULL where it has none: of a sparse series, and of one of the first run alone.
@@ -60,6 +83,9 @@ double *record_at(const struct record *record, const struct series *series, int 
 /* The time of row `row` along its first axis. */
 int record_time(const struct record *record, const struct series *series, size_t row);
 
+/* What mean and standard error are made of, [runs][size]: values, or pseudo-values where two runs
+ * or more reached t. Not by two threads at once. */
+const double *record_values(const struct record *record, const struct series *series);
 /* mean[size], se[size]; se is NaN where fewer than two runs reached t, mean where none did.
  * Sums in the order of runs. Entries with t in two axes ("t ... s ...") count runs that reached the
  * later of both times. */

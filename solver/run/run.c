@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
+
 int run_configure(struct run *run, const char *file, int overrides, char *const *override,
                   struct err *err) {
     size_t sections;
@@ -107,13 +109,14 @@ static int record_bytes(const struct run *run, int N, int runs, double *bytes, s
     double largest = 0, values = 0;
     int code;
     DO(record_init(&record, 0, run->config.training.steps, err));
-    DO(observe_declare(&record, &run->config, &setup, &record.labels, err));
+    DO(observe_declare(&record, &run->config, &setup, run->data.y, &record.labels, err));
     for (int k = 0; k < record.count; k++) {
         double size = (double)record.series[k].size;
+        double written = 2 * (2 + (record.series[k].keep_runs ? runs : 0));
         if (record.series[k].first_run)
             values += size * 3;
         else
-            values += size * (runs + 2 * (2 + (record.series[k].keep_runs ? runs : 0)));
+            values += size * (runs + (record.series[k].inner ? 0 : written));
         largest = fmax(largest, size);
     }
     *bytes = sizeof(double) * (values + 2 * largest);
@@ -260,6 +263,33 @@ static void note_scale(struct run *run) {
                  sum, sum > 0 ? "; scale X, or centre it" : "");
 }
 
+/* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
+ * few for the replicates. */
+static int warn_sites(struct run *run, struct err *err) {
+    int replicates = run->config.solver.replicates, code;
+    size_t wanted = (size_t)SITES_PER_REPLICATE * (size_t)replicates;
+    struct net_setup setup = run_setup(run, 0, 0);
+    char kinds[400] = "";
+    struct net net;
+    setup.declare_only = true;
+    DO(net_init(&net, &setup, err));
+    for (int k = 0; k < net.populations; k++) {
+        size_t sites = net_sampled_sites(&net, k), used = strlen(kinds);
+        if (sites && sites < wanted)
+            snprintf(kinds + used, sizeof kinds - used, "%s%s %zu", used ? ", " : "",
+                     net.population[k]->name, sites);
+    }
+    if (*kinds)
+        log_line(&run->log,
+                 "warning: too few sites for %d replicates (%s): with %zu or more of each kind "
+                 "biases stay below half a standard error; raise them in [solver], or lower "
+                 "replicates",
+                 replicates, kinds, wanted);
+done:
+    net_free(&net);
+    return code;
+}
+
 static int write_batches(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
     int T = training->steps, P = training->batch, *index = NULL, code = CODE_OK;
@@ -306,6 +336,8 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     warn_rank(run);
     note_scale(run);
+    if (run->config.solver.replicates > 1)
+        TRY(warn_sites(run, err));
     if (!dist_rank() && output)
         TRY(states_open(run, output, force, err));
     TRY(states_share(run, err));

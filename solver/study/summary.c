@@ -295,18 +295,19 @@ static int write_optima(struct io *io, const struct summary *summary, struct err
     static const char *const name[] = {"at",        "at_se",      "loss",         "loss_se",
                                        "edge",      "median_at",  "median_at_se", "median",
                                        "median_se", "median_edge"};
-    const char *about[] = {"where the mean final loss is smallest, by a parabola",
-                           "jackknife standard error of at over the runs",
-                           "smallest mean final loss of the grid",
-                           "its standard error",
-                           "0: inside; at is a value of the grid for 1: its lowest, 2: its "
-                           "highest, 3: beside a failed run, 5: where a loss is zero; 4: all "
-                           "failed; 6: the limit rests",
-                           "where the median of the final losses is smallest, by a parabola",
-                           "bootstrap standard error of median_at over the runs",
-                           "smallest median of the final losses of the grid",
-                           "its standard error",
-                           "as edge, of median_at"};
+    const char *about[] = {
+        "where the mean final loss is smallest, by a parabola",
+        "jackknife standard error of at over the runs",
+        "smallest mean final loss of the grid",
+        "its standard error",
+        "0: inside; at is a value of the grid for 1: its lowest, 2: its "
+        "highest, 3: beside a failed run, 5: where a loss is not above zero; 4: all "
+        "failed; 6: the limit rests",
+        "where the median of the final losses is smallest, by a parabola",
+        "bootstrap standard error of median_at over the runs",
+        "smallest median of the final losses of the grid",
+        "its standard error",
+        "as edge, of median_at"};
     const struct sweep *sweep = summary->sweep;
     struct series series;
     int code;

@@ -125,7 +125,7 @@ void summary_optimum_print(const struct summary *summary, int unit,
                                       "  (the highest value)",
                                       "  (a neighbour failed)",
                                       "  (all failed)",
-                                      "  (a loss is zero)",
+                                      "  (a loss is not above zero)",
                                       "  (it rests)"};
     int stride = summary_stride(summary, summary->axis);
     print_keys(summary, unit, summary->axis);

@@ -41,7 +41,7 @@ bool support_small(struct run *run, const struct model *model, const char *const
     if (strstr(keys, "expert_sites"))
         all[count++] = "solver.expert_sites=64";
     if (strstr(keys, "unit_sites"))
-        all[count++] = "solver.unit_sites=32";
+        all[count++] = "solver.unit_sites=64";
     for (int k = 0; overrides && overrides[k]; k++)
         all[count++] = (char *)(uintptr_t)overrides[k];
     snprintf(file, sizeof file, "data/%s.ini", model->name);

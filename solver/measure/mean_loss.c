@@ -1,0 +1,70 @@
+#include "solver/measure/mean_loss.h"
+#include "integrators/batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The targets [rows][C] of each time, or of all times: step 0. */
+struct targets {
+    enum loss loss;
+    int rows, C;
+    size_t step;
+    double y[];
+};
+
+static double value(const void *context, int t, const double *sum, const double *without,
+                    int count) {
+    const struct targets *targets = context;
+    int C = targets->C;
+    double f[C], Delta[C], loss = 0;
+    for (int i = 0; i < targets->rows; i++) {
+        for (int c = 0; c < C; c++)
+            f[c] = (sum[i * C + c] - (without ? without[i * C + c] : 0)) / count;
+        loss +=
+            net_loss(targets->loss, C, f, targets->y + (size_t)t * targets->step + i * C, Delta) /
+            targets->rows;
+    }
+    return loss;
+}
+
+/* The targets of each batch, in turn. */
+static int gather(struct targets *targets, int T, const struct training *training,
+                  const struct mean_loss_rows *rows, struct err *err) {
+    size_t row = (size_t)(rows->each * rows->C);
+    int P = batch_size(training, rows->inputs), index[P];
+    struct batch batch;
+    TRY(batch_init(&batch, training, rows->inputs, err));
+    for (int t = 0; t < T; t++) {
+        batch_at(&batch, t, index);
+        for (int i = 0; i < P; i++)
+            memcpy(targets->y + (size_t)t * targets->step + (size_t)i * row,
+                   rows->y + (size_t)index[i] * row, row * sizeof *rows->y);
+    }
+    batch_free(&batch);
+    return CODE_OK;
+}
+
+int mean_loss_set(const struct record *record, const char *name, const char *of,
+                  const struct training *training, const struct mean_loss_rows *rows,
+                  struct err *err) {
+    bool batches = rows->batches && training->batch;
+    int inputs = batches ? batch_size(training, rows->inputs) : rows->inputs;
+    size_t count = (size_t)(inputs * rows->each * rows->C),
+           all = batches ? count * (size_t)record->T : count;
+    struct of_mean of_mean = {.value = value};
+    struct targets *targets;
+    char *block;
+    TRY(base_alloc(&block, sizeof *targets + all * sizeof(double), 1, err));
+    targets = (struct targets *)block;
+    *targets = (struct targets){(enum loss)training->loss, inputs * rows->each, rows->C,
+                                batches ? count : 0};
+    of_mean.context = targets;
+    memcpy(of_mean.of, of, strlen(of) + 1);
+    if (!batches)
+        memcpy(targets->y, rows->y, count * sizeof *rows->y);
+    else if (gather(targets, record->T, training, rows, err)) {
+        free(block);
+        return err->code;
+    }
+    return record_set_of_mean(record, name, of_mean, err);
+}

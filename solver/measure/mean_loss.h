@@ -1,0 +1,23 @@
+/* The loss of the limit. Its outputs do not fluctuate: it is the loss of the mean of f over
+ * replicates, where the mean of the losses would have half the variance of f of one replicate. */
+#ifndef SOLVER_MEAN_LOSS_H
+#define SOLVER_MEAN_LOSS_H
+
+#include "integrators/integrator.h"
+#include "models/net/net.h"
+#include "solver/measure/record.h"
+
+/* Rows of outputs and of their targets. */
+struct mean_loss_rows {
+    const double *y; /* [inputs][each][C], copied */
+    int inputs;      /* that the series `of` is about */
+    int each, C;     /* rows of an input; outputs */
+    bool batches;    /* of `inputs` those in the batch of their step, else all */
+};
+
+/* The series `name`, dims "t", becomes the loss of the mean of the series `of`, [t] and rows. */
+int mean_loss_set(const struct record *record, const char *name, const char *of,
+                  const struct training *training, const struct mean_loss_rows *rows,
+                  struct err *err);
+
+#endif

@@ -1,0 +1,230 @@
+/* Losses of the limit, which are those of the mean output: the jackknife over replicates; and which
+ * sites a limit is sampled by. */
+#include "tests/support/support.h"
+#include "kernels/rng.h"
+#include "solver/measure/mean_loss.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { RUNS = 5, TIMES = 3, ROWS = 2, MOST_C = 3 };
+
+static double normal(int number) {
+    struct rng_stream stream = {.seed = 17, .purpose = PURPOSE_DATA};
+    double pair[2];
+    rng_normal_pair(stream, 0, (uint32_t)number / 2, pair);
+    return pair[number % 2];
+}
+
+/* A loss of f [t][mu][c] against y; run 1 ended after two times. */
+static void open_record(struct record *record, enum loss loss, int C, const double *y) {
+    struct training training = {.loss = loss};
+    const struct mean_loss_rows rows = {y, ROWS, 1, C, true};
+    struct series l = {.name = "loss", .dims = "t", .axes = 1, .shape = {TIMES}},
+                  f = {.name = "f", .dims = "t k", .axes = 2, .shape = {TIMES}};
+    f.shape[1] = (size_t)(ROWS * C);
+    ASK(record_init(record, RUNS, TIMES, err));
+    ASK(record_add(record, l, err));
+    ASK(record_add(record, f, err));
+    ASK(mean_loss_set(record, "loss", "f", &training, &rows, err));
+    for (int r = 0; r < RUNS; r++)
+        record->steps[r] = r == 1 ? 2 : TIMES;
+}
+
+/* f = at + spread times normals, and each run's loss. */
+static void fill(struct record *record, enum loss loss, int C, const double *y, const double *at,
+                 double spread, int *number) {
+    for (int r = 0; r < RUNS; r++)
+        for (int t = 0; t < record->steps[r]; t++) {
+            double *f = record_at(record, &record->series[1], r, t), Delta[MOST_C], sum = 0;
+            for (int k = 0; k < ROWS * C; k++)
+                f[k] = at[k] + spread * normal((*number)++);
+            for (int i = 0; i < ROWS; i++)
+                sum += net_loss(loss, C, f + i * C, y + i * C, Delta) / ROWS;
+            *record_at(record, &record->series[0], r, t) = sum;
+        }
+}
+
+/* Square loss: the mean of the losses less half the variance of f of one run, and where a single
+ * run is left, its loss. A constant f (of few digits) is exact. Sums of 10 numbers of order one:
+ * 1e-14. */
+static void is_exact_for_squares(void **state) {
+    (void)state;
+    enum { C = 3 };
+    static const double y[ROWS * C] = {1, 0, 0.5, -1, 2, 0},
+                                 at[ROWS * C] = {0.25, -0.5, 1, 0, 1, 2};
+    double mean[TIMES], se[TIMES], plain[TIMES];
+    struct record record;
+    int number = 0;
+    open_record(&record, LOSS_MSE, C, y);
+    fill(&record, LOSS_MSE, C, y, at, 1, &number);
+    record_statistics(&record, &record.series[0], mean, se);
+    for (int t = 0; t < TIMES; t++) {
+        double variance = 0, n = record_reached(&record, t);
+        plain[t] = 0;
+        for (int k = 0; k < ROWS * C; k++) {
+            double sum = 0, squares = 0;
+            for (int r = 0; r < RUNS; r++)
+                if (record.steps[r] > t) {
+                    double f = record_at(&record, &record.series[1], r, t)[k];
+                    sum += f;
+                    squares += f * f;
+                }
+            variance += (squares - sum * sum / n) / (n - 1) / ROWS;
+        }
+        for (int r = 0; r < RUNS; r++)
+            plain[t] += record.steps[r] > t ? *record_at(&record, &record.series[0], r, t) / n : 0;
+        CHECK_ABS(mean[t], plain[t] - variance / 2, 1e-14, "loss at %d", t);
+    }
+    for (int r = 1; r < RUNS; r++)
+        record.steps[r] = 1;
+    record_statistics(&record, &record.series[0], mean, se);
+    assert_true(mean[2] == *record_at(&record, &record.series[0], 0, 2) && isnan(se[2]));
+    fill(&record, LOSS_MSE, C, y, at, 0, &number);
+    record_statistics(&record, &record.series[0], mean, se);
+    assert_true(mean[0] == *record_at(&record, &record.series[0], 0, 0) && se[0] == 0);
+    record_free(&record);
+}
+
+/* Over many samples of five runs the estimate has the mean of the loss of the mean output and the
+ * spread that its error says, 0.85 to 1.05 of it; the mean of losses does not have the former. Bias
+ * of order s^4/n^2 of the jackknife: below 1e-4 here, which is added to 4 standard errors. */
+static void has_no_bias(void **state) {
+    (void)state;
+    enum { SAMPLES = 4000 };
+    static const struct {
+        enum loss loss;
+        int C;
+        double y[ROWS * MOST_C], at[ROWS * MOST_C];
+    } cases[] = {
+        {LOSS_MSE, 1, {1, -1}, {0.9, -0.4}},
+        {LOSS_LOGISTIC, 1, {1, -1}, {0.5, 0.2}},
+        {LOSS_CROSS_ENTROPY, 3, {1, 0, 0, 0, 0, 1}, {0.5, 0.2, 0, -1, 0, 0.3}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct record record;
+        double truth = 0, Delta[MOST_C], sum[4] = {0}, mean[TIMES], se[TIMES];
+        int C = cases[k].C, number = 0;
+        for (int i = 0; i < ROWS; i++)
+            truth +=
+                net_loss(cases[k].loss, C, cases[k].at + i * C, cases[k].y + i * C, Delta) / ROWS;
+        open_record(&record, cases[k].loss, C, cases[k].y);
+        for (int i = 0; i < SAMPLES; i++) {
+            fill(&record, cases[k].loss, C, cases[k].y, cases[k].at, 0.6, &number);
+            record_statistics(&record, &record.series[0], mean, se);
+            sum[0] += mean[0] / SAMPLES;
+            sum[1] += pow(mean[0] - truth, 2) / SAMPLES;
+            sum[2] += se[0] * se[0] / SAMPLES;
+            for (int r = 0; r < RUNS; r++)
+                sum[3] += *record_at(&record, &record.series[0], r, 0) / RUNS / SAMPLES;
+        }
+        double error = sqrt(sum[1] / SAMPLES), ratio = sqrt(sum[1] / sum[2]);
+        CHECK_ABS(sum[0], truth, 4 * error + 1e-4, "mean loss, case %zu", k);
+        assert_true(sum[3] - truth > 20 * error);
+        CHECK_ABS(ratio, 0.95, 0.1, "spread over its error, case %zu", k);
+        record_free(&record);
+    }
+}
+
+/* Of a run: mean of the losses of its replicates less half the variance of f, whatever the batch of
+ * a step is; and so for test inputs, where they are looked at. Networks keep the mean of losses. */
+static void of_runs(void **state) {
+    (void)state;
+    static const char *const batches[][2] = {{"training.batch=0", "training.order=cyclic"},
+                                             {"training.batch=3", "training.order=cyclic"},
+                                             {"training.batch=2", "training.order=shuffled"}};
+    for (int k = 0; k < 3; k++) {
+        const char *const overrides[] = {"data.inputs=4",       "data.test_inputs=3",
+                                         "output.test_every=2", "training.steps=6",
+                                         "solver.sites=64",     "solver.replicates=4",
+                                         "training.loss=mse",   batches[k][0],
+                                         batches[k][1],         NULL};
+        static const char *const names[2][2] = {{"loss", "f"}, {"test_loss", "test_f"}};
+        struct run run;
+        struct record record, networks;
+        support_run(&run, "data/dense.ini", overrides);
+        ASK(run_ensemble(&run, 0, 4, &record, err));
+        for (int which = 0; which < 2; which++)
+            for (size_t t = 0; t < 6; t += 2) {
+                const struct series *f = record_find(&record, names[which][1]),
+                                    *l = record_find(&record, names[which][0]);
+                size_t row = f->size / f->shape[0];
+                double mean, se, plain = 0, variance = 0;
+                for (size_t i = 0; i < row; i++) {
+                    support_entry(&record, names[which][1], t * row + i, &mean, &se);
+                    variance += 4 * se * se / (double)row;
+                }
+                for (int r = 0; r < 4; r++)
+                    plain += *record_at(&record, l, r, (int)t) / 4;
+                support_entry(&record, names[which][0], t, &mean, &se);
+                assert_true(t == 0 || variance > 1e-8);
+                CHECK_ABS(mean, plain - variance / 2, 1e-14, "%s, %s at %zu", batches[k][0],
+                          names[which][0], t);
+            }
+        ASK(run_ensemble(&run, 16, 2, &networks, err));
+        assert_null(record_find(&networks, "test_f"));
+        assert_null(record_find(&networks, "loss")->of_mean);
+        record_free(&networks);
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+/* Populations with something else than linear functions on them, by their sites; of experts of
+ * infinite width the units. */
+static void sites_that_sample(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *change, *name;
+        size_t sites;
+    } cases[] = {
+        {"data/dense.ini", "network.activation=tanh", "bottom", 100},
+        {"data/dense.ini", "network.activation=linear", "bottom", 0},
+        {"data/residual.ini", "network.alpha=1", "stream", 0},
+        {"data/residual.ini", "network.alpha=1", "units_0", 40},
+        {"data/residual.ini", "network.bias_draws=normal", "experts_0", 60},
+        {"data/residual.ini", "network.bias_draws=stratified", "experts_0", 0},
+        {"data/regime2.ini", "network.gate=sigmoid", "experts", 60},
+        {"data/regime2.ini", "network.gate=sigmoid", "bottom", 100},
+        {"data/regime2.ini", "network.gate=sigmoid", "top", 0},
+        {"data/regime3.ini", "network.gate=softmax", "experts", 60},
+        {"data/regime3.ini", "network.gate=softmax", "pairs", 40},
+        {"data/regime3_mup.ini", "network.gate=constant", "pairs", 40},
+        {"data/regime3_mup.ini", "network.gate=constant", "top", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool uses[2] = {!strstr(cases[i].ini, "dense"),
+                        strstr(cases[i].ini, "regime3") || strstr(cases[i].ini, "residual")};
+        const char *const overrides[] = {"solver.sites=100", cases[i].change,
+                                         uses[0] ? "solver.expert_sites=60" : "data.inputs=4",
+                                         uses[1] ? "solver.unit_sites=40" : "data.inputs=4", NULL};
+        struct run run;
+        struct net net;
+        int found = 0;
+        support_run(&run, cases[i].ini, overrides);
+        support_net(&net, &run, 0, 0);
+        for (int k = 0; k < net.populations; k++)
+            if (!strcmp(net.population[k]->name, cases[i].name)) {
+                found++;
+                if (net_sampled_sites(&net, k) != cases[i].sites)
+                    fail_msg("%s %s: %s has %zu sampled sites", cases[i].ini, cases[i].change,
+                             cases[i].name, net_sampled_sites(&net, k));
+            }
+        if (found != 1)
+            for (int k = 0; k < net.populations; k++)
+                print_error("%s\n", net.population[k]->name);
+        assert_int_equal(found, 1);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_exact_for_squares),
+        cmocka_unit_test(has_no_bias),
+        cmocka_unit_test(of_runs),
+        cmocka_unit_test(sites_that_sample),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
