@@ -12,6 +12,9 @@ static const struct param_row common[] = {
     {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, "the network"},
     {"outputs", PARAM_INT, NETWORK_KEY(outputs), "0", 0, 100000, NULL, NULL,
      "outputs C; 0: as many as the data have"},
+    {"pooling", PARAM_CHOICE, NETWORK_KEY(pooling), "data", 0, 0, "data mean token", NULL,
+     "outputs of the mean over the tokens of an input, or of each token; data: as there are "
+     "targets"},
     {"parameterization", PARAM_CHOICES, NETWORK_KEY(parameterizations), "mssp", 0, 0,
      "mup mssp sp ntp simp", NULL,
      "scales of weights and rates: muP, the maximally scale-stable one, and, for networks only, "
@@ -108,7 +111,7 @@ const char *network_other_keys(const char *name, const char *key) {
         const char *keys = (*model)->keys;
         if (strcmp((*model)->name, name))
             continue;
-        if (!strcmp(key, "model") || !strcmp(key, "outputs"))
+        if (!strcmp(key, "model") || !strcmp(key, "outputs") || !strcmp(key, "pooling"))
             return NULL;
         for (const char *at = keys; (at = strstr(at, key)); at += size)
             if ((at == keys || at[-1] == ' ') && (at[size] == ' ' || !at[size]))

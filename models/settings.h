@@ -24,6 +24,7 @@ enum read_out { READ_OUT_NORMAL, READ_OUT_ZERO };
 enum bias { BIAS_NONE, BIAS_FIXED, BIAS_TRAINED };
 enum softmax_over { SOFTMAX_OVER_SELECTED, SOFTMAX_OVER_ALL };
 enum bias_per { BIAS_PER_EXPERT, BIAS_PER_TOKEN };
+enum pooling { POOLING_DATA, POOLING_MEAN, POOLING_TOKEN };
 enum head_limit { HEADS_FIXED, HEADS_MANY };
 enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 
@@ -33,7 +34,7 @@ struct network {
     double beta, kappa, iota, rho;
     int expert_width, outputs;
     int depth, experts, expert_layers, expert_output, bias, bias_draws;
-    int bias_per, mixture, stream, block_norm, many_experts;
+    int pooling, bias_per, mixture, stream, block_norm, many_experts;
     int heads, head_limit, head_width, causal, norm, final_norm, zero_queries, gated_experts;
     double attention_width, attention_beta, branch_power;
     double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch, balance_loss, z_loss;

@@ -253,6 +253,13 @@ static void test_data_is_refused(void **state) {
         {.ini = CLI_DATA("label.h5"),
          .arg = {"--training.loss=logistic"},
          .part = {"--training.loss=logistic:", "+1 or -1", "y[1] = 0.5"}},
+        {.ini = "[network]\nmodel = dense\n",
+         .arg = {"--network.pooling=token"},
+         .part = {"--network.pooling=token:", "one target for each input: mean"}},
+        {.ini = "[network]\nmodel = dense\npooling = mean\n[data]\nsource = markov\nvocabulary = "
+                "4\ntokens = 3\n"
+                "[training]\nloss = cross_entropy\n",
+         .part = {"case.ini:3: [network] pooling = mean:", "targets for each token: token"}},
         {.ini = CLI_DATA(""), .part = {"case.ini:5: [data] file = :", "path"}},
         {.ini = "[network]\nmodel = regime2\n[data]\nsource = file\n",
          .part = {"case.ini: [data] file =", "(default):", "path"}},
@@ -394,7 +401,8 @@ static void test_help(void **state) {
 static void test_defaults(void **state) {
     (void)state;
     static const char unset[] = "# model =\n", set[] = "model = regime2\n";
-    char text[16384], *defaults = printed(ARGS("--defaults")), *at = strstr(defaults, unset);
+    static char text[1 << 16];
+    char *defaults = printed(ARGS("--defaults")), *at = strstr(defaults, unset);
     assert_non_null(at);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - defaults), defaults, set,
              at + strlen(unset));

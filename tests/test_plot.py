@@ -11,7 +11,7 @@ import pytest
 import xarray
 
 import dmft
-from dmft.plot import axes, command, figures, select, sweeps, together
+from dmft.plot import axes, command, figures, maps, select, sweeps, together
 from dmft.plot.style import STYLE, Missing, symbol
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -42,11 +42,15 @@ def files(tmp_path_factory):
     dmft.compare(os.path.join(HERE, "..", "data", "regime2_compare.ini"), output=both,
                  progress=False, **SMALL | few)
     return {"full": solve(folder, "full.h5", "regime2.ini", **few, **{
-        "output.kernels": "full", "output.fields": ["h1", "phi", "g_h3"]}),
+        "output.kernels": "full", "output.fields": ["h1", "phi", "g_h3"],
+        "output.tangent": "sum"}),
             "single": solve(folder, "single.h5", "regime2.ini", **few, **{
                 "solver.replicates": 1, "reference.seeds": 1}),
             "few": solve(folder, "few.h5", "regime1.ini"),
             "blocks": solve(folder, "blocks.h5", "residual.ini", **{"solver.unit_sites": 64}),
+            "heads": solve(folder, "heads.h5", "transformer.ini", **{
+                "network.heads": 2, "data.inputs": 4, "data.tokens": 3, "data.test_inputs": 0,
+                "training.steps": 3, "solver.replicates": 2}),
             "dense": solve(folder, "dense.h5", "dense.ini"), "rates": sweep, "sides": both}
 
 
@@ -171,6 +175,53 @@ def test_heat_maps(files, ax):
     assert np.isclose(image[5, 2], np.mean([K[5, mu, 2, mu] for mu in range(4)]), rtol=1e-14)
 
 
+def shown(figure):
+    """{title: image} of the first row of maps; and the limits of all colours."""
+    first = [ax for ax in figure.axes if ax.images and ax.get_title()]
+    limits = {ax.images[0].get_clim() for ax in figure.axes if ax.images}
+    return {ax.get_title(): ax.images[0].get_array() for ax in first}, limits
+
+
+@pytest.mark.filterwarnings("error")
+def test_attention_maps(files, tmp_path):
+    """A row for each head; beside them the one head of the limit."""
+    run = dmft.load(files["heads"])
+    figure = maps.figure_attention(run, types.SimpleNamespace(times=None))
+    images, limits = shown(figure)
+    sides = {r"$N \to \infty$": run["limit"], "$N = 32$": run["reference/N0032"]}
+    assert list(images) == [f"{side},  $t = {t}$" for side in sides for t in range(3)]
+    for side, data in sides.items():
+        first = [name for name in data if name.startswith("attention_")][0]
+        for t in range(3):
+            np.testing.assert_array_equal(images[f"{side},  $t = {t}$"], data[first][t, 0])
+    weights = [data[name][:, 0].values.max() for data in sides.values() for name in data
+               if name.startswith("attention_") and not name.endswith("_se")]
+    assert limits == {(0, max(weights))}
+    rows = [ax.get_ylabel() for ax in figure.axes if ax.get_ylabel()]
+    assert rows == ["block 0, head 0\ntoken", "block 0, head 1\ntoken", "weight"]
+    assert pictures(files["heads"], tmp_path, "--what", "attention", "--times", "0", "2") == (
+        0, [""])
+
+
+@pytest.mark.filterwarnings("error")
+def test_tangent_maps(files, tmp_path, capsys):
+    run = dmft.load(files["full"])
+    images, limits = shown(maps.figure_tangent(run, types.SimpleNamespace(times=[0, 5])))
+    order = [0, 2, 1, 3]  # of y = 1 -1 1 -1
+    both = [run[name]["tangent"].values for name in ("limit", "reference/N0032")]
+    for side, K in zip((r"$N \to \infty$", "$N = 32$"), both):
+        for t in (0, 5):
+            np.testing.assert_array_equal(images[f"{side},  $t = {t}$"], K[t][np.ix_(order, order)])
+    most = max(np.abs(K[[0, 5]]).max() for K in both)
+    assert min(K[[0, 5]].min() for K in both) < 0 and limits == {(-most, most)}
+    assert pictures(files["full"], tmp_path, "--what", "tangent") == (0, [""])
+    assert command.main([files["dense"], "--what", "tangent"]) == 2
+    assert command.main([files["dense"], "--what", "attention"]) == 2
+    said = capsys.readouterr().err
+    assert "no tangent: the run had [output] tangent = none" in said
+    assert "no attention: no attention weights are in it" in said
+
+
 def test_words():
     assert symbol("Phi2_0") == r"$\Phi_{2,0}$"
     assert symbol("Gphi") == r"$G_{\phi}$"
@@ -188,7 +239,7 @@ def pictures(path, folder, *arguments):
 
 @pytest.mark.filterwarnings("error")
 def test_all_pictures(files, tmp_path, capsys):
-    every = sorted(figures.FIGURES)
+    every = sorted(set(figures.FIGURES) - {"attention"})
     want = {"full": every, "single": ["convergence", "gates", "kernels", "loss"],
             "dense": ["convergence", "exponents", "kernels", "loss"]}
     for name, drawn in want.items():
@@ -298,7 +349,8 @@ def test_a_run_that_was_stopped(files, tmp_path):
     assert "$t = s = 2$" in [ax.get_title() for ax in figure.axes]
     folder = tmp_path / "out"
     folder.mkdir()
-    assert pictures(path, folder, "--kernels", "Phi3") == (0, sorted(figures.FIGURES))
+    assert pictures(path, folder, "--kernels", "Phi3") == (
+        0, sorted(set(figures.FIGURES) - {"attention"}))
 
 
 @pytest.mark.parametrize("arguments, sentence", [

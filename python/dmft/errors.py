@@ -12,8 +12,9 @@ from __future__ import annotations
 
 class DmftError(Exception):
     """A program failed: `sentence` is what it said, `code` its exit code, `partial` the file (of a
-    sweep the folder) with what was computed before, or None."""
-    code = 1
+    sweep the folder) with what was computed before, or None; `lua` is the text of a network
+    that was written in Python."""
+    code, lua = 1, None
 
     def __init__(self, sentence: str, partial: str | None = None):
         super().__init__(sentence)
@@ -37,7 +38,7 @@ class NumericalFailure(DmftError, ArithmeticError):
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, exit code 130; raised when the program has ended and `partial` is on disk. As every
     KeyboardInterrupt it passes `except Exception`."""
-    code = 130
+    code, lua = 130, None
 
     def __init__(self, sentence: str, partial: str | None = None):
         super().__init__(sentence)

@@ -17,6 +17,7 @@ import numpy as np
 from dmft import program
 from dmft.errors import DmftError, InputError, Interrupted
 from dmft.files import Result, load
+from dmft.network import Network
 
 DATASETS = ("X", "y", "X_test", "y_test")
 
@@ -157,10 +158,18 @@ def _partial(output: str, since: float) -> str | None:
     return stem + ".d" if glob.glob(glob.escape(stem) + ".d/*.h5") else None
 
 
-def _run(name: str, config, output, force: bool, progress: bool, options: list[str],
-         more: Mapping) -> Result:
+def _network_keys(network: Network | None) -> dict[str, str]:
+    if network is not None and not isinstance(network, Network):
+        raise InputError(f"network must be a dmft.Network, not {type(network).__name__}; keys of "
+                         "the section are written **{\"network.model\": \"dense\"}")
+    return network.settings() if network is not None else {}
+
+
+def _run(name: str, config, output, force: bool, progress: bool, network: Network | None,
+         options: list[str], more: Mapping) -> Result:
     folder, since = Folder(), time.time()
     keys, arrays = split(more)
+    keys = _network_keys(network) | keys
     ini, settings = _ini(config, folder, arrays)
     out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
     data = None
@@ -175,11 +184,13 @@ def _run(name: str, config, output, force: bool, progress: bool, options: list[s
                                      *words], progress, folder.path)
     except (DmftError, Interrupted) as error:
         error.partial = _partial(out, since)
+        error.lua = network.lua if network is not None else None
+        words = [error.sentence, network.place(error.sentence) if network is not None else "",
+                 f"what was computed is in {error.partial}" if error.partial else ""]
+        error.args = ("; ".join(filter(None, words)),)
         if error.partial and output is None:
             folder.keep()
-        if error.partial:
-            error.args = (f"{error.sentence}; what was computed is in {error.partial}",)
-        elif data and output is not None:
+        elif data and output is not None and not error.partial:
             os.remove(data)
         raise
     result = load(out, folder if output is None else None)
@@ -187,13 +198,15 @@ def _run(name: str, config, output, force: bool, progress: bool, options: list[s
     return result
 
 
-def solve(config, *, output=None, force: bool = False, progress: bool = True, **more) -> Result:
+def solve(config, *, output=None, force: bool = False, progress: bool = True,
+          network: Network | None = None, **more) -> Result:
     """The limit and finite networks, by dmft-solve.
 
     config: the path of an ini, a dict {"section": {"key": value}} (or "section.key"), or the text
     of an ini. more: keys on top of it, **{"training.eta0": 0.5}, and data as arrays: X [P, D] and
     y [P], X_test and y_test if there are, or whatever else [data] source = file reads; they take
     the place of [data].
+    network: a network written in Python, in the place of that of config.
     output: the file to be written, which is refused where it exists without force; arrays are kept
     beside it in OUT_data_HASH.h5. Without output only the Result is kept. progress: whether the
     program's progress and notes are shown. `report` of the Result is the table it printed.
@@ -201,10 +214,11 @@ def solve(config, *, output=None, force: bool = False, progress: bool = True, **
     >>> run = dmft.solve({"network": {"model": "dense"}}, **{"training.steps": 5},
     ...                  X=np.eye(4), y=[1, -1, 1, -1])         # doctest: +SKIP
     """
-    return _run("dmft-solve", config, output, force, progress, [], more)
+    return _run("dmft-solve", config, output, force, progress, network, [], more)
 
 
-def compare(config, *, output=None, force: bool = False, progress: bool = True, **more) -> Result:
+def compare(config, *, output=None, force: bool = False, progress: bool = True,
+            network: Network | None = None, **more) -> Result:
     """Networks of several widths beside their limit, for one parameterization or several, by
     dmft-compare. Arguments as those of solve.
 
@@ -212,11 +226,12 @@ def compare(config, *, output=None, force: bool = False, progress: bool = True, 
     ...                                                         # doctest: +SKIP
     >>> both.compare["loss_z"].sel(parameterization="mup")      # doctest: +SKIP
     """
-    return _run("dmft-compare", config, output, force, progress, [], more)
+    return _run("dmft-compare", config, output, force, progress, network, [], more)
 
 
 def sweep(config, *, output=None, force: bool = False, progress: bool = True,
-          jobs: int | None = None, retry: bool = False, **more) -> Result:
+          network: Network | None = None, jobs: int | None = None, retry: bool = False,
+          **more) -> Result:
     """Runs over a grid of keys, by dmft-sweep: config has a section sweep. With output=OUT.h5 the
     same call goes on where an earlier one was stopped. jobs: so many runs at a time (default: all
     processors); retry: again what ended in a numerical failure. Other arguments as those of solve.
@@ -225,4 +240,4 @@ def sweep(config, *, output=None, force: bool = False, progress: bool = True,
     >>> rates.sweep["loss"].sel(N=np.inf)                                       # doctest: +SKIP
     """
     options = ([] if jobs is None else ["--jobs", str(jobs)]) + (["--retry"] if retry else [])
-    return _run("dmft-sweep", config, output, force, progress, options, more)
+    return _run("dmft-sweep", config, output, force, progress, network, options, more)

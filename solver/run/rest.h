@@ -8,8 +8,8 @@
 #include "solver/run/run.h"
 
 /* Whether training of the limit has changed nothing that was measured: f, and (unless inputs are
- * drawn in batches) the loss and every kernel at equal times, are at each time what they were at
- * t = 0, to round-off. */
+ * drawn in batches) the loss and every kernel NAME_diag, are at each time what they were at t = 0,
+ * to round-off. Two-time kernels (`kernels = full`) are not looked at. */
 bool rest_of_limit(const struct run *run);
 
 /* The time, in steps, at which the mean loss of these networks has fallen to half of its start, by

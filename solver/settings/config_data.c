@@ -341,11 +341,23 @@ static int draw(struct config *config, struct params *params, struct data *data,
     return CODE_OK;
 }
 
+/* Targets are of inputs or of tokens: so must the outputs be. */
+static int check_pooling(const struct config *config, const struct params *params,
+                         const struct data *data, struct err *err) {
+    int pooling = config->network.pooling;
+    if (pooling == POOLING_DATA || (pooling == POOLING_TOKEN) == data->per_token)
+        return CODE_OK;
+    return params_error(params, "network", "pooling", err,
+                        data->per_token ? "the data have targets for each token: token"
+                                        : "the data have one target for each input: mean");
+}
+
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
     TRY(check_loss(config, params, err));
     if (config->data.source == SOURCE_FILE)
         TRY(read_file(config, params, data, err));
     else
         TRY(draw(config, params, data, err));
+    TRY(check_pooling(config, params, data, err));
     return check_inputs(config, params, data, err);
 }

@@ -18,7 +18,7 @@ bool summary_rests(const struct summary *summary, int unit) {
     int first = unit - unit % sweep->columns;
     bool moving = false;
     for (int c = 0; c < sweep->widths.count; c++)
-        moving = moving || (summary->cell[first + c].last && !summary->cell[first + c].still);
+        moving = moving || !summary->cell[first + c].still;
     return !sweep_width(sweep, unit - first) && summary->cell[unit].still && moving;
 }
 

@@ -99,18 +99,40 @@ def heat(ax, values, limits=None):
     return image
 
 
-def input_heat(ax, run, name, t, limits=None):
-    """K[t][mu][t][nu] of the limit (else the widest network), inputs in the order of decreasing
-    target, a line between targets of different sign."""
+def targets(run, t):
+    """The targets of step t, if each input has one number; else None."""
     y = run["data"]["y"].values
     if "batch" in run["data"]:
         y = y[run["data"]["batch"].values[t]]
-    order, border = np.argsort(-y, kind="stable"), np.count_nonzero(y > 0) - 0.5
-    values = inputs_at(ensembles(run)[-1][2][name], t).values
-    image = heat(ax, values[np.ix_(order, order)], limits)
-    for line in (ax.axhline, ax.axvline) if 0 < border < len(y) - 1 else ():
-        line(border, color="black", lw=0.6)
-    ax.set(xlabel=r"input $\nu$, by $y$", ylabel=r"input $\mu$, by $y$", title=f"$t = s = {t}$")
+    return y if y.ndim == 1 else None
+
+
+def by_target(run, values, t):
+    """K[mu][nu], inputs in the order of decreasing target."""
+    y = targets(run, t)
+    order = np.arange(len(values)) if y is None else np.argsort(-y, kind="stable")
+    return values[np.ix_(order, order)]
+
+
+def by_words(run) -> str:
+    """That, in the name of an axis."""
+    return "" if targets(run, 0) is None else ", by $y$"
+
+
+def border(ax, run, t) -> None:
+    """A line between targets of different sign, where inputs go by them."""
+    y = targets(run, t)
+    place = 0 if y is None else np.count_nonzero(y > 0) - 0.5
+    for line in (ax.axhline, ax.axvline) if y is not None and 0 < place < len(y) - 1 else ():
+        line(place, color="black", lw=0.6)
+
+
+def input_heat(ax, run, name, t, limits=None):
+    """K[t][mu][t][nu] of the limit (else the widest network), by target where there is one."""
+    image = heat(ax, by_target(run, inputs_at(ensembles(run)[-1][2][name], t).values, t), limits)
+    border(ax, run, t)
+    by = by_words(run)
+    ax.set(xlabel=r"input $\nu$" + by, ylabel=r"input $\mu$" + by, title=f"$t = s = {t}$")
     return image
 
 

@@ -1,7 +1,7 @@
 """Pictures of what the programs computed.
 
     dmft-plot FILE.h5 ... [-o OUT.png] [--what loss|kernels|exponents|gates|fields|convergence|
-              coordinate|sweep|all] [--times T ...] [--kernels NAME ...]
+              attention|tangent|coordinate|sweep|all] [--times T ...] [--kernels NAME ...]
 
 or python -m dmft.plot. With --what all (the default) every picture that the file has data for is
 written, OUT_loss.png, OUT_kernels.png and so on; of a file of dmft-compare one of each for every
@@ -85,8 +85,8 @@ def main(arguments=None) -> int:
     parser.add_argument("-o", metavar="OUT.png", help="default: FILE.png in the current folder")
     parser.add_argument("--what", choices=CHOICES, default="all",
                         help="all: OUT_loss.png, OUT_kernels.png, ... as far as there are data")
-    parser.add_argument("--times", type=int, nargs="+", metavar="T", help="of heat maps (two) "
-                        "and of convergence")
+    parser.add_argument("--times", type=int, nargs="+", metavar="T", help="of heat maps "
+                        "(two; attention, tangent: any) and of convergence")
     parser.add_argument("--kernels", nargs="+", metavar="NAME", help="only these")
     options = parser.parse_args(arguments)
     names = [os.path.basename(os.path.normpath(file)).split(".h5")[0].removesuffix(".d")

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.plot import axes as draw
+from dmft.plot import maps
 from dmft.plot.layout import legend, panels
 from dmft.plot.select import ensembles, heading, kernels_of, moments, widths_of
 from dmft.plot.style import BANDS, BARS, NAMES, Missing, symbol
@@ -158,4 +159,5 @@ def figure_coordinate(sides, _):
 
 
 FIGURES = {"loss": figure_loss, "kernels": figure_kernels, "exponents": figure_exponents,
-           "gates": figure_gates, "fields": figure_fields, "convergence": figure_convergence}
+           "gates": figure_gates, "fields": figure_fields, "convergence": figure_convergence,
+           **maps.FIGURES}

@@ -26,10 +26,10 @@ from dmft.plot.select import quantity, widths_of
 from dmft.plot.style import BANDS, BARS, COLOURS, NAMES, STYLE, Missing
 
 # Of the coordinate check (docs/output.md), as the pictures of dmft-compare have them.
-TERMS = {r"experts aggregated:  $d\,\log\mathrm{rms} / d\,\log N$":
+TERMS = {"experts aggregated":
          {"A1": "$A_1$: $W_3(0)$, initial", "A21": "$A_{21}$: $W_3(0)$, from $W_1$",
           "A22": "$A_{22}$: $W_3(0)$, from $W_2$", "A3": r"$A_3$: $\Delta W_3$"},
-         r"back through the experts:  $d\,\log\mathrm{rms} / d\,\log N$":
+         "back through the experts":
          {"A4": "$A_4$: $W_2(0), W_3(0)$", "A5": r"$A_5$: $W_2(0), \Delta W_3$",
           "E": r"$E$: $\Delta W_2, \Delta W_3$", "A6": r"$A_6$: $\Delta W_2, W_3(0)$"}}
 
@@ -53,8 +53,9 @@ def stability(run):
             draw.exponents(ax, part, {words: f"rms_{term}" for term, words in terms.items()})
             for level in (-0.5, -1, -1.5, -2):
                 ax.axhline(level, color="0.88", lw=0.7, zorder=0)
-            ax.legend(loc="lower right", handlelength=1.4)
-            ax.set_ylabel("exponent in $N$")
+            if ax.get_subplotspec().is_last_row():  # no line is in the way there
+                ax.legend(loc="lower right", handlelength=1.4)
+            ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
     for ax, title in zip(axes[0], ("loss", *TERMS)):
         ax.set_title(title)
         ax.set_xlabel("")

@@ -94,7 +94,8 @@ def losses(ax, part, key: str) -> None:
     for c, style in styles.items():
         one = part.isel(N=c)
         if "rests" in one and (one["rests"] == 1).all():
-            ax.plot([], [], color="black", lw=0, label=r"$N \to \infty$ rests")
+            ax.text(0.97, 0.97, r"$N \to \infty$ rests", transform=ax.transAxes, ha="right",
+                    va="top", fontsize=8)
             continue
         half = one["loss_se"].values * student(np.maximum(one["n"].values - 1, 1))
         half = np.minimum(np.nan_to_num(half), 0.9 * np.abs(one["loss"].values))
@@ -156,7 +157,7 @@ def figure(run, _=None):
         raise Missing(f"{len(points)} combinations of the other keys are too many for one picture; "
                       "take some of them by dmft.load and draw them with dmft.plot.sweeps.losses")
     count = len(points) + (optimum is not None)
-    columns = min(count, 4)
+    columns = count if count <= 4 else min(-(-count // 2), 4)
     rows = -(-count // columns)
     picture, grid = plt.subplots(rows, columns, figsize=(2.9 * columns + 1.2, 2.7 * rows + 0.3),
                                  squeeze=False)
@@ -172,12 +173,16 @@ def figure(run, _=None):
     if optimum is not None:
         optima(grid.flat[len(points)], sweep, optimum)
         if len(points) > 1:
-            grid.flat[len(points)].legend(loc="best")
+            free = count < grid.size  # the place of a panel beside it
+            beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1)} if free else {"loc": "best"}
+            grid.flat[len(points)].legend(**beside).set_in_layout(False)
     for ax in list(grid.flat)[count:]:
         ax.set_visible(False)
     if not run["/"].attrs["complete"]:
         picture.suptitle("(incomplete)", fontsize=9, x=0.01, ha="left", color="0.35")
-    return legend(picture, grid[0, 0], "dashed: medians\n" + BARS)
+    # an axis with all ensembles: of the limits some may rest
+    full = max(grid.flat[:len(points)], key=lambda ax: len(ax.get_legend_handles_labels()[0]))
+    return legend(picture, full, "dashed: medians\n" + BARS)
 
 
 def figure_together(runs, _=None):

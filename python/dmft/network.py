@@ -1,0 +1,208 @@
+"""A network written in Python: a program of docs/programs.md, handed over as Lua text.
+
+    net = dmft.Network()
+    bottom, top = net.population("bottom"), net.population("top")
+    x = net.tanh(net.read_in(bottom, "W1"))
+    h = net.map(x, top, "W2", rate=0.5) + 0.1 * net.map(x, top, "W3")
+    net.kernel(h, "Phi2")
+    net.read_out(h, "w")
+    run = dmft.solve("x.ini", network=net)
+
+Operations go by their names in docs/programs.md, with the same arguments; options are keyword
+arguments, those of a matrix too: net.map(x, p, "W", s_f=2). What they return stands for a value of
+the program, which is computed when it runs: arithmetic on it is written down, a comparison or a
+loop over it is not possible. Loops of Python are written out. s[0] is the first of some numbers.
+"""
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+import sys
+
+import numpy as np
+
+from dmft.errors import InputError
+
+VALUES = ("read_in map look bias tanh erf relu gelu silu softplus sigmoid exp log sigma "
+          "sigma_of_experts softmax stop sum average mean top expand group_mean tile tile_mean "
+          "norm attend mix pool normals key").split()
+ENDS = "read_out kernel gradient read_out_kernel show show_gradient gates".split()
+CONSTANTS = "N limit tokens vocabulary outputs gamma0".split()
+OPERATIONS = ["population", *VALUES, *ENDS]
+MATRICES = "read_in map look bias read_out".split()  # their last argument is one
+FILE = "network.lua"  # by which the programs call it
+MOST = 100000  # of what goes on a command line
+
+
+class Value:
+    """A value of the program, known when it runs."""
+    __array_ufunc__ = None  # numpy leaves arithmetic to this class
+    __hash__ = None
+
+    def __init__(self, network: Network, text: str):
+        self._network, self._text = network, text
+
+    def _unknown(self, *_):
+        raise TypeError(f"{self._text} is a value of the program, known when it runs: it cannot be "
+                        "compared, counted or looped over here; take a Python number")
+
+    __bool__ = __index__ = __int__ = __float__ = __len__ = __iter__ = _unknown
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _unknown
+
+    def __getitem__(self, place) -> Value:
+        if isinstance(place, bool) or not isinstance(place, (int, np.integer)) or place < 0:
+            raise TypeError(f"{self._text}[{place!r}]: a place is a number, 0 the first")
+        return self._network._value(f"{self._text}[{place + 1}]")
+
+    def _with(self, sign: str, other, swapped: bool = False) -> Value:
+        if not isinstance(other, (Value, int, float, np.integer, np.floating)):
+            return NotImplemented
+        words = [self._text, self._network._lua(other)]
+        return self._network._value(f" {sign} ".join(words[::-1] if swapped else words))
+
+    def __add__(self, other):
+        return self._with("+", other)
+
+    def __sub__(self, other):
+        return self._with("-", other)
+
+    def __mul__(self, other):
+        return self._with("*", other)
+
+    def __truediv__(self, other):
+        return self._with("/", other)
+
+    def __pow__(self, other):
+        return self._with("^", other)
+
+    def __radd__(self, other):
+        return self._with("+", other, True)
+
+    def __rsub__(self, other):
+        return self._with("-", other, True)
+
+    def __rmul__(self, other):
+        return self._with("*", other, True)
+
+    def __rtruediv__(self, other):
+        return self._with("/", other, True)
+
+    def __rpow__(self, other):
+        return self._with("^", other, True)
+
+    def __neg__(self):
+        return self._network._value(f"-{self._text}")
+
+    def __repr__(self):
+        return f"<{self._text} of a Network>"
+
+
+class Population(Value):
+    """Sites; `size`, `sites` and `group` are numbers of the program."""
+    size = property(lambda self: Value(self._network, self._text + ".size"))
+    sites = property(lambda self: Value(self._network, self._text + ".sites"))
+    group = property(lambda self: Value(self._network, self._text + ".group"))
+
+
+class Network:
+    """A network written in Python; see the module's text. `lua` is the program so far.
+
+    >>> net = Network()
+    >>> x = net.read_in(net.population("bottom"), "W", rate=2)
+    >>> net.read_out(x - 0.5 * net.tanh(x), "w")
+    >>> print(net.lua, end="")
+    -- written by dmft.Network
+    v1 = population("bottom")
+    v2 = read_in(v1, {name = "W", rate = 2})
+    v3 = tanh(v2)
+    v4 = 0.5 * v3
+    v5 = v2 - v4
+    read_out(v5, "w")
+    """
+
+    def __init__(self):
+        self._lines, self._origins, self._count = ["-- written by dmft.Network"], [""], 0
+
+    @property
+    def lua(self) -> str:
+        """The text of the program."""
+        return "\n".join(self._lines) + "\n"
+
+    def __dir__(self):
+        return [*super().__dir__(), *OPERATIONS, *CONSTANTS]
+
+    def __getattr__(self, name: str):
+        if name in CONSTANTS:
+            return Value(self, name)
+        if name in OPERATIONS:
+            return lambda *given, **options: self._call(name, given, options)
+        near = difflib.get_close_matches(name, OPERATIONS + CONSTANTS, 1, 0.6)
+        hint = f"did you mean {near[0]}?" if near else "docs/programs.md lists them"
+        raise AttributeError(f"a network has no operation {name}; {hint}")
+
+    def _call(self, name: str, given, options):
+        given = list(given)
+        if options and name in MATRICES and given and isinstance(given[-1], str):
+            given[-1] = {"name": given[-1], **options}
+        elif options:
+            given.append(options)
+        text = f"{name}({', '.join(self._lua(one) for one in given)})"
+        if name in ENDS:
+            return self._write(text)
+        return self._value(text, Population if name == "population" else Value)
+
+    def _value(self, text: str, kind=Value) -> Value:
+        # globals: Lua has at most 200 locals
+        self._count += 1
+        name = f"v{self._count}"
+        self._write(f"{name} = {text}")
+        return kind(self, name)
+
+    def _write(self, line: str) -> None:
+        frame = sys._getframe()
+        while frame.f_back and frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        self._lines.append(line)
+        self._origins.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}")
+
+    def _lua(self, value) -> str:
+        """A value of Python as Lua has it."""
+        if isinstance(value, Value):
+            if value._network is not self:
+                raise InputError(f"{value._text} belongs to another Network")
+            return value._text
+        if isinstance(value, (bool, np.bool_)):
+            return "true" if value else "false"
+        if isinstance(value, str):
+            return '"%s"' % re.sub(r'[\x00-\x1f\x7f"\\#]', lambda c: f"\\{ord(c[0]):03d}", value)
+        if isinstance(value, (int, np.integer, float, np.floating)):
+            number = value.item() if isinstance(value, np.generic) else value
+            if not math.isfinite(number):
+                raise InputError(f"{number} is no number that a network can have")
+            return f"({number!r})" if number < 0 else repr(number)
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{key} = {self._lua(one)}" for key, one in value.items()) + "}"
+        if isinstance(value, (list, tuple, np.ndarray)):
+            return "{" + ", ".join(self._lua(one) for one in value) + "}"
+        raise TypeError(f"{value!r} is nothing that a network can have: its values, numbers, text, "
+                        "lists of them")
+
+    def settings(self) -> dict[str, str]:
+        """The keys that put this network in the place of the one of the settings. The text goes
+        along on one line: a run depends on no file, and a sweep that is repeated goes on."""
+        folded = self.lua.replace("\\", "\\\\").replace("\n", "\\n")
+        if len(folded.encode()) > MOST:
+            raise InputError(f"the text of the network is longer than {MOST} bytes; write `lua` to "
+                             "a file and give its path as network.program")
+        return {"network.model": "program", "network.program": FILE, "network.program_text": folded}
+
+    def place(self, sentence: str) -> str:
+        """What the line that a sentence names says, and where in Python it was written; or "" """
+        found = re.search(re.escape(FILE) + r":(\d+):", sentence)
+        line = int(found[1]) - 1 if found else -1
+        if not 0 <= line < len(self._lines):
+            return ""
+        origin = f", written at {self._origins[line]}" if self._origins[line] else ""
+        return f"line {line + 1} of the generated text is {self._lines[line]}{origin}"
