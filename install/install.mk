@@ -5,7 +5,8 @@ RELEASE := $(firstword $(subst +, ,$(VERSION)))
 LIBRARY := $(BUILD)/libdmft.so.$(RELEASE)
 # Of the builder of networks, with what they include.
 HEADERS := $(wildcard models/program/program.h models/settings.h models/block.h models/routing/*.h) \
-           kernels/population.h kernels/basis.h kernels/backend.h kernels/rng.h kernels/base/base.h kernels/base/key.h
+           kernels/population.h kernels/archive.h kernels/basis.h kernels/backend.h kernels/rng.h \
+           kernels/base/base.h kernels/base/key.h
 AT = $(DESTDIR)$(PREFIX)
 
 lib: $(LIBRARY)
@@ -33,7 +34,8 @@ install: all $(COMPLETION) $(if $(MPI),,install-library)
 	for p in dmft-sweep dmft-compare; do ln -sf dmft-solve $(AT)/share/bash-completion/completions/$$p; done
 	install -D -m 644 $(BUILD)/completion/_dmft-solve $(AT)/share/zsh/site-functions/_dmft-solve
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve README.md CHANGELOG.md CITATION.cff
-	install -D -m 644 -t $(AT)/share/doc/dmft-solve/examples $(wildcard data/*.ini data/*.h5 examples/*)
+	install -D -m 644 -t $(AT)/share/doc/dmft-solve/data $(wildcard data/*.ini data/*.h5)
+	install -D -m 644 -t $(AT)/share/doc/dmft-solve/examples $(wildcard examples/*)
 
 install-library: $(LIBRARY)
 	install -D -m 644 -t $(AT)/lib $(LIBRARY)

@@ -27,8 +27,10 @@ programs() {
         opt/dmft/bin/$p --version | grep -q "^$p "
         test -s opt/dmft/share/man/man1/$p.1
     done
-    opt/dmft/bin/dmft-solve --quiet opt/dmft/share/doc/dmft-solve/examples/dense.ini --training.steps=1 \
-        --reference.widths=
+    for folder in data examples; do # of C, of Lua
+        opt/dmft/bin/dmft-solve --quiet --force opt/dmft/share/doc/dmft-solve/$folder/dense.ini --training.steps=1 \
+            --reference.widths=
+    done
     test -s dense.h5
 }
 library() {

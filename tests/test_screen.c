@@ -100,16 +100,18 @@ static void test_refusals(void **state) {
     }
 }
 
-/* Nothing but the name of the network. */
+/* Nothing but the name of the network, and of one in Lua its file. */
 static void test_defaults_run(void **state) {
     (void)state;
     struct cli_result help = run("dmft-solve", ARGS("--help"));
-    char ini[64], name[16];
+    char ini[96], name[16];
     const char *line = strstr(help.out, "\nNetworks ");
     int networks = 0;
     assert_non_null(line);
+    cli_print("alone.lua", "read_out(sigma(read_in(population(\"top\"), \"W\")), \"w\")\n");
     for (line = strchr(line + 1, '\n'); sscanf(line, "%15s", name) == 1; networks++) {
-        snprintf(ini, sizeof ini, "[network]\nmodel = %s\n", name);
+        const char *file = strcmp(name, "program") ? "" : "program = alone.lua\n";
+        snprintf(ini, sizeof ini, "[network]\nmodel = %s\n%s", name, file);
         cli_print("alone.ini", ini);
         struct cli_result result =
             run("dmft-solve", ARGS("--force", "-o", "out.h5", "alone.ini", "--training.steps=1",
