@@ -27,8 +27,10 @@ def _unit(path: str, failed: bool) -> dict:
             unit["N"] = float(widths[0])
         if groups and not failed:
             loss = groups[0]["loss"][...]
+            # of a limit, what its mean and error are made from (docs/output.md)
+            each = groups[0]["loss_pseudo" if "loss_pseudo" in groups[0] else "loss_runs"]
             unit |= {"loss": loss[-1], "loss_se": groups[0]["loss_se"][-1],
-                     "loss_median": np.median(groups[0]["loss_runs"][:, -1]),
+                     "loss_median": np.median(each[:, -1]),
                      "loss_min": loss.min(), "n": float(groups[0]["n"][-1])}
     return unit
 
