@@ -17,6 +17,7 @@
 # backend cuda (kernels/cuda.mk), MPI=1 builds for mpirun (docs/mpi.md): each set of options in its own
 # folder under build/. Sources are found, not listed; tests are in tests/tests.mk.
 
+MAKEFLAGS += --no-builtin-rules
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
 CC := gcc
 CXX := g++

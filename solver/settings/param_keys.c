@@ -88,19 +88,29 @@ int param_unknown_section(const struct params *params, const struct entry *at, s
     return param_fail(params, at, err, "unknown section%s", note);
 }
 
+static void try_keys(const struct param_section *section, struct text_nearest *nearest) {
+    for (size_t r = 0; r < section->count; r++) {
+        const char *key = section->rows[r].key;
+        text_nearest_try(nearest, (struct text_word){key, strlen(key)});
+    }
+}
+
 int param_unknown_key(const struct params *params, const struct param_section *section,
                       const struct entry *at, struct err *err) {
     char note[TEXT_NOTE] = "";
     const struct param_section *owner = param_find_owner(params, at->key);
     struct text_nearest nearest = {.given = at->key};
-    for (size_t r = 0; r < section->count; r++) {
-        const char *key = section->rows[r].key;
-        text_nearest_try(&nearest, (struct text_word){key, strlen(key)});
-    }
+    try_keys(section, &nearest);
     if (owner)
         text_append(note, "; it belongs to [%s]", owner->name);
     else
         text_nearest_tell(&nearest, note);
+    for (size_t s = 0; !*note && s < params->count; s++) {
+        try_keys(&params->sections[s], &nearest);
+        text_nearest_tell(&nearest, note);
+        if (*note)
+            text_append(note, " it belongs to [%s]", params->sections[s].name);
+    }
     if (!*note)
         for (size_t r = 0; r < section->count; r++)
             text_append(note, "%s %s", r ? "" : "; there are", section->rows[r].key);
