@@ -107,7 +107,7 @@ struct value regime1_block(struct program *p, const struct block *block, struct 
                          "<g1 g1>, g1 = sigma'(h1) z1");
     }
     if (routed)
-        gates = router_write(p, x1, weigh(p, block, "Q"), weigh(p, block, "b"), block->l);
+        gates = router_write(p, block, x1, weigh(p, block, "Q"), weigh(p, block, "b"));
     if (one_hidden_layer(network) && block->l < 0)
         program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts + network->shared_experts; i++) {

@@ -89,7 +89,7 @@ static struct value write_experts(struct program *p, const struct block *block, 
     struct value gates = {-1}, sum;
     block_weights(p, block, (struct weight *[]){&R, &bias, NULL});
     if (network->gate != GATE_CONSTANT)
-        gates = router_write(p, y, R, bias, block->l);
+        gates = router_write(p, block, y, R, bias);
     sum = write_expert(p, block, 0, count, y, gates, stream);
     for (int e = 1; e < count; e++)
         sum = program_add(p, sum, write_expert(p, block, e, count, y, gates, stream));
