@@ -1,6 +1,7 @@
 /* Names and scales of blocks. */
 #include "models/block.h"
 #include "models/net/net.h"
+#include "models/parameterization.h"
 
 #include <math.h>
 
@@ -26,6 +27,15 @@ void block_weights(struct program *p, const struct block *block, struct weight *
     }
 }
 
+struct weight block_weight(struct program *p, const struct block *block, int regime,
+                           const char *row) {
+    struct weight W = {.name = row};
+    struct weight *const weights[] = {&W, NULL};
+    parameterization_scale(p, regime, weights);
+    block_weights(p, block, weights);
+    return W;
+}
+
 struct value block_map(struct program *p, const struct block *block, const char *name, int i,
                        struct value x, struct population *to, struct weight W) {
     W.name = name;
@@ -33,4 +43,18 @@ struct value block_map(struct program *p, const struct block *block, const char 
     W.family = W.name;
     W.name = i < 0 ? W.name : program_name(p, "%s_%d", W.family, i);
     return program_map(p, x, to, W);
+}
+
+void block_network(struct program *p, int regime, block_write *mixture, bool iid) {
+    struct population *bottom = program_layer(p, "bottom", 1);
+    struct weight w = block_weight(p, &block_alone, regime, "w");
+    struct value h1 = program_read_in(p, bottom, block_weight(p, &block_alone, regime, "W1"));
+    struct value x1 = program_sigma(p, h1);
+    w.iid = iid;
+    program_name_rows(p, h1, "h1");
+    program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
+                   "<x1 x1>, x1 = sigma(h1)");
+    program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
+                     "<g1 g1>, g1 = sigma'(h1) z1");
+    program_read_out(p, mixture(p, &block_alone, x1, NULL), w);
 }

@@ -21,14 +21,19 @@ const char *block_name(struct program *p, const struct block *block, const char 
  * list ends with NULL. */
 void block_weights(struct program *p, const struct block *block, struct weight *const *weights);
 
+/* A matrix of a block in the parameterization of a regime, by the name of its row there. */
+struct weight block_weight(struct program *p, const struct block *block, int regime,
+                           const char *row);
 /* W x with matrix NAME_l, or (i >= 0) NAME_l_i, one of several. */
 struct value block_map(struct program *p, const struct block *block, const char *name, int i,
                        struct value x, struct population *to, struct weight W);
 
-/* The mixture of each regime: rows x, sigma of h (for the kernels of a network of one block), to
- * rows on `top`; NULL: a new population. */
-typedef struct value block_write(struct program *p, const struct block *block, struct value h,
-                                 struct value x, struct population *top);
+/* The mixture of each regime: rows x to rows on `top`; NULL: a new population. */
+typedef struct value block_write(struct program *p, const struct block *block, struct value x,
+                                 struct population *top);
 block_write regime1_block, regime2_block, regime3_block;
+/* A network of one mixture, in the parameterization of its regime, with the kernels of the bottom:
+ *     h1 = W1 x/sqrt D    x1 = sigma(h1)    f = <w, mixture(x1)>/gamma0      w iid, or as drawn */
+void block_network(struct program *p, int regime, block_write *mixture, bool iid);
 
 #endif

@@ -13,9 +13,8 @@ static void add_kernels(struct program *p, int l, struct value h, struct value x
 
 static void dense_write(struct program *p) {
     int depth = program_network(p)->depth;
-    size_t sites = (size_t)program_setup(p)->sites;
-    struct population *on = program_population(p, "bottom", 1, sites, 1);
-    struct population *top = depth > 1 ? program_population(p, "top", 1, sites, 1) : on;
+    struct population *on = program_layer(p, "bottom", 1);
+    struct population *top = depth > 1 ? program_layer(p, "top", 1) : on;
     struct value h = program_read_in(p, on, (struct weight){.name = "W1"}), x;
     for (int l = 1;; l++) {
         x = program_sigma(p, h);
@@ -23,7 +22,7 @@ static void dense_write(struct program *p) {
         if (l == depth)
             break;
         const char *name = program_name(p, "W%d", l + 1);
-        on = l + 1 < depth ? program_population(p, name, 1, sites, 1) : top;
+        on = l + 1 < depth ? program_layer(p, name, 1) : top;
         h = program_map(p, x, on, (struct weight){.name = name});
     }
     program_kernel(p, x, 1, "PhiL", "feature kernel of the top", "<h_top h_top>");

@@ -13,8 +13,6 @@
 #include "models/parameterization.h"
 #include "models/routing/router.h"
 
-#include <math.h>
-
 static const struct param_row regime1_rows[] = {
     {"expert_layers", PARAM_INT, NETWORK_KEY(expert_layers), "1", 1, 8, NULL, NULL,
      "matrices per expert"},
@@ -29,19 +27,8 @@ static const char *regime1_check(const struct network *network, int N, int exper
     *key = "experts";
     if (network->experts < 1 || network->experts + network->shared_experts > INT_LIST_MAX)
         return "1 to 32 experts, with the shared ones";
-    *key = "iota";
-    if (N && !network_whole(network->iota * N))
-        return "iota times the width must be a whole number of hidden units, at least 1";
-    return network->gate == GATE_CONSTANT ? NULL : router_check(network, key);
-}
-
-/* A matrix of a block, by the row of its name. */
-static struct weight weigh(struct program *p, const struct block *block, const char *row) {
-    struct weight W = {.name = row};
-    struct weight *const weights[] = {&W, NULL};
-    parameterization_scale(p, PARAMETERIZATION_REGIME1, weights);
-    block_weights(p, block, weights);
-    return W;
+    const char *wrong = network_check_iota(network, N, key);
+    return wrong || network->gate == GATE_CONSTANT ? wrong : router_check(network, key);
 }
 
 /* Kernels of layer k; with one expert they carry no expert index. What the last layer writes to may
@@ -72,13 +59,12 @@ static struct value write_expert(struct program *p, const struct block *block, i
     for (int k = 0; k < network->expert_layers; k++) {
         bool last = k == network->expert_layers - 1;
         double size = last ? 1 : network->iota; /* of what it writes to */
-        struct weight W = weigh(p, block, k ? "W_e" : "W");
+        struct weight W = block_weight(p, block, PARAMETERIZATION_REGIME1, k ? "W_e" : "W");
         W.family = block_name(p, block, program_name(p, "W%d", k + 2));
         W.name = program_name(p, "%s_%d", W.family, i);
         W.rate /= size;
         W.adam_eps *= size;
-        struct population *on =
-            last ? top : program_population(p, W.name, size, (size_t)program_setup(p)->sites, 1);
+        struct population *on = last ? top : program_layer(p, W.name, size);
         on->page = last ? on->page : block->b * size;
         struct value h = program_map(p, x, on, W);
         bool linear = last && network->expert_output == EXPERT_OUTPUT_LINEAR;
@@ -92,22 +78,16 @@ static struct value write_expert(struct program *p, const struct block *block, i
     return x;
 }
 
-struct value regime1_block(struct program *p, const struct block *block, struct value h1,
-                           struct value x1, struct population *top) {
+struct value regime1_block(struct program *p, const struct block *block, struct value x1,
+                           struct population *top) {
     const struct network *network = program_network(p);
     bool routed = network->gate != GATE_CONSTANT;
     struct value gates = {-1}, h_top = {-1};
     if (!top)
-        top = program_population(p, block_name(p, block, "top"), 1, (size_t)program_setup(p)->sites,
-                                 1);
-    if (block->l < 0) {
-        program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
-                       "<x1 x1>, x1 = sigma(h1)");
-        program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
-                         "<g1 g1>, g1 = sigma'(h1) z1");
-    }
+        top = program_layer(p, block_name(p, block, "top"), 1);
     if (routed)
-        gates = router_write(p, x1, weigh(p, block, "Q"), weigh(p, block, "b"), block->l);
+        gates = router_write(p, block, x1, block_weight(p, block, PARAMETERIZATION_REGIME1, "Q"),
+                             block_weight(p, block, PARAMETERIZATION_REGIME1, "b"));
     if (one_hidden_layer(network) && block->l < 0)
         program_aggregation(p, x1, gates, 1);
     for (int i = 0; i < network->experts + network->shared_experts; i++) {
@@ -122,14 +102,8 @@ struct value regime1_block(struct program *p, const struct block *block, struct 
 }
 
 static void regime1_write(struct program *p) {
-    struct population *bottom =
-        program_population(p, "bottom", 1, (size_t)program_setup(p)->sites, 1);
-    struct weight w = weigh(p, &block_alone, "w");
-    w.iid = router_fluctuates(program_network(p));
-    struct value h1 = program_read_in(p, bottom, weigh(p, &block_alone, "W1"));
-    program_name_rows(p, h1, "h1");
-    struct value x1 = program_sigma(p, h1);
-    program_read_out(p, regime1_block(p, &block_alone, h1, x1, NULL), w);
+    block_network(p, PARAMETERIZATION_REGIME1, regime1_block,
+                  router_fluctuates(program_network(p)));
 }
 
 const struct model model_regime1 = {
@@ -137,11 +111,9 @@ const struct model model_regime1 = {
     .doc = "fixed number of deep experts, width to infinity",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
-    .keys =
-        "parameterization read_out activation gate beta rho experts expert_layers expert_output q0 "
-        "iota expert_activation shared_experts router_rate bias bias_per biases bias_std "
-        "bias_noise "
-        "eta_bias balance_loss z_loss softmax_over",
+    .keys = "parameterization read_out activation gate beta rho experts expert_layers "
+            "expert_output q0 iota expert_activation shared_experts router_rate bias bias_per "
+            "biases bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
     .rows = regime1_rows,
     .check = regime1_check,
     .write = regime1_write,

@@ -14,8 +14,6 @@
 #include "models/net/net.h"
 #include "models/parameterization.h"
 
-#include <math.h>
-
 static const struct param_row regime2_rows[] = {
     {"lambda_in", PARAM_CHOICE, NETWORK_KEY(lambda_in), "1", 0, 0, "1 kappa", NULL,
      "multiplier of the learning rate of the expert input weights"},
@@ -33,11 +31,10 @@ static const char *regime2_check(const struct network *network, int N, int exper
     return gate_check_kappa(network, N, expert_sites, key);
 }
 
-struct value regime2_block(struct program *p, const struct block *block, struct value h1,
-                           struct value x1, struct population *top) {
+struct value regime2_block(struct program *p, const struct block *block, struct value x1,
+                           struct population *top) {
     const struct network *network = program_network(p);
-    const struct net_setup *setup = program_setup(p);
-    size_t S = (size_t)setup->sites, M = (size_t)setup->expert_sites;
+    size_t M = (size_t)program_setup(p)->expert_sites;
     int N_e = network->expert_width;
     double kappa = network->kappa, lambda = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
     struct population *experts =
@@ -45,7 +42,7 @@ struct value regime2_block(struct program *p, const struct block *block, struct 
     struct population *units =
         program_population(p, block_name(p, block, "units"), kappa * N_e, M * (size_t)N_e, N_e);
     if (!top)
-        top = program_population(p, block_name(p, block, "top"), 1, S, 1);
+        top = program_layer(p, block_name(p, block, "top"), 1);
     experts->page = block->b * kappa;
     units->page = block->b * kappa * N_e;
     struct weight Q = {.name = "Q"}, W_out = {.name = "W_out"};
@@ -60,16 +57,8 @@ struct value regime2_block(struct program *p, const struct block *block, struct 
     struct value h_in = program_map(p, x1, units, W_in);
     struct value s2 = program_sigma_of_experts(p, h_in), x2 = gate_apply(p, phi, s2);
     struct value h3 = program_map(p, x2, top, W_out);
-    program_name_rows(p, psi, block_name(p, block, "psi"));
-    program_name_rows(p, phi, block_name(p, block, "phi"));
-    program_name_rows(p, h_in, block_name(p, block, "h_in"));
-    program_name_rows(p, x2, block_name(p, block, "x2"));
-    program_name_rows(p, h3, block_name(p, block, "h3"));
-    if (block->l < 0) {
-        program_aggregation(p, x1, phi, 1.0 / N_e);
-        program_expert(p, s2, experts->sites);
-        gate_kernels(p, h1, x1, h3);
-    }
+    gate_show(p, block, (struct gate_mixture){x1, psi, phi, h_in, s2, x2, h3}, 1.0 / N_e,
+              experts->sites);
     program_kernel(p, x2, 1, block_name(p, block, "Phib"), "feature kernel of the expert units",
                    "<phi_i sigma(h_in_ij) phi_i sigma(h_in_ij)>");
     program_gradient(p, h_in, kappa * kappa, block_name(p, block, "Gb"),
@@ -80,13 +69,7 @@ struct value regime2_block(struct program *p, const struct block *block, struct 
 }
 
 static void regime2_write(struct program *p) {
-    struct population *bottom =
-        program_population(p, "bottom", 1, (size_t)program_setup(p)->sites, 1);
-    struct weight W1 = {.name = "W1"}, w = {.name = "w"};
-    parameterization_scale(p, PARAMETERIZATION_REGIME2, (struct weight *[]){&W1, &w, NULL});
-    struct value h1 = program_read_in(p, bottom, W1), x1 = program_sigma(p, h1);
-    program_name_rows(p, h1, "h1");
-    program_read_out(p, regime2_block(p, &block_alone, h1, x1, NULL), w);
+    block_network(p, PARAMETERIZATION_REGIME2, regime2_block, false);
 }
 
 const struct model model_regime2 = {

@@ -20,21 +20,12 @@
 
 #include <math.h>
 
-static const struct param_row regime3_rows[] = {
-    {"iota", PARAM_REAL, NETWORK_KEY(iota), "1", 1e-3, 1e3, NULL, NULL,
-     "hidden units of an expert per width, N_e/N"},
-    {NULL},
-};
-
 static const char *regime3_check(const struct network *network, int N, int expert_sites,
                                  const char **key) {
-    const char *unknown = parameterization_check(network, PARAMETERIZATION_REGIME3, key);
-    if (unknown)
-        return unknown;
-    *key = "iota";
-    if (N && !network_whole(network->iota * N))
-        return "iota times the width must be a whole number of hidden units, at least 1";
-    return gate_check_kappa(network, N, expert_sites, key);
+    const char *wrong = parameterization_check(network, PARAMETERIZATION_REGIME3, key);
+    if (!wrong)
+        wrong = network_check_iota(network, N, key);
+    return wrong ? wrong : gate_check_kappa(network, N, expert_sites, key);
 }
 
 /* h, x: with and without sigma; means, tied: of the tied matrices, if there are any. */
@@ -54,21 +45,20 @@ static void add_kernels(struct program *p, const struct block *block, struct val
                      "gradient kernel of the expert means", "<E_i[g_ij]^2> over j");
 }
 
-struct value regime3_block(struct program *p, const struct block *block, struct value h1,
-                           struct value x1, struct population *top) {
+struct value regime3_block(struct program *p, const struct block *block, struct value x1,
+                           struct population *top) {
     const struct network *network = program_network(p);
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
     double kappa = network->kappa, iota = network->iota;
     const struct net_setup *setup = program_setup(p);
-    size_t S = (size_t)setup->sites, S_i = (size_t)setup->expert_sites,
-           S_j = (size_t)setup->unit_sites;
+    size_t S_i = (size_t)setup->expert_sites, S_j = (size_t)setup->unit_sites;
     struct population *experts =
         program_population(p, block_name(p, block, "experts"), kappa, S_i, 1);
     struct population *units = program_population(p, block_name(p, block, "units"), iota, S_j, 1);
     struct population *pairs = program_population(
         p, block_name(p, block, "pairs"), iota * experts->size, S_i * S_j, (int)units->sites);
     if (!top)
-        top = program_population(p, block_name(p, block, "top"), 1, S, 1);
+        top = program_layer(p, block_name(p, block, "top"), 1);
     pairs->units = units;
     units->mirrored = !setup->N && !mssp;
     experts->page = block->b * kappa, pairs->page = units->page = block->b * iota;
@@ -98,16 +88,8 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
         means = program_tile_mean(p, x2, units);
         h3 = program_add(p, h3, program_map(p, means, top, A_out));
     }
-    program_name_rows(p, psi, block_name(p, block, "psi"));
-    program_name_rows(p, phi, block_name(p, block, "phi"));
-    program_name_rows(p, h, block_name(p, block, "h_in"));
-    program_name_rows(p, x2, block_name(p, block, "x2"));
-    program_name_rows(p, h3, block_name(p, block, "h3"));
-    if (block->l < 0) {
-        program_aggregation(p, x1, phi, 1 / iota);
-        program_expert(p, x, experts->sites);
-        gate_kernels(p, h1, x1, h3);
-    }
+    gate_show(p, block, (struct gate_mixture){x1, psi, phi, h, x, x2, h3}, 1 / iota,
+              experts->sites);
     add_kernels(p, block, h, x, x2, means, tied);
     gate_gradient(p, psi, block_name(p, block, "G1phi"));
     if (!gate_is_constant(p))
@@ -117,13 +99,7 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
 }
 
 static void regime3_write(struct program *p) {
-    struct population *bottom =
-        program_population(p, "bottom", 1, (size_t)program_setup(p)->sites, 1);
-    struct weight W1 = {.name = "W1"}, w = {.name = "w"};
-    parameterization_scale(p, PARAMETERIZATION_REGIME3, (struct weight *[]){&W1, &w, NULL});
-    struct value h1 = program_read_in(p, bottom, W1), x1 = program_sigma(p, h1);
-    program_name_rows(p, h1, "h1");
-    program_read_out(p, regime3_block(p, &block_alone, h1, x1, NULL), w);
+    block_network(p, PARAMETERIZATION_REGIME3, regime3_block, false);
 }
 
 const struct model model_regime3 = {
@@ -135,7 +111,6 @@ const struct model model_regime3 = {
     .keys = "parameterization read_out activation gate beta kappa iota rho aggregation "
             "expert_activation eta_bias balance_loss z_loss softmax_over",
     .solver_keys = "expert_sites unit_sites",
-    .rows = regime3_rows,
     .check = regime3_check,
     .write = regime3_write,
 };

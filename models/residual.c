@@ -100,8 +100,7 @@ static struct value block(struct program *p, int l, struct value h, struct popul
 
 static void residual_write(struct program *p) {
     int L = program_network(p)->depth;
-    struct population *stream =
-        program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
+    struct population *stream = program_layer(p, "stream", 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     for (int l = 0; l <= L; l++) {
         program_name_rows(p, h, program_name(p, "h_%d", l));

@@ -29,8 +29,7 @@ static void resnet_write(struct program *p) {
     const struct network *network = program_network(p);
     int L = network->depth;
     double scale = network->branch / sqrt(L);
-    struct population *stream =
-        program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
+    struct population *stream = program_layer(p, "stream", 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     add_kernels(p, 0, h);
     for (int l = 0; l < L; l++) {

@@ -31,6 +31,10 @@ static const struct param_row common[] = {
     {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
      "hidden layers (dense), blocks (residual, resnet, stack, transformer)"},
     {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
+    {"iota", PARAM_REAL, NETWORK_KEY(iota), "1", 1e-3, 1e3, NULL, NULL,
+     "hidden units of an expert per width, N_e/N"},
+    {"branch_power", PARAM_REAL, NETWORK_KEY(branch_power), "1", 0, 2, NULL, NULL,
+     "branches are added with depth^-branch_power"},
     {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
      "hidden units per expert, N_e; 0: infinite (residual)"},
     {"shared_experts", PARAM_INT, NETWORK_KEY(shared_experts), "0", 0, 32, NULL, NULL,
@@ -144,6 +148,13 @@ const char *network_step_rule(const struct network *network) {
 
 bool network_whole(double count) {
     return count > 0.5 && count < 1e9 && fabs(count - round(count)) <= 1e-9 * count;
+}
+
+const char *network_check_iota(const struct network *network, int N, const char **key) {
+    *key = "iota";
+    return N && !network_whole(network->iota * N)
+               ? "iota times the width must be a whole number of hidden units, at least 1"
+               : NULL;
 }
 
 const char *network_hint(const struct network *network) {

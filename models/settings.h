@@ -67,6 +67,8 @@ const char *network_step_rule(const struct network *network);
 /* Whether a number of experts or units that follows from the settings is one: whole, at least 1,
  * and small enough to be counted. */
 bool network_whole(double count);
+/* NULL, or why a width N (0: the limit) has no whole number iota N of hidden units. */
+const char *network_check_iota(const struct network *network, int N, const char **key);
 /* What else to try when such a network diverges: "" or ", or ...". */
 const char *network_hint(const struct network *network);
 

@@ -67,14 +67,13 @@ static void stack_write(struct program *p) {
     struct weight W1 = {.name = "W1"}, w = {.name = "w"};
     w.iid = network->mixture == 0 && router_fluctuates(network);
     parameterization_scale(p, table, (struct weight *[]){&W1, &w, NULL});
-    struct population *stream = program_population(p, network->stream ? "stream" : "bottom", 1,
-                                                   (size_t)program_setup(p)->sites, 1);
+    struct population *stream = program_layer(p, network->stream ? "stream" : "bottom", 1);
     struct value x = program_sigma(p, program_read_in(p, stream, W1));
     add_kernels(p, 0, false, x);
     for (int l = 0; l < L; l++) {
         struct block block = network->stream ? block_of_stream(p, l) : (struct block){l, 1, 1};
         struct value y = network->block_norm & BEFORE ? program_norm(p, x) : x;
-        y = mixtures[network->mixture].write(p, &block, y, y, network->stream ? stream : NULL);
+        y = mixtures[network->mixture].write(p, &block, y, network->stream ? stream : NULL);
         if (network->block_norm & AFTER)
             y = program_norm(p, y);
         x = network->stream ? program_add(p, x, program_times(p, block.b, y)) : y;
@@ -90,9 +89,8 @@ const struct model model_stack = {
               "Parameterization, section 2, appendix I.10, Table B.2",
     .keys = "parameterization read_out activation expert_activation depth mixture stream "
             "branch_power block_norm shared_experts gate beta kappa iota expert_width rho "
-            "aggregation lambda_in "
-            "experts expert_layers expert_output q0 router_rate bias bias_per biases bias_std "
-            "bias_noise eta_bias balance_loss z_loss softmax_over",
+            "aggregation lambda_in experts expert_layers expert_output q0 router_rate bias "
+            "bias_per biases bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
     .solver_keys = "expert_sites unit_sites",
     .rows = stack_rows,
     .check = stack_check,

@@ -12,14 +12,10 @@
  * one of their total width is marched; or infinitely many of head_width units. Rates are those of
  * the page; derived cotangents inside a block are b r times its own, r the width over N. */
 #include "models/attention.h"
+#include "models/experts.h"
 #include "models/net/net.h"
-#include "models/routing/router.h"
-
-#include <math.h>
 
 static const struct param_row transformer_rows[] = {
-    {"branch_power", PARAM_REAL, NETWORK_KEY(branch_power), "1", 0, 2, NULL, NULL,
-     "branches are added with depth^-branch_power"},
     {"norm", PARAM_CHOICE, NETWORK_KEY(norm), "yes", 0, 0, "no yes", NULL,
      "RMSNorm before attention and experts"},
     {"final_norm", PARAM_CHOICE, NETWORK_KEY(final_norm), "yes", 0, 0, "no yes", NULL,
@@ -47,53 +43,11 @@ static const char *transformer_check(const struct network *network, int N, int e
         return "many experts have no biases of their logits: none";
     if (network->many_experts)
         return many(network)->check(network, N, expert_sites, key);
-    *key = "iota";
-    if (N && network->experts && !network_whole(network->iota * N))
-        return "iota times the width must be a whole number of hidden units, at least 1";
-    *key = "experts";
-    if (network->experts + network->shared_experts > INT_LIST_MAX)
-        return "at most 32 experts, with the shared ones";
-    if (network->shared_experts && !network->experts)
-        return "shared experts stand beside routed ones";
-    return network->experts && network->gate != GATE_CONSTANT ? router_check(network, key) : NULL;
+    return experts_check(network, N, key);
 }
 
 static struct value normed(struct program *p, bool norm, struct value x) {
     return norm ? program_norm(p, x) : x;
-}
-
-/* What expert e of `count` puts out. */
-static struct value write_expert(struct program *p, const struct block *block, int e, int count,
-                                 struct value y, struct value gates, struct population *stream) {
-    const struct network *network = program_network(p);
-    const char *name = block_name(p, block, "expert");
-    struct population *units =
-        program_population(p, count == 1 ? name : program_name(p, "%s_%d", name, e), network->iota,
-                           (size_t)program_setup(p)->sites, 1);
-    struct weight in = {.rate = 1 / network->iota}, out = {.rate = 1};
-    int number = count == 1 ? -1 : e;
-    units->page = block->b * network->iota;
-    struct value x = program_sigma_of_experts(p, block_map(p, block, "W1", number, y, units, in));
-    if (network->gated_experts)
-        x = program_multiply(p, x, block_map(p, block, "W3", number, y, units, in));
-    if (gates.at >= 0 && e < network->experts)
-        x = program_scale(p, gates, e, x);
-    return block_map(p, block, "W2", number, x, stream, out);
-}
-
-static struct value write_experts(struct program *p, const struct block *block, struct value y,
-                                  struct population *stream) {
-    const struct network *network = program_network(p);
-    int count = network->experts + network->shared_experts;
-    struct weight R = {.name = "R"}, bias = {.name = "b"};
-    struct value gates = {-1}, sum;
-    block_weights(p, block, (struct weight *[]){&R, &bias, NULL});
-    if (network->gate != GATE_CONSTANT)
-        gates = router_write(p, y, R, bias, block->l);
-    sum = write_expert(p, block, 0, count, y, gates, stream);
-    for (int e = 1; e < count; e++)
-        sum = program_add(p, sum, write_expert(p, block, e, count, y, gates, stream));
-    return sum;
 }
 
 static void add_kernels(struct program *p, const char *format, int l, struct value h) {
@@ -107,8 +61,7 @@ static void add_kernels(struct program *p, const char *format, int l, struct val
 static void transformer_write(struct program *p) {
     const struct network *network = program_network(p);
     int L = network->depth;
-    struct population *stream =
-        program_population(p, "stream", 1, (size_t)program_setup(p)->sites, 1);
+    struct population *stream = program_layer(p, "stream", 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     add_kernels(p, "C%c_%d", 0, h);
     for (int l = 0; l < L; l++) {
@@ -118,9 +71,9 @@ static void transformer_write(struct program *p) {
         if (network->experts || network->many_experts) {
             struct value y = normed(p, network->norm, h);
             add_kernels(p, "C%c_mid_%d", l, h);
-            o = network->many_experts == 1   ? regime2_block(p, &block, y, y, stream)
-                : network->many_experts == 2 ? regime3_block(p, &block, y, y, stream)
-                                             : write_experts(p, &block, y, stream);
+            o = network->many_experts == 1   ? regime2_block(p, &block, y, stream)
+                : network->many_experts == 2 ? regime3_block(p, &block, y, stream)
+                                             : experts_write(p, &block, y, stream);
             h = program_add(p, h, program_times(p, block.b, o));
         }
         add_kernels(p, "C%c_%d", l + 1, h);
@@ -133,13 +86,11 @@ const struct model model_transformer = {
     .doc = "transformer with a mixture of experts, width of stream, heads and experts to infinity",
     .source = "Bordelon, Chaudhry & Pehlevan, Infinite limits of multi-head transformer dynamics "
               "(2024), with experts as in docs/theory/transformer.md",
-    .keys =
-        "parameterization read_out activation depth many_experts kappa expert_width aggregation "
-        "lambda_in heads head_limit head_width attention_width attention_beta "
-        "causal branch_power norm final_norm zero_queries experts gated_experts iota gate beta "
-        "rho expert_activation shared_experts q0 router_rate bias bias_per biases bias_std "
-        "bias_noise "
-        "eta_bias balance_loss z_loss softmax_over",
+    .keys = "parameterization read_out activation depth many_experts kappa expert_width "
+            "aggregation lambda_in heads head_limit head_width attention_width attention_beta "
+            "causal branch_power norm final_norm zero_queries experts gated_experts iota gate "
+            "beta rho expert_activation shared_experts q0 router_rate bias bias_per biases "
+            "bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
     .solver_keys = "expert_sites unit_sites",
     .rows = transformer_rows,
     .check = transformer_check,

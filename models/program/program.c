@@ -91,6 +91,10 @@ struct population *program_population(struct program *p, const char *name, doubl
     return on;
 }
 
+struct population *program_layer(struct program *p, const char *name, double relative) {
+    return program_population(p, name, relative, (size_t)p->net->setup.sites, 1);
+}
+
 struct node *node_of(const struct program *p, struct value x) {
     return &p->node[x.at];
 }

@@ -78,6 +78,8 @@ void *program_memory(struct program *p, size_t size);
  * limit; group: units for each site of the population before. Never NULL. */
 struct population *program_population(struct program *p, const char *name, double relative,
                                       size_t sites, int group);
+/* The same with [solver] sites, none of them grouped. */
+struct population *program_layer(struct program *p, const char *name, double relative);
 
 /* Names the rows of a value for [output] fields: `name`, and g_`name` of their cotangent. Others
  * have the name of the matrix that makes them, sigma_NAME for a function of rows NAME, or none. */

@@ -23,9 +23,12 @@ const struct param_row balance_rows[] = {
 struct balance {
     size_t K;
     double rho, eta_bias;
-    struct rows b, load, q;     /* experts [1], [1]: mean_mu m - rho, [P]: c + b */
-    double *mean;               /* [P], 1/P */
-    double *qstar, *load2, *b2; /* [P] thresholds, <load^2>, variance of b */
+    struct rows b, q;          /* experts [1], [P]: biases, scores + b; none for given masks */
+    struct rows load, largest; /* [1]: mean_mu m - rho, and the mask of the largest */
+    struct rows last;          /* [P] of the last evaluation */
+    double *mean;              /* [P], 1/P; [P] scratch */
+    double *qstar, *b2;        /* [P] thresholds, variance of b; of selections by b */
+    double *load2, *most, *flips;
 };
 
 /* x with normal distribution function p: Newton's rule from 0, which approaches from one side. */
@@ -51,12 +54,41 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
     }
 }
 
+/* Loads and flips of masks m; `scratch` has as many rows. */
+static int measure(struct balance *s, const struct net *net, struct rows m, struct rows scratch,
+                   struct err *err) {
+    const struct backend *backend = net->setup.backend;
+    double shift = -s->rho, minus = -1, largest, changed[m.count], sum = 0;
+    backend->combine(s->load, 0, s->mean, m);
+    TRY(backend->top(s->load, 1, s->largest, err));
+    backend->averages(s->load, s->largest, &largest);
+    *s->most = largest * (double)m.array->sites / s->rho;
+    backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
+    backend->averages(s->load, s->load, s->load2);
+    rows_copy(m, scratch);
+    for (int mu = 0; mu < m.count; mu++)
+        rows_add(&minus, rows_part(s->last, mu, 1), rows_part(scratch, mu, 1));
+    backend->averages(scratch, scratch, changed);
+    for (int mu = 0; mu < m.count; mu++)
+        sum += changed[mu];
+    *s->flips = net->started ? sum / m.count / (2 * s->rho) : 0;
+    rows_copy(m, s->last);
+    return CODE_OK;
+}
+
+static int watch_masks(void *context, const struct net *net, struct rows m, struct rows out,
+                       struct err *err) {
+    TRY(measure(context, net, m, out, err));
+    rows_copy(m, out);
+    return CODE_OK;
+}
+
 static int select_largest(void *context, const struct net *net, struct rows c, struct rows m,
                           struct err *err) {
     struct balance *s = context;
     const struct backend *backend = net->setup.backend;
     int P = c.count;
-    double *qstar = s->qstar, *less = s->mean + P, mean, shift = -s->rho;
+    double *qstar = s->qstar, *less = s->mean + P, mean;
     rows_copy(c, s->q);
     backend->combine(s->q, 1, net->ones, s->b);
     TRY(backend->top(s->q, s->K - 1, m, err)); /* the K-th largest is what K has beside K - 1 */
@@ -65,13 +97,10 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
     backend->averages(s->q, m, qstar);
     for (int mu = 0; mu < P; mu++)
         qstar[mu] = (qstar[mu] - less[mu]) * (double)c.array->sites;
-    backend->combine(s->load, 0, s->mean, m);
-    backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
-    backend->averages(s->load, s->load, s->load2);
     backend->averages(s->b, s->b, s->b2);
     backend->averages(s->b, (struct rows){0}, &mean);
     *s->b2 -= mean * mean;
-    return CODE_OK;
+    return measure(s, net, m, s->q, err);
 }
 
 /* Loads settle at rho. */
@@ -81,90 +110,55 @@ static void move_biases(void *context) {
     rows_add(&c, s->load, s->b);
 }
 
-struct value balance_select(struct program *p, struct value scores, struct population *experts,
-                            int l, int L, const double *start) {
-    static const struct rows_fn select = {select_largest, move_biases};
-    const struct network *network = program_network(p);
-    size_t P = (size_t)program_net(p)->rows, E = experts->sites;
+/* What given masks and selected ones share; NULL: no memory. */
+static struct balance *make(struct program *p, struct population *experts, int l, int L) {
+    size_t P = (size_t)program_net(p)->rows;
     struct balance *s = program_memory(p, sizeof *s);
-    double *zero = program_memory(p, E * sizeof *zero);
     double *mean = program_memory(p, 2 * P * sizeof *mean);
-    if (!s || !zero || !mean)
-        return (struct value){-1};
+    if (!s || !mean)
+        return NULL;
     for (size_t mu = 0; mu < P; mu++)
         mean[mu] = 1.0 / (double)P;
-    *s = (struct balance){.K = (size_t)lround(network->rho * (double)E),
-                          .rho = network->rho,
-                          .eta_bias = network->eta_bias,
-                          .b = program_keep(p, experts, 1, start ? start : zero),
+    *s = (struct balance){.rho = program_network(p)->rho,
+                          .mean = mean,
                           .load = program_keep(p, experts, 1, NULL),
-                          .q = program_keep(p, experts, (int)P, NULL),
-                          .mean = mean};
-    s->qstar = program_series(p, "t l mu", L, l, "qstar",
-                              "selection threshold: the K-th largest score + b", "");
+                          .largest = program_keep(p, experts, 1, NULL),
+                          .last = program_keep(p, experts, (int)P, NULL)};
     s->load2 =
         program_series(p, "t l", L, l, "load2", "spread of the loads of the experts about rho",
                        "<(mean_mu m_k - rho)^2>");
-    s->b2 = program_series(p, "t l", L, l, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
-    return program_rows(p, &select, s, scores);
-}
-
-/* What is seen of masks m: the mean over inputs, and those of the last evaluation. */
-struct watch {
-    double rho, *mean;
-    struct rows load, largest, last;
-    double *spread, *most, *flips; /* spread: NULL where the selection measures it */
-};
-
-static int watch_masks(void *context, const struct net *net, struct rows m, struct rows out,
-                       struct err *err) {
-    struct watch *s = context;
-    const struct backend *backend = net->setup.backend;
-    double shift = -s->rho, minus = -1, largest, changed[m.count], sum = 0;
-    backend->combine(s->load, 0, s->mean, m);
-    TRY(backend->top(s->load, 1, s->largest, err));
-    backend->averages(s->load, s->largest, &largest);
-    *s->most = largest * (double)m.array->sites / s->rho;
-    backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
-    if (s->spread)
-        backend->averages(s->load, s->load, s->spread);
-    rows_copy(m, out);
-    for (int mu = 0; mu < m.count; mu++)
-        rows_add(&minus, rows_part(s->last, mu, 1), rows_part(out, mu, 1));
-    backend->averages(out, out, changed);
-    for (int mu = 0; mu < m.count; mu++)
-        sum += changed[mu];
-    *s->flips = net->started ? sum / m.count / (2 * s->rho) : 0;
-    rows_copy(m, s->last);
-    rows_copy(m, out);
-    return CODE_OK;
-}
-
-struct value balance_watch(struct program *p, struct value mask, struct population *experts, int l,
-                           int L, bool spread) {
-    static const struct rows_fn watch = {.forward = watch_masks};
-    size_t P = (size_t)program_net(p)->rows;
-    struct watch *s = program_memory(p, sizeof *s);
-    double *mean = program_memory(p, P * sizeof *mean);
-    if (!s || !mean)
-        return mask;
-    for (size_t mu = 0; mu < P; mu++)
-        mean[mu] = 1.0 / (double)P;
-    *s = (struct watch){.rho = program_network(p)->rho,
-                        .mean = mean,
-                        .load = program_keep(p, experts, 1, NULL),
-                        .largest = program_keep(p, experts, 1, NULL),
-                        .last = program_keep(p, experts, (int)P, NULL)};
-    if (spread)
-        s->spread =
-            program_series(p, "t l", L, l, "load2", "spread of the loads of the experts about rho",
-                           "<(mean_mu m_k - rho)^2>");
     s->most = program_series(p, "t l", L, l, "load_largest", "largest load of an expert over rho",
                              "max_k mean_mu m_k / rho");
     s->flips = program_series(p, "t l", L, l, "flips",
                               "share of the selected experts that were not at the last evaluation",
                               "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
-    return program_rows(p, &watch, s, mask);
+    return s;
+}
+
+struct value balance_watch(struct program *p, struct value mask, struct population *experts, int l,
+                           int L) {
+    static const struct rows_fn watch = {.forward = watch_masks};
+    struct balance *s = make(p, experts, l, L);
+    return s ? program_rows(p, &watch, s, mask) : mask;
+}
+
+struct value balance_select(struct program *p, struct value scores, struct population *experts,
+                            int l, int L, const double *start) {
+    static const struct rows_fn select = {select_largest, move_biases};
+    const struct network *network = program_network(p);
+    size_t E = experts->sites;
+    struct balance *s = make(p, experts, l, L);
+    double *zero = program_memory(p, E * sizeof *zero);
+    if (!s || !zero)
+        return (struct value){-1};
+    s->K = (size_t)lround(network->rho * (double)E);
+    s->eta_bias = network->eta_bias;
+    s->b = program_keep(p, experts, 1, start ? start : zero);
+    s->q = program_keep(p, experts, program_net(p)->rows, NULL);
+    s->qstar = program_series(p, "t l mu", L, l, "qstar",
+                              "selection threshold: the K-th largest score + b", "");
+    s->b2 = program_series(p, "t l", L, l, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
+    return program_rows(p, &select, s, scores);
 }
 
 /* Averages over the experts of block l. */
@@ -187,7 +181,7 @@ struct value balance_write(struct program *p, struct value h, struct population 
             return c;
         balance_biases(program_setup(p), l, (int)experts->sites, start);
         struct value mask = balance_select(p, c, experts, l, network->depth, start);
-        c = program_multiply(p, balance_watch(p, mask, experts, l, network->depth, false), c);
+        c = program_multiply(p, mask, c);
     }
     add_mean(p, l, logits, false, 1, "p", "mean router logit", "<p_k>");
     add_mean(p, l, logits, false, 2, "p2", "mean squared router logit", "<p_k^2>");

@@ -14,12 +14,12 @@
 void balance_biases(const struct net_setup *setup, int l, int E, double *values);
 
 /* The mask of the rho E largest scores + b, block l of L; b starts at `start` [sites] (NULL: 0) and
- * moves by eta_bias. Thresholds, loads and biases are measured. */
+ * moves by eta_bias. Thresholds and biases are measured, and what balance_watch measures. */
 struct value balance_select(struct program *p, struct value scores, struct population *experts,
                             int l, int L, const double *start);
-/* A mask as it is; its largest load, its flips and (spread) the spread of loads are measured. */
+/* A mask as it is; the spread of its loads, the largest and flips are measured. */
 struct value balance_watch(struct program *p, struct value mask, struct population *experts, int l,
-                           int L, bool spread);
+                           int L);
 
 /* Gates c = m sig(psi) over the experts of block l of `depth`, m = 1 for rho = 1; psi = R h. Logits
  * and gradients are measured; for rho < 1 also thresholds, loads and biases. */

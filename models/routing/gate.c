@@ -122,15 +122,14 @@ struct value gate_write(struct program *p, const struct block *block, struct val
     const struct network *network = program_network(p);
     bool masked = network->rho < 1, softmax = network->gate == GATE_SOFTMAX;
     int l = block->l < 0 ? 0 : block->l, L = block->l < 0 ? 1 : network->depth;
+    size_t K = (size_t)lround(network->rho * (double)experts->sites);
     struct value mask = {-1}, e, phi;
     *psi = program_map(p, x1, experts, Q);
     if (masked && network->eta_bias == 0)
-        mask = program_top(p, *psi, (size_t)lround(network->rho * (double)experts->sites));
+        mask = balance_watch(p, program_top(p, *psi, K), experts, l, L);
     e = softmax ? exponential(p, *psi, experts) : program_fn(p, FN_SIGMOID, network->beta, *psi);
     if (masked && network->eta_bias != 0)
         mask = balance_select(p, softmax ? *psi : e, experts, l, L, NULL);
-    if (masked)
-        mask = balance_watch(p, mask, experts, l, L, network->eta_bias == 0);
     phi = e;
     if (masked && !(softmax && network->softmax_over == SOFTMAX_OVER_ALL))
         phi = program_multiply(p, mask, phi);
@@ -154,12 +153,18 @@ struct value gate_apply(struct program *p, struct value phi, struct value x) {
     return gate_is_constant(p) ? x : program_multiply(p, phi, x);
 }
 
-void gate_kernels(struct program *p, struct value h1, struct value x1, struct value h3) {
-    program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
-                   "<x1 x1>, x1 = sigma(h1)");
-    program_kernel(p, h3, 1, "Phi3", "feature kernel of the top layer", "<h3 h3>");
-    program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
-                     "<g1 g1>, g1 = sigma'(h1) z1");
+void gate_show(struct program *p, const struct block *block, struct gate_mixture mixture,
+               double scale, size_t experts) {
+    program_name_rows(p, mixture.psi, block_name(p, block, "psi"));
+    program_name_rows(p, mixture.phi, block_name(p, block, "phi"));
+    program_name_rows(p, mixture.h_in, block_name(p, block, "h_in"));
+    program_name_rows(p, mixture.x2, block_name(p, block, "x2"));
+    program_name_rows(p, mixture.h3, block_name(p, block, "h3"));
+    if (block->l >= 0)
+        return;
+    program_aggregation(p, mixture.x1, mixture.phi, scale);
+    program_expert(p, mixture.x, experts);
+    program_kernel(p, mixture.h3, 1, "Phi3", "feature kernel of the top layer", "<h3 h3>");
     program_read_out_kernel(p, "G3", "gradient kernel of the top layer; w depends on no input",
                             "<w w>");
 }

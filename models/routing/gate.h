@@ -22,8 +22,15 @@ bool gate_is_constant(const struct program *p);
  * constant gate (gate_is_constant). */
 struct value gate_write(struct program *p, const struct block *block, struct value x1,
                         struct population *experts, struct weight Q, struct value *psi);
-/* Kernels of both ends: Phi1 and G1 of the bottom, Phi3 and G3 of the top. */
-void gate_kernels(struct program *p, struct value h1, struct value x1, struct value h3);
+/* A mixture of many experts, from rows x1 to rows h3: logits and gates (none: at -1), rows of the
+ * units before and after sigma, times the gates. */
+struct gate_mixture {
+    struct value x1, psi, phi, h_in, x, x2, h3;
+};
+/* Names of these rows; where the block is the whole network, also kernels of the top, and what the
+ * coordinate check asks for: the scale of program_aggregation, and how many experts there are. */
+void gate_show(struct program *p, const struct block *block, struct gate_mixture mixture,
+               double scale, size_t experts);
 /* The gradient kernel of the logits of kappa N experts; none for a constant gate. */
 void gate_gradient(struct program *p, struct value psi, const char *name);
 /* phi x over the units of the experts; x alone if the gate is constant. */

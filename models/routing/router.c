@@ -108,14 +108,23 @@ static bool selected(const struct router *router, const double *psi, int i) {
     return before < router->gate.K;
 }
 
-/* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
-static void weights_of(const struct router *router, const double *psi, double *w) {
-    bool softmax = router->gate.softmax;
-    double largest = psi[0], beta = router->gate.beta;
+/* e_i = exp(beta (psi_i - max psi)); returns max psi. */
+static double exponentials(const struct router *router, const double *psi, double *e) {
+    double largest = psi[0];
     for (int i = 1; i < router->M; i++)
         largest = fmax(largest, psi[i]);
     for (int i = 0; i < router->M; i++)
-        w[i] = softmax ? exp(beta * (psi[i] - largest)) : 1 / (1 + exp(-beta * psi[i]));
+        e[i] = exp(router->gate.beta * (psi[i] - largest));
+    return largest;
+}
+
+/* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
+static void weights_of(const struct router *router, const double *psi, double *w) {
+    if (router->gate.softmax)
+        exponentials(router, psi, w);
+    else
+        for (int i = 0; i < router->M; i++)
+            w[i] = 1 / (1 + exp(-router->gate.beta * psi[i]));
 }
 
 static bool over_all(const struct router *router) {
@@ -206,21 +215,16 @@ static void move_biases(void *context) {
             router->network->eta_bias * (router->load[i] - (double)router->gate.K / router->M);
 }
 
-/* sum_i load_i/rho <q_i>, q adding up to 1; loads are constants. */
+/* sum_i load_i/rho <q_i>, q adding up to 1; loads, of these masks (watch), are constants. */
 static double balance_value(const void *context, const struct net *net, int rows, const double *x,
                             double *g) {
     const struct router *router = context;
     const struct network *network = router->network;
     bool softmax = router->gate.softmax;
-    double load[INT_LIST_MAX], value = 0,
-                               c = network->balance_loss * router->M / router->gate.K / rows;
+    const double *load = router->load;
+    double value = 0, c = network->balance_loss * router->M / router->gate.K / rows;
     int M = router->M;
     (void)net;
-    for (int i = 0; i < M; i++) {
-        load[i] = 0;
-        for (int mu = 0; mu < rows; mu++)
-            load[i] += (double)selected(router, x + mu * M, i) / rows;
-    }
     for (int mu = 0; mu < rows; mu++) {
         double q[INT_LIST_MAX], mean = 0, sum = shares_of(router, x + mu * M, q);
         for (int i = 0; i < M; i++)
@@ -240,15 +244,13 @@ static double z_value(const void *context, const struct net *net, int rows, cons
     int M = router->M;
     (void)net;
     for (int mu = 0; mu < rows; mu++) {
-        double sum = 0, largest = x[mu * M];
-        for (int i = 1; i < M; i++)
-            largest = fmax(largest, x[mu * M + i]);
+        double e[INT_LIST_MAX], sum = 0, largest = exponentials(router, x + mu * M, e);
         for (int i = 0; i < M; i++)
-            sum += exp(beta * (x[mu * M + i] - largest));
+            sum += e[i];
         double z = beta * largest + log(sum);
         value += c * z * z;
         for (int i = 0; i < M; i++)
-            g[mu * M + i] = 2 * c * z * beta * exp(beta * (x[mu * M + i] - largest)) / sum;
+            g[mu * M + i] = 2 * c * z * beta * e[i] / sum;
     }
     return value;
 }
@@ -269,10 +271,6 @@ static void entropy(const void *context, const struct net *net, int rows, const 
     }
 }
 
-static const char *name(struct program *p, const char *name, int l) {
-    return l < 0 ? name : program_name(p, "%s_%d", name, l);
-}
-
 static struct value add_biases(struct program *p, struct value psi, struct weight b) {
     const struct network *network = program_network(p);
     bool tokens = network->bias_per == BIAS_PER_TOKEN;
@@ -290,30 +288,33 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
 }
 
 /* What is seen of the masks, and their biases. */
-static void watch_masks(struct program *p, struct router *router, struct value psi, int l) {
+static void watch_masks(struct program *p, const struct block *block, struct router *router,
+                        struct value psi) {
     static const struct number_fn seen = {.forward = watch, .rule = move_biases};
     int M = router->M;
     router->last = program_keep_numbers(p, program_net(p)->rows * M);
     if (router->network->eta_bias != 0)
         router->b = program_keep_numbers(p, M);
-    router->load = program_series(p, "t i", M, 0, name(p, "load", l),
+    router->load = program_series(p, "t i", M, 0, block_name(p, block, "load"),
                                   "share of the inputs that an expert has", "mean_mu m_i");
-    router->largest = program_series(p, "t", 1, 0, name(p, "load_largest", l),
+    router->largest = program_series(p, "t", 1, 0, block_name(p, block, "load_largest"),
                                      "largest load of an expert over rho", "max_i load_i / rho");
     router->flips =
-        program_series(p, "t", 1, 0, name(p, "flips", l),
+        program_series(p, "t", 1, 0, block_name(p, block, "flips"),
                        "share of the selected experts that were not at the last evaluation", "");
     program_numbers(p, &seen, router, psi, M);
 }
 
-static void add_penalties(struct program *p, const struct router *router, struct value psi, int l) {
+static void add_penalties(struct program *p, const struct block *block, const struct router *router,
+                          struct value psi) {
     static const struct penalty_fn balance = {balance_value}, z = {z_value};
     if (router->network->balance_loss > 0)
-        program_penalty(p, psi, &balance, router, name(p, "balance_loss", l),
+        program_penalty(p, psi, &balance, router, block_name(p, block, "balance_loss"),
                         "load-balancing term of the loss",
                         "balance_loss sum_i load_i/rho mean share_i");
     if (router->network->z_loss > 0)
-        program_penalty(p, psi, &z, router, name(p, "z_loss", l), "z-loss term of the loss",
+        program_penalty(p, psi, &z, router, block_name(p, block, "z_loss"),
+                        "z-loss term of the loss",
                         "z_loss mean over inputs of (ln sum_i exp(beta psi_i))^2");
 }
 
@@ -330,8 +331,8 @@ struct value router_gates(struct program *p, struct value psi, int M, struct rou
     return apply(p, router, psi);
 }
 
-struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b,
-                          int l) {
+struct value router_write(struct program *p, const struct block *block, struct value x1,
+                          struct weight Q, struct weight b) {
     static const struct number_fn noise = {.forward = add_noise, .backward = pass_on},
                                   spread = {.forward = entropy};
     const struct network *network = program_network(p);
@@ -355,17 +356,18 @@ struct value router_write(struct program *p, struct value x1, struct weight Q, s
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
     if (router->gate.K < M)
-        watch_masks(p, router, psi, l);
-    add_penalties(p, router, psi, l);
+        watch_masks(p, block, router, psi);
+    add_penalties(p, block, router, psi);
     struct value out = apply(p, router, psi);
-    program_show(p, psi, "t mu i", name(p, "psi", l), "router logits, bias included",
+    program_show(p, psi, "t mu i", block_name(p, block, "psi"), "router logits, bias included",
                  "<Q_i x1> + b_i");
-    program_show(p, out, "t mu i", name(p, "p", l), "gates",
+    program_show(p, out, "t mu i", block_name(p, block, "p"), "gates",
                  "softmax or sigmoid of beta psi, top-K");
-    program_show_gradient(p, out, "t mu i", name(p, "gphi", l), "gradient of the gates",
+    program_show_gradient(p, out, "t mu i", block_name(p, block, "gphi"), "gradient of the gates",
                           "<w o(h_i)>");
     program_show(p, program_numbers(p, &spread, router, out, 1), "t mu",
-                 name(p, "router_entropy", l), "entropy of the gates, 1 where all M are equal",
+                 block_name(p, block, "router_entropy"),
+                 "entropy of the gates, 1 where all M are equal",
                  "-sum_i q_i ln q_i / ln M, q = p/sum p");
     return out;
 }

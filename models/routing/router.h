@@ -13,16 +13,16 @@
 #ifndef MODELS_ROUTER_H
 #define MODELS_ROUTER_H
 
-#include "models/program/program.h"
+#include "models/block.h"
 
 /* NULL, or why the settings do not fit M = experts. */
 const char *router_check(const struct network *network, const char **key);
 /* Whether the limit is a random one. */
 bool router_fluctuates(const struct network *network);
 /* p, M numbers; Q is q0 times as large and learns router_rate times as fast as its weight says.
- * l: of a block, for the names of what is measured; -1: the only one. */
-struct value router_write(struct program *p, struct value x1, struct weight Q, struct weight b,
-                          int l);
+ * The block names what is measured. */
+struct value router_write(struct program *p, const struct block *block, struct value x1,
+                          struct weight Q, struct weight b);
 
 /* softmax(beta psi) or sig(beta psi) of the M numbers psi, 0 but for the K largest. */
 struct router_gate {

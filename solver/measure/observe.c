@@ -447,8 +447,10 @@ static int measure(struct observer *observer, const struct net *net, int t, stru
         measure_limit(observer, net, t);
     for (int k = 0; k < observer->responses; k++)
         TRY(response_measure(&observer->response[k], t, err));
-    struct score score = score_of(observer, net, net->index, net->setup.P, net->f, observer->y);
-    keep_score(observer, net, false, t, &score);
+    if (net->setup.classes) {
+        struct score score = score_of(observer, net, net->index, net->setup.P, net->f, observer->y);
+        keep_score(observer, net, false, t, &score);
+    }
     return net->setup.backend->sync(err);
 }
 

@@ -60,19 +60,6 @@ static int find_kernel(const struct net *net, const char *word, struct chosen *c
     return CODE_OK;
 }
 
-/* The next word at *words; *more: there is one. */
-static int next_chosen(const char **words, const struct net *net, struct chosen *chosen, bool *more,
-                       struct err *err) {
-    struct text_word word;
-    char text[SERIES_NAME];
-    *chosen = (struct chosen){0};
-    *more = *words && text_next_word(words, " \t", &word);
-    if (!*more)
-        return CODE_OK;
-    snprintf(text, sizeof text, "%.*s", (int)word.length, word.text);
-    return (is_tangent(text) ? find_tangent : find_kernel)(net, text, chosen, err);
-}
-
 enum part { SPECTRUM, SHARE, ALIGNMENT, PARTS };
 static const struct {
     const char *suffix, *about, *equation;
@@ -82,33 +69,55 @@ static const struct {
     {"alignment", "alignment of the kernel with the targets", "sum K (Y Y^T) / (|K| |Y Y^T|)"},
 };
 
-static int declare(struct record *record, const struct net *net, const struct chosen *chosen,
-                   enum part k, struct err *err) {
+static bool has_part(const struct chosen *chosen, enum part k) {
+    return k == SPECTRUM || chosen->columns;
+}
+
+/* Where what is measured goes: declared, or written at t of a run. */
+struct place {
+    struct record *record;
+    struct series **next;
+    const double *y;
+    int t, run;
+};
+
+static int for_each(const struct config *config, const struct net *net, const struct place *place,
+                    int (*act)(const struct net *net, const struct chosen *chosen,
+                               const struct place *place, struct err *err),
+                    struct err *err) {
+    const char *words = config->output.spectra;
+    struct text_word word;
+    while (words && text_next_word(&words, " \t", &word)) {
+        struct chosen chosen = {0};
+        char text[SERIES_NAME];
+        snprintf(text, sizeof text, "%.*s", (int)word.length, word.text);
+        TRY((is_tangent(text) ? find_tangent : find_kernel)(net, text, &chosen, err));
+        TRY(act(net, &chosen, place, err));
+    }
+    return CODE_OK;
+}
+
+static int declare(const struct net *net, const struct chosen *chosen, const struct place *place,
+                   struct err *err) {
     bool tokens = chosen->rows > net->setup.P;
-    struct series series = {.dims = k == ALIGNMENT ? "t"
-                                    : tokens       ? "t k_row"
-                                                   : "t k",
-                            .about = part[k].about,
-                            .equation = part[k].equation,
-                            .axes = k == ALIGNMENT ? 1 : 2,
-                            .shape = {(size_t)record->T, (size_t)chosen->rows}};
-    snprintf(series.name, sizeof series.name, "%.36s_%s", chosen->name, part[k].suffix);
-    return record_add(record, series, err);
+    for (enum part k = 0; k < PARTS; k++) {
+        struct series series = {.dims = k == ALIGNMENT ? "t"
+                                        : tokens       ? "t k_row"
+                                                       : "t k",
+                                .about = part[k].about,
+                                .equation = part[k].equation,
+                                .axes = k == ALIGNMENT ? 1 : 2,
+                                .shape = {(size_t)place->record->T, (size_t)chosen->rows}};
+        snprintf(series.name, sizeof series.name, "%.36s_%s", chosen->name, part[k].suffix);
+        if (has_part(chosen, k))
+            TRY(record_add(place->record, series, err));
+    }
+    return CODE_OK;
 }
 
 int spectra_declare(struct record *record, const struct config *config, const struct net *net,
                     struct err *err) {
-    const char *words = config->output.spectra;
-    struct chosen chosen;
-    bool more;
-    for (;;) {
-        TRY(next_chosen(&words, net, &chosen, &more, err));
-        if (!more)
-            return CODE_OK;
-        for (enum part k = 0; k < PARTS; k++)
-            if (k == SPECTRUM || chosen.columns)
-                TRY(declare(record, net, &chosen, k, err));
-    }
+    return for_each(config, net, &(struct place){.record = record}, declare, err);
 }
 
 static int kernel_of(const struct net *net, const struct chosen *chosen, double *K,
@@ -187,17 +196,20 @@ static int solve(double *K, int R, const char *name, double *values, struct err 
     return CODE_OK;
 }
 
-static int measure(const struct net *net, const struct chosen *chosen, const double *y,
-                   double *const out[PARTS], struct err *err) {
-    double *K;
+static int measure(const struct net *net, const struct chosen *chosen, const struct place *place,
+                   struct err *err) {
+    double *K, *out[PARTS] = {0};
     int code;
+    for (enum part k = 0; k < PARTS; k++)
+        if (has_part(chosen, k))
+            out[k] = record_at(place->record, (*place->next)++, place->run, place->t);
     DO(base_alloc(&K, (size_t)chosen->rows * (size_t)chosen->rows, sizeof *K, err));
     DO(kernel_of(net, chosen, K, err));
     if (out[ALIGNMENT])
-        *out[ALIGNMENT] = align(net, chosen, K, y);
+        *out[ALIGNMENT] = align(net, chosen, K, place->y);
     DO(solve(K, chosen->rows, chosen->name, out[SPECTRUM], err));
     if (out[SHARE])
-        share(net, chosen, K, y, out[SHARE]);
+        share(net, chosen, K, place->y, out[SHARE]);
 done:
     free(K);
     return code;
@@ -205,19 +217,8 @@ done:
 
 int spectra_measure(const struct config *config, const struct net *net, const double *y, int t,
                     int run, struct record *record, struct series **next, struct err *err) {
-    const char *words = config->output.spectra;
-    struct chosen chosen;
-    bool more;
-    for (;;) {
-        TRY(next_chosen(&words, net, &chosen, &more, err));
-        if (!more)
-            return CODE_OK;
-        double *out[PARTS] = {0};
-        for (enum part k = 0; k < PARTS; k++)
-            if (k == SPECTRUM || chosen.columns)
-                out[k] = record_at(record, (*next)++, run, t);
-        TRY(measure(net, &chosen, y, out, err));
-    }
+    struct place place = {record, next, y, t, run};
+    return for_each(config, net, &place, measure, err);
 }
 
 /* K, LAPACK's transpose of it, and what a tangent kernel takes. */

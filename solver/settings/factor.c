@@ -67,16 +67,8 @@ static bool parse_number(const char **text, double *out, char *note) {
     return true;
 }
 
-bool factor_takes(const struct param_section *section, const char *text, char *note) {
-    struct factor factor;
-    if (!section->words)
-        return factor_parse(text, &factor, note);
-    if (!*text)
-        text_append(note, "empty value; must be a number or a word");
-    return *text;
-}
-
-bool factor_parse(const char *text, struct factor *out, char *note) {
+/* A factor. If it is refused, appends a sentence to note and returns false. */
+static bool parse(const char *text, struct factor *out, char *note) {
     char cut[TEXT_CLIP_SIZE];
     text = skip(text);
     out->factor = 1;
@@ -101,6 +93,15 @@ bool factor_parse(const char *text, struct factor *out, char *note) {
         }
     }
     return !*text || refuse(note, "trailing characters \"%s\"", text_clip(cut, text));
+}
+
+bool factor_takes(const struct param_section *section, const char *text, char *note) {
+    struct factor factor;
+    if (!section->words)
+        return parse(text, &factor, note);
+    if (!*text)
+        text_append(note, "empty value; must be a number or a word");
+    return *text;
 }
 
 /* ---- the list ---- */
@@ -142,7 +143,7 @@ int factor_add(struct param_free **out, struct params *params, const struct para
 
 static void resolve_factor(const struct param_free *key, struct factor *factor) {
     char note[TEXT_NOTE] = "";
-    bool good = factor_parse(key->value.text, factor, note);
+    bool good = parse(key->value.text, factor, note);
     assert(good); /* checked when it was stored */
     (void)good;
     factor->name = key->key;

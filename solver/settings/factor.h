@@ -11,9 +11,7 @@ void factor_describe(const struct param_section *section, char *note);
 /* A letter, then letters, digits, _ . and -, at most 64: what an ini can hold, and a message. If it
  * is something else, appends a sentence to note. */
 bool factor_name(const char *key, char *note);
-/* The value of a free key. If it is refused, appends a sentence to note and returns false. */
-bool factor_parse(const char *text, struct factor *out, char *note);
-/* The same of whatever the free keys of this section are. */
+/* Whether a free key of this section may have this value; if not, appends a sentence to note. */
 bool factor_takes(const struct param_section *section, const char *text, char *note);
 
 /* The given free key; NULL if it was not given. */

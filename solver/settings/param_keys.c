@@ -95,8 +95,8 @@ static void try_keys(const struct param_section *section, struct text_nearest *n
     }
 }
 
-int param_unknown_key(const struct params *params, const struct param_section *section,
-                      const struct entry *at, struct err *err) {
+static int unknown_key(const struct params *params, const struct param_section *section,
+                       const struct entry *at, struct err *err) {
     char note[TEXT_NOTE] = "";
     const struct param_section *owner = param_find_owner(params, at->key);
     struct text_nearest nearest = {.given = at->key};
@@ -124,6 +124,6 @@ int param_find_key(const struct params *params, const struct param_section *sect
     if (*row)
         return CODE_OK;
     if (section->rows)
-        return param_unknown_key(params, section, at, err);
+        return unknown_key(params, section, at, err);
     return factor_name(at->key, note) ? CODE_OK : param_fail(params, at, err, "%s", note);
 }

@@ -17,10 +17,8 @@ int param_fail(const struct params *params, const struct entry *at, struct err *
                const char *format, ...) __attribute__((format(printf, 4, 5)));
 int param_fail_list(const struct params *params, const struct entry *at, struct err *err,
                     const char *format, va_list list);
-/* Refuse a name, with the nearest known one. */
+/* Refuses a name, with the nearest known one. */
 int param_unknown_section(const struct params *params, const struct entry *at, struct err *err);
-int param_unknown_key(const struct params *params, const struct param_section *section,
-                      const struct entry *at, struct err *err);
 
 /* NULL if there is none of this name. */
 const struct param_section *param_find_section(const struct params *params, const char *name);
