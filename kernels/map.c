@@ -82,15 +82,25 @@ int map_archive(struct map *map, struct rows x, struct archive *archive, struct 
     return map->kind->archive(map, archive, err);
 }
 
-int map_start(const struct map *map, bool forward, struct rows in, struct rows out,
+int map_start(const struct map *map, int use, bool forward, struct rows in, struct rows out,
               struct err *err) {
     struct map *start = map->start;
+    (void)use;
     return (forward ? start->kind->forward : start->kind->backward)(start, in, out, err);
+}
+
+void map_gather(struct map *map, struct rows x, struct rows y) {
+    map->gather[0] = x;
+    map->gather[1] = y;
 }
 
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     assert(x.count == out.count);
     map->x = x;
+    if (map->gather[0].array) {
+        map->x = map->gather[0];
+        rows_copy(x, rows_part(map->x, map->use * x.count, x.count));
+    }
     int before = profile_enter(map->declared.name, "forward");
     int code = map->kind->forward(map, x, out, err);
     profile_leave(before);

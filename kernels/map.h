@@ -16,6 +16,11 @@
  * P, one for each input. y may be one row that serves all inputs; the declaration says so
  * (one_row).
  *
+ * A matrix may have several uses in one evaluation (tied weights): an evaluation is then forward
+ * for use 0, 1, ... and backward for each of them in any order, `use` saying which. Their rows
+ * stand one below the other wherever all rows of an evaluation are meant, x, y and c [uses P]: the
+ * matrix meets them and learns from them like any rows. map_gather gives them room.
+ *
  * Five kinds of map follow the same declaration:
  *
  * map_finite: the explicit n x m matrix; the populations have as many sites as units.
@@ -60,6 +65,7 @@ struct map_declaration {
     struct population *source, *target;
     double a0, s_f;
     bool one_row; /* y is a single row that serves all inputs */
+    int uses;     /* of the matrix in an evaluation */
 };
 
 struct map_numbers {
@@ -92,8 +98,10 @@ struct map {
     struct map_numbers numbers;
     struct map_settings settings;
     void *state; /* of its kind: map_finite.h, map_history.h, map_limit.h, map_adam.h, field.h */
-    struct map *start; /* NULL, or the map that it was at the start (map_remember) */
-    struct rows x;     /* of the last forward */
+    struct map *start;     /* NULL, or the map that it was at the start (map_remember) */
+    int use;               /* of its uses, that of the next pass */
+    struct rows gather[2]; /* x and y of all uses; none: there is one use */
+    struct rows x;         /* of the last forward, of all uses */
     struct stage stage[MAP_STAGES];
 };
 
@@ -122,9 +130,9 @@ struct map_kind {
     double (*bytes)(const struct map *map, const struct map_costs *costs);
     /* Of a finite network: s_f W [target sites][source sites] on the host. */
     int (*matrix)(const struct map *map, double *out, struct err *err);
-    /* s_f W(0) x (forward) or s_f W(0)^T y/r of the x or y of the last pass, or, of a finite
-     * network that remembers its start, of any. NULL: none. */
-    int (*initial)(const struct map *map, bool forward, struct rows in, struct rows out,
+    /* s_f W(0) x (forward) or s_f W(0)^T y/r of the x or y of the last pass of a use, or, of a
+     * finite network that remembers its start, of any. NULL: none. */
+    int (*initial)(const struct map *map, int use, bool forward, struct rows in, struct rows out,
                    struct err *err);
 };
 
@@ -148,13 +156,16 @@ int map_init(struct map *map, const struct map_kind *kind, struct map_declaratio
 /* A limit map that has met nothing: its forward passes always come after those of `leader`, on the
  * same rows, and use its basis. NULL: it has one of its own, as after map_init. */
 int map_follow(struct map *map, const struct map *leader, struct err *err);
+/* x, y: [uses P] over the source and the target sites. x is filled by the passes; y, which not all
+ * passes meet, by the caller. */
+void map_gather(struct map *map, struct rows x, struct rows y);
 void map_free(struct map *map); /* accepts a zeroed struct; idempotent */
 /* After map_init, of a finite network: for `initial`, keeps W(0). */
 int map_remember(struct map *map, struct err *err);
 /* out is overwritten and must not overlap x, y. */
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
-/* Keeps x of the last forward and y (as many rows, or one) as stage k. */
+/* Keeps x of the last forward and y (as many rows, or one) as stage k; both of all uses. */
 int map_keep(struct map *map, int k, struct rows y, struct err *err);
 /* X [P][P] = <x_mu x_nu>, Y = <y_mu y_nu> of the last evaluation, as learning from it sees them;
  * y as in map_keep. */
@@ -165,14 +176,15 @@ int map_learn(struct map *map, int k, const double *c, struct err *err);
  * network or a limit), and undone after it. */
 struct map_mark {
     struct rows x;
-    int q, Z, normals, met; /* of a limit: rows of its arrays, and what it knew of x */
+    int q, Z, normals, known, met; /* of a limit: rows of its arrays, and what it knew of x */
     double largest, *R, *E;
 };
 void map_mark(struct map *map, struct map_mark *mark);
 void map_return(struct map *map, const struct map_mark *mark);
 /* Rows of the basis of all x (forward) or all y so far; 0 of kinds without. */
 int map_rank(const struct map *map, bool forward);
-/* Coefficients of the last pass of a limit, [rows of x or y][columns], valid until the next one:
+/* Coefficients of the last pass of a limit, [rows of x or y][columns], valid until the next one; of
+ * a matrix with one use:
  *     known    <x_mu, q_a>        (forward)      fr <y_mu, p_b>    (backward)
  *     shown    fr <x_mu, e_b>                    <y_mu, e_a>, of one that keeps responses */
 struct map_coefficients {
@@ -188,7 +200,7 @@ void map_decay(struct map *map, double factor);
 /* Its state after an evaluation. Read: x are the rows of that evaluation. */
 int map_archive(struct map *map, struct rows x, struct archive *archive, struct err *err);
 /* `initial` of a map that remembers its start. */
-int map_start(const struct map *map, bool forward, struct rows in, struct rows out,
+int map_start(const struct map *map, int use, bool forward, struct rows in, struct rows out,
               struct err *err);
 /* For kinds that learn from the rows themselves: copies of x and y. */
 int map_keep_rows(struct map *map, int k, struct rows y, struct err *err);

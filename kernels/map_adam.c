@@ -71,10 +71,10 @@ static int adam_archive(struct map *map, struct archive *archive, struct err *er
     return archive_array(archive, &adam->D, map->declared.source->backend, err);
 }
 
-static int adam_initial(const struct map *map, bool forward, struct rows in, struct rows out,
-                        struct err *err) {
+static int adam_initial(const struct map *map, int use, bool forward, struct rows in,
+                        struct rows out, struct err *err) {
     if (map->declared.a0 != 0)
-        return map_limit.initial(map, forward, in, out, err);
+        return map_limit.initial(map, use, forward, in, out, err);
     rows_zero(out);
     return CODE_OK;
 }

@@ -68,6 +68,7 @@ void map_mark(struct map *map, struct map_mark *mark) {
     mark->q = limit->q.rows;
     mark->Z = limit->Z.rows;
     mark->normals = limit->normals.rows;
+    mark->known = limit->known;
     mark->met = limit->met;
     mark->largest = limit->largest[true];
     mark->R = limit->R;
@@ -87,6 +88,7 @@ void map_return(struct map *map, const struct map_mark *mark) {
     limit->q.rows = mark->q;
     limit->Z.rows = mark->Z;
     limit->normals.rows = mark->normals;
+    limit->known = mark->known;
     limit->met = mark->met;
     limit->largest[true] = mark->largest;
     limit->R = mark->R;
@@ -211,16 +213,15 @@ static int meet(struct map *map, bool forward, struct rows x, double **C, struct
 }
 
 /* The same where another map has met x just before: its basis serves both. */
-static int follow(struct map *map, struct rows x, struct err *err) {
+static int follow(struct map *map, struct rows x, double **R, struct err *err) {
     struct limit_state *limit = limit_of(map);
     const struct map *leader = limit->leader;
     const struct limit_state *its = limit_of(leader);
     int rank = limit->Z.rows, count = x.count * its->q.rows;
     assert(leader->x.array == x.array && leader->x.first == x.first);
     limit->q = its->q;
-    free(limit->R);
-    TRY(base_alloc(&limit->R, (size_t)count, sizeof *limit->R, err));
-    memcpy(limit->R, its->R, (size_t)count * sizeof *limit->R);
+    TRY(base_alloc(R, (size_t)count, sizeof **R, err));
+    memcpy(*R, its->R, (size_t)count * sizeof **R);
     if (limit->q.rows == rank)
         return CODE_OK;
     return draw(map, true, array_rows(&limit->q, rank, limit->q.rows - rank), err);
@@ -231,36 +232,74 @@ static void scale_matrix(double *C, int count, double factor) {
         C[i] *= factor;
 }
 
+/* The coefficients *C [P][columns] of a pass, taken over, become those of its use among *all
+ * [uses P][*known], whose other rows have had nothing to do with the columns that are new. */
+static int enter(const struct map *map, double **C, int P, int columns, double **all, int *known,
+                 struct err *err) {
+    int uses = map->gather[0].array ? map->declared.uses : 1;
+    size_t width = (size_t)columns, old = (size_t)*known, rows = (size_t)P;
+    if (uses > 1) {
+        double *wide;
+        TRY(base_alloc(&wide, (size_t)uses * rows * width, sizeof *wide, err));
+        for (size_t i = 0; i < (size_t)uses * rows && *all; i++)
+            memcpy(wide + i * width, *all + i * old, old * sizeof *wide);
+        memcpy(wide + (size_t)map->use * rows * width, *C, rows * width * sizeof *wide);
+        free(*C);
+        *C = wide;
+    }
+    free(*all);
+    *all = *C;
+    *known = columns;
+    *C = NULL;
+    return CODE_OK;
+}
+
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct backend *backend = x.array->backend;
     struct limit_state *limit = limit_of(map);
-    TRY(limit->leader ? follow(map, x, err) : meet(map, true, x, &limit->R, err));
-    TRY(products(x, array_all(&limit->e), &limit->E, err));
-    limit->met = limit->e.rows;
-    scale_matrix(limit->E, x.count * limit->met, map->numbers.fr);
-    backend->combine(out, 0, limit->R, array_all(&limit->Z));
-    if (limit->met)
-        backend->combine(out, 1, limit->E, array_all(&limit->p));
-    return CODE_OK;
+    double *R = NULL, *E = NULL;
+    int code, met;
+    DO(limit->leader ? follow(map, x, &R, err) : meet(map, true, x, &R, err));
+    DO(products(x, array_all(&limit->e), &E, err));
+    met = limit->e.rows;
+    scale_matrix(E, x.count * met, map->numbers.fr);
+    backend->combine(out, 0, R, array_all(&limit->Z));
+    if (met)
+        backend->combine(out, 1, E, array_all(&limit->p));
+    DO(enter(map, &R, x.count, limit->q.rows, &limit->R, &limit->known, err));
+    DO(enter(map, &E, x.count, met, &limit->E, &limit->met, err));
+done:
+    free(R);
+    free(E);
+    return code;
 }
 
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     const struct backend *backend = y.array->backend;
     struct limit_state *limit = limit_of(map);
-    double *Y = NULL;
+    double *Y = NULL, *C = NULL, *shown = NULL;
+    int code = CODE_OK;
     if (map->numbers.fr != 0)
-        TRY(meet(map, false, y, &limit->C, err));
-    assert(!map->settings.responses || y.count == (map->declared.one_row ? 1 : map->x.count));
-    if (map->settings.responses)
-        TRY(products(y, array_all(&limit->normals), &limit->Y, err));
-    TRY(products(y, array_all(&limit->Z), &Y, err));
-    backend->combine(out, 0, Y, array_all(&limit->q));
-    free(Y);
-    if (limit->p.rows) {
-        scale_matrix(limit->C, y.count * limit->p.rows, map->numbers.fr);
-        backend->combine(out, 1, limit->C, array_all(&limit->e));
+        DO(meet(map, false, y, &C, err));
+    assert(!map->settings.responses || map->gather[0].array ||
+           y.count == (map->declared.one_row ? 1 : map->x.count));
+    if (map->settings.responses) {
+        DO(products(y, array_all(&limit->normals), &shown, err));
+        DO(enter(map, &shown, y.count, limit->normals.rows, &limit->Y, &limit->shown, err));
     }
-    return CODE_OK;
+    DO(products(y, array_all(&limit->Z), &Y, err));
+    backend->combine(out, 0, Y, array_all(&limit->q));
+    if (limit->p.rows) {
+        scale_matrix(C, y.count * limit->p.rows, map->numbers.fr);
+        backend->combine(out, 1, C, array_all(&limit->e));
+    }
+    if (C)
+        DO(enter(map, &C, y.count, limit->p.rows, &limit->C, &limit->told, err));
+done:
+    free(Y);
+    free(C);
+    free(shown);
+    return code;
 }
 
 static int limit_keep(struct map *map, int k, struct rows y, struct err *err) {
@@ -319,26 +358,28 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_array(archive, &limit->normals, backend, err));
     TRY(archive_bytes(archive, limit->largest, sizeof limit->largest, err));
     count = (size_t)map->x.count * (size_t)limit->q.rows;
+    limit->known = limit->q.rows;
     return archive_list(archive, &limit->R, &count, sizeof *limit->R, err);
 }
 
 /* The normals in Z alone, and the other direction's as in a pass. */
-static int limit_initial(const struct map *map, bool forward, struct rows in, struct rows out,
-                         struct err *err) {
+static int limit_initial(const struct map *map, int use, bool forward, struct rows in,
+                         struct rows out, struct err *err) {
     const struct backend *backend = out.array->backend;
     const struct limit_state *limit = limit_of(map);
     const struct array *own = forward ? &limit->normals : &limit->q;
     int rank = limit->normals.rows, met = forward ? limit->met : limit->p.rows;
+    int first = use * out.count;
     double *C;
     (void)in;
     TRY(base_alloc(&C, (size_t)out.count * (size_t)rank, sizeof *C, err));
     for (int i = 0; i < out.count * rank; i++)
-        C[i] = map->numbers.fg * (forward ? limit->R : limit->Y)[i];
+        C[i] = map->numbers.fg * (forward ? limit->R : limit->Y)[first * rank + i];
     backend->combine(out, 0, C, array_rows(own, 0, rank));
     if (met && forward)
-        backend->combine(out, 1, limit->E, array_rows(&limit->p, 0, met));
+        backend->combine(out, 1, limit->E + first * met, array_rows(&limit->p, 0, met));
     else if (met)
-        backend->combine(out, 1, limit->C, array_rows(&limit->e, 0, met));
+        backend->combine(out, 1, limit->C + first * met, array_rows(&limit->e, 0, met));
     free(C);
     return CODE_OK;
 }

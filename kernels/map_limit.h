@@ -12,13 +12,15 @@ struct limit_state {
     /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
     const struct map *leader;
     double largest[2]; /* rms of the largest block that p, q have met */
-    double *R;         /* [P][q.rows]: <x_mu, q_a> of the last forward */
-    double *E;         /* [P][met]: fr <x_mu, e_b> of the last forward */
-    int met;           /* rows of p at the last forward */
-    double *C;         /* [y.count][p.rows]: fr <y_mu, p_b> of the last backward */
+    /* Of the last passes, with the rows of all uses. */
+    double *R; /* [P][known]: <x_mu, q_a> */
+    double *E; /* [P][met]: fr <x_mu, e_b>; rows of p at the last forward */
+    double *C; /* [y.count][told]: fr <y_mu, p_b> */
+    int known, met, told;
     /* If responses are kept: */
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
-    double *Y;            /* [y.count][q.rows]: <y_mu, normals_a> of the last backward */
+    double *Y;            /* [y.count][shown]: <y_mu, normals_a> */
+    int shown;
     struct {
         double *R; /* [P][rank], x over the basis of that time */
         int rank;

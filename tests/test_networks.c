@@ -161,6 +161,20 @@ static void resnet(void **state) {
     compare_series("data/resnet.ini", names, flow, 0);
 }
 
+/* Blocks that share one matrix, whose every use meets what the others have met. */
+static void tied(void **state) {
+    (void)state;
+    static const char *const names[SERIES] = {"loss",     "f",        "C_1_diag", "C_2_diag",
+                                              "C_4_diag", "G_0_diag", "G_2_diag"};
+    const char *const overrides[] = {"program.branch=2.5",
+                                     "training.gamma0=1.5",
+                                     "training.steps=20",
+                                     "training.eta0=0.1",
+                                     PLAIN,
+                                     NULL};
+    compare_series("examples/tied.ini", names, overrides, 0);
+}
+
 /* A single pass, four inputs a step, and epochs in shuffled order; test inputs at every step. */
 static void fresh_inputs(void **state) {
     (void)state;
@@ -268,6 +282,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(networks_approach_the_limit),
         cmocka_unit_test(residual_networks),
         cmocka_unit_test(resnet),
+        cmocka_unit_test(tied),
         cmocka_unit_test(fresh_inputs),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(clipped),

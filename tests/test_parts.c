@@ -93,7 +93,7 @@ static double *initial_rows(const struct map *map, bool forward, struct rows in,
                             struct rows whole) {
     struct array out = {0};
     ASK(array_keep(&out, whole, err));
-    ASK(map->kind->initial(map, forward, in, array_all(&out), err));
+    ASK(map->kind->initial(map, 0, forward, in, array_all(&out), err));
     double *values = support_get(array_all(&out));
     array_free(&out);
     return values;

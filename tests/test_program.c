@@ -74,6 +74,11 @@ static void map_to(struct program *p, int i, int place) {
     struct weight W = {.name = program_name(p, "W%d", w.names++),
                        .s_f = (0.5 + draw(2) * 0.5) * scale_from(w.place[i]),
                        .rate = 0.5 + draw(3) * 0.5};
+    if (draw(3) == 0) /* all of these are one matrix */
+        W = (struct weight){.name = program_name(p, "T%d%d", w.place[i], place),
+                            .s_f = scale_from(w.place[i]),
+                            .rate = 0.5,
+                            .tied = true};
     push(program_map(p, take(i), w.on[place], W), place, 0);
 }
 
@@ -327,6 +332,35 @@ static void write_two_populations(struct program *p) {
     program_read_out(p, program_add(p, x, y), (struct weight){.name = "w"});
 }
 
+/* One matrix from the bottom to `there`, and once more from `here` to the bottom, or with another
+ * rate. */
+static void tie(struct program *p, int there, int here, double rate) {
+    const struct weight T = {.name = "T", .tied = true},
+                        U = {.name = "T", .tied = true, .rate = rate};
+    populate(p);
+    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
+    struct value y = program_map(p, x, w.on[there], T);
+    struct value z = program_map(p, here == BOTTOM ? x : y, w.on[BOTTOM], U);
+    program_read_out(p, here == TOP ? x : z, (struct weight){.name = "w"});
+}
+
+static void write_tied_elsewhere(struct program *p) {
+    tie(p, EXPERTS, EXPERTS, 1);
+}
+
+static void write_tied_at_another_rate(struct program *p) {
+    tie(p, BOTTOM, BOTTOM, 2);
+}
+
+static void write_tied_for_nothing(struct program *p) {
+    tie(p, BOTTOM, TOP, 0);
+}
+
+static void write_tied_read_in(struct program *p) {
+    populate(p);
+    program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in", .tied = true});
+}
+
 static void write_matrix_for_nothing(struct program *p) {
     populate(p);
     struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
@@ -377,6 +411,11 @@ static void wrong_programs_are_told(void **state) {
         {write_tile_that_does_not_fit, "tile from population bottom does not fit pairs"},
         {write_bias_of_rows, "a bias takes numbers"},
         {write_kernel_of_nothing, "kernel Phi is not of rows"},
+        {write_tied_elsewhere,
+         "the tied matrix T maps bottom to experts, and cannot map experts to"},
+        {write_tied_at_another_rate, "the tied matrix T has other numbers"},
+        {write_tied_for_nothing, "does not depend on matrix T"},
+        {write_tied_read_in, "matrix in: only maps may be tied, not read_in"},
     };
     static const char *const none[] = {NULL};
     struct run run;

@@ -106,13 +106,13 @@ static void built_in(void **state) {
         }
 }
 
-/* --- five that are not built in -------------------------------------------------------------- */
+/* --- those that are not built in -------------------------------------------------------------- */
 
 /* Derived gradients by finite differences: sums and products of numbers, gates, stops. */
 static void gradients(void **state) {
     (void)state;
     static const char *const names[] = {"shared_experts", "swiglu", "attention_mixture",
-                                        "hash_routing", "parallel"};
+                                        "hash_routing",   "tied",   "parallel"};
     static const char *const overrides[] = {"data.inputs=3", "reference.widths=16", NULL};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         struct run run;
@@ -176,6 +176,18 @@ static void refusals(void **state) {
         {HEAD END "read_out(h, 'v')", "t.lua:4: it has two read-outs"},
         {HEAD "map(h, a, 'W2')\n" END, "the output does not depend on matrix W2"},
         {HEAD "h = map(h, a, 'W1')\n" END, "t.lua:3: bad argument #3 to 'map' (two matrices"},
+        {HEAD "h = map(h, a, 'V')\nh = map(h, a, 'V')\n" END,
+         "two matrices are called V; tied = true makes them one"},
+        {HEAD "h = map(h, a, {name='V', tied=true})\nh = map(h, a, 'V')\n" END,
+         "t.lua:4: bad argument #3 to 'map' (two matrices are called V"},
+        {HEAD
+         "h = map(h, a, {name='V', tied=true})\nh = map(h, a, {name='V', tied=true, rate=2})\n" END,
+         "t.lua:4: the tied matrix V has other numbers where it is used again"},
+        {HEAD "local b = population('b')\nh = map(h, b, {name='V', tied=true})\nh = map(h, a, "
+              "{name='V', tied=true})\n" END,
+         "t.lua:5: the tied matrix V maps a to b, and cannot map b to a"},
+        {HEAD "h = h * look(h, 1, {name='V', tied=true})\n" END,
+         "t.lua:3: matrix V: only maps may be tied, not look"},
         {HEAD "h = map(h, a, {name='W2', rats=2})\n" END, "unknown option rats; did you mean"},
         {HEAD "h = h + 1\n" END, "t.lua:3: rows plus a number"},
         {HEAD "h = h * look(h, 2, 'Q')\n" END, "t.lua:3: rows go with one number of each input"},

@@ -31,6 +31,12 @@ static int parameter(struct parameter *p, const struct backend *backend, struct 
     return archive_list(archive, &p->host_moment, &count, sizeof *p->host_moment, err);
 }
 
+/* What a matrix has read, in all of its uses. */
+static struct rows rows_read(const struct program *p, const struct node *v) {
+    struct rows all = v->map->gather[0];
+    return all.array ? all : p->node[v->argument[0]].value;
+}
+
 int net_archive(struct net *net, struct archive *archive, struct err *err) {
     const struct backend *backend = net->setup.backend;
     const struct program *p = net->program;
@@ -42,8 +48,8 @@ int net_archive(struct net *net, struct archive *archive, struct err *err) {
     for (int i = 0; i < net->arrays; i++)
         TRY(archive_array(archive, net->array[i], backend, err));
     for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].map)
-            TRY(map_archive(p->node[i].map, p->node[p->node[i].argument[0]].value, archive, err));
+        if (p->node[i].map && p->node[i].use == 0)
+            TRY(map_archive(p->node[i].map, rows_read(p, &p->node[i]), archive, err));
     for (int i = 0; i < net->parameters; i++)
         TRY(parameter(&net->parameter[i], backend, archive, err));
     return archive->mode == ARCHIVE_MEASURE ? CODE_OK : backend->sync(err);

@@ -19,21 +19,22 @@ static bool has_kinks(const struct program *p) {
     return false;
 }
 
-/* Rows that the basis of a limit reaches. */
-static double rank_bound(const struct net *net, const struct population *population,
+/* Rows that the basis of a limit reaches, of a matrix with so many uses. */
+static double rank_bound(const struct net *net, const struct population *population, int uses,
                          double evaluations) {
     const struct net_setup *setup = &net->setup;
     double rows = net->rows * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (network_compresses(setup->network) && !has_kinks(net->program))
         rows = fmin(rows, 20.0 * net->setup.inputs * setup->n * -log10(setup->tolerance));
-    return fmin(rows, most);
+    return fmin(rows * uses, most);
 }
 
 static struct map_costs costs_of(const struct net *net, const struct map *map, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    return (struct map_costs){.learned = net->rows * evaluations * setup->stages,
-                              .q = rank_bound(net, map->declared.source, evaluations),
-                              .p = rank_bound(net, map->declared.target, evaluations)};
+    int uses = map->declared.uses;
+    return (struct map_costs){.learned = uses * net->rows * evaluations * setup->stages,
+                              .q = rank_bound(net, map->declared.source, uses, evaluations),
+                              .p = rank_bound(net, map->declared.target, uses, evaluations)};
 }
 
 /* What the optimizer remembers: velocities, of a limit those of Z; or two moments of each entry,
@@ -45,7 +46,8 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
         return 0;
     if (p->map && !setup->N && !adam) {
         const struct population *target = p->map->declared.target;
-        return 1.5 * population_bytes(target, 1) * rank_bound(net, target, evaluations);
+        return 1.5 * population_bytes(target, 1) *
+               rank_bound(net, target, p->map->declared.uses, evaluations);
     }
     if (p->map)
         return (adam ? 2 + !setup->N : 1) * map_entries_bytes(p->map);
@@ -57,8 +59,8 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
  */
 static double response_bytes(const struct net *net, const struct map *map, int T) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double rows = (double)net->rows * T, own = rank_bound(net, t, T),
-           rank = fmax(rank_bound(net, s, T), own);
+    double rows = (double)net->rows * T, own = rank_bound(net, t, 1, T),
+           rank = fmax(rank_bound(net, s, 1, T), own);
     return map->declared.a0 == 0
                ? 0
                : 1.5 * population_bytes(t, 1) * own + 5 * sizeof(double) * rows * rank;
@@ -69,7 +71,7 @@ static double stage_bytes(const struct net *net, const struct parameter *p) {
     const struct net_setup *setup = &net->setup;
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
     if (p->map && (setup->N || optimizer_by_entry(setup->optimizer)))
-        bytes += population_bytes(p->map->declared.source, net->rows);
+        bytes += population_bytes(p->map->declared.source, p->rows);
     return bytes;
 }
 

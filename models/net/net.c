@@ -83,6 +83,18 @@ void *net_grow(void *list, int *count, size_t size, struct err *err) {
     return memset(first + n * size, 0, size);
 }
 
+int net_input(const struct net *net, const struct parameter *p, int i) {
+    int rows = p->rows / (p->map ? p->map->declared.uses : 1);
+    return i % rows / (rows / net->setup.P);
+}
+
+int net_most_rows(const struct net *net) {
+    int most = net->rows;
+    for (int k = 0; k < net->parameters; k++)
+        most = net->parameter[k].rows > most ? net->parameter[k].rows : most;
+    return most;
+}
+
 const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared) {
     const struct net_setup *setup = &net->setup;
     struct map_choice choice = {setup->N > 0, setup->optimizer == OPTIMIZER_GD,

@@ -118,7 +118,7 @@ struct parameter {
     struct thin *thin;
     double *host;
     const double *A;
-    int K, rows; /* of host; in x and A */
+    int K, rows; /* of host; in x and A, of a matrix with several uses those of all of them */
     double rate;
     struct adam_scale adam;
     struct rows y;
@@ -305,6 +305,9 @@ int net_rows(struct net *net, const struct population *population, int count, st
 int net_vector(struct net *net, int count, double **vector, struct err *err);
 /* Rows that a rule of the model changes from step to step (thin matrices are known). */
 int net_carry(struct net *net, struct rows rows, struct err *err);
+/* The input [0, P) of row i of a parameter; and the most rows that one has, at least net->rows. */
+int net_input(const struct net *net, const struct parameter *p, int i);
+int net_most_rows(const struct net *net);
 /* The kind that a map of this instance is. */
 const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared);
 /* Draws of this instance: of a population's pool, a matrix, ... number `owner`. */

@@ -21,10 +21,11 @@ static void products(const double *A, int rows, int K, double *X) {
 static double contract(const struct net *net, const double *X, const double *Y, int rows,
                        bool one) {
     const double *Delta = net->weighted ? net->ones : net->Delta;
+    int R = net->rows;
     double sum = 0;
     for (int mu = 0; mu < rows; mu++)
         for (int nu = 0; nu < rows; nu++)
-            sum += Delta[mu] * Delta[nu] * X[mu * rows + nu] * Y[one ? 0 : mu * rows + nu];
+            sum += Delta[mu % R] * Delta[nu % R] * X[mu * rows + nu] * Y[one ? 0 : mu * rows + nu];
     return sum;
 }
 
@@ -50,21 +51,22 @@ static double square_of(const struct net *net, const struct parameter *p, double
 }
 
 int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err) {
-    size_t R = (size_t)net->rows, P = (size_t)net->setup.P, rows = (size_t)p->rows, each = rows / P;
+    size_t P = (size_t)net->setup.P, rows = (size_t)p->rows;
     double *X, *Y;
-    TRY(base_alloc(&X, 2 * R * R, sizeof *X, err));
-    Y = X + R * R;
+    TRY(base_alloc(&X, 2 * rows * rows, sizeof *X, err));
+    Y = X + rows * rows;
     factors(p, X, Y);
     memset(K, 0, P * P * sizeof *K);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < rows; j++)
-            K[i / each * P + j / each] += p->rate * X[i * rows + j] * Y[one(p) ? 0 : i * rows + j];
+            K[(size_t)net_input(net, p, (int)i) * P + (size_t)net_input(net, p, (int)j)] +=
+                p->rate * X[i * rows + j] * Y[one(p) ? 0 : i * rows + j];
     free(X);
     return CODE_OK;
 }
 
 int net_gradient_norm(const struct net *net, double *norm, struct err *err) {
-    size_t R = (size_t)net->rows;
+    size_t R = (size_t)net_most_rows(net);
     double *X, square = 0;
     TRY(base_alloc(&X, 2 * R * R, sizeof *X, err));
     for (int i = 0; i < net->parameters; i++)

@@ -33,9 +33,8 @@ int net_keep(struct net *net, int k, struct err *err) {
 /* c [rows] = rate Delta_mu/P of stage k. */
 static void coefficients(const struct net *net, const struct parameter *p, int k, double rate,
                          double *c) {
-    int P = net->setup.P, each = p->rows / P;
     for (int i = 0; i < p->rows; i++)
-        c[i] = rate / P * net->stage_Delta[k * P + i / each];
+        c[i] = rate / net->setup.P * net->stage_Delta[k * net->setup.P + net_input(net, p, i)];
 }
 
 /* change [K] += sum_mu c_mu A_mu */
@@ -66,7 +65,7 @@ done:
 static int move(struct net *net, int k, double step, struct err *err) {
     int code = CODE_OK;
     double *c;
-    TRY(base_alloc(&c, (size_t)net->rows, sizeof *c, err));
+    TRY(base_alloc(&c, (size_t)net_most_rows(net), sizeof *c, err));
     for (int i = 0; i < net->parameters; i++) {
         struct parameter *p = &net->parameter[i];
         struct kept *kept = &p->kept[k];
@@ -115,7 +114,7 @@ void net_decay(struct net *net, double factor) {
         const struct node *v = &net->program->node[i];
         if (v->frozen)
             continue;
-        if (v->map)
+        if (v->map && v->use == 0)
             map_decay(v->map, factor);
         if (v->thin)
             rows_scale(factor, array_all(&v->thin->W));

@@ -51,6 +51,13 @@ int program_forward(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+/* What a matrix with several uses learns with. */
+static void gather(const struct node *v) {
+    struct rows y = v->map ? v->map->gather[1] : (struct rows){0};
+    if (y.array && v->g.array)
+        rows_copy(v->g, rows_part(y, v->use * v->count, v->count));
+}
+
 int program_backward(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
@@ -60,6 +67,7 @@ int program_backward(struct net *net, struct err *err) {
     for (int i = p->nodes - 1; i >= 0; i--) {
         TRY(program_poll(net, err));
         measure(net, i, true);
+        gather(&p->node[i]);
         TRY(node_backward(net, &p->node[i], err));
     }
     return CODE_OK;
@@ -72,6 +80,20 @@ void program_rules(struct net *net) {
             p->node[i].custom->rule(p->node[i].context);
         else if (p->node[i].numbers && p->node[i].numbers->rule)
             p->node[i].numbers->rule(p->node[i].context);
+}
+
+/* Every use of what learns has a cotangent. */
+static int check_reach(const struct net *net, const struct parameter *parameter, struct err *err) {
+    const struct program *p = net->program;
+    for (int i = parameter->node; i < p->nodes; i++) {
+        const struct node *v = &p->node[i];
+        bool mine = i == parameter->node || (v->map && v->map == parameter->map);
+        if (mine && i != p->read_out && !v->g_count)
+            return err_set(err, CODE_INPUT, "network %s: the output does not depend on %s %s",
+                           net->model->name, v->use ? "all uses of matrix" : "matrix",
+                           parameter->name);
+    }
+    return CODE_OK;
 }
 
 /* Rows of what is measured and of what parameters learn with. */
@@ -90,13 +112,15 @@ static int connect(struct net *net, struct err *err) {
     for (int k = 0; k < net->parameters; k++) {
         struct parameter *parameter = &net->parameter[k];
         const struct node *v = &p->node[parameter->node];
-        if (parameter->node != p->read_out && !v->g_count)
-            return err_set(err, CODE_INPUT, "network %s: the output does not depend on matrix %s",
-                           net->model->name, parameter->name);
+        bool tied = v->map && v->map->gather[1].array;
+        TRY(check_reach(net, parameter, err));
         const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
         bool reads = parameter->thin && !node_is(v, &operation_read_in);
-        parameter->rows = x->count;
-        parameter->y = parameter->host ? (struct rows){0} : reads ? x->value : v->g;
+        parameter->rows = tied ? v->map->gather[0].count : x->count;
+        parameter->y = tied              ? v->map->gather[1]
+                       : parameter->host ? (struct rows){0}
+                       : reads           ? x->value
+                                         : v->g;
     }
     named_connect(net);
     if (p->gates >= 0)

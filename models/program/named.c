@@ -18,6 +18,8 @@ static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     if (v->per > p->net->setup.n)
         return false;
     bool matrix = v->on ? v->map || node_is(v, &operation_read_in) : i == p->read_out;
+    if (matrix && v->use && !v->label)
+        return snprintf(name, NET_NAME, "%s_use%d", v->weight.name, v->use + 1) < NET_NAME;
     if (matrix || (v->label && v->on))
         return snprintf(name, NET_NAME, "%s", v->label ? v->label : v->weight.name) < NET_NAME;
     return node_is(v, &operation_fn) && name_of(p, v->argument[0], inner) &&

@@ -53,14 +53,16 @@ struct node {
     enum fn fn;
     double k; /* constant factor of fn and times */
     size_t top;
-    int column;           /* of the numbers of scale */
-    bool causal;          /* of a softmax over tokens */
-    int groups;           /* bias: sets of K numbers, one for each kind of token, or 1 */
-    double *A;            /* bias: cotangents, each at its token's place; penalty: its gradient */
-    struct weight weight; /* of matrices, with everything that settings multiply */
-    double power;         /* limit: the power of N that settings give the start of the matrix */
-    bool frozen;          /* by the settings: it does not even decay */
+    int column;            /* of the numbers of scale */
+    bool causal;           /* of a softmax over tokens */
+    int groups;            /* bias: sets of K numbers, one for each kind of token, or 1 */
+    double *A;             /* bias: cotangents, each at its token's place; penalty: its gradient */
+    struct weight weight;  /* of matrices, with everything that settings multiply */
+    struct weight written; /* before that */
+    double power;          /* limit: the power of N that settings give the start of the matrix */
+    bool frozen;           /* by the settings: it does not even decay */
     struct map *map;
+    int use; /* of its matrix, in the order of the nodes: map->declared.uses of them */
     struct thin *thin;
     double *start; /* look: origins; bias: its K numbers */
     const struct number_fn *numbers;
@@ -138,6 +140,9 @@ static inline bool node_is(const struct node *node, const struct operation *op) 
 /* Of node->weight: missing numbers are 1, those of the settings of the user are multiplied in, and
  * the net lists it. false after a failure. */
 bool weight_settle(struct program *p, struct node *node);
+/* Of a tied matrix that has a use: makes node, with the population that it reads, one more of them.
+ * false: this is the first. */
+bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W);
 /* a0 as it is to be drawn, `largest` being what it makes of the matrix as it is used, forward or
  * backward: in the limit a power of N either vanishes, or grows, which is refused. */
 double weight_initial(struct program *p, const struct node *node, double largest);

@@ -36,22 +36,38 @@ const struct operation operation_read_in = {.name = "read_in",
 
 /* An earlier limit map that reads the same rows: it meets the same directions. */
 static const struct map *leader_of(const struct net *net, const struct node *v) {
-    for (const struct node *u = net->program->node; u < v && v->map->kind == &map_limit; u++)
-        if (u->map && u->map->kind == &map_limit && u->argument[0] == v->argument[0])
+    bool leads = v->map->kind == &map_limit && v->map->declared.uses == 1;
+    for (const struct node *u = net->program->node; u < v && leads; u++)
+        if (u->map && u->map->kind == &map_limit && u->argument[0] == v->argument[0] &&
+            u->map->declared.uses == 1)
             return u->map;
     return NULL;
+}
+
+/* Room for the rows of all uses of a matrix. */
+static int gather(struct net *net, const struct node *v, struct err *err) {
+    const struct map_declaration *map = &v->map->declared;
+    struct rows x, y;
+    if (map->uses == 1)
+        return CODE_OK;
+    TRY(net_rows(net, map->source, map->uses * v->count, &x, err));
+    TRY(net_rows(net, map->target, map->uses * v->count, &y, err));
+    map_gather(v->map, x, y);
+    return CODE_OK;
 }
 
 static int map_prepare(struct net *net, struct node *v, struct err *err) {
     const struct net_setup *setup = &net->setup;
     struct map_declaration declared = v->map->declared;
     int number = 0; /* among the maps that draw */
+    if (v->use > 0)
+        return CODE_OK;
     for (int k = 0; net->map[k] != v->map; k++)
         number += net->map[k]->declared.a0 != 0;
-    declared.one_row = v->g_count == 1;
+    declared.one_row = v->g_count == 1 && declared.uses == 1;
     if (setup->declare_only) {
         map_declare(v->map, declared);
-        return CODE_OK;
+        return gather(net, v, err);
     }
     struct map_settings settings = {.stop = setup->stop,
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),
@@ -60,6 +76,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
                                     .responses = setup->responses || setup->check,
                                     .field = setup->field};
     TRY(map_init(v->map, net_map_kind(net, &declared), declared, settings, err));
+    TRY(gather(net, v, err));
     const struct map *leader = leader_of(net, v);
     if (leader)
         TRY(map_follow(v->map, leader, err));
@@ -67,10 +84,12 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
 }
 
 static void map_forward_node(struct net *net, struct node *v) {
+    v->map->use = v->use;
     latch(net, map_forward(v->map, argument(net, v, 0)->value, v->value, &net->program->err));
 }
 
 static void map_backward_node(struct net *net, struct node *v) {
+    v->map->use = v->use;
     latch(net, map_backward(v->map, v->g, v->part[0].rows, &net->program->err));
     hand_over(net, v, 0);
 }

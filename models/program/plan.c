@@ -64,7 +64,8 @@ static int part_count(const struct program *p, const struct node *v, int k) {
 static int find_cotangents(struct program *p, struct err *err) {
     for (int i = p->nodes - 1; i >= 0; i--) {
         struct node *v = &p->node[i];
-        bool wide = v->measured_g || v->op->wide || node_is(v, &operation_read_in);
+        bool wide = v->measured_g || v->op->wide || node_is(v, &operation_read_in) ||
+                    (v->map && v->map->declared.uses > 1);
         if (wide && v->on && v->g_count)
             v->g_count = v->count;
         if ((v->measured_g || v->kept_g) && !v->g_count)

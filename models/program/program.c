@@ -207,7 +207,9 @@ struct node *node_append_numbers(struct program *p, const struct operation *op, 
 /* --- matrices -------------------------------------------------------------------------------- */
 
 static bool weigh(struct program *p, struct node *node, struct weight W) {
-    node->weight = W;
+    node->weight = node->written = W;
+    if (W.tied && !node_is(node, &operation_map))
+        program_fail(p, "matrix %s: only maps may be tied, not %s", W.name, node->op->name);
     return weight_settle(p, node);
 }
 
@@ -257,6 +259,8 @@ struct value program_map(struct program *p, struct value x, struct population *t
     struct node *node = node_append_rows(p, &operation_map, x, &out);
     struct net *net = p->net;
     struct map **added;
+    if (node && weight_tied(p, node, target, W))
+        return out;
     if (!node || !weigh(p, node, W))
         return none;
     struct population *source = node->on;
@@ -267,8 +271,11 @@ struct value program_map(struct program *p, struct value x, struct population *t
         return none;
     node->on = target;
     node->map = *added;
-    struct map_declaration declared = {
-        .source = source, .target = target, .a0 = node->weight.a0, .s_f = node->weight.s_f};
+    struct map_declaration declared = {.source = source,
+                                       .target = target,
+                                       .a0 = node->weight.a0,
+                                       .s_f = node->weight.s_f,
+                                       .uses = 1};
     snprintf(declared.name, sizeof declared.name, "%s", W.name);
     if (!p->code)
         map_declare(node->map, declared);

@@ -58,6 +58,7 @@ struct weight {
     bool zero;                  /* W(0) = 0 */
     bool fixed;                 /* never learns */
     bool iid;                   /* draws of a thin matrix that are matched with nothing */
+    bool tied;                  /* of maps: all that have this name are one matrix */
 };
 
 static inline double weight_or_one(double number) {

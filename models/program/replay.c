@@ -140,14 +140,21 @@ static int run(struct replay *r, int i, bool initial,
     struct node *v = &r->program.node[i];
     struct map *map = v->map;
     struct thin *thin = v->thin;
-    struct rows x = map ? map->x : (struct rows){0};
+    struct rows x = {0}, gather[2] = {{0}, {0}};
+    if (map) {
+        x = map->x;
+        memcpy(gather, map->gather, sizeof gather);
+        map_gather(map, (struct rows){0}, (struct rows){0});
+    }
     if (initial && map)
         v->map = map->start;
     if (initial && thin)
         v->thin = &r->start[i];
     int code = operation(&r->view, v, err);
-    if (map)
+    if (map) {
         map->x = x;
+        map_gather(map, gather[0], gather[1]);
+    }
     v->map = map;
     v->thin = thin;
     return code;

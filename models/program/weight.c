@@ -88,3 +88,41 @@ bool weight_settle(struct program *p, struct node *node) {
     W->fixed = *rate == 0;
     return !p->code;
 }
+
+/* The first node before `last` that has the tied matrix of this name; NULL: there is none. */
+static const struct node *first_use(const struct program *p, const struct node *last,
+                                    const char *name) {
+    const struct node *v = p->node;
+    while (v < last && !(v->written.tied && !strcmp(v->written.name, name)))
+        v++;
+    return v < last ? v : NULL;
+}
+
+static bool numbers_alike(const struct weight *a, const struct weight *b) {
+    return a->a0 == b->a0 && a->s_f == b->s_f && a->rate == b->rate &&
+           a->adam_rate == b->adam_rate && a->adam_eps == b->adam_eps && a->zero == b->zero &&
+           a->fixed == b->fixed;
+}
+
+bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W) {
+    const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
+    if (!first)
+        return false;
+    const struct map_declaration *map = &first->map->declared;
+    if (node->on != map->source || target != map->target)
+        program_fail(p, "the tied matrix %s maps %s to %s, and cannot map %s to %s", W.name,
+                     map->source->name, map->target->name, node->on->name, target->name);
+    if (node->count != first->count)
+        program_fail(p, "the tied matrix %s has %d and %d rows of each input", W.name, first->per,
+                     node->per);
+    if (!numbers_alike(&W, &first->written))
+        program_fail(p, "the tied matrix %s has other numbers where it is used again", W.name);
+    node->weight = first->weight;
+    node->written = W;
+    node->power = first->power;
+    node->frozen = first->frozen;
+    node->map = first->map;
+    node->use = node->map->declared.uses++;
+    node->on = target;
+    return true;
+}

@@ -144,7 +144,10 @@ const char *script_name(lua_State *L, int arg, const char *what) {
         luaL_argerror(L, arg, "a name is a letter and then letters, digits and _, at most 23");
     luaL_getsubtable(L, LUA_REGISTRYINDEX, what);
     if (lua_getfield(L, -1, name) != LUA_TNIL)
-        luaL_argerror(L, arg, lua_pushfstring(L, "two %s are called %s", what, name));
+        luaL_argerror(
+            L, arg,
+            lua_pushfstring(L, "two %s are called %s%s", what, name,
+                            strcmp(what, "matrices") ? "" : "; tied = true makes them one"));
     lua_pushboolean(L, true);
     lua_setfield(L, -3, name);
     lua_pop(L, 2);

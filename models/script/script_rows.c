@@ -114,8 +114,23 @@ static int population_field(lua_State *L) {
 
 /* --- matrices -------------------------------------------------------------------------------- */
 
-/* "W", or {name = "W", a0 = ...}. Numbers left out are 1; a0 = 0 and rate = 0 mean what they say.
- */
+/* The name of a tied matrix may come again where that one is tied too. */
+static const char *tied_name(lua_State *L, int arg) {
+    const char *name = lua_tostring(L, arg);
+    arg = lua_absindex(L, arg);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "tied matrices");
+    if (name && lua_getfield(L, -1, name) != LUA_TNIL)
+        name = program_name(script_program(L), "%s", name);
+    else {
+        lua_settop(L, lua_gettop(L) - !!name);
+        name = script_name(L, arg, "matrices");
+        lua_pushboolean(L, true);
+        lua_setfield(L, -2, name);
+    }
+    script_check(L);
+    return name;
+}
+
 struct weight script_weight(lua_State *L, int arg) {
     struct weight W = {0};
     if (lua_type(L, arg) == LUA_TSTRING) {
@@ -126,10 +141,11 @@ struct weight script_weight(lua_State *L, int arg) {
         luaL_argerror(L, arg,
                       "must be a matrix: its name, or a table {name = ..., a0 = ..., "
                       "rate = ...}");
-    script_options(L, arg, "name family a0 s_f rate adam_rate adam_eps zero fixed iid");
+    script_options(L, arg, "name family a0 s_f rate adam_rate adam_eps zero fixed iid tied");
+    W.tied = flag(L, arg, "tied");
     if (!script_option(L, arg, "name"))
         luaL_argerror(L, arg, "a matrix needs a name");
-    W.name = script_name(L, -1, "matrices");
+    W.name = W.tied ? tied_name(L, -1) : script_name(L, -1, "matrices");
     if (script_option(L, arg, "family"))
         W.family = script_word(L, luaL_checkstring(L, -1));
     bool limit = !program_setup(script_program(L))->N; /* where powers of N are told apart */

@@ -140,8 +140,9 @@ static int split_numbers(double **start, const double *initial, const double *wh
 }
 
 /* One direction of a map; of a field map, only the whole. */
-static int split_map(const struct map *map, bool forward, struct rows in, struct rows whole,
+static int split_map(const struct node *v, bool forward, struct rows in, struct rows whole,
                      struct array *start, int t, double *square, struct err *err) {
+    const struct map *map = v->map;
     struct array initial = {0};
     int code;
     if (!map->kind->initial) {
@@ -149,7 +150,7 @@ static int split_map(const struct map *map, bool forward, struct rows in, struct
         return CODE_OK;
     }
     DO(array_keep(&initial, whole, err)); /* its shape */
-    DO(map->kind->initial(map, forward, in, array_all(&initial), err));
+    DO(map->kind->initial(map, v->use, forward, in, array_all(&initial), err));
     DO(split_rows(start, array_all(&initial), whole, t, square, err));
 done:
     array_free(&initial);
@@ -224,9 +225,9 @@ static int split(struct coordinate_matrix *m, const struct net *net, const struc
         return split_look(net, v, m, t, square, err);
     if (node_is(v, &operation_read_out))
         return split_read_out(net, v, m, t, square, err);
-    TRY(split_map(v->map, true, net->program->node[v->argument[0]].value, v->value, &m->out, t,
-                  square, err));
-    return split_map(v->map, false, v->g, v->part[0].rows, &m->back, t, square + BACK, err);
+    TRY(split_map(v, true, net->program->node[v->argument[0]].value, v->value, &m->out, t, square,
+                  err));
+    return split_map(v, false, v->g, v->part[0].rows, &m->back, t, square + BACK, err);
 }
 
 /* --- measuring ------------------------------------------------------------------------------- */

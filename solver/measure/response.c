@@ -17,9 +17,10 @@ static const struct {
      "fr^2 <dx_t/dv_s>"},
 };
 
+/* Uses of one matrix also respond to each other, for which a response has no axis. */
 static bool exists(const struct map *map, bool forward) {
     struct map_numbers n = map->numbers;
-    return forward ? n.fr != 0 : n.fg != 0;
+    return map->declared.uses == 1 && (forward ? n.fr != 0 : n.fg != 0);
 }
 
 static void name_series(char name[SERIES_NAME], const struct map *map, bool forward) {

@@ -73,6 +73,6 @@ int tangent_measure(const struct config *config, const struct net *net, int t, i
 }
 
 double tangent_bytes(const struct net *net) {
-    double R = net->rows, P = net->setup.P;
+    double R = net_most_rows(net), P = net->setup.P;
     return (2 * R * R + P * P) * sizeof(double);
 }

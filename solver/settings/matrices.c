@@ -84,6 +84,21 @@ done:
     return code;
 }
 
+/* What fixed_point cannot iterate of this network. */
+static int check_fixed_point(const struct params *params, const struct net *net, struct err *err) {
+    if (!net->maps)
+        return params_error(params, "solver", "method", err,
+                            "this network has no matrix between two wide layers, which "
+                            "fixed_point iterates: march");
+    for (int i = 0; i < net->maps; i++)
+        if (net->map[i]->declared.uses > 1)
+            return params_error(params, "solver", "method", err,
+                                "matrix %s is tied, of several uses in one evaluation; fixed_point "
+                                "iterates matrices of one: march",
+                                net->map[i]->declared.name);
+    return CODE_OK;
+}
+
 /* The limit with more and more lines, those of [init] first: the one that makes it fail is to
  * blame; with none it is the network itself. */
 static int check_limit(const struct config *config, const struct params *params, struct err *err) {
@@ -100,12 +115,12 @@ static int check_limit(const struct config *config, const struct params *params,
             key = rates.count ? rates.factor[rates.count - 1].name : init.factor[k - 1].name;
         struct net net;
         struct err why;
-        int code = declare(&net, config, 0, &init, &rates, &why), maps = net.maps;
+        int code = declare(&net, config, 0, &init, &rates, &why);
+        int refused = !code && config->solver.method == METHOD_FIXED_POINT
+                          ? check_fixed_point(params, &net, err)
+                          : CODE_OK;
         net_free(&net);
-        if (!code && !maps && config->solver.method == METHOD_FIXED_POINT)
-            return params_error(params, "solver", "method", err,
-                                "this network has no matrix between two wide layers, which "
-                                "fixed_point iterates: march");
+        TRY(refused);
         if (code == CODE_INPUT)
             return params_error(params, section, key, err, "%s", why.text);
         if (code)

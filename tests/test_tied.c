@@ -1,0 +1,218 @@
+/* A matrix with several uses (examples/tied.lua, h_l+1 = h_l + (b/L) W sigma(h_l)): networks
+ * against plain loops, which are those of the network with L matrices (oracle_resnet) where these
+ * are equal at every step and each learns what all of them do; the limit of a linear network
+ * against its closed form; and that tying is seen. Its gradients, bits and memory are judged by
+ * test_models, the limit beside networks by test_networks, tied matrices anywhere by test_program.
+ */
+#include "tests/support/support.h"
+#include "tests/oracles/oracle_resnet.h"
+#include "solver/measure/record.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const cases[][5] = {
+    {"program.depth=1"},
+    {"program.depth=2", "program.branch=1.7", "network.activation=erf"},
+    {"program.depth=4", "program.branch=3", "network.activation=gelu"},
+    {"program.depth=5", "network.activation=softplus", "training.gamma0=0.4"},
+    {"program.depth=3", "data.inputs=1", "data.dimension=1", "training.eta0=0.4"},
+};
+static const struct {
+    int L;
+    double branch;
+    enum oracle_activation activation;
+} wanted[] = {{1, 1, ORACLE_TANH},
+              {2, 1.7, ORACLE_ERF},
+              {4, 3, ORACLE_GELU},
+              {5, 1, ORACLE_SOFTPLUS},
+              {3, 1, ORACLE_TANH}};
+enum { CASES = sizeof cases / sizeof *cases, WIDTH = 14 };
+
+static void configure(struct run *run, const char *const *more) {
+    const char *overrides[16] = {"data.inputs=3", "data.dimension=5", "training.eta0=0.2",
+                                 "training.gamma0=1.5", "reference.centre=no"};
+    memcpy(overrides + 5, more, sizeof cases[0]);
+    support_run(run, "examples/tied.ini", overrides);
+}
+
+/* The weights of the net, in the oracle's normalisation: variance one. */
+static struct oracle_resnet *copy(const struct run *run, const struct net *net, int i) {
+    const struct data *data = &run->data;
+    int N = WIDTH, D = data->D, K, count;
+    double *A, *B, *block, *W = support_matrix(support_map(net, "W")),
+                           *W0 = support_get(array_all(&support_thin(net, "W0")->W));
+    struct oracle_resnet *o = oracle_resnet_new(data->P, D, N, wanted[i].L);
+    ASK(thin_coordinates(data->X, data->P, D, &A, &B, &K, err));
+    o->activation = wanted[i].activation;
+    o->gamma0 = run->config.training.gamma0;
+    o->eta0 = run->config.training.eta0;
+    o->branch = wanted[i].branch / sqrt(o->L);
+    memcpy(o->X, data->X, (size_t)(data->P * D) * sizeof *o->X);
+    memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
+    support_copy(oracle_resnet_block(o, 0, &count), array_all(&support_thin(net, "w")->W), 1);
+    block = oracle_resnet_block(o, 1, &count);
+    for (int n = 0; n < N * D; n++)
+        for (int k = 0; k < K; k++)
+            block[n] += W0[k * N + n / D] * B[k * D + n % D];
+    for (int l = 0; l < o->L; l++)
+        for (int k = 0; k < N * N; k++)
+            oracle_resnet_block(o, 2 + l, &count)[k] = sqrt(N) * W[k];
+    free(A);
+    free(B);
+    free(W);
+    free(W0);
+    return o;
+}
+
+/* Each of the L matrices has moved by what its own place asks for: all move by the sum. */
+static void tie(struct oracle_resnet *o, double *W) {
+    int NN = o->N * o->N;
+    for (int k = 0; k < NN; k++) {
+        double moved = W[k];
+        for (int l = 0; l < o->L; l++)
+            moved += o->W[l * NN + k] - W[k];
+        W[k] = moved;
+    }
+    for (int l = 0; l < o->L; l++)
+        memcpy(o->W + l * NN, W, (size_t)NN * sizeof *W);
+}
+
+static void check_kernels(const struct net *net, const struct oracle_resnet *o, int i) {
+    double K[64];
+    assert_int_equal(net->kernels, 2 * o->L + 1);
+    for (int k = 0; k < net->kernels; k++) {
+        struct rows rows = net->kernel[k].rows;
+        const char *name = net->kernel[k].name;
+        int l = name[2] - '0';
+        rows.array->backend->dots(rows, rows, K);
+        for (int a = 0; a < rows.count * rows.count; a++) {
+            int mu = a / rows.count, nu = a % rows.count;
+            double want =
+                name[0] == 'C' ? oracle_resnet_hh(o, l, mu, nu) : oracle_resnet_gg(o, l, mu, nu);
+            CHECK_ABS(K[a], want, 1e-12 * fmax(1, fabs(want)), "case %d: %s[%d]", i, name, a);
+        }
+    }
+}
+
+/* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
+ * four steps by no more than the loss falls, 10: 1e-12. */
+static void equals_oracle(void **state) {
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        struct run run;
+        struct net net;
+        configure(&run, cases[i]);
+        support_net(&net, &run, WIDTH, 3);
+        struct oracle_resnet *o = copy(&run, &net, i);
+        double *W = calloc((size_t)(WIDTH * WIDTH), sizeof *W);
+        memcpy(W, o->W, (size_t)(WIDTH * WIDTH) * sizeof *W);
+        for (int t = 0; t < 4; t++) {
+            support_evaluate(&net, &run);
+            double loss = oracle_resnet_forward(o);
+            oracle_resnet_backward(o);
+            CHECK_ABS(net.loss, loss, 1e-12, "case %d: loss at %d", i, t);
+            for (int mu = 0; mu < run.data.P; mu++)
+                CHECK_ABS(net.f[mu], o->f[mu], 1e-12 * fmax(1, fabs(o->f[mu])),
+                          "case %d: f[%d] at %d", i, mu, t);
+            check_kernels(&net, o, i);
+            support_learn(&net, &run);
+            oracle_resnet_step(o);
+            tie(o, W);
+            double *got = support_matrix(support_map(&net, "W"));
+            for (int k = 0; k < WIDTH * WIDTH; k++)
+                CHECK_ABS(sqrt(WIDTH) * got[k], W[k], 1e-12 * fmax(1, fabs(W[k])),
+                          "case %d: entry %d of W after %d", i, k, t);
+            free(got);
+        }
+        free(W);
+        oracle_resnet_free(o);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* Powers of W(0) of an infinite network make rows that are orthogonal and as long as what they act
+ * on: h_l = (1 + (b/L) W)^l h_0 has <h_l h_l> = sum_k binomial(l, k)^2 (b/L)^2k <h_0 h_0>, untied
+ * blocks (1 + (b/L)^2)^l of it; the cotangent likewise from the top. A linear limit has no sampling
+ * error: round-off of 256 sites and a few matrices, 1e-12. */
+static void closed_forms(void **state) {
+    (void)state;
+    static const char *const linear[] = {"network.activation=linear", "program.branch=3",
+                                         "solver.sites=256", NULL};
+    const int L = 4;
+    const double scale2 = 9. / 16;
+    struct run run;
+    struct net net;
+    double grown[5], got[16];
+    support_run(&run, "examples/tied.ini", linear);
+    support_net(&net, &run, 0, 0);
+    support_evaluate(&net, &run);
+    for (int l = 0; l <= L; l++) {
+        double binomial = 1;
+        grown[l] = 0;
+        for (int k = 0; k <= l; k++) {
+            grown[l] += binomial * binomial * pow(scale2, k);
+            binomial *= (double)(l - k) / (k + 1);
+        }
+    }
+    assert_int_equal(net.kernels, 2 * L + 1);
+    for (int k = 0; k < net.kernels; k++) {
+        const char *name = net.kernel[k].name;
+        int l = name[2] - '0', P = run.data.P, D = run.data.D;
+        struct rows rows = net.kernel[k].rows;
+        rows.array->backend->dots(rows, rows, got);
+        for (int i = 0; i < rows.count * rows.count; i++) {
+            double K = 1;
+            for (int d = 0; d < D && name[0] == 'C'; d++)
+                K = (d ? K : 0) + run.data.X[i / P * D + d] * run.data.X[i % P * D + d] / D;
+            CHECK_ABS(got[i], grown[name[0] == 'C' ? l : L - l] * K, 1e-12 * grown[L], "%s[%d]",
+                      name, i);
+        }
+    }
+    net_free(&net);
+    run_free(&run);
+}
+
+/* Of a program and of one whose blocks have a matrix each, all else equal: the limits differ by
+ * more than ten standard errors. */
+static void tying_is_seen(void **state) {
+    (void)state;
+    const char *const ini[] = {"examples/tied.ini", "data/resnet.ini"};
+    double loss[2], se[2];
+    for (int k = 0; k < 2; k++) {
+        const char *const overrides[] = {"data.inputs=4",
+                                         "data.dimension=10",
+                                         "data.source=gaussian",
+                                         "training.steps=10",
+                                         "training.eta0=0.1",
+                                         "training.gamma0=1",
+                                         "solver.sites=1024",
+                                         "solver.replicates=8",
+                                         "solver.tolerance=1e-3",
+                                         k ? "network.depth=4" : "program.depth=4",
+                                         k ? "network.branch=1.5" : "program.branch=3",
+                                         NULL};
+        struct run run;
+        struct record record;
+        support_run(&run, ini[k], overrides);
+        ASK(run_ensemble(&run, 0, 8, &record, err));
+        support_entry(&record, "loss", 9, &loss[k], &se[k]);
+        record_free(&record);
+        run_free(&run);
+    }
+    double z = (loss[0] - loss[1]) / hypot(se[0], se[1]);
+    print_message("loss %.4f(%.4f), untied %.4f(%.4f): z = %.1f\n", loss[0], se[0], loss[1], se[1],
+                  z);
+    assert_true(fabs(z) > 10);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(closed_forms),
+        cmocka_unit_test(tying_is_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
