@@ -23,7 +23,7 @@
 static const struct param_row regime3_rows[] = {
     {"iota", PARAM_REAL, NETWORK_KEY(iota), "1", 1e-3, 1e3, NULL, NULL,
      "hidden units of an expert per width, N_e/N"},
-    {NULL},
+    {0},
 };
 
 static const char *regime3_check(const struct network *network, int N, int expert_sites,
