@@ -7,26 +7,23 @@
 #define CACHED 65536 /* numbers that stay in the second, half a MB */
 
 #define SUFFIX _plain
+#define TARGET
 #define LANES 2
 #define TILE 3
 #include "kernels/few_rows_tile.h"
 
 #if defined __x86_64__
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
 #define SUFFIX _avx2
+#define TARGET __attribute__((target("avx2,fma")))
 #define LANES 4
 #define TILE 3
 #include "kernels/few_rows_tile.h"
-#pragma GCC pop_options
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,prefer-vector-width=512")
 #define SUFFIX _avx512
+#define TARGET __attribute__((target("avx512f")))
 #define LANES 8
 #define TILE 5
 #include "kernels/few_rows_tile.h"
-#pragma GCC pop_options
 #endif
 
 enum level { PLAIN, AVX2, AVX512 };

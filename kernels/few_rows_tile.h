@@ -4,8 +4,14 @@
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #define NAME(name) PASTE(name, SUFFIX)
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE TARGET static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#define SHUFFLE(x, other) NAME(shuffle)(x, other)
+#else
 #define UNROLL _Pragma("GCC unroll 8")
+#define SHUFFLE __builtin_shuffle
+#endif
 
 typedef double NAME(vec) __attribute__((vector_size(8 * LANES), may_alias));
 typedef long long NAME(lanes) __attribute__((vector_size(8 * LANES)));
@@ -14,12 +20,20 @@ INLINE NAME(vec) NAME(load)(const double *x) {
     return *(const NAME(vec) *)x;
 }
 
+#ifdef __clang__
+INLINE NAME(vec) NAME(shuffle)(NAME(vec) x, NAME(lanes) from) {
+    NAME(vec) y = x;
+    UNROLL for (int lane = 0; lane < LANES; lane++) y[lane] = x[from[lane]];
+    return y;
+}
+#endif
+
 /* The sum over lanes. */
 INLINE double NAME(total)(NAME(vec) x) {
     UNROLL for (int half = LANES / 2; half; half /= 2) {
         NAME(lanes) other;
         UNROLL for (int lane = 0; lane < LANES; lane++) other[lane] = lane ^ half;
-        x += __builtin_shuffle(x, other);
+        x += SHUFFLE(x, other);
     }
     return x[0];
 }
@@ -87,8 +101,8 @@ INLINE void NAME(dots_chunk)(const double *a, int na, const double *b, int nb, i
     }
 }
 
-static void NAME(dots)(const double *a, int na, const double *b, int nb, int n, size_t width,
-                       double *C, size_t along, size_t across) {
+TARGET static void NAME(dots)(const double *a, int na, const double *b, int nb, int n, size_t width,
+                              double *C, size_t along, size_t across) {
     for (; na > 0; na -= CHUNK) {
         int rows = na < CHUNK ? na : CHUNK;
         if (nb > 2 * TILE)
@@ -160,8 +174,8 @@ INLINE void NAME(combine_part)(double *y, int ny, double beta, const double *C, 
 }
 
 /* As many rows of a at a time as stay in the cache while all rows of y come past. */
-static void NAME(combine)(double *y, int ny, double beta, const double *C, const double *a, int na,
-                          int n, size_t width) {
+TARGET static void NAME(combine)(double *y, int ny, double beta, const double *C, const double *a,
+                                 int na, int n, size_t width) {
     int rows = ny > TILE ? (int)(CACHED / width) : na;
     rows = rows < 4 ? 4 : rows;
     for (int r = 0; r < na; r += rows)
@@ -175,6 +189,8 @@ static void NAME(combine)(double *y, int ny, double beta, const double *C, const
 #undef NAME
 #undef INLINE
 #undef UNROLL
+#undef SHUFFLE
 #undef SUFFIX
+#undef TARGET
 #undef LANES
 #undef TILE

@@ -216,7 +216,7 @@ static void merge(const struct table *table, struct profile_entry *all, int *num
         for (int op = 0; op < OPS; op++) {
             const struct profile_cost *from = &table->cost[k][op];
             int at = 0;
-            if (!from->calls)
+            if (from->calls == 0)
                 continue;
             while (at < *number &&
                    (all[at].op != op_name[op] || strcmp(all[at].place, table->place[k]) != 0))

@@ -20,7 +20,7 @@ const struct param_row attention_rows[] = {
      "whether a token attends only to itself and those before it"},
     {"zero_queries", PARAM_CHOICE, NETWORK_KEY(zero_queries), "no", 0, 0, "no yes", NULL,
      "W_Q starts at zero: logits of finite networks do too"},
-    {NULL},
+    {0},
 };
 
 const char *attention_check(const struct network *network, int N, const char **key) {

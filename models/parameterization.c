@@ -46,7 +46,7 @@ static const struct row regime1[] = {
     {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
     {"w", SP, {0, -.5}, {0}, {0}, {0}},
     {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {NULL},
+    {0},
 };
 
 static const struct row regime2[] = {
@@ -66,7 +66,7 @@ static const struct row regime2[] = {
     {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
     {"w", SP, {0, -.5}, {0}, {0}, {0}},
     {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {NULL},
+    {0},
 };
 
 /* MSSP differs from muP by what is equal at the start (regime3.c). */
@@ -86,7 +86,7 @@ static const struct row regime3[] = {
     {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
     {"w", SP, {0, -.5}, {0}, {0}, {0}},
     {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {NULL},
+    {0},
 };
 
 static const struct table {

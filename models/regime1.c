@@ -18,7 +18,7 @@ static const struct param_row regime1_rows[] = {
      "matrices per expert"},
     {"expert_output", PARAM_CHOICE, NETWORK_KEY(expert_output), "linear", 0, 0, "linear activated",
      NULL, "whether sigma acts on the output of an expert"},
-    {NULL},
+    {0},
 };
 
 static const char *regime1_check(const struct network *network, int N, int expert_sites,

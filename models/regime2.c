@@ -17,7 +17,7 @@
 static const struct param_row regime2_rows[] = {
     {"lambda_in", PARAM_CHOICE, NETWORK_KEY(lambda_in), "1", 0, 0, "1 kappa", NULL,
      "multiplier of the learning rate of the expert input weights"},
-    {NULL},
+    {0},
 };
 
 static const char *regime2_check(const struct network *network, int N, int expert_sites,

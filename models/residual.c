@@ -20,7 +20,7 @@
 static const struct param_row residual_rows[] = {
     {"alpha", PARAM_REAL, NETWORK_KEY(alpha), "1", 0, 1e6, NULL, NULL,
      "width over all units of a block, N/(N_e E); 0: networks have N_e = N^2/E"},
-    {NULL},
+    {0},
 };
 
 bool residual_shape(const struct network *network, int N, double *E, double *N_e) {

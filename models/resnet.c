@@ -14,7 +14,7 @@
 static const struct param_row resnet_rows[] = {
     {"branch", PARAM_REAL, NETWORK_KEY(branch), "1", 1e-3, 1e3, NULL, NULL,
      "scale b of the residual branches, b/sqrt(depth)"},
-    {NULL},
+    {0},
 };
 
 static void add_kernels(struct program *p, int l, struct value h) {

@@ -42,7 +42,7 @@ static const struct param_row common[] = {
     {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 0, 1000000, NULL, NULL,
      "experts, fixed while the width grows (residual: with expert_width = 0; transformer: 0 for "
      "attention alone)"},
-    {NULL},
+    {0},
 };
 
 static size_t length(const struct param_row *rows) {

@@ -22,7 +22,7 @@ static const struct param_row stack_rows[] = {
      "whether blocks are added to what they read, or take its place"},
     {"block_norm", PARAM_CHOICE, NETWORK_KEY(block_norm), "none", 0, 0, "none before after both",
      NULL, "RMSNorm before a block, after its aggregation, or both"},
-    {NULL},
+    {0},
 };
 
 static const struct {

@@ -26,7 +26,7 @@ static const struct param_row transformer_rows[] = {
      "of a fixed number"},
     {"gated_experts", PARAM_CHOICE, NETWORK_KEY(gated_experts), "no", 0, 0, "no yes", NULL,
      "experts W2 (sigma(W1 y) x W3 y); with expert_activation = silu, SwiGLU"},
-    {NULL},
+    {0},
 };
 
 static const struct model *many(const struct network *network) {

@@ -16,7 +16,7 @@
 
 /* Ways of training, the fixed point last; where one does not fit a network, that is printed. */
 static const char *const ways[][5] = {
-    {NULL},
+    {0},
     {"training.optimizer=momentum", "training.eta0=0.05"},
     {"training.optimizer=adam", "training.eta0=0.02"},
     {"training.optimizer=adamw", "training.eta0=0.02", "training.weight_decay=0.02"},

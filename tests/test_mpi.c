@@ -87,42 +87,6 @@ static void must(int n, const char *program, const char *arguments) {
     }
 }
 
-struct pair {
-    hid_t first, second;
-    const char *what;
-    int compared;
-};
-
-static herr_t compare(hid_t file, const char *name, const H5O_info_t *info, void *context) {
-    struct pair *pair = context;
-    if (info->type != H5O_TYPE_DATASET)
-        return 0;
-    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), type = H5Dget_type(set);
-    bool number = H5Tget_class(type) == H5T_FLOAT || H5Tget_class(type) == H5T_INTEGER;
-    H5Tclose(type);
-    H5Dclose(set);
-    if (!number)
-        return 0;
-    size_t count[2];
-    double *values[] = {cli_values(pair->first, name, &count[0]),
-                        cli_values(pair->second, name, &count[1])};
-    if (count[0] != count[1] || memcmp(values[0], values[1], count[0] * sizeof(double)) != 0)
-        fail_msg("%s: %s differs", pair->what, name);
-    free(values[0]);
-    free(values[1]);
-    pair->compared++;
-    return 0;
-}
-
-static void same(const char *first, const char *second, const char *what) {
-    struct pair pair = {cli_file(first), cli_file(second), what, 0};
-    assert_true(H5Ovisit2(pair.first, H5_INDEX_NAME, H5_ITER_INC, compare, &pair, H5O_INFO_BASIC) >=
-                0);
-    assert_true(pair.compared > 10);
-    H5Fclose(pair.first);
-    H5Fclose(pair.second);
-}
-
 /* The program built without MPI. */
 static void plain(const char *output) {
     struct cli_result result;
@@ -142,7 +106,7 @@ static void same_for_ranks(const char *program, const char *ini, const char *the
         snprintf(arguments, sizeof arguments, "-o %s %s", name, ini);
         must(n, program, arguments);
         if (there || n > 1)
-            same(there ? there : "one.h5", name, what);
+            cli_same_files(there ? there : "one.h5", name, what, 11);
     }
 }
 
@@ -216,7 +180,7 @@ static void states_go_on(void **state) {
             fail_msg("without MPI: %s", result.err);
         cli_free(&result);
         must(3, "dmft-solve", "--continue out.h5 --training.steps=6");
-        same("plain.h5", "out.h5", more[i]);
+        cli_same_files("plain.h5", "out.h5", more[i], 11);
     }
 }
 

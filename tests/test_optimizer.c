@@ -397,8 +397,7 @@ static int equals_oracle_of(const char *network, const char *training, const dou
 
 static const char *const networks[] = {
     "model = dense\ndepth = 3",
-    "model = regime1\nexperts = 2\nexpert_layers = 2\ngate = softmax\nbias = trained\n"
-    "biases = 0.6 -0.6",
+    "model = regime1\nexperts = 2\nexpert_layers = 2\ngate = softmax\nbias=trained\nbiases=.6 -.6",
     "model = regime1\nexperts = 3\ngate = sigmoid\nq0 = 1",
     "model = regime1\nexperts = 2\nparameterization = sp\nrouter_rate = 1",
     "model = regime2\nkappa = 0.5\nexpert_width = 2\nparameterization = mssp\ngate = softmax",

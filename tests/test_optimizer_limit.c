@@ -35,8 +35,7 @@ static void large_eps_is_gradient_descent(void **state) {
     (void)state;
     static const char *const networks[] = {
         "model = dense\ndepth = 3",
-        "model = regime1\nexperts = 2\nexpert_layers = 2\nbias = trained\nbiases = 0.4 -0.4\nq0 = "
-        "1",
+        "model = regime1\nexperts = 2\nexpert_layers = 2\nbias = trained\nbiases = .4 -.4\nq0 = 1",
         "model = regime2\nexpert_width = 2\nparameterization = mssp\ngate = softmax",
         "model = regime2\nexpert_width = 1\nparameterization = mup",
         "model = regime3\nparameterization = mssp",

@@ -209,8 +209,7 @@ static void zero_rates_freeze(void **state) {
     (void)state;
     static const char *const networks[] = {
         "model=dense\ndepth=2", "model=regime1\nq0=1", "model=regime2\n[solver]\nexpert_sites=8",
-        "model=regime3\nparameterization=mup\niota=0.25\n[solver]\n"
-        "expert_sites=8\nunit_sites=8",
+        "model=regime3\nparameterization=mup\niota=.25\n[solver]\nexpert_sites=8\nunit_sites=8",
         "model=resnet\ndepth=2"};
     static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
                                              "training.optimizer=adam", "training.optimizer=adamw"};

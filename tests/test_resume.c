@@ -53,45 +53,6 @@ static const struct {
      12},
 };
 
-/* --- two files ------------------------------------------------------------------------------- */
-
-struct pair {
-    hid_t first, second;
-    const char *what;
-    int compared;
-};
-
-/* Every dataset of numbers. */
-static herr_t compare(hid_t file, const char *name, const H5O_info_t *info, void *context) {
-    struct pair *pair = context;
-    if (info->type != H5O_TYPE_DATASET)
-        return 0;
-    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), type = H5Dget_type(set);
-    bool number = H5Tget_class(type) == H5T_FLOAT || H5Tget_class(type) == H5T_INTEGER;
-    H5Tclose(type);
-    H5Dclose(set);
-    if (!number)
-        return 0;
-    size_t count[2];
-    double *values[] = {cli_values(pair->first, name, &count[0]),
-                        cli_values(pair->second, name, &count[1])};
-    if (count[0] != count[1] || memcmp(values[0], values[1], count[0] * sizeof(double)) != 0)
-        fail_msg("%s: %s differs", pair->what, name);
-    free(values[0]);
-    free(values[1]);
-    pair->compared++;
-    return 0;
-}
-
-static void same(const char *first, const char *second, const char *what) {
-    struct pair pair = {cli_file(first), cli_file(second), what, 0};
-    assert_true(H5Ovisit2(pair.first, H5_INDEX_NAME, H5_ITER_INC, compare, &pair, H5O_INFO_BASIC) >=
-                0);
-    assert_true(pair.compared > 3);
-    H5Fclose(pair.first);
-    H5Fclose(pair.second);
-}
-
 /* --- runs ------------------------------------------------------------------------------------ */
 
 static int clean(void **state) {
@@ -181,13 +142,13 @@ static void pieces(void **state) {
             must(ARGS("--quiet", "-o", "out.h5", "case.ini", part, "--output.checkpoint=99"),
                  kinds[i].what);
             must(ARGS("--quiet", "--continue", "out.h5", whole), kinds[i].what);
-            same("whole.h5", "out.h5", kinds[i].what);
+            cli_same_files("whole.h5", "out.h5", kinds[i].what, 4);
         }
         for (int k = 0; k < cuts; k++) {
             assert_int_equal(system("rm -rf out.*"), 0);
             cut_and_go_on("dmft-solve", whole, (k + (int)i) % 2 ? SIGTERM : SIGKILL, time,
                           kinds[i].what);
-            same("whole.h5", "out.h5", kinds[i].what);
+            cli_same_files("whole.h5", "out.h5", kinds[i].what, 4);
             assert_false(cli_exists("out.h5.partial"));
         }
     }
@@ -209,7 +170,7 @@ static void replicates_join(void **state) {
          "replicates");
     must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=9", "--solver.replicates=3"),
          "replicates");
-    same("whole.h5", "out.h5", "replicates");
+    cli_same_files("whole.h5", "out.h5", "replicates", 4);
 }
 
 /* --- other programs -------------------------------------------------------------------------- */
@@ -229,12 +190,12 @@ static void comparisons(void **state) {
         ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.steps=7", "--output.checkpoint=99"),
         "dmft-compare");
     must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=30"), "dmft-compare");
-    same("whole.h5", "out.h5", "dmft-compare");
+    cli_same_files("whole.h5", "out.h5", "dmft-compare", 4);
     for (int k = 0; k < cuts; k++) {
         assert_int_equal(system("rm -rf out.*"), 0);
         cut_and_go_on("dmft-compare", "--training.steps=30", k % 2 ? SIGKILL : SIGTERM, time,
                       "dmft-compare");
-        same("whole.h5", "out.h5", "dmft-compare");
+        cli_same_files("whole.h5", "out.h5", "dmft-compare", 4);
     }
 }
 
@@ -259,7 +220,7 @@ static void sweeps(void **state) {
         cli_wait(pid, &result);
         cli_free(&result);
         must(again, "dmft-sweep");
-        same("whole.h5", "out.h5", "dmft-sweep");
+        cli_same_files("whole.h5", "out.h5", "dmft-sweep", 4);
     }
 }
 

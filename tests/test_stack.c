@@ -196,7 +196,7 @@ static void make_couple(struct couple *p, const char *const more[12]) {
     support_net(&p->net, &p->run, N, 3);
     const struct data *data = &p->run.data;
     ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
-    if (optimizer_by_entry(p->run.config.training.optimizer)) { /* the inputs themselves */
+    if (optimizer_by_entry((enum optimizer)p->run.config.training.optimizer)) { /* the inputs themselves */
         p->K = data->D;
         free(p->B);
         p->B = calloc((size_t)(p->K * p->K), sizeof *p->B);
@@ -376,7 +376,7 @@ static void optimizers(void **state) {
         make_couple(&p, optimized[i]);
         const struct training *training = &p.run.config.training;
         struct oracle_optimizer *a = oracle_optimizer_stack(p.oracle);
-        a->adam = optimizer_by_entry(training->optimizer);
+        a->adam = optimizer_by_entry((enum optimizer)training->optimizer);
         a->inside = training->adam_eps == ADAM_EPS_INSIDE;
         a->rate = training->eta0;
         a->momentum = training->optimizer == OPTIMIZER_MOMENTUM ? training->momentum : 0;

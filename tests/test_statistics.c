@@ -18,7 +18,7 @@ static double normal(int number) {
 
 /* A loss of f [t][mu][c] against y; run 1 ended after two times. */
 static void open_record(struct record *record, enum loss loss, int C, const double *y) {
-    struct training training = {.loss = loss};
+    struct training training = {.loss = (int)loss};
     const struct mean_loss_rows rows = {y, ROWS, 1, C, true};
     struct series l = {.name = "loss", .dims = "t", .axes = 1, .shape = {TIMES}},
                   f = {.name = "f", .dims = "t k", .axes = 2, .shape = {TIMES}};

@@ -17,7 +17,7 @@ const struct param_row balance_rows[] = {
      "gate=softmax", "top-K softmax gates add up to 1 over the selected experts, or over all"},
     {"bias_draws", PARAM_CHOICE, NETWORK_KEY(bias_draws), "normal", 0, 0, "normal stratified", NULL,
      "selection biases: normal, drawn anew for each replicate or seed, or normal quantiles"},
-    {NULL},
+    {0},
 };
 
 struct balance {

@@ -14,7 +14,7 @@ const struct param_row gate_rows[] = {
      "share of the experts that is routed to, K/M; 1 is soft routing"},
     {"aggregation", PARAM_CHOICE, NETWORK_KEY(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
      "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
-    {NULL},
+    {0},
 };
 
 const char *gate_check(const struct network *network, double experts, const char **key) {

@@ -20,7 +20,7 @@ const struct param_row router_rows[] = {
      "of drawn biases, the same for the limit and all networks of a seed; of selection biases"},
     {"bias_noise", PARAM_REAL, NETWORK_KEY(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
      "of normal noise on the logits at every step, the same for limit and networks"},
-    {NULL},
+    {0},
 };
 
 static double amplitude(const struct network *network) {

@@ -183,7 +183,7 @@ static const struct param_row script_keys[] = {
      "section [program]"},
     {"program_text", PARAM_TEXT, NETWORK_KEY(program_text), "", 0, 0, NULL, NULL,
      "its text on one line, which runs record; the file is then not read"},
-    {NULL},
+    {0},
 };
 
 const struct model model_script = {

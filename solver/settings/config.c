@@ -266,7 +266,7 @@ int config_coordinates(const struct config *config, const struct data *data, dou
     size_t count = data_rows(data) * (size_t)data->D;
     *rest = 0;
     *K = data->D;
-    if (optimizer_by_entry(config->training.optimizer)) {
+    if (optimizer_by_entry((enum optimizer)config->training.optimizer)) {
         TRY(base_alloc(A, count, sizeof **A, err));
         for (size_t i = 0; i < count; i++)
             (*A)[i] = data->X[i] / sqrt((double)data->D);

@@ -35,7 +35,7 @@ void stored_place(const struct stored *stored, enum stored_role role, size_t k,
 }
 
 void stored_free(struct stored *stored) {
-    for (int role = 0; role < STORED_SETS; role++)
+    for (enum stored_role role = 0; role < STORED_SETS; role++)
         free(stored->set[role].value);
     *stored = (struct stored){0};
 }
@@ -301,7 +301,7 @@ static int choose_inputs(const struct source *source, struct stored *stored, str
     stored->tokens = has(source, "tokens");
     const struct stored other = {.tokens = !stored->tokens};
     const char *input = stored_name(stored, STORED_INPUT);
-    for (int role = STORED_INPUT; role < STORED_SETS; role += STORED_TEST_INPUT)
+    for (enum stored_role role = STORED_INPUT; role < STORED_SETS; role += STORED_TEST_INPUT)
         if (has(source, stored_name(&other, role)) && (stored->tokens || role))
             return err_set(err, CODE_INPUT,
                            "data file %s: has %s beside %s; inputs are one or the "
@@ -321,12 +321,12 @@ static int read_file(struct stored *stored, const char *path, size_t most, struc
         TRY(open_file(&source, err));
     TRY(choose_inputs(&source, stored, err));
     bool tests = has(&source, stored_name(stored, STORED_TEST_INPUT));
-    int sets = tests ? STORED_SETS : STORED_TEST_INPUT;
-    for (int role = 0; role < sets; role++)
+    const enum stored_role sets = tests ? STORED_SETS : STORED_TEST_INPUT;
+    for (enum stored_role role = 0; role < sets; role++)
         TRY(open_array(&source, stored_name(stored, role), role, &stored->set[role].whole, err));
-    for (int role = 0; role < sets; role++)
+    for (enum stored_role role = 0; role < sets; role++)
         TRY(get_shape(&source, stored, role, &left[role % 2], err));
-    for (int role = 0; role < sets; role++)
+    for (enum stored_role role = 0; role < sets; role++)
         TRY(read_set(&source, stored, role, err));
     return stored->tokens ? read_vocabulary(&source, stored, err) : CODE_OK;
 }
@@ -370,7 +370,7 @@ static _Noreturn void be_child(int channel, const char *path, size_t most) {
         signal(deadly[k], SIG_DFL);
     read_file(&report.stored, path, most, &report.err);
     bool sent = send_bytes(channel, &report, sizeof report);
-    for (int role = 0; role < STORED_SETS && sent && !report.err.code; role++) {
+    for (enum stored_role role = 0; role < STORED_SETS && sent && !report.err.code; role++) {
         const struct stored_set *set = &report.stored.set[role];
         sent = send_bytes(channel, set->value, set->count * sizeof *set->value);
     }
@@ -388,9 +388,9 @@ static int receive(struct stored *stored, int channel, size_t most, bool *whole,
         return err->code;
     }
     *stored = report.stored;
-    for (int role = 0; role < STORED_SETS; role++)
+    for (enum stored_role role = 0; role < STORED_SETS; role++)
         stored->set[role].value = NULL;
-    for (int role = 0; role < STORED_SETS && *whole; role++) {
+    for (enum stored_role role = 0; role < STORED_SETS && *whole; role++) {
         struct stored_set *set = &stored->set[role];
         *whole = set->count <= most;
         if (*whole)

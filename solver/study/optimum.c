@@ -49,8 +49,8 @@ static enum edge locate(enum optimum_kind kind, int count, const double *x,
 
 enum edge optimum_find(enum optimum_kind kind, int count, const double *x,
                        const double *const *loss, int runs, double *at, double *at_se, int *best) {
-    int pick[runs > 0 ? runs : 1], ignored;
-    for (int r = 0; r < runs; r++)
+    int most = runs > 0 ? runs : 1, pick[most], ignored;
+    for (int r = 0; r < most; r++)
         pick[r] = r;
     enum edge edge = locate(kind, count, x, loss, pick, runs, at, best);
     double sum = 0, squares = 0, place;

@@ -363,3 +363,50 @@ bool cli_same(const char *first, const char *second, const char *set) {
     H5Fclose(two);
     return same;
 }
+
+/* Whether it is one of numbers, and then it is the same in both files. */
+static bool compare_set(hid_t file, hid_t other, const char *name, const char *what) {
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT), type = H5Dget_type(set);
+    bool number = H5Tget_class(type) == H5T_FLOAT || H5Tget_class(type) == H5T_INTEGER;
+    H5Tclose(type);
+    H5Dclose(set);
+    if (!number)
+        return false;
+    size_t count[2];
+    double *values[] = {cli_values(file, name, &count[0]), cli_values(other, name, &count[1])};
+    if (count[0] != count[1] || memcmp(values[0], values[1], count[0] * sizeof(double)) != 0)
+        fail_msg("%s: %s differs", what, name);
+    free(values[0]);
+    free(values[1]);
+    return true;
+}
+
+/* How many datasets of numbers a group and those inside it hold. Functions that have the same
+ * arguments in every version of HDF5. */
+static int compare_group(hid_t file, hid_t other, const char *path, const char *what) {
+    H5G_info_t info;
+    int compared = 0;
+    assert_true(H5Gget_info_by_name(file, path, &info, H5P_DEFAULT) >= 0);
+    for (hsize_t i = 0; i < info.nlinks; i++) {
+        char name[256];
+        int length = snprintf(name, sizeof name, "%s/", path);
+        assert_true(H5Lget_name_by_idx(file, path, H5_INDEX_NAME, H5_ITER_INC, i, name + length,
+                                       sizeof name - (size_t)length, H5P_DEFAULT) > 0);
+        hid_t id = H5Oopen(file, name, H5P_DEFAULT);
+        if (H5Iget_type(id) == H5I_GROUP)
+            compared += compare_group(file, other, name, what);
+        else if (H5Iget_type(id) == H5I_DATASET)
+            compared += compare_set(file, other, name, what);
+        H5Oclose(id);
+    }
+    return compared;
+}
+
+void cli_same_files(const char *first, const char *second, const char *what, int least) {
+    hid_t one = cli_file(first), two = cli_file(second);
+    int compared = compare_group(one, two, ".", what);
+    if (compared < least)
+        fail_msg("%s: only %d datasets of numbers", what, compared);
+    H5Fclose(one);
+    H5Fclose(two);
+}

@@ -71,5 +71,8 @@ char *cli_words(hid_t file, const char *set);
 char *cli_text(hid_t file, const char *object, const char *attribute); /* to be freed */
 /* Whether the first values of the dataset, all of those of the first file, are the same bits. */
 bool cli_same(const char *first, const char *second, const char *set);
+/* Fails unless all datasets of numbers of the first file, at least so many, are the same bits in
+ * the second. */
+void cli_same_files(const char *first, const char *second, const char *what, int least);
 
 #endif
