@@ -76,6 +76,7 @@ static int print_loss(const struct run *run, const struct comparison *side, stru
     }
     rest_print(run);
     report_failures(run);
+    DO(report_tolerance(run, err));
 done:
     for (int i = 0; i < 3; i++)
         free(mean[i]);
