@@ -1,6 +1,7 @@
 /* What the user reads at the end: the loss of the limit beside the networks, and whether a handful
  * of experts carries the average. */
 #include "solver/run/report.h"
+#include "solver/run/edge.h"
 #include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
@@ -166,6 +167,7 @@ void report_failures(const struct run *run) {
 int report_print(const struct run *run, struct err *err) {
     TRY(print_table(run, err));
     rest_print(run);
+    TRY(edge_print(run, err));
     report_failures(run);
     TRY(report_tolerance(run, err));
     print_room(run);
