@@ -161,6 +161,45 @@ static void test_rank_cap(void **state) {
     cli_free(&result);
 }
 
+/* What the tolerance does is in the errors if that is asked for, and in a warning where the errors
+ * would else be those of round-off. */
+static void test_tolerance(void **state) {
+    (void)state;
+    static const char linear[] = "[network]\nmodel = dense\ndepth = 3\nactivation = linear\n"
+                                 "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
+                                 "[training]\nsteps = 50\neta0 = 0.96\ngamma0 = 1\n"
+                                 "[solver]\nsites = 64\nreplicates = 2\n";
+    static const char warning[] = "warning: the limit has no sampling error here";
+    struct cli_result result;
+    size_t count;
+    cli_print("linear.ini", linear);
+    cli_run(&result, ARGS("linear.ini", "-o", "out.h5"));
+    assert_true(result.code == 0 && strstr(result.out, warning));
+    cli_free(&result);
+    cli_run(&result, ARGS("linear.ini", "-o", "out.h5", "--force", "--network.activation=tanh"));
+    assert_true(result.code == 0 && !strstr(result.out, warning));
+    assert_null(strstr(result.out, "tolerance"));
+    cli_free(&result);
+    cli_run(&result, ARGS("linear.ini", "-o", "out.h5", "--force", "--solver.check_tolerance=yes"));
+    assert_true(result.code == 0 && !strstr(result.out, warning));
+    assert_non_null(strstr(result.out, "tolerance: a third of it changes the loss by up to "));
+    cli_free(&result);
+    hid_t file = cli_file("out.h5");
+    double *difference = cli_values(file, "limit/loss_tolerance", &count);
+    double *se = cli_values(file, "limit/loss_se", &count);
+    assert_int_equal(count, 50);
+    assert_true(fabs(difference[49]) > 1e-3);
+    assert_true(fabs(se[49] - fabs(difference[49])) < 1e-6); /* no other error */
+    assert_int_equal(H5Lexists(file, "limit/rank_tolerance", H5P_DEFAULT), 0);
+    free(difference);
+    free(se);
+    H5Fclose(file);
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--force", "--solver.method=fixed_point",
+                          "--solver.check_tolerance=yes"));
+    assert_true(cli_ended(&result, 2, ARGS("check_tolerance", "method = march")));
+    cli_free(&result);
+}
+
 /* Sweeps that end too early: which kernel still changes, and everything that was found. */
 static void test_fixed_point_that_does_not_converge(void **state) {
     (void)state;
@@ -430,6 +469,7 @@ int main(void) {
         TEST(test_networks_that_diverge),
         TEST(test_large_targets),
         TEST(test_rank_cap),
+        TEST(test_tolerance),
         TEST(test_fixed_point_that_does_not_converge),
         TEST(test_interruptions),
         TEST(test_signal_sent_twice),

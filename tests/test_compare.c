@@ -5,6 +5,7 @@
 #include "solver/study/compare.h"
 #include "solver/measure/stats.h"
 
+#include <hdf5_hl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,6 +258,36 @@ static void test_networks_that_diverge(void **state) {
     H5Fclose(file);
 }
 
+static const char unstable[] =
+    "[network]\nmodel = dense\ndepth = 3\nactivation = linear\n[data]\ninputs = 4\ndimension = "
+    "10\n[training]\nsteps = 41\neta0 = 0.8\n[solver]\nsites = 64\nreplicates = 2\n"
+    "[reference]\nwidths = 16 32 64\nseeds = 16\n";
+
+/* A sentence and an attribute where the variance of f does not fall; neither where it does. */
+static void test_edge_of_stability(void **state) {
+    (void)state;
+    static const char *const eta0[] = {"--training.eta0=0.8", "--training.eta0=0.2"};
+    cli_print("case.ini", unstable);
+    for (int k = 0; k < 2; k++) {
+        struct cli_result result;
+        double value;
+        size_t count;
+        cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini", eta0[k]));
+        assert_int_equal(result.code, 0);
+        bool said = strstr(result.out, "warning: at the edge of stability: from t = 20 on");
+        assert_int_equal(said, k == 0);
+        cli_free(&result);
+        hid_t file = cli_file("out.h5");
+        assert_true(H5LTget_attribute_double(file, "dense/compare", "edge_of_stability", &value) >=
+                    0);
+        assert_true(value == (k == 0));
+        double *exponent = cli_values(file, "dense/compare/f_variance_exponent", &count);
+        assert_true(count == 41 && isnan(exponent[0]) && exponent[1] < -0.5);
+        free(exponent);
+        H5Fclose(file);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exponents_of_power_laws),
@@ -265,6 +296,7 @@ int main(void) {
         cmocka_unit_test_setup(test_refusals, clean),
         cmocka_unit_test_setup(test_check_of_networks_of_different_matrices, clean),
         cmocka_unit_test_setup(test_networks_that_diverge, clean),
+        cmocka_unit_test_setup(test_edge_of_stability, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

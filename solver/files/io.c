@@ -253,7 +253,22 @@ static int write_each(hid_t group, const struct record *record, const struct ser
     return write_runs(group, &array, record, series, values, err);
 }
 
-/* HDF5_NAME, NAME_se and perhaps NAME_runs; mean and se are workspace of the size of the series. */
+/* NAME_tolerance, if it is known. */
+static int write_tolerance(hid_t group, const struct record *record, const struct series *series,
+                           double *difference, struct err *err) {
+    char name[HDF5_NAME];
+    struct dataset array = dataset_of(series);
+    if (!record_tolerance(record, series, difference))
+        return CODE_OK;
+    snprintf(name, sizeof name, "%s_tolerance", series->name);
+    array.name = name;
+    array.about = "run 0 minus the same at a third of the tolerance";
+    array.equation = "";
+    return hdf5_write_array(group, &array, difference, err);
+}
+
+/* HDF5_NAME, NAME_se, perhaps NAME_runs, NAME_tolerance; mean and se are workspace of the size of
+ * the series. */
 static int write_series(hid_t group, const struct record *record, const struct series *series,
                         double *mean, double *se, struct err *err) {
     char name[HDF5_NAME], text[HDF5_SENTENCE];
@@ -266,12 +281,15 @@ static int write_series(hid_t group, const struct record *record, const struct s
     snprintf(name, sizeof name, "%s_se", series->name);
     snprintf(text, sizeof text, "standard error of the mean of %s over independent runs",
              series->name);
+    if (record->finer && !series->computation)
+        text_append(text, ", with NAME_tolerance in quadrature");
     array.name = name;
     array.about = text;
     array.equation = series->of_mean
                          ? "sqrt(sum_r (x_r - mean)^2 / (n (n - 1))), pseudo-values x_r of n runs r"
                          : "sqrt(sum_r (x_r - mean)^2 / (n (n - 1))), n runs r";
     TRY(hdf5_write_array(group, &array, se, err));
+    TRY(write_tolerance(group, record, series, mean, err));
     if (!series->keep_runs)
         return CODE_OK;
     snprintf(text, sizeof text, "%s run by run%s%s", series->name,

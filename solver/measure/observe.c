@@ -32,6 +32,7 @@ static int add(struct record *record, const char *name, const char *dims, const 
     memcpy(series.shape, shape, (size_t)axes * sizeof *shape);
     series.rough = strstr(name, "accuracy") || strstr(name, "largest");
     series.keep_runs = !strcmp(name, "loss") || !strcmp(name, "f");
+    series.computation = !strcmp(name, "rank") || !strcmp(name, "fallback");
     return record_add(record, series, err);
 }
 

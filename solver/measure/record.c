@@ -190,18 +190,18 @@ int record_time(const struct record *record, const struct series *series, size_t
 }
 
 /* Mean and standard error of values[0], values[stride], ... of the runs that reached t. */
-static void average(const struct record *record, const double *values, size_t stride, size_t t,
+static void average(const struct record *record, const double *values, size_t stride, int t,
                     double *mean, double *se) {
     int count = 0;
     double sum = 0, squares = 0;
     for (int run = 0; run < record->runs; run++)
-        if (record->steps[run] > (int)t) {
+        if (record->steps[run] > t) {
             sum += values[(size_t)run * stride];
             count++;
         }
     *mean = count ? sum / count : NAN;
     for (int run = 0; run < record->runs; run++)
-        if (record->steps[run] > (int)t) {
+        if (record->steps[run] > t) {
             double difference = values[(size_t)run * stride] - *mean;
             squares += difference * difference;
         }
@@ -239,25 +239,62 @@ const double *record_values(const struct record *record, const struct series *se
     return m->pseudo;
 }
 
+/* How entries lie: of one t, of one s; values of s (1: no such axis). */
+struct layout {
+    size_t row, inner, extent;
+};
+
+static struct layout layout_of(const struct series *series) {
+    struct layout layout = {series->size / series->shape[0], 1, 1};
+    int other = axis_of(series->dims, "s");
+    if (other > 0) {
+        layout.extent = series->shape[other];
+        for (int k = other + 1; k < series->axes; k++)
+            layout.inner *= series->shape[k];
+    }
+    return layout;
+}
+
+/* The time at which entry k is known: of two times the later. */
+static int time_of(const struct record *record, const struct series *series,
+                   const struct layout *layout, size_t k) {
+    int t = record_time(record, series, k / layout->row);
+    int s = (int)(k / layout->inner % layout->extent);
+    return s > t ? s : t;
+}
+
+bool record_tolerance(const struct record *record, const struct series *series,
+                      double *difference) {
+    const struct record *finer = record->finer;
+    const struct series *other = finer ? record_find(finer, series->name) : NULL;
+    const struct layout layout = layout_of(series);
+    if (!other || series->computation || series->first_run)
+        return false;
+    for (size_t k = 0; k < series->size; k++) {
+        int t = time_of(record, series, &layout, k);
+        bool known = record->steps[0] > t && finer->steps[0] > t;
+        difference[k] = known ? series->values[k] - other->values[k] : NAN;
+    }
+    return true;
+}
+
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se) {
     const double *values = record_values(record, series);
-    size_t row = series->size / series->shape[0]; /* entries of one t */
-    int other = axis_of(series->dims, "s");
-    size_t inner = 1, extent = 1; /* entries of one s; values of s */
-    if (other > 0) {
-        extent = series->shape[other];
-        for (int k = other + 1; k < series->axes; k++)
-            inner *= series->shape[k];
-    }
+    const struct layout layout = layout_of(series);
     for (size_t k = 0; k < series->size && series->first_run; k++) {
-        bool reached = record->runs && record->steps[0] > record_time(record, series, k / row);
+        bool reached = record->runs && record->steps[0] > time_of(record, series, &layout, k);
         mean[k] = reached ? series->values[k] : NAN;
         se[k] = NAN;
     }
-    for (size_t k = 0; k < series->size && !series->first_run; k++) {
-        size_t t = (size_t)record_time(record, series, k / row), s = k / inner % extent;
-        average(record, values + k, series->size, s > t ? s : t, &mean[k], &se[k]);
+    if (series->first_run)
+        return;
+    bool checked = record_tolerance(record, series, mean);
+    for (size_t k = 0; k < series->size; k++) {
+        double difference = checked && isfinite(mean[k]) ? mean[k] : 0;
+        average(record, values + k, series->size, time_of(record, series, &layout, k), &mean[k],
+                &se[k]);
+        se[k] = hypot(se[k], difference);
     }
 }
 

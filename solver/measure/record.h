@@ -43,11 +43,14 @@ struct series {
     bool sparse;               /* its first axis is "at": the times record.at alone */
     bool first_run;            /* of run 0 alone, with neither mean nor error */
     bool inner;                /* not stored: others are found from it */
+    bool computation;          /* tells of the computation, and has no error of tolerance */
     double *values;            /* [runs][size], or [size] */
     struct of_mean *of_mean;   /* NULL, or what its mean is instead of that of values */
 };
 
 struct record {
+    /* NULL, or run 0 with a finer tolerance: what that changes is part of all errors. */
+    const struct record *finer;
     const char *axis;  /* name of the first axis of all series: "t" */
     const char *named; /* of the axis whose entries have names: "basis" */
     int runs, T;
@@ -86,9 +89,12 @@ int record_time(const struct record *record, const struct series *series, size_t
 /* What mean and standard error are made of, [runs][size]: values, or pseudo-values where two runs
  * or more reached t. Not by two threads at once. */
 const double *record_values(const struct record *record, const struct series *series);
-/* mean[size], se[size]; se is NaN where fewer than two runs reached t, mean where none did.
- * Sums in the order of runs. Entries with t in two axes ("t ... s ...") count runs that reached the
- * later of both times. */
+/* difference[size]: run 0 minus what it is with the finer tolerance, NaN where one of them has not
+ * been; false: none is known of this series. */
+bool record_tolerance(const struct record *record, const struct series *series, double *difference);
+/* mean[size], se[size]; se is NaN where fewer than two runs reached t, mean where none did; se
+ * contains, in quadrature, record_tolerance. Sums in the order of runs. Entries with t in two axes
+ * ("t ... s ...") count runs that reached the later of both times. */
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se);
 /* The same of the series of this name, if there is one: *mean and *se, one block to be freed as

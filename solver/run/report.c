@@ -1,6 +1,7 @@
 /* What the user reads at the end: the loss of the limit beside the networks, and whether a handful
  * of experts carries the average. */
 #include "solver/run/report.h"
+#include "solver/run/edge.h"
 #include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
@@ -122,6 +123,35 @@ static void print_room(const struct run *run) {
                most);
 }
 
+/* Of all entries. */
+static double largest(const double *values, size_t size) {
+    double most = 0;
+    for (size_t k = 0; k < size; k++)
+        most = fmax(most, fabs(values[k])); /* passes over NaN */
+    return most;
+}
+
+int report_tolerance(const struct run *run, struct err *err) {
+    const struct record *record = &run->limit;
+    const struct series *f = record_find(record, "f"), *loss = record_find(record, "loss");
+    double *mean = NULL, *se;
+    if (!record->runs || run->config.solver.method != METHOD_MARCH)
+        return CODE_OK;
+    TRY(record_average(record, "f", &mean, &se, err));
+    bool noiseless = record->runs > 1 && largest(se, f->size) <= 1e-8 * largest(mean, f->size);
+    if (record_tolerance(record, f, mean)) {
+        double f_most = largest(mean, f->size);
+        record_tolerance(record, loss, se);
+        printf("tolerance: a third of it changes the loss by up to %.2g and f by up to %.2g "
+               "(replicate 0); the intervals contain it\n",
+               largest(se, loss->size), f_most);
+    } else if (noiseless && largest(mean, f->size) > 0)
+        printf("warning: the limit has no sampling error here, and its intervals leave out what "
+               "[solver] tolerance does;\n  check_tolerance = yes adds that\n");
+    free(mean);
+    return CODE_OK;
+}
+
 void report_failures(const struct run *run) {
     const struct int_list *widths = &run->config.reference.widths;
     for (int i = 0; i < widths->count; i++) {
@@ -137,7 +167,9 @@ void report_failures(const struct run *run) {
 int report_print(const struct run *run, struct err *err) {
     TRY(print_table(run, err));
     rest_print(run);
+    TRY(edge_print(run, err));
     report_failures(run);
+    TRY(report_tolerance(run, err));
     print_room(run);
     print_gates(run);
     return CODE_OK;

@@ -7,6 +7,9 @@
 
 int report_print(const struct run *run, struct err *err);
 
+/* What the tolerance does, if that was asked for; or a warning where nothing else is in the errors
+ * of the limit. */
+int report_tolerance(const struct run *run, struct err *err);
 /* A note for each width of which a network has failed. */
 void report_failures(const struct run *run);
 

@@ -368,6 +368,27 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
     return ensemble_compute(&e, &first, err);
 }
 
+/* The same run with one replicate at a third of the tolerance; no states, nothing written. */
+static struct run finer_of(const struct run *run) {
+    struct run finer = *run;
+    finer.config.solver.tolerance /= 3;
+    finer.states = NULL;
+    finer.io_open = false;
+    return finer;
+}
+
+/* It comes first: the errors of the limit contain it from the beginning. */
+static int compute_finer(struct run *run, struct err *err) {
+    struct run finer = finer_of(run);
+    if (!run->config.solver.check_tolerance || !run->config.solver.replicates)
+        return CODE_OK;
+    int code = run_ensemble(&finer, 0, 1, &run->finer, err);
+    run->limit.finer = &run->finer;
+    if (code == CODE_NUMERICAL)
+        return err_set(err, code, "at a third of tolerance (check_tolerance): %.1800s", err->text);
+    return code;
+}
+
 /* The limit (k = 0), then each width. Returns how many runs it has, maybe none. */
 static int number_of(struct run *run, int k, struct ensemble *e) {
     const struct int_list *widths = &run->config.reference.widths;
@@ -384,6 +405,8 @@ int run_compute(struct run *run, struct err *err) {
             TRY(ensemble_declare(&e, runs, err));
     }
     run->failed = (struct err){0};
+    run->place = 0;
+    code = compute_finer(run, &run->failed);
     for (int k = 0; k < count && !code; k++) {
         int runs = number_of(run, k, &e);
         if (runs)
@@ -417,6 +440,11 @@ int run_collect(struct run *run, struct err *err) {
     if (dist_ranks() == 1 || (err->code && together)) /* then all ranks have failed alike */
         return err->code;
     int code = exchange_failure(err->code, run->place, err);
+    if (run->finer.runs) {
+        struct run finer = finer_of(run);
+        e = ensemble_of(&finer, 0, &run->finer);
+        code = code ? code : ensemble_collect(&e, err);
+    }
     for (int k = 0; k < count; k++) {
         struct err ignored;
         if (number_of(run, k, &e)) {
@@ -446,6 +474,7 @@ void run_free(struct run *run) {
         io_close(&run->io);
     run->io_open = false;
     record_free(&run->limit);
+    record_free(&run->finer);
     record_free(&run->iterations);
     for (int i = 0; i < INT_LIST_MAX; i++)
         record_free(&run->reference[i]);

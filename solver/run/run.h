@@ -28,6 +28,7 @@ struct run {
     struct log log;
     const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
     struct record limit, iterations;   /* iterations: of a fixed-point iteration */
+    struct record finer;               /* replicate 0 at a third of the tolerance, if asked for */
     struct record reference[INT_LIST_MAX];
     struct err failed; /* the first on this rank that ends the run; code 0: none */
     int place;         /* the number of the run that failed, counted through all ensembles */

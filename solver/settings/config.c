@@ -28,7 +28,10 @@ static const struct param_row solver_rows[] = {
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "seed of all random weights, of the limit and of the networks"},
     {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
-     "of the bases, relative to rms; f is accurate to a few hundredths of it"},
+     "of the bases, relative to rms; f is accurate to a few hundredths of it if training is "
+     "stable"},
+    {"check_tolerance", PARAM_CHOICE, OFFSET(check_tolerance), "no", 0, 0, "no yes", "method=march",
+     "the first replicate once more at a third of tolerance: all errors contain it"},
     {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
      "where site arrays live; cuda: a GPU (make CUDA=1); shadow: poisoned memory, for tests"},
     {"threads", PARAM_INT, OFFSET(threads), "0", 0, 1024, NULL, NULL,

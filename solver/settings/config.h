@@ -25,7 +25,7 @@ struct data_settings {
 
 enum method { METHOD_MARCH, METHOD_FIXED_POINT };
 struct solver_settings {
-    int method, sites, expert_sites, unit_sites, replicates, backend, threads;
+    int method, sites, expert_sites, unit_sites, replicates, backend, threads, check_tolerance;
     uint64_t seed;
     double tolerance, max_memory;
     struct fixed_point_settings fixed_point;

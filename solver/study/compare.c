@@ -1,5 +1,6 @@
 /* Networks against the limit. Everything is fitted entry by entry. */
 #include "solver/study/compare.h"
+#include "solver/run/edge.h"
 #include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
@@ -136,6 +137,24 @@ static int fit_term(const struct run *run, const struct series *series, struct r
     return CODE_OK;
 }
 
+/* How the variance of f goes with N, at each time. */
+static int fit_variance(const struct run *run, struct record *record, struct err *err) {
+    const struct series like = {.name = "f", .dims = "t", .axes = 1, .shape = {(size_t)record->T}};
+    double *exponent, *se;
+    if (!record_find(&run->reference[0], "f"))
+        return CODE_OK;
+    TRY(add(record, &like, "variance_exponent",
+            "width exponent of the variance of f over networks, summed over its entries; 1/N, but "
+            "for the edge of stability",
+            "slope of ln V in ln N, all widths of one weight", &exponent, err));
+    TRY(add(record, &like, "variance_exponent_se",
+            "standard error of the exponent: of the residuals or of the networks, the larger", "",
+            &se, err));
+    for (int t = 0; t < record->T; t++)
+        TRY(edge_exponent(run, t, t + 1, &exponent[t], &se[t], err));
+    return CODE_OK;
+}
+
 int compare_fit(const struct run *run, struct comparison *comparison, struct err *err) {
     const struct record *networks = &run->reference[0];
     struct record *record = &comparison->record;
@@ -151,7 +170,7 @@ int compare_fit(const struct run *run, struct comparison *comparison, struct err
         /* the part of a signal goes as any power of N */
         TRY((compare_is_term(series->name) ? fit_term : fit_series)(run, series, record, err));
     }
-    return CODE_OK;
+    return fit_variance(run, record, err);
 }
 
 /* --- runs ------------------------------------------------------------------------------------ */
@@ -189,6 +208,9 @@ static int write_fits(struct run *run, struct comparison *side, struct err *err)
     if (!run->io_open) /* ranks but 0 */
         return CODE_OK;
     TRY(io_axes(&run->io, "compare", &side->record, err));
+    bool edge;
+    TRY(edge_reached(run, &edge, err));
+    TRY(io_attribute(&run->io, "compare", "edge_of_stability", edge, err));
     for (int s = 0; s < side->record.count; s++)
         TRY(io_series(&run->io, "compare", &side->record.series[s], err));
     return io_flush(&run->io, err);

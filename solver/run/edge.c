@@ -1,0 +1,105 @@
+/* The edge of stability, told by the variance of f over networks. */
+#include "solver/run/edge.h"
+#include "solver/measure/stats.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A standard deviation below this share of rms f tells nothing. */
+static const double least = 1e-6;
+enum { FEWEST = 4 };
+
+/* Sums over the entries of f at t: of all runs' squared deviations from their mean into without[0],
+ * and of those without run r into without[1 + r]; NaN where this is round-off. */
+static void deviations(const struct record *record, const struct series *f, int t,
+                       double *without) {
+    size_t row = f->size / f->shape[0];
+    double n = record_reached(record, t), squares = 0, all = 0;
+    for (int r = 0; r < record->runs; r++)
+        without[1 + r] = 0;
+    for (size_t k = 0; k < row; k++) {
+        double mean = 0;
+        for (int r = 0; r < record->runs; r++)
+            if (record->steps[r] > t)
+                mean += record_at(record, f, r, t)[k] / n;
+        squares += mean * mean;
+        for (int r = 0; r < record->runs; r++)
+            if (record->steps[r] > t) {
+                double d = record_at(record, f, r, t)[k] - mean;
+                all += d * d;
+                without[1 + r] -= d * d * n / (n - 1);
+            }
+    }
+    bool tells = n >= FEWEST && all / n > least * least * squares;
+    without[0] = tells ? all : NAN;
+    for (int r = 0; r < record->runs; r++)
+        without[1 + r] += without[0];
+}
+
+/* Mean over `times` of ln V and its jackknife error; sum[1 + runs]: of ln of all deviations. */
+static void log_variance(const struct record *record, const double *sum, int times, double *mean,
+                         double *se) {
+    double n = record->runs, first = 0, second = 0;
+    for (int r = 0; r < record->runs; r++) {
+        double shift = (sum[1 + r] - sum[0]) / times;
+        first += shift / n;
+        second += shift * shift / n;
+    }
+    *mean = sum[0] / times - log(n - 1);
+    *se = sqrt((n - 1) * fmax(second - first * first, 0));
+}
+
+int edge_exponent(const struct run *run, int first, int end, double *exponent, double *se,
+                  struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    double mean[INT_LIST_MAX], error[INT_LIST_MAX], *sum = NULL, *now = NULL;
+    int code = CODE_OK, n = widths->count, runs = run->config.reference.seeds, times = 0;
+    size_t each = (size_t)runs + 1;
+    *exponent = *se = NAN;
+    if (n < 2)
+        return CODE_OK;
+    DO(base_alloc(&sum, each * (size_t)n, sizeof *sum, err));
+    DO(base_alloc(&now, each * (size_t)n, sizeof *now, err));
+    for (int t = first; t < end; t++) {
+        bool tells = true;
+        for (int i = 0; i < n; i++) {
+            const struct record *record = &run->reference[i];
+            deviations(record, record_find(record, "f"), t, now + (size_t)i * each);
+            tells = tells && isfinite(now[(size_t)i * each]);
+        }
+        times += tells;
+        for (size_t k = 0; k < each * (size_t)n && tells; k++)
+            sum[k] += log(now[k]);
+    }
+    for (int i = 0; i < n; i++)
+        log_variance(&run->reference[i], sum + (size_t)i * each, times, &mean[i], &error[i]);
+    if (times)
+        stats_exponent(widths->value, mean, error, n, exponent, se);
+done:
+    free(sum);
+    free(now);
+    return code;
+}
+
+int edge_reached(const struct run *run, bool *reached, struct err *err) {
+    int T = run->config.training.steps;
+    double exponent, se;
+    TRY(edge_exponent(run, T / 2, T, &exponent, &se, err));
+    *reached = exponent > -0.5 && exponent + 1 > 3 * se;
+    return CODE_OK;
+}
+
+int edge_print(const struct run *run, struct err *err) {
+    int T = run->config.training.steps;
+    double exponent, se;
+    bool reached;
+    TRY(edge_reached(run, &reached, err));
+    TRY(edge_exponent(run, T / 2, T, &exponent, &se, err));
+    if (reached)
+        printf("warning: at the edge of stability: from t = %d on the variance of f over networks "
+               "goes as N^%.2f(%.2f),\n  not as 1/N; a + b/N and z mean nothing there; lower eta0 "
+               "or gamma0\n",
+               T / 2, exponent, se);
+    return CODE_OK;
+}

@@ -1,0 +1,130 @@
+/* The edge of stability, told by how the variance of f over networks goes with N. */
+#include "solver/run/edge.h"
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDTHS = 3, RUNS = 5, TIMES = 4 };
+
+/* Networks with f = 1 + N^(exponent/2) times numbers of order one, the same for all widths. */
+static void fill(struct run *run, double exponent, double scale) {
+    static const double number[RUNS] = {0.3, -1.1, 0.6, 0.9, -0.4};
+    *run = (struct run){
+        .config = {.reference = {.widths = {.count = WIDTHS, {8, 32, 64}}, .seeds = RUNS},
+                   .training = {.steps = TIMES}}};
+    for (int i = 0; i < WIDTHS; i++) {
+        struct series f = {.name = "f", .dims = "t mu", .axes = 2, .shape = {TIMES, 2}};
+        struct record *record = &run->reference[i];
+        ASK(record_init(record, RUNS, TIMES, err));
+        ASK(record_add(record, f, err));
+        double spread = scale * pow(run->config.reference.widths.value[i], exponent / 2);
+        for (int r = 0; r < RUNS; r++) {
+            record->steps[r] = TIMES;
+            for (int k = 0; k < 2 * TIMES; k++)
+                record_at(record, &record->series[0], r, k / 2)[k % 2] =
+                    1 + spread * number[(r + k % 2) % RUNS];
+        }
+    }
+}
+
+/* Logarithms of sums of 10 numbers with round-off 1e-16/spread, over ln 8: 1e-13. */
+static void exponents_are_exact(void **state) {
+    (void)state;
+    static const double want[] = {-2, -1, 0, 0.5};
+    for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
+        struct run run;
+        double exponent, se;
+        bool reached;
+        fill(&run, want[k], 1);
+        ASK(edge_exponent(&run, 1, TIMES, &exponent, &se, err));
+        CHECK_ABS(exponent, want[k], 1e-13, "exponent");
+        assert_true(se > 0.1 && se < 1);
+        ASK(edge_reached(&run, &reached, err));
+        assert_int_equal(reached, want[k] + 1 > 3 * se);
+        run_free(&run);
+    }
+}
+
+/* Of one entry and n runs: ln V without run r, by hand. */
+static void error_is_that_of_the_jackknife(void **state) {
+    (void)state;
+    struct run run;
+    double exponent, se, shift = 0, squares = 0;
+    fill(&run, 0, 1);
+    for (int r = 0; r < RUNS; r++) {
+        double sum = 0;
+        for (int entry = 0; entry < 2; entry++) {
+            double mean = 0, square = 0;
+            for (int k = 0; k < RUNS; k++) {
+                double f = record_at(&run.reference[0], run.reference[0].series, k, 0)[entry];
+                mean += k == r ? 0 : f / (RUNS - 1);
+                square += k == r ? 0 : f * f;
+            }
+            sum += square - (RUNS - 1) * mean * mean;
+        }
+        shift += log(sum) / RUNS;
+        squares += log(sum) * log(sum) / RUNS;
+    }
+    double one = sqrt((RUNS - 1) * (squares - shift * shift)), x[WIDTHS], mean = 0, spread = 0;
+    for (int i = 0; i < WIDTHS; i++) {
+        x[i] = log(run.config.reference.widths.value[i]);
+        mean += x[i] / WIDTHS;
+    }
+    for (int i = 0; i < WIDTHS; i++)
+        spread += (x[i] - mean) * (x[i] - mean);
+    ASK(edge_exponent(&run, 0, TIMES, &exponent, &se, err));
+    CHECK_ABS(se, one / sqrt(spread), 1e-12, "equal errors of all widths, over the spread of ln N");
+    run_free(&run);
+}
+
+static void round_off_tells_nothing(void **state) {
+    (void)state;
+    struct run run;
+    double exponent, se;
+    bool reached;
+    fill(&run, 0, 1e-9);
+    ASK(edge_exponent(&run, 0, TIMES, &exponent, &se, err));
+    ASK(edge_reached(&run, &reached, err));
+    assert_true(isnan(exponent) && isnan(se) && !reached);
+    run_free(&run);
+}
+
+/* A deep linear network: eta0 = 0.8 is beyond its edge, 0.2 is not; nor is a tanh network. */
+static void networks_are_told_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *activation, *eta0;
+        bool reached;
+    } table[] = {
+        {"network.activation=linear", "training.eta0=0.8", true},
+        {"network.activation=linear", "training.eta0=0.2", false},
+        {"network.activation=tanh", "training.eta0=0.5", false},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+        struct run run;
+        double exponent, se;
+        bool reached;
+        const char *const overrides[] = {table[k].activation,         table[k].eta0,
+                                         "reference.widths=16 32 64", "reference.seeds=16",
+                                         "training.steps=41",         "solver.replicates=0",
+                                         "output.kernels=none",       NULL};
+        support_run(&run, "data/dense.ini", overrides);
+        ASK(run_march(&run, err));
+        ASK(edge_exponent(&run, 20, 41, &exponent, &se, err));
+        printf("%s %s: N^%.2f(%.2f)\n", table[k].activation, table[k].eta0, exponent, se);
+        ASK(edge_reached(&run, &reached, err));
+        assert_int_equal(reached, table[k].reached);
+        run_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exponents_are_exact),
+        cmocka_unit_test(error_is_that_of_the_jackknife),
+        cmocka_unit_test(round_off_tells_nothing),
+        cmocka_unit_test(networks_are_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
