@@ -58,7 +58,7 @@ struct numbers {
 struct net_setup {
     const struct network *network;
     const struct model *model;              /* NULL: that of the settings */
-    const struct factor_list *init, *rates; /* of matrices; NULL: none */
+    const struct factor_list *init, *rates, *eps; /* of matrices; NULL: none */
     const struct backend *backend;
     int N;                   /* width of a finite network; 0: the limit */
     int sites, expert_sites; /* of the limit */
