@@ -57,7 +57,7 @@ struct numbers {
 /* What an instance is made from. */
 struct net_setup {
     const struct network *network;
-    const struct model *model;              /* NULL: that of the settings */
+    const struct model *model;                    /* NULL: that of the settings */
     const struct factor_list *init, *rates, *eps; /* of matrices; NULL: none */
     const struct backend *backend;
     int N;                   /* width of a finite network; 0: the limit */

@@ -54,7 +54,7 @@ struct config {
     struct reference_settings reference;
     struct output_settings output;
     struct factor_list rates, init, eps; /* of matrices, by name */
-    struct backend split;                /* with a name: of a limit whose sites are split over ranks */
+    struct backend split; /* with a name: of a limit whose sites are split over ranks */
 };
 
 /* The sections in the order of the file; *count of them. The caller frees the array. */
