@@ -106,13 +106,13 @@ static void built_in(void **state) {
         }
 }
 
-/* --- five that are not built in -------------------------------------------------------------- */
+/* --- six that are not built in ---------------------------------------------------------------  */
 
 /* Derived gradients by finite differences: sums and products of numbers, gates, stops. */
 static void gradients(void **state) {
     (void)state;
-    static const char *const names[] = {"shared_experts", "swiglu", "attention_mixture",
-                                        "hash_routing", "parallel"};
+    static const char *const names[] = {"shared_experts", "swiglu",   "attention_mixture",
+                                        "hash_routing",   "parallel", "gains"};
     static const char *const overrides[] = {"data.inputs=3", "reference.widths=16", NULL};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         struct run run;
