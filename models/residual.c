@@ -2,7 +2,7 @@
  * N, N_e, E to infinity, or N_e fixed (docs/theory/residual.md).
  *
  *     h_0 = W0 x/sqrt D                          stream, N sites, one population for all blocks
- *     p_k = R h_l                                experts of block l; R = 0 at the start
+ *     p_k = R h_l                                experts of block l; R = 0 at the start (or q0)
  *     c_k = m_k sig(p_k)                         m: the K = rho E largest sig(p_k) + b_k
  *     psi_kj = W1 h_l                            units of block l
  *     h_l+1 = h_l + (1/L) W2 (c_k phi(psi_kj))   f = <w, h_L>/gamma0
@@ -31,12 +31,21 @@ bool residual_shape(const struct network *network, int N, double *E, double *N_e
     return network_whole(*E) && network_whole(*N_e);
 }
 
+static double amplitude(const struct network *network) {
+    return fmax(network->q0, 0);
+}
+
 static const char *residual_check(const struct network *network, int N, int expert_sites,
                                   const char **key) {
     double E = expert_sites, N_e;
     *key = "alpha";
     if (network->alpha == 0 && network->expert_width)
         return "alpha = N/(N_e E) is 0 for experts of infinite width only: expert_width = 0";
+    *key = "q0";
+    if (!N && amplitude(network) > 0 && !network->expert_width)
+        return "a router that starts at random sends noise back that goes with E/N, which the "
+               "limit of experts of infinite width does not know: expert_width > 0, or networks "
+               "alone with [solver] replicates = 0";
     *key = network->expert_width ? "expert_width" : "alpha";
     if (N && !residual_shape(network, N, &E, &N_e))
         return network->expert_width
@@ -66,7 +75,8 @@ static void populate(struct program *p, int l, struct population **experts,
     size_t sites = (size_t)lround(E), group = (size_t)lround(N_e);
     *experts = program_population(p, program_name(p, "experts_%d", l), some, sites, 1);
     *units = program_population(p, program_name(p, "units_%d", l), many, sites * group, (int)group);
-    (*experts)->nodes = sites == 1 || network->bias_draws == BIAS_STRATIFIED;
+    (*experts)->nodes =
+        amplitude(network) == 0 && (sites == 1 || network->bias_draws == BIAS_STRATIFIED);
     struct population *drawn = *units;
     if (!setup->N && !fixed && sites > 1)
         (*units)->units = drawn =
@@ -84,7 +94,8 @@ static struct value block(struct program *p, int l, struct value h, struct popul
     struct weight W1 = {.name = program_name(p, "W1_%d", l), .rate = L, .adam_eps = 1 / L};
     struct weight W2 = {.name = program_name(p, "W2_%d", l), .rate = 1 / L, .adam_rate = 1 / L};
     W2.s_f = sqrt(stream->size / units->size) / L;
-    R.zero = true;
+    R.a0 = amplitude(program_network(p));
+    R.zero = R.a0 == 0;
 
     struct value c = balance_write(p, h, experts, R, l), psi = program_map(p, h, units, W1);
     struct value x = program_multiply(p, c, program_sigma(p, psi));
@@ -119,7 +130,8 @@ const struct model model_residual = {
     .doc = "deep residual mixture of experts, experts of infinite or finite width",
     .source = "Hyperparameter Transfer with Mixture-of-Experts Layers, section 4 and appendix E, "
               "corrected as in docs/theory/residual.md",
-    .keys = "read_out activation rho depth alpha expert_width experts eta_bias bias_std bias_draws",
+    .keys = "read_out activation rho depth alpha expert_width experts q0 eta_bias bias_std "
+            "bias_draws",
     .solver_keys = "expert_sites unit_sites",
     .rows = residual_rows,
     .check = residual_check,

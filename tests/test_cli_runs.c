@@ -463,6 +463,33 @@ static void test_ini_of_a_file_repeats_it(void **state) {
     H5Fclose(file);
 }
 
+/* What each block measures of each input has an axis of tokens where inputs have them. */
+static void test_series_of_blocks_and_tokens(void **state) {
+    (void)state;
+    enum { T = 2, L = 2, P = 3, TOKENS = 4 };
+    cli_print("case.ini", "[network]\nmodel = residual\ndepth = 2\nrho = 0.5\nexpert_width = 2\n"
+                          "[data]\nsource = markov\ninputs = 3\ntokens = 4\nvocabulary = 3\n"
+                          "[training]\nsteps = 2\nloss = cross_entropy\n"
+                          "[solver]\nsites = 32\nexpert_sites = 8\nreplicates = 1\n"
+                          "[reference]\nwidths = 8\nseeds = 1\n");
+    struct cli_result result;
+    cli_run(&result, ARGS("--force", "-o", "out.h5", "case.ini"));
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+    hid_t file = cli_file("out.h5");
+    static const char *const sets[] = {"limit/qstar", "limit/p", "reference/N0008/A"};
+    for (size_t k = 0; k < COUNT(sets); k++) {
+        size_t count;
+        free(cli_values(file, sets[k], &count));
+        assert_int_equal(count, T * L * P * TOKENS);
+        char *dims = cli_text(file, sets[k], "dims");
+        assert_string_equal(dims, "t l mu token");
+        free(dims);
+    }
+    H5Fclose(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_numerical_failures),
@@ -481,6 +508,7 @@ int main(void) {
         TEST(test_of_a_parallel_job_without_mpi),
         TEST(test_fewer_steps_are_a_beginning),
         TEST(test_ini_of_a_file_repeats_it),
+        TEST(test_series_of_blocks_and_tokens),
     };
     return cmocka_run_group_tests_name("cli_runs", tests, cli_open, cli_close);
 }

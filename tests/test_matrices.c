@@ -82,6 +82,15 @@ static void test_refusals(void **state) {
          {"--network.parameterization=simp"},
          {"simp is a router over a fixed number of experts: mup, mssp, sp or ntp here, or model = "
           "regime1"}},
+        {"regime1",
+         {"--eps.Q=2"},
+         {"--eps.Q=2: eps is Adam's: take the line out or choose [training] optimizer = adam"}},
+        {"regime1",
+         {"--training.optimizer=adam", "--eps.Q=0"},
+         {"--eps.Q=0: a factor of eps must be above 0"}},
+        {"regime1",
+         {"--training.optimizer=adam", "--eps.Q=N^-0.5"},
+         {"--eps.Q=N^-0.5: network regime1: Adam's eps of matrix Q goes as N^-0.5 "}},
     };
     cli_print("case.ini", "[network]\nmodel = regime1\n" SIZES);
     for (size_t k = 0; k < COUNT(table); k++) {
@@ -124,11 +133,11 @@ static void test_names_are_told(void **state) {
     static const struct {
         const char *arg[3], *line;
     } table[] = {
-        {{"regime1"}, "[init] and [rates]: W1 Q W2_0 W2_1 w; several at once: W2\n"},
-        {{"regime3"}, "[init] and [rates]: W1 Q P_in A_in P_out A_out w\n"},
-        {{"regime3", "--network.parameterization=mup"}, "[rates]: W1 Q W_in W_out w\n"},
+        {{"regime1"}, "[init], [rates] and [eps]: W1 Q W2_0 W2_1 w; several at once: W2\n"},
+        {{"regime3"}, "[init], [rates] and [eps]: W1 Q P_in A_in P_out A_out w\n"},
+        {{"regime3", "--network.parameterization=mup"}, "[eps]: W1 Q W_in W_out w\n"},
         {{"residual", "--network.depth=1"},
-         "[rates]: W0 R_0 W1_0 W2_0 w; several at once: R W1 W2\n"},
+         "[eps]: W0 R_0 W1_0 W2_0 w; several at once: R W1 W2\n"},
         {{"dense"}, "Keys of [network]: read_out activation depth\n"},
     };
     for (size_t k = 0; k < COUNT(table); k++) {

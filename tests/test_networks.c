@@ -135,6 +135,8 @@ static void residual_networks(void **state) {
         {"network.alpha=4", "network.experts=1", "network.rho=1"},
         {"network.alpha=0.25", "network.expert_width=4"},
         {"network.alpha=1", "network.expert_width=2", "network.rho=0.5"},
+        {"network.alpha=1", "network.expert_width=2", "network.rho=1", "network.q0=1"},
+        {"network.alpha=1", "network.expert_width=2", "network.rho=0.5", "network.q0=1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++) {
         const char *overrides[32] = {"network.depth=1",        "training.steps=20",

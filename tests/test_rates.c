@@ -1,6 +1,6 @@
-/* Sections [init] and [rates] in the networks themselves: what they multiply, in networks and in
- * limits, under every optimizer; and what is refused. Factors are powers of 2, so that what they
- * must give is exact. */
+/* Sections [init], [rates] and [eps] in the networks themselves: what they multiply, in networks
+ * and in limits, under every optimizer; and what is refused. Factors are powers of 2, so that what
+ * they must give is exact. */
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
@@ -240,11 +240,25 @@ static void negative_powers_vanish(void **state) {
                ARGS("network.parameterization=mup"), 0);
 }
 
+/* Of every matrix the factor of eps is eps itself, with its power of the width in networks. */
+static void factors_of_eps(void **state) {
+    (void)state;
+    static const char model[] = "model=regime1\nq0=1\nbias=trained\n[training]\noptimizer=adam";
+    for (int width = 0; width <= 16; width += 16) {
+        check_same(model, ARGS("eps.W1=4", "eps.W2=4", "eps.Q=4", "eps.b=4", "eps.w=4"),
+                   ARGS("training.eps=0.2"), width);
+        check_same(model, ARGS("eps.W1=4", "eps.W2_0=4", "eps.W2_1=4", "eps.Q=4", "eps.b=4"),
+                   ARGS("training.eps=0.2", "eps.w=0.25"), width);
+    }
+    check_same(model, ARGS("solver.replicates=0", "eps.Q=3 N^0.5"),
+               ARGS("solver.replicates=0", "eps.Q=12"), 16);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_of_the_router),     cmocka_unit_test(factors_multiply),
         cmocka_unit_test(initial_factors),        cmocka_unit_test(zero_rates_freeze),
-        cmocka_unit_test(negative_powers_vanish),
+        cmocka_unit_test(negative_powers_vanish), cmocka_unit_test(factors_of_eps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@ static const char *const cases[][6] = {
     {"network.depth=3", "network.alpha=0.5", "network.experts=8", "network.rho=0.25",
      "network.bias_draws=normal"},
     {"network.depth=1", "network.alpha=2", "network.expert_width=2", "network.rho=0.25"},
+    {"network.depth=2", "network.alpha=0.5", "network.expert_width=4", "network.q0=0.7"},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

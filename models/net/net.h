@@ -57,8 +57,8 @@ struct numbers {
 /* What an instance is made from. */
 struct net_setup {
     const struct network *network;
-    const struct model *model;              /* NULL: that of the settings */
-    const struct factor_list *init, *rates; /* of matrices; NULL: none */
+    const struct model *model;                    /* NULL: that of the settings */
+    const struct factor_list *init, *rates, *eps; /* of matrices; NULL: none */
     const struct backend *backend;
     int N;                   /* width of a finite network; 0: the limit */
     int sites, expert_sites; /* of the limit */

@@ -16,8 +16,8 @@
  *     rate c (1/m) sum_mu Delta_mu g_mu x_mu^T,     c = eta0 gamma0/P, Delta = -dl/df
  * (a matrix with one finite side has no 1/m). Adam moves each of these entries, in units of 1/m, by
  * eta0 times its normalised step, of the gradient (1/P) sum_mu Delta_mu g_mu x_mu^T with eps gamma0
- * (read-out: its gradient is h, and eps itself). Section [init] multiplies a0, section [rates] the
- * rate, each by a factor and a power of the width, for any matrix by its name. */
+ * (read-out: its gradient is h, and eps itself). Section [init] multiplies a0, [rates] the rate and
+ * [eps] Adam's eps, each by a factor and a power of the width, for any matrix by its name. */
 #ifndef MODELS_PROGRAM_H
 #define MODELS_PROGRAM_H
 

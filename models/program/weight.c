@@ -67,6 +67,20 @@ static double rate_left(struct program *p, const char *name, double rate, double
     return stays ? rate * pow(POPULATION_INFINITE, power) : 0;
 }
 
+/* Of the limit, what is left of Adam's eps: neither nothing nor all that there is. */
+static double eps_left(struct program *p, const char *name, double eps, double power) {
+    double left = power + power_in(eps);
+    if (p->net->setup.N || power == 0)
+        return eps;
+    if (fabs(left) > 1e-9)
+        program_fail(p,
+                     "Adam's eps of matrix %s goes as N^%.3g beside its gradient: in the limit its "
+                     "power of N in [eps] must be 0 (networks alone, [solver] replicates = 0, may "
+                     "have another)",
+                     name, left);
+    return eps * pow(POPULATION_INFINITE, power);
+}
+
 bool weight_settle(struct program *p, struct node *node) {
     const struct net_setup *setup = &p->net->setup;
     struct weight *W = &node->weight;
@@ -85,6 +99,8 @@ bool weight_settle(struct program *p, struct node *node) {
     double *rate = optimizer_by_entry(setup->optimizer) ? &W->adam_rate : &W->rate;
     *rate = rate_left(p, W->name, *rate * factor, power);
     node->frozen = factor == 0;
+    factor = setting(p, setup->eps, W->name, &power);
+    W->adam_eps = eps_left(p, W->name, W->adam_eps * factor, power);
     W->fixed = *rate == 0;
     return !p->code;
 }

@@ -7,7 +7,7 @@
 
 const struct param_row router_rows[] = {
     {"q0", PARAM_REAL, NETWORK_KEY(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
-     "amplitude of the initial router; -1: 0 for mssp, else 1"},
+     "amplitude of the initial router; -1: 0 for mssp and residual, else 1"},
     {"router_rate", PARAM_REAL, NETWORK_KEY(router_rate), "1", 0, 1e3, NULL, "gate=sigmoid|softmax",
      "multiplier of the learning rate of the router"},
     {"bias", PARAM_CHOICE, NETWORK_KEY(bias), "none", 0, 0, "none fixed trained",

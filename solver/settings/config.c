@@ -126,6 +126,8 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
          NULL, 0, .offset = offsetof(struct config, rates)},
         {"init", "factors of the initial scales of matrices, by name, likewise", NULL, 0,
          .offset = offsetof(struct config, init)},
+        {"eps", "factors of Adam's eps of matrices, by name, likewise, but above 0", NULL, 0,
+         .offset = offsetof(struct config, eps)},
     };
     *count = sizeof all / sizeof *all;
     TRY(base_alloc(sections, *count, sizeof **sections, err));
@@ -294,6 +296,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .network = &config->network,
         .init = &config->init,
         .rates = &config->rates,
+        .eps = &config->eps,
         .backend = profile_backend(config_backend(config, N)),
         .N = N,
         .sites = config->solver.sites,

@@ -53,8 +53,8 @@ struct config {
     struct solver_settings solver;
     struct reference_settings reference;
     struct output_settings output;
-    struct factor_list rates, init; /* of matrices, by name */
-    struct backend split;           /* with a name: of a limit whose sites are split over ranks */
+    struct factor_list rates, init, eps; /* of matrices, by name */
+    struct backend split; /* with a name: of a limit whose sites are split over ranks */
 };
 
 /* The sections in the order of the file; *count of them. The caller frees the array. */

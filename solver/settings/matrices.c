@@ -6,17 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { INIT, RATES, EPS, LISTS };
+static const char *const sections_of[LISTS] = {"init", "rates", "eps"};
+
 /* A network of one input, without memory. Free it in any case. */
 static int declare(struct net *net, const struct config *config, int N,
-                   const struct factor_list *init, const struct factor_list *rates,
-                   struct err *err) {
+                   const struct factor_list lines[LISTS], struct err *err) {
     struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
     static const int token;
     setup.declare_only = true;
     setup.token = &token;
     setup.V = 1;
-    setup.init = init;
-    setup.rates = rates;
+    setup.init = lines ? &lines[INIT] : NULL;
+    setup.rates = lines ? &lines[RATES] : NULL;
+    setup.eps = lines ? &lines[EPS] : NULL;
     return net_init(net, &setup, err);
 }
 
@@ -38,7 +41,7 @@ int matrices_list(const struct config *config, int N, char **list, struct err *e
     size_t size = 1;
     int code;
     *list = NULL;
-    DO(declare(&net, config, N, NULL, NULL, err));
+    DO(declare(&net, config, N, NULL, err));
     for (int i = 0; i < net.matrices; i++)
         size += strlen(net.matrix[i].name) + 1;
     DO(base_alloc(list, size, 1, err));
@@ -50,34 +53,40 @@ done:
 }
 
 /* What a line would multiply and cannot. */
-static int check_line(const struct params *params, const char *section, const struct factor *line,
+static int check_line(const struct params *params, int list, const struct factor *line,
                       const struct net *net, struct err *err) {
-    bool rate = !strcmp(section, "rates");
+    static const char *const reason[LISTS] = {
+        "matrix %s starts at 0 here, whatever the factor: take the line out",
+        "matrix %s never learns here and has no rate: take the line out",
+        "matrix %s never learns here and needs no eps: take the line out"};
+    const char *section = sections_of[list];
+    if (list == EPS && !optimizer_by_entry(net->setup.optimizer))
+        return params_error(params, section, line->name, err,
+                            "eps is Adam's: take the line out or choose [training] optimizer = "
+                            "adam or adamw");
+    if (list == EPS && line->factor == 0)
+        return params_error(params, section, line->name, err,
+                            "a factor of eps must be above 0: 1e-6, say");
     for (int i = 0; i < net->matrices; i++) {
         const struct matrix *matrix = &net->matrix[i];
-        if (!program_addresses(line->name, matrix->name) || !(rate ? matrix->fixed : matrix->zero))
-            continue;
-        return params_error(params, section, line->name, err,
-                            rate ? "matrix %s never learns here and has no rate: take the line out"
-                                 : "matrix %s starts at 0 here, whatever the factor: take the line "
-                                   "out",
-                            matrix->name);
+        if (program_addresses(line->name, matrix->name) &&
+            (list == INIT ? matrix->zero : matrix->fixed))
+            return params_error(params, section, line->name, err, reason[list], matrix->name);
     }
     return CODE_OK;
 }
 
 static int check_names(const struct config *config, const struct params *params,
                        const struct net *net, struct err *err) {
-    static const char *const sections[] = {"init", "rates"};
-    const struct factor_list *const lists[] = {&config->init, &config->rates};
+    const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps};
     struct names names = {0};
     int code;
     DO(collect(&names, net, err));
-    for (int k = 0; k < 2; k++) {
-        DO(params_check_names(params, sections[k], (const char *const *)names.name, names.count,
+    for (int k = 0; k < LISTS; k++) {
+        DO(params_check_names(params, sections_of[k], (const char *const *)names.name, names.count,
                               err));
         for (int i = 0; i < lists[k]->count; i++)
-            DO(check_line(params, sections[k], &lists[k]->factor[i], net, err));
+            DO(check_line(params, k, &lists[k]->factor[i], net, err));
     }
 done:
     names_free(&names);
@@ -103,19 +112,19 @@ static int check_fixed_point(const struct params *params, const struct net *net,
  * blame; with none it is the network itself. */
 static int check_limit(const struct config *config, const struct params *params, struct err *err) {
     const char *name = model_list[config->network.model]->name;
-    const char *key = !network_other_keys(name, "program")           ? "program"
-                      : network_other_keys(name, "parameterization") ? "model"
-                                                                     : "parameterization";
-    for (int k = 0; k <= config->init.count + config->rates.count; k++) {
-        int inits = k < config->init.count ? k : config->init.count;
-        struct factor_list init = {inits, config->init.factor},
-                           rates = {k - inits, config->rates.factor};
-        const char *section = !k ? "network" : rates.count ? "rates" : "init";
-        if (k)
-            key = rates.count ? rates.factor[rates.count - 1].name : init.factor[k - 1].name;
+    const char *section = "network", *key = !network_other_keys(name, "program") ? "program"
+                                            : network_other_keys(name, "parameterization")
+                                                ? "model"
+                                                : "parameterization";
+    const struct factor_list all[LISTS] = {config->init, config->rates, config->eps};
+    struct factor_list lines[LISTS];
+    memcpy(lines, all, sizeof lines);
+    for (int k = 0; k < LISTS; k++)
+        lines[k].count = 0;
+    for (int k = 0; k < LISTS;) {
         struct net net;
         struct err why;
-        int code = declare(&net, config, 0, &init, &rates, &why);
+        int code = declare(&net, config, 0, lines, &why);
         int refused = !code && config->solver.method == METHOD_FIXED_POINT
                           ? check_fixed_point(params, &net, err)
                           : CODE_OK;
@@ -126,6 +135,12 @@ static int check_limit(const struct config *config, const struct params *params,
         if (code)
             *err = why;
         TRY(code);
+        while (k < LISTS && lines[k].count == all[k].count)
+            k++;
+        if (k < LISTS) {
+            section = sections_of[k];
+            key = all[k].factor[lines[k].count++].name;
+        }
     }
     return CODE_OK;
 }
@@ -136,7 +151,7 @@ int matrices_check(const struct config *config, const struct params *params, str
     if (!params->frees && !config->network.program_text[0])
         return CODE_OK;
     struct net net;
-    int code = declare(&net, config, some_width(config), NULL, NULL, err);
+    int code = declare(&net, config, some_width(config), NULL, err);
     if (!code)
         code = check_names(config, params, &net, err);
     net_free(&net);
@@ -165,9 +180,9 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
     struct names names = {0};
     struct net net;
     int code;
-    DO(declare(&net, config, some_width(config), NULL, NULL, err));
+    DO(declare(&net, config, some_width(config), NULL, err));
     DO(collect(&names, &net, err));
-    fprintf(out, "Matrices, for sections [init] and [rates]:");
+    fprintf(out, "Matrices, for sections [init], [rates] and [eps]:");
     for (int k = 0; k < names.count; k++)
         fprintf(out, "%s %s", k == net.matrices ? "; several at once:" : "", names.name[k]);
     fprintf(out, "\n");
