@@ -3,7 +3,8 @@
 
 Each mutant is the program with one small fault in kernels, models, integrators or solver. It is
 built in a copy of the tree and judged by the test programs, those that have killed its neighbours
-and are quick first, until one fails. Results are appended to build/mutants/results.jsonl: a second
+and are quick first, until one fails (a dropped check of an error: by test_faults with more places
+first). Results are appended to build/mutants/results.jsonl: a second
 call goes on where the first was stopped. A mutant whose object code is that of the original is
 left out, and so is one that does not compile. Survivors whose number stands in docs/testing.md are
 equivalent, for the reason given there.
@@ -193,11 +194,12 @@ def judge(mutant, text, times, kills):
             return 'same code', None
         if make('all'):
             return 'invalid', None
-        for test in in_order(times, kills, name):
+        more = [('faults', ['60'])] if operator == 'check' else []
+        for test, arguments in more + [(test, []) for test in in_order(times, kills, name)]:
             if make(f'{BUILD}/test_{test}'):
                 return 'invalid', None
-            cpu = int(20 + 5 * times[test])
-            code, _ = run([f'{BUILD}/test_{test}'], cpu, 10 * cpu)
+            cpu = int(20 + 5 * times[test]) + 120 * len(arguments)
+            code, _ = run([f'{BUILD}/test_{test}', *arguments], cpu, 10 * cpu)
             if code != 0:
                 return 'killed', test
         return 'survived', None

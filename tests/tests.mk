@@ -15,6 +15,9 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/obj
 
 # Changes the numbers of one matrix on their way into a network.
 $(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
+# Counts what is allocated.
+comma := ,
+$(BUILD)/test_bytes: LDLIBS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc free)
 # Breaks down in the middle of a data file.
 $(BUILD)/test_stored: LDLIBS += -Wl,--wrap=H5Dread
 
