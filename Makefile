@@ -11,7 +11,7 @@
 #   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare
 #   make install PREFIX=/usr/local     programs, libdmft, headers, completion (install/install.mk);
 #   make deb; make site                a Debian package; build/site, the documents
-#   make info         says with what;  make format;  make clean
+#   make info         says with what;  make CC=clang CXX=clang++;  make format;  make clean
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags, CUDA=1 adds the
 # backend cuda (kernels/cuda.mk), MPI=1 builds for mpirun (docs/mpi.md): each set of options in its own
@@ -39,7 +39,7 @@ BUILD := $(if $(DEBUG)$(SAN),$(BUILD)-cuda,build/cuda)
 OPT += -DCUDA
 endif
 ifdef MPI
-CC := mpicc
+override CC := OMPI_CC=$(CC) MPICH_CC=$(CC) mpicc
 BUILD := $(BUILD:build/release=build)/mpi
 OPT += -DMPI
 endif
@@ -47,10 +47,10 @@ SHARED := -fPIC -fno-semantic-interposition # objects serve programs and libdmft
 PKG := openblas lapacke gsl hdf5-serial inih lua5.4 zlib
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(SHARED) $(WARN) -fopenmp -MMD -MP -I. $(shell pkg-config --cflags $(PKG))
-LDLIBS = $(shell pkg-config --libs-only-L hdf5-serial) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm $(CUDA_LIBS)
+LDLIBS = $(shell pkg-config --libs-only-L $(PKG)) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm $(CUDA_LIBS)
 
 PROGRAMS := dmft-solve dmft-sweep dmft-compare
-all: $(PROGRAMS)
+all: versions $(PROGRAMS)
 include kernels/cuda.mk
 
 # Every source of these folders is compiled and linked; solver/main_NAME.c into dmft-NAME alone.
@@ -101,7 +101,7 @@ study: dmft-sweep
 format:
 	find include examples kernels models integrators solver tests -name '*.[ch]' -o -name '*.cu' | xargs clang-format -i -style=file
 
-info:
+info: versions
 	@echo 'version   $(VERSION)'
 	@echo 'compiler  $(CC) $(OPT)'
 	@echo 'build     $(BUILD)'
@@ -112,7 +112,7 @@ clean:
 
 include install/install.mk tests/tests.mk .ci/packages.mk
 FORCE:
-.PHONY: all run study format packages python-packages info clean FORCE
+.PHONY: all run study format versions packages python-packages info clean FORCE
 .SECONDARY:
 -include $(SOURCES:%.c=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(BUILD)/%.d) \
          $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/backend.d

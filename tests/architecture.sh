@@ -80,12 +80,13 @@ done
 [ "$(wc -l <Makefile)" -le 120 ] || say "Makefile is longer than 120 lines"
 close files_and_lines_are_short
 
-if command -v clang-format >/dev/null; then
+# Versions of clang-format differ in some lines: 14 is Debian 12's.
+if clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
     for file in $sources; do
         clang-format -style=file --dry-run -Werror "$file" 2>/dev/null || say "$file: run make format"
     done
     close sources_are_formatted
 else
-    echo "[  SKIPPED ] sources_are_formatted: no clang-format here"
+    echo "[  SKIPPED ] sources_are_formatted: no clang-format 14 here"
 fi
 exit $bad

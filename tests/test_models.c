@@ -1,13 +1,9 @@
 /* What every network of model_list has for nothing, seen on data/NAME.ini (or examples/tied.ini)
  * made small: its derived gradients and their norm by finite differences, and every way of training
  * it with the same bits for any number of threads, on the backend that poisons, in longer runs and
- * in runs that go on from a state; memory that is announced. A new network is judged here without a
- * line. */
+ * in runs that go on from a state. A new network is judged here without a line. */
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
-#include "kernels/map_adam.h"
-#include "kernels/map_finite.h"
-#include "kernels/map_history.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -206,61 +202,12 @@ static void bits(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-static double rows_used(const struct array *array) {
-    return array->backend ? (double)array_bytes(array, array->rows) : 0;
-}
-
-/* Explicit entries, a history, or bases and what belongs to their rows. */
-static double map_used(const struct map *map) {
-    if (map->kind == &map_finite)
-        return rows_used(&finite_of(map)->W);
-    if (map->kind == &map_history)
-        return rows_used(&history_of(map)->q) + rows_used(&history_of(map)->Z);
-    const struct limit_state *limit = limit_of(map);
-    double random =
-        rows_used(&limit->q) + rows_used(&limit->p) + rows_used(&limit->Z) + rows_used(&limit->e);
-    return random + (map->kind == &map_adam ? rows_used(&adam_of(map)->D) : 0);
-}
-
-/* What is announced is what is allocated: bytes in use by the arrays of a net after six steps, of
- * which a basis may hold less than its bound; never more, nor less than a twentieth. */
-static void memory(void **state) {
-    (void)state;
-    const struct model *model;
-    for (int i = 0; (model = nth(i)); i++)
-        for (int way = 0; way < 3; way++)
-            for (int N = 0; N <= 64; N += 64) {
-                struct run run;
-                struct net net;
-                double announced, used = 0;
-                assert_true(begin(&run, model, way, NULL));
-                struct net_setup setup = run_setup(&run, N, 0);
-                ASK(net_bytes(&setup, 6, 0, &announced, err));
-                support_net(&net, &run, N, 0);
-                for (int t = 0; t < 6; t++) {
-                    support_evaluate(&net, &run);
-                    ASK(integrator_of(&run.config.training)
-                            ->advance(&net, &run.config.training, run.data.y, err));
-                }
-                for (int k = 0; k < net.arrays; k++)
-                    used += (double)array_bytes(net.array[k], net.array[k]->rows);
-                for (int k = 0; k < net.maps; k++)
-                    used += map_used(net.map[k]);
-                if (!(used <= announced && used > announced / 20))
-                    fail_msg("%s, %s, N = %d: %g bytes announced, %g used", model->name,
-                             ways[way][0] ? ways[way][0] : "", N, announced, used);
-                net_free(&net);
-                run_free(&run);
-            }
-}
-
 int main(int argc, char **argv) {
     all = argc > 1 && !strcmp(argv[1], "long");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(gradient_norms),
         cmocka_unit_test(bits),
-        cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,11 +15,22 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/obj
 
 # Changes the numbers of one matrix on their way into a network.
 $(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
+# Counts what is allocated.
+comma := ,
+$(BUILD)/test_bytes: LDLIBS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc free)
 # Breaks down in the middle of a data file.
 $(BUILD)/test_stored: LDLIBS += -Wl,--wrap=H5Dread
 
 $(BUILD)/emulated_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka -lstdc++
+
+# Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
+FAULTY := malloc calloc realloc aligned_alloc strdup open_memstream write fwrite fsync rename link \
+          LAPACKE_dgelsd LAPACKE_dsyev
+$(BUILD)/faults/dmft-%: $(BUILD)/solver/main_%.o $(BUILD)/tests/faults/faults.o $(EMULATED_OBJECTS) $(BUILD)/objects
+	@mkdir -p $(@D)
+	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)
+$(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
@@ -50,7 +61,7 @@ build/fuzz_param: $(FUZZ_SOURCES)
 	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@
 
 LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate stack_limit \
-        stack_norms fixed_point stored script_fuzz
+        stack_norms fixed_point stored script_fuzz faults
 check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done
@@ -77,7 +88,13 @@ bench-figures: $(BUILD)/bench_methods
 coverage: $(BUILD)/coverage
 	$<
 
+# How many of COUNT small faults the tests notice (a minute each or more; goes on where it stopped).
+COUNT := 300
+SEED := 1
+mutants:
+	$(PYTHON) tests/mutate.py --count $(COUNT) --seed $(SEED)
+
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage validation
+.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage validation mutants

@@ -33,22 +33,23 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     return program_build(net, err);
 }
 
+/* The last object of a list is NULL where memory ran out. */
 void net_free(struct net *net) {
     net_drop_stages(net);
     net_drop_moments(net);
-    for (int i = 0; i < net->arrays; i++) {
+    for (int i = 0; i < net->arrays && net->array[i]; i++) {
         array_free(net->array[i]);
         free(net->array[i]);
     }
-    for (int i = 0; i < net->maps; i++) {
+    for (int i = 0; i < net->maps && net->map[i]; i++) {
         map_free(net->map[i]);
         free(net->map[i]);
     }
-    for (int i = 0; i < net->thins; i++) {
+    for (int i = 0; i < net->thins && net->thin[i]; i++) {
         thin_free(net->thin[i]);
         free(net->thin[i]);
     }
-    for (int i = 0; i < net->populations; i++) {
+    for (int i = 0; i < net->populations && net->population[i]; i++) {
         population_free(net->population[i]);
         free(net->population[i]);
     }

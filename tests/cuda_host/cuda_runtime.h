@@ -25,7 +25,12 @@
 #define __global__
 #define __device__
 
-enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation, cudaErrorNoDevice };
+enum cudaError_t {
+    cudaSuccess,
+    cudaErrorMemoryAllocation,
+    cudaErrorNoDevice,
+    cudaErrorLaunchFailure
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
 enum { cudaMemPoolAttrReleaseThreshold, cudaStreamNonBlocking };
@@ -51,6 +56,9 @@ static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
     fprintf(stderr, "emulated device: %s\n", what);
     abort();
 }
+
+/* Of a program that lets launches fail (tests/faults). */
+extern "C" int emulated_fault(void) __attribute__((weak));
 
 struct emulated_device {
     static const size_t size = (size_t)1 << 32, guard = 256;
@@ -100,7 +108,9 @@ inline cudaError_t cudaGetLastError() {
 }
 
 inline const char *cudaGetErrorString(cudaError_t status) {
-    return status == cudaErrorMemoryAllocation ? "out of memory" : "no device";
+    return status == cudaErrorMemoryAllocation ? "out of memory"
+           : status == cudaErrorLaunchFailure  ? "unspecified launch failure"
+                                               : "no device";
 }
 
 /* CUDA_VISIBLE_DEVICES hides the device, as it does a real one. */
@@ -227,6 +237,8 @@ inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cud
 template <typename... Formal, typename... Actual>
 inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Formal...),
                                       Actual... actual) {
+    if (emulated_fault && emulated_fault())
+        return cudaErrorLaunchFailure;
     dim3 grid = config->gridDim, block = config->blockDim;
     std::tuple<Formal...> arguments(emulated_real(actual, 0)...);
     config->stream->queue.push_back([=] {

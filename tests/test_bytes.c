@@ -1,0 +1,102 @@
+/* What is announced is what is allocated: the estimate of a net's memory against the most that our
+ * objects hold at once, counted around every allocation (--wrap, tests/tests.mk). */
+#include "tests/support/support.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static atomic_long held, peak;
+
+static void *count(void *block) {
+    long size = (long)malloc_usable_size(block), most = atomic_load(&peak);
+    long now = atomic_fetch_add(&held, size) + size;
+    while (now > most && !atomic_compare_exchange_weak(&peak, &most, now))
+        ;
+    return block;
+}
+
+#define WRAP(name, formal, actual)                                                                 \
+    void *__real_##name formal;                                                                    \
+    void *__wrap_##name formal;                                                                    \
+    void *__wrap_##name formal {                                                                   \
+        return count(__real_##name actual);                                                        \
+    }
+WRAP(malloc, (size_t size), (size))
+WRAP(calloc, (size_t n, size_t size), (n, size))
+WRAP(aligned_alloc, (size_t page, size_t size), (page, size))
+void __real_free(void *block);
+void __wrap_free(void *block);
+void __wrap_free(void *block) {
+    atomic_fetch_sub(&held, (long)malloc_usable_size(block));
+    __real_free(block);
+}
+void *__real_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size) {
+    atomic_fetch_sub(&held, (long)malloc_usable_size(block));
+    return count(__real_realloc(block, size));
+}
+
+/* Ways of training, and how much may be announced of a limit for each byte that is used: bases hold
+ * less than their bound, the more the more evaluations it counts on (bs32); the entries of Adam are
+ * known beforehand. */
+static const struct {
+    double most;
+    const char *more[4];
+} ways[] = {
+    {3, {"training.optimizer=gd"}},
+    {3, {"training.optimizer=momentum", "training.eta0=0.05"}},
+    {1.5, {"training.optimizer=adam", "training.eta0=0.02"}},
+    {3, {"training.integrator=euler", "training.eta0=0.1"}},
+    {5.5, {"training.integrator=heun", "training.eta0=0.1"}},
+    {5.5, {"training.integrator=bs32", "training.eta0=0.1"}},
+    {3, {"training.batch=2", "training.order=shuffled", "data.test_inputs=3"}},
+    {5.5, {"output.kernels=full"}},
+};
+
+/* Six steps. Beyond what is announced are an array that grows, while the old one is still there
+ * (1 + 1.5 of what was 1.5: 5/3), and lists and nodes, some kB for each matrix. A network is
+ * announced within the room to grow, 3/2, twice that with the rows of all times (full). */
+static void check(const struct model *model, size_t way, int N) {
+    enum { T = 6, LISTS = 1 << 16 };
+    struct run run;
+    struct net net;
+    double announced;
+    const char *all[8] = {"solver.sites=1024", "solver.threads=1"};
+    for (int k = 0; k < 4; k++)
+        all[k + 2] = ways[way].more[k];
+    if (!support_small(&run, model, all))
+        return;
+    struct net_setup setup = run_setup(&run, N, 0);
+    const struct training *training = &run.config.training;
+    bool full = run.config.output.kernels == KERNELS_FULL;
+    ASK(net_bytes(&setup, integrator_evaluations(training), full ? T : 0, &announced, err));
+    long before = atomic_load(&held);
+    atomic_store(&peak, before);
+    ASK(net_init(&net, &setup, err));
+    for (int t = 0; t < T; t++) {
+        support_evaluate(&net, &run);
+        ASK(integrator_of(training)->advance(&net, training, run.data.y, err));
+    }
+    double used = (double)(atomic_load(&peak) - before);
+    double most = !N ? ways[way].most : full ? 3 : 1.6;
+    if (used > 5 / 3.0 * announced + LISTS || announced > most * used)
+        fail_msg("%s, %s, N = %d: %g bytes announced, %g used", model->name, ways[way].more[0], N,
+                 announced, used);
+    net_free(&net);
+    run_free(&run);
+}
+
+static void estimates(void **state) {
+    (void)state;
+    for (const struct model *const *model = model_list; *model; model++)
+        for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
+            for (int N = 0; N <= 128; N += 128)
+                check(*model, way, N);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(estimates)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

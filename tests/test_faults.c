@@ -1,0 +1,125 @@
+/* One call of a program fails: the n-th allocation, write, launch or routine of LAPACK, of limits,
+ * networks, fixed points, sweeps and comparisons. It ends with one sentence and the code of that
+ * failure, or passes it over and does all it should; what it leaves is whole. A few n in make test,
+ * every n with the argument long (a quarter of an hour). */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/cli.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static long most = 5; /* calls that fail in turn, of each kind and program; 0: every one */
+
+static const char single[] =
+    "[network]\nmodel = regime1\nexperts = 2\nq0 = 1\n[data]\ninputs = 2\ndimension = 3\n"
+    "[training]\nsteps = 2\n[solver]\nsites = 8\nreplicates = 2\nthreads = 1\n";
+static const char networks[] = "[reference]\nwidths = 4 8\nseeds = 2\n";
+
+enum { ALLOC, WRITE, LAUNCH, LAPACK, KINDS };
+static const struct {
+    const char *name;
+    int code; /* of the failure */
+} kinds[KINDS] = {{"alloc", 1}, {"write", 1}, {"launch", 1}, {"lapack", 3}};
+
+static const struct {
+    const char *program, *arg[6];
+    long least[KINDS]; /* calls that there are at least */
+} cases[] = {
+    {"dmft-solve", {"one.ini", "--output.kernels=full", "--output.spectra=Phi1"}, {500, 9, 0, 9}},
+    {"dmft-solve", {"two.ini", "--output.checkpoint=1"}, {500, 9, 0, 0}},
+    {"dmft-solve",
+     {"one.ini", "--solver.method=fixed_point", "--solver.anderson=2"},
+     {500, 9, 0, 1}},
+    {"dmft-sweep", {"--jobs", "1", "sweep.ini"}, {500, 5, 0, 0}},
+    {"dmft-compare", {"two.ini"}, {500, 9, 0, 0}},
+    {"dmft-solve", {"two.ini", "--solver.backend=cuda"}, {500, 9, 99, 0}},
+};
+
+/* With the n-th call of this kind failing; 0: none. */
+static void run(size_t c, const char *kind, long n, const char *output, struct cli_result *result) {
+    const char *arg[12] = {"--quiet", "-o", output};
+    char fault[64];
+    for (int i = 0; i < 6 && cases[c].arg[i]; i++)
+        arg[3 + i] = cases[c].arg[i];
+    snprintf(fault, sizeof fault, "%s %ld", kind, n);
+    setenv("DMFT_FAULT", fault, 1);
+    assert_int_equal(system("rm -rf out.*"), 0);
+    cli_run(result, arg);
+}
+
+static bool half_written(void) {
+    DIR *folder = opendir(".");
+    bool found = false;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        found = found || strstr(entry->d_name, ".new");
+    closedir(folder);
+    return found;
+}
+
+/* Of a run with a fault. A result that is there is whole, and so is what was saved of another. */
+static bool good(size_t c, const struct cli_result *result, int code) {
+    char what[64];
+    snprintf(what, sizeof what, "case %zu", c);
+    if (half_written() || (result->code && !cli_ended(result, code, ARGS(NULL))))
+        return false;
+    if (!result->code && !cli_exists("out.h5"))
+        return false;
+    if (cli_exists("out.h5"))
+        cli_same_files("whole.h5", "out.h5", what, 4);
+    return !cli_exists("out.h5.partial") || cli_complete("out.h5.partial") >= 0;
+}
+
+static void check_kind(size_t c, int kind) {
+    const char *name = kinds[kind].name;
+    struct cli_result result;
+    assert_int_equal(system("rm -rf whole.*"), 0);
+    run(c, name, 0, "whole.h5", &result);
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+    char *text = cli_read("count", NULL);
+    long calls = atol(text), number = most && most < calls ? most : calls;
+    free(text);
+    if (calls < cases[c].least[kind])
+        fail_msg("case %zu: only %ld calls of %s", c, calls, name);
+    for (long k = 0; k < number; k++) { /* spread over all, both ends among them */
+        long n = number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1);
+        run(c, name, n, "out.h5", &result);
+        if (!good(c, &result, kinds[kind].code))
+            fail_msg("case %zu, DMFT_FAULT=\"%s %ld\": exit code %d: %s", c, name, n, result.code,
+                     result.err);
+        cli_free(&result);
+    }
+}
+
+static void one_call_fails(void **state) {
+    (void)state;
+    setenv("DMFT_FAULT_COUNT", "count", 1);
+    cli_print("one.ini", single);
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s", single, networks);
+    cli_print("two.ini", text);
+    snprintf(text, sizeof text, "%s%s[sweep]\ntraining.eta0 = 0.5 1\n", single, networks);
+    cli_print("sweep.ini", text);
+    cli_program("faults/dmft-solve");
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        cli_program(cases[c].program);
+        for (int kind = 0; kind < KINDS; kind++)
+            check_kind(c, kind);
+    }
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {TEST(one_call_fails)};
+    if (argc > 1)
+        most = strcmp(argv[1], "long") ? atol(argv[1]) : 0;
+    return cmocka_run_group_tests(tests, cli_open, cli_close);
+}
