@@ -66,7 +66,7 @@ static void populate(struct program *p, int l, struct population **experts,
     size_t sites = (size_t)lround(E), group = (size_t)lround(N_e);
     *experts = program_population(p, program_name(p, "experts_%d", l), some, sites, 1);
     *units = program_population(p, program_name(p, "units_%d", l), many, sites * group, (int)group);
-    (*experts)->nodes = sites == 1 || network->bias_draws == BIAS_STRATIFIED;
+    (*experts)->nodes = sites == 1 || network_has_nodes(network);
     struct population *drawn = *units;
     if (!setup->N && !fixed && sites > 1)
         (*units)->units = drawn =
