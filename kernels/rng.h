@@ -36,12 +36,13 @@ struct rng_stream {
     uint32_t purpose;   /* enum purpose, < 2^4 */
     uint32_t draw;      /* number of the first row */
     int mirror; /* 1, -1: the second site of a pair has the first one's normal, times this */
+    uint32_t first_pair; /* of sites: where site 0 of the rows lies in the stream */
 };
 
 /* 128 random bits of row `draw` and number `pair` of the stream. */
 ON_DEVICE static inline void rng_bits(struct rng_stream stream, uint32_t draw, uint32_t pair,
                                       uint32_t bits[4]) {
-    philox4x32_ctr_t counter = {{pair, draw, stream.replicate,
+    philox4x32_ctr_t counter = {{stream.first_pair + pair, draw, stream.replicate,
                                  (stream.width << 12) | (stream.owner << 4) | stream.purpose}};
     philox4x32_key_t key = {{(uint32_t)stream.seed, (uint32_t)(stream.seed >> 32)}};
     philox4x32_ctr_t result = philox4x32(counter, key);

@@ -75,8 +75,7 @@ static void populate(struct program *p, int l, struct population **experts,
     size_t sites = (size_t)lround(E), group = (size_t)lround(N_e);
     *experts = program_population(p, program_name(p, "experts_%d", l), some, sites, 1);
     *units = program_population(p, program_name(p, "units_%d", l), many, sites * group, (int)group);
-    (*experts)->nodes =
-        amplitude(network) == 0 && (sites == 1 || network->bias_draws == BIAS_STRATIFIED);
+    (*experts)->nodes = network_has_nodes(network) || (sites == 1 && amplitude(network) == 0);
     struct population *drawn = *units;
     if (!setup->N && !fixed && sites > 1)
         (*units)->units = drawn =

@@ -138,6 +138,10 @@ bool network_may_condense(const struct network *network) {
     return network->gate == GATE_SOFTMAX;
 }
 
+bool network_has_nodes(const struct network *network) {
+    return network->bias_draws == BIAS_STRATIFIED && network->q0 <= 0;
+}
+
 bool network_has_penalty(const struct network *network) {
     return network->balance_loss != 0 || network->z_loss != 0;
 }

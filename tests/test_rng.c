@@ -259,7 +259,7 @@ static void test_rows_in_pieces(void **state) {
     (void)state;
     enum { ROWS = 7, SITES = 2100 };
     static const size_t sites[] = {1, 2, 7, 8, 9, 255, 256, 257, 513, 1000, 2049, SITES};
-    struct rng_stream stream = {~0ULL - 1, 9, 0, 3, PURPOSE_POOL, 1000, 0}, later = stream;
+    struct rng_stream stream = {~0ULL - 1, 9, 0, 3, PURPOSE_POOL, 1000, 0, 0}, later = stream;
     double *all = memory(ROWS * SITES, sizeof *all), *part = memory(ROWS * SITES, sizeof *part);
     later.draw += 4;
     fill(all, SITES, 1, stream, 0, ROWS);

@@ -103,6 +103,10 @@ const struct map_kind *net_map_kind(const struct net *net, const struct map_decl
     return map_choose(&choice, declared);
 }
 
+uint32_t net_first_pair(const struct net_setup *setup, size_t sites) {
+    return setup->half == 2 ? (uint32_t)((sites + 1) / 2) : 0;
+}
+
 struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner) {
     return (struct rng_stream){.seed = net->setup.seed,
                                .replicate = (uint32_t)net->setup.replicate,

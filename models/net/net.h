@@ -63,6 +63,7 @@ struct net_setup {
     int N;                   /* width of a finite network; 0: the limit */
     int sites, expert_sites; /* of the limit */
     int unit_sites;          /* of each expert of infinite width */
+    int half; /* of the sites of the limit: 2 has draws of its own; 1 those of any limit, 0 */
     double tolerance;
     bool balanced, centre;
     uint64_t seed;
@@ -311,6 +312,8 @@ int net_most_rows(const struct net *net);
 /* The kind that a map of this instance is. */
 const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared);
 /* Draws of this instance: of a population's pool, a matrix, ... number `owner`. */
+/* Where the draws of `sites` sites begin in their stream. */
+uint32_t net_first_pair(const struct net_setup *setup, size_t sites);
 struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner);
 
 #endif

@@ -86,6 +86,7 @@ struct population *program_population(struct program *p, const char *name, doubl
         .page = 1,
     };
     snprintf(on->name, sizeof on->name, "%s", name);
+    on->stream.first_pair = net_first_pair(&net->setup, on->sites);
     if (!net->setup.declare_only)
         program_failed(p, population_init(on, &p->err));
     return on;

@@ -45,7 +45,8 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
     struct rng_stream stream = {.seed = setup->seed,
                                 .replicate = (uint32_t)setup->replicate,
                                 .owner = (uint32_t)l,
-                                .purpose = PURPOSE_BIAS};
+                                .purpose = PURPOSE_BIAS,
+                                .first_pair = net_first_pair(setup, (size_t)E)};
     double pair[2];
     for (int k = 0; k < E; k++) {
         rng_normal_pair(stream, 0, (uint32_t)k / 2, pair);

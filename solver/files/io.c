@@ -295,7 +295,8 @@ static int write_series(hid_t group, const struct record *record, const struct s
     snprintf(text, sizeof text, "%s run by run%s%s", series->name,
              series->of_mean ? ", of each by itself" : ": ",
              series->of_mean || !series->about ? "" : series->about);
-    TRY(write_each(group, record, series, "runs", text, series->values, err));
+    TRY(write_each(group, record, series, "runs", text,
+                   series->of_mean ? series->values : record_values(record, series), err));
     if (!series->of_mean)
         return CODE_OK;
     snprintf(text, sizeof text, "pseudo-values of the jackknife, whose mean is %s", series->name);

@@ -114,6 +114,7 @@ void record_free(struct record *record) {
     free(record->steps);
     free(record->failed);
     free(record->labels);
+    free(record->whole);
     *record = (struct record){0};
 }
 
@@ -208,20 +209,44 @@ static void average(const struct record *record, const double *values, size_t st
     *se = count > 1 ? sqrt(squares / ((double)count * (count - 1))) : NAN;
 }
 
-/* The pseudo-values at t of all runs that reached it, two or more. */
-static void jackknife(const struct record *record, const struct of_mean *m, int t, int n) {
-    const struct series *of = record_find(record, m->of);
-    size_t row = of->size / of->shape[0];
+int record_set_half(struct record *record, const struct record *half, struct err *err) {
+    size_t most = 0;
+    for (int k = 0; k < record->count; k++)
+        most = record->series[k].size > most ? record->series[k].size : most;
+    assert(half[0].runs == record->runs && half[1].runs == record->runs);
+    TRY(base_alloc(&record->whole, (size_t)record->runs * most, sizeof *record->whole, err));
+    record->half = half;
+    return CODE_OK;
+}
+
+/* Values without the bias of order 1/sites, where there are halves and the series has such a bias.
+ */
+static const double *unbiased(const struct record *record, const struct series *series) {
+    if (!record->half || series->rough || series->computation || series->first_run)
+        return series->values;
+    const double *first = record_find(&record->half[0], series->name)->values;
+    const double *second = record_find(&record->half[1], series->name)->values;
+    for (size_t k = 0; k < (size_t)record->runs * series->size; k++)
+        record->whole[k] = 2 * series->values[k] - (first[k] + second[k]) / 2;
+    return record->whole;
+}
+
+/* The pseudo-values at t of all runs that reached it, two or more; values [runs][T][row] of the
+ * series that the function is of. */
+static void jackknife(const struct record *record, const struct of_mean *m, const double *values,
+                      size_t row, int t, int n) {
+    size_t T = (size_t)record->T;
+    const double *at = values + (size_t)t * row; /* of run 0 */
     for (size_t k = 0; k < row; k++) {
         m->sum[k] = 0;
         for (int run = 0; run < record->runs; run++)
             if (record->steps[run] > t)
-                m->sum[k] += record_at(record, of, run, t)[k];
+                m->sum[k] += at[(size_t)run * T * row + k];
     }
     double all = m->value(m->context, t, m->sum, NULL, n);
     for (int run = 0; run < record->runs; run++)
         if (record->steps[run] > t) {
-            double less = m->value(m->context, t, m->sum, record_at(record, of, run, t), n - 1);
+            double less = m->value(m->context, t, m->sum, at + (size_t)run * T * row, n - 1);
             m->pseudo[run * record->T + t] = all + (n - 1) * (all - less);
         }
 }
@@ -229,12 +254,14 @@ static void jackknife(const struct record *record, const struct of_mean *m, int 
 const double *record_values(const struct record *record, const struct series *series) {
     const struct of_mean *m = series->of_mean;
     if (!m)
-        return series->values;
+        return unbiased(record, series);
+    const struct series *of = record_find(record, m->of);
+    const double *values = unbiased(record, of);
     memcpy(m->pseudo, series->values, (size_t)record->runs * series->size * sizeof(double));
     for (int t = 0; t < record->T; t++) {
         int n = record_reached(record, t);
         if (n > 1)
-            jackknife(record, m, t, n);
+            jackknife(record, m, values, of->size / of->shape[0], t, n);
     }
     return m->pseudo;
 }

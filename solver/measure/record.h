@@ -49,6 +49,12 @@ struct series {
 };
 
 struct record {
+    /* NULL, or [2], each with all runs: run r with the first and the second half of its sites. An
+     * average over S sites that share what they average has a bias b/S in what follows from it
+     * (docs/method.md, section 3): of a run, x - (mean of halves - x) stands for x. Where x is a
+     * sum over sites halves and whole fluctuate together, so the error hardly grows. */
+    const struct record *half;
+    double *whole; /* scratch for that, [runs][largest size] */
     /* NULL, or run 0 with a finer tolerance: what that changes is part of all errors. */
     const struct record *finer;
     const char *axis;  /* name of the first axis of all series: "t" */
@@ -86,8 +92,11 @@ double *record_at(const struct record *record, const struct series *series, int 
 /* The time of row `row` along its first axis. */
 int record_time(const struct record *record, const struct series *series, size_t row);
 
-/* What mean and standard error are made of, [runs][size]: values, or pseudo-values where two runs
- * or more reached t. Not by two threads at once. */
+/* half: two records of as many runs, which must outlive it. */
+int record_set_half(struct record *record, const struct record *half, struct err *err);
+/* What mean and standard error are made of, [runs][size]: values, those that stand for them with
+ * halves, or pseudo-values where two runs or more reached t; to be read before the next call. Not
+ * by two threads at once. */
 const double *record_values(const struct record *record, const struct series *series);
 /* difference[size]: run 0 minus what it is with the finer tolerance, NaN where one of them has not
  * been; false: none is known of this series. */

@@ -2,6 +2,7 @@
  * that ends; then all ranks exchange what they have, and the failure of the lowest run, if any, is
  * that of all. Rank 0, the only one with an open file, writes. */
 #include "solver/run/ensemble.h"
+#include "solver/run/again.h"
 #include "integrators/batch.h"
 #include "kernels/dist.h"
 #include "solver/measure/observe.h"
@@ -49,9 +50,7 @@ static int choose(struct run *run, struct err *err) {
     return params_record(&run->params, "network", "parameterization", name, err);
 }
 
-/* The sites of the limit are shared out where there are fewer replicates than ranks and blocks
- * enough. */
-static void split_sites(struct run *run) {
+void run_split(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
     int ranks = run->whole ? 1 : dist_ranks();
     const struct backend *backend = backend_list[solver->backend];
@@ -76,7 +75,7 @@ int run_prepare(struct run *run, struct err *err) {
     TRY(exchange_data(&run->data, err));
     TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
     TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
-    split_sites(run);
+    run_split(run);
     int threads = run->config.solver.threads;
     run->threads = threads ? threads : omp_get_max_threads();
     backend_start(run->threads);
@@ -185,6 +184,7 @@ static int check_memory(struct run *run, struct err *err) {
     if (replicates) {
         TRY(estimate(run, 0, replicates, &limit, err));
         TRY(record_bytes(run, 0, replicates, &kept, err));
+        kept *= run->config.solver.halves ? 3 : 1;
         states = limit / ensemble_concurrent(run, 0, replicates) * replicates;
     }
     for (int i = 0; i < widths->count; i++) {
@@ -282,9 +282,9 @@ static int warn_sites(struct run *run, struct err *err) {
     if (*kinds)
         log_line(&run->log,
                  "warning: too few sites for %d replicates (%s): with %zu or more of each kind "
-                 "biases stay below half a standard error; raise them in [solver], or lower "
+                 "biases stay below %s of a standard error; raise them in [solver], or lower "
                  "replicates",
-                 replicates, kinds, wanted);
+                 replicates, kinds, wanted, run->config.solver.halves ? "a fifth" : "half");
 done:
     net_free(&net);
     return code;
@@ -368,27 +368,6 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
     return ensemble_compute(&e, &first, err);
 }
 
-/* The same run with one replicate at a third of the tolerance; no states, nothing written. */
-static struct run finer_of(const struct run *run) {
-    struct run finer = *run;
-    finer.config.solver.tolerance /= 3;
-    finer.states = NULL;
-    finer.io_open = false;
-    return finer;
-}
-
-/* It comes first: the errors of the limit contain it from the beginning. */
-static int compute_finer(struct run *run, struct err *err) {
-    struct run finer = finer_of(run);
-    if (!run->config.solver.check_tolerance || !run->config.solver.replicates)
-        return CODE_OK;
-    int code = run_ensemble(&finer, 0, 1, &run->finer, err);
-    run->limit.finer = &run->finer;
-    if (code == CODE_NUMERICAL)
-        return err_set(err, code, "at a third of tolerance (check_tolerance): %.1800s", err->text);
-    return code;
-}
-
 /* The limit (k = 0), then each width. Returns how many runs it has, maybe none. */
 static int number_of(struct run *run, int k, struct ensemble *e) {
     const struct int_list *widths = &run->config.reference.widths;
@@ -406,7 +385,7 @@ int run_compute(struct run *run, struct err *err) {
     }
     run->failed = (struct err){0};
     run->place = 0;
-    code = compute_finer(run, &run->failed);
+    code = again_compute(run, &run->failed);
     for (int k = 0; k < count && !code; k++) {
         int runs = number_of(run, k, &e);
         if (runs)
@@ -440,11 +419,7 @@ int run_collect(struct run *run, struct err *err) {
     if (dist_ranks() == 1 || (err->code && together)) /* then all ranks have failed alike */
         return err->code;
     int code = exchange_failure(err->code, run->place, err);
-    if (run->finer.runs) {
-        struct run finer = finer_of(run);
-        e = ensemble_of(&finer, 0, &run->finer);
-        code = code ? code : ensemble_collect(&e, err);
-    }
+    code = code ? code : again_collect(run, err);
     for (int k = 0; k < count; k++) {
         struct err ignored;
         if (number_of(run, k, &e)) {
@@ -474,7 +449,7 @@ void run_free(struct run *run) {
         io_close(&run->io);
     run->io_open = false;
     record_free(&run->limit);
-    record_free(&run->finer);
+    again_free(run);
     record_free(&run->iterations);
     for (int i = 0; i < INT_LIST_MAX; i++)
         record_free(&run->reference[i]);

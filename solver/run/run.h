@@ -28,7 +28,7 @@ struct run {
     struct log log;
     const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
     struct record limit, iterations;   /* iterations: of a fixed-point iteration */
-    struct record finer;               /* replicate 0 at a third of the tolerance, if asked for */
+    struct record finer, half[2];      /* the limit again, if asked for (again.h) */
     struct record reference[INT_LIST_MAX];
     struct err failed; /* the first on this rank that ends the run; code 0: none */
     int place;         /* the number of the run that failed, counted through all ensembles */
@@ -48,6 +48,9 @@ int run_march(struct run *run, struct err *err);
 int run_finish(struct run *run, bool force, struct err *err);
 void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
 
+/* Shares out the sites of the limit where there are fewer replicates than ranks, and blocks enough.
+ */
+void run_split(struct run *run);
 /* Of one run: width N (0: limit), number of the replicate or seed. */
 struct net_setup run_setup(const struct run *run, int N, int r);
 /* The two halves of run_march: what this rank makes, with run->failed if a run fails; and what all

@@ -25,7 +25,8 @@ struct data_settings {
 
 enum method { METHOD_MARCH, METHOD_FIXED_POINT };
 struct solver_settings {
-    int method, sites, expert_sites, unit_sites, replicates, backend, threads, check_tolerance;
+    int method, sites, expert_sites, unit_sites, replicates, backend, threads, check_tolerance,
+        halves;
     uint64_t seed;
     double tolerance, max_memory;
     struct fixed_point_settings fixed_point;
@@ -54,6 +55,7 @@ struct config {
     struct reference_settings reference;
     struct output_settings output;
     struct factor_list rates, init, eps; /* of matrices, by name */
+    int half;                            /* of the sites of the limit: 1, 2; 0: all */
     struct backend split; /* with a name: of a limit whose sites are split over ranks */
 };
 

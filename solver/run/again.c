@@ -1,0 +1,75 @@
+/* The limit again: at a third of the tolerance, and in halves of its sites. */
+#include "solver/run/ensemble.h"
+#include "solver/run/again.h"
+
+/* The run without its file and states. */
+static struct run apart(const struct run *run) {
+    struct run other = *run;
+    other.states = NULL;
+    other.io_open = false;
+    return other;
+}
+
+static struct run finer_of(const struct run *run) {
+    struct run finer = apart(run);
+    finer.config.solver.tolerance /= 3;
+    return finer;
+}
+
+/* Half 1 or 2 of the sites; nodes are not drawn, and stay. */
+static struct run half_of(const struct run *run, int number) {
+    struct run half = apart(run);
+    struct solver_settings *solver = &half.config.solver;
+    half.config.half = number;
+    solver->sites /= 2;
+    solver->unit_sites /= 2;
+    if (!network_has_nodes(&run->config.network))
+        solver->expert_sites /= 2;
+    run_split(&half);
+    return half;
+}
+
+static int compute_halves(struct run *run, struct err *err) {
+    for (int k = 0; k < 2; k++) {
+        struct run half = half_of(run, k + 1);
+        if (run_ensemble(&half, 0, run->config.solver.replicates, &run->half[k], err))
+            return err->code == CODE_NUMERICAL
+                       ? err_set(err, err->code, "with half the sites (halves): %.1800s", err->text)
+                       : err->code;
+    }
+    return record_set_half(&run->limit, run->half, err);
+}
+
+int again_compute(struct run *run, struct err *err) {
+    const struct solver_settings *solver = &run->config.solver;
+    if (!solver->replicates)
+        return CODE_OK;
+    if (solver->check_tolerance) {
+        struct run finer = finer_of(run);
+        if (run_ensemble(&finer, 0, 1, &run->finer, err))
+            return err->code == CODE_NUMERICAL
+                       ? err_set(err, err->code,
+                                 "at a third of tolerance (check_tolerance): %.1800s", err->text)
+                       : err->code;
+        run->limit.finer = &run->finer;
+    }
+    return solver->halves ? compute_halves(run, err) : CODE_OK;
+}
+
+static int collect(struct run other, struct record *record, struct err *err) {
+    struct ensemble e = ensemble_of(&other, 0, record);
+    return record->runs ? ensemble_collect(&e, err) : CODE_OK;
+}
+
+int again_collect(struct run *run, struct err *err) {
+    TRY(collect(finer_of(run), &run->finer, err));
+    for (int k = 0; k < 2; k++)
+        TRY(collect(half_of(run, k + 1), &run->half[k], err));
+    return CODE_OK;
+}
+
+void again_free(struct run *run) {
+    record_free(&run->finer);
+    record_free(&run->half[0]);
+    record_free(&run->half[1]);
+}

@@ -1,0 +1,16 @@
+/* The limit again, for its errors: the first replicate at a third of the tolerance
+ * (check_tolerance), and each replicate in two halves of its sites (halves; record.h). Both come
+ * before the limit, whose means and errors contain them from the beginning. Nothing of them is
+ * written, and no state kept. */
+#ifndef SOLVER_AGAIN_H
+#define SOLVER_AGAIN_H
+
+#include "solver/run/run.h"
+
+/* What this rank makes, if it was asked for; the record run->limit must be declared. */
+int again_compute(struct run *run, struct err *err);
+/* What all ranks made, to all ranks. */
+int again_collect(struct run *run, struct err *err);
+void again_free(struct run *run);
+
+#endif
