@@ -31,13 +31,14 @@ import matplotlib.pyplot as plt  # noqa: E402
 from PIL import Image  # noqa: E402
 
 import dmft  # noqa: E402
+import checks  # noqa: E402
 import dynamics  # noqa: E402
 import mixtures  # noqa: E402
 import routers  # noqa: E402
 import scaling  # noqa: E402
 from dmft.plot.style import STYLE  # noqa: E402
 
-MODULES = scaling, routers, mixtures, dynamics
+MODULES = scaling, checks, routers, mixtures, dynamics
 PAPERS = """S: *How to Scale Mixture-of-Experts*; F: *Why Routers Freeze*; J: *Hyperparameter Transfer with
 Mixture-of-Experts Layers*; M: *mu-Parametrization for Mixture of Experts*; B: Bordelon's slides."""
 LARGEST = 120_000  # bytes of a picture
