@@ -174,8 +174,8 @@ def exponents(ax, run, kernels):
 
 
 def convergence(ax, run, times):
-    """|loss of networks - loss of the limit| against N at some times; hollow where the interval of
-    the difference (Welch) has 0 inside."""
+    """|loss of networks - loss of the limit| against N at some times, with the interval of the
+    difference (Welch); where that has 0 inside, its upper end, hollow, with an arrow down."""
     found, limit = widths_of(run, 1), ensembles(run)[-1][2]
     if "N" in limit.attrs:
         raise Missing("no limit to converge to ([solver] replicates = 0)")
@@ -188,10 +188,14 @@ def convergence(ax, run, times):
         square, part = square[:-1] + square[-1], part[:-1] + part[-1]
         with np.errstate(invalid="ignore"):  # 0/0 at t = 0, where f is centred
             half = student(square**2 / part) * np.sqrt(square)
-        where, colour, known = N * 1.04 ** (k - len(times) / 2 + 0.5), COLOURS[k % 7], gap > half
-        if np.isfinite(half).any():
-            ax.errorbar(where, gap, [np.minimum(half, 0.9 * gap), half], fmt="none", ecolor=colour)
-        ax.scatter(where, gap, 25, np.where(known, colour, "white"), edgecolors=colour, zorder=3)
+        where, colour, known = N * 1.04 ** (k - len(times) / 2 + 0.5), COLOURS[k % 7], ~(gap <= half)
+        if np.isfinite(half[known]).any():
+            ax.errorbar(where[known], gap[known], half[known], fmt="none", ecolor=colour)
+        ax.scatter(where[known], gap[known], 25, colour, zorder=3)
+        ax.scatter(where[~known], (gap + half)[~known], 25, "white", edgecolors=colour, zorder=3)
+        for x, y in zip(where[~known], (gap + half)[~known]):
+            ax.annotate("", (x, y), (0, -14), textcoords="offset points",
+                        arrowprops={"arrowstyle": "<-", "color": colour, "shrinkB": 3})
         ax.plot([], [], "o", ms=5, color=colour, label=f"$t = {t}$")
         top = max(top, np.nanmax(gap * N))
     if not top > 0:
