@@ -62,7 +62,7 @@ def coordinate_regime1(run):
     figure, axes = grid(2, 2, 2.2, sharex=True, sharey=True)
     terms = {"rms_Q_init": "router,\ninitial", "rms_Q_prop": "router,\nprop.",
              "rms_Q_eff": "router,\neff.", "rms_W1_eff": "$W_1$,\neff.", "rms_W2_prop":
-             "experts,\nprop.", "rms_W2_eff": "experts,\neff."}
+             "$W_2$,\nprop.", "rms_W2_eff": "$W_2$,\neff."}
     seen = []
     for ax, text in zip(axes.flat, run.sweep[key].values):
         optimizer, rho = str(text).split()[0], float(str(text).split()[2])
@@ -71,7 +71,7 @@ def coordinate_regime1(run):
         title = f"{'Adam' if optimizer == 'adam' else 'gradient descent'}, " \
             f"{'soft' if rho == 1 else 'top-2 of 4'}"
         found = ladder(ax, parts, terms)
-        ax.set_title(title)
+        ax.set(title=title, ylim=(-1.1, 0.6))
         mup, mssp = found[MUP], found["MSSP"]
         absent = "rms_Q_prop" not in mssp and "rms_Q_init" not in mssp
         good = mup["rms_Q_prop"][1][0] < -0.25 and absent and abs(mssp["rms_Q_eff"][1][0]) < 0.25

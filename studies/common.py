@@ -89,13 +89,12 @@ def rates(run, cells, titles, columns: int = 3):
     ax.set_ylim(0.55 * shown.min(), 1.8 * shown.max())
     ax.set(title="best rate (hollow: end of the grid)", ylabel=r"best $\eta_0$")
     ax.title.set_fontsize(8)
-    free = list(axes.flat)[len(cells) + 1:]
-    for other in free:
+    for other in list(axes.flat)[len(cells) + 1:]:
         other.set_visible(False)
+    beside = rows > 1  # below that of the whole figure
     ax.legend(fontsize=7, handlelength=1.4, **({
-        "loc": "upper left", "bbox_to_anchor": (1.05, 1)} if free else {"loc": "best"}))
-    if free:
-        ax.get_legend().set_in_layout(False)
+        "loc": "upper left", "bbox_to_anchor": (1.05, 1)} if beside else {"loc": "best"}))
+    ax.get_legend().set_in_layout(not beside)
     full = max(axes.flat[:len(cells)], key=lambda ax: len(ax.get_legend_handles_labels()[0]))
     return legend(figure, full, "means;\ndashed: medians\n" + BARS)
 

@@ -81,11 +81,11 @@ def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def draw(name: str, entry: dict, folder: str, out: str) -> list[tuple[bool, str]]:
+def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150) -> list[tuple[bool, str]]:
     """The picture of a study; what is seen: (whether it is what the paper says, a sentence)."""
     function = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     runs = [dmft.load(os.path.join(folder, study + ".h5")) for study in entry["data"]]
-    with plt.rc_context(STYLE | {"savefig.dpi": 150}):
+    with plt.rc_context(STYLE | {"savefig.dpi": dpi}):
         figure, seen = function(*runs)
         figure.savefig(out)
     plt.close("all")

@@ -7,7 +7,7 @@ from common import grid, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
-from dmft.plot.select import student
+from dmft.plot.select import quantity, student
 from dmft.plot.style import BANDS, BARS, COLOURS
 
 SHAPE = "network.depth,network.experts,network.alpha"
@@ -67,7 +67,7 @@ def jiang_collapse(run):
     seen, key = [], "network.experts,network.alpha"
     parts = {tuple(map(float, str(text).split())): run.points[tuple(
         float(word) for word in str(text).split())] for text in run.sweep[key].values}
-    late = 30
+    times = next(iter(parts.values())).limit["p_1_quantile"]["at"].values
 
     def of(shape, N):
         return parts[shape].reference[N]
@@ -78,21 +78,20 @@ def jiang_collapse(run):
             (r"16 experts, $N = 64$: units per expert", (16, 0.0625), [
                 (of((16, a), 64), rf"$N_e/N = {1 / (16 * a):g}$") for a in (1.0, 0.25, 0.0625)])]
     for ax, (title, shape, some) in zip(axes[0], rows):
-        mean, half = limit_curve(parts[shape].limit)
+        mean, half = quantity(parts[shape].limit, "loss")
         draw.band(ax, mean, half, "black", lw=2.6, zorder=2, label=r"$N \to \infty$")
         for k, (data, label) in enumerate(some):
-            draw.band(ax, *draw.quantity(data, "loss"), COLOURS[k], label=label)
+            draw.band(ax, *quantity(data, "loss"), COLOURS[k], label=label)
         ax.set(title=title, ylabel="loss")
         ax.legend(fontsize=7, title=BANDS, title_fontsize=7)
-        ends = [float(data["loss"].values[10]) for data, _ in some]
-        errors = [float(data["loss_se"].values[10]) for data, _ in some]
-        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t = 10
-            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[10]):.4f}
+        ends = [float(data["loss"].values[times[1]]) for data, _ in some]
+        errors = [float(data["loss_se"].values[times[1]]) for data, _ in some]
+        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t = {times[1]}
+            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[times[1]]):.4f}
             of {float(mean[0]):.3f} at first"""))
     for ax, shape, title in ((axes[1, 0], (16, 1.0), r"$N/(N_e E) = 1$"),
                              (axes[1, 1], (16, 0.0625), r"$N/(N_e E) = 1/16$")):
         data = parts[shape]
-        shares = data.limit["probability"].values if "probability" in data.limit.coords else None
         for k, place in enumerate((1, 2)):
             q = data.limit["p_1_quantile"].isel(at=place, mu=0)
             ax.plot(q.values, q["probability"].values, color=COLOURS[k], lw=2.6,
@@ -109,13 +108,9 @@ def jiang_collapse(run):
         ax.set(xlabel="router logit $p_k$, second block", ylabel="share of experts below",
                title=title)
         ax.legend(fontsize=7)
-        seen.append((abs(same / spread - 1) < 0.3, f"""law of p_k at t = {late}, {title.replace("$",
+        seen.append((abs(same / spread - 1) < 0.3, f"""law of p_k at t = {times[2]}, {title.replace("$",
             "")}: from 10 to 90 per cent {spread:.3f} in the limit, {same:.3f} at N = 128"""))
     return figure, seen
-
-
-def limit_curve(data):
-    return draw.quantity(data, "loss")
 
 
 def jiang_experts(run):

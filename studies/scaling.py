@@ -28,7 +28,6 @@ def mup_mssp(run):
         draw.loss(ax, part)
         ax.set_title(name(point[0]))
     axes[1].set_ylabel("")
-    axes[0].set(yscale="linear", ylim=(0, 0.55))
     return legend(figure, axes[0], "width (runs)\n" + BANDS), delays(run)
 
 
@@ -114,24 +113,27 @@ def scaled(pair):
 
 
 def rates_seen(run, cells, titles, still):
-    """A sentence for each panel. still[k]: whether the best rate is said to stay and the loss to
-    get no worse with the width; None: no claim. It stays where it moves by less than half a step
-    of the grid and two standard errors."""
+    """A sentence for each panel. still[k]: whether the best rate is said to transfer; None: no claim.
+    It does where it moves by less than half a step of the grid and two standard errors, and the
+    loss there gets no worse with the width (two standard errors); it is said rightly not to where
+    it moves by more than 10 per cent and two standard errors, or the loss gets no better."""
     seen, grid_ = [], run["sweep"][run["optimum"].attrs["key"]].values
     for cell, title, stays in zip(cells, titles, still):
         best = optimum(run, cell)
         finite = np.isfinite(best[0])
         ratio, error = drift(best)
         N, at, at_se, loss, loss_se = best[:, finite]
-        better = loss[-1] - loss[0] < 2 * np.hypot(loss_se[0], loss_se[-1])
-        transfers = abs(np.log(ratio)) < np.log(grid_[1] / grid_[0]) / 2 + 2 * error / ratio
+        gain, doubt = loss[0] - loss[-1], 2 * np.hypot(loss_se[0], loss_se[-1])
+        moves, about = abs(np.log(ratio)), 2 * error / ratio
+        good = moves < np.log(grid_[1] / grid_[0]) / 2 + about and gain > -doubt if stays else \
+            moves > max(0.1, about) or gain < doubt
         words = [pm(a, se) + "*" * np.isnan(se) for a, se in zip(at, at_se)]
         losses = [pm(a, se) for a, se in zip(loss, loss_se)]
         limit = best[:, ~finite]
         tail = f", limit {pm(limit[1, 0], limit[2, 0])} and {pm(limit[3, 0], limit[4, 0])}" \
             if limit.size else ""
         star = "; *: an end of the grid, or beside a run that failed" * np.isnan(at_se).any()
-        seen.append((stays is None or (transfers and better) == stays, f"""{title}: best \u03b7\u2080
+        seen.append((stays is None or good, f"""{title}: best \u03b7\u2080
             {" ".join(words)} (times {pm(ratio, error)}), loss there {" ".join(losses)} at N =
             {" ".join(f"{n:g}" for n in N)}{tail}{star}"""))
     return seen
