@@ -50,12 +50,13 @@ def exponent(run, name: str, t: int):
 
 def optimum(run, cell: dict):
     """Of one combination of the other keys, at every width and in the limit: N, the best value of
-    the key, its error, the loss there, its error; without limits at rest and widths where all
-    failed. At an end of the grid, or beside a run that failed, the error is NaN."""
+    the key, its error, the loss there, its error; without limits at rest, widths where all failed,
+    and those whose smallest loss, a jackknife's, is not known to be above zero. At an end of the
+    grid, or beside a run that failed, the error is NaN."""
     best = run["optimum"].sel(cell)
     rows = np.array([best[name].values for name in ("N", "at", "at_se", "loss", "loss_se")])
     rows[2] = np.where(best["edge"].values == 0, rows[2], np.nan)
-    return rows[:, np.isin(best["edge"].values, (0, 1, 2, 3))]
+    return rows[:, np.isin(best["edge"].values, (0, 1, 2, 3)) & (rows[3] > 2 * rows[4])]
 
 
 def rates(run, cells, titles, columns: int = 3):
@@ -64,30 +65,29 @@ def rates(run, cells, titles, columns: int = 3):
     sweep, key = run["sweep"], run["optimum"].attrs["key"]
     rows = -(-(len(cells) + 1) // columns)
     figure, axes = grid(rows, columns, 2.2)
-    low, high = np.nanmin(sweep["loss"].values), np.nanmax(sweep["loss"].values)
+    loss = sweep["loss"].values[..., np.isfinite(sweep["N"].values)]
+    low, high = np.nanmin(loss), np.nanmax(loss)
     for ax, cell, title in zip(axes.flat, cells, titles):
         sweeps.losses(ax, sweep.sel(cell), key)
-        sweeps.scale(ax.yaxis, sweep["loss"].values)
+        sweeps.scale(ax.yaxis, loss)
         ax.set(title=title, ylim=(0.6 * low, 1.6 * min(high, 10)))
         if ax.get_subplotspec().is_first_col():
             ax.set_ylabel(r"final loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
     ax = axes.flat[len(cells)]
-    N = sweeps.widths_axis(ax, run["optimum"]["N"].values)
+    places = dict(zip(run["optimum"]["N"].values, sweeps.widths_axis(ax, run["optimum"]["N"].values)))
+    shown = []
     for k, (cell, title) in enumerate(zip(cells, titles)):
-        best = run["optimum"].sel(cell)
-        inside = best["edge"].values == 0
-        known = np.isin(best["edge"].values, (0, 1, 2, 3))
-        half = best["at_se"].values * student(np.maximum(
-            np.nanmax(sweep["n"].sel(cell).transpose(key, "N").values, axis=0) - 1, 1))
+        N, at, se, *_ = optimum(run, cell)
+        n = sweep["n"].sel(cell).max(key).values[np.isin(sweep["N"].values, N)]
+        half, inside = np.nan_to_num(se * student(np.maximum(n - 1, 1))), np.isfinite(se)
         style = {"color": COLOURS[k % 7], "marker": sweeps.MARKERS[k], "ms": 4}
-        x = np.array(N) * 1.03 ** (k - len(cells) / 2)
-        ax.errorbar(x[known], best["at"].values[known], np.nan_to_num(half[known]), lw=1.1,
-                    capsize=2, mfc="white", label=title, **style)
-        ax.plot(x[inside], best["at"].values[inside], ls="", zorder=4, **style)
-    shown = run["optimum"]["at"].values[np.isfinite(run["optimum"]["at"].values)]
+        x = np.array([places[one] for one in N]) * 1.03 ** (k - len(cells) / 2)
+        ax.errorbar(x, at, half, lw=1.1, capsize=2, mfc="white", label=title, **style)
+        ax.plot(x[inside], at[inside], ls="", zorder=4, **style)
+        shown += list(at)
     sweeps.scale(ax.yaxis, sweep[key].values)
-    ax.set_ylim(0.55 * shown.min(), 1.8 * shown.max())
-    ax.set(title="best rate (hollow: end of the grid)", ylabel=r"best $\eta_0$")
+    ax.set(title="best rate (hollow: end of the grid)", ylabel=r"best $\eta_0$",
+           ylim=(0.55 * min(shown), 1.8 * max(shown)))
     ax.title.set_fontsize(8)
     for other in list(axes.flat)[len(cells) + 1:]:
         other.set_visible(False)
