@@ -7,7 +7,7 @@
 #   make coverage     what the error bars of the limit are worth (minutes)
 #   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
-#   make study NAME=lr_transfer        data and picture of a study in studies/
+#   make study NAME=lr_transfer        data and picture of a study in studies/; make gallery: of all
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare
 #   make install PREFIX=/usr/local     programs, libdmft, headers, completion (install/install.mk);
@@ -94,10 +94,13 @@ run: packages # a recursive make, because pkg-config is asked after the packages
 	$(MAKE) all
 	[ -e regime2.h5 ] && echo "regime2.h5 is here already" || ./dmft-solve data/regime2.ini
 
-# Data and picture of studies/NAME.ini: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
+# Data and picture of a study: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
 study: dmft-sweep
-	./dmft-sweep studies/$(NAME).ini
-	PYTHON=$(PYTHON) python/with -m dmft.plot.studies $(NAME).h5
+	PYTHON=$(PYTHON) python/with studies/gallery.py $(NAME)
+
+# All of them: data in build/gallery, pictures in docs/gallery, docs/gallery.md.
+gallery: dmft-sweep
+	PYTHON=$(PYTHON) python/with studies/gallery.py --all
 
 format:
 	find include examples kernels models integrators solver tests -name '*.[ch]' -o -name '*.cu' | xargs clang-format -i -style=file
@@ -113,7 +116,7 @@ clean:
 
 include install/install.mk tests/tests.mk .ci/packages.mk
 FORCE:
-.PHONY: all run study format versions packages python-packages info clean FORCE
+.PHONY: all run study gallery format versions packages python-packages info clean FORCE
 .SECONDARY:
 -include $(SOURCES:%.c=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(BUILD)/%.d) \
          $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/backend.d

@@ -293,3 +293,17 @@ def test_without_matplotlib():
     assert child.communicate()[1] == \
         'dmft-plot: pictures need matplotlib: pip install "dmft[plot]"\n'
     assert child.returncode == 1
+
+
+def test_share_of_the_top_gates(tmp_path):
+    """gate_top against the gates themselves: 1 % of 250 experts are two and half of the third, 1 % of
+    fewer than a hundred a part of the largest."""
+    run = dmft.solve({"network.model": "regime2", "training.steps": 3, "solver.sites": 64,
+                      "solver.expert_sites": 250, "solver.replicates": 1, "reference.widths": 16,
+                      "reference.seeds": 1, "output.fields": "phi", "output.field_sites": 250,
+                      "output.fields_at": 2}, output=str(tmp_path / "run.h5"), progress=False)
+    phi = -np.sort(-run.limit["phi_site"].isel(at=0).transpose("mu", "site").values, axis=1)
+    want = (phi[:, :2].sum(1) + 0.5 * phi[:, 2]) / phi.sum(1)
+    assert np.allclose(run.limit["gate_top"].values[2], want, rtol=1e-12)
+    few = run.reference[16]
+    assert np.allclose(few["gate_top"], few["gate_largest"] / 100, rtol=1e-12)

@@ -1,38 +1,73 @@
-"""The figures of studies/, each made small, and the runs of a sweep in their order. Run by
-tests/python.sh."""
+"""The studies behind docs/gallery.md, each made small; the table, the page and README.md in step; the
+runs of a sweep in their order. Run by tests/python.sh."""
+import configparser
 import os
+import re
+import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import dmft
-from dmft.plot import studies
 from dmft.plot.select import widths_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.path.insert(0, os.path.join(ROOT, "studies"))
+gallery = pytest.importorskip("gallery", reason="studies/ need Python 3.11")
+common = pytest.importorskip("common")
+
 PARAMETERIZATION = "network.parameterization"
 SITES = {"solver.sites": 64, "solver.expert_sites": 64}
-SMALL = {"fig1_regime2": SITES, "routers_freeze": {}, "lr_transfer": SITES,
-         "regime3": {"solver.sites": 64, "solver.expert_sites": 16, "solver.unit_sites": 16}}
-FEW = {"reference.widths": [16, 32], "reference.seeds": 3, "training.steps": 4}
+TABLE = gallery.table()
+STUDIES = list(dict.fromkeys(study for entry in TABLE.values() for study in entry["data"]))
+WHOLE = ("cures_regime2", "adam_eps", "jiang_collapse")  # read off at widths of their own
 
 
-def sweep(folder, name):
-    out = str(folder / f"{name}.h5")
-    dmft.sweep(os.path.join(HERE, "..", "studies", name + ".ini"), output=out, progress=False,
-               **FEW | SMALL[name])
-    return out
+def small(study: str, folder) -> str:
+    """A copy of an ini with few rates, widths, seeds, steps, sites; where it has Fashion-MNIST, of
+    random inputs."""
+    with open(gallery.ini_of(study), encoding="utf-8") as file:
+        text = re.sub(r"logspace\((.*), \d+\)", r"logspace(\1, 3)", file.read())
+    less = {"seeds": "2", "steps": "5", "sites": "32", "expert_sites": "16", "unit_sites": "16",
+            "test_every": "4"}
+    for key, value in less.items():
+        text = re.sub(rf"(?m)^{key} = .*", f"{key} = {value}", text)
+    text = re.sub(r"(?m)^replicates = [1-9].*", "replicates = 2", text)
+    text = re.sub(r"(?m)^fields_at = .*", "fields_at = 0 3 4", text)
+    if study not in WHOLE:
+        text = re.sub(r"(?m)^widths = (\d+) .*", "widths = 16 32", text)
+    if "source = fashion" in text and not os.path.exists("/usr/share/datasets/fashion-mnist"):
+        text = re.sub(r"(?s)source = fashion\n.*?\n\n",
+                      "source = multi_index\ninputs = 8\ntest_inputs = 8\n\n", text)
+    path = folder / f"{study}.ini"
+    path.write_text(text)
+    return str(path)
 
 
-@pytest.mark.parametrize("name", studies.FIGURES)
-def test_every_study_gives_a_picture(tmp_path, name):
-    if name == "routers_freeze" and not os.path.exists("/usr/share/datasets/fashion-mnist"):
-        pytest.skip("no dataset-fashion-mnist here")
-    out = sweep(tmp_path, name)
-    assert studies.main([out, "-o", str(tmp_path / "picture.png")]) == 0
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The folder with the files of all studies, made when they are asked for."""
+    folder = tmp_path_factory.mktemp("studies")
+    for script in os.listdir(os.path.join(ROOT, "studies")):
+        if script.endswith(".lua"):
+            with open(os.path.join(ROOT, "studies", script), encoding="utf-8") as file:
+                (folder / script).write_text(file.read())
+    return folder
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_study_gives_a_picture(data, name):
+    for study in TABLE[name]["data"]:
+        if not (data / f"{study}.h5").exists():
+            dmft.sweep(small(study, data), output=str(data / f"{study}.h5"), progress=False)
+    out = data / f"{name}.png"
+    seen = gallery.draw(name, TABLE[name], str(data), str(out), dpi=40)
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert seen and all(sentence for _, sentence in seen)
     if name == "fig1_regime2":
-        runs_belong_to_their_points(dmft.load(out))
+        runs_belong_to_their_points(dmft.load(data / "fig1_regime2.h5"))
 
 
 def runs_belong_to_their_points(run):
@@ -45,6 +80,69 @@ def runs_belong_to_their_points(run):
         for N, data in widths_of(point, 2):
             assert np.isclose(part.sel(N=N), data["loss"][-1], rtol=1e-14)
         assert np.isclose(part.sel(N=np.inf), point.limit["loss"][-1], rtol=1e-14)
+
+
+def test_table_and_studies():
+    """Every ini is drawn somewhere, and is a sweep."""
+    inis = {name.removesuffix(".ini") for name in os.listdir(os.path.join(ROOT, "studies"))
+            if name.endswith(".ini")}
+    assert inis == set(STUDIES)
+    for study in STUDIES:
+        ini = configparser.RawConfigParser(strict=True, delimiters="=")
+        ini.read(gallery.ini_of(study))
+        assert ini.has_section("sweep"), study
+    for name, entry in TABLE.items():
+        assert set(entry) <= {"data", "title", "figures", "claim", "note"}, name
+
+
+def test_page():
+    """docs/gallery.md has a section for every study, with what the table says of it; pictures are
+    there and small, and no others."""
+    with open(os.path.join(ROOT, "docs", "gallery.md"), encoding="utf-8") as file:
+        page = file.read()
+    assert not re.search(r"\bnan\b", page)
+    parts = dict(re.findall(r"(?ms)^## (\w+)\n(.*?)(?=^## |\Z)", page))
+    assert list(parts) == list(TABLE)
+    for name, entry in TABLE.items():
+        for word in ("title", "figures", "claim", "note"):
+            assert entry.get(word, "") in parts[name], (name, word)
+        assert all(f"`studies/{study}.ini`" in parts[name] for study in entry["data"])
+        assert re.search(r"(?m)^- (yes|\*\*no\*\*): ", parts[name])
+    pictures = os.path.join(ROOT, "docs", "gallery")
+    assert sorted(os.listdir(pictures)) == sorted(f"{name}.png" for name in TABLE)
+    assert all(os.path.getsize(os.path.join(pictures, name)) < gallery.LARGEST
+               for name in os.listdir(pictures))
+
+
+def test_readme(data, tmp_path, monkeypatch):
+    """Its Python makes its picture, its program in Lua runs, and its links are there."""
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        readme = file.read()
+    for link in re.findall(r"\]\(([^)#]+)", readme):
+        assert "://" in link or os.path.exists(os.path.join(ROOT, link)), link
+    python, = re.findall(r"(?s)```python\n(.*?)```", readme)
+    assert len(python.splitlines()) == 5
+    ini = os.path.abspath(small("fig1_regime2", tmp_path))
+    monkeypatch.chdir(tmp_path)
+    exec(python.replace('"studies/fig1_regime2.ini"', f'{ini!r}, progress=False'), {})
+    plt.close("all")
+    assert (tmp_path / "mup_mssp.png").exists()
+    lua, = re.findall(r"(?s)```lua\n(.*?)```", readme)
+    (tmp_path / "mine.lua").write_text(lua)
+    run = dmft.solve({"network.program": str(tmp_path / "mine.lua"), "training.steps": 3,
+                      "solver.sites": 32, "solver.replicates": 2}, progress=False)
+    assert {"Phi1_diag", "Phi2_diag", "G_diag"} <= set(run.limit)
+
+
+def test_numbers_with_errors():
+    """1.39(2), and exponents through powers known exactly."""
+    assert [common.pm(*pair) for pair in ((1.394, 0.021), (0.0046, 0.0006), (22.31, 0.6), (350, 20),
+                                          (0.0999, 0.0096), (2.0, np.nan))] == \
+        ["1.39(2)", "0.0046(6)", "22.3(6)", "350(20)", "0.10(1)", "2"]
+    N = np.array([32.0, 64, 128])
+    power, half = common.slope(N, 3 * N**-0.5, 0.1 * N**-0.5)
+    assert np.isclose(power, -0.5, rtol=1e-12)
+    assert np.isclose(half, (0.1 / 3) / (np.log(2) * np.sqrt(2)), rtol=1e-12)
 
 
 def test_keys_that_vary_together():
@@ -67,11 +165,9 @@ def test_keys_that_vary_together():
         assert np.isclose(part.sel(N=np.inf).item(), point.limit["loss"][-1], rtol=1e-14)
 
 
-def test_refusals(tmp_path, capsys):
-    single = str(tmp_path / "regime3.h5")
-    assert studies.main([str(tmp_path / "what.h5")]) == 2
-    assert "no study of this name" in capsys.readouterr().err
-    dmft.solve(os.path.join(HERE, "..", "data", "dense.ini"), output=single, progress=False, **{
-        "training.steps": 2, "solver.sites": 16, "reference.widths": []})
-    assert studies.main([single]) == 2
-    assert "it is not of dmft-sweep" in capsys.readouterr().err
+def test_refusals(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="no study what; there are mup_mssp"):
+        gallery.main(["what"])
+    with pytest.raises(SystemExit, match="no study"):
+        gallery.main([])

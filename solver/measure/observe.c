@@ -20,7 +20,7 @@ static const struct {
     {"gate_participation", "participation ratio of the gates; 1: all experts count alike",
      "<phi>^2 / <phi^2>"},
     {"gate_largest", "share of the largest gate, times the number of experts", "max phi / <phi>"},
-    {"gate_top", "share of the gates held by the top 1 % of the experts",
+    {"gate_top", "share of the gates held by the top 1 % of the experts, the last of them in part",
      "sum over the top 1 % of phi / sum phi"},
 };
 enum { PARTICIPATION, LARGEST, TOP, GATE_SERIES };
@@ -253,7 +253,9 @@ int observer_init(struct observer *observer, const struct config *config, const 
     *observer = (struct observer){.config = config, .y = y, .record = record, .run = run};
     observer->coordinate.backend = backend;
     size_t R = (size_t)net->rows, C = (size_t)net->setup.C, row = R > C ? R : C;
-    size_t most = config->output.kernels == KERNELS_FULL ? (size_t)T * row * row : row;
+    size_t most = 2 * row,
+           full = config->output.kernels == KERNELS_FULL ? (size_t)T * row * row : 0;
+    most = full > most ? full : most;
     TRY(base_alloc(&observer->scratch, most, sizeof *observer->scratch, err));
     if (net->has_router) {
         const struct array *gate = net->gate.array;
@@ -342,26 +344,33 @@ static int measure_kernels(struct observer *observer, const struct net *net, int
     return CODE_OK;
 }
 
-/* Averages over experts; the largest and the top 1 % through masks. */
+/* Averages over experts; the largest and the top 1 % through masks. Between whole numbers of
+ * experts the share of the latter is that of the smaller number, and of the next expert a part. */
 static int measure_gates(struct observer *observer, const struct net *net, int t, struct err *err) {
     const struct backend *backend = net->setup.backend;
     struct rows phi = net->gate;
     int P = phi.count;
-    size_t experts = phi.array->sites, hundredth = (experts + 99) / 100;
+    size_t experts = phi.array->sites, whole = experts / 100;
+    double part = (double)(experts % 100) / 100;
     struct rows mask = array_rows(&observer->work_array, 0, P);
-    double *mean = observer->scratch, *out[GATE_SERIES];
+    double *mean = observer->scratch, *next = mean + P, *out[GATE_SERIES];
     for (int k = 0; k < GATE_SERIES; k++)
         out[k] = record_at(observer->record, observer->next++, observer->run, t);
     backend->averages(phi, (struct rows){0}, mean);
     backend->averages(phi, phi, out[PARTICIPATION]);
     TRY(backend->top(phi, 1, mask, err));
     backend->averages(phi, mask, out[LARGEST]);
-    TRY(backend->top(phi, hundredth, mask, err));
-    backend->averages(phi, mask, out[TOP]);
+    TRY(backend->top(phi, whole + 1, mask, err));
+    backend->averages(phi, mask, next);
+    memset(out[TOP], 0, (size_t)P * sizeof(double));
+    if (whole) {
+        TRY(backend->top(phi, whole, mask, err));
+        backend->averages(phi, mask, out[TOP]);
+    }
     for (int mu = 0; mu < P; mu++) {
         out[PARTICIPATION][mu] = mean[mu] * mean[mu] / out[PARTICIPATION][mu];
         out[LARGEST][mu] *= (double)experts / mean[mu];
-        out[TOP][mu] /= mean[mu];
+        out[TOP][mu] = (out[TOP][mu] + part * (next[mu] - out[TOP][mu])) / mean[mu];
     }
     return CODE_OK;
 }

@@ -5,7 +5,7 @@
     dmft.plot.loss(plt.gca(), run)
     dmft.plot.curves(plt.gca(), run, "Phi3_diag")
 
-Whole figures are in dmft.plot.figures (a run), together (several on one axis), sweeps, studies.
+Whole figures are in dmft.plot.figures (a run), together (several on one axis), sweeps.
 plt.rc_context(dmft.plot.STYLE) gives the sizes and colours of the command.
 """
 try:

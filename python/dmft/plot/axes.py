@@ -15,10 +15,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from dmft.plot.select import ensembles, equal, networks, quantity, student, widths_of
+from dmft.plot.select import ensembles, equal, networks, quantity, slope, student, widths_of
 from dmft.plot.style import COLOURS, Missing, symbol
 
-LOSSES = {"(y - f)^2 / 2": r"(y - f\,)^2 / 2", "log(1 + exp(-y f))": r"\log(1 + e^{-y f\,})"}
+LOSSES = {"sum_c (y - f)^2 / 2": r"(y - f\,)^2 / 2", "log(1 + exp(-y f))": r"\log(1 + e^{-y f\,})",
+          "-sum_c y_c log softmax_c(f)": r"-y \cdot \log\,\mathrm{softmax}\,f"}
 
 
 def band(ax, mean, half, colour, **line) -> None:
@@ -155,20 +156,15 @@ def time_heat(ax, run, name):
 
 
 def exponents(ax, run, kernels):
-    """d log K / d log N over time for {NAME: dataset} at equal times and inputs: weighted least
-    squares through the widths, with the errors of the means as weights and no term for a
-    curvature in log N. 0: independent of the width. Kernels that are 0 are left out."""
-    x, count = np.log([N for N, _ in widths_of(run, 2)])[:, None], 0
+    """d log K / d log N over time for {NAME: dataset} at equal times and inputs (select.slope). 0:
+    independent of the width. Kernels that are 0 are left out."""
+    N, count = [N for N, _ in widths_of(run, 2)], 0
     for name, stored in kernels.items():
         mean, half = (np.array(part) for part in
                       zip(*(quantity(data, stored) for _, data in widths_of(run, 2))))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weight = (mean / half) ** 2
-            away = x - (weight * x).sum(0) / weight.sum(0)
-            spread = (weight * away**2).sum(0)
-            slope = (weight * away * np.log(mean)).sum(0) / spread
-        if np.isfinite(slope).any():
-            band(ax, slope, 1 / np.sqrt(spread), COLOURS[count % 7], label=symbol(name),
+        exponent, error = slope(N, mean, half)
+        if np.isfinite(exponent).any():
+            band(ax, exponent, error, COLOURS[count % 7], label=symbol(name),
                  ls="-" if count < 7 else "--")
             count += 1
     if not count:
@@ -178,8 +174,8 @@ def exponents(ax, run, kernels):
 
 
 def convergence(ax, run, times):
-    """|loss of networks - loss of the limit| against N at some times; hollow where the interval of
-    the difference (Welch) has 0 inside."""
+    """|loss of networks - loss of the limit| against N at some times, with the interval of the
+    difference (Welch); where that has 0 inside, its upper end, hollow, with an arrow down."""
     found, limit = widths_of(run, 1), ensembles(run)[-1][2]
     if "N" in limit.attrs:
         raise Missing("no limit to converge to ([solver] replicates = 0)")
@@ -192,10 +188,14 @@ def convergence(ax, run, times):
         square, part = square[:-1] + square[-1], part[:-1] + part[-1]
         with np.errstate(invalid="ignore"):  # 0/0 at t = 0, where f is centred
             half = student(square**2 / part) * np.sqrt(square)
-        where, colour, known = N * 1.04 ** (k - len(times) / 2 + 0.5), COLOURS[k % 7], gap > half
-        if np.isfinite(half).any():
-            ax.errorbar(where, gap, [np.minimum(half, 0.9 * gap), half], fmt="none", ecolor=colour)
-        ax.scatter(where, gap, 25, np.where(known, colour, "white"), edgecolors=colour, zorder=3)
+        where, colour, known = N * 1.04 ** (k - len(times) / 2 + 0.5), COLOURS[k % 7], ~(gap <= half)
+        if np.isfinite(half[known]).any():
+            ax.errorbar(where[known], gap[known], half[known], fmt="none", ecolor=colour)
+        ax.scatter(where[known], gap[known], 25, colour, zorder=3)
+        ax.scatter(where[~known], (gap + half)[~known], 25, "white", edgecolors=colour, zorder=3)
+        for x, y in zip(where[~known], (gap + half)[~known]):
+            ax.annotate("", (x, y), (0, -14), textcoords="offset points",
+                        arrowprops={"arrowstyle": "<-", "color": colour, "shrinkB": 3})
         ax.plot([], [], "o", ms=5, color=colour, label=f"$t = {t}$")
         top = max(top, np.nanmax(gap * N))
     if not top > 0:

@@ -117,7 +117,7 @@ def figure_convergence(run, options):
     times = moments([data for _, _, data in ensembles(run)], options.times, 4)
     figure, axes = panels(run, 1, 1, 3.8, 3)
     draw.convergence(axes[0, 0], run, times if options.times else times[1:])
-    return legend(figure, axes[0, 0], BARS + "\nhollow: 0 inside")
+    return legend(figure, axes[0, 0], BARS + "\nhollow: upper limits")
 
 
 def figure_fields(run, _):

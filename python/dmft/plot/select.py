@@ -107,6 +107,18 @@ def quantity(data, name: str):
     return parts[0], parts[1] * xarray.DataArray(wide, dims="t")
 
 
+def slope(N, mean, half):
+    """d log mean / d log N and half of its 95 % interval, of arrays [N][...]: weighted least squares
+    through the widths, with the errors of the means as weights and no term for a curvature in
+    log N. NaN where a mean is zero."""
+    x = np.reshape(np.log(N), (-1,) + (1,) * (np.ndim(mean) - 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight = (mean / half) ** 2
+        away = x - (weight * x).sum(0) / weight.sum(0)
+        spread = (weight * away**2).sum(0)
+        return (weight * away * np.log(mean)).sum(0) / spread, 1 / np.sqrt(spread)
+
+
 def kernels_of(run, only=None) -> dict[str, str]:
     """{NAME: name of the dataset, NAME or NAME_diag} of all kernels or of some."""
     known = {name.removesuffix("_diag"): name for name, value in ensembles(run)[-1][2].items()

@@ -1,0 +1,30 @@
+-- Experts as wide as the network, as models/regime3.c in MSSP, but with one eps of Adam for all
+-- weights: over the gradients it grows with m = N/N_0, in W1 and Q as m, in those of experts as m^2.
+local kappa, iota, m = key("kappa", 1.0), key("iota", 1.0), key("m", 1.0)
+local h1 = read_in(population("bottom"), {name = "W1", adam_eps = m})
+local x1 = sigma(h1)
+local experts = population("experts", {size = kappa, sites = "expert_sites", page = kappa})
+local units = population("units", {size = iota, sites = "unit_sites", page = iota})
+local pairs = population("pairs", {of = experts, units = units, page = iota})
+local top = population("top")
+
+local psi = map(x1, experts, {name = "Q", adam_eps = m})
+local phi = sigmoid(psi, 1.0)
+gates(phi)
+
+-- what is learned, P, on top of matrices that all experts share, A
+local h = map(x1, pairs, {name = "P_in", zero = true, rate = 1 / (kappa * iota),
+                          adam_eps = m * m * iota})
+local tied = map(x1, units, {name = "A_in", fixed = true})
+h = h + tile(tied, pairs)
+local x = sigma_of_experts(h)
+local x2 = phi * x
+local h3 = map(x2, top, {name = "P_out", zero = true, s_f = math.sqrt(iota / experts.size),
+                         rate = iota / kappa, adam_eps = m * m})
+local means = tile_mean(x2, units)
+h3 = h3 + map(means, top, {name = "A_out", fixed = true, s_f = math.sqrt(iota)})
+
+kernel(x1, "Phi1")
+kernel(h3, "Phi3")
+read_out_kernel("G3")
+read_out(h3, "w")

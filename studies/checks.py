@@ -1,0 +1,288 @@
+"""More pictures of How to Scale Mixture-of-Experts: coordinate checks, multipliers, eps, cures, depth;
+see scaling.py."""
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from common import at_widths, exponent, grid, name, optimum, pm, widths_axis
+from dmft.plot import axes as draw
+from dmft.plot import sweeps
+from dmft.plot.layout import legend
+from dmft.plot.select import slope
+from dmft.plot.style import BANDS, BARS, COLOURS
+from scaling import scaled
+
+EARLY = 2
+MUP = "\u03bcP"
+AGGREGATED = {"rms_A1": "$A_1$", "rms_A21": "$A_{21}$", "rms_A22": "$A_{22}$", "rms_A3": "$A_3$"}
+BACK = {"rms_A4": "$A_4$", "rms_A5": "$A_5$", "rms_E": "$E$", "rms_A6": "$A_6$"}
+MEANING = {"rms_Q_init": "router, initial", "rms_Q_prop": "router, propagating",
+           "rms_Q_eff": "router, effective", "rms_A1": "A1", "rms_A21": "A21", "rms_A22": "A22",
+           "rms_A3": "A3", "rms_A4": "A4", "rms_A5": "A5", "rms_A6": "A6", "rms_E": "E",
+           "rms_h3i_prop": "one expert, propagating", "rms_b_00": "b(00)", "rms_W1_eff": "W1"}
+
+
+def ladder(ax, parts: dict, terms: dict, early: int = EARLY):
+    """Exponents in N of some terms, a colour for each of the parts {label: run}: filled at the last
+    step, hollow at an early one. Gives {label: {term: ((early, se), (late, se))}}."""
+    found = {}
+    for level in (0, -0.5, -1, -1.5):
+        ax.axhline(level, color="0.5" if level == 0 else "0.9", lw=0.7, zorder=0)
+    for k, (label, run) in enumerate(parts.items()):
+        found[label] = {}
+        for x, term in enumerate(terms):
+            if not all(term in data for data in run.reference.values()):
+                continue
+            both = [scaled(exponent(run, term, t)) for t in (early, -1)]
+            if not np.isfinite(both[1][0]):
+                continue
+            found[label][term] = both
+            for (value, se), fill, shift in zip(both, ("white", COLOURS[k]), (-0.07, 0.07)):
+                place = x + 0.3 * (k - (len(parts) - 1) / 2) + shift
+                ax.errorbar(place, value, 1.96 * se, color=COLOURS[k], mfc=fill, marker="os^"[k],
+                            ms=4, capsize=0, lw=1)
+        ax.plot([], [], color=COLOURS[k], marker="os^"[k], ms=4, ls="", label=label)
+    ax.plot([], [], color="0.4", marker="o", mfc="white", ms=4, ls="", label=f"$t = {early}$")
+    ax.plot([], [], color="0.4", marker="o", ms=4, ls="", label="last step")
+    ax.set_xticks(range(len(terms)), terms.values())
+    ax.set_ylim(-2.4, 1.2)
+    return found
+
+
+def told(found: dict, terms, when: int = 0) -> str:
+    """router, initial -0.50(1) -0.50(2), ...: early and late."""
+    return ", ".join(f"{MEANING[term]} {pm(*found[term][0])} to {pm(*found[term][1])}"
+                     for term in terms if term in found)
+
+
+def coordinate_regime1(run):
+    key = "training.optimizer,training.eta0,network.rho"
+    figure, axes = grid(2, 2, 2.2, sharex=True, sharey=True)
+    terms = {"rms_Q_init": "router,\ninitial", "rms_Q_prop": "router,\nprop.",
+             "rms_Q_eff": "router,\neff.", "rms_W1_eff": "$W_1$,\neff.", "rms_W2_prop":
+             "$W_2$,\nprop.", "rms_W2_eff": "$W_2$,\neff."}
+    seen = []
+    for ax, text in zip(axes.flat, run.sweep[key].values):
+        optimizer, rho = str(text).split()[0], float(str(text).split()[2])
+        parts = {name(side): run.points[side, optimizer, float(str(text).split()[1]), rho]
+                 for side in ("mup", "mssp")}
+        title = f"{'Adam' if optimizer == 'adam' else 'gradient descent'}, " \
+            f"{'soft' if rho == 1 else 'top-2 of 4'}"
+        found = ladder(ax, parts, terms)
+        ax.set(title=title, ylim=(-1.1, 0.6))
+        mup, mssp = found[MUP], found["MSSP"]
+        absent = "rms_Q_prop" not in mssp and "rms_Q_init" not in mssp
+        good = mup["rms_Q_prop"][1][0] < -0.25 and absent and abs(mssp["rms_Q_eff"][1][0]) < 0.25
+        seen.append((good, f"""{title}: \u03bcP {told(mup, list(terms)[:3])}; MSSP
+            {"has no initial and propagating part, " if absent else ""}{told(mssp, list(terms)[2:3])}
+            (exponents at t = {EARLY} and at the last step)"""))
+    for ax in axes[:, 0]:
+        ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
+    return legend(figure, axes[0, 0], "read-out zero\n" + BARS), seen
+
+
+def coordinate_checks(second, third):
+    figure, axes = grid(4, 2, 1.75, sharey=True)
+    terms = AGGREGATED | BACK
+    settings = [(second, f"Regime II, {a}, $w(0)$ {b}", f"{c} {d}") for a, b, c, d in (
+        ("gradient descent", "1/N", "gd 1", "normal"), ("Adam", "zero", "adam 0.2", "zero"),
+        ("Adam", "1/N", "adam 0.2", "normal"))]
+    settings += [(third, f"Regime III, {a}", b) for a, b in (
+        ("gradient descent, $w(0)$ 1/N, top-K", "gd 0.5 normal 0.5"),
+        ("Adam, $w(0)$ zero", "adam 0.2 zero 1"), ("Adam, $w(0)$ 1/N", "adam 0.2 normal 1"),
+        ("Adam, $w(0)$ 1/N, top-K", "adam 0.2 normal 0.5"))]
+    seen = []
+    for ax, (run, title, text) in zip(axes.flat, settings):
+        point = tuple(float(word) if word[0].isdigit() else word for word in text.split())
+        parts = {name(side): run.points[(side, *point)] for side in ("mup", "mssp")}
+        found = ladder(ax, parts, terms)
+        ax.set_title(title, fontsize=8)
+        size = {side: max(abs(pair[0][0]) for pair in some.values())
+                for side, some in found.items()}
+        mup, mssp = found[MUP], found["MSSP"]
+        good = mup["rms_A1"][1][0] < -0.35 and mup["rms_A21"][0][0] < -0.35 and \
+            size["MSSP"] < 0.4
+        seen.append((good, f"""{title.replace("$", "")}: \u03bcP {told(mup, ["rms_A1", "rms_A21"])};
+            MSSP {told(mssp, ["rms_A1", "rms_A21"])}; largest exponent at t = {EARLY}, forward and
+            backward: {size[MUP]:.2f} in \u03bcP, {size["MSSP"]:.2f} in MSSP"""))
+    for ax in axes[:, 0]:
+        ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
+    axes.flat[-1].set_visible(False)
+    return legend(figure, axes[0, 0], BARS), seen
+
+
+def multipliers(run):
+    figure, axes = grid(2, 3, 2.2, width_ratios=[1, 1, 1.1])
+    key = run.sweep["loss"].dims[0]
+    points = np.array([[float(word) for word in str(text).split()] for text in
+                       run.sweep[key].values])
+    N = run.sweep["N"].values
+    seen, names = [], [("initial scales", r"of $W_{in}(0)$", r"of $W_{out}(0)$", (0, 1)),
+                       ("learning rates", r"of $W_{in}$", r"of $W_{out}$", (2, 3))]
+    loss = np.log10(run.sweep["loss"].values)
+    limits = np.nanmin(loss), min(np.nanmax(loss), 0)
+    for row, n in zip(axes, (0, 1)):
+        for ax, (title, below, beside, (a, b)) in zip(row, names):
+            other = [c for c in range(4) if c not in (a, b)]
+            here = (points[:, other] == 1).all(1)
+            x, y = np.unique(points[here, a]), np.unique(points[here, b])
+            values = np.full((len(y), len(x)), np.nan)
+            for point, one in zip(points[here], loss[here, n]):
+                values[np.searchsorted(y, point[b]), np.searchsorted(x, point[a])] = one
+            image = ax.imshow(values, origin="lower", cmap="viridis", vmin=limits[0],
+                              vmax=limits[1], aspect="auto")
+            j, i = np.unravel_index(np.nanargmin(values), values.shape)
+            ax.plot(i, j, "o", ms=8, mfc="none", color="red")
+            ax.set_xticks(range(len(x)), [f"{one:g}" for one in x])
+            ax.set_yticks(range(len(y)), [f"{one:g}" for one in y])
+            ax.set(title=f"{title}, $N = {N[n]:.0f}$", xlabel=below, ylabel=beside)
+            if n == 0:
+                first = (i, j)
+            seen.append((True, f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g} (W_in, W_out),
+                loss {10 ** values[j, i]:.2g}; {10 ** values[list(y).index(1), list(x).index(1)]:.2g}
+                with both 1"""))
+    figure.colorbar(image, ax=axes[:, 1], shrink=0.6, label="log$_{10}$ of the final loss")
+    plain = next(part for point, part in run.points.items() if point == (1, 1, 1, 1))
+    for ax, (top, bottom, words) in zip(axes[:, 2], (
+            ("rms_A21", "rms_A3", "forward"), ("rms_A4", "rms_E", "backward"))):
+        for k, (n, data) in enumerate(plain.reference.items()):
+            for term, style in ((top, "-"), (bottom, "--")):
+                ax.plot(data[term].values, color=COLOURS[k], ls=style,
+                        label=f"$N = {n}$, {draw_name(term)}")
+        ax.set(yscale="log", xlabel="step $t$", ylabel="rms", title=f"multipliers 1, {words}")
+        ax.legend(fontsize=6.5, handlelength=1.6)
+        ratio = [float(data[top].values[EARLY] / data[bottom].values[EARLY])
+                 for data in plain.reference.values()]
+        late = [float(data[top].values[-1] / data[bottom].values[-1])
+                for data in plain.reference.values()]
+        seen.append((ratio[-1] > 10, f"""multipliers of 1, {words}: {top[4:]} over {bottom[4:]} is
+            {", ".join(f"{one:.2g}" for one in ratio)} at t = {EARLY}, {", ".join(
+                f"{one:.2g}" for one in late)} at the end, N = {", ".join(
+                f"{n:g}" for n in plain.reference)}"""))
+    return figure, seen
+
+
+def draw_name(term: str) -> str:
+    return AGGREGATED.get(term) or BACK[term]
+
+
+def adam_eps(run):
+    figure, axes = grid(1, 3, 2.6)
+    axes = axes[0]
+    widths = list(next(iter(run.points.values())).reference)
+    one = {N: run.points[1.0,].reference[N] for N in widths}
+    other = {N: run.points[N / widths[0],].reference[N] for N in widths}
+    seen = []
+    for k, (label, found) in enumerate((("eps of each matrix", one), ("one eps", other))):
+        losses = []
+        for N, shade in zip(widths, draw_shades(len(widths))):
+            axes[k].plot(found[N]["loss"].values, color=shade, label=f"$N = {N}$")
+            losses.append(float(found[N]["loss"].values[-1]))
+        axes[k].set(title=label, xlabel="step $t$", ylabel="loss", yscale="log")
+        for c, (term, words) in enumerate((("rms_W1_eff", r"$\Delta W_1$"), ("rms_Q_eff",
+                                          r"router, $\Delta Q$"), ("rms_P_in_eff", "experts in"),
+                                          ("rms_P_out_eff", "experts out"))):
+            mean = np.array([float(found[N][term].values[-1]) for N in widths])
+            half = np.array([1.96 * float(found[N][term + "_se"].values[-1]) for N in widths])
+            axes[2].errorbar(widths, mean, half, color=COLOURS[c], ls="-" if k == 0 else "--",
+                             marker="osD^"[c], mfc=COLOURS[c] if k == 0 else "white", ms=4,
+                             capsize=2, label=words if k == 0 else None)
+            power, error = scaled(slope(np.array(widths), mean, half))
+            seen.append((abs(power) < 0.2 if k == 0 else power < -0.2 or term == "rms_W1_eff",
+                         f"{label}: {term[4:-4]} learns as N to the {pm(power, error)} (last step)"))
+        seen.append((True, f"{label}: final loss {', '.join(f'{x:.2g}' for x in losses)} at N = "
+                     f"{', '.join(map(str, widths))}"))
+    axes[1].set_ylim(axes[0].get_ylim())
+    axes[0].legend(fontsize=7)
+    axes[2].set(yscale="log", ylabel="rms of what is learned", title="full: each; dashed: one eps")
+    axes[2].legend(fontsize=7, title=BARS, title_fontsize=7)
+    widths_axis(axes[2], widths)
+    return figure, seen
+
+
+def draw_shades(count: int):
+    from dmft.plot.select import shades
+    return shades(count)
+
+
+HIDDEN = {"rms_b_00": "$b_{00}$", "rms_b_0d": "$b_{0d}$", "rms_b_d0": "$b_{d0}$",
+          "rms_b_dd": "$b_{dd}$"}
+
+
+def cures(third, second, plain):
+    """Each cure in the regime of the other, beside what it should be compared with."""
+    figure, axes = grid(2, 1, 2.5, sharex=True)
+    terms = AGGREGATED | BACK | HIDDEN
+    tied = SimpleNamespace(reference={N: second.points[8 / N,].reference[N]
+                                      for N in next(iter(second.points.values())).reference})
+    boosted = {str(point[0]): part for point, part in third.points.items()}
+    settings = [("Regime II: experts that begin equal",
+                 {"\u03bcP": plain.points["mup", "gd", 1.0, "zero"],
+                  "MSSP": plain.points["mssp", "gd", 1.0, "zero"], "\u03bcP, equal experts": tied}),
+                (r"Regime III: initial $W_{out}$ times $\sqrt{N}$",
+                 {"\u03bcP": boosted["1"], r"\u03bcP, $W_{out}(0)$ times $\sqrt{N}$".replace(
+                     r"\u03bc", "\u03bc"): next(part for key, part in boosted.items()
+                                                if key != "1")})]
+    seen = []
+    for ax, (title, parts) in zip(axes[:, 0], settings):
+        found = ladder(ax, parts, terms)
+        ax.set(title=title, ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
+        ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title=BARS, fontsize=7,
+                  handlelength=1)
+        last = list(found)[-1]
+        some = found[last]
+        largest = max(some, key=lambda term: abs(some[term][0][0]))
+        seen.append((abs(some[largest][0][0]) > 0.4, f"""{title.replace("$", "")}, exponents at t =
+            {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in some.items())}"""))
+        if "MSSP" in found:
+            worst = max(abs(pair[0][0]) for pair in found["MSSP"].values())
+            seen.append((worst < 0.4, f"MSSP of this regime: the largest of these is {worst:.2f}"))
+    return figure, seen
+
+
+def stack_depth(rates, blocks):
+    figure, axes = grid(2, 3, 2.2)
+    sweep, best = rates.sweep, rates["optimum"]
+    widths = sweep["N"].values
+    depths = sweep["network.depth"].values
+    seen = []
+    for ax, n in zip(axes[0], range(len(widths))):
+        for k, depth in enumerate(depths):
+            one = sweep.sel({"network.depth": depth}).isel(N=n)
+            half = np.minimum(2 * one["loss_se"].values, 0.9 * one["loss"].values)
+            ax.errorbar(sweep["training.eta0"].values, one["loss"].values, half, capsize=2, lw=1.1,
+                        color=COLOURS[k], marker="osD^"[k], ms=3.5, label=f"depth {depth:g}")
+        ax.set(yscale="log", title=f"$N = {widths[n]:.0f}$", xlabel=r"learning rate $\eta_0$",
+               ylabel="final loss")
+        sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
+    axes[0, 0].legend(fontsize=7, title=BARS, title_fontsize=7)
+    for n, N in enumerate(widths):
+        at, se = best["at"].values[:, n], best["at_se"].values[:, n]
+        axes[0, 2].errorbar(depths, at, 2 * se, color=COLOURS[n], marker="os"[n], ms=4, capsize=2,
+                            label=f"$N = {N:.0f}$")
+        ratio = at[-1] / at[0]
+        seen.append((0.75 < ratio < 1.33, f"""best \u03b7\u2080 at depth
+            {", ".join(f"{depth:g}" for depth in depths)}, N = {N:g}:
+            {" ".join(pm(a, b) for a, b in zip(at, se))}"""))
+    axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$", title="best rate",
+                   ylim=(0, 2 * np.nanmax(best["at"].values)))
+    axes[0, 2].set_xticks(depths, [f"{depth:g}" for depth in depths])
+    axes[0, 2].set_xticks([], minor=True)
+    axes[0, 2].legend(fontsize=7)
+    terms = {f"rms_W_out_{l}_{part}": f"{words}\n$\\ell = {l}$" for l in range(3)
+             for part, words in (("init", "in."), ("prop", "pr."), ("eff", "ef."))}
+    MEANING.update({term: term[4:] for term in terms})
+    for ax, (point, part) in zip(axes[1], blocks.points.items()):
+        label = name(point[0]) + ("" if point[1] == "none" else ", RMSNorm after")
+        found = ladder(ax, {label: part}, terms)[label]
+        ax.set_title(label)
+        ax.tick_params(axis="x", labelsize=6)
+        size = max(abs(pair[0][0]) for pair in found.values())
+        good = size < 0.4 if point[0] == "mssp" else size > 0.4
+        seen.append((good, f"""three blocks in a row, {label}: exponents of what each makes at t =
+            {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in found.items())}"""))
+    axes[1, 0].set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
+    axes[1, 0].legend(fontsize=6.5, loc="lower right")
+    return figure, seen

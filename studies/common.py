@@ -1,0 +1,129 @@
+"""What the pictures of the studies share: sizes, series of a run, exponents, optima, sentences."""
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import NullLocator
+
+from dmft.plot import sweeps
+from dmft.plot.layout import legend
+from dmft.plot.select import quantity, slope, student
+from dmft.plot.style import BARS, COLOURS, NAMES
+
+WIDE = 7.2  # inches of a picture, so that its letters can be read at 700 pixels
+
+
+def grid(rows: int, columns: int, height: float = 2.3, **more):
+    """A figure and its axes [rows][columns]; inches of one row."""
+    return plt.subplots(rows, columns, squeeze=False, figsize=(WIDE, height * rows + 0.2), **more)
+
+
+def widths_axis(ax, N, label: str = "width $N$") -> None:
+    """A logarithmic axis with ticks at these values and nowhere else."""
+    ax.set(xscale="log", xlabel=label)
+    ax.xaxis.set_major_locator(plt.FixedLocator(N))
+    ax.xaxis.set_major_formatter(plt.FixedFormatter([f"{n:g}" for n in N]))
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def at_widths(run, name: str, t: int = -1):
+    """(N, mean, half of the 95 % interval) of a series at time t, at every width; means over
+    inputs, with the mean of their errors, an upper bound."""
+    rows = []
+    for N, data in run.reference.items():
+        mean, half = quantity(data, name)
+        rows.append((N, mean.values[t], half.values[t]))
+    return np.array(rows).T
+
+
+def of_limit(run, name: str, t: int = -1):
+    """(mean, half of the 95 % interval) of the limit at time t."""
+    mean, half = quantity(run.limit, name)
+    return mean.values[t], half.values[t]
+
+
+def exponent(run, name: str, t: int):
+    """Slope of the logarithm of a series in ln N at time t, and half of its 95 % interval."""
+    N, mean, half = at_widths(run, name, t)
+    return slope(N, mean, half)
+
+
+def optimum(run, cell: dict):
+    """Of one combination of the other keys, at every width and in the limit: N, the best value of
+    the key, its error, the loss there, its error; without limits at rest, widths where all failed,
+    and those whose smallest loss, a jackknife's, is not known to be above zero. At an end of the
+    grid, or beside a run that failed, the error is NaN."""
+    best = run["optimum"].sel(cell)
+    rows = np.array([best[name].values for name in ("N", "at", "at_se", "loss", "loss_se")])
+    rows[2] = np.where(best["edge"].values == 0, rows[2], np.nan)
+    return rows[:, np.isin(best["edge"].values, (0, 1, 2, 3)) & (rows[3] > 2 * rows[4])]
+
+
+def rates(run, cells, titles, columns: int = 3):
+    """A panel of final losses against the rate for each combination of other keys, and one of the
+    optima."""
+    sweep, key = run["sweep"], run["optimum"].attrs["key"]
+    rows = -(-(len(cells) + 1) // columns)
+    figure, axes = grid(rows, columns, 2.2)
+    loss = sweep["loss"].values[..., np.isfinite(sweep["N"].values)]
+    low, high = np.nanmin(loss), np.nanmax(loss)
+    for ax, cell, title in zip(axes.flat, cells, titles):
+        sweeps.losses(ax, sweep.sel(cell), key)
+        sweeps.scale(ax.yaxis, loss)
+        ax.set(title=title, ylim=(0.6 * low, 1.6 * min(high, 10)))
+        if ax.get_subplotspec().is_first_col():
+            ax.set_ylabel(r"final loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
+    ax = axes.flat[len(cells)]
+    places = dict(zip(run["optimum"]["N"].values, sweeps.widths_axis(ax, run["optimum"]["N"].values)))
+    shown = []
+    for k, (cell, title) in enumerate(zip(cells, titles)):
+        N, at, se, *_ = optimum(run, cell)
+        n = sweep["n"].sel(cell).max(key).values[np.isin(sweep["N"].values, N)]
+        half, inside = np.nan_to_num(se * student(np.maximum(n - 1, 1))), np.isfinite(se)
+        style = {"color": COLOURS[k % 7], "marker": sweeps.MARKERS[k], "ms": 4}
+        x = np.array([places[one] for one in N]) * 1.03 ** (k - len(cells) / 2)
+        ax.errorbar(x, at, half, lw=1.1, capsize=2, mfc="white", label=title, **style)
+        ax.plot(x[inside], at[inside], ls="", zorder=4, **style)
+        shown += list(at)
+    sweeps.scale(ax.yaxis, sweep[key].values)
+    ax.set(title="best rate (hollow: end of the grid)", ylabel=r"best $\eta_0$",
+           ylim=(0.55 * min(shown), 1.8 * max(shown)))
+    ax.title.set_fontsize(8)
+    for other in list(axes.flat)[len(cells) + 1:]:
+        other.set_visible(False)
+    beside = rows > 1  # below that of the whole figure
+    ax.legend(fontsize=7, handlelength=1.4, **({
+        "loc": "upper left", "bbox_to_anchor": (1.05, 1)} if beside else {"loc": "best"}))
+    ax.get_legend().set_in_layout(not beside)
+    full = max(axes.flat[:len(cells)], key=lambda ax: len(ax.get_legend_handles_labels()[0]))
+    return legend(figure, full, "means;\ndashed: medians\n" + BARS)
+
+
+def drift(best) -> tuple[float, float]:
+    """Ratio of the best rate at the largest width to that at the smallest, and its error."""
+    N = np.isfinite(best[0])
+    at, se = best[1][N], np.nan_to_num(best[2][N]) / best[1][N]
+    ratio = at[-1] / at[0]
+    return ratio, ratio * np.hypot(se[0], se[-1])
+
+
+def pm(value: float, error: float) -> str:
+    """1.39(2): the error in units of the last digit.
+
+    >>> pm(1.394, 0.021), pm(0.0046, 0.0006), pm(22.31, 0.6), pm(350, 20)
+    ('1.39(2)', '0.0046(6)', '22.3(6)', '350(20)')
+    """
+    if not np.isfinite(error) or error <= 0:
+        return f"{value:.3g}"
+    digits = -int(np.floor(np.log10(error)))
+    if round(error * 10.0 ** digits) >= 10:
+        digits -= 1
+    if digits <= 0:
+        unit = 10 ** -digits
+        return f"{round(value / unit) * unit:d}({round(error / unit) * unit:d})"
+    return f"{value:.{digits}f}({round(error * 10 ** digits):d})"
+
+
+def name(parameterization: str) -> str:
+    """muP, MSSP, ... as pictures have them."""
+    return NAMES.get(parameterization, parameterization)

@@ -1,0 +1,146 @@
+"""Pictures of Bordelon's slides: lazy and rich, widths, depths; see scaling.py."""
+from __future__ import annotations
+
+import numpy as np
+
+from common import at_widths, grid, name, pm, widths_axis
+from dmft.plot import axes as draw
+from dmft.plot.layout import legend
+from dmft.plot.select import quantity, shades, slope
+from dmft.plot.style import BANDS, BARS, COLOURS
+from scaling import scaled
+
+
+def density(ax, data, field: str, place: int, colour, **line):
+    """The density over sites of the first input, from its quantiles: differences of probability over
+    differences of value, without the outermost."""
+    q = data[field + "_quantile"].isel({"at": place, "mu": 0})
+    share, value = q["probability"].values[2:-2], q.values[2:-2]
+    share, value = share[::2], value[::2]
+    ax.step(value[:-1], np.diff(share) / np.diff(value), where="post", color=colour, **line)
+
+
+def lazy_rich(run):
+    figure, axes = grid(2, 2, 2.3)
+    seen = []
+    for k, (point, part) in enumerate(run.points.items()):
+        gamma0, label = point[0], rf"$\gamma_0 = {point[0]:g}$"
+        widest = part.reference[max(part.reference)]
+        for ax, stored in zip(axes[0], ("loss", "Phi3_diag")):
+            mean, half = quantity(part.limit, stored)
+            draw.band(ax, mean, half, COLOURS[k], lw=2.6, zorder=2, label=label)
+            mean, half = quantity(widest, stored)
+            draw.band(ax, mean, half, "black", lw=0.9, ls="--", zorder=3)
+        for ax, field in zip(axes[1], ("h3", "g_h3")):
+            density(ax, part.limit, field, -1, COLOURS[k], lw=2)
+            density(ax, widest, field, -1, "black", lw=0.8, ls="--")
+        Phi = quantity(part.limit, "Phi3_diag")[0].values
+        kurtosis = part.limit["h3_quantile"].isel(at=-1, mu=0)
+        wide = float(kurtosis.sel(probability=0.95, method="nearest")) / \
+            float(kurtosis.sel(probability=0.75, method="nearest"))
+        moved = Phi[-1] / Phi[0] - 1
+        seen.append((moved < 0.05 if gamma0 < 0.2 else moved > 0.2 if gamma0 > 2 else True,
+                     f"""\u03b3\u2080 = {gamma0:g}: the last feature kernel grows by
+            {100 * moved:.1f} per cent; loss at the end {float(part.limit["loss"].values[-1]):.4f} in
+            the limit, {float(widest["loss"].values[-1]):.4f} at N = {max(part.reference)}; 95 per cent
+            quantile of h3 over its 75 per cent one {wide:.2f} (2.44 in a Gaussian)"""))
+    axes[0, 0].set(ylabel="loss", yscale="log")
+    axes[0, 1].set(ylabel=r"last feature kernel $\Phi_3$, mean over inputs")
+    axes[1, 0].set(xlabel="$h_3$ of the first input, last step", ylabel="density")
+    axes[1, 1].set(xlabel="$g_3$ of the first input, last step", ylabel="density")
+    axes[0, 0].plot([], [], color="black", lw=0.9, ls="--", label="$N = 512$")
+    return legend(figure, axes[0, 0], "limit, " + BANDS), seen
+
+
+def widths(run, rich):
+    figure, axes = grid(2, 2, 2.3)
+    seen = []
+    for ax, (point, part) in zip(axes[0], run.points.items()):
+        draw.curves(ax, part, "loss")
+        ax.set(title=name(point[0]), ylabel="loss", yscale="log")
+    low = min(ax.get_ylim()[0] for ax in axes[0])
+    for ax in axes[0]:
+        ax.set_ylim(low)
+    kernel = next(one for one in ("PhiL_diag", "Phi3_diag") if one in next(iter(
+        part.reference.values())))
+    for k, (point, part) in enumerate(run.points.items()):
+        N, end, _ = at_widths(part, kernel)
+        start = at_widths(part, kernel, 0)[1]
+        moved = np.abs(end / start - 1)
+        axes[1, 0].plot(N, moved, color=COLOURS[k], marker="os"[k], ms=4, label=name(point[0]))
+        power = np.polyfit(np.log(N), np.log(moved), 1)[0]
+        loss = at_widths(part, "loss")[1]
+        seen.append(((power < -0.6) == (point[0] == "ntp"), f"""{name(point[0])}: the last kernel moves
+            by {", ".join(f"{100 * one:.2g}" for one in moved)} per cent at N =
+            {", ".join(f"{n:g}" for n in N)} (N to the {power:.2f}); final loss
+            {", ".join(f"{one:.3g}" for one in loss)}"""))
+    axes[1, 0].set(yscale="log", ylabel=r"relative change of $\Phi_L$")
+    widths_axis(axes[1, 0], N)
+    axes[1, 0].legend(fontsize=8)
+    part = rich.points[3.0,]
+    for (N, data), shade in zip(part.reference.items(), shades(len(part.reference))):
+        density(axes[1, 1], data, "h3", -1, shade, lw=1.2, label=f"$N = {N}$")
+    density(axes[1, 1], part.limit, "h3", -1, "black", lw=2.4, zorder=1, label=r"$N \to \infty$")
+    axes[1, 1].set(xlabel=r"$h_3$, last step, \u03bcP, $\gamma_0 = 3$".replace(r"\u03bc", "\u03bc"),
+                   ylabel="density")
+    axes[1, 1].legend(fontsize=7)
+    quantiles = [data["h3_quantile"].isel(at=-1, mu=0).values for data in
+                 [*part.reference.values(), part.limit]]
+    away = [np.abs(one[3:-3] - quantiles[-1][3:-3]).max() / quantiles[-1].std()
+            for one in quantiles[:-1]]
+    seen.append((away[-1] < 0.25, f"""quantiles of h3 at the end, \u03b3\u2080 = 3: at most
+        {", ".join(f"{one:.2f}" for one in away)} of their spread from the limit at N =
+        {", ".join(map(str, part.reference))}"""))
+    return legend(figure, axes[0, 0], "width (runs)\n" + BANDS), seen
+
+
+def ode_sde(blocks, limits):
+    figure, axes = grid(2, 2, 2.3)
+    seen = []
+    depths = sorted({int(point[1]) for point in blocks.points})
+    for k, power in enumerate((0.5, 1.0)):
+        rows = {"stream": [], "weights": [], "learned": []}
+        for L in depths:
+            data = next(iter(blocks.points[power, L].reference.values()))
+            b = L ** -power
+            added = sum(float(data[f"rms_W_out_{l}_init"].values[0]) ** 2 for l in range(L))
+            rows["stream"].append(b * np.sqrt(added))
+            rows["weights"].append(float(data[f"rms_W_in_{L // 2}_eff"].values[-1]))
+            rows["learned"].append(float(data["rms_f_eff"].values[-1]))
+        words = rf"$L^{{-{power:g}}}$"
+        for ax, key in zip((axes[0, 0], axes[0, 1]), ("stream", "weights")):
+            ax.plot(depths, rows[key], color=COLOURS[k], marker="os"[k], ms=4, label=words)
+        slopes = {key: np.polyfit(np.log(depths[1:]), np.log(rows[key][1:]), 1)[0] for key in rows}
+        good = abs(slopes["stream"] - (0.5 - power)) < 0.15 and \
+            abs(slopes["weights"] - (power - 1)) < 0.2
+        seen.append((good, f"""branches times L^-{power:g}: what the initial weights add to the stream
+            goes as L to the {slopes["stream"]:.2f}, what one block's W_in learns as L to the
+            {slopes["weights"]:.2f}"""))
+        losses = [float(next(iter(blocks.points[power, L].reference.values()))["loss"].values[-1])
+                  for L in depths]
+        axes[1, 0].plot(depths, losses, color=COLOURS[k], marker="os"[k], ms=4, label=words)
+    axes[0, 0].set(yscale="log", ylabel="rms of initial branches, summed", title="initial weights")
+    axes[0, 1].set(yscale="log", ylabel=r"rms of $\Delta W_{in}\, x$, middle block",
+                   title="learned inside of a block")
+    axes[1, 0].set(ylabel="loss at the last step", title="networks", yscale="log")
+    by = {}
+    for (L, alpha), part in limits.points.items():
+        by.setdefault(alpha / L, []).append((L, float(part.limit["loss"].values[-1]),
+                                             1.96 * float(part.limit["loss_se"].values[-1])))
+    for k, (star, rows) in enumerate(sorted(by.items())):
+        L, loss, half = np.array(sorted(rows)).T
+        axes[1, 1].errorbar(L, loss, half, color=COLOURS[k + 2], marker="osD"[k], ms=4, capsize=2,
+                            label=rf"$\alpha_\star = {star:g}$")
+        change = abs(loss[-1] - loss[-2]) / abs(loss[1] - loss[0])
+        seen.append((change < 0.6, f"""limit N \u2192 \u221e of residual experts, N/(N_e E L) = {star:g}: loss
+            {", ".join(f"{one:.4f}" for one in loss)} at L = {", ".join(f"{one:g}" for one in L)}; the
+            last doubling changes it by {change:.2f} of the first"""))
+    ends = [sorted(rows)[-1] for _, rows in sorted(by.items())]
+    apart = abs(ends[-1][1] - ends[0][1]) / np.hypot(ends[0][2], ends[-1][2]) * 1.96
+    seen.append((apart > 3, f"""the deepest limits with N/(N_e E L) = {min(by):g} and {max(by):g} differ
+        by {apart:.0f} standard errors"""))
+    axes[1, 1].set(ylabel="loss at the last step", title=r"$N \to \infty$, $\alpha_\star = N/(N_e E L)$")
+    for ax in axes.flat:
+        widths_axis(ax, depths if ax is not axes[1, 1] else L, "depth $L$")
+        ax.legend(fontsize=7)
+    return figure, seen

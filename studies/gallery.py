@@ -1,0 +1,176 @@
+"""docs/gallery.md: figures of the papers as small machines see them. studies/gallery.toml has a
+table for each picture; its data are those of studies/NAME.ini, by dmft-sweep; the function NAME in
+one of the modules beside this draws them and says what is seen.
+
+    gallery.py NAME ...        make study NAME=...: NAME.h5, NAME.d and NAME.png in this folder
+    gallery.py --all           make gallery: data in build/gallery, pictures and docs/gallery.md
+
+What was done is not done again: units of a sweep are kept, and a file of the same ini is taken as
+it is. DMFT_HOME says where dmft-sweep is (default: the checkout).
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.path[:0] = [HERE, os.path.join(ROOT, "python")]
+
+import matplotlib  # noqa: E402
+
+matplotlib.use("Agg")
+
+import h5py  # noqa: E402
+import matplotlib.pyplot as plt  # noqa: E402
+from PIL import Image  # noqa: E402
+
+import dmft  # noqa: E402
+import checks  # noqa: E402
+import dynamics  # noqa: E402
+import mixtures  # noqa: E402
+import routers  # noqa: E402
+import scaling  # noqa: E402
+from dmft.plot.style import STYLE  # noqa: E402
+
+MODULES = scaling, checks, routers, mixtures, dynamics
+PAPERS = """S: *How to Scale Mixture-of-Experts*; F: *Why Routers Freeze*; J: *Hyperparameter Transfer with
+Mixture-of-Experts Layers*; M: *mu-Parametrization for Mixture of Experts*; B: Bordelon's slides."""
+LARGEST = 120_000  # bytes of a picture
+
+
+def table() -> dict[str, dict]:
+    """{NAME: title, figures, claim, data, and, where there is more to say, note}."""
+    with open(os.path.join(HERE, "gallery.toml"), "rb") as file:
+        found = tomllib.load(file)
+    return {name: {"data": [name]} | entry for name, entry in found.items()}
+
+
+def ini_of(study: str) -> str:
+    return os.path.join(HERE, study + ".ini")
+
+
+def done(path: str, ini: str) -> bool:
+    """Whether the file is the complete sweep of this ini."""
+    if not os.path.exists(path):
+        return False
+    with h5py.File(path, "r") as file, open(ini, encoding="utf-8") as text:
+        return file.attrs["complete"] == 1 and file["parameters"].attrs["ini"] == text.read()
+
+
+def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
+    """Runs the sweep, as far as it is not done; seconds of processor time."""
+    path, ini = os.path.join(folder, study + ".h5"), ini_of(study)
+    if done(path, ini) and not more:
+        return 0.0
+    program = os.path.join(os.environ.get("DMFT_HOME", ROOT), "dmft-sweep")
+    with open(os.path.join(folder, study + ".log"), "w", encoding="utf-8") as log:
+        process = subprocess.Popen([program, "--quiet", "--force", "--jobs", str(jobs), "-o", path,
+                                    ini, *more], stdout=log, stderr=subprocess.STDOUT,
+                                   env=os.environ | {"OMP_NUM_THREADS": "1"})
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        with open(log.name, encoding="utf-8") as said:
+            raise SystemExit(f"gallery.py: {study}: {said.read().strip()}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150) -> list[tuple[bool, str]]:
+    """The picture of a study; what is seen: (whether it is what the paper says, a sentence)."""
+    function = next(getattr(module, name) for module in MODULES if hasattr(module, name))
+    runs = [dmft.load(os.path.join(folder, study + ".h5")) for study in entry["data"]]
+    with plt.rc_context(STYLE | {"savefig.dpi": dpi}):
+        figure, seen = function(*runs)
+        figure.savefig(out)
+    plt.close("all")
+    Image.open(out).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(out, optimize=True)
+    if os.path.getsize(out) > LARGEST:
+        raise SystemExit(f"gallery.py: {out} has {os.path.getsize(out)} bytes, more than {LARGEST}")
+    return [(bool(good), " ".join(sentence.split())) for good, sentence in seen]
+
+
+def verdict(seen) -> str:
+    good = [one for one, _ in seen]
+    return "yes" if all(good) else "in part" if any(good) else "no"
+
+
+def section(name: str, entry: dict, seen, cost: float) -> list[str]:
+    """Of docs/gallery.md."""
+    lines = [f"## {name}", "", f"**{entry['title']}** ({entry['figures']})", "",
+             f"![{entry['title']}](gallery/{name}.png)", "", f"The paper: {entry['claim']}", "",
+             f"Seen here ({', '.join(f'`studies/{study}.ini`' for study in entry['data'])}, "
+             f"{cost / 60:.1f} core-minutes):", ""]
+    lines += [f"- {'yes' if good else '**no**'}: {sentence}" for good, sentence in seen]
+    return lines + (["", entry["note"]] if "note" in entry else []) + [""]
+
+
+def page(entries, seen, costs) -> str:
+    """docs/gallery.md."""
+    total = sum(costs.values()) / 60
+    lines = ["# Figures of the papers, on a small machine", "", PAPERS, "",
+             f"`make gallery` makes all of it, {total:.0f} minutes of processor time, "
+             f"{total / 2:.0f} minutes on two cores; it goes on where it was stopped. `make study "
+             "NAME=...` makes one. Networks are small and the data are toys: a claim is about how "
+             "something depends on the width, the depth or a rate, and that is what is looked at. "
+             "Numbers in brackets are standard errors in the last digit, bands and bars 95 % "
+             "intervals. The sentences below are written from the data by the functions that draw; "
+             "`no` marks what is not as the paper says.", "",
+             "| study | shows | | is it so? |", "| --- | --- | --- | --- |"]
+    lines += [f"| [`{name}`](#{name}) | {entry['figures']} | {entry['title']} | "
+              f"{verdict(seen[name])} |" for name, entry in entries.items()]
+    own = {name: sum(costs.get(study, 0) for study in entry["data"])
+           for name, entry in entries.items()}
+    for name, entry in entries.items():
+        lines += ["", *section(name, entry, seen[name], own[name])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(prog="gallery.py", description="Pictures of studies/.")
+    parser.add_argument("name", nargs="*")
+    parser.add_argument("--all", action="store_true", help="every picture, and docs/gallery.md")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
+    options = parser.parse_args(arguments)
+    entries = table()
+    unknown = [name for name in options.name if name not in entries]
+    if unknown or not (options.name or options.all):
+        raise SystemExit(f"gallery.py: no study {' '.join(unknown)}; there are {' '.join(entries)}")
+    folder = os.path.join(ROOT, "build", "gallery") if options.all else "."
+    os.makedirs(folder, exist_ok=True)
+    known = os.path.join(folder, "costs.json")
+    costs = {}
+    if os.path.exists(known):
+        with open(known, encoding="utf-8") as file:
+            costs = json.load(file)
+    names = options.name or list(entries)
+    studies = list(dict.fromkeys(study for name in names for study in entries[name]["data"]))
+
+    def one(study):
+        spent = run(study, folder, jobs=1 if len(studies) > 1 else options.jobs)
+        if spent > 1:
+            costs[study] = costs.get(study, 0) + spent
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for _ in pool.map(one, sorted(studies, key=lambda study: -costs.get(study, 0))):
+            pass
+    if options.all:
+        with open(known, "w", encoding="utf-8") as file:
+            json.dump(costs, file, indent=1)
+    seen, pictures = {}, os.path.join(ROOT, "docs", "gallery") if options.all else "."
+    for name in names:
+        out = os.path.join(pictures, name + ".png")
+        seen[name] = draw(name, entries[name], folder, out)
+        print(out, *(f"\n  {'yes' if good else 'no '} {sentence}" for good, sentence in seen[name]))
+    if options.all and not options.name:
+        with open(os.path.join(ROOT, "docs", "gallery.md"), "w", encoding="utf-8") as file:
+            file.write(page(entries, seen, costs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Pictures of Hyperparameter Transfer with Mixture-of-Experts Layers; see scaling.py."""
+from __future__ import annotations
+
+import numpy as np
+
+from common import grid, pm, widths_axis
+from dmft.plot import axes as draw
+from dmft.plot import sweeps
+from dmft.plot.layout import legend
+from dmft.plot.select import quantity, student
+from dmft.plot.style import BANDS, BARS, COLOURS
+
+SHAPE = "network.depth,network.experts,network.alpha"
+SHAPES = ["base", "4 x depth", "4 x experts", "experts 4 x as wide"]
+
+
+def curve(ax, x, part, k, label):
+    """Final losses with 95 % bars."""
+    half = part["loss_se"].values * student(np.maximum(part["n"].values - 1, 1))
+    ax.errorbar(x, part["loss"].values, np.minimum(half, 0.9 * part["loss"].values), lw=1.1,
+                color=COLOURS[k], marker="osD^v"[k], ms=3.5, capsize=2, label=label)
+
+
+def jiang_transfer(rates, init, decay):
+    figure, axes = grid(1, 3, 2.6)
+    axes, seen = axes[0], []
+    small, large = rates.sweep["N"].values[[0, -1]]
+    shapes = [(f"{label}, $N = {small:.0f}$", {SHAPE: value, "N": small})
+              for label, value in zip(SHAPES, rates.sweep[SHAPE].values)]
+    shapes.insert(1, (f"base, $N = {large:.0f}$", {SHAPE: rates.sweep[SHAPE].values[0],
+                                                   "N": large}))
+    scales = "init.W0,init.W1,init.W2,init.w"
+    factors = np.array([float(str(text).split()[0]) for text in init.sweep[scales].values])
+    for k, (label, where) in enumerate(shapes):
+        curve(axes[0], rates.sweep["training.eta0"].values, rates.sweep.sel(where), k, label)
+        curve(axes[1], factors, init.sweep.sel(where), k, label)
+    sweeps.scale(axes[0].xaxis, rates.sweep["training.eta0"].values)
+    best = [rates["optimum"].sel(where) for _, where in shapes]
+    at = np.array([float(one["at"]) for one in best])
+    step = np.log(np.divide(*rates.sweep["training.eta0"].values[[1, 0]]))
+    seen.append((np.abs(np.log(at / at[0])).max() < step, "best rate: " + ", ".join(
+        f"{label.replace('$', '')}: {pm(float(one['at']), float(one['at_se']))}"
+        for (label, _), one in zip(shapes, best)) + f"; a step of the grid is a factor {np.exp(step):.2f}"))
+    places = [int(np.nanargmin(init.sweep["loss"].sel(where).values)) for _, where in shapes]
+    seen.append((max(places) - min(places) <= 1, "best multiplier of the initial scales, of "
+                 f"{' '.join(f'{one:g}' for one in factors)}: " + ", ".join(
+                     f"{label.replace('$', '')}: {factors[place]:g}"
+                     for (label, _), place in zip(shapes, places))))
+    omega = decay.sweep["training.weight_decay"].values
+    for k, N in enumerate(decay.sweep["N"].values):
+        curve(axes[2], omega, decay.sweep.sel(N=N), k, f"$N = {N:.0f}$")
+    loss = decay.sweep["loss"].values
+    seen.append((loss[-1].min() > loss[0].max() and np.all(loss[1] > 0.9 * loss[0]), """weight
+        decay: """ + ", ".join(f"{w:g}: {' '.join(f'{x:.2g}' for x in row)}" for w, row in
+                               zip(omega, loss)) + f""" (final loss, N =
+        {", ".join(f"{N:g}" for N in decay.sweep["N"].values)})"""))
+    for ax, words in zip(axes, (r"learning rate $\eta_0$", "multiplier of all initial scales",
+                                r"weight decay $\omega$")):
+        ax.set(yscale="log", xlabel=words, xscale="log")
+    axes[0].set_ylabel("final loss")
+    axes[2].legend(fontsize=7)
+    return legend(figure, axes[0], BARS), seen
+
+
+def jiang_collapse(run):
+    figure, axes = grid(2, 2, 2.3)
+    seen, key = [], "network.experts,network.alpha"
+    parts = {tuple(map(float, str(text).split())): run.points[tuple(
+        float(word) for word in str(text).split())] for text in run.sweep[key].values}
+    times = next(iter(parts.values())).limit["p_1_quantile"]["at"].values
+
+    def of(shape, N):
+        return parts[shape].reference[N]
+
+    rows = [(r"$N/(N_e E) = 1$: width and experts", (16, 1.0), [
+                (of((4, 1.0), 32), "$N = 32$, 4 experts"), (of((4, 1.0), 128), "$N = 128$, 4"),
+                (of((16, 1.0), 128), "$N = 128$, 16")]),
+            (r"16 experts, $N = 64$: units per expert", (16, 0.0625), [
+                (of((16, a), 64), rf"$N_e/N = {1 / (16 * a):g}$") for a in (1.0, 0.25, 0.0625)])]
+    for ax, (title, shape, some) in zip(axes[0], rows):
+        mean, half = quantity(parts[shape].limit, "loss")
+        draw.band(ax, mean, half, "black", lw=2.6, zorder=2, label=r"$N \to \infty$")
+        for k, (data, label) in enumerate(some):
+            draw.band(ax, *quantity(data, "loss"), COLOURS[k], label=label)
+        ax.set(title=title, ylabel="loss")
+        ax.legend(fontsize=7, title=BANDS, title_fontsize=7)
+        ends = [float(data["loss"].values[times[1]]) for data, _ in some]
+        errors = [float(data["loss_se"].values[times[1]]) for data, _ in some]
+        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t = {times[1]}
+            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[times[1]]):.4f}
+            of {float(mean[0]):.3f} at first"""))
+    for ax, shape, title in ((axes[1, 0], (16, 1.0), r"$N/(N_e E) = 1$"),
+                             (axes[1, 1], (16, 0.0625), r"$N/(N_e E) = 1/16$")):
+        data = parts[shape]
+        for k, place in enumerate((1, 2)):
+            q = data.limit["p_1_quantile"].isel(at=place, mu=0)
+            ax.plot(q.values, q["probability"].values, color=COLOURS[k], lw=2.6,
+                    label=rf"limit, $t = {int(q['at'])}$")
+            n = data.reference[128]["p_1_quantile"].isel(at=place, mu=0)
+            ax.plot(n.values, n["probability"].values, color=COLOURS[k], lw=1.2, ls="--",
+                    label=rf"$N = 128$, $t = {int(q['at'])}$")
+        last = data.limit["p_1_quantile"].isel(at=2, mu=0)
+        spread = float(last.sel(probability=0.9, method="nearest")
+                       - last.sel(probability=0.1, method="nearest"))
+        other = data.reference[128]["p_1_quantile"].isel(at=2, mu=0)
+        same = float(other.sel(probability=0.9, method="nearest")
+                     - other.sel(probability=0.1, method="nearest"))
+        ax.set(xlabel="router logit $p_k$, second block", ylabel="share of experts below",
+               title=title)
+        ax.legend(fontsize=7)
+        seen.append((abs(same / spread - 1) < 0.3, f"""law of p_k at t = {times[2]}, {title.replace("$",
+            "")}: from 10 to 90 per cent {spread:.3f} in the limit, {same:.3f} at N = 128"""))
+    return figure, seen
+
+
+def jiang_experts(run):
+    key = "network.experts,network.alpha,network.rho"
+    figure, axes = grid(1, 2, 2.6)
+    axes, seen = axes[0], []
+    N = int(run.sweep["N"].values[0])
+    rows = []
+    for text in run.sweep[key].values:
+        E, alpha, rho = (float(word) for word in str(text).split())
+        data = run.points[E, alpha, rho].reference[N]
+        rows.append((E, 1 / (alpha * E), rho, 2 * N * N / alpha, float(data["loss"].values[-1]),
+                     float(data["loss_se"].values[-1]), float(data["test_loss"].values[-1]),
+                     float(data["test_loss_se"].values[-1])))
+    rows = np.array(rows)
+    quarter = rows[rows[:, 2] == 0.25]
+    for k, size in enumerate(np.unique(quarter[:, 3])):
+        some = quarter[quarter[:, 3] == size]
+        some = some[np.argsort(some[:, 0])]
+        axes[0].errorbar(some[:, 0], some[:, 6], 1.96 * some[:, 7], color=COLOURS[k],
+                         marker="osD^"[k], ms=4, capsize=2, label=f"{size / 1000:.0f} 000")
+        if len(some) > 1:
+            gain, error = some[0, 6] - some[-1, 6], np.hypot(some[0, 7], some[-1, 7])
+            seen.append((gain > 2 * error, f"""{size / 1000:.0f} 000 parameters in a block: test loss
+                {", ".join(f"{pm(a, b)}" for a, b in some[:, 6:8])} with
+                {", ".join(f"{E:.0f}" for E in some[:, 0])} experts"""))
+    ones = rows[rows[:, 2] * rows[:, 0] == 1]
+    ones = ones[np.argsort(ones[:, 0])]
+    axes[1].errorbar(ones[:, 0], ones[:, 4], 1.96 * ones[:, 5], color=COLOURS[0], marker="o", ms=4,
+                     capsize=2, label="training")
+    axes[1].errorbar(ones[:, 0], ones[:, 6], 1.96 * ones[:, 7], color=COLOURS[1], marker="s", ms=4,
+                     capsize=2, label="test")
+    seen.append((ones[-1, 4] > ones[0, 4], f"""top-1: training loss {", ".join(
+        f"{pm(a, b)}" for a, b in ones[:, 4:6])} with {", ".join(f"{E:.0f}" for E in ones[:, 0])}
+        experts of N_e = N"""))
+    for ax, title in zip(axes, ("a quarter of the experts selected", "one expert selected")):
+        ax.set(title=title, ylabel="loss at the last step")
+        widths_axis(ax, [4, 8, 16, 32], "number of experts $E$")
+    axes[0].set_ylabel("test loss at the last step")
+    axes[0].legend(title="parameters\nof a block\n" + BARS, fontsize=7, title_fontsize=7)
+    axes[1].legend(fontsize=7, title=BARS, title_fontsize=7)
+    return figure, seen
+
+
+def jiang_balance(run):
+    figure, axes = grid(1, 3, 2.6)
+    axes, seen = axes[0], []
+    for k, (point, part) in enumerate(run.points.items()):
+        N, rows = [], []
+        for n, data in part.reference.items():
+            flips = data["flips"]
+            flips = flips.mean([dim for dim in flips.dims if dim != "t"]).values
+            N.append(n)
+            rows.append((np.nanmean(flips[len(flips) // 2:]),
+                         float(data["load2"].values[-1].mean()) ** 0.5))
+        rows = np.array(rows)
+        label = rf"$\eta_b = {point[0]:g}$"
+        axes[0].plot(N, rows[:, 0], color=COLOURS[k], marker="osD^v"[k], ms=4, label=label)
+        largest = part.reference[N[-1]]["load_largest"]
+        axes[1].plot(largest.mean([dim for dim in largest.dims if dim != "t"]).values,
+                     color=COLOURS[k], label=label)
+        axes[2].plot(N, rows[:, 1], color=COLOURS[k], marker="osD^v"[k], ms=4, label=label)
+        spread = rows[:, 0].max() / rows[:, 0].min()
+        seen.append((spread < 1.35 or point[0] == 0, f"""\u03b7_b = {point[0]:g}: share of the selected
+            experts that change in a step {", ".join(f"{one:.3f}" for one in rows[:, 0])} at E =
+            {", ".join(f"{n // 4}" for n in N)}; loads depart from \u03c1 by {", ".join(
+            f"{one:.3f}" for one in rows[:, 1])} at the end (rms)"""))
+    ends = [float(part.reference[N[-1]]["load2"].values[-1].mean())
+            for part in run.points.values()]
+    seen.append((min(ends[1:]) < 0.5 * ends[0], f"""spread of the loads at N = {N[-1]}:
+        {", ".join(f"{one:.4f}" for one in ends)} for \u03b7_b =
+        {", ".join(f"{point[0]:g}" for point in run.points)}"""))
+    axes[0].set(ylabel="share of selected experts that flip", title="second half of the run")
+    axes[1].set(xlabel="step $t$", ylabel=r"largest load $/\,\rho$", title=f"$N = {N[-1]}$")
+    axes[2].set(ylabel=r"$\langle (m_k - \rho)^2 \rangle^{1/2}$", title="at the end")
+    for ax in (axes[0], axes[2]):
+        widths_axis(ax, N)
+        ax.set_ylim(0)
+    return legend(figure, axes[0], "rate of biases"), seen

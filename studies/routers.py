@@ -1,0 +1,139 @@
+"""Pictures of Why Routers Freeze and mu-Parametrization for Mixture of Experts; see scaling.py."""
+from __future__ import annotations
+
+import numpy as np
+
+from common import at_widths, exponent, grid, name, optimum, pm, rates, widths_axis
+from dmft.plot import axes as draw
+from dmft.plot import sweeps
+from dmft.plot.layout import legend
+from dmft.plot.select import slope
+from dmft.plot.style import BANDS, BARS, COLOURS
+from scaling import rates_seen, scaled
+
+
+def routers_freeze(run):
+    """The entropy of the router over steps (SP), and at the end against the width."""
+    figure, axes = grid(1, 3, 2.8)
+    axes = axes[0]
+    sweep, runs = run.sweep, run.points
+    M = len(next(iter(next(iter(runs.values())).reference.values()))["i"])
+    draw.curves(axes[0], runs["sp", 1.0], "router_entropy")
+    axes[0].set(ylabel=r"entropy of the router $/\,\ln M$", title="SP, soft routing", ylim=(0, 1.02))
+    axes[0].legend(loc="center right", bbox_to_anchor=(1.02, 0.51), title="width (runs)\n" + BANDS,
+                   fontsize=7, title_fontsize=7)
+    seen = []
+    for (side, rho), part in runs.items():
+        colour = COLOURS[side == "sp"]
+        style = {"ls": "-" if rho == 1 else "--", "color": colour, "mfc": colour if rho == 1 else
+                 "white", "marker": "o", "ms": 4, "capsize": 2}
+        routing = "soft" if rho == 1 else f"top-{rho * M:.0f}"
+        label = f"{name(side)}, {routing}"
+        N, mean, half = at_widths(part, "router_entropy")
+        axes[1].errorbar(N, mean, half, label=label, **style)
+        gap = np.log(rho * M) / np.log(M) - mean
+        axes[2].errorbar(N, gap, np.minimum(half, 0.9 * gap), label=label, **style)
+        power, error = scaled(slope(N, gap, half))
+        good = {"sp": mean[-1] < 0.75 * mean[0], "mup": (power < -0.7) == (rho == 1)}[side]
+        seen.append((good, f"""{label}: entropy over ln M {" ".join(f"{one:.3f}" for one in mean)} at
+            N = {" ".join(f"{n:g}" for n in N)}; its distance from equal gates goes as N to the
+            {pm(power, error)}"""))
+    guide = 0.4 * (1 - at_widths(runs["mup", 1.0], "router_entropy")[1][0]) * N[0] / N
+    axes[2].plot(N, guide, color="grey", ls=":", lw=1.2)
+    axes[2].annotate("$1/N$", (N[len(N) // 2], guide[len(N) // 2]), (-4, -4), color="grey",
+                     textcoords="offset points", ha="right", va="top", fontsize=8)
+    axes[1].set(ylabel=r"entropy $/\,\ln M$", title="at the last step", ylim=(0, 1.02))
+    for level in (1, np.log(2) / np.log(M)):
+        axes[1].axhline(level, color="black", lw=0.6, ls=":")
+    axes[1].legend(loc="lower left", fontsize=7, title=BARS, title_fontsize=7)
+    axes[2].set(ylabel=r"$(\ln K\, -$ entropy$)\,/\,\ln M$", yscale="log",
+                title="distance from equal gates")
+    for ax in axes[1:]:
+        widths_axis(ax, N)
+        ax.tick_params(axis="x", labelrotation=90)
+    return figure, seen
+
+
+# What moves, as the parts of the coordinate check.
+MOVES = {"rms_W1_eff": "first layer, $\\Delta W_1$", "rms_Q_eff": "router, $\\Delta Q$",
+         "rms_W2_eff": "experts, $\\Delta W_2$", "rms_f_delta": "output $f$"}
+
+
+def router_updates(run):
+    """Sizes of what each matrix has learned at the end, against the width."""
+    figure, axes = grid(2, 2, 2.3, sharex=True, sharey=True)
+    seen = []
+    for ax, (gate, rho) in zip(axes.flat, [("softmax", 1.0), ("sigmoid", 1.0), ("softmax", 0.5),
+                                           ("sigmoid", 0.5)]):
+        part, words = run.points[gate, rho], []
+        for k, (term, label) in enumerate(MOVES.items()):
+            N, mean, half = at_widths(part, term)
+            ax.errorbar(N, mean, np.minimum(half, 0.9 * mean), color=COLOURS[k], marker="osD^"[k],
+                        ms=4, lw=1.1, capsize=2, label=label)
+            words.append(f"{term[4:].replace('_eff', '').replace('_delta', '')} "
+                         f"{pm(*scaled(exponent(part, term, -1)))}")
+        router = exponent(part, "rms_Q_eff", -1)[0]
+        frozen = gate == "softmax" and rho == 1
+        title = f"{gate}, {'soft' if rho == 1 else 'top-2 of 4'}"
+        ax.set(yscale="log", title=title)
+        widths_axis(ax, N)
+        seen.append(((router < -0.35) == frozen, f"{title}: exponents in N at the last step: "
+                     + ", ".join(words)))
+    guide = axes[0, 0].get_ylim()[0] * 2.5 * (N / N[0]) ** -0.5
+    axes[0, 0].plot(N, guide, color="grey", ls=":", lw=1.2, label="$N^{-1/2}$")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("rms of what is learned")
+    for ax in axes[0]:
+        ax.set_xlabel("")
+    return legend(figure, axes[0, 0], BARS), seen
+
+
+def router_bias(run):
+    cells = sweeps.cells(run["sweep"], "training.eta0")
+    titles = ["without a bias", "with a bias"]
+    figure = rates(run, cells, titles)
+    seen = rates_seen(run, cells, titles, [None, True])
+    se = [np.nanmean((run["sweep"]["loss_se"] / run["sweep"]["loss"]).sel(cell).values)
+          for cell in cells]
+    seen.append((se[1] < se[0], "standard error over the loss, mean over rates and widths: "
+                 f"{se[0]:.3f} without, {se[1]:.3f} with the bias"))
+    return figure, seen
+
+
+def simp(mixture, dense):
+    cells = [{"network.parameterization": side} for side in ("sp", "simp", "mup")]
+    titles = ["SP", "simP", "\u03bcP"]
+    figure = rates(mixture, cells, titles)
+    seen = rates_seen(mixture, cells, titles, [False, True, True])
+    without = [{"network.parameterization": side} for side in ("sp", "mup")]
+    return figure, seen + rates_seen(dense, without, ["dense SP", "dense \u03bcP"], [False, True])
+
+
+def granularity(run):
+    sweep, key = run["sweep"], "network.experts,network.iota,network.rho"
+    figure, axes = grid(1, 2, 2.5, sharey=True)
+    axes = axes[0]
+    cells = [dict(zip(("E", "iota", "rho"), map(float, text.split()))) for text in sweep[key].values]
+    groups = [("number of experts", [0, 1, 2]), ("granularity", [2, 3, 4])]
+    best = run["optimum"]
+    seen = []
+    for ax, (title, places) in zip(axes, groups):
+        for k, place in enumerate(places):
+            one, cell = sweep.isel({key: place, "N": 0}), cells[place]
+            words = f"{cell['E']:.0f} experts, top-{cell['E'] * cell['rho']:.0f}, " \
+                rf"$N_e/N = {cell['iota']:g}$"
+            half = np.minimum(2 * one["loss_se"].values, 0.9 * one["loss"].values)
+            ax.errorbar(one["training.eta0"].values, one["loss"].values, half, color=COLOURS[k],
+                        marker="osD"[k], ms=3.5, lw=1.2, capsize=2, label=words)
+        ax.set(title=title, xlabel=r"learning rate $\eta_0$", yscale="log")
+        sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
+        ax.legend(fontsize=7)
+        at, se, loss = (best[name_].isel({key: places, "N": 0}).values
+                        for name_ in ("at", "at_se", "loss"))
+        ratio = at[-1] / at[0]
+        stays = 0.75 < ratio < 1.33
+        seen.append((stays == (title == "number of experts"), f"""{title}: best \u03b7\u2080
+            {" ".join(pm(a, b) for a, b in zip(at, se))} (times {ratio:.2f}), loss there
+            {" ".join(f"{one:.3g}" for one in loss)}"""))
+    axes[0].set_ylabel(r"final loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
+    return figure, seen
