@@ -94,14 +94,6 @@ run: packages # a recursive make, because pkg-config is asked after the packages
 	$(MAKE) all
 	[ -e regime2.h5 ] && echo "regime2.h5 is here already" || ./dmft-solve data/regime2.ini
 
-# Data and picture of a study: NAME.h5, NAME.d, NAME.png here. Resumes what was stopped.
-study: dmft-sweep
-	PYTHON=$(PYTHON) python/with studies/gallery.py $(NAME)
-
-# All of them: data in build/gallery, pictures in docs/gallery, docs/gallery.md.
-gallery: dmft-sweep
-	PYTHON=$(PYTHON) python/with studies/gallery.py --all
-
 format:
 	find include examples kernels models integrators solver tests -name '*.[ch]' -o -name '*.cu' | xargs clang-format -i -style=file
 
@@ -114,9 +106,9 @@ info: versions
 clean:
 	rm -rf build $(PROGRAMS)
 
-include install/install.mk tests/tests.mk .ci/packages.mk
+include install/install.mk tests/tests.mk studies/studies.mk .ci/packages.mk
 FORCE:
-.PHONY: all run study gallery format versions packages python-packages info clean FORCE
+.PHONY: all run format versions packages python-packages info clean FORCE
 .SECONDARY:
 -include $(SOURCES:%.c=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(BUILD)/%.d) \
          $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/backend.d
