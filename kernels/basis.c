@@ -25,6 +25,7 @@ struct growth {
     int kept;
     double *overlap2; /* [out.count] of rows that wait, overlap in units of eps, squared */
     double *loss;     /* [out.count] of rows kept */
+    int *which;       /* [out.count] rows of x, of rows that wait and then of rows kept; or NULL */
     double *C;        /* scratch */
 };
 
@@ -87,15 +88,19 @@ static void enter(struct growth *growth, int first, int mu) {
     }
     if (mu > growth->kept)
         rows_copy(v, rows_part(growth->out, growth->kept, 1));
+    if (growth->which)
+        growth->which[growth->kept] = growth->which[mu];
     growth->loss[growth->kept++] = loss;
 }
 
-/* Whether rows from `from` on have lost much. */
-static bool again(const struct growth *growth, int from) {
-    double most = 0;
-    for (int k = from; k < growth->kept; k++)
-        most = fmax(most, growth->loss[k]);
-    return most > AGAIN;
+/* Rows from `from` on, between the first and the last of them that have lost much. */
+static struct rows lossy_rows(const struct growth *growth, int from) {
+    int end = growth->kept;
+    while (from < end && growth->loss[from] <= AGAIN)
+        from++;
+    while (from < end && growth->loss[end - 1] <= AGAIN)
+        end--;
+    return rows_part(growth->out, from, end - from);
 }
 
 static void gram_schmidt(struct growth *growth, int count) {
@@ -104,11 +109,9 @@ static void gram_schmidt(struct growth *growth, int count) {
         take_out(growth, 0, first, mu, rows);
         for (int i = 0; i < rows; i++)
             enter(growth, first, mu + i);
-        if (again(growth, first))
-            project(rows_part(growth->out, 0, first), kept_rows(growth, first), growth->C);
+        project(rows_part(growth->out, 0, first), lossy_rows(growth, first), growth->C);
     }
-    if (again(growth, 0))
-        project(growth->base, kept_rows(growth, 0), growth->C);
+    project(growth->base, lossy_rows(growth, 0), growth->C);
 }
 
 /* Rows of x less their part in the base, into out; without those that Pythagoras knows to be too
@@ -128,6 +131,8 @@ static int rests(struct growth *growth, struct rows x, const double *known) {
         for (int a = 0; a < rank; a++)
             growth->C[count * rank + a] = -c[a];
         norm2[count] = norm2[mu];
+        if (growth->which)
+            growth->which[count] = mu;
         rows_copy(rows_part(x, mu, 1), rows_part(growth->out, count++, 1));
     }
     struct rows out = rows_part(growth->out, 0, count);
@@ -139,7 +144,7 @@ static int rests(struct growth *growth, struct rows x, const double *known) {
 }
 
 static int residual(struct rows base, struct rows x, const double *known, double threshold,
-                    struct array *out, int *kept, struct err *err) {
+                    struct array *out, int *which, int *kept, struct err *err) {
     size_t n = (size_t)x.count, widest = (size_t)(base.count > x.count ? base.count : x.count);
     double *memory;
     *kept = 0;
@@ -150,6 +155,7 @@ static int residual(struct rows base, struct rows x, const double *known, double
                             .threshold = threshold,
                             .overlap2 = memory,
                             .loss = memory + n,
+                            .which = which,
                             .C = memory + 2 * n};
     gram_schmidt(&growth, rests(&growth, x, known));
     *kept = growth.kept;
@@ -160,7 +166,15 @@ static int residual(struct rows base, struct rows x, const double *known, double
 int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
                    struct array *out, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
-    int code = residual(base, x, known, threshold, out, kept, err);
+    int code = residual(base, x, known, threshold, out, NULL, kept, err);
+    profile_leave(before);
+    return code;
+}
+
+int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
+                         int *which, int *kept, struct err *err) {
+    int before = profile_enter("spans", "");
+    int code = residual(base, x, NULL, threshold, out, which, kept, err);
     profile_leave(before);
     return code;
 }

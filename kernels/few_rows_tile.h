@@ -7,7 +7,7 @@
 #define INLINE TARGET static inline __attribute__((always_inline))
 #ifdef __clang__
 #define UNROLL _Pragma("unroll")
-#define SHUFFLE(x, other) NAME(shuffle)(x, other)
+#define SHUFFLE(x, y, from) NAME(shuffle)(x, y, from)
 #else
 #define UNROLL _Pragma("GCC unroll 8")
 #define SHUFFLE __builtin_shuffle
@@ -21,21 +21,44 @@ INLINE NAME(vec) NAME(load)(const double *x) {
 }
 
 #ifdef __clang__
-INLINE NAME(vec) NAME(shuffle)(NAME(vec) x, NAME(lanes) from) {
-    NAME(vec) y = x;
-    UNROLL for (int lane = 0; lane < LANES; lane++) y[lane] = x[from[lane]];
-    return y;
+INLINE NAME(vec) NAME(shuffle)(NAME(vec) x, NAME(vec) y, NAME(lanes) from) {
+    NAME(vec) z = x;
+    UNROLL for (int lane = 0; lane < LANES; lane++) z[lane] =
+        from[lane] < LANES ? x[from[lane]] : y[from[lane] - LANES];
+    return z;
 }
 #endif
 
-/* The sum over lanes. */
-INLINE double NAME(total)(NAME(vec) x) {
-    UNROLL for (int half = LANES / 2; half; half /= 2) {
-        NAME(lanes) other;
-        UNROLL for (int lane = 0; lane < LANES; lane++) other[lane] = lane ^ half;
-        x += SHUFFLE(x, other);
+/* The first `count` lanes, and 0 in the others, whatever is there. */
+INLINE NAME(vec) NAME(first)(NAME(vec) x, int count) {
+    NAME(lanes) in;
+    UNROLL for (int lane = 0; lane < LANES; lane++) in[lane] = lane < count ? -1 : 0;
+    return (NAME(vec))((NAME(lanes))x & in);
+}
+
+/* Of both vectors the sums of lanes that are `half` apart, side by side. */
+INLINE NAME(vec) NAME(fold)(NAME(vec) x, NAME(vec) y, int half) {
+    NAME(lanes) near, far;
+    UNROLL for (int lane = 0, k = 0; lane < LANES; lane++) if (!(lane & half)) {
+        near[k] = lane;
+        near[k + LANES / 2] = LANES + lane;
+        far[k] = lane + half;
+        far[k++ + LANES / 2] = LANES + lane + half;
     }
-    return x[0];
+    return SHUFFLE(x, y, near) + SHUFFLE(x, y, far);
+}
+
+/* The sums over lanes of R vectors, 1 or 4, TILE apart. */
+INLINE void NAME(totals)(const NAME(vec) * x, int R, double *total) {
+    NAME(vec) y[4];
+    int count = R;
+    UNROLL for (int r = 0; r < R; r++) y[r] = x[r * TILE];
+    UNROLL for (int half = LANES / 2; half; half /= 2) {
+        UNROLL for (int r = 0; r < count; r += 2) y[r / 2] =
+            NAME(fold)(y[r], y[r + 1 < count ? r + 1 : r], half);
+        count = (count + 1) / 2;
+    }
+    UNROLL for (int r = 0; r < count; r++) * (NAME(vec) *)(total + (ptrdiff_t)r * LANES) = y[r];
 }
 
 /* R rows of a times L rows of b, which also fetches A rows from `next` on; R, L and A are constants
@@ -53,14 +76,16 @@ INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t widt
             UNROLL for (int r = 0; r < R; r++) sum[r][l] += x[r] * y;
         }
     }
-    UNROLL for (int r = 0; r < R; r++) {
+    if (i < n)
         UNROLL for (int l = 0; l < L; l++) {
-            double total = NAME(total)(sum[r][l]);
-            const double *x = a + (size_t)r * width, *y = b + (size_t)l * width;
-            for (int j = i; j < n; j++)
-                total += x[j] * y[j];
-            C[(size_t)r * along + (size_t)l * across] += total;
+            NAME(vec) y = NAME(first)(NAME(load)(b + (size_t)l * width + i), n - i);
+            UNROLL for (int r = 0; r < R; r++) sum[r][l] +=
+                NAME(first)(NAME(load)(a + (size_t)r * width + i), n - i) * y;
         }
+    UNROLL for (int l = 0; l < L; l++) {
+        double total[4 * LANES] __attribute__((aligned(64)));
+        NAME(totals)(&sum[0][l], R, total);
+        UNROLL for (int r = 0; r < R; r++) C[(size_t)r * along + (size_t)l * across] += total[r];
     }
 }
 
@@ -114,9 +139,11 @@ TARGET static void NAME(dots)(const double *a, int na, const double *b, int nb, 
     }
 }
 
-/* L rows of y, V vectors of sites; rows of C are `stride` apart. */
+/* L rows of y, V vectors of sites; rows of C are `stride` apart. Meanwhile A lines of 64 bytes for
+ * each row of a are fetched from `next` on. */
 INLINE void NAME(combine_tile)(double *y, double beta, const double *C, size_t stride,
-                               const double *a, int na, size_t width, int L, int V) {
+                               const double *a, int na, size_t width, int L, int V,
+                               const double *next, int A) {
     NAME(vec) sum[TILE][4] = {0};
     if (beta != 0)
         UNROLL for (int l = 0; l < L; l++) {
@@ -129,6 +156,7 @@ INLINE void NAME(combine_tile)(double *y, double beta, const double *C, size_t s
             x[v] = NAME(load)(a + (size_t)r * width + v * LANES);
             __builtin_prefetch(a + (size_t)(r + 8) * width + v * LANES);
         }
+        UNROLL for (int k = 0; k < A; k++) __builtin_prefetch(next + 8 * (A * r + k), 0, 2);
         UNROLL for (int l = 0; l < L; l++) {
             UNROLL for (int v = 0; v < V; v++) sum[l][v] +=
                 C[(size_t)l * stride + (size_t)r] * x[v];
@@ -142,48 +170,66 @@ INLINE void NAME(combine_tile)(double *y, double beta, const double *C, size_t s
 
 /* Rows are padded to whole vectors of 64 bytes; what is computed there is never looked at. */
 INLINE void NAME(combine_rows)(double *y, double beta, const double *C, size_t stride,
-                               const double *a, int na, int n, size_t width, int L) {
+                               const double *a, int na, int n, size_t width, int L,
+                               const double *next, int A) {
     int i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES)
-        NAME(combine_tile)(y + i, beta, C, stride, a + i, na, width, L, 4);
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        NAME(combine_tile)(y + i, beta, C, stride, a + i, na, width, L, 4, next, A);
+        next += 8 * A * na;
+    }
     for (; i < n; i += LANES)
-        NAME(combine_tile)(y + i, beta, C, stride, a + i, na, width, L, 1);
+        NAME(combine_tile)(y + i, beta, C, stride, a + i, na, width, L, 1, next, 0);
 }
 
 /* All rows of y, some rows of a. */
 INLINE void NAME(combine_part)(double *y, int ny, double beta, const double *C, size_t stride,
-                               const double *a, int na, int n, size_t width) {
+                               const double *a, int na, int n, size_t width, const double *next,
+                               int A) {
     for (; ny >= TILE; ny -= TILE) {
-        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, TILE);
+        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, TILE, next, A);
         y += TILE * width;
         C += TILE * stride;
+        next += n / (4 * LANES) * 8 * A * na;
     }
     switch (ny) { /* fewer than TILE */
     case 4:
-        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, TILE > 4 ? 4 : 1);
+        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, TILE > 4 ? 4 : 1, next, A);
         break;
     case 3:
-        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, TILE > 3 ? 3 : 1);
+        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, TILE > 3 ? 3 : 1, next, A);
         break;
     case 2:
-        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, 2);
+        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, 2, next, A);
         break;
     case 1:
-        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, 1);
+        NAME(combine_rows)(y, beta, C, stride, a, na, n, width, 1, next, A);
     }
 }
 
-/* As many rows of a at a time as stay in the cache while all rows of y come past. */
+/* A part of the rows of a stays in the cache while all rows of y, TILES times TILE of them, come
+ * past and the next part is fetched. */
+#define PART(TILES)                                                                                \
+    NAME(combine_part)                                                                             \
+    (y, ny, r ? 1 : beta, C + r, (size_t)na, from, part, n, width, from + (size_t)part * width,    \
+     (LANES / 2 + TILES - 1) / TILES)
+
 TARGET static void NAME(combine)(double *y, int ny, double beta, const double *C, const double *a,
                                  int na, int n, size_t width) {
-    int rows = ny > TILE ? (int)(CACHED / width) : na;
+    int rows = (int)(CACHED / width);
     rows = rows < 4 ? 4 : rows;
-    for (int r = 0; r < na; r += rows)
-        NAME(combine_part)
-    (y, ny, r ? 1 : beta, C + r, (size_t)na, a + (size_t)r * width, na - r < rows ? na - r : rows,
-     n, width);
+    for (int r = 0; r < na; r += rows) {
+        int part = na - r < rows ? na - r : rows;
+        const double *from = a + (size_t)r * width;
+        if (ny <= TILE)
+            PART(1);
+        else if (ny <= 3 * TILE)
+            PART(2);
+        else
+            PART(4);
+    }
 }
 
+#undef PART
 #undef PASTE_
 #undef PASTE
 #undef NAME

@@ -9,27 +9,65 @@ int population_init(struct population *population, struct err *err) {
     size_t sites = population->sites;
     int group = population->group;
     TRY(array_init(&population->work, backend, sites, group, 0, err));
+    TRY(array_init(&population->waiting, backend, sites, group, 0, err));
     return array_init(&population->span, backend, sites, group, 0, err);
 }
 
 void population_free(struct population *population) {
     array_free(&population->work);
+    array_free(&population->waiting);
     array_free(&population->span);
 }
 
-/* Once a basis vector has found no room the span no longer holds all that a fresh normal must be
- * orthogonal to; it is given up for good. */
-static bool has_room(struct population *population, int k) {
-    double sites = (double)population->sites / (population->mirrored ? 2 : 1);
-    if (population->span.rows + k > POPULATION_ROOM * sites)
-        population->full = true;
-    return !population->full;
+static int append(struct array *array, struct rows rows, struct err *err) {
+    struct rows added;
+    TRY(array_append(array, rows.count, &added, err));
+    rows_copy(rows, added);
+    return CODE_OK;
 }
 
-static int append_span(struct population *population, struct rows rows, struct err *err) {
-    struct rows added;
-    TRY(array_append(&population->span, rows.count, &added, err));
-    rows_copy(rows, added);
+static int waiting(const struct population *population) {
+    return population->waiting.rows - population->taken;
+}
+
+/* Rows that wait, and then `normals` (which may be none), enter the span; the normals become what
+ * is left of them. Directions that do not exist, where all sites are full, are zero. */
+static int enter(struct population *population, struct rows normals, struct err *err) {
+    struct array *work = &population->work;
+    bool looking = population->stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
+    int first = waiting(population), count = first + normals.count, kept, early = 0;
+    int which[count + 1];
+    TRY(append(&population->waiting, normals, err));
+    TRY(basis_residual_which(array_all(&population->span),
+                             array_rows(&population->waiting, population->taken, count), inside,
+                             work, which, &kept, err));
+    while (early < kept && which[early] < first)
+        early++;
+    rows_zero(normals);
+    rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
+    population->waiting.rows = looking ? population->taken + first : 0;
+    population->taken = population->waiting.rows;
+    return append(&population->span, array_rows(work, 0, kept), err);
+}
+
+int population_settle(struct population *population, struct err *err) {
+    return waiting(population) ? enter(population, array_rows(&population->work, 0, 0), err)
+                               : CODE_OK;
+}
+
+static bool beyond(const struct population *population, int k) {
+    double sites = (double)population->sites / (population->mirrored ? 2 : 1);
+    return population->span.rows + k > POPULATION_ROOM * sites;
+}
+
+/* Whether k more rows have room. Once a basis vector has found none the span no longer holds all
+ * that a fresh normal must be orthogonal to; it is given up for good. */
+static int find_room(struct population *population, int k, bool *room, struct err *err) {
+    if (!population->full && beyond(population, waiting(population) + k))
+        TRY(population_settle(population, err));
+    if (beyond(population, waiting(population) + k))
+        population->full = true;
+    *room = !population->full;
     return CODE_OK;
 }
 
@@ -56,20 +94,21 @@ static int fresh(struct population *population, int mirror, struct rows opposite
     struct array *work = &population->work;
     struct rng_stream stream = population->stream;
     int kept;
-    bool room = has_room(population, out.count);
+    bool room;
+    TRY(find_room(population, out.count, &room, err));
     stream.mirror = population->mirrored ? mirror : 0;
     population->backend->normals(out, stream);
     population->stream.draw += (uint32_t)out.count;
     if (!population->matched)
         return CODE_OK;
-    if (!room)
-        population->fallback += out.count;
-    struct rows known = room ? array_all(&population->span) : opposite;
-    TRY(basis_residual(known, out, NULL, inside, work, &kept, err));
+    if (room)
+        return enter(population, out, err);
+    population->fallback += out.count;
+    TRY(basis_residual(opposite, out, NULL, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_zero(out);
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
-    return room ? append_span(population, out, err) : CODE_OK;
+    return CODE_OK;
 }
 
 /* The same normals in every group, where the units say so. */
@@ -101,7 +140,6 @@ int population_fresh_back(struct population *population, struct rows opposite, s
 }
 
 int population_absorb(struct population *population, struct rows rows, struct err *err) {
-    int kept;
     if (population->units) {
         struct array means = {0};
         int code = mean_span(population, rows, &means, err);
@@ -109,16 +147,20 @@ int population_absorb(struct population *population, struct rows rows, struct er
         array_free(&means);
         return code;
     }
-    if (!population->matched || !has_room(population, rows.count))
+    bool room;
+    if (!population->matched)
         return CODE_OK;
-    TRY(basis_residual(array_all(&population->span), rows, NULL, inside, &population->work, &kept,
-                       err));
-    return append_span(population, array_rows(&population->work, 0, kept), err);
+    TRY(find_room(population, rows.count, &room, err));
+    return room ? append(&population->waiting, rows, err) : CODE_OK;
 }
 
 void population_look(struct population *population, uint32_t draw, struct population_mark *mark) {
-    *mark = (struct population_mark){population->stream, population->span.rows,
-                                     population->fallback, population->full};
+    *mark = (struct population_mark){.stream = population->stream,
+                                     .span = population->span.rows,
+                                     .waiting = population->waiting.rows,
+                                     .taken = population->taken,
+                                     .fallback = population->fallback,
+                                     .full = population->full};
     population->stream.purpose = PURPOSE_LOOK;
     population->stream.draw = draw;
 }
@@ -126,6 +168,8 @@ void population_look(struct population *population, uint32_t draw, struct popula
 void population_return(struct population *population, const struct population_mark *mark) {
     population->stream = mark->stream;
     population->span.rows = mark->span;
+    population->waiting.rows = mark->waiting;
+    population->taken = mark->taken;
     population->fallback = mark->fallback;
     population->full = mark->full;
 }
@@ -164,6 +208,7 @@ int population_archive(struct population *population, struct archive *archive, s
     TRY(archive_bytes(archive, &population->full, sizeof population->full, err));
     TRY(archive_bytes(archive, &population->fallback, sizeof population->fallback, err));
     TRY(archive_bytes(archive, &population->probes, sizeof population->probes, err));
+    TRY(archive_array(archive, &population->waiting, population->backend, err));
     return archive_array(archive, &population->span, population->backend, err);
 }
 

@@ -44,11 +44,13 @@ struct population {
     bool nodes; /* sites are nodes of a rule of the model's, not drawn */
     bool drawn; /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
-    struct array span; /* orthonormal basis of all normals and basis vectors */
-    struct array work; /* for basis_residual */
-    bool full;         /* something found no room: from then on nothing enters the span */
-    int fallback;      /* draws that were not matched for want of room */
-    uint32_t probes;   /* handed out so far */
+    struct array span; /* orthonormal basis of all normals and basis vectors, but for those ... */
+    struct array waiting; /* ... that enter it with the next normals, in one pass over it */
+    int taken;            /* rows of `waiting` that have; 0 outside of a look */
+    struct array work;    /* for basis_residual */
+    bool full;            /* something found no room: from then on nothing enters the span */
+    int fallback;         /* draws that were not matched for want of room */
+    uint32_t probes;      /* handed out so far */
 };
 
 int population_init(struct population *population, struct err *err); /* fields above span set */
@@ -67,13 +69,16 @@ int population_fresh(struct population *population, struct rows opposite, struct
 /* The same for a backward map, where sites are mirrored. */
 int population_fresh_back(struct population *population, struct rows opposite, struct rows out,
                           struct err *err);
-/* Adds what is new of orthonormal rows to the span. Nothing without matching or out of room. */
+/* Adds what is new of orthonormal rows to the span, before normals are drawn again. Nothing without
+ * matching or out of room. */
 int population_absorb(struct population *population, struct rows rows, struct err *err);
+/* Adds it now. */
+int population_settle(struct population *population, struct err *err);
 /* For inputs that must leave no trace: after population_look draws come from a stream of their own,
  * number `draw` onwards, and population_return undoes all that has happened since. */
 struct population_mark {
     struct rng_stream stream;
-    int span, fallback;
+    int span, waiting, taken, fallback;
     bool full;
 };
 void population_look(struct population *population, uint32_t draw, struct population_mark *mark);

@@ -66,17 +66,57 @@ static void test_fresh_is_orthonormal(void **state) {
         assert_true(overlap(fresh, absorbed) <= ROUND_OFF);
         ASK(population_absorb(&p, rows_part(array_all(&known), 2 * k, 2), &err));
         absorbed.count += 2;
+        if (k % 2 == 0)
+            continue; /* they enter with the next normals */
+        ASK(population_settle(&p, &err));
         assert_int_equal(p.span.rows, drawn + absorbed.count);
         assert_true(overlap(array_all(&p.span), array_all(&p.span)) <= ROUND_OFF);
     }
     ASK(population_absorb(&p, absorbed, &err)); /* nothing new */
     ASK(population_absorb(&p, array_rows(&out, 3, 30), &err));
+    ASK(population_settle(&p, &err));
     assert_int_equal(p.span.rows, 45 + 20);
     assert_int_equal(p.fallback, 0);
     array_free(&known);
     array_free(&out);
     population_free(&p);
     population_free(&p);
+}
+
+/* What is drawn and met while looking leaves no trace: rows that waited for the next normals wait
+ * again. */
+static void test_look(void **state) {
+    (void)state;
+    double *x[2];
+    for (int look = 0; look < 2; look++) {
+        struct population p;
+        struct population_mark mark;
+        struct array known, out;
+        open_population(&p, 300, true, 0);
+        open_rows(&known, p.sites, 20);
+        ASK(array_init(&out, backend, p.sites, 1, 12, &err));
+        ASK(population_fresh(&p, none, array_rows(&out, 0, 4), &err));
+        ASK(population_absorb(&p, array_rows(&known, 0, 6), &err));
+        if (look) {
+            population_look(&p, 1, &mark);
+            ASK(population_fresh(&p, none, array_rows(&out, 4, 3), &err));
+            ASK(population_absorb(&p, array_rows(&known, 6, 9), &err));
+            ASK(population_fresh(&p, none, array_rows(&out, 7, 2), &err));
+            ASK(population_absorb(&p, array_rows(&known, 15, 5), &err));
+            population_return(&p, &mark);
+        }
+        ASK(population_fresh(&p, none, array_rows(&out, 4, 8), &err));
+        assert_true(overlap(array_rows(&out, 4, 8), array_rows(&known, 0, 6)) <= ROUND_OFF);
+        ASK(population_settle(&p, &err));
+        assert_int_equal(p.span.rows, 4 + 6 + 8);
+        x[look] = values(array_all(&out));
+        array_free(&known);
+        array_free(&out);
+        population_free(&p);
+    }
+    assert_memory_equal(x[0], x[1], 12 * 300 * sizeof *x[0]);
+    free(x[0]);
+    free(x[1]);
 }
 
 /* Rows drawn in two calls, or in one; *out to be freed. */
@@ -409,6 +449,7 @@ static void test_thin_coordinates(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fresh_is_orthonormal),
+        cmocka_unit_test(test_look),
         cmocka_unit_test(test_draws_can_be_repeated),
         cmocka_unit_test(test_out_of_room),
         cmocka_unit_test(test_room_for_a_draw_but_not_for_its_basis),
