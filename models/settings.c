@@ -138,10 +138,6 @@ bool network_may_condense(const struct network *network) {
     return network->gate == GATE_SOFTMAX;
 }
 
-bool network_has_penalty(const struct network *network) {
-    return network->balance_loss != 0 || network->z_loss != 0;
-}
-
 const char *network_step_rule(const struct network *network) {
     return network->eta_bias != 0 ? "eta_bias" : network->bias_noise != 0 ? "bias_noise" : NULL;
 }

@@ -59,8 +59,6 @@ bool network_compresses(const struct network *network);
 const char *network_uncompressed(void);
 /* Whether a few experts may come to carry all averages over experts: gates have no bound. */
 bool network_may_condense(const struct network *network);
-/* Whether it adds terms to the loss. */
-bool network_has_penalty(const struct network *network);
 /* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
 const char *network_step_rule(const struct network *network);
 
