@@ -166,6 +166,8 @@ static void test_compare(void **state) {
     hid_t file = cli_file("out.h5");
     assert_true(H5Lexists(file, "mssp/compare/accuracy_inf", H5P_DEFAULT) > 0);
     assert_true(H5Lexists(file, "mssp/compare/accuracy_z", H5P_DEFAULT) == 0);
+    assert_true(H5Lexists(file, "mssp/compare/gate_top_inf", H5P_DEFAULT) > 0);
+    assert_true(H5Lexists(file, "mssp/compare/gate_top_z", H5P_DEFAULT) == 0);
     H5Fclose(file);
     cli_free(&result);
 }

@@ -30,7 +30,7 @@ static int add(struct record *record, const char *name, const char *dims, const 
     struct series series = {.dims = dims, .about = about, .equation = equation, .axes = axes};
     snprintf(series.name, sizeof series.name, "%s", name);
     memcpy(series.shape, shape, (size_t)axes * sizeof *shape);
-    series.rough = strstr(name, "accuracy") || strstr(name, "largest");
+    series.rough = strstr(name, "accuracy") || strstr(name, "largest") || !strcmp(name, "gate_top");
     series.keep_runs = !strcmp(name, "loss") || !strcmp(name, "f");
     series.computation = !strcmp(name, "rank") || !strcmp(name, "fallback");
     return record_add(record, series, err);
