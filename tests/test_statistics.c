@@ -170,6 +170,37 @@ static void of_runs(void **state) {
     }
 }
 
+/* Where logits begin with fluctuations alone the outputs of replicates differ in the limit: their
+ * losses have a mean, as those of networks. A bias decides, and there is one output. */
+static void of_a_random_limit(void **state) {
+    (void)state;
+    for (int biased = 0; biased < 2; biased++) {
+        const char *const overrides[] = {"network.parameterization=mup",
+                                         biased ? "network.bias=fixed" : "network.bias=none",
+                                         "network.rho=0.5",
+                                         "data.test_inputs=3",
+                                         "training.steps=6",
+                                         "solver.sites=64",
+                                         NULL};
+        struct run run;
+        struct record record;
+        support_run(&run, "data/regime1_adam.ini", overrides);
+        ASK(run_ensemble(&run, 0, 4, &record, err));
+        double mean, se, plain = 0;
+        for (int r = 0; r < 4; r++)
+            plain += *record_at(&record, record_find(&record, "loss"), r, 5) / 4;
+        support_entry(&record, "loss", 5, &mean, &se);
+        if (biased)
+            assert_true(plain - mean > 1e-6);
+        else
+            CHECK_ABS(mean, plain, 1e-15, "mean loss");
+        assert_true(biased == (record_find(&record, "loss")->of_mean != NULL));
+        assert_true(biased == (record_find(&record, "test_loss")->of_mean != NULL));
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 /* Populations with something else than linear functions on them, by their sites; of experts of
  * infinite width the units. */
 static void sites_that_sample(void **state) {
@@ -224,6 +255,7 @@ int main(void) {
         cmocka_unit_test(is_exact_for_squares),
         cmocka_unit_test(has_no_bias),
         cmocka_unit_test(of_runs),
+        cmocka_unit_test(of_a_random_limit),
         cmocka_unit_test(sites_that_sample),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

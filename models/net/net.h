@@ -185,6 +185,7 @@ struct net {
     struct rows logits; /* of it, if setup.router */
     struct gate_rule gate_rule;
     bool has_router;
+    bool random; /* a limit whose outputs are random: its logits begin with fluctuations */
     bool started;
     /* With several outputs or tokens, the backward pass starts from sum_c Delta_c w_c, and learning
      * carries 1 instead of Delta: rows are as many as inputs, whatever C is. */

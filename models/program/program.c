@@ -294,6 +294,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     node->weight.a0 = weight_column(p, node);
     node->weight.iid |= net->setup.N > 0;
     node->thin = new_thin(p);
+    net->random |= !net->setup.N && Q.iid;
     if (!net->setup.N && !Q.iid)
         program_failed(p, net_origin(net, node->per * K, &node->start, &p->err));
     add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = node->gs},

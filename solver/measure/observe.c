@@ -101,16 +101,16 @@ static int add_numbers(struct record *record, const struct numbers *numbers, siz
 static const char *const loss_equation[] = {"sum_c (y - f)^2 / 2", "log(1 + exp(-y f))",
                                             "-sum_c y_c log softmax_c(f)"};
 
-/* The losses of the limit are those of its mean output, from two replicates on (none: shapes). */
-static bool has_mean_loss(const struct record *record, const struct net_setup *setup,
-                          const double *y) {
-    return y && !setup->N && record->runs != 1;
+/* The losses of a limit whose outputs do not fluctuate are those of its mean output, from two
+ * replicates on (none: shapes). */
+static bool has_mean_loss(const struct record *record, const struct net *net, const double *y) {
+    return y && !net->setup.N && !net->random && record->runs != 1;
 }
 
-static int add_loss(struct record *record, const struct config *config,
-                    const struct net_setup *setup, const double *y, size_t T, struct err *err) {
+static int add_loss(struct record *record, const struct config *config, const struct net *net,
+                    const double *y, size_t T, struct err *err) {
     return add(record, "loss", "t",
-               has_mean_loss(record, setup, y)
+               has_mean_loss(record, net, y)
                    ? "mean over inputs of the loss l(f, y) of the mean f of all replicates, by "
                      "the jackknife"
                    : "mean over inputs of the loss l(f, y)",
@@ -121,7 +121,7 @@ static int add_loss(struct record *record, const struct config *config,
 static int add_test_loss(struct record *record, const struct config *config, const struct net *net,
                          const double *y, size_t T, struct err *err) {
     const struct net_setup *setup = &net->setup;
-    bool of_mean = has_mean_loss(record, setup, y);
+    bool of_mean = has_mean_loss(record, net, y);
     int outputs = net_outputs(net);
     const size_t shape[] = {T, (size_t)(setup->tests * outputs)};
     if (y && !setup->N) { /* of one replicate, too: more may join a run that goes on */
@@ -204,9 +204,9 @@ int observe_declare(struct record *record, const struct config *config,
     *labels = NULL;
     declared.declare_only = true;
     DO(net_init(&net, &declared, err));
-    DO(add_loss(record, config, setup, y, T, err));
+    DO(add_loss(record, config, &net, y, T, err));
     DO(add_outputs(record, &net, T, err));
-    if (has_mean_loss(record, setup, y)) {
+    if (has_mean_loss(record, &net, y)) {
         int C = net.setup.C;
         const struct mean_loss_rows rows = {y, net.setup.inputs, net_outputs(&net) / C, C, true};
         DO(mean_loss_set(record, "loss", "f", &config->training, &rows, err));
