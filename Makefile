@@ -5,6 +5,7 @@
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
 #   make coverage     what the error bars of the limit are worth (minutes)
+#   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
 #   make study NAME=lr_transfer        data and picture of a study in studies/
 #   make bench        cost and accuracy of the limit beside finite networks

@@ -77,7 +77,12 @@ bench-figures: $(BUILD)/bench_methods
 coverage: $(BUILD)/coverage
 	$<
 
+# Every command of docs/coverage.md, and what the page says that it shows; one after the other on
+# one core five minutes.
+coverage-check: all
+	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
+
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage validation
+.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage coverage-check validation

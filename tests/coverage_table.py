@@ -1,0 +1,170 @@
+"""docs/coverage.md: its table, and whether what it says was seen is seen.
+
+    python/with tests/coverage_table.py [--update] [ROW ...]      (make coverage-check)
+
+Every row has commands, each between backticks, which are run in a folder of their own with the
+checkout in it; same commands are run once. They end with exit code 0, or N where the row says
+"exit N". Of what was seen
+
+    `/limit/loss[8]` = .231          a value of the file of the last command (slices: several),
+    `rms(/limit/psi[8])` = .1        or of mean, rms, min, max, median, count of several,
+    `/limit/tangent`                 a dataset that is there,
+    `first.h5:/limit/loss[8]`        of another file than that of the last command,
+    "rests"                          what was printed (a quotation in ordinary quotes)
+
+is compared: numbers to one unit of their last digit. --update writes the numbers that are seen
+into the page."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "coverage.md"
+VERDICTS = ("yes", "partly", "no")
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf|\?"
+SEEN = re.compile(r"`(?:(\w+)\()?(?:(\w+\.h5):)?(/[\w./,-]+)(?:\[([^\]]*)\])?\)?`"
+                  rf"(?: = ((?:{NUMBER})(?: (?:{NUMBER}))*))?")
+
+
+def cells(line):
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+
+
+class Row:
+    def __init__(self, line):
+        self.line = line
+        number, self.seed, self.what, verdict, commands, self.seen = cells(line)
+        self.number, self.verdict = int(number), verdict.strip("*")
+        self.commands = tuple(c.replace("\\|", "|") for c in re.findall(r"`([^`]+)`", commands))
+
+    def exit_code(self):
+        said = re.search(r"exit (\d+)", self.seen)
+        return int(said[1]) if said else 0
+
+
+def rows(text):
+    return [Row(line) for line in text.splitlines() if re.match(r"\| *\d+ \|", line)]
+
+
+def output_of(command):
+    """The file that a command writes, by the rules of the programs."""
+    named = re.search(r"(?:^| )(?:-o|--continue) (\S+)", command)
+    if named:
+        return named[1]
+    ini = re.findall(r"\S+\.ini", command)
+    ending = "_compare.h5" if "dmft-compare" in command else ".h5"
+    return Path(ini[-1]).stem + ending if ini else ""
+
+
+def run(commands):
+    """Code, text and folder of commands that are run one after the other."""
+    folder = tempfile.TemporaryDirectory(prefix="coverage")
+    for name in ROOT.iterdir():
+        if not name.name.startswith(".") and name.suffix not in (".h5", ".d", ".state"):
+            os.symlink(name, Path(folder.name) / name.name)
+    text, code = "", 0
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    for command in commands:
+        done = subprocess.run(command, shell=True, cwd=folder.name, env=environment,
+                              capture_output=True, text=True)
+        text, code = text + done.stdout + done.stderr, done.returncode
+        if code:
+            break
+    return code, text, folder
+
+
+def spoken(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def unit(text):
+    """One of the last digit."""
+    mantissa, _, power = text.lower().partition("e")
+    return 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
+
+
+def short(value):
+    text = f"{value:.2e}" if value and abs(value) < 1e-3 else f"{value:.3g}"
+    return re.sub(r"e([-+])0*(\d)", r"e\1\2", text).replace("+", "").replace("-0.", "-.").removeprefix(
+        "0" if text.startswith("0.") else "")
+
+
+def values_of(file, reduction, path, index):
+    import numpy as np
+    array = np.asarray(file[path][()], dtype=float)
+    if index:
+        array = eval(f"array[{index}]", {"array": array})
+    if reduction == "rms":
+        return [float(np.sqrt(np.nanmean(np.square(array))))]
+    if reduction == "count":
+        return [float(np.sum(np.isfinite(array)))]
+    if reduction:
+        return [float(getattr(np, "nan" + reduction)(array))]
+    return [float(value) for value in np.ravel(array)]
+
+
+def compare(match, folder, output, problems):
+    """What the row says of one dataset; returns it as it should be written."""
+    import h5py
+    reduction, name, path, index, said = match.groups()
+    try:
+        with h5py.File(folder / (name or output)) as file:
+            seen = values_of(file, reduction, path, index)
+    except (OSError, KeyError) as error:
+        problems.append(f"{path}: {error}")
+        return match[0]
+    if not said:
+        return match[0]
+    said = said.split()
+    if len(said) != len(seen) and said != ["?"]:
+        problems.append(f"{match[0]}: {len(seen)} values are seen")
+    for one, value in zip(said, seen):
+        if one == "?" or not abs(float(one) - value) <= 1.01 * unit(one):
+            if one != short(value):
+                problems.append(f"{match[0]}: {value:.6g} is seen")
+    return match[0].rpartition(" = ")[0] + " = " + " ".join(short(value) for value in seen)
+
+
+def check(row, result):
+    """Problems, and the row with the numbers that are seen."""
+    code, text, folder = result
+    problems, seen = [], row.seen
+    if code != row.exit_code():
+        return [f"exit code {code}\n{text[-600:]}"], row.line
+    for quote in re.findall(r'"([^"]+)"', seen):
+        if spoken(quote) not in spoken(text):
+            problems.append(f'"{quote}" is not printed')
+    output = output_of(row.commands[-1])
+    seen = SEEN.sub(lambda match: compare(match, Path(folder.name), output, problems), seen)
+    return problems, row.line.replace(row.seen, seen)
+
+
+def main(arguments):
+    update = "--update" in arguments
+    wanted = {int(a) for a in arguments if a.isdigit()}
+    text = PAGE.read_text()
+    table = [row for row in rows(text) if row.commands and (not wanted or row.number in wanted)]
+    distinct = list(dict.fromkeys(row.commands for row in table))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = dict(zip(distinct, pool.map(run, distinct)))
+    failed = 0
+    for row in table:
+        problems, line = check(row, results[row.commands])
+        if update:
+            text = text.replace(row.line, line)
+        for problem in problems:
+            print(f"row {row.number}: {problem}")
+        failed += bool(problems)
+    if update:
+        PAGE.write_text(text)
+    print(f"{len(table)} rows, {len(distinct)} runs, {failed} rows fail")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
