@@ -77,8 +77,7 @@ bench-figures: $(BUILD)/bench_methods
 coverage: $(BUILD)/coverage
 	$<
 
-# Every command of docs/coverage.md, and what the page says that it shows; one after the other on
-# one core five minutes.
+# Every command of docs/coverage.md, and what the page says that it shows: three core-minutes.
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
