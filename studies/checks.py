@@ -99,14 +99,14 @@ def coordinate_checks(second, third):
         parts = {name(side): run.points[(side, *point)] for side in ("mup", "mssp")}
         found = ladder(ax, parts, terms)
         ax.set_title(title, fontsize=8)
-        size = {side: max(abs(pair[0][0]) for pair in some.values())
+        size = {side: max(0, *(abs(pair[0][0]) - 2 * pair[0][1] for pair in some.values()))
                 for side, some in found.items()}
         mup, mssp = found[MUP], found["MSSP"]
         good = mup["rms_A1"][1][0] < -0.35 and mup["rms_A21"][0][0] < -0.35 and \
-            size["MSSP"] < 0.4
+            size["MSSP"] < 0.2
         seen.append((good, f"""{title.replace("$", "")}: \u03bcP {told(mup, ["rms_A1", "rms_A21"])};
             MSSP {told(mssp, ["rms_A1", "rms_A21"])}; largest exponent at t = {EARLY}, forward and
-            backward: {size[MUP]:.2f} in \u03bcP, {size["MSSP"]:.2f} in MSSP"""))
+            backward, less two standard errors: {size[MUP]:.2f} in \u03bcP, {size["MSSP"]:.2f} in MSSP"""))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
     axes.flat[-1].set_visible(False)
@@ -196,10 +196,11 @@ def adam_eps(run):
                      f"{', '.join(map(str, widths))}"))
     axes[1].set_ylim(axes[0].get_ylim())
     axes[0].legend(fontsize=7)
-    axes[2].set(yscale="log", ylabel="rms of what is learned", title="full: each; dashed: one eps")
-    axes[2].legend(fontsize=7, title=BARS, title_fontsize=7)
+    axes[2].set(yscale="log", ylabel="rms of what is learned", title="last step")
+    axes[2].plot([], [], color="0.4", label="eps of each")
+    axes[2].plot([], [], color="0.4", ls="--", label="one eps")
     widths_axis(axes[2], widths)
-    return figure, seen
+    return legend(figure, axes[2], BARS), seen
 
 
 def draw_shades(count: int):
@@ -215,8 +216,12 @@ def cures(third, second, plain):
     """Each cure in the regime of the other, beside what it should be compared with."""
     figure, axes = grid(2, 1, 2.5, sharex=True)
     terms = AGGREGATED | BACK | HIDDEN
-    tied = SimpleNamespace(reference={N: second.points[8 / N,].reference[N]
-                                      for N in next(iter(second.points.values())).reference})
+    tied = {N: second.points[8 / N,].reference[N]
+            for N in next(iter(second.points.values())).reference}
+    for N, data in tied.items():  # regime3 multiplies b by N
+        tied[N] = data.assign({key + more: data[key + more] / N for key in HIDDEN
+                               for more in ("", "_se") if key + more in data})
+    tied = SimpleNamespace(reference=tied)
     boosted = {str(point[0]): part for point, part in third.points.items()}
     settings = [("Regime II: experts that begin equal",
                  {"\u03bcP": plain.points["mup", "gd", 1.0, "zero"],
@@ -228,7 +233,7 @@ def cures(third, second, plain):
     seen = []
     for ax, (title, parts) in zip(axes[:, 0], settings):
         found = ladder(ax, parts, terms)
-        ax.set(title=title, ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
+        ax.set(title=title, ylim=(-2.7, 2.2), ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title=BARS, fontsize=7,
                   handlelength=1)
         last = list(found)[-1]

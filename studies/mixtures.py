@@ -62,12 +62,11 @@ def jiang_transfer(rates, init, decay):
     return legend(figure, axes[0], BARS), seen
 
 
-def jiang_collapse(run):
+def jiang_collapse(run, law):
     figure, axes = grid(2, 2, 2.3)
     seen, key = [], "network.experts,network.alpha"
-    parts = {tuple(map(float, str(text).split())): run.points[tuple(
-        float(word) for word in str(text).split())] for text in run.sweep[key].values}
-    times = next(iter(parts.values())).limit["p_1_quantile"]["at"].values
+    parts = {tuple(map(float, str(text).split())): run.points[tuple(map(float, str(text).split()))]
+             for text in run.sweep[key].values}
 
     def of(shape, N):
         return parts[shape].reference[N]
@@ -84,32 +83,31 @@ def jiang_collapse(run):
             draw.band(ax, *quantity(data, "loss"), COLOURS[k], label=label)
         ax.set(title=title, ylabel="loss")
         ax.legend(fontsize=7, title=BANDS, title_fontsize=7)
-        ends = [float(data["loss"].values[times[1]]) for data, _ in some]
-        errors = [float(data["loss_se"].values[times[1]]) for data, _ in some]
-        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t = {times[1]}
-            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[times[1]]):.4f}
-            of {float(mean[0]):.3f} at first"""))
-    for ax, shape, title in ((axes[1, 0], (16, 1.0), r"$N/(N_e E) = 1$"),
-                             (axes[1, 1], (16, 0.0625), r"$N/(N_e E) = 1/16$")):
-        data = parts[shape]
+        t = len(mean) // 2
+        ends = [float(data["loss"].values[t]) for data, _ in some]
+        errors = [float(data["loss_se"].values[t]) for data, _ in some]
+        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t = {t}
+            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[t]):.4f}, of
+            {float(mean[0]):.3f} at first"""))
+    for ax, (point, part) in zip(axes[1], law.points.items()):
+        spread = {}
         for k, place in enumerate((1, 2)):
-            q = data.limit["p_1_quantile"].isel(at=place, mu=0)
-            ax.plot(q.values, q["probability"].values, color=COLOURS[k], lw=2.6,
-                    label=rf"limit, $t = {int(q['at'])}$")
-            n = data.reference[128]["p_1_quantile"].isel(at=place, mu=0)
-            ax.plot(n.values, n["probability"].values, color=COLOURS[k], lw=1.2, ls="--",
-                    label=rf"$N = 128$, $t = {int(q['at'])}$")
-        last = data.limit["p_1_quantile"].isel(at=2, mu=0)
-        spread = float(last.sel(probability=0.9, method="nearest")
-                       - last.sel(probability=0.1, method="nearest"))
-        other = data.reference[128]["p_1_quantile"].isel(at=2, mu=0)
-        same = float(other.sel(probability=0.9, method="nearest")
-                     - other.sel(probability=0.1, method="nearest"))
+            for data, label, line in ((part.limit, "limit", {"lw": 2.6}),
+                                      (part.reference[32], "$N = 32$", {"lw": 1.1, "ls": ":"}),
+                                      (part.reference[max(part.reference)],
+                                       f"$N = {max(part.reference)}$", {"lw": 1.2, "ls": "--"})):
+                q = data["p_1_quantile"].isel(at=place, mu=0)
+                ax.plot(q.values, q["probability"].values, color=COLOURS[k],
+                        label=f"{label}, $t = {int(q['at'])}$", **line)
+                ends = [float(q.sel(probability=one, method="nearest")) for one in (0.9, 0.1)]
+                spread[label, place] = ends[0] - ends[1]
         ax.set(xlabel="router logit $p_k$, second block", ylabel="share of experts below",
-               title=title)
-        ax.legend(fontsize=7)
-        seen.append((abs(same / spread - 1) < 0.3, f"""law of p_k at t = {times[2]}, {title.replace("$",
-            "")}: from 10 to 90 per cent {spread:.3f} in the limit, {same:.3f} at N = 128"""))
+               title=f"experts of {point[0]:g} units")
+        ax.legend(fontsize=6.5)
+        limit, *others = (spread[label, 2] for label in dict.fromkeys(one for one, _ in spread))
+        seen.append((abs(others[-1] / limit - 1) < 0.1, f"""law of the logits at the last step, experts
+            of {point[0]:g} units: from 10 to 90 per cent {limit:.3f} in the limit, {others[0]:.3f} at
+            N = 32, {others[-1]:.3f} at N = {max(part.reference)}"""))
     return figure, seen
 
 
