@@ -208,8 +208,7 @@ def draw_shades(count: int):
     return shades(count)
 
 
-HIDDEN = {"rms_b_00": "$b_{00}$", "rms_b_0d": "$b_{0d}$", "rms_b_d0": "$b_{d0}$",
-          "rms_b_dd": "$b_{dd}$"}
+HIDDEN = {"rms_b_0d": "$b_{0d}$", "rms_b_dd": "$b_{dd}$"}  # the others are zero: w(0) = 0
 
 
 def cures(third, second, plain):
@@ -239,7 +238,8 @@ def cures(third, second, plain):
         last = list(found)[-1]
         some = found[last]
         largest = max(some, key=lambda term: abs(some[term][0][0]))
-        seen.append((abs(some[largest][0][0]) > 0.4, f"""{title.replace("$", "")}, exponents at t =
+        plain_title = title.replace(r"$\sqrt{N}$", "N^1/2").replace("$W_{out}$", "W_out")
+        seen.append((abs(some[largest][0][0]) > 0.4, f"""{plain_title}, exponents at t =
             {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in some.items())}"""))
         if "MSSP" in found:
             worst = max(abs(pair[0][0]) for pair in found["MSSP"].values())
@@ -271,6 +271,11 @@ def stack_depth(rates, blocks):
         seen.append((0.75 < ratio < 1.33, f"""best \u03b7\u2080 at depth
             {", ".join(f"{depth:g}" for depth in depths)}, N = {N:g}:
             {" ".join(pm(a, b) for a, b in zip(at, se))}"""))
+    low = sweep["training.eta0"].values < 1
+    loss = sweep["loss"].transpose("network.depth", "training.eta0", "N").values[:, low]
+    ratio = (loss.max(0) / loss.min(0)).max()
+    seen.append((ratio < 1.4, f"""at rates below 1 losses of all these depths differ by a factor of at most
+        {ratio:.2f}"""))
     axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$", title="best rate",
                    ylim=(0, 2 * np.nanmax(best["at"].values)))
     axes[0, 2].set_xticks(depths, [f"{depth:g}" for depth in depths])
@@ -282,12 +287,12 @@ def stack_depth(rates, blocks):
     for ax, (point, part) in zip(axes[1], blocks.points.items()):
         label = name(point[0]) + ("" if point[1] == "none" else ", RMSNorm after")
         found = ladder(ax, {label: part}, terms)[label]
-        ax.set_title(label)
+        ax.set(title=label, ylim=(-4.2, 1.2))
         ax.tick_params(axis="x", labelsize=6)
         size = max(abs(pair[0][0]) for pair in found.values())
         good = size < 0.4 if point[0] == "mssp" else size > 0.4
         seen.append((good, f"""three blocks in a row, {label}: exponents of what each makes at t =
             {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in found.items())}"""))
     axes[1, 0].set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
-    axes[1, 0].legend(fontsize=6.5, loc="lower right")
+    axes[1, 0].legend(fontsize=6.5, loc="lower right", title=BARS, title_fontsize=6.5)
     return figure, seen

@@ -111,7 +111,7 @@ def jiang_collapse(run, law):
     return figure, seen
 
 
-def jiang_experts(run):
+def jiang_experts(run, top):
     key = "network.experts,network.alpha,network.rho"
     figure, axes = grid(1, 2, 2.6)
     axes, seen = axes[0], []
@@ -135,21 +135,25 @@ def jiang_experts(run):
             seen.append((gain > 2 * error, f"""{size / 1000:.0f} 000 parameters in a block: test loss
                 {", ".join(f"{pm(a, b)}" for a, b in some[:, 6:8])} with
                 {", ".join(f"{E:.0f}" for E in some[:, 0])} experts"""))
-    ones = rows[rows[:, 2] * rows[:, 0] == 1]
-    ones = ones[np.argsort(ones[:, 0])]
-    axes[1].errorbar(ones[:, 0], ones[:, 4], 1.96 * ones[:, 5], color=COLOURS[0], marker="o", ms=4,
-                     capsize=2, label="training")
-    axes[1].errorbar(ones[:, 0], ones[:, 6], 1.96 * ones[:, 7], color=COLOURS[1], marker="s", ms=4,
-                     capsize=2, label="test")
-    seen.append((ones[-1, 4] > ones[0, 4], f"""top-1: training loss {", ".join(
-        f"{pm(a, b)}" for a, b in ones[:, 4:6])} with {", ".join(f"{E:.0f}" for E in ones[:, 0])}
-        experts of N_e = N"""))
-    for ax, title in zip(axes, ("a quarter of the experts selected", "one expert selected")):
-        ax.set(title=title, ylabel="loss at the last step")
-        widths_axis(ax, [4, 8, 16, 32], "number of experts $E$")
-    axes[0].set_ylabel("test loss at the last step")
+    best = []
+    for k, text in enumerate(top.sweep[key].values):
+        where = {key: text, "N": top.sweep["N"].values[0]}
+        label = f"{float(str(text).split()[0]):.0f}"
+        curve(axes[1], top.sweep["training.eta0"].values, top.sweep.sel(where), k, label)
+        one = top["optimum"].sel(where)
+        best.append((label, float(one["at"]), float(one["at_se"]), float(one["loss"])))
+    ratio = max(row[1] for row in best) / min(row[1] for row in best)
+    step = np.divide(*top.sweep["training.eta0"].values[[1, 0]])
+    seen.append((ratio > step, f"""top-1: best \u03b7\u2080 {", ".join(pm(row[1], row[2]) for row in best)}
+        with {", ".join(row[0] for row in best)} experts of N_e = N = 32 units, loss there
+        {", ".join(f"{row[3]:.3g}" for row in best)}; a step of the grid is a factor {step:.2f}"""))
+    axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the last step")
+    widths_axis(axes[0], [4, 8, 16, 32], "number of experts $E$")
     axes[0].legend(title="parameters\nof a block\n" + BARS, fontsize=7, title_fontsize=7)
-    axes[1].legend(fontsize=7, title=BARS, title_fontsize=7)
+    axes[1].set(title="one expert selected", ylabel="final loss", xlabel=r"learning rate $\eta_0$",
+                yscale="log")
+    sweeps.scale(axes[1].xaxis, top.sweep["training.eta0"].values)
+    axes[1].legend(title="experts\n" + BARS, fontsize=7, title_fontsize=7)
     return figure, seen
 
 
