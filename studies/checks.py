@@ -99,14 +99,14 @@ def coordinate_checks(second, third):
         parts = {name(side): run.points[(side, *point)] for side in ("mup", "mssp")}
         found = ladder(ax, parts, terms)
         ax.set_title(title, fontsize=8)
-        size = {side: max(abs(pair[0][0]) for pair in some.values())
+        size = {side: max(0, *(abs(pair[0][0]) - 2 * pair[0][1] for pair in some.values()))
                 for side, some in found.items()}
         mup, mssp = found[MUP], found["MSSP"]
         good = mup["rms_A1"][1][0] < -0.35 and mup["rms_A21"][0][0] < -0.35 and \
-            size["MSSP"] < 0.4
+            size["MSSP"] < 0.2
         seen.append((good, f"""{title.replace("$", "")}: \u03bcP {told(mup, ["rms_A1", "rms_A21"])};
             MSSP {told(mssp, ["rms_A1", "rms_A21"])}; largest exponent at t = {EARLY}, forward and
-            backward: {size[MUP]:.2f} in \u03bcP, {size["MSSP"]:.2f} in MSSP"""))
+            backward, less two standard errors: {size[MUP]:.2f} in \u03bcP, {size["MSSP"]:.2f} in MSSP"""))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
     axes.flat[-1].set_visible(False)
@@ -196,10 +196,11 @@ def adam_eps(run):
                      f"{', '.join(map(str, widths))}"))
     axes[1].set_ylim(axes[0].get_ylim())
     axes[0].legend(fontsize=7)
-    axes[2].set(yscale="log", ylabel="rms of what is learned", title="full: each; dashed: one eps")
-    axes[2].legend(fontsize=7, title=BARS, title_fontsize=7)
+    axes[2].set(yscale="log", ylabel="rms of what is learned", title="last step")
+    axes[2].plot([], [], color="0.4", label="eps of each")
+    axes[2].plot([], [], color="0.4", ls="--", label="one eps")
     widths_axis(axes[2], widths)
-    return figure, seen
+    return legend(figure, axes[2], BARS), seen
 
 
 def draw_shades(count: int):
@@ -207,16 +208,19 @@ def draw_shades(count: int):
     return shades(count)
 
 
-HIDDEN = {"rms_b_00": "$b_{00}$", "rms_b_0d": "$b_{0d}$", "rms_b_d0": "$b_{d0}$",
-          "rms_b_dd": "$b_{dd}$"}
+HIDDEN = {"rms_b_0d": "$b_{0d}$", "rms_b_dd": "$b_{dd}$"}  # the others are zero: w(0) = 0
 
 
 def cures(third, second, plain):
     """Each cure in the regime of the other, beside what it should be compared with."""
     figure, axes = grid(2, 1, 2.5, sharex=True)
     terms = AGGREGATED | BACK | HIDDEN
-    tied = SimpleNamespace(reference={N: second.points[8 / N,].reference[N]
-                                      for N in next(iter(second.points.values())).reference})
+    tied = {N: second.points[8 / N,].reference[N]
+            for N in next(iter(second.points.values())).reference}
+    for N, data in tied.items():  # regime3 multiplies b by N
+        tied[N] = data.assign({key + more: data[key + more] / N for key in HIDDEN
+                               for more in ("", "_se") if key + more in data})
+    tied = SimpleNamespace(reference=tied)
     boosted = {str(point[0]): part for point, part in third.points.items()}
     settings = [("Regime II: experts that begin equal",
                  {"\u03bcP": plain.points["mup", "gd", 1.0, "zero"],
@@ -228,13 +232,14 @@ def cures(third, second, plain):
     seen = []
     for ax, (title, parts) in zip(axes[:, 0], settings):
         found = ladder(ax, parts, terms)
-        ax.set(title=title, ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
+        ax.set(title=title, ylim=(-2.7, 2.2), ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title=BARS, fontsize=7,
                   handlelength=1)
         last = list(found)[-1]
         some = found[last]
         largest = max(some, key=lambda term: abs(some[term][0][0]))
-        seen.append((abs(some[largest][0][0]) > 0.4, f"""{title.replace("$", "")}, exponents at t =
+        plain_title = title.replace(r"$\sqrt{N}$", "N^1/2").replace("$W_{out}$", "W_out")
+        seen.append((abs(some[largest][0][0]) > 0.4, f"""{plain_title}, exponents at t =
             {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in some.items())}"""))
         if "MSSP" in found:
             worst = max(abs(pair[0][0]) for pair in found["MSSP"].values())
@@ -266,6 +271,11 @@ def stack_depth(rates, blocks):
         seen.append((0.75 < ratio < 1.33, f"""best \u03b7\u2080 at depth
             {", ".join(f"{depth:g}" for depth in depths)}, N = {N:g}:
             {" ".join(pm(a, b) for a, b in zip(at, se))}"""))
+    low = sweep["training.eta0"].values < 1
+    loss = sweep["loss"].transpose("network.depth", "training.eta0", "N").values[:, low]
+    ratio = (loss.max(0) / loss.min(0)).max()
+    seen.append((ratio < 1.4, f"""at rates below 1 losses of all these depths differ by a factor of at most
+        {ratio:.2f}"""))
     axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$", title="best rate",
                    ylim=(0, 2 * np.nanmax(best["at"].values)))
     axes[0, 2].set_xticks(depths, [f"{depth:g}" for depth in depths])
@@ -277,12 +287,12 @@ def stack_depth(rates, blocks):
     for ax, (point, part) in zip(axes[1], blocks.points.items()):
         label = name(point[0]) + ("" if point[1] == "none" else ", RMSNorm after")
         found = ladder(ax, {label: part}, terms)[label]
-        ax.set_title(label)
+        ax.set(title=label, ylim=(-4.2, 1.2))
         ax.tick_params(axis="x", labelsize=6)
         size = max(abs(pair[0][0]) for pair in found.values())
         good = size < 0.4 if point[0] == "mssp" else size > 0.4
         seen.append((good, f"""three blocks in a row, {label}: exponents of what each makes at t =
             {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in found.items())}"""))
     axes[1, 0].set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
-    axes[1, 0].legend(fontsize=6.5, loc="lower right")
+    axes[1, 0].legend(fontsize=6.5, loc="lower right", title=BARS, title_fontsize=6.5)
     return figure, seen

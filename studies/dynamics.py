@@ -11,13 +11,12 @@ from dmft.plot.style import BANDS, BARS, COLOURS
 from scaling import scaled
 
 
-def density(ax, data, field: str, place: int, colour, **line):
-    """The density over sites of the first input, from its quantiles: differences of probability over
-    differences of value, without the outermost."""
-    q = data[field + "_quantile"].isel({"at": place, "mu": 0})
-    share, value = q["probability"].values[2:-2], q.values[2:-2]
-    share, value = share[::2], value[::2]
-    ax.step(value[:-1], np.diff(share) / np.diff(value), where="post", color=colour, **line)
+def density(ax, data, field: str, colour, **line):
+    """The density over sites of the first input at the last time, from its quantiles: differences of
+    probability over differences of value, without the outermost."""
+    q = data[field + "_quantile"].isel({"at": -1, "mu": 0})
+    share, value = q["probability"].values[1:-1:2], q.values[1:-1:2]
+    ax.plot((value[1:] + value[:-1]) / 2, np.diff(share) / np.diff(value), color=colour, **line)
 
 
 def lazy_rich(run):
@@ -32,23 +31,24 @@ def lazy_rich(run):
             mean, half = quantity(widest, stored)
             draw.band(ax, mean, half, "black", lw=0.9, ls="--", zorder=3)
         for ax, field in zip(axes[1], ("h3", "g_h3")):
-            density(ax, part.limit, field, -1, COLOURS[k], lw=2)
-            density(ax, widest, field, -1, "black", lw=0.8, ls="--")
+            density(ax, part.limit, field, COLOURS[k], lw=2.6)
+            density(ax, widest, field, "black", lw=0.9, ls="--")
         Phi = quantity(part.limit, "Phi3_diag")[0].values
         kurtosis = part.limit["h3_quantile"].isel(at=-1, mu=0)
         wide = float(kurtosis.sel(probability=0.95, method="nearest")) / \
             float(kurtosis.sel(probability=0.75, method="nearest"))
         moved = Phi[-1] / Phi[0] - 1
-        seen.append((moved < 0.05 if gamma0 < 0.2 else moved > 0.2 if gamma0 > 2 else True,
+        seen.append((moved < 0.05 if gamma0 < 0.2 else moved > 0.2 if gamma0 > 1 else True,
                      f"""\u03b3\u2080 = {gamma0:g}: the last feature kernel grows by
             {100 * moved:.1f} per cent; loss at the end {float(part.limit["loss"].values[-1]):.4f} in
             the limit, {float(widest["loss"].values[-1]):.4f} at N = {max(part.reference)}; 95 per cent
             quantile of h3 over its 75 per cent one {wide:.2f} (2.44 in a Gaussian)"""))
-    axes[0, 0].set(ylabel="loss", yscale="log")
-    axes[0, 1].set(ylabel=r"last feature kernel $\Phi_3$, mean over inputs")
+    least = min(quantity(part.limit, "loss")[0].values.min() for part in run.points.values())
+    axes[0, 0].set(ylabel="loss", yscale="log", ylim=(0.5 * least, None))
+    axes[0, 1].set(ylabel=r"$\Phi_3$, mean over inputs", title="last feature kernel")
     axes[1, 0].set(xlabel="$h_3$ of the first input, last step", ylabel="density")
     axes[1, 1].set(xlabel="$g_3$ of the first input, last step", ylabel="density")
-    axes[0, 0].plot([], [], color="black", lw=0.9, ls="--", label="$N = 512$")
+    axes[0, 0].plot([], [], color="black", lw=0.9, ls="--", label=f"$N = {max(part.reference)}$")
     return legend(figure, axes[0, 0], "limit, " + BANDS), seen
 
 
@@ -77,18 +77,18 @@ def widths(run, rich):
     axes[1, 0].set(yscale="log", ylabel=r"relative change of $\Phi_L$")
     widths_axis(axes[1, 0], N)
     axes[1, 0].legend(fontsize=8)
-    part = rich.points[3.0,]
+    part = rich.points[max(rich.points)]
     for (N, data), shade in zip(part.reference.items(), shades(len(part.reference))):
-        density(axes[1, 1], data, "h3", -1, shade, lw=1.2, label=f"$N = {N}$")
-    density(axes[1, 1], part.limit, "h3", -1, "black", lw=2.4, zorder=1, label=r"$N \to \infty$")
-    axes[1, 1].set(xlabel=r"$h_3$, last step, \u03bcP, $\gamma_0 = 3$".replace(r"\u03bc", "\u03bc"),
+        density(axes[1, 1], data, "h3", shade, lw=1.2, label=f"$N = {N}$")
+    density(axes[1, 1], part.limit, "h3", "black", lw=2.4, zorder=1, label=r"$N \to \infty$")
+    axes[1, 1].set(xlabel=r"$h_3$, last step, \u03bcP, $\gamma_0 = 2$".replace(r"\u03bc", "\u03bc"),
                    ylabel="density")
     axes[1, 1].legend(fontsize=7)
     quantiles = [data["h3_quantile"].isel(at=-1, mu=0).values for data in
                  [*part.reference.values(), part.limit]]
     away = [np.abs(one[3:-3] - quantiles[-1][3:-3]).max() / quantiles[-1].std()
             for one in quantiles[:-1]]
-    seen.append((away[-1] < 0.25, f"""quantiles of h3 at the end, \u03b3\u2080 = 3: at most
+    seen.append((away[-1] < 0.25, f"""quantiles of h3 at the end, \u03b3\u2080 = 2: at most
         {", ".join(f"{one:.2f}" for one in away)} of their spread from the limit at N =
         {", ".join(map(str, part.reference))}"""))
     return legend(figure, axes[0, 0], "width (runs)\n" + BANDS), seen

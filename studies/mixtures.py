@@ -62,12 +62,11 @@ def jiang_transfer(rates, init, decay):
     return legend(figure, axes[0], BARS), seen
 
 
-def jiang_collapse(run):
+def jiang_collapse(run, law):
     figure, axes = grid(2, 2, 2.3)
     seen, key = [], "network.experts,network.alpha"
-    parts = {tuple(map(float, str(text).split())): run.points[tuple(
-        float(word) for word in str(text).split())] for text in run.sweep[key].values}
-    times = next(iter(parts.values())).limit["p_1_quantile"]["at"].values
+    parts = {tuple(map(float, str(text).split())): run.points[tuple(map(float, str(text).split()))]
+             for text in run.sweep[key].values}
 
     def of(shape, N):
         return parts[shape].reference[N]
@@ -84,36 +83,35 @@ def jiang_collapse(run):
             draw.band(ax, *quantity(data, "loss"), COLOURS[k], label=label)
         ax.set(title=title, ylabel="loss")
         ax.legend(fontsize=7, title=BANDS, title_fontsize=7)
-        ends = [float(data["loss"].values[times[1]]) for data, _ in some]
-        errors = [float(data["loss_se"].values[times[1]]) for data, _ in some]
-        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t = {times[1]}
-            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[times[1]]):.4f}
-            of {float(mean[0]):.3f} at first"""))
-    for ax, shape, title in ((axes[1, 0], (16, 1.0), r"$N/(N_e E) = 1$"),
-                             (axes[1, 1], (16, 0.0625), r"$N/(N_e E) = 1/16$")):
-        data = parts[shape]
+        t = len(mean) // 2
+        ends = [float(data["loss"].values[t]) for data, _ in some]
+        errors = [float(data["loss_se"].values[t]) for data, _ in some]
+        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t = {t}
+            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[t]):.4f}, of
+            {float(mean[0]):.3f} at first"""))
+    for ax, (point, part) in zip(axes[1], law.points.items()):
+        spread = {}
         for k, place in enumerate((1, 2)):
-            q = data.limit["p_1_quantile"].isel(at=place, mu=0)
-            ax.plot(q.values, q["probability"].values, color=COLOURS[k], lw=2.6,
-                    label=rf"limit, $t = {int(q['at'])}$")
-            n = data.reference[128]["p_1_quantile"].isel(at=place, mu=0)
-            ax.plot(n.values, n["probability"].values, color=COLOURS[k], lw=1.2, ls="--",
-                    label=rf"$N = 128$, $t = {int(q['at'])}$")
-        last = data.limit["p_1_quantile"].isel(at=2, mu=0)
-        spread = float(last.sel(probability=0.9, method="nearest")
-                       - last.sel(probability=0.1, method="nearest"))
-        other = data.reference[128]["p_1_quantile"].isel(at=2, mu=0)
-        same = float(other.sel(probability=0.9, method="nearest")
-                     - other.sel(probability=0.1, method="nearest"))
+            for data, label, line in ((part.limit, "limit", {"lw": 2.6}),
+                                      (part.reference[32], "$N = 32$", {"lw": 1.1, "ls": ":"}),
+                                      (part.reference[max(part.reference)],
+                                       f"$N = {max(part.reference)}$", {"lw": 1.2, "ls": "--"})):
+                q = data["p_1_quantile"].isel(at=place, mu=0)
+                ax.plot(q.values, q["probability"].values, color=COLOURS[k],
+                        label=f"{label}, $t = {int(q['at'])}$", **line)
+                ends = [float(q.sel(probability=one, method="nearest")) for one in (0.9, 0.1)]
+                spread[label, place] = ends[0] - ends[1]
         ax.set(xlabel="router logit $p_k$, second block", ylabel="share of experts below",
-               title=title)
-        ax.legend(fontsize=7)
-        seen.append((abs(same / spread - 1) < 0.3, f"""law of p_k at t = {times[2]}, {title.replace("$",
-            "")}: from 10 to 90 per cent {spread:.3f} in the limit, {same:.3f} at N = 128"""))
+               title=f"experts of {point[0]:g} units")
+        ax.legend(fontsize=6.5)
+        limit, *others = (spread[label, 2] for label in dict.fromkeys(one for one, _ in spread))
+        seen.append((abs(others[-1] / limit - 1) < 0.1, f"""law of the logits at the last step, experts
+            of {point[0]:g} units: from 10 to 90 per cent {limit:.3f} in the limit, {others[0]:.3f} at
+            N = 32, {others[-1]:.3f} at N = {max(part.reference)}"""))
     return figure, seen
 
 
-def jiang_experts(run):
+def jiang_experts(run, top):
     key = "network.experts,network.alpha,network.rho"
     figure, axes = grid(1, 2, 2.6)
     axes, seen = axes[0], []
@@ -137,21 +135,25 @@ def jiang_experts(run):
             seen.append((gain > 2 * error, f"""{size / 1000:.0f} 000 parameters in a block: test loss
                 {", ".join(f"{pm(a, b)}" for a, b in some[:, 6:8])} with
                 {", ".join(f"{E:.0f}" for E in some[:, 0])} experts"""))
-    ones = rows[rows[:, 2] * rows[:, 0] == 1]
-    ones = ones[np.argsort(ones[:, 0])]
-    axes[1].errorbar(ones[:, 0], ones[:, 4], 1.96 * ones[:, 5], color=COLOURS[0], marker="o", ms=4,
-                     capsize=2, label="training")
-    axes[1].errorbar(ones[:, 0], ones[:, 6], 1.96 * ones[:, 7], color=COLOURS[1], marker="s", ms=4,
-                     capsize=2, label="test")
-    seen.append((ones[-1, 4] > ones[0, 4], f"""top-1: training loss {", ".join(
-        f"{pm(a, b)}" for a, b in ones[:, 4:6])} with {", ".join(f"{E:.0f}" for E in ones[:, 0])}
-        experts of N_e = N"""))
-    for ax, title in zip(axes, ("a quarter of the experts selected", "one expert selected")):
-        ax.set(title=title, ylabel="loss at the last step")
-        widths_axis(ax, [4, 8, 16, 32], "number of experts $E$")
-    axes[0].set_ylabel("test loss at the last step")
+    best = []
+    for k, text in enumerate(top.sweep[key].values):
+        where = {key: text, "N": top.sweep["N"].values[0]}
+        label = f"{float(str(text).split()[0]):.0f}"
+        curve(axes[1], top.sweep["training.eta0"].values, top.sweep.sel(where), k, label)
+        one = top["optimum"].sel(where)
+        best.append((label, float(one["at"]), float(one["at_se"]), float(one["loss"])))
+    ratio = max(row[1] for row in best) / min(row[1] for row in best)
+    step = np.divide(*top.sweep["training.eta0"].values[[1, 0]])
+    seen.append((ratio > step, f"""top-1: best \u03b7\u2080 {", ".join(pm(row[1], row[2]) for row in best)}
+        with {", ".join(row[0] for row in best)} experts of N_e = N = 32 units, loss there
+        {", ".join(f"{row[3]:.3g}" for row in best)}; a step of the grid is a factor {step:.2f}"""))
+    axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the last step")
+    widths_axis(axes[0], [4, 8, 16, 32], "number of experts $E$")
     axes[0].legend(title="parameters\nof a block\n" + BARS, fontsize=7, title_fontsize=7)
-    axes[1].legend(fontsize=7, title=BARS, title_fontsize=7)
+    axes[1].set(title="one expert selected", ylabel="final loss", xlabel=r"learning rate $\eta_0$",
+                yscale="log")
+    sweeps.scale(axes[1].xaxis, top.sweep["training.eta0"].values)
+    axes[1].legend(title="experts\n" + BARS, fontsize=7, title_fontsize=7)
     return figure, seen
 
 
