@@ -77,7 +77,11 @@ bench-figures: $(BUILD)/bench_methods
 coverage: $(BUILD)/coverage
 	$<
 
+# What Sobol points do to the spread of replicates (minutes).
+draws: $(BUILD)/draws
+	$<
+
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage validation
+.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage draws validation
