@@ -47,8 +47,8 @@ struct population {
     int half;   /* 1, 2: the sites are this half of twice as many */
     bool drawn; /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
-    struct sobol sobol;   /* made for the first draw */
-    struct array span; /* orthonormal basis of all normals and basis vectors, but for those ... */
+    struct sobol sobol; /* made for the first draw */
+    struct array span;  /* orthonormal basis of all normals and basis vectors, but for those ... */
     struct array waiting; /* ... that enter it with the next normals, in one pass over it */
     int taken;            /* rows of `waiting` that have; 0 outside of a look */
     struct array work;    /* for basis_residual */
