@@ -484,7 +484,7 @@ static double *results(struct shape shape, size_t *size) {
         else if (way == 4)
             ASK(backend->top(middle(a), 3, middle(y), &err));
         else if (way == 5)
-            backend->normals(middle(y), (struct rng_stream){1, 2, 3, 4, PURPOSE_POOL, 5, 0});
+            backend->normals(middle(y), (struct rng_stream){1, 2, 3, 4, PURPOSE_POOL, 5, 0, 0});
         else
             backend->group_sum(middle(a), middle(coarse));
         memcpy(next, fetch(to), to->values * sizeof *next);
