@@ -10,17 +10,27 @@ local up = population("top")
 
 -- gates: phi = sigmoid(beta psi), or softmax times the number of experts; the best share rho alone
 local psi = map(x1, experts, "Q")
-local mask = rho < 1 and top(psi, rho * experts.sites)
-local phi
-if key("gate", "sigmoid") == "softmax" then
+local soft = key("gate", "sigmoid") == "softmax"
+local e
+if soft then
     local largest = average(psi, top(psi, 1)) * experts.sites
-    local e = exp(psi - stop(largest), beta)
-    if mask then e = mask * e end
-    phi = 1 / mean(e) * e
+    e = exp(psi - stop(largest), beta)
 else
-    phi = sigmoid(psi, beta)
-    if mask then phi = mask * phi end
+    e = sigmoid(psi, beta)
 end
+
+-- the loads of the experts, balanced by biases and by terms of the loss
+local phi, balance, z = e, key("balance_loss", 0.0), key("z_loss", 0.0)
+if rho < 1 then
+    local mask = balance_select(soft and psi or e, rho * experts.sites, {eta_bias = key("eta_bias", 0.0)})
+    phi = mask * e
+    if balance > 0 then
+        local share = mean_of_rows(1 / mean(e) * e)
+        penalty(balance / rho * average(share, mean_of_rows(mask)), "balance_loss")
+    end
+end
+if z > 0 then penalty(z * log(mean(exp(psi, beta))) ^ 2, "z_loss") end
+if soft then phi = 1 / mean(phi) * phi end
 gates(phi)
 
 local h_in = map(x1, units, {name = "W_in", rate = 1 / (kappa * N_e), adam_eps = N_e})

@@ -142,10 +142,6 @@ bool network_has_nodes(const struct network *network) {
     return network->bias_draws == BIAS_STRATIFIED && network->q0 <= 0;
 }
 
-bool network_has_penalty(const struct network *network) {
-    return network->balance_loss != 0 || network->z_loss != 0;
-}
-
 const char *network_step_rule(const struct network *network) {
     return network->eta_bias != 0 ? "eta_bias" : network->bias_noise != 0 ? "bias_noise" : NULL;
 }

@@ -61,8 +61,6 @@ const char *network_uncompressed(void);
 bool network_may_condense(const struct network *network);
 /* Whether the experts of its limit are nodes of a rule: stratified biases, no random router. */
 bool network_has_nodes(const struct network *network);
-/* Whether it adds terms to the loss. */
-bool network_has_penalty(const struct network *network);
 /* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
 const char *network_step_rule(const struct network *network);
 

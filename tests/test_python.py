@@ -228,6 +228,52 @@ def test_interrupt(tmp_path, kind):
         os.killpg(child.pid, 0)
 
 
+@pytest.mark.parametrize("kind", ["solve", "compare"])
+def test_resume(tmp_path, kind):
+    """Further, with the bits of a run in one piece; of a file, and of a result without one."""
+    out, keys = str(tmp_path / "x.h5"), dict(SMALL, **{"output.checkpoint": 60})
+    call = getattr(dmft, kind)
+    first = call(DENSE, output=out, progress=False, **keys)
+    kept = call(DENSE, progress=False, **keys)
+    whole = call(DENSE, progress=False, **dict(SMALL, **{"training.steps": 9}))
+    for run in (out, first, kept):
+        longer = dmft.resume(run, progress=False, **{"training.steps": 9})
+        assert longer.complete and longer.report
+        for group in ("limit", "reference/N0032"):
+            name = next(name for name in whole if name.endswith(group))
+            xarray.testing.assert_equal(longer[name].drop_vars("seconds", errors="ignore"),
+                                        whole[name].drop_vars("seconds", errors="ignore"))
+    assert dmft.load(out).parameters["training.steps"] == 9
+    with pytest.raises(dmft.InputError, match="training.eta0"):
+        dmft.resume(out, progress=False, **{"training.steps": 12, "training.eta0": 0.7})
+    with pytest.raises(dmft.InputError, match="with the data that it has"):
+        dmft.resume(out, X=np.eye(3))
+
+
+def test_resume_after_an_interrupt(tmp_path):
+    """Of what error.partial names, though the file itself was never written; what has no state is
+    told so; a sweep goes on by its own call."""
+    out = str(tmp_path / "x.h5")
+    keys = dict(LONG, **{"network.model": "dense", "output.checkpoint": 1e-4})
+    child = script("try:", f"    dmft.solve({keys!r}, output={out!r}, progress=False)",
+                   "except KeyboardInterrupt as stop:", "    print(stop.partial)",
+                   stdout=subprocess.PIPE, start_new_session=True)
+    wait_for(lambda: os.path.exists(out + ".partial") and os.path.isdir(out + ".state") and
+             any(name.endswith(".state") for name in os.listdir(out + ".state")))
+    child.send_signal(signal.SIGINT)
+    partial = child.communicate(timeout=60)[0].strip()
+    assert partial == out + ".partial" and not os.path.exists(out)
+    result = dmft.resume(partial, progress=False)
+    assert result.complete and result.path == out and not os.path.exists(partial)
+    bare = dmft.solve(DENSE, output=str(tmp_path / "bare.h5"), progress=False, **SMALL)
+    with pytest.raises(dmft.InputError, match="checkpoint"):
+        dmft.resume(bare, **{"training.steps": 9})
+    rates = dmft.sweep({"sweep": {"training.eta0": [0.1, 0.2]}, "network.model": "dense"},
+                       progress=False, **dict(SMALL, **{"reference.widths": []}))
+    with pytest.raises(dmft.InputError, match="is a sweep"):
+        dmft.resume(rates)
+
+
 def test_progress_in_a_terminal():
     """One line, rewritten in place and taken away at the end; notes stay."""
     master, slave = pty.openpty()

@@ -3,6 +3,7 @@
 #include "tests/support/support.h"
 #include "kernels/base/text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,14 +107,67 @@ static void built_in(void **state) {
         }
 }
 
+/* Loads balanced by biases and terms of the loss, in other words than the built-in networks: equal
+ * to them up to the round-off of eight steps, some hundred operations of numbers of order one. */
+static void balanced(void **state) {
+    (void)state;
+#define SMALL                                                                                      \
+    "data.inputs=6", "data.dimension=10", "data.source=gaussian", "training.steps=8",              \
+        "training.eta0=0.3", "training.gamma0=1", "solver.sites=128", "solver.replicates=1",       \
+        "solver.tolerance=1e-4", "reference.widths=16", "reference.seeds=1", "reference.draws=iid"
+    static const char *const files[][2] = {{"examples/balanced.ini", "data/regime1.ini"},
+                                           {"examples/regime2.ini", "data/regime2.ini"},
+                                           {"examples/regime2.ini", "data/regime2.ini"}};
+    static const char *const cases[][2][24] = {
+        {{SMALL, "program.eta_bias=0.05", "program.balance_loss=0.3", "program.z_loss=0.02",
+          "program.beta=1.5"},
+         {SMALL, "network.eta_bias=0.05", "network.balance_loss=0.3", "network.z_loss=0.02",
+          "network.beta=1.5", "network.experts=4", "network.expert_layers=1", "network.rho=0.5",
+          "network.gate=softmax", "network.bias=trained",
+          "network.biases=", "network.parameterization=mssp"}},
+        {{SMALL, "solver.expert_sites=64", "program.gate=softmax", "program.rho=0.5",
+          "program.eta_bias=0.05", "program.balance_loss=0.3", "program.z_loss=0.02"},
+         {SMALL, "solver.expert_sites=64", "network.gate=softmax", "network.rho=0.5",
+          "network.eta_bias=0.05", "network.balance_loss=0.3", "network.z_loss=0.02",
+          "network.beta=1"}},
+        {{SMALL, "solver.expert_sites=64", "program.rho=0.5", "program.balance_loss=0.2"},
+         {SMALL, "solver.expert_sites=64", "network.gate=sigmoid", "network.rho=0.5",
+          "network.balance_loss=0.2", "network.beta=1"}},
+    };
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+        for (int N = 0; N <= 16; N += 16) {
+            struct run run[2];
+            struct record record[2];
+            int compared = 0;
+            for (int i = 0; i < 2; i++) {
+                support_run(&run[i], files[k][i], cases[k][i]);
+                ASK(run_ensemble(&run[i], N, 1, &record[i], err));
+            }
+            for (int s = 0; s < record[0].count; s++) {
+                const struct series *x = &record[0].series[s],
+                                    *y = record_find(&record[1], x->name);
+                compared += y != NULL;
+                for (size_t j = 0; y && j < x->size; j++)
+                    CHECK_ABS(x->values[j], y->values[j], 1e-12 * fmax(1, fabs(y->values[j])),
+                              "%s, N = %d: %s[%zu]", files[k][0], N, x->name, j);
+            }
+            assert_true(compared > 6 && record_find(&record[0], "balance_loss") &&
+                        record_find(&record[1], "load_largest"));
+            for (int i = 0; i < 2; i++) {
+                record_free(&record[i]);
+                run_free(&run[i]);
+            }
+        }
+}
+
 /* --- those that are not built in -------------------------------------------------------------- */
 
 /* Derived gradients by finite differences: sums and products of numbers, gates, stops. */
 static void gradients(void **state) {
     (void)state;
-    static const char *const names[] = {"shared_experts", "swiglu", "attention_mixture",
-                                        "hash_routing",   "tied",   "parallel",
-                                        "gains"};
+    static const char *const names[] = {"shared_experts", "swiglu",   "attention_mixture",
+                                        "hash_routing",   "balanced", "tied",
+                                        "parallel",       "gains"};
     static const char *const overrides[] = {"data.inputs=3", "reference.widths=16", NULL};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         struct run run;
@@ -168,7 +222,8 @@ static void refuse(const char *text, const char *const *overrides, const char *s
 static void refusals(void **state) {
     (void)state;
     static const char *const none[] = {NULL}, *const depth[] = {"program.depht=2", NULL},
-                             *const word[] = {"program.depth=two", NULL};
+                             *const word[] = {"program.depth=two", NULL},
+                             *const flow[] = {"training.integrator=heun", NULL};
     static const char *const cases[][2] = {
         {HEAD "h = tahn(h)\n" END, "t.lua:3: unknown name tahn; did you mean \"tanh\"?"},
         {HEAD "local b = population('b')\nh = h + map(h, b, 'W2')\n" END,
@@ -189,6 +244,28 @@ static void refusals(void **state) {
          "t.lua:5: the tied matrix V maps a to b, and cannot map b to a"},
         {HEAD "h = h * look(h, 1, {name='V', tied=true})\n" END,
          "t.lua:3: matrix V: only maps may be tied, not look"},
+        {HEAD "h = h + mean_of_rows(h)\n" END,
+         "t.lua:3: a sum of what is one for all inputs and of what each has"},
+        {HEAD "h = map(mean_of_rows(h), a, 'V')\n" END,
+         "t.lua:3: map of a mean over inputs, which only terms of the loss are made of"},
+        {HEAD "h = mean_of_rows(mean(h)) * h\n" END,
+         "t.lua:3: scale of what is one for all inputs and of what each has"},
+        {HEAD "read_out(mean_of_rows(h), 'v')\n", "read_out of a mean over inputs, which only"},
+        {HEAD "show(mean_of_rows(mean(h)), 'm')\n" END,
+         "t.lua:3: what is made of a mean over inputs is not shown"},
+        {HEAD "penalty(h, 'r')\n" END, "bad argument #1 to 'penalty' (must be numbers of each"},
+        {HEAD "penalty(mean(h), 'loss')\n" END, "a result may not be called loss"},
+        {HEAD "top(look(h, 2, 'Q'), 3)\n" END,
+         "t.lua:3: bad argument #2 to 'top' (must be a number"},
+        {HEAD "top(h, 1e9)\n" END, "t.lua:3: bad argument #2 to 'top' (must be a number from 1 to"},
+        {HEAD "balance_select(h, 2)\nbalance_select(h, 3)\n" END,
+         "t.lua:4: two results are called load_largest; {name = ...} tells selections apart"},
+        {HEAD "balance_select(h, 2, {eta_bais = 1})\n" END,
+         "unknown option eta_bais; did you mean"},
+        {HEAD "local q = look(h, 2, 'Q')\nshow(q, 'q')\nbalance_select(look(h, 3, 'R'), 1)\n" END,
+         "t.lua:5: two results have an axis i, one of 2 and one of 3"},
+        {HEAD "name_rows(h, 'u')\nname_rows(tanh(h), 'u')\n" END,
+         "t.lua:4: bad argument #2 to 'name_rows' (two rows are called u"},
         {HEAD "h = map(h, a, {name='W2', rats=2})\n" END, "unknown option rats; did you mean"},
         {HEAD "h = h + 1\n" END, "t.lua:3: rows plus a number"},
         {HEAD "h = h * look(h, 2, 'Q')\n" END, "t.lua:3: rows go with one number of each input"},
@@ -227,6 +304,8 @@ static void refusals(void **state) {
         snprintf(text, sizeof text, "%s\n", cases[k][0]);
         refuse(text, none, cases[k][1]);
     }
+    refuse(HEAD "h = balance_select(h, 2, {eta_bias = 0.1}) * h\n" END, flow,
+           "integrator=heun: the program has selection biases, which move once a step");
     refuse("key('depth')\n" HEAD END, depth, "the program never reads this key");
     refuse("key('depth', 1)\n" HEAD END, word, "[program] depth = two must be a number");
 }
@@ -264,10 +343,8 @@ static void recorded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in),
-        cmocka_unit_test(gradients),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(recorded),
+        cmocka_unit_test(built_in), cmocka_unit_test(balanced), cmocka_unit_test(gradients),
+        cmocka_unit_test(refusals), cmocka_unit_test(recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

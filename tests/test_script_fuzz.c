@@ -33,20 +33,51 @@ static void add(char *text, const char *word) {
 
 /* What a place in a call asks for: X rows, Y rows of the same population, S numbers; P population,
  * W matrix, N name, K small whole number, R number, O options, G options of gates, B biases, C
- * causal. Behind > where the result is: = that of X, P, or S. Now and then something else is put
- * there. */
-static const char *const calls[] = {
-    "read_in PW>P", "map XPW>P",      "map XPW>P",    "map XPW>P",
-    "look XKW>S",   "sigma X>=",      "tanh XR>=",    "relu X>=",
-    "exp X>=",      "log S>S",        "sigmoid SG>S", "softmax SG>S",
-    "softmax SC>S", "softmax XC>=",   "expand 2c>3",  "group_mean 3b>2",
-    "tile 4e>5",    "tile_mean 5d>4", "expand XP>P",  "tile XP>P",
-    "average XY>S", "mean X>S",       "stop S>S",     "sum S>S",
-    "top XK>=",     "bias SBW>S",     "attend XYR>S", "attend 3YRb>2",
-    "mix SX>=",     "mix YX>=",       "pool X>=",     "norm X>=",
-    "softplus X>=", "exp S>S",        "tanh S>S",     "sigma_of_experts X>="};
+ * causal, V options of selections, M the mean of numbers. Behind > where the result is: = that of
+ * X, P, or S. Now and then something else is put there. */
+static const char *const calls[] = {"read_in PW>P",
+                                    "map XPW>P",
+                                    "map XPW>P",
+                                    "map XPW>P",
+                                    "look XKW>S",
+                                    "sigma X>=",
+                                    "tanh XR>=",
+                                    "relu X>=",
+                                    "exp X>=",
+                                    "log S>S",
+                                    "sigmoid SG>S",
+                                    "softmax SG>S",
+                                    "softmax SC>S",
+                                    "softmax XC>=",
+                                    "expand 2c>3",
+                                    "group_mean 3b>2",
+                                    "tile 4e>5",
+                                    "tile_mean 5d>4",
+                                    "expand XP>P",
+                                    "tile XP>P",
+                                    "average XY>S",
+                                    "mean X>S",
+                                    "stop S>S",
+                                    "sum S>S",
+                                    "top XK>=",
+                                    "bias SBW>S",
+                                    "attend XYR>S",
+                                    "attend 3YRb>2",
+                                    "mix SX>=",
+                                    "mix YX>=",
+                                    "pool X>=",
+                                    "norm X>=",
+                                    "softplus X>=",
+                                    "exp S>S",
+                                    "tanh S>S",
+                                    "sigma_of_experts X>=",
+                                    "top SK>S",
+                                    "balance_select SKV>S",
+                                    "balance_select XKV>=",
+                                    "mean_of_rows X>="};
 static const char *const ends[] = {"kernel XNO>",        "gradient XNO>", "show SNO>",
-                                   "show_gradient SNO>", "gates X>",      "read_out_kernel NO>"};
+                                   "show_gradient SNO>", "gates X>",      "read_out_kernel NO>",
+                                   "penalty SNO>",       "penalty MNO>",  "name_rows XN>"};
 
 /* Places of the values v1, v2, ...: a population p1 ... p7, or 0 for numbers. */
 static int place[LINES + 2], values, matrices, chosen, first;
@@ -113,8 +144,19 @@ static void add_argument(char *text, char kind) {
         snprintf(word, sizeof word, "p%d", chosen);
         break;
     case 'W':
-        snprintf(word, sizeof word, "{name=\"W%d\"%s}", draw(80) ? matrices++ : 1,
-                 draw(4) ? "" : ANY(weights));
+        if (!draw(5) && first)
+            snprintf(word, sizeof word, "{name=\"T%d%d\", tied=true}", place[first], chosen);
+        else
+            snprintf(word, sizeof word, "{name=\"W%d\"%s}", draw(80) ? matrices++ : 1,
+                     draw(4) ? "" : ANY(weights));
+        break;
+    case 'M':
+        add(text, "mean_of_rows(");
+        add_value(text, 'S');
+        snprintf(word, sizeof word, ")");
+        break;
+    case 'V':
+        snprintf(word, sizeof word, "{eta_bias=%s, name=\"n%d\"}", ANY(numbers), draw(9));
         break;
     case 'N':
         snprintf(word, sizeof word, "\"%s%d\"", ANY(names), draw(20));

@@ -12,7 +12,7 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     net->setup.C = C;
     net->rows = P * n;
     net->outs = setup->per_token ? net->rows : P;
-    net->weighted = n > 1 || C > 1 || network_has_penalty(setup->network);
+    net->weighted = n > 1 || C > 1;
     net->model = setup->model ? setup->model : model_list[setup->network->model];
     if (!setup->inputs)
         net->setup.inputs = P;

@@ -188,9 +188,10 @@ struct net {
     bool has_router;
     bool random; /* a limit whose outputs are random: its logits begin with fluctuations */
     bool started;
-    /* With several outputs or tokens, the backward pass starts from sum_c Delta_c w_c, and learning
-     * carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
+    /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
+     * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
     bool weighted;
+    bool steps; /* a script has a rule that acts once a step, which has no gradient flow */
     double *f, *f0, *Delta; /* [outs][C], among the vectors; f is centred; -dl/df, mean over outs */
     double *ones;           /* [R n] */
     double loss;            /* of the outputs alone */

@@ -115,6 +115,8 @@ static int connect(struct net *net, struct err *err) {
         bool tied = v->map && v->map->gather[1].array;
         TRY(check_reach(net, parameter, err));
         const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
+        if (parameter->node == p->read_out)
+            parameter->A = net->weighted ? net->Delta : net->ones;
         bool reads = parameter->thin && !node_is(v, &operation_read_in);
         parameter->rows = tied ? v->map->gather[0].count : x->count;
         parameter->y = tied              ? v->map->gather[1]

@@ -29,6 +29,7 @@ struct operation {
     bool learns;      /* what follows from it moves with the parameters, whatever it reads */
     bool reads_late;  /* learning reads the (first) argument */
     bool keeps_g;     /* learning reads the cotangent */
+    bool of_all;      /* takes what is one for all inputs */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
@@ -70,6 +71,7 @@ struct node {
     const struct rows_fn *custom;
     void *context;
     bool moves;                /* it depends on something that learns */
+    bool of_all;               /* and on a mean over inputs, which are not those of a look */
     bool measured, measured_g; /* its rows, its cotangent are read once all is done */
     bool kept_g;               /* its cotangent is read then, with as many rows as it has */
     int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */

@@ -177,7 +177,8 @@ const struct operation operation_fn = {.name = "fn",
                                        .backward = fn_backward,
                                        .slope = true,
                                        .over = true,
-                                       .over_g = true};
+                                       .over_g = true,
+                                       .of_all = true};
 
 static bool same(struct rows a, struct rows b) {
     return a.array == b.array && a.first == b.first;
@@ -207,7 +208,8 @@ const struct operation operation_add = {.name = "add",
                                         .backward = add_backward,
                                         .over = true,
                                         .adds = true,
-                                        .passes = true};
+                                        .passes = true,
+                                        .of_all = true};
 
 static void times_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
@@ -227,7 +229,8 @@ const struct operation operation_times = {.name = "times",
                                           .forward = times_forward,
                                           .backward = times_backward,
                                           .over = true,
-                                          .over_g = true};
+                                          .over_g = true,
+                                          .of_all = true};
 
 static void multiply_forward(struct net *net, struct node *v) {
     rows_multiply(argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
@@ -256,7 +259,8 @@ const struct operation operation_multiply = {.name = "multiply",
                                              .backward = multiply_backward,
                                              .over = true,
                                              .over_g = true,
-                                             .reads = true};
+                                             .reads = true,
+                                             .of_all = true};
 
 static void group_mean_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
@@ -379,7 +383,8 @@ const struct operation operation_average = {.name = "average",
                                             .forward = average_forward,
                                             .backward = average_backward,
                                             .adds = true,
-                                            .reads = true};
+                                            .reads = true,
+                                            .of_all = true};
 
 static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_of(net, argument(net, v, 0), v->column);
@@ -450,5 +455,8 @@ static void numbers_backward(struct net *net, struct node *v) {
         v->numbers->backward(v->context, net, v->count, x->s, v->s, v->gs, x->gs);
 }
 
-const struct operation operation_numbers = {
-    .name = "numbers", .forward = numbers_forward, .backward = numbers_backward, .adds = true};
+const struct operation operation_numbers = {.name = "numbers",
+                                            .forward = numbers_forward,
+                                            .backward = numbers_backward,
+                                            .adds = true,
+                                            .of_all = true};

@@ -23,13 +23,43 @@ static void mean_rows_backward(struct net *net, struct node *v) {
 static const struct operation operation_mean_rows = {.name = "the mean over inputs",
                                                      .forward = mean_rows_forward,
                                                      .backward = mean_rows_backward,
-                                                     .wide = true};
+                                                     .wide = true,
+                                                     .of_all = true};
+
+static void mean_numbers_forward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    for (int k = 0; k < v->K; k++) {
+        v->s[k] = 0;
+        for (int mu = 0; mu < x->count; mu++)
+            v->s[k] += x->s[mu * v->K + k] / x->count;
+    }
+}
+
+static void mean_numbers_backward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    for (int k = 0; k < x->count * v->K; k++)
+        x->gs[k] += v->gs[k % v->K] / x->count;
+}
+
+static const struct operation operation_mean_numbers = {.name = "the mean over inputs",
+                                                        .forward = mean_numbers_forward,
+                                                        .backward = mean_numbers_backward,
+                                                        .adds = true,
+                                                        .of_all = true};
 
 struct value program_mean_of_rows(struct program *p, struct value x) {
-    struct value out;
-    struct node *node = node_append_rows(p, &operation_mean_rows, x, &out);
-    if (node)
-        node->count = 1;
+    struct value out = none;
+    bool numbers = !p->code && x.at >= 0 && !node_of(p, x)->on;
+    struct node *node = numbers ? node_append(p, &operation_mean_numbers, x, none, &out)
+                                : node_append_rows(p, &operation_mean_rows, x, &out);
+    if (!node)
+        return out;
+    node->count = 1;
+    node->of_all = true;
+    node->K = numbers ? node_of(p, x)->K : 0;
+    if (numbers && (program_failed(p, net_vector(p->net, node->K, &node->s, &p->err)) ||
+                    program_failed(p, net_vector(p->net, node->K, &node->gs, &p->err))))
+        return none;
     return out;
 }
 
@@ -48,8 +78,11 @@ static void penalty_backward(struct net *net, struct node *v) {
         x->gs[k] += c * v->A[k];
 }
 
-const struct operation operation_penalty = {
-    .name = "a penalty", .forward = penalty_forward, .backward = penalty_backward, .adds = true};
+const struct operation operation_penalty = {.name = "a penalty",
+                                            .forward = penalty_forward,
+                                            .backward = penalty_backward,
+                                            .adds = true,
+                                            .of_all = true};
 
 void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
                      const void *context, const char *name, const char *about,
@@ -57,8 +90,7 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
     struct value out;
     if (!node_given_numbers(p, "a penalty", s))
         return;
-    if (!p->net->weighted)
-        program_fail(p, "it has a penalty that network_has_penalty does not know");
+    p->net->weighted = true;
     struct node *node = node_append(p, &operation_penalty, s, none, &out);
     if (!node || program_failed(p, net_vector(p->net, node_of(p, s)->count * node_of(p, s)->K,
                                               &node->A, &p->err)))

@@ -123,8 +123,13 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
                           .work_item = -1,
                           .part = {{.item = -1}, {.item = -1}}};
     for (int k = 0; k < 2; k++)
-        if (node->argument[k] >= 0)
+        if (node->argument[k] >= 0) {
             node->moves |= p->node[node->argument[k]].moves;
+            node->of_all |= p->node[node->argument[k]].of_all;
+        }
+    if (node->of_all && !op->of_all)
+        program_fail(p, "%s of a mean over inputs, which only terms of the loss are made of",
+                     op->name);
     node_shape(p, node, a.at < 0 ? p->net->setup.n : p->node[a.at].per);
     out->at = p->nodes - 1;
     return node;
@@ -144,8 +149,10 @@ bool node_paired(struct program *p, const char *op, struct value a, struct value
     if (p->code)
         return false;
     const struct node *u = node_of(p, a), *v = node_of(p, b);
+    if (u->of_all != v->of_all)
+        program_fail(p, "%s of what is one for all inputs and of what each has", op);
     if (u->count == v->count || (u->count == 1 && !u->moves) || (v->count == 1 && !v->moves))
-        return true;
+        return !p->code;
     program_fail(p, "%s of what there is %d of and what there is %d of for each input", op,
                  node_of(p, a)->per, node_of(p, b)->per);
     return false;
@@ -198,6 +205,8 @@ static struct value append_on(struct program *p, const struct operation *op, str
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out) {
     struct node *node = node_append(p, op, a, b, out);
+    if (node && node->of_all)
+        node->count = node_of(p, a)->count;
     if (!node || program_failed(p, net_vector(p->net, node->count * K, &node->s, &p->err)) ||
         program_failed(p, net_vector(p->net, node->count * K, &node->gs, &p->err)))
         return NULL;
@@ -361,9 +370,7 @@ void program_read_out(struct program *p, struct value h, struct weight w) {
     node->K = net->setup.C;
     node->thin = new_thin(p);
     p->read_out = out.at;
-    add_parameter(
-        p, out.at,
-        (struct parameter){.thin = node->thin, .A = net->weighted ? net->Delta : net->ones}, 1);
+    add_parameter(p, out.at, (struct parameter){.thin = node->thin}, 1);
 }
 
 /* --- the other operations -------------------------------------------------------------------- */

@@ -181,8 +181,7 @@ struct value program_rows(struct program *p, const struct rows_fn *fn, void *con
 struct rows program_keep(struct program *p, struct population *on, int count, const double *start);
 
 /* A term of the loss: a function of numbers, whose derivative `value` writes to g [rows][K]. It is
- * measured as `name`; the loss that is written is that of the outputs alone. A network that has one
- * is known to network_has_penalty (models/settings.h). */
+ * measured as `name`; the loss that is written is that of the outputs alone. */
 struct penalty_fn {
     double (*value)(const void *context, const struct net *net, int rows, const double *x,
                     double *g);
@@ -190,7 +189,8 @@ struct penalty_fn {
 void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
                      const void *context, const char *name, const char *about,
                      const char *equation);
-/* The mean over all rows: one row, which goes into averages with such rows only. */
+/* The mean over all rows, or all numbers of inputs: one row, or K numbers, which go with their like
+ * into terms of the loss, and not into the output. */
 struct value program_mean_of_rows(struct program *p, struct value x);
 /* `count` numbers that stay from step to step and begin at 0. */
 double *program_keep_numbers(struct program *p, int count);

@@ -111,8 +111,26 @@ static void move_biases(void *context) {
     rows_add(&c, s->load, s->b);
 }
 
+struct balance_rule balance_rule(const struct network *network, const struct population *experts,
+                                 int l, int L) {
+    return (struct balance_rule){.K = (size_t)lround(network->rho * (double)experts->sites),
+                                 .rho = network->rho,
+                                 .eta_bias = network->eta_bias,
+                                 .l = l,
+                                 .L = L};
+}
+
+/* Numbers of each block, or of each suffix. */
+static double *series(struct program *p, const struct balance_rule *rule, const char *dims,
+                      const char *name, const char *about, const char *equation) {
+    const char *suffix = rule->suffix ? rule->suffix : "";
+    return program_series(p, dims, rule->L, rule->l, program_name(p, "%s%s", name, suffix), about,
+                          equation);
+}
+
 /* What given masks and selected ones share; NULL: no memory. */
-static struct balance *make(struct program *p, struct population *experts, int l, int L) {
+static struct balance *make(struct program *p, struct population *experts,
+                            const struct balance_rule *rule) {
     size_t P = (size_t)program_net(p)->rows;
     struct balance *s = program_memory(p, sizeof *s);
     double *mean = program_memory(p, 2 * P * sizeof *mean);
@@ -120,45 +138,42 @@ static struct balance *make(struct program *p, struct population *experts, int l
         return NULL;
     for (size_t mu = 0; mu < P; mu++)
         mean[mu] = 1.0 / (double)P;
-    *s = (struct balance){.rho = program_network(p)->rho,
+    *s = (struct balance){.rho = rule->rho,
                           .mean = mean,
                           .load = program_keep(p, experts, 1, NULL),
                           .largest = program_keep(p, experts, 1, NULL),
                           .last = program_keep(p, experts, (int)P, NULL)};
-    s->load2 =
-        program_series(p, "t l", L, l, "load2", "spread of the loads of the experts about rho",
-                       "<(mean_mu m_k - rho)^2>");
-    s->most = program_series(p, "t l", L, l, "load_largest", "largest load of an expert over rho",
-                             "max_k mean_mu m_k / rho");
-    s->flips = program_series(p, "t l", L, l, "flips",
-                              "share of the selected experts that were not at the last evaluation",
-                              "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
+    s->load2 = series(p, rule, "t l", "load2", "spread of the loads of the experts about rho",
+                      "<(mean_mu m_k - rho)^2>");
+    s->most = series(p, rule, "t l", "load_largest", "largest load of an expert over rho",
+                     "max_k mean_mu m_k / rho");
+    s->flips = series(p, rule, "t l", "flips",
+                      "share of the selected experts that were not at the last evaluation",
+                      "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
     return s;
 }
 
-struct value balance_watch(struct program *p, struct value mask, struct population *experts, int l,
-                           int L) {
+struct value balance_watch(struct program *p, struct value mask, struct population *experts,
+                           struct balance_rule rule) {
     static const struct rows_fn watch = {.forward = watch_masks};
-    struct balance *s = make(p, experts, l, L);
+    struct balance *s = make(p, experts, &rule);
     return s ? program_rows(p, &watch, s, mask) : mask;
 }
 
 struct value balance_select(struct program *p, struct value scores, struct population *experts,
-                            int l, int L, const double *start) {
+                            struct balance_rule rule) {
     static const struct rows_fn select = {select_largest, move_biases};
-    const struct network *network = program_network(p);
-    size_t E = experts->sites;
-    struct balance *s = make(p, experts, l, L);
-    double *zero = program_memory(p, E * sizeof *zero);
+    struct balance *s = make(p, experts, &rule);
+    double *zero = program_memory(p, experts->sites * sizeof *zero);
     if (!s || !zero)
         return (struct value){-1};
-    s->K = (size_t)lround(network->rho * (double)E);
-    s->eta_bias = network->eta_bias;
-    s->b = program_keep(p, experts, 1, start ? start : zero);
+    s->K = rule.K;
+    s->eta_bias = rule.eta_bias;
+    s->b = program_keep(p, experts, 1, rule.start ? rule.start : zero);
     s->q = program_keep(p, experts, program_net(p)->rows, NULL);
-    s->qstar = program_series(p, "t l mu", L, l, "qstar",
-                              "selection threshold: the K-th largest score + b", "");
-    s->b2 = program_series(p, "t l", L, l, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
+    s->qstar =
+        series(p, &rule, "t l mu", "qstar", "selection threshold: the K-th largest score + b", "");
+    s->b2 = series(p, &rule, "t l", "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
     return program_rows(p, &select, s, scores);
 }
 
@@ -181,7 +196,9 @@ struct value balance_write(struct program *p, struct value h, struct population 
         if (!start)
             return c;
         balance_biases(program_setup(p), l, (int)experts->sites, start);
-        struct value mask = balance_select(p, c, experts, l, network->depth, start);
+        struct balance_rule rule = balance_rule(network, experts, l, network->depth);
+        rule.start = start;
+        struct value mask = balance_select(p, c, experts, rule);
         c = program_multiply(p, mask, c);
     }
     add_mean(p, l, logits, false, 1, "p", "mean router logit", "<p_k>");

@@ -13,13 +13,24 @@
  * the stratified quantiles Phi^{-1}((k + 1/2)/E). */
 void balance_biases(const struct net_setup *setup, int l, int E, double *values);
 
-/* The mask of the rho E largest scores + b, block l of L; b starts at `start` [sites] (NULL: 0) and
- * moves by eta_bias. Thresholds and biases are measured, and what balance_watch measures. */
+/* A share rho of the experts, K of them; b starts at `start` [sites] (NULL: 0). Block l of L, or a
+ * suffix, tells what is measured from what others of the network measure. */
+struct balance_rule {
+    size_t K;
+    double rho, eta_bias;
+    const double *start;
+    int l, L;
+    const char *suffix; /* NULL: none */
+};
+struct balance_rule balance_rule(const struct network *network, const struct population *experts,
+                                 int l, int L);
+/* The mask of the K largest scores + b; b moves by eta_bias. Thresholds and biases are measured,
+ * and what balance_watch measures. */
 struct value balance_select(struct program *p, struct value scores, struct population *experts,
-                            int l, int L, const double *start);
+                            struct balance_rule rule);
 /* A mask as it is; the spread of its loads, the largest and flips are measured. */
-struct value balance_watch(struct program *p, struct value mask, struct population *experts, int l,
-                           int L);
+struct value balance_watch(struct program *p, struct value mask, struct population *experts,
+                           struct balance_rule rule);
 
 /* Gates c = m sig(psi) over the experts of block l of `depth`, m = 1 for rho = 1; psi = R h. Logits
  * and gradients are measured; for rho < 1 also thresholds, loads and biases. */

@@ -122,14 +122,14 @@ struct value gate_write(struct program *p, const struct block *block, struct val
     const struct network *network = program_network(p);
     bool masked = network->rho < 1, softmax = network->gate == GATE_SOFTMAX;
     int l = block->l < 0 ? 0 : block->l, L = block->l < 0 ? 1 : network->depth;
-    size_t K = (size_t)lround(network->rho * (double)experts->sites);
+    struct balance_rule rule = balance_rule(network, experts, l, L);
     struct value mask = {-1}, e, phi;
     *psi = program_map(p, x1, experts, Q);
     if (masked && network->eta_bias == 0)
-        mask = balance_watch(p, program_top(p, *psi, K), experts, l, L);
+        mask = balance_watch(p, program_top(p, *psi, rule.K), experts, rule);
     e = softmax ? exponential(p, *psi, experts) : program_fn(p, FN_SIGMOID, network->beta, *psi);
     if (masked && network->eta_bias != 0)
-        mask = balance_select(p, softmax ? *psi : e, experts, l, L, NULL);
+        mask = balance_select(p, softmax ? *psi : e, experts, rule);
     phi = e;
     if (masked && !(softmax && network->softmax_over == SOFTMAX_OVER_ALL))
         phi = program_multiply(p, mask, phi);

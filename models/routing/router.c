@@ -71,6 +71,7 @@ struct router {
     const struct network *network; /* of routers with more than gates */
     int M;
     struct router_gate gate;
+    double eta_bias;
     double *b;                      /* [M] selection biases; NULL: none */
     double *load, *largest, *flips; /* [M], [1], [1] measured */
     double *last;                   /* [rows][M] masks of the last evaluation */
@@ -211,8 +212,7 @@ static void watch(const void *context, const struct net *net, int rows, const do
 static void move_biases(void *context) {
     struct router *router = context;
     for (int i = 0; i < router->M && router->b; i++)
-        router->b[i] -=
-            router->network->eta_bias * (router->load[i] - (double)router->gate.K / router->M);
+        router->b[i] -= router->eta_bias * (router->load[i] - (double)router->gate.K / router->M);
 }
 
 /* sum_i load_i/rho <q_i>, q adding up to 1; loads, of these masks (watch), are constants. */
@@ -287,22 +287,52 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
     return (tokens ? program_bias_of_tokens : program_bias)(p, psi, start, b);
 }
 
-/* What is seen of the masks, and their biases. */
-static void watch_masks(struct program *p, const struct block *block, struct router *router,
-                        struct value psi) {
+/* The masks; what is seen of them, and their biases. */
+static struct value watch_masks(struct program *p, struct router *router, struct value psi,
+                                const char *suffix) {
     static const struct number_fn seen = {.forward = watch, .rule = move_biases};
     int M = router->M;
     router->last = program_keep_numbers(p, program_net(p)->rows * M);
-    if (router->network->eta_bias != 0)
+    if (router->eta_bias != 0)
         router->b = program_keep_numbers(p, M);
-    router->load = program_series(p, "t i", M, 0, block_name(p, block, "load"),
+    router->load = program_series(p, "t i", M, 0, program_name(p, "load%s", suffix),
                                   "share of the inputs that an expert has", "mean_mu m_i");
-    router->largest = program_series(p, "t", 1, 0, block_name(p, block, "load_largest"),
+    router->largest = program_series(p, "t", 1, 0, program_name(p, "load_largest%s", suffix),
                                      "largest load of an expert over rho", "max_i load_i / rho");
     router->flips =
-        program_series(p, "t", 1, 0, block_name(p, block, "flips"),
+        program_series(p, "t", 1, 0, program_name(p, "flips%s", suffix),
                        "share of the selected experts that were not at the last evaluation", "");
-    program_numbers(p, &seen, router, psi, M);
+    return program_numbers(p, &seen, router, psi, M);
+}
+
+static void masks(const void *context, const struct net *net, int rows, const double *x,
+                  double *out) {
+    const struct router *router = context;
+    (void)net;
+    for (int k = 0; k < rows * router->M; k++)
+        out[k] = selected(router, x + k / router->M * router->M, k % router->M);
+}
+
+static struct router *new_router(struct program *p, int M, struct router_gate gate) {
+    struct router *router = program_memory(p, sizeof *router);
+    if (router)
+        *router = (struct router){.M = M, .gate = gate};
+    return router;
+}
+
+struct value router_top(struct program *p, struct value psi, int M, int K) {
+    static const struct number_fn mask = {.forward = masks};
+    struct router *router = new_router(p, M, (struct router_gate){.K = K});
+    return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
+}
+
+struct value router_select(struct program *p, struct value psi, int M, int K, double eta_bias,
+                           const char *suffix) {
+    struct router *router = new_router(p, M, (struct router_gate){.K = K});
+    if (!router)
+        return (struct value){-1};
+    router->eta_bias = eta_bias;
+    return watch_masks(p, router, psi, suffix);
 }
 
 static void add_penalties(struct program *p, const struct block *block, const struct router *router,
@@ -324,11 +354,8 @@ static struct value apply(struct program *p, const struct router *router, struct
 }
 
 struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {
-    struct router *router = program_memory(p, sizeof *router);
-    if (!router)
-        return (struct value){-1};
-    *router = (struct router){.M = M, .gate = gate};
-    return apply(p, router, psi);
+    struct router *router = new_router(p, M, gate);
+    return router ? apply(p, router, psi) : (struct value){-1};
 }
 
 struct value router_write(struct program *p, const struct block *block, struct value x1,
@@ -342,6 +369,7 @@ struct value router_write(struct program *p, const struct block *block, struct v
         return (struct value){-1};
     *router = (struct router){.network = network,
                               .M = M,
+                              .eta_bias = network->eta_bias,
                               .gate = {network->gate == GATE_SOFTMAX, network->beta,
                                        (int)lround(network->rho * M),
                                        network->softmax_over == SOFTMAX_OVER_ALL}};
@@ -356,7 +384,7 @@ struct value router_write(struct program *p, const struct block *block, struct v
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
     if (router->gate.K < M)
-        watch_masks(p, block, router, psi);
+        watch_masks(p, router, psi, block_name(p, block, ""));
     add_penalties(p, block, router, psi);
     struct value out = apply(p, router, psi);
     program_show(p, psi, "t mu i", block_name(p, block, "psi"), "router logits, bias included",

@@ -32,6 +32,11 @@ struct router_gate {
     bool over_all; /* of softmax: before the K largest are taken */
 };
 struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate);
+/* Masks: 1 on the K largest of M numbers, ties to the lower index, constant in the backward pass;
+ * with biases that start at 0 and move by eta_bias as those of balance.h, loads measured. */
+struct value router_top(struct program *p, struct value psi, int M, int K);
+struct value router_select(struct program *p, struct value psi, int M, int K, double eta_bias,
+                           const char *suffix);
 /* Normals shared by the limit and all networks of a seed, i >= 0. */
 double router_normal(const struct program *p, int i);
 

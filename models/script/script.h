@@ -47,9 +47,6 @@ void script_check(lua_State *L);
 int script_push(lua_State *L, struct value v);
 /* Functions of a list ended by a NULL name, as globals. */
 void script_register(lua_State *L, const luaL_Reg *list);
-/* "; did you mean NAME" for a name that is not among the keys of the table at `index`, or "". The
- * text is on the stack. */
-const char *script_nearest(lua_State *L, int index, const char *given);
 
 /* Arguments; anything else is an error at this line. */
 struct value script_rows(lua_State *L, int arg);
@@ -66,6 +63,13 @@ struct weight script_weight(lua_State *L, int arg);
 const struct node *script_node(lua_State *L, struct value v);
 /* A name of at most 23 letters, digits and _, a letter first, that no other `kind` has. */
 const char *script_name(lua_State *L, int arg, const char *kind);
+bool script_has(lua_State *L, const char *kind, const char *name);
+/* The same of something measured, which no output of every network has. */
+const char *script_result(lua_State *L, int arg);
+/* One name of an axis has one length. */
+void script_axis(lua_State *L, const char *axis, int length);
+/* A field of an optional table of options: words that results carry. */
+const char *script_text(lua_State *L, int options, const char *field, const char *otherwise);
 /* A copy that outlives all nets, for words that results carry. */
 const char *script_word(lua_State *L, const char *text);
 /* Field of an optional table of options: pushes it, and whether it is there. */
@@ -76,6 +80,7 @@ void script_options(lua_State *L, int table, const char *known);
 void script_open_rows(lua_State *L);
 void script_open_numbers(lua_State *L);
 void script_open_ends(lua_State *L);
+void script_open_balance(lua_State *L);
 void script_open_base(lua_State *L);
 
 #endif

@@ -130,6 +130,20 @@ void script_options(lua_State *L, int table, const char *known) {
 
 /* --- names ----------------------------------------------------------------------------------- */
 
+bool script_has(lua_State *L, const char *what, const char *name) {
+    int top = lua_gettop(L);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, what);
+    bool there = lua_getfield(L, -1, name) != LUA_TNIL;
+    lua_settop(L, top);
+    return there;
+}
+
+static void misname(lua_State *L, int arg, const char *text) {
+    if (arg > 0)
+        luaL_argerror(L, arg, text);
+    luaL_error(L, "%s", text);
+}
+
 const char *script_name(lua_State *L, int arg, const char *what) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     if (lua_type(L, arg) != LUA_TSTRING)
@@ -141,7 +155,7 @@ const char *script_name(lua_State *L, int arg, const char *what) {
     for (size_t k = 0; k < length && good; k++)
         good = strchr(letters, name[k]) || strchr("0123456789_", name[k]);
     if (!good)
-        luaL_argerror(L, arg, "a name is a letter and then letters, digits and _, at most 23");
+        misname(L, arg, "a name is a letter and then letters, digits and _, at most 23");
     luaL_getsubtable(L, LUA_REGISTRYINDEX, what);
     if (lua_getfield(L, -1, name) != LUA_TNIL)
         luaL_argerror(
@@ -187,20 +201,6 @@ const char *script_word(lua_State *L, const char *text) {
     return kept;
 }
 
-const char *script_nearest(lua_State *L, int index, const char *given) {
-    struct text_nearest nearest = {.given = given};
-    char note[TEXT_NOTE] = "";
-    index = lua_absindex(L, index);
-    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
-        if (lua_type(L, -2) != LUA_TSTRING)
-            continue;
-        const char *name = lua_tostring(L, -2);
-        text_nearest_try(&nearest, (struct text_word){name, strlen(name)});
-    }
-    text_nearest_tell(&nearest, note);
-    return lua_pushstring(L, note);
-}
-
 void script_register(lua_State *L, const luaL_Reg *list) {
     for (; list->name; list++) {
         lua_pushcfunction(L, list->func);
@@ -210,9 +210,24 @@ void script_register(lua_State *L, const luaL_Reg *list) {
 
 /* --- of Lua's own ---------------------------------------------------------------------------- */
 
+/* "; did you mean NAME" for a name that is not among the keys of the table at `index`, or "". The
+ * text is on the stack. */
+static const char *nearest(lua_State *L, int index, const char *given) {
+    struct text_nearest best = {.given = given};
+    char note[TEXT_NOTE] = "";
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING)
+            continue;
+        const char *name = lua_tostring(L, -2);
+        text_nearest_try(&best, (struct text_word){name, strlen(name)});
+    }
+    text_nearest_tell(&best, note);
+    return lua_pushstring(L, note);
+}
+
 static int unknown(lua_State *L) {
     const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
-    return luaL_error(L, "unknown name %s%s", name, script_nearest(L, 1, name));
+    return luaL_error(L, "unknown name %s%s", name, nearest(L, 1, name));
 }
 
 static int fail(lua_State *L) {

@@ -73,7 +73,7 @@ static bool is_taken(const char *name) {
     return false;
 }
 
-static const char *result_name(lua_State *L, int arg) {
+const char *script_result(lua_State *L, int arg) {
     const char *name = script_name(L, arg, "results");
     size_t n = strlen(name);
     static const char *const endings[] = {"_diag", "_se", "_runs"};
@@ -89,7 +89,7 @@ static const char *result_name(lua_State *L, int arg) {
     return name;
 }
 
-static const char *words_of(lua_State *L, int options, const char *field, const char *otherwise) {
+const char *script_text(lua_State *L, int options, const char *field, const char *otherwise) {
     const char *text = script_option(L, options, field) ? lua_tostring(L, -1) : otherwise;
     return script_word(L, text ? text : otherwise);
 }
@@ -105,10 +105,10 @@ static void kernel_of(lua_State *L, bool gradient) {
     struct value x = script_rows(L, 1);
     no_pairs(L, x);
     script_options(L, 3, "scale about equation");
-    const char *name = result_name(L, 2);
+    const char *name = script_result(L, 2);
     double scale = script_option(L, 3, "scale") ? script_real(L, -1, -1e12, 1e12) : 1;
-    const char *about = words_of(L, 3, "about", gradient ? "gradient kernel" : "feature kernel");
-    const char *equation = words_of(L, 3, "equation", gradient ? "<g g>" : "<x x>");
+    const char *about = script_text(L, 3, "about", gradient ? "gradient kernel" : "feature kernel");
+    const char *equation = script_text(L, 3, "equation", gradient ? "<g g>" : "<x x>");
     (gradient ? program_gradient : program_kernel)(script_program(L), x, scale, name, about,
                                                    equation);
     script_check(L);
@@ -126,14 +126,26 @@ static int gradient(lua_State *L) {
 
 static int read_out_kernel(lua_State *L) {
     script_options(L, 2, "about equation");
-    const char *name = result_name(L, 1),
-               *about = words_of(L, 2, "about", "kernel of the read-out");
-    program_read_out_kernel(script_program(L), name, about, words_of(L, 2, "equation", "<w w>"));
+    const char *name = script_result(L, 1),
+               *about = script_text(L, 2, "about", "kernel of the read-out");
+    program_read_out_kernel(script_program(L), name, about, script_text(L, 2, "equation", "<w w>"));
     script_check(L);
     return 0;
 }
 
-/* The axis of K numbers: one name has one length. */
+void script_axis(lua_State *L, const char *axis, int length) {
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "axes");
+    if (lua_getfield(L, -1, axis) != LUA_TNIL && lua_tointeger(L, -1) != length)
+        luaL_error(L,
+                   "two results have an axis %s, one of %d and one of %d numbers: give one of "
+                   "them {axis = \"j\"}",
+                   axis, (int)lua_tointeger(L, -1), length);
+    lua_pushinteger(L, length);
+    lua_setfield(L, -3, axis);
+    lua_pop(L, 2);
+}
+
+/* The axis of K numbers. */
 static const char *dims_of(lua_State *L, struct value s) {
     static const char *const dims[] = {"t mu i", "t mu j", "t mu source"}, *const names[] = {
                                                                                "i", "j", "source"};
@@ -146,23 +158,18 @@ static const char *dims_of(lua_State *L, struct value s) {
         k++;
     if (k == 3)
         luaL_error(L, "an axis of numbers is called i, j or source");
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, "axes");
-    if (lua_getfield(L, -1, axis) != LUA_TNIL && lua_tointeger(L, -1) != v->K)
-        luaL_error(L,
-                   "two results have an axis %s, one of %d and one of %d numbers: give one of "
-                   "them {axis = \"j\"}",
-                   axis, (int)lua_tointeger(L, -1), v->K);
-    lua_pushinteger(L, v->K);
-    lua_setfield(L, -3, axis);
+    script_axis(L, axis, v->K);
     return dims[k];
 }
 
 static void show_of(lua_State *L, bool gradient) {
     struct value s = script_numbers(L, 1);
+    if (script_node(L, s)->of_all)
+        luaL_error(L, "what is made of a mean over inputs is not shown; penalty() shows its term");
     script_options(L, 3, "axis about equation");
-    const char *name = result_name(L, 2), *dims = dims_of(L, s);
-    const char *about = words_of(L, 3, "about", gradient ? "gradient of numbers" : "numbers");
-    const char *equation = words_of(L, 3, "equation", "");
+    const char *name = script_result(L, 2), *dims = dims_of(L, s);
+    const char *about = script_text(L, 3, "about", gradient ? "gradient of numbers" : "numbers");
+    const char *equation = script_text(L, 3, "equation", "");
     (gradient ? program_show_gradient : program_show)(script_program(L), s, dims, name, about,
                                                       equation);
     script_check(L);
@@ -175,6 +182,13 @@ static int show(lua_State *L) {
 
 static int show_gradient(lua_State *L) {
     show_of(L, true);
+    return 0;
+}
+
+static int name_rows(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    no_pairs(L, x);
+    program_name_rows(script_program(L), x, script_name(L, 2, "rows"));
     return 0;
 }
 
@@ -191,10 +205,15 @@ static int gates(lua_State *L) {
 }
 
 void script_open_ends(lua_State *L) {
-    static const luaL_Reg list[] = {{"key", key},           {"kernel", kernel},
-                                    {"gradient", gradient}, {"read_out_kernel", read_out_kernel},
-                                    {"show", show},         {"show_gradient", show_gradient},
-                                    {"gates", gates},       {NULL, NULL}};
+    static const luaL_Reg list[] = {{"key", key},
+                                    {"kernel", kernel},
+                                    {"gradient", gradient},
+                                    {"read_out_kernel", read_out_kernel},
+                                    {"show", show},
+                                    {"show_gradient", show_gradient},
+                                    {"gates", gates},
+                                    {"name_rows", name_rows},
+                                    {NULL, NULL}};
     const struct net_setup *setup = program_setup(script_program(L));
     script_register(L, list);
     lua_pushnumber(L, setup->N ? setup->N : POPULATION_INFINITE);

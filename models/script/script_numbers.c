@@ -361,15 +361,6 @@ static int sum(lua_State *L) {
     return script_push(L, apply(L, script_numbers(L, 1), (struct elementwise){.kind = SUM}));
 }
 
-static int top(lua_State *L) {
-    struct value x = script_rows(L, 1);
-    int K = script_whole(L, 2, 1, 1000000000);
-    if ((size_t)K > script_node(L, x)->on->sites)
-        return luaL_error(L, "the top %d of a population of %d sites", K,
-                          (int)script_node(L, x)->on->sites);
-    return script_push(L, program_top(script_program(L), x, (size_t)K));
-}
-
 /* The number k of the list at `list`. */
 static double entry(lua_State *L, int list, int k) {
     lua_rawgeti(L, list, k);
@@ -417,9 +408,8 @@ static int normals(lua_State *L) {
 }
 
 void script_open_numbers(lua_State *L) {
-    static const luaL_Reg list[] = {{"softmax", softmax}, {"stop", stop}, {"sum", sum},
-                                    {"top", top},         {"bias", bias}, {"normals", normals},
-                                    {NULL, NULL}};
+    static const luaL_Reg list[] = {{"softmax", softmax}, {"stop", stop},       {"sum", sum},
+                                    {"bias", bias},       {"normals", normals}, {NULL, NULL}};
     static const luaL_Reg operators[] = {
         {"__add", add},    {"__sub", subtract}, {"__mul", multiply},
         {"__div", divide}, {"__unm", negate},   {"__index", index_numbers},

@@ -114,20 +114,16 @@ static int population_field(lua_State *L) {
 
 /* --- matrices -------------------------------------------------------------------------------- */
 
-/* The name of a tied matrix may come again where that one is tied too. */
-static const char *tied_name(lua_State *L, int arg) {
-    const char *name = lua_tostring(L, arg);
-    arg = lua_absindex(L, arg);
+/* Of a tied matrix, which may come again: the name at the top of the stack. */
+static const char *tied_name(lua_State *L) {
+    const char *name = lua_tostring(L, -1);
+    if (name && script_has(L, "tied matrices", name))
+        return program_name(script_program(L), "%s", name);
+    name = script_name(L, -1, "matrices");
     luaL_getsubtable(L, LUA_REGISTRYINDEX, "tied matrices");
-    if (name && lua_getfield(L, -1, name) != LUA_TNIL)
-        name = program_name(script_program(L), "%s", name);
-    else {
-        lua_settop(L, lua_gettop(L) - !!name);
-        name = script_name(L, arg, "matrices");
-        lua_pushboolean(L, true);
-        lua_setfield(L, -2, name);
-    }
-    script_check(L);
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, name);
+    lua_pop(L, 1);
     return name;
 }
 
@@ -145,7 +141,7 @@ struct weight script_weight(lua_State *L, int arg) {
     W.tied = flag(L, arg, "tied");
     if (!script_option(L, arg, "name"))
         luaL_argerror(L, arg, "a matrix needs a name");
-    W.name = W.tied ? tied_name(L, -1) : script_name(L, -1, "matrices");
+    W.name = W.tied ? tied_name(L) : script_name(L, -1, "matrices");
     if (script_option(L, arg, "family"))
         W.family = script_word(L, luaL_checkstring(L, -1));
     bool limit = !program_setup(script_program(L))->N; /* where powers of N are told apart */

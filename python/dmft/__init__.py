@@ -5,15 +5,15 @@
     run.limit["loss"], run.limit["loss_se"]     # xarray, with the names of their axes
     run.reference[256]["loss"]                  # networks of width 256
 
-dmft.solve, dmft.sweep and dmft.compare run the programs of these names; dmft.load reads what they
-wrote, whole or in progress. dmft.Network is a network written in Python. dmft.plot draws what runs
-computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
+dmft.solve, dmft.sweep and dmft.compare run the programs of these names, dmft.resume goes on with a
+run; dmft.load reads what they wrote, whole or in progress. dmft.Network is a network written in
+Python. dmft.plot draws what runs computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
 """
 from dmft.errors import DmftError, InputError, Interrupted, NumericalFailure, SystemFailure
 from dmft.files import Result, load
 from dmft.network import Network
-from dmft.run import compare, solve, sweep
+from dmft.run import compare, resume, solve, sweep
 
-__all__ = ["solve", "sweep", "compare", "load", "Network", "Result", "DmftError",
+__all__ = ["solve", "sweep", "compare", "resume", "load", "Network", "Result", "DmftError",
            "SystemFailure", "InputError", "NumericalFailure", "Interrupted"]
 __version__ = "0.1.0"

@@ -26,9 +26,10 @@ import numpy as np
 from dmft.errors import InputError
 
 VALUES = ("read_in map look bias tanh erf relu gelu silu softplus sigmoid exp log sigma "
-          "sigma_of_experts softmax stop sum average mean top expand group_mean tile tile_mean "
-          "norm attend mix pool normals key").split()
-ENDS = "read_out kernel gradient read_out_kernel show show_gradient gates".split()
+          "sigma_of_experts softmax stop sum average mean mean_of_rows top balance_select expand "
+          "group_mean tile tile_mean norm attend mix pool normals key").split()
+ENDS = ("read_out penalty kernel gradient read_out_kernel show show_gradient gates "
+        "name_rows").split()
 CONSTANTS = "N limit tokens vocabulary outputs gamma0".split()
 OPERATIONS = ["population", *VALUES, *ENDS]
 MATRICES = "read_in map look bias read_out".split()  # their last argument is one

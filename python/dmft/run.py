@@ -167,7 +167,7 @@ def _network_keys(network: Network | None) -> dict[str, str]:
 
 def _run(name: str, config, output, force: bool, progress: bool, network: Network | None,
          options: list[str], more: Mapping) -> Result:
-    folder, since = Folder(), time.time()
+    folder = Folder()
     keys, arrays = split(more)
     keys = _network_keys(network) | keys
     ini, settings = _ini(config, folder, arrays)
@@ -178,22 +178,36 @@ def _run(name: str, config, output, force: bool, progress: bool, network: Networ
             out.removesuffix(".h5") + "_data"
         data = write_data(stem, arrays)
         settings |= {"data.source": "file", "data.file": os.path.abspath(data)}
-    words = [f"--{key}={value}" for key, value in (settings | keys).items()]
+    words = ["-o", out, *(["--force"] if force else []), *options, ini, *_words(settings | keys)]
     try:
-        report = program.call(name, ["-o", out, *(["--force"] if force else []), *options, ini,
-                                     *words], progress, folder.path)
+        return _call(name, words, out, progress, network, folder if output is None else None,
+                     folder.path)
+    except (DmftError, Interrupted) as error:
+        if error.partial and output is None:
+            folder.keep()
+        elif data and output is not None and not error.partial:
+            os.remove(data)
+        raise
+
+
+def _words(keys: Mapping) -> list[str]:
+    return [f"--{key}={value}" for key, value in keys.items()]
+
+
+def _call(name: str, words: list[str], out: str, progress: bool, network: Network | None,
+          owner, hide: str = "") -> Result:
+    """What the program writes into `out`, and what it says when it fails."""
+    since = time.time()
+    try:
+        report = program.call(name, words, progress, hide)
     except (DmftError, Interrupted) as error:
         error.partial = _partial(out, since)
         error.lua = network.lua if network is not None else None
         words = [error.sentence, network.place(error.sentence) if network is not None else "",
                  f"what was computed is in {error.partial}" if error.partial else ""]
         error.args = ("; ".join(filter(None, words)),)
-        if error.partial and output is None:
-            folder.keep()
-        elif data and output is not None and not error.partial:
-            os.remove(data)
         raise
-    result = load(out, folder if output is None else None)
+    result = load(out, owner)
     result.report = report
     return result
 
@@ -241,3 +255,28 @@ def sweep(config, *, output=None, force: bool = False, progress: bool = True,
     """
     options = ([] if jobs is None else ["--jobs", str(jobs)]) + (["--retry"] if retry else [])
     return _run("dmft-sweep", config, output, force, progress, network, options, more)
+
+
+def resume(run, *, progress: bool = True, **more) -> Result:
+    """Goes on with a run of solve or compare that had **{"output.checkpoint": minutes}, where it
+    was cut or further: **{"training.steps": 400}, and more replicates, seeds or widths.
+
+    run: the Result, or the path of its OUT.h5, of which OUT.h5.partial is what a cut run leaves.
+    The file is replaced by the longer one. Sweeps go on by themselves, called again.
+
+    >>> run = dmft.solve("x.ini", output="x.h5",
+    ...                  **{"output.checkpoint": 10})           # doctest: +SKIP
+    >>> run = dmft.resume("x.h5", **{"training.steps": 400})    # doctest: +SKIP
+    """
+    path, owner = (run.path, run._owner) if isinstance(run, Result) else (os.fspath(run), None)
+    out = path.removesuffix(".partial")
+    keys, arrays = split(more)
+    if arrays:
+        raise InputError(f"{', '.join(arrays)}: a run goes on with the data that it has; only keys "
+                         "are given here")
+    name = next((load(file)["/"].attrs["program"] for file in (out, out + ".partial")
+                 if os.path.isfile(file)), "dmft-solve")
+    if name == "dmft-sweep":
+        raise InputError(f"{out}: is a sweep, which goes on when dmft.sweep is called again with "
+                         "its settings and output")
+    return _call(name, ["--continue", out, *_words(keys)], out, progress, None, owner)

@@ -154,6 +154,10 @@ int matrices_check(const struct config *config, const struct params *params, str
     int code = declare(&net, config, some_width(config), NULL, err);
     if (!code)
         code = check_names(config, params, &net, err);
+    if (!code && net.steps && config->training.integrator != INTEGRATOR_GD)
+        code = params_error(params, "training", "integrator", err,
+                            "the program has selection biases, which move once a step of gradient "
+                            "descent and have no gradient flow: gd");
     net_free(&net);
     return code ? code : config_program_keys(config, params, err);
 }
