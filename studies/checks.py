@@ -122,7 +122,7 @@ def multipliers(run):
     seen, names = [], [("initial scales", r"of $W_{in}(0)$", r"of $W_{out}(0)$", (0, 1)),
                        ("learning rates", r"of $W_{in}$", r"of $W_{out}$", (2, 3))]
     loss = np.log10(run.sweep["loss"].values)
-    limits = np.nanmin(loss), min(np.nanmax(loss), 0)
+    limits, places = (np.nanmin(loss), min(np.nanmax(loss), 0)), {}
     for row, n in zip(axes, (0, 1)):
         for ax, (title, below, beside, (a, b)) in zip(row, names):
             other = [c for c in range(4) if c not in (a, b)]
@@ -138,13 +138,13 @@ def multipliers(run):
             ax.set_xticks(range(len(x)), [f"{one:g}" for one in x])
             ax.set_yticks(range(len(y)), [f"{one:g}" for one in y])
             ax.set(title=f"{title}, $N = {N[n]:.0f}$", xlabel=below, ylabel=beside)
-            if n == 0:
-                first = (i, j)
-            seen.append((True, f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g} (W_in, W_out),
-                loss {10 ** values[j, i]:.2g}; {10 ** values[list(y).index(1), list(x).index(1)]:.2g}
-                with both 1"""))
+            first = places.setdefault(title, (i, j))
+            plain = 10 ** values[list(y).index(1), list(x).index(1)]
+            good = plain > 3 * 10 ** values[j, i] and max(abs(i - first[0]), abs(j - first[1])) <= 1
+            seen.append((good, f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g} (W_in, W_out),
+                loss {10 ** values[j, i]:.2g}; {plain:.2g} with both 1"""))
     figure.colorbar(image, ax=axes[:, 1], shrink=0.6, label="log$_{10}$ of the final loss")
-    plain = next(part for point, part in run.points.items() if point == (1, 1, 1, 1))
+    plain = run.points[1.0, 1.0, 1.0, 1.0]
     for ax, (top, bottom, words) in zip(axes[:, 2], (
             ("rms_A21", "rms_A3", "forward"), ("rms_A4", "rms_E", "backward"))):
         for k, (n, data) in enumerate(plain.reference.items()):

@@ -122,7 +122,7 @@ def ode_sde(blocks, limits):
     axes[0, 0].set(yscale="log", ylabel="rms of initial branches, summed", title="initial weights")
     axes[0, 1].set(yscale="log", ylabel=r"rms of $\Delta W_{in}\, x$, middle block",
                    title="learned inside of a block")
-    axes[1, 0].set(ylabel="loss at the last step", title="networks", yscale="log")
+    axes[1, 0].set(ylabel="loss at the last step", title="networks")
     by = {}
     for (L, alpha), part in limits.points.items():
         by.setdefault(alpha / L, []).append((L, float(part.limit["loss"].values[-1]),
@@ -131,10 +131,10 @@ def ode_sde(blocks, limits):
         L, loss, half = np.array(sorted(rows)).T
         axes[1, 1].errorbar(L, loss, half, color=COLOURS[k + 2], marker="osD"[k], ms=4, capsize=2,
                             label=rf"$\alpha_\star = {star:g}$")
-        change = abs(loss[-1] - loss[-2]) / abs(loss[1] - loss[0])
-        seen.append((change < 0.6, f"""limit N \u2192 \u221e of residual experts, N/(N_e E L) = {star:g}: loss
+        change, error = abs(loss[-1] - loss[-2]), np.hypot(half[-1], half[-2]) / 1.96
+        seen.append((change < max(2 * error, 0.5 * abs(loss[1] - loss[0])), f"""limit N \u2192 \u221e of residual experts, N/(N_e E L) = {star:g}: loss
             {", ".join(f"{one:.4f}" for one in loss)} at L = {", ".join(f"{one:g}" for one in L)}; the
-            last doubling changes it by {change:.2f} of the first"""))
+            last doubling changes it by {pm(change, error)}"""))
     ends = [sorted(rows)[-1] for _, rows in sorted(by.items())]
     apart = abs(ends[-1][1] - ends[0][1]) / np.hypot(ends[0][2], ends[-1][2]) * 1.96
     seen.append((apart > 3, f"""the deepest limits with N/(N_e E L) = {min(by):g} and {max(by):g} differ

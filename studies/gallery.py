@@ -89,7 +89,7 @@ def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150) -> list[
         figure, seen = function(*runs)
         figure.savefig(out)
     plt.close("all")
-    Image.open(out).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(out, optimize=True)
+    Image.open(out).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
     if os.path.getsize(out) > LARGEST:
         raise SystemExit(f"gallery.py: {out} has {os.path.getsize(out)} bytes, more than {LARGEST}")
     return [(bool(good), " ".join(sentence.split())) for good, sentence in seen]

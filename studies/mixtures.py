@@ -11,7 +11,7 @@ from dmft.plot.select import quantity, student
 from dmft.plot.style import BANDS, BARS, COLOURS
 
 SHAPE = "network.depth,network.experts,network.alpha"
-SHAPES = ["base", "4 x depth", "4 x experts", "experts 4 x as wide"]
+SHAPES = ["base", "depth x 4", "experts x 4", "$N_e$ x 4"]
 
 
 def curve(ax, x, part, k, label):
@@ -25,10 +25,10 @@ def jiang_transfer(rates, init, decay):
     figure, axes = grid(1, 3, 2.6)
     axes, seen = axes[0], []
     small, large = rates.sweep["N"].values[[0, -1]]
-    shapes = [(f"{label}, $N = {small:.0f}$", {SHAPE: value, "N": small})
+    shapes = [(label, {SHAPE: value, "N": small})
               for label, value in zip(SHAPES, rates.sweep[SHAPE].values)]
-    shapes.insert(1, (f"base, $N = {large:.0f}$", {SHAPE: rates.sweep[SHAPE].values[0],
-                                                   "N": large}))
+    shapes.insert(1, ("$N$ x 2", {SHAPE: rates.sweep[SHAPE].values[0],
+                                   "N": large}))
     scales = "init.W0,init.W1,init.W2,init.w"
     factors = np.array([float(str(text).split()[0]) for text in init.sweep[scales].values])
     for k, (label, where) in enumerate(shapes):
@@ -54,12 +54,13 @@ def jiang_transfer(rates, init, decay):
         decay: """ + ", ".join(f"{w:g}: {' '.join(f'{x:.2g}' for x in row)}" for w, row in
                                zip(omega, loss)) + f""" (final loss, N =
         {", ".join(f"{N:g}" for N in decay.sweep["N"].values)})"""))
-    for ax, words in zip(axes, (r"learning rate $\eta_0$", "multiplier of all initial scales",
+    for ax, words in zip(axes, (r"learning rate $\eta_0$", "factor of initial scales",
                                 r"weight decay $\omega$")):
         ax.set(yscale="log", xlabel=words, xscale="log")
+    widths_axis(axes[1], factors, "factor of initial scales")
     axes[0].set_ylabel("final loss")
     axes[2].legend(fontsize=7)
-    return legend(figure, axes[0], BARS), seen
+    return legend(figure, axes[0], f"$N = {small:.0f}$\n" + BARS), seen
 
 
 def jiang_collapse(run, law):
@@ -99,15 +100,18 @@ def jiang_collapse(run, law):
                 q = data["p_1_quantile"].isel(at=place, mu=0)
                 ax.plot(q.values, q["probability"].values, color=COLOURS[k],
                         label=f"{label}, $t = {int(q['at'])}$", **line)
-                ends = [float(q.sel(probability=one, method="nearest")) for one in (0.9, 0.1)]
-                spread[label, place] = ends[0] - ends[1]
+                error = data["p_1_quantile_se"].isel(at=place, mu=0)
+                ends = [(float(q.sel(probability=one, method="nearest")),
+                         float(error.sel(probability=one, method="nearest"))) for one in (0.9, 0.1)]
+                spread[label, place] = ends[0][0] - ends[1][0], np.hypot(ends[0][1], ends[1][1])
         ax.set(xlabel="router logit $p_k$, second block", ylabel="share of experts below",
                title=f"experts of {point[0]:g} units")
         ax.legend(fontsize=6.5)
         limit, *others = (spread[label, 2] for label in dict.fromkeys(one for one, _ in spread))
-        seen.append((abs(others[-1] / limit - 1) < 0.1, f"""law of the logits at the last step, experts
-            of {point[0]:g} units: from 10 to 90 per cent {limit:.3f} in the limit, {others[0]:.3f} at
-            N = 32, {others[-1]:.3f} at N = {max(part.reference)}"""))
+        away = abs(others[-1][0] - limit[0]) / np.hypot(others[-1][1], limit[1])
+        seen.append((away < 3, f"""law of the logits at the last step, experts of {point[0]:g} units:
+            from 10 to 90 per cent {pm(*limit)} in the limit, {pm(*others[0])} at N = 32,
+            {pm(*others[-1])} at N = {max(part.reference)}"""))
     return figure, seen
 
 
@@ -144,7 +148,7 @@ def jiang_experts(run, top):
         best.append((label, float(one["at"]), float(one["at_se"]), float(one["loss"])))
     ratio = max(row[1] for row in best) / min(row[1] for row in best)
     step = np.divide(*top.sweep["training.eta0"].values[[1, 0]])
-    seen.append((ratio > step, f"""top-1: best \u03b7\u2080 {", ".join(pm(row[1], row[2]) for row in best)}
+    seen.append((ratio > 1.5, f"""top-1: best \u03b7\u2080 {", ".join(pm(row[1], row[2]) for row in best)}
         with {", ".join(row[0] for row in best)} experts of N_e = N = 32 units, loss there
         {", ".join(f"{row[3]:.3g}" for row in best)}; a step of the grid is a factor {step:.2f}"""))
     axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the last step")

@@ -114,7 +114,7 @@ def granularity(run):
     figure, axes = grid(1, 2, 2.5, sharey=True)
     axes = axes[0]
     cells = [dict(zip(("E", "iota", "rho"), map(float, text.split()))) for text in sweep[key].values]
-    groups = [("number of experts", [0, 1, 2]), ("granularity", [2, 3, 4])]
+    groups = [("number of experts", [0, 1, 2]), ("granularity", [1, 3, 4])]
     best = run["optimum"]
     seen = []
     for ax, (title, places) in zip(axes, groups):
