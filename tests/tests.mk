@@ -94,8 +94,7 @@ SEED := 1
 mutants:
 	$(PYTHON) tests/mutate.py --count $(COUNT) --seed $(SEED)
 
-# Every command of docs/coverage.md, and what the page says that it shows; one after the other on
-# one core five minutes.
+# Every command of docs/coverage.md, and what the page says that it shows: three core-minutes.
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
