@@ -89,9 +89,10 @@ def unit(text):
 
 
 def short(value):
+    """Three digits, without what they do not need: .25, -.0512, 1.23e-4."""
     text = f"{value:.2e}" if value and abs(value) < 1e-3 else f"{value:.3g}"
-    return re.sub(r"e([-+])0*(\d)", r"e\1\2", text).replace("+", "").replace("-0.", "-.").removeprefix(
-        "0" if text.startswith("0.") else "")
+    text = re.sub(r"e([-+])0*(\d)", r"e\1\2", text).replace("e+", "e")
+    return re.sub(r"^(-?)0\.", r"\1.", text)
 
 
 def values_of(file, reduction, path, index):
