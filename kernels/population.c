@@ -15,6 +15,7 @@ int population_init(struct population *population, struct err *err) {
 void population_free(struct population *population) {
     array_free(&population->work);
     array_free(&population->span);
+    sobol_free(&population->sobol);
 }
 
 /* Once a basis vector has found no room the span no longer holds all that a fresh normal must be
@@ -51,6 +52,34 @@ done:
     return code;
 }
 
+/* In place of rows `out` that belong to the first dimensions. A mirrored pair of sites is a point,
+ * and so is each site of a single group. */
+static int sobol_rows(struct population *population, struct rng_stream stream, struct rows out,
+                      struct err *err) {
+    size_t S = population->sites, group = (size_t)population->group, pair = stream.mirror ? 2 : 1;
+    size_t members = group == S ? 1 : group, points = (S / members + pair - 1) / pair;
+    size_t first = stream.draw * members, rows = 0;
+    struct sobol *sobol = &population->sobol;
+    double *row;
+    while (rows < (size_t)out.count && first + (rows + 1) * members <= SOBOL_DIMENSIONS)
+        rows++;
+    if (!rows)
+        return CODE_OK;
+    if (!sobol->points)
+        TRY(sobol_init(sobol, stream, population->half ? 2 * points : points, err));
+    TRY(base_alloc(&row, 2 * points * members, sizeof *row, err));
+    for (size_t k = 0; k < rows; k++) {
+        for (size_t j = 0; j < members; j++)
+            sobol_normals(sobol, stream, (uint32_t)(first + k * members + j),
+                          population->half == 2 ? points : 0, points, row + j, members * pair);
+        for (size_t i = 0; i < points && pair == 2; i++)
+            row[2 * i + 1] = stream.mirror * row[2 * i];
+        population->backend->put(rows_part(out, (int)k, 1), row);
+    }
+    free(row);
+    return CODE_OK;
+}
+
 static int fresh(struct population *population, int mirror, struct rows opposite, struct rows out,
                  struct err *err) {
     struct array *work = &population->work;
@@ -59,6 +88,8 @@ static int fresh(struct population *population, int mirror, struct rows opposite
     bool room = has_room(population, out.count);
     stream.mirror = population->mirrored ? mirror : 0;
     population->backend->normals(out, stream);
+    if (population->even && stream.purpose == PURPOSE_POOL)
+        TRY(sobol_rows(population, stream, out, err));
     population->stream.draw += (uint32_t)out.count;
     if (!population->matched)
         return CODE_OK;

@@ -18,6 +18,7 @@
 
 #include "kernels/archive.h"
 #include "kernels/basis.h"
+#include "kernels/sobol.h"
 
 #define POPULATION_INFINITE 0x1p400
 #define POPULATION_ROOM 0.8       /* fallback beyond this share of the sites */
@@ -42,13 +43,16 @@ struct population {
      * a gradient kernel makes a bias. */
     bool mirrored;
     bool nodes; /* sites are nodes of a rule of the model's, not drawn */
+    bool even;  /* matched normals of the pool begin as scrambled Sobol points (sobol.h) */
+    int half;   /* 1, 2: the sites are this half of twice as many */
     bool drawn; /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
-    struct array span; /* orthonormal basis of all normals and basis vectors */
-    struct array work; /* for basis_residual */
-    bool full;         /* something found no room: from then on nothing enters the span */
-    int fallback;      /* draws that were not matched for want of room */
-    uint32_t probes;   /* handed out so far */
+    struct sobol sobol; /* made for the first draw */
+    struct array span;  /* orthonormal basis of all normals and basis vectors */
+    struct array work;  /* for basis_residual */
+    bool full;          /* something found no room: from then on nothing enters the span */
+    int fallback;       /* draws that were not matched for want of room */
+    uint32_t probes;    /* handed out so far */
 };
 
 int population_init(struct population *population, struct err *err); /* fields above span set */

@@ -99,7 +99,11 @@ mutants:
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
+# What Sobol points do to the spread of replicates (minutes).
+draws: $(BUILD)/draws
+	$<
+
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage coverage-check validation mutants
+.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage coverage-check validation mutants draws

@@ -65,6 +65,7 @@ struct net_setup {
     int unit_sites;          /* of each expert of infinite width */
     int half; /* of the sites of the limit: 2 has draws of its own; 1 those of any limit, 0 */
     double tolerance;
+    bool even; /* draws of the limit begin as Sobol points */
     bool balanced, centre;
     uint64_t seed;
     int replicate;

@@ -83,6 +83,8 @@ struct population *program_population(struct program *p, const char *name, doubl
         .group = group,
         .matched = N == 0 || net->setup.balanced,
         .stream = net_stream(net, PURPOSE_POOL, owner),
+        .even = N == 0 && net->setup.even,
+        .half = net->setup.half,
         .page = 1,
     };
     snprintf(on->name, sizeof on->name, "%s", name);

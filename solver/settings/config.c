@@ -25,6 +25,8 @@ static const struct param_row solver_rows[] = {
      "Monte Carlo sites of the hidden units of an expert where their number is infinite"},
     {"replicates", PARAM_INT, OFFSET(replicates), "8", 0, 100000, NULL, NULL,
      "independent replicates of the limit, for its error bars; 0: networks only"},
+    {"draws", PARAM_CHOICE, OFFSET(draws), "normal", 0, 0, "normal sobol", NULL,
+     "normals of the limit: independent, or the first 40 of each site from scrambled Sobol points"},
     {"halves", PARAM_CHOICE, OFFSET(halves), "no", 0, 0, "no yes", NULL,
      "each replicate again in two halves of its sites, which removes the bias of order 1/sites; "
      "twice the cost"},
@@ -243,9 +245,13 @@ static int check_halves(const struct config *config, const struct params *params
 /* The limit again (solver/run/again.h). */
 static int check_again(const struct config *config, const struct params *params, struct err *err) {
     const struct solver_settings *solver = &config->solver;
-    if (solver->method != METHOD_MARCH && (solver->halves || solver->check_tolerance))
-        return params_error(params, "solver", solver->halves ? "halves" : "check_tolerance", err,
-                            "it needs method = march");
+    if (solver->method != METHOD_MARCH &&
+        (solver->halves || solver->check_tolerance || solver->draws))
+        return params_error(params, "solver",
+                            solver->halves  ? "halves"
+                            : solver->draws ? "draws"
+                                            : "check_tolerance",
+                            err, "it needs method = march");
     return solver->halves ? check_halves(config, params, err) : CODE_OK;
 }
 
@@ -334,6 +340,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .expert_sites = config->solver.expert_sites,
         .unit_sites = config->solver.unit_sites,
         .half = config->half,
+        .even = config->solver.draws == LIMIT_DRAWS_SOBOL,
         .tolerance = config->solver.tolerance,
         .balanced = config->reference.draws == DRAWS_BALANCED,
         .centre = N == 0 || config->reference.centre,

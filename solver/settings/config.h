@@ -24,9 +24,10 @@ struct data_settings {
 };
 
 enum method { METHOD_MARCH, METHOD_FIXED_POINT };
+enum limit_draws { LIMIT_DRAWS_NORMAL, LIMIT_DRAWS_SOBOL };
 struct solver_settings {
     int method, sites, expert_sites, unit_sites, replicates, backend, threads, check_tolerance,
-        halves;
+        halves, draws;
     uint64_t seed;
     double tolerance, max_memory;
     struct fixed_point_settings fixed_point;
