@@ -99,6 +99,10 @@ mutants:
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
+# How the bias of the limit goes with its sites (some minutes).
+bias: $(BUILD)/bias
+	$<
+
 # What Sobol points do to the spread of replicates (minutes).
 draws: $(BUILD)/draws
 	$<
@@ -106,4 +110,4 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage coverage-check validation mutants draws
+.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage coverage-check validation mutants draws bias
