@@ -113,6 +113,10 @@ mutants:
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
+# How the bias of the limit goes with its sites (some minutes).
+bias: $(BUILD)/bias
+	$<
+
 # What Sobol points do to the spread of replicates (minutes).
 draws: $(BUILD)/draws
 	$<
@@ -120,4 +124,4 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long soak python-test bench bench-against bench-figures coverage coverage-check draws validation mutants
+.PHONY: test test-mpi check-long soak python-test bench bench-against bench-figures coverage coverage-check draws bias validation mutants

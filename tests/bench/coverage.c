@@ -1,7 +1,7 @@
-/* make coverage [GROUPS]: bias and coverage of what the limit prints, at 512 sites of each kind and
- * 8 replicates, as it is and with halves = yes. GROUPS such runs of each network, as one ensemble
- * of 8 GROUPS replicates, against an ensemble in halves with eight times the sites (expert and unit
- * sites of regime3: twice) and an eighth of the replicates.
+/* make coverage, or coverage GROUPS [SECTION.KEY=VALUE]: bias and coverage of what the limit
+ * prints, at 512 sites of each kind and 8 replicates, as it is and with halves = yes. GROUPS such
+ * runs of each network, as one ensemble of 8 GROUPS replicates, against an ensemble in halves with
+ * eight times the sites (expert and unit sites of regime3: twice) and an eighth of the replicates.
  *
  * Bias: mean of (value - truth) over the root mean square of the printed standard errors; in
  * brackets its own standard error, from the groups and from the truth. "From halves": of mean of
@@ -110,26 +110,29 @@ static int print_row(struct record *small, struct record *large, const char *nam
     return CODE_OK;
 }
 
-static int march(const char *what, const char *sites, int runs, struct run *run, struct err *err) {
+static int march(const char *what, const char *sites, const char *key, int runs, struct run *run,
+                 struct err *err) {
     char text[512], *word[WORDS];
     int words = 0;
     snprintf(text, sizeof text,
-             "%s %s solver.halves=yes solver.replicates=%d reference.widths=", what, sites, runs);
+             "%s %s %s solver.halves=yes solver.replicates=%d reference.widths=", what, sites, key,
+             runs);
     for (char *w = strtok(text, " "); w && words < WORDS; w = strtok(NULL, " "))
         word[words++] = w;
     TRY(run_configure(run, word[0], words - 1, word + 1, err));
     return run_march(run, err);
 }
 
-static int one_case(const char *const what[3], int groups, struct total total[2], struct err *err) {
+static int one_case(const char *const what[3], int groups, const char *key, struct total total[2],
+                    struct err *err) {
     static const char *const names[] = {
         "loss",       "f",         "Phi1_diag", "G1_diag",           "Phi3_diag",
         "Gb_diag",    "Gphi_diag", "Gbar_diag", "G1phi_diag",        "Mphi_0_diag",
         "MAA_0_diag", "Ch_1_diag", "Cg_0_diag", "gate_participation"};
     struct run run[2] = {0};
     int code, some = REPLICATES * groups;
-    DO(march(what[0], what[1], some, &run[0], err));
-    DO(march(what[0], what[2], some / 8 > 16 ? some / 8 : 16, &run[1], err));
+    DO(march(what[0], what[1], key, some, &run[0], err));
+    DO(march(what[0], what[2], key, some / 8 > 16 ? some / 8 : 16, &run[1], err));
     printf("\n## `%s %s`\n\n| quantity | t | truth | bias/se | from halves | coverage | bias/se in "
            "halves | coverage | se/se |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
            what[0], what[1]);
@@ -168,7 +171,7 @@ int main(int argc, char **argv) {
            REPLICATES);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err = {0};
-        if (one_case(cases[i], groups, total, &err)) {
+        if (one_case(cases[i], groups, argc > 2 ? argv[2] : "", total, &err)) {
             fprintf(stderr, "coverage: %s: %s\n", cases[i][0], err.text);
             return err.code;
         }
