@@ -226,6 +226,24 @@ static void test_refused_tables(void **state) {
     refuse("long.csv", 100, "too large");
 }
 
+/* More columns than lines: as many numbers as are allowed, or two lines more. */
+static void test_wide_tables(void **state) {
+    (void)state;
+    enum { WIDTH = 50, LINES = 6 };
+    char text[1000] = "";
+    for (int line = 0; line < LINES; line++)
+        for (int k = 0; k < WIDTH; k++)
+            strcat(text, k == WIDTH - 1 ? "1\n" : "2,");
+    cli_print("wide.csv", text);
+    struct data data;
+    struct data_wanted less = wanted;
+    less.most = LINES * WIDTH;
+    ASK(data_read(&data, "wide.csv", &less, err));
+    assert_true(data.P == LINES && data.D == WIDTH - 1);
+    data_free(&data);
+    refuse("wide.csv", (LINES - 2) * WIDTH / 2, "too large");
+}
+
 static void test_refused_archives(void **state) {
     (void)state;
     static const struct {
@@ -320,9 +338,13 @@ static void test_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_good_files),       TEST(test_types),
-        TEST(test_refused_tables),   TEST(test_refused_archives),
-        TEST(test_damaged_archives), TEST(test_runs),
+        TEST(test_good_files),
+        TEST(test_types),
+        TEST(test_refused_tables),
+        TEST(test_wide_tables),
+        TEST(test_refused_archives),
+        TEST(test_damaged_archives),
+        TEST(test_runs),
     };
     return cmocka_run_group_tests_name("flat", tests, cli_open, cli_close);
 }

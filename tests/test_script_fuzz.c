@@ -12,6 +12,8 @@
 
 enum { SIZE = 1 << 16, LINES = 40, EXAMPLES = 32, PROGRAMS = 1000 };
 static bool for_long;
+static double seconds = 60;
+static uint32_t seed = 12345;
 static uint32_t state = 1;
 
 static int draw(int n) {
@@ -344,7 +346,7 @@ static void programs(void **unused) {
     static char text[SIZE];
     struct run run[2];
     (void)unused;
-    double end = base_seconds() + 60;
+    double end = base_seconds() + seconds;
     read_examples();
     support_run(&run[0], "examples/dense.ini", plain);
     support_run(&run[1], "examples/hash_routing.ini", tokens);
@@ -354,7 +356,7 @@ static void programs(void **unused) {
         run[k].config.network.words.count = 0;
     }
     for (int k = 0; for_long ? base_seconds() < end : k < PROGRAMS; k++) {
-        state = (uint32_t)k * 2654435761u + 12345u;
+        state = (uint32_t)k * 2654435761u + seed;
         alarm(30);
         (draw(3) ? compose : change)(text);
         try_program(&run[draw(2)], text);
@@ -369,6 +371,10 @@ static void programs(void **unused) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(programs)};
-    for_long = argc > 1 && !strcmp(argv[argc - 1], "long");
+    for_long = argc > 1;
+    if (argc > 3) { /* soak SEED SECONDS */
+        seed = (uint32_t)strtoul(argv[2], NULL, 10);
+        seconds = atof(argv[3]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,16 +56,31 @@ test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
 
 FUZZ_SOURCES := tests/fuzz_param.c $(wildcard kernels/base/*.c) solver/settings/row.c \
                 $(wildcard solver/settings/param*.c) solver/settings/factor.c
+FUZZ := clang -std=c17 -O1 -g -I. -fsanitize=fuzzer,address,undefined
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
-	clang -std=c17 -O1 -g -fsanitize=fuzzer,address,undefined -I. $^ -linih -o $@
+	$(FUZZ) $^ -linih -o $@
+build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/settings/flat*.c)
+	@mkdir -p $(@D)
+	$(FUZZ) $^ -lz -o $@
+# With every source of the programs, since the keys of all are read.
+build/fuzz_command: tests/fuzz_command.c $(filter-out solver/main_%,$(SOURCES))
+	@mkdir -p $(@D)
+	$(FUZZ) -DVERSION='"fuzz"' -DFLAGS='""' $(shell pkg-config --cflags $(PKG)) $^ $(LDLIBS) -o $@
 
 LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate stack_limit \
         stack_norms fixed_point stored script_fuzz faults
-check-long: test build/fuzz_param
+check-long: test build/fuzz_param build/fuzz_data
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
+	@mkdir -p build/corpus
+	build/fuzz_data -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1 build/corpus tests/corpus
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done
 	$(MAKE) SAN=1 test
+
+# Everything that is random, for TIME seconds, with a fresh seed (or SEED=number).
+TIME := 300
+soak: all build/fuzz_param build/fuzz_data build/fuzz_command $(BUILD)/test_script_fuzz
+	@BUILD=$(BUILD) tests/soak.sh $(TIME) $(if $(filter command% environment%,$(origin SEED)),$(SEED))
 
 python-test: all python-packages
 	PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh
@@ -102,4 +117,5 @@ coverage-check: all
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long python-test bench bench-against bench-figures coverage coverage-check validation mutants
+.PHONY: test test-mpi check-long soak python-test bench bench-against bench-figures coverage coverage-check \
+        validation mutants

@@ -70,15 +70,14 @@ static int add_row(struct table *table, char *line, struct err *err) {
     char *field, cut[TEXT_CLIP_SIZE];
     int k = 0;
     if (table->rows == table->room) {
-        table->room = table->room ? 2 * table->room : 64;
-        double *grown = table->room > table->most / columns
-                            ? NULL
-                            : realloc(table->values, table->room * columns * sizeof *grown);
-        if (!grown && table->rows >= table->most / 2 / columns)
+        size_t most = table->most / columns, room = table->room ? 2 * table->room : 64;
+        table->room = room < most ? room : most;
+        if (table->rows == table->room)
             return err_set(err, CODE_INPUT,
                            "data file %s: is too large, more than %zu lines of %zu numbers where "
                            "%zu numbers are allowed",
                            path, table->rows, columns, table->most);
+        double *grown = realloc(table->values, table->room * columns * sizeof *grown);
         if (!grown)
             return err_set(err, CODE_SYSTEM, "out of memory: data file %s", path);
         table->values = grown;
