@@ -182,7 +182,7 @@ def in_order(times, kills, name):
     return sorted(times, key=worth)
 
 
-def judge(mutant, text, times, kills):
+def judge(mutant, text, times, kills, most):
     name, operator, first, behind, instead = mutant
     path = TREE / name
     original = code_of(name)
@@ -199,9 +199,12 @@ def judge(mutant, text, times, kills):
             if make(f'{BUILD}/test_{test}'):
                 return 'invalid', None
             cpu = int(20 + 5 * times[test]) + 120 * len(arguments)
-            code, _ = run([f'{BUILD}/test_{test}', *arguments], cpu, 10 * cpu)
+            code, seconds = run([f'{BUILD}/test_{test}', *arguments], cpu, 10 * cpu)
             if code != 0:
                 return 'killed', test
+            most -= seconds
+            if most < 0:
+                return 'undecided', None
         return 'survived', None
     finally:
         path.write_text(text)
@@ -246,17 +249,18 @@ def report(rows):
         print(f'| all | {share(rows, equivalent)} |\n')
     counts = collections.Counter(r['verdict'] for r in rows)
     print(f"{len(rows)} faults: {counts['invalid']} do not compile, {counts['same code']} change no code, "
-          f'{len(equivalent)} are equivalent\n')
+          f"{len(equivalent)} are equivalent, {counts['undecided']} are undecided: --limit\n")
     for r in rows:
-        if r['verdict'] == 'survived' and r['number'] not in equivalent:
-            print(f"survived: {r['number']} {r['operator']} {r['file']}:{r['line']}\n{r['diff']}\n")
+        if r['verdict'] in ('survived', 'undecided') and r['number'] not in equivalent:
+            print(f"{r['verdict']}: {r['number']} {r['operator']} {r['file']}:{r['line']}\n{r['diff']}\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--count', type=int, default=300)
     parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--again', action='store_true', help='judge survivors again, after a new test')
+    parser.add_argument('--limit', type=float, default=1e9, help='seconds of tests for each; then it is undecided')
+    parser.add_argument('--again', action='store_true', help='judge survivors and undecided ones again')
     parser.add_argument('--report', action='store_true', help='only print the tables')
     options = parser.parse_args()
     if not options.report:
@@ -265,7 +269,7 @@ def main():
         times = baseline(prepare())
         rows = read_results()
         if options.again:
-            rows = [r for r in rows if r['verdict'] != 'survived']
+            rows = [r for r in rows if r['verdict'] not in ('survived', 'undecided')]
             RESULTS.write_text(''.join(json.dumps(r) + '\n' for r in rows))
         done = {r['number'] for r in rows}
         for mutant in mutants:
@@ -275,7 +279,7 @@ def main():
                 continue
             begun = time.time()
             kills = [(r['file'], r['by']) for r in rows if r['verdict'] == 'killed']
-            verdict, by = judge(mutant, sources[name], times, kills)
+            verdict, by = judge(mutant, sources[name], times, kills, options.limit)
             rows.append({'number': known, 'file': name, 'operator': operator, 'verdict': verdict, 'by': by,
                          'line': sources[name].count('\n', 0, first) + 1,
                          'seconds': round(time.time() - begun), 'diff': difference(mutant, sources[name])})

@@ -390,6 +390,8 @@ static void test_rows_at_the_threshold(void **state) {
         assert_int_equal(check_residual(x, base, N - base, SITES, 1, 0x1p-10), N - base - small);
         assert_int_equal(check_residual(x, base, N - base, SITES, 1, 0x1.fffffcp-11), N - base);
     }
+    assert_int_equal(check_residual(x + SITES, 0, 1, SITES, 1, 0x1p-10), 0); /* a single row */
+    assert_int_equal(check_residual(x + SITES, 0, 1, SITES, 1, 0x1.fffffcp-11), 1);
     free(x);
 }
 

@@ -227,6 +227,37 @@ static void check_network(const char *ini, const char *const *overrides, int N, 
     run_free(&run);
 }
 
+/* Gates that are constant leave the terms of the router out, and the others are those of the
+ * softmax over one expert, which is 1. */
+static void test_terms_of_constant_gates(void **state) {
+    (void)state;
+    static const char *const gate[] = {"network.gate=constant", "network.gate=softmax"};
+    struct record record[2];
+    for (int k = 0; k < 2; k++) {
+        const char *const overrides[] = {gate[k], "network.experts=1", "training.steps=4",
+                                         "reference.widths=8", NULL};
+        struct run run;
+        support_run(&run, "data/ref/coordinate/regime1.ini", overrides);
+        ASK(run_ensemble(&run, 8, 1, &record[k], err));
+        run_free(&run);
+    }
+    int compared = 0;
+    for (int i = 0; i < record[0].count; i++) {
+        const struct series *one = &record[0].series[i];
+        const struct series *two = record_find(&record[1], one->name);
+        assert_non_null(two);
+        compared += !strncmp(one->name, "rms_", 4);
+        for (size_t j = 0; j < one->size; j++)
+            assert_true(one->values[j] == two->values[j] ||
+                        (isnan(one->values[j]) && isnan(two->values[j])));
+    }
+    assert_true(compared > 10);
+    assert_null(record_find(&record[0], "rms_Q"));
+    assert_non_null(record_find(&record[1], "rms_Q"));
+    for (int k = 0; k < 2; k++)
+        record_free(&record[k]);
+}
+
 #define SMALL "training.steps=4", "training.eta0=0.6", "reference.widths=8"
 
 static void test_terms_of_regime_1(void **state) {
@@ -547,6 +578,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_terms_of_regime_1),
         cmocka_unit_test(test_terms_of_regime_2),
         cmocka_unit_test(test_terms_of_regime_3),
+        cmocka_unit_test(test_terms_of_constant_gates),
         cmocka_unit_test(test_exponents_agree),
         cmocka_unit_test(test_limit_is_where_networks_tend),
         cmocka_unit_test(test_limit_of_other_networks),

@@ -4,6 +4,8 @@
 #include "kernels/rng.h"
 #include "solver/measure/mean_loss.h"
 
+#include "solver/measure/stats.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -250,6 +252,34 @@ static void sites_that_sample(void **state) {
     }
 }
 
+/* Of two widths the line goes through both points, whose errors propagate; three that lie on a line
+ * give it back. A point without an error, or with one that says nothing, gives no line: weights are
+ * 1/se^2. Numbers of order one: some roundings. */
+static void extrapolation(void **state) {
+    (void)state;
+    static const int N[] = {16, 32, 64};
+    static const double no_error[] = {0, -0.1, INFINITY, NAN};
+    double mean[3], se[3] = {0.1, 0.2, 0.05}, x[3], a, a_se;
+    for (int i = 0; i < 3; i++) {
+        x[i] = 1.0 / N[i];
+        mean[i] = 2 + 3 * x[i];
+    }
+    stats_extrapolate(N, mean, se, 3, &a, &a_se);
+    CHECK_ABS(a, 2, 1e-14, "three points on a line");
+    assert_true(a_se > 0 && a_se < 0.2);
+    stats_extrapolate(N, mean, se, 2, &a, &a_se);
+    CHECK_ABS(a, 2, 1e-14, "two points");
+    CHECK_ABS(a_se, hypot(x[1] * se[0], x[0] * se[1]) / (x[0] - x[1]), 1e-14, "error of two");
+    for (int i = 0; i < 3; i++)
+        for (size_t k = 0; k < sizeof no_error / sizeof *no_error; k++) {
+            double kept = se[i];
+            se[i] = no_error[k];
+            stats_extrapolate(N, mean, se, 3, &a, &a_se);
+            assert_true(isnan(a) && isnan(a_se));
+            se[i] = kept;
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_exact_for_squares),
@@ -257,6 +287,7 @@ int main(void) {
         cmocka_unit_test(of_runs),
         cmocka_unit_test(of_a_random_limit),
         cmocka_unit_test(sites_that_sample),
+        cmocka_unit_test(extrapolation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
