@@ -274,16 +274,6 @@ static void test_help_and_defaults(void **state) {
 
 /* --- the programs ---------------------------------------------------------------------------- */
 
-static void run(const char *program, const char *const *arg) {
-    struct cli_result result;
-    cli_program(program);
-    cli_run(&result, arg);
-    cli_program("dmft-solve");
-    if (result.code)
-        fail_msg("%s", result.err);
-    cli_free(&result);
-}
-
 static void check_attribute(const char *name, const char *attribute, const char *want) {
     hid_t file = cli_file(name);
     char *text = cli_text(file, "parameters", attribute);
@@ -295,8 +285,8 @@ static void check_attribute(const char *name, const char *attribute, const char 
 /* The output keeps them, and its ini repeats the run with them. */
 static void test_the_output_keeps_them(void **state) {
     (void)state;
-    run("dmft-solve", ARGS("--quiet", "-o", "out.h5", "small.ini", "--rates.Q=1",
-                           "--init.W_out=1 N^0", "--init.Q=1.0"));
+    cli_done("dmft-solve", ARGS("--quiet", "-o", "out.h5", "small.ini", "--rates.Q=1",
+                                "--init.W_out=1 N^0", "--init.Q=1.0"));
     check_attribute("out.h5", "rates.Q", "1");
     check_attribute("out.h5", "init.W_out", "1 N^0");
     hid_t file = cli_file("out.h5");
@@ -304,7 +294,7 @@ static void test_the_output_keeps_them(void **state) {
     H5Fclose(file);
     assert_non_null(strstr(ini, "\nQ = 1.0\nW_out = 1 N^0\n"));
     cli_print("again.ini", ini);
-    run("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "again.ini"));
+    cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "again.ini"));
     file = cli_file("out.h5");
     again = cli_text(file, "parameters", "ini");
     H5Fclose(file);
@@ -324,7 +314,7 @@ static void test_sweeps_vary_them(void **state) {
                            "[solver]\nthreads = 1\nreplicates = 0\n[reference]\nwidths = 8\n"
                            "seeds = 2\n[sweep]\nrates.Q = logspace(0.5, 2, 3)\n"
                            "init.W_out = 0.5 | 1 N^0.5\n");
-    run("dmft-sweep", ARGS("--quiet", "-o", "out.h5", "sweep.ini"));
+    cli_done("dmft-sweep", ARGS("--quiet", "-o", "out.h5", "sweep.ini"));
     hid_t file = cli_file("out.h5");
     char *dims = cli_text(file, "sweep/loss", "dims"), *scale = cli_words(file, "sweep/init.W_out");
     char *files = cli_words(file, "sweep/file"), *rest = files;

@@ -104,16 +104,6 @@ static void test_refusals(void **state) {
     }
 }
 
-static void run(const char *program, const char *const *arg) {
-    struct cli_result result;
-    cli_program(program);
-    cli_run(&result, arg);
-    cli_program("dmft-solve");
-    if (result.code)
-        fail_msg("%s", result.err);
-    cli_free(&result);
-}
-
 /* What has no limit is trained as a network. */
 static void test_networks_may_have_any_power(void **state) {
     (void)state;
@@ -122,9 +112,10 @@ static void test_networks_may_have_any_power(void **state) {
     for (size_t k = 0; k < COUNT(all); k++) {
         char text[64];
         snprintf(text, sizeof text, "--network.parameterization=%s", all[k]);
-        run("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", text,
-                               "--solver.replicates=0", "--reference.widths=8",
-                               "--reference.seeds=1", "--rates.Q=N^0.1", "--init.W1=0.5 N^0.2"));
+        cli_done("dmft-solve",
+                 ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", text,
+                      "--solver.replicates=0", "--reference.widths=8", "--reference.seeds=1",
+                      "--rates.Q=N^0.1", "--init.W1=0.5 N^0.2"));
     }
 }
 
@@ -149,7 +140,7 @@ static void test_names_are_told(void **state) {
         cli_free(&result);
     }
     cli_print("case.ini", "[network]\nmodel = regime1\nexperts = 3\n" SIZES);
-    run("dmft-solve", ARGS("--quiet", "-o", "out.h5", "case.ini"));
+    cli_done("dmft-solve", ARGS("--quiet", "-o", "out.h5", "case.ini"));
     hid_t file = cli_file("out.h5");
     char *text = cli_text(file, "provenance", "matrices");
     assert_string_equal(text, "W1 Q W2_0 W2_1 W2_2 w");
@@ -166,12 +157,12 @@ static void test_fixed_point(void **state) {
     for (size_t k = 0; k < COUNT(methods); k++) {
         char text[64];
         snprintf(text, sizeof text, "--solver.method=%s", methods[k]);
-        run("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", text));
-        run("dmft-solve", ARGS("--quiet", "--force", "-o", "key.h5", "plain.ini", text,
-                               "--network.router_rate=4"));
-        run("dmft-solve",
-            ARGS("--quiet", "--force", "-o", "line.h5", "plain.ini", text, "--rates.Q=4"));
-        run("dmft-solve", ARGS("--quiet", "--force", "-o", "plain.h5", "plain.ini", text));
+        cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", text));
+        cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "key.h5", "plain.ini", text,
+                                    "--network.router_rate=4"));
+        cli_done("dmft-solve",
+                 ARGS("--quiet", "--force", "-o", "line.h5", "plain.ini", text, "--rates.Q=4"));
+        cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "plain.h5", "plain.ini", text));
         assert_true(cli_same("out.h5", "key.h5", "limit/loss"));
         assert_true(cli_same("out.h5", "line.h5", "limit/loss"));
         assert_false(cli_same("out.h5", "plain.h5", "limit/loss"));
@@ -187,7 +178,7 @@ static void test_sweeps(void **state) {
                            "2\ndimension = 3\n[training]\nsteps = 3\n[solver]\nthreads = 1\n"
                            "sites = 64\nexpert_sites = 8\nunit_sites = 8\nreplicates = 1\n"
                            "[sweep]\nrates.W_in = 0 2\n");
-    run("dmft-sweep", ARGS("--quiet", "-o", "out.h5", "sweep.ini"));
+    cli_done("dmft-sweep", ARGS("--quiet", "-o", "out.h5", "sweep.ini"));
     hid_t file = cli_file("out.h5");
     double *loss = cli_values(file, "sweep/loss", &count);
     H5Fclose(file);

@@ -61,17 +61,9 @@ static struct scales scales_of(const char *name, int regime, int matrix, double 
     return s;
 }
 
-static const struct node *matrix_of(const struct net *net, const char *name) {
-    for (int i = 0; i < net->program->nodes; i++)
-        if (net->program->node[i].weight.name && !strcmp(net->program->node[i].weight.name, name))
-            return &net->program->node[i];
-    fail_msg("no matrix %s", name);
-    return NULL;
-}
-
 /* W1 [N][D]; of gradient descent in coordinates of the span of the inputs. */
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
-    double *A, *B, *column = support_get(array_all(&matrix_of(net, "W1")->thin->W));
+    double *A, *B, *column = support_get(array_all(&support_weight(net, "W1")->thin->W));
     int K;
     bool entries = optimizer_by_entry(net->setup.optimizer);
     ASK(thin_coordinates(run->data.X, P, D, &A, &B, &K, err));
@@ -89,7 +81,7 @@ static void copy_read_in(double *W1, const struct net *net, const struct run *ru
 /* to[...] = factor times the map as it is used, [n][m]; transposed blocks: rows n of the experts
  * one after the other, of units k. */
 static void copy_map(double *to, const struct net *net, const char *name, double factor, int Ne) {
-    const struct node *v = matrix_of(net, name);
+    const struct node *v = support_weight(net, name);
     double *W = support_matrix(v->map);
     int n = (int)v->map->declared.target->sites, m = (int)v->map->declared.source->sites;
     factor *= v->map->declared.s_f;
@@ -102,13 +94,13 @@ static void copy_map(double *to, const struct net *net, const char *name, double
 /* The initial weights of a net of muP, in units of their standard deviation. */
 static void copy_draws(struct oracle_papers *o, const struct net *net, const struct run *run,
                        int regime) {
-    double *Q = NULL, *w = support_get(array_all(&matrix_of(net, "w")->thin->W));
+    double *Q = NULL, *w = support_get(array_all(&support_weight(net, "w")->thin->W));
     char name[32];
     copy_read_in(o->matrix[PAPERS_W1].W, net, run);
     for (int n = 0; n < N; n++)
         o->matrix[PAPERS_W4].W[n] = w[n] / (gamma0 * N);
     if (regime == 1) {
-        Q = support_get(array_all(&matrix_of(net, "Q")->thin->W));
+        Q = support_get(array_all(&support_weight(net, "Q")->thin->W));
         for (int k = 0; k < o->M * N; k++)
             o->matrix[PAPERS_Q].W[k] = Q[k] / N;
         for (int i = 0; i < o->M; i++) {

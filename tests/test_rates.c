@@ -73,14 +73,6 @@ static void rate_of_the_router(void **state) {
                     width);
 }
 
-static const struct node *matrix_of(const struct net *net, const char *name) {
-    for (int i = 0; i < net->program->nodes; i++)
-        if (net->program->node[i].weight.name && !strcmp(net->program->node[i].weight.name, name))
-            return &net->program->node[i];
-    fail_msg("no matrix %s", name);
-    return NULL;
-}
-
 static double rate_of(const struct net *net, const char *name) {
     for (int i = 0; i < net->parameters; i++)
         if (!strcmp(net->parameter[i].name, name))
@@ -98,9 +90,9 @@ static void factors_multiply(void **state) {
            ARGS("init.W2=2", "init.W2_1=4", "rates.W3=2 N^-0.5", "rates.W3_0=N", "rates.w=0.5",
                 "solver.replicates=0"));
     support_net(&net, &run, 16, 0);
-    assert_true(matrix_of(&net, "W2_0")->weight.a0 == 2);
-    assert_true(matrix_of(&net, "W2_1")->weight.a0 == 8);
-    assert_true(matrix_of(&net, "W3_1")->weight.a0 == 1);
+    assert_true(support_weight(&net, "W2_0")->weight.a0 == 2);
+    assert_true(support_weight(&net, "W2_1")->weight.a0 == 8);
+    assert_true(support_weight(&net, "W3_1")->weight.a0 == 1);
     assert_true(rate_of(&net, "W3_0") == 8 && rate_of(&net, "W3_2") == 0.5);
     assert_true(rate_of(&net, "W2_1") == 1 && rate_of(&net, "w") == 0.5);
     net_free(&net);

@@ -16,6 +16,16 @@ def number(value):
     return repr(value).removesuffix(".0")
 
 
+def data_and_training(name, parameters, loss="mse"):
+    """Lines of the ini of a case whose inputs are in NAME.h5."""
+    return ["[data]", "source = file", f"file = {name}.h5", "",
+            "[training]",
+            f"steps = {parameters['T']}",
+            f"eta0 = {number(parameters['eta0'])}",
+            f"gamma0 = {number(parameters['gamma0'])}",
+            f"loss = {loss}"]
+
+
 def put(group, name, values, dims, about):
     data = group.create_dataset(name, data=np.asarray(values, "<f8"), track_times=False)
     data.attrs["dims"] = dims

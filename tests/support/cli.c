@@ -209,6 +209,16 @@ void cli_free(struct cli_result *result) {
     free(result->err);
 }
 
+void cli_done(const char *name, const char *const *arg) {
+    struct cli_result result;
+    cli_program(name);
+    cli_run(&result, arg);
+    cli_program("dmft-solve");
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+}
+
 static bool begins(const char *line, const char *with) {
     return !strncmp(line, with, strlen(with));
 }

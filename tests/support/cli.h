@@ -41,6 +41,8 @@ pid_t cli_start(const char *const *arg, int flags);
 void cli_wait(pid_t pid, struct cli_result *result); /* fails a run of more than five minutes */
 void cli_run(struct cli_result *result, const char *const *arg);
 void cli_free(struct cli_result *result);
+/* Runs another program of the folder and wants success. */
+void cli_done(const char *name, const char *const *arg);
 /* Runs small.ini with these arguments (ended by NULL) into out.h5 and wants success. */
 void cli_solve(const char *const *more);
 void cli_pause(double seconds);

@@ -1,5 +1,6 @@
 /* What several tests share. */
 #include "tests/support/support.h"
+#include "models/program/node.h"
 #include "kernels/map_finite.h"
 #include "kernels/map_history.h"
 
@@ -101,6 +102,14 @@ double *support_numbers(const struct net *net, const char *format, ...) {
     double *host = find_parameter(net, format, list)->host;
     va_end(list);
     return host;
+}
+
+const struct node *support_weight(const struct net *net, const char *name) {
+    for (int i = 0; i < net->program->nodes; i++)
+        if (net->program->node[i].weight.name && !strcmp(net->program->node[i].weight.name, name))
+            return &net->program->node[i];
+    fail_msg("no matrix %s", name);
+    return NULL;
 }
 
 const struct model *support_model(const char *name) {

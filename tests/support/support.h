@@ -68,6 +68,8 @@ struct thin *support_thin(const struct net *net, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 double *support_numbers(const struct net *net, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The node of the matrix of this name. */
+const struct node *support_weight(const struct net *net, const char *name);
 const struct model *support_model(const char *name);
 /* Values of rows [count][sites], to be freed. */
 double *support_get(struct rows rows);

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from reference import convert, number, width_group, without_seeds
+from reference import convert, data_and_training, number, width_group, without_seeds
 
 ABOUT = {  # what each quantity is; see ABOUT for the symbols
     "loss": "mean over inputs of (y - f)^2/2",
@@ -64,15 +64,7 @@ def ini(name, par):
         *aggregation,
         f"lambda_in = {'1' if par['lam_in'] == 1 else 'kappa'}",
         "",
-        "[data]",
-        "source = file",
-        f"file = {name}.h5",
-        "",
-        "[training]",
-        f"steps = {par['T']}",
-        f"eta0 = {number(par['eta0'])}",
-        f"gamma0 = {number(par['gamma0'])}",
-        "loss = mse",
+        *data_and_training(name, par),
         "",
         "[solver]",
         "sites = 2048",

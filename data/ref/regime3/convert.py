@@ -9,7 +9,7 @@ import os
 import sys
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from reference import convert, number, width_group
+from reference import convert, data_and_training, number, width_group
 
 ABOUT = {  # what each quantity is; see ABOUT for the symbols
     "loss": "mean over inputs of (y - f)^2/2",
@@ -53,15 +53,7 @@ def ini(name, case):
         f"iota = {number(case['iota'])}",
         f"rho = {number(case['rho'])}",
         "",
-        "[data]",
-        "source = file",
-        f"file = {name}.h5",
-        "",
-        "[training]",
-        f"steps = {case['T']}",
-        f"eta0 = {number(case['eta0'])}",
-        f"gamma0 = {number(case['gamma0'])}",
-        "loss = mse",
+        *data_and_training(name, case),
         "",
         "[solver]",
         "sites = 2048",

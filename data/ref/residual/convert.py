@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from reference import convert, number, without_seeds
+from reference import convert, data_and_training, number, without_seeds
 
 QUANTITIES = {  # dims and what each quantity is; see ABOUT for the symbols
     "loss": ("t", "mean over inputs of (y - f)^2/2"),
@@ -70,15 +70,7 @@ def ini(name, par):
         "expert_width = 0",
         *routing,
         "",
-        "[data]",
-        "source = file",
-        f"file = {name}.h5",
-        "",
-        "[training]",
-        f"steps = {par['T']}",
-        f"eta0 = {number(par['eta0'])}",
-        f"gamma0 = {number(par['gamma0'])}",
-        "loss = mse",
+        *data_and_training(name, par),
         "",
         "[solver]",
         "sites = 1024",

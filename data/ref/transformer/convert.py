@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from reference import arguments, number, width_group, without_seeds
+from reference import arguments, data_and_training, number, width_group, without_seeds
 
 MULTI = {  # of networks with several outputs
     "Phi1": ("t mu", "<sigma(h1)^2>"),
@@ -150,15 +150,7 @@ def ini(name, case):
         "[network]",
         *(several(par) if "model" in par else attention(par)),
         "",
-        "[data]",
-        "source = file",
-        f"file = {name}.h5",
-        "",
-        "[training]",
-        f"steps = {par['T']}",
-        f"eta0 = {number(par['eta0'])}",
-        f"gamma0 = {number(par['gamma0'])}",
-        f"loss = {loss}",
+        *data_and_training(name, par, loss),
         "",
         "[solver]",
         f"sites = {512 if exact else 2048 if many else 1024}",
