@@ -154,7 +154,7 @@ static void check_put_and_get(struct shape shape, int count) {
 /* Same generator, other libm: a few units in the last place. */
 static void check_normals(struct shape shape, int count) {
     struct rng_stream stream = {0x123456789abcdefULL, 3, 128, 7, PURPOSE_MATRIX, (uint32_t)turn,
-                                (int)(turn % 3) - 1, 0};
+                                (int)(turn % 3) - 1,  0};
     struct sample *s = sample(shape, count);
     backend->normals(middle(s), stream);
     const double *now = fetch(s);
