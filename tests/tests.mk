@@ -120,4 +120,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long soak python-test bench bench-against bench-figures coverage coverage-check draws validation mutants
+.PHONY: test test-mpi check-long soak python-test bench bench-against bench-figures coverage coverage-check \
+        draws validation mutants
