@@ -194,7 +194,7 @@ def judge(mutant, text, times, kills, most):
             return 'same code', None
         if make('all'):
             return 'invalid', None
-        more = [('faults', ['60'])] if operator == 'check' and 'faults' in times else []
+        more = [('faults', ['12'])] if operator == 'check' and 'faults' in times else []
         for test, arguments in more + [(test, []) for test in in_order(times, kills, name)]:
             if make(f'{BUILD}/test_{test}'):
                 return 'invalid', None

@@ -63,10 +63,11 @@ build/fuzz_param: $(FUZZ_SOURCES)
 build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/settings/flat*.c)
 	@mkdir -p $(@D)
 	$(FUZZ) $^ -lz -o $@
-# With every source of the programs, since the keys of all are read.
-build/fuzz_command: tests/fuzz_command.c $(filter-out solver/main_%,$(SOURCES))
+# With the keys of all networks, so that what is not fuzzed is linked as it is built.
+FUZZED := solver/command.c $(wildcard kernels/base/*.c solver/settings/*.c)
+build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(BUILD)/%.o),$(OBJECTS))
 	@mkdir -p $(@D)
-	$(FUZZ) -DVERSION='"fuzz"' -DFLAGS='""' $(shell pkg-config --cflags $(PKG)) $^ $(LDLIBS) -o $@
+	$(FUZZ) $(shell pkg-config --cflags $(PKG)) $^ $(LDLIBS) -lgomp -o $@
 
 LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate stack_limit \
         stack_norms fixed_point stored script_fuzz faults
