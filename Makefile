@@ -3,14 +3,14 @@
 #   make run          installs what is missing, builds, runs data/regime2.ini
 #   make test         passes the tests (four minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
-#   make validation   docs/validation.md: own networks against own limit (minutes)
-#   make coverage     what the error bars of the limit are worth; make coverage-check: docs/coverage.md
+#   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing.md)
+#   make validation; make coverage     networks against their limit; its error bars (minutes)
+#   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
 #   make study NAME=lr_transfer        data and picture of a study in studies/; make gallery: of all
 #   make bench        cost and accuracy of the limit beside finite networks
-#   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare
-#   make install PREFIX=/usr/local     programs, libdmft, headers (install/install.mk); make deb; make site
-#   make info         says with what;  make CC=clang CXX=clang++;  make format;  make clean
+#   make; make info   builds ./dmft-solve, ./dmft-sweep, ./dmft-compare; says with what
+#   make install PREFIX=/usr/local;  make deb;  make site;  make CC=clang CXX=clang++;  make format
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags, CUDA=1 adds the
 # backend cuda (kernels/cuda.mk), MPI=1 builds for mpirun (docs/mpi.md): each set of options in its own

@@ -29,7 +29,11 @@ WORK = HOME / 'build' / 'mutants'
 TREE = WORK / 'tree'
 RESULTS = WORK / 'results.jsonl'
 BUILD = 'build/release'
-MEMORY, FILE = 24 << 30, 1 << 30  # bytes that a runaway mutant may reserve (the emulated device: 8 GB), and write
+# Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.
+MEMORY, FILE = 24 << 30, 1 << 30
+STATEMENT = (r'(?<=[;{}]\n)( +)'
+             r'(?!return|break|continue|goto|for|while|TRY|DO|static|const|else)'
+             r'((?:\w+(?:->|\.|\[[^\n;]*?\])|\*)?[\w.>\[\]-]* ?(?:[-+*/|]?= |\()[^;{}]*;)')
 COMPARED = {'<': '<=', '<=': '<', '>': '>=', '>=': '>', '==': '!=', '!=': '=='}
 
 
@@ -60,7 +64,8 @@ def faults(text):
     for m in re.finditer(r'(?<=[\w)\]]) ([-+])(?== | )', code):
         yield 'sign', m.start(1), m.end(1), '-' if m.group(1) == '+' else '+'
     for m in re.finditer(r'(?<![\w.])(\d+)(?![\w.])', code):
-        yield 'one', m.start(1), m.end(1), str(int(m.group(1), 10 if m.group(1)[0] != '0' else 8) + 1)
+        base = 8 if m.group(1)[0] == '0' else 10
+        yield 'one', m.start(1), m.end(1), str(int(m.group(1), base) + 1)
     for m in re.finditer(r'(?<![\w.])(\d+\.\d*|\.\d+|\d+(?:\.\d*)?e-?\d+)(?![\w.])', code):
         yield 'constant', m.start(1), m.end(1), '(%s * 1.01)' % m.group(1)
     for m in re.finditer(r'\b(TRY|DO)\(', code):
@@ -70,14 +75,17 @@ def faults(text):
         end = closing(code, m.start(1))
         if re.match(r'\)\s*(return|DO\(|code =) ?\(?err_set', code[end:]):
             yield 'check', m.start(1), end + 1, '(0)'
-    for m in re.finditer(r'(?<=[;{}]\n)( +)(?!return|break|continue|goto|for|while|TRY|DO|static|const|else)'
-                         r'((?:\w+(?:->|\.|\[[^\n;]*?\])|\*)?[\w.>\[\]-]* ?(?:[-+*/|]?= |\()[^;{}]*;)', code):
+    for m in re.finditer(STATEMENT, code):
         yield 'statement', m.start(2), m.end(2), ';'
 
 
+def tracked(*folders):
+    return subprocess.run(['git', 'ls-files', *folders], cwd=HOME, capture_output=True, text=True,
+                          check=True).stdout.split('\n')
+
+
 def every_fault():
-    listed = subprocess.run(['git', 'ls-files', 'kernels', 'models', 'integrators', 'solver'], cwd=HOME,
-                            capture_output=True, text=True, check=True).stdout.split()
+    listed = tracked('kernels', 'models', 'integrators', 'solver')
     sources = {}
     by_operator = collections.defaultdict(list)
     for name in sorted(n for n in listed if n.endswith('.c')):
@@ -90,7 +98,8 @@ def every_fault():
 def chosen(by_operator, count, seed):
     """As many of each operator, in an order that the seed gives: a prefix of that of more."""
     rng = random.Random(seed)
-    piles = {operator: rng.sample(pile, len(pile)) for operator, pile in sorted(by_operator.items())}
+    piles = {operator: rng.sample(by_operator[operator], len(by_operator[operator]))
+             for operator in sorted(by_operator)}
     mixed = []
     while len(mixed) < count and any(piles.values()):
         mixed += [pile.pop() for pile in piles.values() if pile]
@@ -107,12 +116,19 @@ def limited(seconds):
     return limit
 
 
+def processor_time():
+    now = os.times()
+    return now.children_user + now.children_system
+
+
 def run(command, cpu, wall):
     """(exit code or None after a time, seconds of processors)."""
-    environment = dict(os.environ, DMFT_SOLVE=f'{BUILD}/dmft-solve', DMFT_HOME=BUILD, OMP_NUM_THREADS='1')
-    before = os.times()
+    environment = dict(os.environ, DMFT_SOLVE=f'{BUILD}/dmft-solve', DMFT_HOME=BUILD,
+                       OMP_NUM_THREADS='1')
+    before = processor_time()
     process = subprocess.Popen(command, cwd=TREE, env=environment, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=limited(cpu))
+                               stderr=subprocess.DEVNULL, start_new_session=True,
+                               preexec_fn=limited(cpu))
     try:
         code = process.wait(wall)
     except subprocess.TimeoutExpired:
@@ -122,26 +138,26 @@ def run(command, cpu, wall):
     except ProcessLookupError:
         pass
     process.wait()
-    after = os.times()
-    return code, after.children_user + after.children_system - before.children_user - before.children_system
+    return code, processor_time() - before
 
 
 def make(*targets):
-    return subprocess.run(['make', '-s', '-j1', 'WARN=', *targets], cwd=TREE, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL).returncode
+    return subprocess.run(['make', '-s', '-j1', 'WARN=', *targets], cwd=TREE,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
 
 
 def code_of(name):
     path = TREE / BUILD / (name[:-2] + '.o')
-    return subprocess.run(['objdump', '-ds', '-j', '.text', '-j', '.rodata', '-j', '.data', '-j', '.data.rel.ro.local', path],
-                          capture_output=True).stdout
+    sections = [word for section in ('.text', '.rodata', '.data', '.data.rel.ro.local')
+                for word in ('-j', section)]
+    return subprocess.run(['objdump', '-ds', *sections, path], capture_output=True).stdout
 
 
 def prepare():
     """A copy of the tree, with what is built here, if its objects are up to date."""
     fresh = not TREE.exists()
     TREE.mkdir(parents=True, exist_ok=True)
-    for name in subprocess.run(['git', 'ls-files'], cwd=HOME, capture_output=True, text=True).stdout.split('\n'):
+    for name in tracked():
         if name and (HOME / name).is_file():
             to = TREE / name
             if not to.exists() or to.read_bytes() != (HOME / name).read_bytes():
@@ -166,7 +182,7 @@ def baseline(tests):
                 print(f'mutate: {test} fails without a fault and is left out', flush=True)
             known[test] = None if code else seconds
             path.write_text(json.dumps(known))
-    return {test: seconds for test, seconds in known.items() if seconds is not None and test in tests}
+    return {test: known[test] for test in tests if known[test] is not None}
 
 
 def in_order(times, kills, name):
@@ -222,17 +238,20 @@ def number(mutant, text):
 
 def difference(mutant, text):
     name, _, first, behind, instead = mutant
-    lines = difflib.unified_diff(text.splitlines(), (text[:first] + instead + text[behind:]).splitlines(),
+    changed = text[:first] + instead + text[behind:]
+    lines = difflib.unified_diff(text.splitlines(), changed.splitlines(),
                                  name, name, lineterm='', n=1)
     return '\n'.join(list(lines)[2:])
 
 
 def read_results():
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def share(rows, equivalent):
-    real = [r for r in rows if r['verdict'] in ('killed', 'survived') and r['number'] not in equivalent]
+    real = [r for r in rows
+            if r['verdict'] in ('killed', 'survived') and r['number'] not in equivalent]
     killed = sum(r['verdict'] == 'killed' for r in real)
     return f'{len(real)} | {killed} | {100 * killed / len(real):.0f} %' if real else '0 | 0 | '
 
@@ -248,19 +267,23 @@ def report(rows):
             print(f'| {value} | {share([r for r in rows if r[key] == value], equivalent)} |')
         print(f'| all | {share(rows, equivalent)} |\n')
     counts = collections.Counter(r['verdict'] for r in rows)
-    print(f"{len(rows)} faults: {counts['invalid']} do not compile, {counts['same code']} change no code, "
+    print(f"{len(rows)} faults: {counts['invalid']} do not compile, "
+          f"{counts['same code']} change no code, "
           f"{len(equivalent)} are equivalent, {counts['undecided']} are undecided: --limit\n")
     for r in rows:
         if r['verdict'] in ('survived', 'undecided') and r['number'] not in equivalent:
-            print(f"{r['verdict']}: {r['number']} {r['operator']} {r['file']}:{r['line']}\n{r['diff']}\n")
+            print(f"{r['verdict']}: {r['number']} {r['operator']} {r['file']}:{r['line']}")
+            print(r['diff'] + '\n')
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--count', type=int, default=300)
     parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--limit', type=float, default=1e9, help='seconds of tests for each; then it is undecided')
-    parser.add_argument('--again', action='store_true', help='judge survivors and undecided ones again')
+    parser.add_argument('--limit', type=float, default=1e9,
+                        help='seconds of tests for each; then it is undecided')
+    parser.add_argument('--again', action='store_true',
+                        help='judge survivors and undecided ones again')
     parser.add_argument('--report', action='store_true', help='only print the tables')
     options = parser.parse_args()
     if not options.report:
@@ -280,9 +303,11 @@ def main():
             begun = time.time()
             kills = [(r['file'], r['by']) for r in rows if r['verdict'] == 'killed']
             verdict, by = judge(mutant, sources[name], times, kills, options.limit)
-            rows.append({'number': known, 'file': name, 'operator': operator, 'verdict': verdict, 'by': by,
+            rows.append({'number': known, 'file': name, 'operator': operator, 'verdict': verdict,
+                         'by': by,
                          'line': sources[name].count('\n', 0, first) + 1,
-                         'seconds': round(time.time() - begun), 'diff': difference(mutant, sources[name])})
+                         'seconds': round(time.time() - begun),
+                         'diff': difference(mutant, sources[name])})
             done.add(known)
             with RESULTS.open('a') as out:
                 out.write(json.dumps(rows[-1]) + '\n')
