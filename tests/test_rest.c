@@ -46,6 +46,39 @@ static void rests_with_a_zero_read_out_in_mup(void **state) {
     }
 }
 
+/* lambda of docs/theory/parameterizations.md, (6), in the network of studies/fig1_regime2.ini:
+ * Phib(0) of the limit against the product of its two Gaussian averages, by Gauss-Hermite
+ * quadrature of 60 x 60 nodes (kernels X X^T/D, then <gelu gelu>, then <sig sig><gelu gelu>):
+ * 0.090282. */
+static void rate_of_escape(void **state) {
+    (void)state;
+    enum { P = 4, RUNS = 8 };
+    const char *const overrides[] = {"network.parameterization=mup", "network.read_out=zero",
+                                     "network.activation=gelu",      "training.steps=1",
+                                     "output.kernels=equal",         "solver.sites=1024",
+                                     "solver.expert_sites=1024",     NULL};
+    struct run run;
+    struct record record;
+    double lambda[RUNS], sum = 0, squares = 0;
+    support_run(&run, "data/regime2.ini", overrides);
+    ASK(run_ensemble(&run, 0, RUNS, &record, err));
+    for (int r = 0; r < RUNS; r++) {
+        const double *Phib = record_at(&record, record_find(&record, "Phib_equal"), r, 0);
+        double square = 0;
+        for (int k = 0; k < P * P; k++)
+            square += run.data.y[k / P] * Phib[k] * run.data.y[k % P];
+        lambda[r] = sqrt(square) / P; /* eta0 = gamma0 = 1 */
+        sum += lambda[r];
+    }
+    for (int r = 0; r < RUNS; r++)
+        squares += pow(lambda[r] - sum / RUNS, 2);
+    double se = sqrt(squares / (RUNS * (RUNS - 1)));
+    assert_true(se < 0.001);
+    CHECK_ABS(sum / RUNS, 0.090282, 4 * se, "lambda");
+    record_free(&record);
+    run_free(&run);
+}
+
 /* Runs with loss 1 that falls by 1/4 a step from step `start` of each on: the mean of both is half
  * of its start in the middle of where each is. */
 static void fill(struct record *networks, int T, double first, double second) {
@@ -81,6 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rests_with_a_zero_read_out_in_mup),
         cmocka_unit_test(time_of_a_known_loss),
+        cmocka_unit_test(rate_of_escape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
