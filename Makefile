@@ -4,14 +4,12 @@
 #   make test         passes the tests (four minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make validation   docs/validation.md: own networks against own limit (minutes)
-#   make coverage     what the error bars of the limit are worth (minutes)
-#   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)
+#   make coverage     what the error bars of the limit are worth; make coverage-check: docs/coverage.md
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
 #   make study NAME=lr_transfer        data and picture of a study in studies/; make gallery: of all
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make              builds ./dmft-solve, ./dmft-sweep, ./dmft-compare
-#   make install PREFIX=/usr/local     programs, libdmft, headers, completion (install/install.mk);
-#   make deb; make site                a Debian package; build/site, the documents
+#   make install PREFIX=/usr/local     programs, libdmft, headers (install/install.mk); make deb; make site
 #   make info         says with what;  make CC=clang CXX=clang++;  make format;  make clean
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags, CUDA=1 adds the
