@@ -109,7 +109,7 @@ def simp(mixture, dense):
     seen = rates_seen(mixture, cells, titles, [False, True, True])
     without = [{"network.parameterization": side} for side in ("sp", "mup")]
     axes = figure.axes
-    axes[3].legend(loc="center left", fontsize=7)
+    axes[3].legend(loc="center right", fontsize=7)
     for ax, cell, title in zip(axes[4:6], without, ("dense, SP", "dense, \u03bcP")):
         ax.set_visible(True)
         sweeps.losses(ax, dense.sweep.sel(cell), "training.eta0")
