@@ -13,8 +13,7 @@ from scaling import scaled
 
 def density(ax, data, field: str, colour, **line):
     """The density over sites of the first input at the last time, from its quantiles: differences
-        of
-    probability over differences of value, without the outermost."""
+    of probability over differences of value, without the outermost."""
     q = data[field + "_quantile"].isel({"at": -1, "mu": 0})
     share, value = q["probability"].values[1:-1:2], q.values[1:-1:2]
     ax.plot((value[1:] + value[:-1]) / 2, np.diff(share) / np.diff(value), color=colour, **line)
