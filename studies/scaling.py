@@ -116,8 +116,8 @@ def scaled(pair):
 def rates_seen(run, cells, titles, still):
     """A sentence for each panel. still[k]: whether the best rate is said to transfer; None: no
     claim. It does where it moves by less than half a step of the grid and two standard errors, and
-    the loss there gets no worse with the width (two standard errors); it is said rightly not to where
-    it moves by more than 10 per cent and two standard errors, or the loss gets no better."""
+    the loss there gets no worse with the width (two standard errors); it is said rightly not to
+    where it moves by more than 10 per cent and two standard errors, or the loss gets no better."""
     seen, grid_ = [], run["sweep"][run["optimum"].attrs["key"]].values
     for cell, title, stays in zip(cells, titles, still):
         best = optimum(run, cell)
