@@ -1,5 +1,5 @@
-"""More pictures of How to Scale Mixture-of-Experts: coordinate checks, multipliers, eps, cures, depth;
-see scaling.py."""
+"""More pictures of How to Scale Mixture-of-Experts: coordinate checks, multipliers, eps, cures,
+depth; see scaling.py."""
 from __future__ import annotations
 
 from types import SimpleNamespace
@@ -76,7 +76,8 @@ def coordinate_regime1(run):
         absent = "rms_Q_prop" not in mssp and "rms_Q_init" not in mssp
         good = mup["rms_Q_prop"][1][0] < -0.25 and absent and abs(mssp["rms_Q_eff"][1][0]) < 0.25
         seen.append((good, f"""{title}: \u03bcP {told(mup, list(terms)[:3])}; MSSP
-            {"has no initial and propagating part, " if absent else ""}{told(mssp, list(terms)[2:3])}
+            {"has no initial and propagating part, " if absent else ""}
+            {told(mssp, list(terms)[2:3])}
             (exponents at t = {EARLY} and at the last step)"""))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
@@ -106,7 +107,8 @@ def coordinate_checks(second, third):
             size["MSSP"] < 0.2
         seen.append((good, f"""{title.replace("$", "")}: \u03bcP {told(mup, ["rms_A1", "rms_A21"])};
             MSSP {told(mssp, ["rms_A1", "rms_A21"])}; largest exponent at t = {EARLY}, forward and
-            backward, less two standard errors: {size[MUP]:.2f} in \u03bcP, {size["MSSP"]:.2f} in MSSP"""))
+            backward, less two standard errors: {size[MUP]:.2f} in \u03bcP, {size["MSSP"]:.2f} in
+            MSSP"""))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
     axes.flat[-1].set_visible(False)
@@ -141,7 +143,8 @@ def multipliers(run):
             first = places.setdefault(title, (i, j))
             plain = 10 ** values[list(y).index(1), list(x).index(1)]
             good = plain > 3 * 10 ** values[j, i] and max(abs(i - first[0]), abs(j - first[1])) <= 1
-            seen.append((good, f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g} (W_in, W_out),
+            seen.append((good, f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g} (W_in,
+                W_out),
                 loss {10 ** values[j, i]:.2g}; {plain:.2g} with both 1"""))
     figure.colorbar(image, ax=axes[:, 1], shrink=0.6, label="log$_{10}$ of the final loss")
     plain = run.points[1.0, 1.0, 1.0, 1.0]
@@ -191,7 +194,8 @@ def adam_eps(run):
                              capsize=2, label=words if k == 0 else None)
             power, error = scaled(slope(np.array(widths), mean, half))
             seen.append((abs(power) < 0.2 if k == 0 else power < -0.2 or term == "rms_W1_eff",
-                         f"{label}: {term[4:-4]} learns as N to the {pm(power, error)} (last step)"))
+                         f"{label}: {term[4:-4]} learns as N to the {pm(power, error)} "
+                         "(last step)"))
         seen.append((True, f"{label}: final loss {', '.join(f'{x:.2g}' for x in losses)} at N = "
                      f"{', '.join(map(str, widths))}"))
     axes[1].set_ylim(axes[0].get_ylim())
@@ -274,7 +278,8 @@ def stack_depth(rates, blocks):
     low = sweep["training.eta0"].values < 1
     loss = sweep["loss"].transpose("network.depth", "training.eta0", "N").values[:, low]
     ratio = (loss.max(0) / loss.min(0)).max()
-    seen.append((ratio < 1.4, f"""at rates below 1 losses of all these depths differ by a factor of at most
+    seen.append((ratio < 1.4, f"""at rates below 1 losses of all these depths differ by a factor of
+        at most
         {ratio:.2f}"""))
     axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$", title="best rate",
                    ylim=(0, 2 * np.nanmax(best["at"].values)))

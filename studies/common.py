@@ -65,6 +65,8 @@ def rates(run, cells, titles, columns: int = 3):
     sweep, key = run["sweep"], run["optimum"].attrs["key"]
     rows = -(-(len(cells) + 1) // columns)
     figure, axes = grid(rows, columns, 2.2)
+    known = np.isfinite(sweep["N"]) | (sweep["loss"] > 2 * sweep["loss_se"])
+    sweep = sweep.assign(loss=sweep["loss"].where(known))
     loss = sweep["loss"].values[..., np.isfinite(sweep["N"].values)]
     low, high = np.nanmin(loss), np.nanmax(loss)
     for ax, cell, title in zip(axes.flat, cells, titles):
@@ -74,7 +76,8 @@ def rates(run, cells, titles, columns: int = 3):
         if ax.get_subplotspec().is_first_col():
             ax.set_ylabel(r"final loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
     ax = axes.flat[len(cells)]
-    places = dict(zip(run["optimum"]["N"].values, sweeps.widths_axis(ax, run["optimum"]["N"].values)))
+    places = run["optimum"]["N"].values
+    places = dict(zip(places, sweeps.widths_axis(ax, places)))
     shown = []
     for k, (cell, title) in enumerate(zip(cells, titles)):
         N, at, se, *_ = optimum(run, cell)

@@ -12,8 +12,8 @@ from scaling import scaled
 
 
 def density(ax, data, field: str, colour, **line):
-    """The density over sites of the first input at the last time, from its quantiles: differences of
-    probability over differences of value, without the outermost."""
+    """The density over sites of the first input at the last time, from its quantiles: differences
+    of probability over differences of value, without the outermost."""
     q = data[field + "_quantile"].isel({"at": -1, "mu": 0})
     share, value = q["probability"].values[1:-1:2], q.values[1:-1:2]
     ax.plot((value[1:] + value[:-1]) / 2, np.diff(share) / np.diff(value), color=colour, **line)
@@ -40,8 +40,10 @@ def lazy_rich(run):
         moved = Phi[-1] / Phi[0] - 1
         seen.append((moved < 0.05 if gamma0 < 0.2 else moved > 0.2 if gamma0 > 1 else True,
                      f"""\u03b3\u2080 = {gamma0:g}: the last feature kernel grows by
-            {100 * moved:.1f} per cent; loss at the end {float(part.limit["loss"].values[-1]):.4f} in
-            the limit, {float(widest["loss"].values[-1]):.4f} at N = {max(part.reference)}; 95 per cent
+            {100 * moved:.1f} per cent; loss at the end {float(part.limit["loss"].values[-1]):.4f}
+            in
+            the limit, {float(widest["loss"].values[-1]):.4f} at N = {max(part.reference)}; 95 per
+            cent
             quantile of h3 over its 75 per cent one {wide:.2f} (2.44 in a Gaussian)"""))
     least = min(quantity(part.limit, "loss")[0].values.min() for part in run.points.values())
     axes[0, 0].set(ylabel="loss", yscale="log", ylim=(0.5 * least, None))
@@ -70,7 +72,8 @@ def widths(run, rich):
         axes[1, 0].plot(N, moved, color=COLOURS[k], marker="os"[k], ms=4, label=name(point[0]))
         power = np.polyfit(np.log(N), np.log(moved), 1)[0]
         loss = at_widths(part, "loss")[1]
-        seen.append(((power < -0.6) == (point[0] == "ntp"), f"""{name(point[0])}: the last kernel moves
+        seen.append(((power < -0.6) == (point[0] == "ntp"), f"""{name(point[0])}: the last kernel
+            moves
             by {", ".join(f"{100 * one:.2g}" for one in moved)} per cent at N =
             {", ".join(f"{n:g}" for n in N)} (N to the {power:.2f}); final loss
             {", ".join(f"{one:.3g}" for one in loss)}"""))
@@ -113,7 +116,8 @@ def ode_sde(blocks, limits):
         slopes = {key: np.polyfit(np.log(depths[1:]), np.log(rows[key][1:]), 1)[0] for key in rows}
         good = abs(slopes["stream"] - (0.5 - power)) < 0.15 and \
             abs(slopes["weights"] - (power - 1)) < 0.2
-        seen.append((good, f"""branches times L^-{power:g}: what the initial weights add to the stream
+        seen.append((good, f"""branches times L^-{power:g}: what the initial weights add to the
+            stream
             goes as L to the {slopes["stream"]:.2f}, what one block's W_in learns as L to the
             {slopes["weights"]:.2f}"""))
         losses = [float(next(iter(blocks.points[power, L].reference.values()))["loss"].values[-1])
@@ -132,14 +136,18 @@ def ode_sde(blocks, limits):
         axes[1, 1].errorbar(L, loss, half, color=COLOURS[k + 2], marker="osD"[k], ms=4, capsize=2,
                             label=rf"$\alpha_\star = {star:g}$")
         change, error = abs(loss[-1] - loss[-2]), np.hypot(half[-1], half[-2]) / 1.96
-        seen.append((change < max(2 * error, 0.5 * abs(loss[1] - loss[0])), f"""limit N \u2192 \u221e of residual experts, N/(N_e E L) = {star:g}: loss
-            {", ".join(f"{one:.4f}" for one in loss)} at L = {", ".join(f"{one:g}" for one in L)}; the
+        seen.append((change < max(2 * error, 0.5 * abs(loss[1] - loss[0])), f"""limit N \u2192
+            \u221e of residual experts, N/(N_e E L) = {star:g}: loss
+            {", ".join(f"{one:.4f}" for one in loss)} at L = {", ".join(f"{one:g}" for one in L)};
+            the
             last doubling changes it by {pm(change, error)}"""))
     ends = [sorted(rows)[-1] for _, rows in sorted(by.items())]
     apart = abs(ends[-1][1] - ends[0][1]) / np.hypot(ends[0][2], ends[-1][2]) * 1.96
-    seen.append((apart > 3, f"""the deepest limits with N/(N_e E L) = {min(by):g} and {max(by):g} differ
+    seen.append((apart > 3, f"""the deepest limits with N/(N_e E L) = {min(by):g} and {max(by):g}
+        differ
         by {apart:.0f} standard errors"""))
-    axes[1, 1].set(ylabel="loss at the last step", title=r"$N \to \infty$, $\alpha_\star = N/(N_e E L)$")
+    axes[1, 1].set(ylabel="loss at the last step",
+                   title=r"$N \to \infty$, $\alpha_\star = N/(N_e E L)$")
     for ax in axes.flat:
         widths_axis(ax, depths if ax is not axes[1, 1] else L, "depth $L$")
         ax.legend(fontsize=7)

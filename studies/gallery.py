@@ -39,8 +39,9 @@ import scaling  # noqa: E402
 from dmft.plot.style import STYLE  # noqa: E402
 
 MODULES = scaling, checks, routers, mixtures, dynamics
-PAPERS = """S: *How to Scale Mixture-of-Experts*; F: *Why Routers Freeze*; J: *Hyperparameter Transfer with
-Mixture-of-Experts Layers*; M: *mu-Parametrization for Mixture of Experts*; B: Bordelon's slides."""
+PAPERS = """S: *How to Scale Mixture-of-Experts*; F: *Why Routers Freeze*;
+J: *Hyperparameter Transfer with Mixture-of-Experts Layers*;
+M: *mu-Parametrization for Mixture of Experts*; B: Bordelon's slides."""
 LARGEST = 120_000  # bytes of a picture
 
 

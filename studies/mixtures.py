@@ -40,7 +40,8 @@ def jiang_transfer(rates, init, decay):
     step = np.log(np.divide(*rates.sweep["training.eta0"].values[[1, 0]]))
     seen.append((np.abs(np.log(at / at[0])).max() < step, "best rate: " + ", ".join(
         f"{label.replace('$', '')}: {pm(float(one['at']), float(one['at_se']))}"
-        for (label, _), one in zip(shapes, best)) + f"; a step of the grid is a factor {np.exp(step):.2f}"))
+        for (label, _), one in zip(shapes, best))
+        + f"; a step of the grid is a factor {np.exp(step):.2f}"))
     places = [int(np.nanargmin(init.sweep["loss"].sel(where).values)) for _, where in shapes]
     seen.append((max(places) - min(places) <= 1, "best multiplier of the initial scales, of "
                  f"{' '.join(f'{one:g}' for one in factors)}: " + ", ".join(
@@ -87,7 +88,8 @@ def jiang_collapse(run, law):
         t = len(mean) // 2
         ends = [float(data["loss"].values[t]) for data, _ in some]
         errors = [float(data["loss_se"].values[t]) for data, _ in some]
-        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t = {t}
+        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t =
+            {t}
             {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[t]):.4f}, of
             {float(mean[0]):.3f} at first"""))
     for ax, (point, part) in zip(axes[1], law.points.items()):
@@ -109,7 +111,8 @@ def jiang_collapse(run, law):
         ax.legend(fontsize=6.5)
         limit, *others = (spread[label, 2] for label in dict.fromkeys(one for one, _ in spread))
         away = abs(others[-1][0] - limit[0]) / np.hypot(others[-1][1], limit[1])
-        seen.append((away < 3, f"""law of the logits at the last step, experts of {point[0]:g} units:
+        seen.append((away < 3, f"""law of the logits at the last step, experts of {point[0]:g}
+            units:
             from 10 to 90 per cent {pm(*limit)} in the limit, {pm(*others[0])} at N = 32,
             {pm(*others[-1])} at N = {max(part.reference)}"""))
     return figure, seen
@@ -136,7 +139,8 @@ def jiang_experts(run, top):
                          marker="osD^"[k], ms=4, capsize=2, label=f"{size / 1000:.0f} 000")
         if len(some) > 1:
             gain, error = some[0, 6] - some[-1, 6], np.hypot(some[0, 7], some[-1, 7])
-            seen.append((gain > 2 * error, f"""{size / 1000:.0f} 000 parameters in a block: test loss
+            seen.append((gain > 2 * error, f"""{size / 1000:.0f} 000 parameters in a block: test
+                loss
                 {", ".join(f"{pm(a, b)}" for a, b in some[:, 6:8])} with
                 {", ".join(f"{E:.0f}" for E in some[:, 0])} experts"""))
     best = []
@@ -148,7 +152,8 @@ def jiang_experts(run, top):
         best.append((label, float(one["at"]), float(one["at_se"]), float(one["loss"])))
     ratio = max(row[1] for row in best) / min(row[1] for row in best)
     step = np.divide(*top.sweep["training.eta0"].values[[1, 0]])
-    seen.append((ratio > 1.5, f"""top-1: best \u03b7\u2080 {", ".join(pm(row[1], row[2]) for row in best)}
+    seen.append((ratio > 1.5, f"""top-1: best \u03b7\u2080
+        {", ".join(pm(row[1], row[2]) for row in best)}
         with {", ".join(row[0] for row in best)} experts of N_e = N = 32 units, loss there
         {", ".join(f"{row[3]:.3g}" for row in best)}; a step of the grid is a factor {step:.2f}"""))
     axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the last step")
@@ -180,7 +185,8 @@ def jiang_balance(run):
                      color=COLOURS[k], label=label)
         axes[2].plot(N, rows[:, 1], color=COLOURS[k], marker="osD^v"[k], ms=4, label=label)
         spread = rows[:, 0].max() / rows[:, 0].min()
-        seen.append((spread < 1.35 or point[0] == 0, f"""\u03b7_b = {point[0]:g}: share of the selected
+        seen.append((spread < 1.35 or point[0] == 0, f"""\u03b7_b = {point[0]:g}: share of the
+            selected
             experts that change in a step {", ".join(f"{one:.3f}" for one in rows[:, 0])} at E =
             {", ".join(f"{n // 4}" for n in N)}; loads depart from \u03c1 by {", ".join(
             f"{one:.3f}" for one in rows[:, 1])} at the end (rms)"""))

@@ -19,7 +19,8 @@ def routers_freeze(run):
     sweep, runs = run.sweep, run.points
     M = len(next(iter(next(iter(runs.values())).reference.values()))["i"])
     draw.curves(axes[0], runs["sp", 1.0], "router_entropy")
-    axes[0].set(ylabel=r"entropy of the router $/\,\ln M$", title="SP, soft routing", ylim=(0, 1.02))
+    axes[0].set(ylabel=r"entropy of the router $/\,\ln M$", title="SP, soft routing",
+                ylim=(0, 1.02))
     axes[0].legend(loc="center right", bbox_to_anchor=(1.02, 0.51), title="width (runs)\n" + BANDS,
                    fontsize=7, title_fontsize=7)
     seen = []
@@ -35,7 +36,8 @@ def routers_freeze(run):
         axes[2].errorbar(N, gap, np.minimum(half, 0.9 * gap), label=label, **style)
         power, error = scaled(slope(N, gap, half))
         good = {"sp": mean[-1] < 0.75 * mean[0], "mup": (power < -0.7) == (rho == 1)}[side]
-        seen.append((good, f"""{label}: entropy over ln M {" ".join(f"{one:.3f}" for one in mean)} at
+        seen.append((good, f"""{label}: entropy over ln M {" ".join(f"{one:.3f}" for one in mean)}
+            at
             N = {" ".join(f"{n:g}" for n in N)}; its distance from equal gates goes as N to the
             {pm(power, error)}"""))
     guide = 0.4 * (1 - at_widths(runs["mup", 1.0], "router_entropy")[1][0]) * N[0] / N
@@ -106,6 +108,12 @@ def simp(mixture, dense):
     figure = rates(mixture, cells, titles)
     seen = rates_seen(mixture, cells, titles, [False, True, True])
     without = [{"network.parameterization": side} for side in ("sp", "mup")]
+    axes = figure.axes
+    axes[3].legend(loc="center right", fontsize=7)
+    for ax, cell, title in zip(axes[4:6], without, ("dense, SP", "dense, \u03bcP")):
+        ax.set_visible(True)
+        sweeps.losses(ax, dense.sweep.sel(cell), "training.eta0")
+        ax.set(title=title, yscale="log", ylim=axes[0].get_ylim())
     return figure, seen + rates_seen(dense, without, ["dense SP", "dense \u03bcP"], [False, True])
 
 
@@ -113,7 +121,8 @@ def granularity(run):
     sweep, key = run["sweep"], "network.experts,network.iota,network.rho"
     figure, axes = grid(1, 2, 2.5, sharey=True)
     axes = axes[0]
-    cells = [dict(zip(("E", "iota", "rho"), map(float, text.split()))) for text in sweep[key].values]
+    cells = [dict(zip(("E", "iota", "rho"), map(float, text.split())))
+             for text in sweep[key].values]
     groups = [("number of experts", [0, 1, 2]), ("granularity", [1, 3, 4])]
     best = run["optimum"]
     seen = []

@@ -1,5 +1,5 @@
-"""Pictures of How to Scale Mixture-of-Experts. Each function takes the sweeps of its study and gives
-a figure and what is seen: (whether it is as the paper says, a sentence)."""
+"""Pictures of How to Scale Mixture-of-Experts. Each function takes the sweeps of its study and
+gives a figure and what is seen: (whether it is as the paper says, a sentence)."""
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
@@ -51,13 +51,14 @@ def delays(run):
         N, t = half_times(part)
         loss = at_widths(part, "loss")[1]
         later = np.polyfit(np.log(N), t, 1)[0]
-        seen.append(((later > 1) == (side == "mup"), f"""{name(side)}: the loss has fallen to half at
+        seen.append(((later > 1) == (side == "mup"), f"""{name(side)}: the loss has fallen to half
+            at
             t = {", ".join(f"{one:.1f}" for one in t)} for N = {", ".join(f"{n:g}" for n in N)},
             {later:+.1f} steps for each e-fold of N; at the last step it is
             {", ".join(f"{one:.2g}" for one in loss)}"""))
     still = of_limit(parts["mup"], "loss")[0] / parts["mup"].limit["loss"].values[0]
-    seen.append((abs(still - 1) < 1e-6, f"the limit of \u03bcP rests: its loss ends at {still:.3f} of "
-                 "what it was"))
+    seen.append((abs(still - 1) < 1e-6, "the limit of \u03bcP rests: its loss ends at "
+                 f"{still:.3f} of what it was"))
     return seen
 
 
@@ -113,10 +114,10 @@ def scaled(pair):
 
 
 def rates_seen(run, cells, titles, still):
-    """A sentence for each panel. still[k]: whether the best rate is said to transfer; None: no claim.
-    It does where it moves by less than half a step of the grid and two standard errors, and the
-    loss there gets no worse with the width (two standard errors); it is said rightly not to where
-    it moves by more than 10 per cent and two standard errors, or the loss gets no better."""
+    """A sentence for each panel. still[k]: whether the best rate is said to transfer; None: no
+    claim. It does where it moves by less than half a step of the grid and two standard errors, and
+    the loss there gets no worse with the width (two standard errors); it is said rightly not to
+    where it moves by more than 10 per cent and two standard errors, or the loss gets no better."""
     seen, grid_ = [], run["sweep"][run["optimum"].attrs["key"]].values
     for cell, title, stays in zip(cells, titles, still):
         best = optimum(run, cell)
@@ -196,8 +197,9 @@ def fig2(*runs):
         (mup, mup_se, a), (mssp, mssp_se, b) = ends["mup"], ends["mssp"]
         gap = (mup[-1] - mssp[-1]) / np.hypot(mup_se[-1], mssp_se[-1])
         seen.append((gap > 2 and mssp[-1] < mssp[0], f"""{title}: at N = {N[-1]:g} \u03bcP ends at
-            {pm(mup[-1], mup_se[-1])} (\u03b7\u2080 = {a:.3g}), MSSP at {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 =
-            {b:.3g}); at N = {N[0]:g} at {pm(mup[0], mup_se[0])} and {pm(mssp[0], mssp_se[0])}"""))
+            {pm(mup[-1], mup_se[-1])} (\u03b7\u2080 = {a:.3g}), MSSP at
+            {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 = {b:.3g}); at N = {N[0]:g} at
+            {pm(mup[0], mup_se[0])} and {pm(mssp[0], mssp_se[0])}"""))
     for ax in axes.flat:
         ax.set_ylim(0.6 * low, 1.6 * high)
     return legend(figure, axes[0, 0], BARS), seen

@@ -72,7 +72,7 @@ done
 [ "$objects" -gt 0 ] || say "no objects in $BUILD"
 close symbols_carry_the_name_of_their_file
 
-for file in $sources $(find python tests -name '*.py'); do
+for file in $sources $(find python studies tests -name '*.py'); do
     [ "$(wc -l <"$file")" -le 600 ] || say "$file is longer than 600 lines"
     awk -v f="$file" 'length($0) > 100 {print f ":" NR ": longer than 100"; bad = 1} END {exit bad}' \
         "$file" || failed=1

@@ -355,7 +355,7 @@ def test_a_run_that_was_stopped(files, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, sentence", [
-    (["--what", "kernels", "--kernels", "Phi9"], "no kernel Phi9; there are Phi1 Phi3"),
+    (["--what", "kernels", "--kernels", "Phi9"], "no kernel Phi9; there are Phi1 G1"),
     (["--what", "convergence", "--times", "2", "6"], "no step 6; there are 6"),
     (["--what", "sweep"], "no sweep; there is loss kernels"),
     (["--what", "loss", "-o", "nowhere/loss.png"], "No such file"),

@@ -1,5 +1,5 @@
-"""The studies behind docs/gallery.md, each made small; the table, the page and README.md in step; the
-runs of a sweep in their order. Run by tests/python.sh."""
+"""The studies behind docs/gallery.md, each made small; the table, the page and README.md in step;
+the runs of a sweep in their order. Run by tests/python.sh."""
 import configparser
 import os
 import re

@@ -188,7 +188,8 @@ def convergence(ax, run, times):
         square, part = square[:-1] + square[-1], part[:-1] + part[-1]
         with np.errstate(invalid="ignore"):  # 0/0 at t = 0, where f is centred
             half = student(square**2 / part) * np.sqrt(square)
-        where, colour, known = N * 1.04 ** (k - len(times) / 2 + 0.5), COLOURS[k % 7], ~(gap <= half)
+        where, colour = N * 1.04 ** (k - len(times) / 2 + 0.5), COLOURS[k % 7]
+        known = ~(gap <= half)
         if np.isfinite(half[known]).any():
             ax.errorbar(where[known], gap[known], half[known], fmt="none", ecolor=colour)
         ax.scatter(where[known], gap[known], 25, colour, zorder=3)

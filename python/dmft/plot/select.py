@@ -108,9 +108,9 @@ def quantity(data, name: str):
 
 
 def slope(N, mean, half):
-    """d log mean / d log N and half of its 95 % interval, of arrays [N][...]: weighted least squares
-    through the widths, with the errors of the means as weights and no term for a curvature in
-    log N. NaN where a mean is zero."""
+    """d log mean / d log N and half of its 95 % interval, of arrays [N][...]: weighted least
+    squares through the widths, with the errors of the means as weights and no term for a curvature
+    in log N. NaN where a mean is zero."""
     x = np.reshape(np.log(N), (-1,) + (1,) * (np.ndim(mean) - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         weight = (mean / half) ** 2
