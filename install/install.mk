@@ -5,7 +5,7 @@ RELEASE := $(firstword $(subst +, ,$(VERSION)))
 LIBRARY := $(BUILD)/libdmft.so.$(RELEASE)
 # Of the builder of networks, with what they include.
 HEADERS := $(wildcard models/program/program.h models/settings.h models/block.h models/routing/*.h) \
-           kernels/population.h kernels/archive.h kernels/basis.h kernels/backend.h kernels/rng.h \
+           kernels/population.h kernels/sobol.h kernels/archive.h kernels/basis.h kernels/backend.h kernels/rng.h \
            kernels/base/base.h kernels/base/key.h
 AT = $(DESTDIR)$(PREFIX)
 

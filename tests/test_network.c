@@ -102,17 +102,26 @@ static void free_pair(struct pair *p) {
 }
 
 static void check_kernels(const struct pair *p, double tolerance, const char *what) {
-    typedef double (*kernel)(const struct oracle *, int, int);
-    static const kernel want[] = {oracle_phi1, oracle_phi3, oracle_g1,  NULL,
-                                  oracle_phib, oracle_gb,   oracle_gphi};
+    static const struct {
+        const char *name;
+        double (*want)(const struct oracle *, int, int); /* NULL: G3 */
+    } known[] = {{"Phi1", oracle_phi1}, {"Phi3", oracle_phi3}, {"G1", oracle_g1},    {"G3", NULL},
+                 {"Phib", oracle_phib}, {"Gb", oracle_gb},     {"Gphi", oracle_gphi}};
+    enum { KNOWN = sizeof known / sizeof *known };
     const struct net *net = &p->net;
     int P = p->run.data.P;
     double K[64];
+    assert_true(net->kernels >= KNOWN - 1); /* a constant gate has no Gphi */
     for (int k = 0; k < net->kernels; k++) {
         struct rows rows = net->kernel[k].rows;
+        int of = 0;
+        while (of < KNOWN && strcmp(known[of].name, net->kernel[k].name))
+            of++;
+        assert_true(of < KNOWN);
         rows.array->backend->dots(rows, rows, K);
         for (int a = 0; a < rows.count * rows.count; a++) {
-            double oracle = want[k] ? want[k](p->oracle, a / P, a % P) : oracle_g3(p->oracle);
+            double oracle =
+                known[of].want ? known[of].want(p->oracle, a / P, a % P) : oracle_g3(p->oracle);
             CHECK_ABS(net->kernel[k].scale * K[a], oracle, tolerance * fmax(1, fabs(oracle)),
                       "%s: kernel %s[%d]", what, net->kernel[k].name, a);
         }
