@@ -128,12 +128,12 @@ def rates_seen(run, cells, titles, still):
         moves, about = abs(np.log(ratio)), 2 * error / ratio
         good = moves < np.log(grid_[1] / grid_[0]) / 2 + about and gain > -doubt if stays else \
             moves > max(0.1, about) or gain < doubt
-        words = [pm(a, se) + "*" * np.isnan(se) for a, se in zip(at, at_se)]
+        words = [pm(a, se) + "*" * bool(np.isnan(se)) for a, se in zip(at, at_se)]
         losses = [pm(a, se) for a, se in zip(loss, loss_se)]
         limit = best[:, ~finite]
         tail = f", limit {pm(limit[1, 0], limit[2, 0])} and {pm(limit[3, 0], limit[4, 0])}" \
             if limit.size else ""
-        star = "; *: an end of the grid, or beside a run that failed" * np.isnan(at_se).any()
+        star = "; *: an end of the grid, or beside a run that failed" * bool(np.isnan(at_se).any())
         seen.append((stays is None or good, f"""{title}: best \u03b7\u2080
             {" ".join(words)} (times {pm(ratio, error)}), loss there {" ".join(losses)} at N =
             {" ".join(f"{n:g}" for n in N)}{tail}{star}"""))

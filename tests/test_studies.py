@@ -1,5 +1,6 @@
-"""The studies behind docs/gallery.md, each made small; the table, the page and README.md in step;
-the runs of a sweep in their order. Run by tests/python.sh."""
+"""The studies behind docs/gallery.md made small, a few or, with LONG=1, all;
+the table, the page and README.md in step; the runs of a sweep in their order. Run by
+tests/python.sh."""
 import configparser
 import os
 import re
@@ -22,6 +23,7 @@ PARAMETERIZATION = "network.parameterization"
 SITES = {"solver.sites": 64, "solver.expert_sites": 64}
 TABLE = gallery.table()
 STUDIES = list(dict.fromkeys(study for entry in TABLE.values() for study in entry["data"]))
+SHORT = ("fig1_regime2", "simp", "jiang_balance", "lazy_rich")
 WHOLE = ("cures_regime2", "adam_eps", "jiang_collapse")  # read off at widths of their own
 
 
@@ -57,7 +59,7 @@ def data(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", TABLE if os.environ.get("LONG") else SHORT)
 def test_every_study_gives_a_picture(data, name):
     for study in TABLE[name]["data"]:
         if not (data / f"{study}.h5").exists():
