@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from common import at_widths, exponent, grid, name, optimum, pm, widths_axis
+from common import at_widths, exponent, grid, half_bars, name, optimum, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
-from dmft.plot.select import slope
+from dmft.plot.select import slope, student
 from dmft.plot.style import BANDS, BARS, COLOURS
 from scaling import scaled
 
@@ -260,16 +260,17 @@ def stack_depth(rates, blocks):
     for ax, n in zip(axes[0], range(len(widths))):
         for k, depth in enumerate(depths):
             one = sweep.sel({"network.depth": depth}).isel(N=n)
-            half = np.minimum(2 * one["loss_se"].values, 0.9 * one["loss"].values)
-            ax.errorbar(sweep["training.eta0"].values, one["loss"].values, half, capsize=2, lw=1.1,
-                        color=COLOURS[k], marker="osD^"[k], ms=3.5, label=f"depth {depth:g}")
+            ax.errorbar(sweep["training.eta0"].values, one["loss"].values, half_bars(one),
+                        color=COLOURS[k], marker="osD^"[k], ms=3.5, lw=1.1, capsize=2,
+                        label=f"depth {depth:g}")
         ax.set(yscale="log", title=f"$N = {widths[n]:.0f}$", xlabel=r"learning rate $\eta_0$",
                ylabel="final loss")
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
     axes[0, 0].legend(fontsize=7, title=BARS, title_fontsize=7)
     for n, N in enumerate(widths):
         at, se = best["at"].values[:, n], best["at_se"].values[:, n]
-        axes[0, 2].errorbar(depths, at, 2 * se, color=COLOURS[n], marker="os"[n], ms=4, capsize=2,
+        axes[0, 2].errorbar(depths, at, se * student(sweep["n"].values.max() - 1),
+                            color=COLOURS[n], marker="os"[n], ms=4, capsize=2,
                             label=f"$N = {N:.0f}$")
         ratio = at[-1] / at[0]
         seen.append((0.75 < ratio < 1.33, f"""best \u03b7\u2080 at depth

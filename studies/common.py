@@ -59,6 +59,12 @@ def optimum(run, cell: dict):
     return rows[:, np.isin(best["edge"].values, (0, 1, 2, 3)) & (rows[3] > 2 * rows[4])]
 
 
+def half_bars(part):
+    """95 % of the final losses, down and up; on a logarithmic axis, down to a tenth at most."""
+    half = part["loss_se"].values * student(np.maximum(part["n"].values - 1, 1))
+    return np.array([np.minimum(half, 0.9 * part["loss"].values), half])
+
+
 def rates(run, cells, titles, columns: int = 3):
     """A panel of final losses against the rate for each combination of other keys, and one of the
     optima."""
@@ -85,7 +91,8 @@ def rates(run, cells, titles, columns: int = 3):
         half, inside = np.nan_to_num(se * student(np.maximum(n - 1, 1))), np.isfinite(se)
         style = {"color": COLOURS[k % 7], "marker": sweeps.MARKERS[k], "ms": 4}
         x = np.array([places[one] for one in N]) * 1.03 ** (k - len(cells) / 2)
-        ax.errorbar(x, at, half, lw=1.1, capsize=2, mfc="white", label=title, **style)
+        ax.errorbar(x, at, half, lw=1.1, capsize=2, mfc="white",
+                    label=title.replace(", ", ",\n"), **style)
         ax.plot(x[inside], at[inside], ls="", zorder=4, **style)
         shown += list(at)
     sweeps.scale(ax.yaxis, sweep[key].values)
@@ -94,10 +101,9 @@ def rates(run, cells, titles, columns: int = 3):
     ax.title.set_fontsize(8)
     for other in list(axes.flat)[len(cells) + 1:]:
         other.set_visible(False)
-    beside = rows > 1  # below that of the whole figure
-    ax.legend(fontsize=7, handlelength=1.4, **({
-        "loc": "upper left", "bbox_to_anchor": (1.05, 1)} if beside else {"loc": "best"}))
-    ax.get_legend().set_in_layout(not beside)
+    single = rows == 1  # below the legend of the whole figure, in its column
+    ax.legend(fontsize=6.5, handlelength=1.2, loc="lower left" if single else "upper left",
+              bbox_to_anchor=(1.02, 0 if single else 1)).set_in_layout(False)
     full = max(axes.flat[:len(cells)], key=lambda ax: len(ax.get_legend_handles_labels()[0]))
     return legend(figure, full, "means;\ndashed: medians\n" + BARS)
 
