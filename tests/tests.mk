@@ -32,6 +32,15 @@ $(BUILD)/faults/dmft-%: $(BUILD)/solver/main_%.o $(BUILD)/tests/faults/faults.o 
 	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)
 $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 
+# What tests/mutate.py builds: the program as a library, and tests and programs that load it.
+$(BUILD)/shared/libprogram.so: $(OBJECTS) $(BUILD)/objects
+	@mkdir -p $(@D)
+	$(LINK) -shared -Wl,-Bsymbolic,-soname,$(@F)
+$(BUILD)/shared/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) | $(BUILD)/shared/libprogram.so
+	$(LINK) $| -Wl,-rpath,'$$ORIGIN' -lcmocka
+$(BUILD)/shared/dmft-%: $(BUILD)/solver/main_%.o | $(BUILD)/shared/libprogram.so
+	$(LINK) $| -Wl,-rpath,'$$ORIGIN'
+
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
 
@@ -105,11 +114,12 @@ bench-figures: $(BUILD)/bench_methods
 coverage: $(BUILD)/coverage
 	$<
 
-# How many of COUNT small faults the tests notice (a minute each or more; goes on where it stopped).
+# How many of COUNT small faults the tests notice, JOBS at a time; goes on where it stopped.
 COUNT := 300
 SEED := 1
+JOBS := 2
 mutants:
-	$(PYTHON) tests/mutate.py --count $(COUNT) --seed $(SEED)
+	$(PYTHON) tests/mutate.py --count $(COUNT) --seed $(SEED) --jobs $(JOBS)
 
 # Every command of docs/coverage.md, and what the page says that it shows: three core-minutes.
 coverage-check: all

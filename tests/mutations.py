@@ -1,0 +1,47 @@
+"""Small faults of a C source: what tests/mutate.py puts in."""
+import re
+
+STATEMENT = (r'(?<=[;{}]\n)( +)'
+             r'(?!return|break|continue|goto|for|while|TRY|DO|static|const|else)'
+             r'((?:\w+(?:->|\.|\[[^\n;]*?\])|\*)?[\w.>\[\]-]* ?(?:[-+*/|]?= |\()[^;{}]*;)')
+COMPARED = {'<': '<=', '<=': '<', '>': '>=', '>=': '>', '==': '!=', '!=': '=='}
+
+
+def blanked(text):
+    """The text with comments, strings, characters and lines of the preprocessor made blank."""
+    rule = (r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|'
+            r'^[ \t]*#(?:\\\n|[^\n])*')
+    return re.sub(rule, lambda m: re.sub(r'[^\n]', ' ', m.group()), text, flags=re.S | re.M)
+
+
+def closing(code, at):
+    """The place of the parenthesis that closes the one at this place."""
+    depth = 0
+    for end in range(at, len(code)):
+        depth += {'(': 1, ')': -1}.get(code[end], 0)
+        if depth == 0:
+            return end
+    return at
+
+
+def faults(text):
+    """Of a source: (operator, first, behind, what stands there instead)."""
+    code = blanked(text)
+    for m in re.finditer(r' (<=|>=|==|!=|<|>) ', code):
+        yield 'comparison', m.start(1), m.end(1), COMPARED[m.group(1)]
+    for m in re.finditer(r'(?<=[\w)\]]) ([-+])(?== | )', code):
+        yield 'sign', m.start(1), m.end(1), '-' if m.group(1) == '+' else '+'
+    for m in re.finditer(r'(?<![\w.])(\d+)(?![\w.])', code):
+        base = 8 if m.group(1)[0] == '0' else 10
+        yield 'one', m.start(1), m.end(1), str(int(m.group(1), base) + 1)
+    for m in re.finditer(r'(?<![\w.])(\d+\.\d*|\.\d+|\d+(?:\.\d*)?e-?\d+)(?![\w.])', code):
+        yield 'constant', m.start(1), m.end(1), '(%s * 1.01)' % m.group(1)
+    for m in re.finditer(r'\b(TRY|DO)\(', code):
+        end = closing(code, m.end() - 1)
+        yield 'check', m.start(), end + 1, '(void)(' + text[m.end():end] + ')'
+    for m in re.finditer(r'\bif (\()', code):
+        end = closing(code, m.start(1))
+        if re.match(r'\)\s*(return|DO\(|code =) ?\(?err_set', code[end:]):
+            yield 'check', m.start(1), end + 1, '(0)'
+    for m in re.finditer(STATEMENT, code):
+        yield 'statement', m.start(2), m.end(2), ';'
