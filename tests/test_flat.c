@@ -133,6 +133,17 @@ static void test_good_files(void **state) {
     check_good("tabs.csv");
 }
 
+/* A longer name than those of data, first at 32 letters: whatever the entry holds. */
+static void test_long_names_are_passed_over(void **state) {
+    (void)state;
+    struct zip zip = {0};
+    add(&zip, "abcdefghijklmnopqrstuvwxyz012345", "nothing", X, sizeof X, false);
+    add(&zip, "X", FLOATS "(3, 2), }", X, sizeof X, false);
+    add(&zip, "y", FLOATS "(3,), }", y, sizeof y, false);
+    finish(&zip, "long.npz");
+    check_good("long.npz");
+}
+
 /* Types, byte order and the order of axes; tokens with V; several targets. */
 static void test_types(void **state) {
     (void)state;
@@ -339,6 +350,7 @@ static void test_runs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_good_files),
+        TEST(test_long_names_are_passed_over),
         TEST(test_types),
         TEST(test_refused_tables),
         TEST(test_wide_tables),
