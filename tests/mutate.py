@@ -109,10 +109,10 @@ def make(tree, *targets):
 
 
 def code_of(tree, name):
-    path = tree / BUILD / (name[:-2] + '.o')
-    sections = [word for section in ('.text', '.rodata', '.data', '.data.rel.ro.local')
-                for word in ('-j', section)]
-    return subprocess.run(['objdump', '-ds', *sections, path], capture_output=True).stdout
+    """The object of this file without what is for debuggers."""
+    bare = tree / BUILD / 'bare.o'
+    subprocess.run(['objcopy', '-g', tree / BUILD / (name[:-2] + '.o'), bare], check=True)
+    return bare.read_bytes()
 
 
 def programs(folder, names):

@@ -127,6 +127,41 @@ static void check_same(hid_t one, hid_t both, const char *prefix, const char *pa
     free(b);
 }
 
+/* A row of the table of quantities of a run of 4 steps, from its z and exponents in the file. */
+static void check_row(hid_t file, const char *table, const char *side, const char *name, int skip) {
+    char path[128], row[64];
+    double rms, largest, exponent, squares = 0, most = 0;
+    int at, fitted, entries, finite = 0, most_at = 0;
+    size_t count;
+    snprintf(row, sizeof row, "\n%-20s", name);
+    const char *line = strstr(strstr(table, "over all entries"), row);
+    assert_non_null(line);
+    line += strlen(row) + (size_t)skip;
+    assert_int_equal(sscanf(line, "%lf%lf (%d)%lf (%d/%d)", &rms, &largest, &at, &exponent, &fitted,
+                            &entries),
+                     6);
+    snprintf(path, sizeof path, "%s/compare/%s_z", side, name);
+    double *z = cli_values(file, path, &count);
+    snprintf(path, sizeof path, "%s/compare/%s_approach", side, name);
+    double *approach = cli_values(file, path, &count);
+    int below = 0, judged = 0;
+    for (size_t t = 0; t < count; t++) {
+        finite += isfinite(approach[t]);
+        below += approach[t] < exponent + 0.005;
+        if (!isfinite(z[t]))
+            continue;
+        judged++;
+        squares += z[t] * z[t];
+        most_at = fabs(z[t]) > most ? (int)(t * 4 / count) : most_at;
+        most = fmax(most, fabs(z[t]));
+    }
+    assert_true(judged && finite && fitted == finite && entries == (int)count && at == most_at);
+    assert_true(fabs(rms - sqrt(squares / judged)) < 0.051 && fabs(largest - most) < 0.051);
+    assert_true(2 * below >= finite);
+    free(z);
+    free(approach);
+}
+
 /* Each side is, in its group, what dmft-solve writes; and a table of each is printed. */
 static void test_sides_are_runs_of_dmft_solve(void **state) {
     (void)state;
@@ -142,9 +177,11 @@ static void test_sides_are_runs_of_dmft_solve(void **state) {
     assert_non_null(strstr(result.out, "\nA21 "));
     for (const char *line = result.out; *line; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") <= 100);
-    cli_free(&result);
     assert_int_equal(cli_complete("out.h5"), 1);
     hid_t both = cli_file("out.h5");
+    check_row(both, result.out, "mup", "G1_diag", 0);
+    check_row(both, result.out, "mssp", "f", 40);
+    cli_free(&result);
     cli_program("dmft-solve");
     for (int k = 0; k < 2; k++) {
         char override[64];
