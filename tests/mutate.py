@@ -17,16 +17,14 @@ import json
 import multiprocessing
 import os
 import pathlib
-import random
 import resource
 import shutil
 import signal
 import subprocess
 import time
 
-from mutations import faults
+from mutations import HOME, chosen, every_fault, tracked
 
-HOME = pathlib.Path(__file__).resolve().parent.parent
 WORK = HOME / 'build' / 'mutants'
 RESULTS = WORK / 'results.jsonl'
 BUILD = 'build/release'
@@ -35,37 +33,15 @@ SHARED = f'{BUILD}/shared'
 WHOLE = {'abc', 'bytes', 'faults', 'stored'}
 # Tests that go through much of the program.
 GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
+# What tests go through most, beside those that are named like a file or include its header.
+REACHED = {'kernels/map': 'limit map', 'models/net/archive': 'resume', 'models/program': 'script',
+           'models/script': 'script', 'solver/command': 'cli cli_files',
+           'solver/files': 'io cli_files', 'solver/main_sweep': 'sweep',
+           'solver/measure': 'fields outputs rates', 'solver/run/ensemble': 'resume',
+           'solver/run/report': 'cli cli_runs', 'solver/run/states': 'resume',
+           'solver/settings': 'param include factor', 'solver/study': 'grid sweep'}
 # Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.
 MEMORY, FILE = 24 << 30, 1 << 30
-
-
-# --- faults ---------------------------------------------------------------------------------------
-
-def tracked(*folders):
-    return subprocess.run(['git', 'ls-files', *folders], cwd=HOME, capture_output=True, text=True,
-                          check=True).stdout.split('\n')
-
-
-def every_fault():
-    listed = tracked('kernels', 'models', 'integrators', 'solver')
-    sources = {}
-    by_operator = collections.defaultdict(list)
-    for name in sorted(n for n in listed if n.endswith('.c')):
-        sources[name] = (HOME / name).read_text()
-        for operator, first, behind, instead in faults(sources[name]):
-            by_operator[operator].append((name, operator, first, behind, instead))
-    return sources, by_operator
-
-
-def chosen(by_operator, count, seed):
-    """As many of each operator, in an order that the seed gives: a prefix of that of more."""
-    rng = random.Random(seed)
-    piles = {operator: rng.sample(by_operator[operator], len(by_operator[operator]))
-             for operator in sorted(by_operator)}
-    mixed = []
-    while len(mixed) < count and any(piles.values()):
-        mixed += [pile.pop() for pile in piles.values() if pile]
-    return mixed[:count]
 
 
 # --- a mutant -------------------------------------------------------------------------------------
@@ -164,6 +140,7 @@ def in_order(times, kills, name, operator):
         text = (HOME / 'tests' / f'test_{test}.c').read_text()
         count = 0.2 + (test in GENERAL) + 2 * (f'"{name[:-2]}.h"' in text)
         count += 5 * (test in stem or stem.split('_')[0] in test)
+        count += 5 * any(name.startswith(at) and test in REACHED[at].split() for at in REACHED)
         count += 6 * (test == 'faults' and operator == 'check')
         for killed, by in kills:
             if by == test:

@@ -1,6 +1,11 @@
 """Small faults of a C source: what tests/mutate.py puts in."""
+import collections
+import pathlib
+import random
 import re
+import subprocess
 
+HOME = pathlib.Path(__file__).resolve().parent.parent
 STATEMENT = (r'(?<=[;{}]\n)( +)'
              r'(?!return|break|continue|goto|for|while|TRY|DO|static|const|else)'
              r'((?:\w+(?:->|\.|\[[^\n;]*?\])|\*)?[\w.>\[\]-]* ?(?:[-+*/|]?= |\()[^;{}]*;)')
@@ -45,3 +50,30 @@ def faults(text):
             yield 'check', m.start(1), end + 1, '(0)'
     for m in re.finditer(STATEMENT, code):
         yield 'statement', m.start(2), m.end(2), ';'
+
+
+def tracked(*folders):
+    return subprocess.run(['git', 'ls-files', *folders], cwd=HOME, capture_output=True, text=True,
+                          check=True).stdout.split('\n')
+
+
+def every_fault():
+    listed = tracked('kernels', 'models', 'integrators', 'solver')
+    sources = {}
+    by_operator = collections.defaultdict(list)
+    for name in sorted(n for n in listed if n.endswith('.c')):
+        sources[name] = (HOME / name).read_text()
+        for operator, first, behind, instead in faults(sources[name]):
+            by_operator[operator].append((name, operator, first, behind, instead))
+    return sources, by_operator
+
+
+def chosen(by_operator, count, seed):
+    """As many of each operator, in an order that the seed gives: a prefix of that of more."""
+    rng = random.Random(seed)
+    piles = {operator: rng.sample(by_operator[operator], len(by_operator[operator]))
+             for operator in sorted(by_operator)}
+    mixed = []
+    while len(mixed) < count and any(piles.values()):
+        mixed += [pile.pop() for pile in piles.values() if pile]
+    return mixed[:count]
