@@ -404,7 +404,20 @@ static void test_profile_of_a_failure(void **state) {
     cli_free(&result);
 }
 
-/* A profile changes nothing; its shares are all of the time. */
+/* Every row of the table is of one call or more. */
+static void check_calls(const char *table) {
+    const char *head = strstr(table, "\nplace "), *row = head + 1;
+    int rows = 0;
+    assert_non_null(head);
+    long end = strstr(head, " calls ") - head + 5; /* of the column, behind the start of a line */
+    while ((row = strchr(row, '\n') + 1), strncmp(row, "other rows", 10) != 0) {
+        assert_true(atol(row + end - 7) > 0);
+        rows++;
+    }
+    assert_true(rows > 0);
+}
+
+/* A profile changes nothing; calls are counted; its shares are all of the time. */
 static void test_profile(void **state) {
     (void)state;
     struct cli_result result;
@@ -415,6 +428,7 @@ static void test_profile(void **state) {
     assert_same("one.h5", "other.h5");
     assert_non_null(strstr(result.err, "profile: "));
     assert_non_null(strstr(result.err, " orthonormalisation ")); /* its rows may be below 0.5 % */
+    check_calls(result.err);
     char *shares = strstr(result.err, "\nshares:");
     assert_non_null(shares);
     double sum = 0;
