@@ -34,10 +34,12 @@ WHOLE = {'abc', 'bytes', 'faults', 'stored'}
 # Tests that go through much of the program.
 GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
 # What tests go through most, beside those that are named like a file or include its header.
-REACHED = {'kernels/map': 'limit map', 'models/net/archive': 'resume', 'models/program': 'script',
-           'models/script': 'script', 'solver/command': 'cli cli_files',
-           'solver/files': 'io cli_files', 'solver/main_sweep': 'sweep',
-           'solver/measure': 'fields outputs rates', 'solver/run/ensemble': 'resume',
+REACHED = {'kernels/archive': 'resume', 'kernels/map': 'limit map',
+           'kernels/twotime': 'fixed_point',
+           'models/net/archive': 'resume', 'models/program': 'script', 'models/script': 'script',
+           'solver/command': 'cli cli_files', 'solver/files': 'io cli_files',
+           'solver/main_sweep': 'sweep', 'solver/measure': 'fields outputs rates',
+           'solver/measure/aggregation': 'coordinate', 'solver/run/ensemble': 'resume',
            'solver/run/report': 'cli cli_runs', 'solver/run/states': 'resume',
            'solver/settings': 'param include factor', 'solver/study': 'grid sweep'}
 # Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.

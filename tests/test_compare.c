@@ -137,9 +137,9 @@ static void check_row(hid_t file, const char *table, const char *side, const cha
     const char *line = strstr(strstr(table, "over all entries"), row);
     assert_non_null(line);
     line += strlen(row) + (size_t)skip;
-    assert_int_equal(sscanf(line, "%lf%lf (%d)%lf (%d/%d)", &rms, &largest, &at, &exponent, &fitted,
-                            &entries),
-                     6);
+    assert_int_equal(
+        sscanf(line, "%lf%lf (%d)%lf (%d/%d)", &rms, &largest, &at, &exponent, &fitted, &entries),
+        6);
     snprintf(path, sizeof path, "%s/compare/%s_z", side, name);
     double *z = cli_values(file, path, &count);
     snprintf(path, sizeof path, "%s/compare/%s_approach", side, name);

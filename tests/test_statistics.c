@@ -3,8 +3,8 @@
 #include "tests/support/support.h"
 #include "kernels/rng.h"
 #include "solver/measure/mean_loss.h"
-
 #include "solver/measure/stats.h"
+#include "solver/run/report.h"
 
 #include <math.h>
 #include <string.h>
@@ -280,6 +280,20 @@ static void extrapolation(void **state) {
         }
 }
 
+/* Rows of the tables: the first time, a tenth, quarter, half, three quarters,
+ * the last; each once. */
+static void times_of_tables(void **state) {
+    (void)state;
+    static const int want[] = {0, 10, 25, 50, 75, 100}, few[] = {0, 1, 2};
+    int time[REPORT_TIMES];
+    assert_int_equal(report_times(101, time), 6);
+    assert_memory_equal(time, want, sizeof want);
+    assert_int_equal(report_times(3, time), 3);
+    assert_memory_equal(time, few, sizeof few);
+    assert_int_equal(report_times(1, time), 1);
+    assert_int_equal(time[0], 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_exact_for_squares),
@@ -288,6 +302,7 @@ int main(void) {
         cmocka_unit_test(of_a_random_limit),
         cmocka_unit_test(sites_that_sample),
         cmocka_unit_test(extrapolation),
+        cmocka_unit_test(times_of_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
