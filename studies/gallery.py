@@ -115,8 +115,8 @@ def page(entries, seen, costs) -> str:
     """docs/gallery.md."""
     total = sum(costs.values()) / 60
     lines = ["# Figures of the papers, on a small machine", "", PAPERS, "",
-             f"`make gallery` makes all of it, {total:.0f} core-minutes of runs, shared over the cores, and "
-             "two of drawing; it goes on where it was stopped. `make study "
+             f"`make gallery` makes all of it, {total:.0f} core-minutes of runs, shared over the "
+             "cores, and two of drawing; it goes on where it was stopped. `make study "
              "NAME=...` makes one. Networks are small and the data are toys: a claim is about how "
              "something depends on the width, the depth or a rate, and that is what is looked at. "
              "Numbers in brackets are standard errors in the last digit, bands and bars 95 % "
