@@ -1,7 +1,7 @@
 # dmft-solve
 #
 #   make run          installs what is missing, builds, runs data/regime2.ini
-#   make test         passes the tests (four minutes)
+#   make test         passes the tests (about six minutes)
 #   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
 #   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing.md)
 #   make validation; make coverage     networks against their limit; its error bars (minutes)
