@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #define CHUNK 8      /* rows that stay in the first cache */
+#define STRIP 4096   /* sites of a row that is met again */
 #define CACHED 65536 /* numbers that stay in the second, half a MB */
 
 #define SUFFIX _plain

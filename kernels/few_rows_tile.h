@@ -206,27 +206,38 @@ INLINE void NAME(combine_part)(double *y, int ny, double beta, const double *C, 
     }
 }
 
-/* A part of the rows of a stays in the cache while all rows of y, TILES times TILE of them, come
- * past and the next part is fetched. */
-#define PART(TILES)                                                                                \
+/* A part of the rows of a stays in the cache while all rows of y come past. Where whole rows are
+ * met, the next part, which lies behind it, is fetched, A lines of 64 bytes a row and tile. */
+#define PART(A)                                                                                    \
     NAME(combine_part)                                                                             \
-    (y, ny, r ? 1 : beta, C + r, (size_t)na, from, part, n, width, from + (size_t)part * width,    \
-     (LANES / 2 + TILES - 1) / TILES)
+    (y, ny, r ? 1 : beta, C + r, (size_t)na, from, part, n, width, from + (size_t)part * width, A)
 
-TARGET static void NAME(combine)(double *y, int ny, double beta, const double *C, const double *a,
-                                 int na, int n, size_t width) {
-    int rows = (int)(CACHED / width);
-    rows = rows < 4 ? 4 : rows;
+TARGET static void NAME(combine_parts)(double *y, int ny, double beta, const double *C,
+                                       const double *a, int na, int n, size_t width, int rows) {
     for (int r = 0; r < na; r += rows) {
         int part = na - r < rows ? na - r : rows;
         const double *from = a + (size_t)r * width;
-        if (ny <= TILE)
-            PART(1);
+        if (r + part == na || n < (int)width)
+            PART(0);
         else if (ny <= 3 * TILE)
-            PART(2);
+            PART((LANES / 2 + 1) / 2);
         else
-            PART(4);
+            PART((LANES / 2 + 3) / 4);
     }
+}
+
+/* Rows of a that are met once stream past; where they are met again, in strips that leave room in
+ * the cache for at least CACHED / STRIP of them. */
+TARGET static void NAME(combine)(double *y, int ny, double beta, const double *C, const double *a,
+                                 int na, int n, size_t width) {
+    if (ny <= TILE) {
+        NAME(combine_parts)(y, ny, beta, C, a, na, n, width, na);
+        return;
+    }
+    int strip = n < STRIP ? n : STRIP;
+    for (int i = 0; i < n; i += strip)
+        NAME(combine_parts)
+    (y + i, ny, beta, C, a + i, na, n - i < strip ? n - i : strip, width, CACHED / strip);
 }
 
 #undef PART
