@@ -4,7 +4,10 @@
  * 3 b_2/S^2, b_2/S^2 the next order; at S = 256, 512, 1024, 2048, over the standard error of 8
  * replicates at S sites. rms over the entries (that of the noise taken off) and the largest; left
  * at 512: -2 b_2/512^2 from the first two, again over that standard error, with its own error. Of f
- * and, for input 0, of kernels, at the middle and the end. */
+ * and, for input 0, of kernels, at the middle and the end.
+ *
+ * bias NAME TIMES: only runs whose name has NAME, at 256 and 512 sites, with TIMES as many
+ * replicates from another seed; what is left of every entry, and the rms of it over its error. */
 #include "solver/run/run.h"
 
 #include <math.h>
@@ -38,7 +41,7 @@ static void measure(const struct run *run, const struct series *whole, size_t k,
     entry->se[size] = sqrt((squares - mean * mean) / 8);
 }
 
-static int march(const char *const what[2], int size, struct entry *entry, int *entries,
+static int march(const char *const what[2], int times, int size, struct entry *entry, int *entries,
                  struct err *err) {
     static const char *const names[] = {
         "f",          "Phi1_diag", "G1_diag",           "Phi3_diag", "Gb_diag",
@@ -50,9 +53,9 @@ static int march(const char *const what[2], int size, struct entry *entry, int *
     char text[512], *word[WORDS];
     struct run run = {0};
     snprintf(text, sizeof text,
-             "%s reference.widths= solver.halves=yes solver.replicates=%d "
-             "solver.sites=%d",
-             what[0], runs[size] / (pairs ? 4 : 1), S);
+             "%s reference.widths= solver.halves=yes solver.replicates=%d solver.sites=%d "
+             "solver.seed=%d",
+             what[0], runs[size] / (pairs ? 4 : 1) * times, S, times);
     if (strstr(what[1], "expert"))
         snprintf(text + strlen(text), 40, " solver.expert_sites=%d", pairs ? S / 8 : S);
     if (strstr(what[1], "unit"))
@@ -78,13 +81,17 @@ done:
     return code;
 }
 
-static int one_row(const char *const what[2], struct err *err) {
-    struct entry entry[ENTRIES];
-    int entries, worst = 0, most = 0;
-    double left = 0, left_error = 0;
-    for (int size = 0; size < SIZES; size++)
-        TRY(march(what, size, entry, &entries, err));
-    printf("| %s |", what[0]);
+/* What halves leave at 512 sites, over the standard error, with its own error. */
+static double left(const struct entry *at, double *error) {
+    /* 256 b(256) - 512 b(512) = 3 b_2/512 */
+    *error = 2 / 3. * hypot(at->error[0] / 2, at->error[1]) / at->se[1];
+    return -2 / 3. * (at->b[0] / 2 - at->b[1]) / at->se[1];
+}
+
+static void one_row(const char *run, const struct entry *entry, int entries) {
+    int worst = 0, most = 0;
+    double error;
+    printf("| %s |", run);
     for (int size = 0; size < SIZES; size++) {
         double rms = 0;
         for (int k = 0; k < entries; k++) {
@@ -98,23 +105,38 @@ static int one_row(const char *const what[2], struct err *err) {
     printf(" %s", entry[worst].name);
     for (int size = 0; size < SIZES; size++)
         printf(" %.2f", entry[worst].b[size] / entry[worst].se[size]);
+    for (int k = 0; k < entries; k++)
+        if (fabs(left(&entry[k], &error)) > fabs(left(&entry[most], &error)))
+            most = k;
+    double largest = left(&entry[most], &error);
+    printf(" | %s %.2f (%.2f) |\n", entry[most].name, largest, error);
+}
+
+static void every_entry(const char *run, const struct entry *entry, int entries) {
+    double squares = 0;
+    printf("| %s | 256 | 512 | left at 512 |\n| --- | --- | --- | --- |\n", run);
     for (int k = 0; k < entries; k++) {
         const struct entry *at = &entry[k];
-        /* 256 b(256) - 512 b(512) = 3 b_2/512 */
-        double next = -2 / 3. * (at->b[0] / 2 - at->b[1]) / at->se[1];
-        double error = 2 / 3. * hypot(at->error[0] / 2, at->error[1]) / at->se[1];
-        if (fabs(next) > fabs(left)) {
-            left = next;
-            left_error = error;
-            most = k;
-        }
+        double error, x = left(at, &error);
+        printf("| %s | %.3f | %.3f | %.3f (%.3f) |\n", at->name, at->b[0] / at->se[0],
+               at->b[1] / at->se[1], x, error);
+        squares += x * x / (error * error);
     }
-    printf(" | %s %.2f (%.2f) |\n", entry[most].name, left, left_error);
+    printf("| rms over its error | | | %.2f |\n\n", sqrt(squares / entries));
+}
+
+static int judge(const char *const what[2], int times, struct err *err) {
+    struct entry entry[ENTRIES];
+    int entries = 0;
+    for (int size = 0; size < (times > 1 ? 2 : SIZES); size++)
+        TRY(march(what, times, size, entry, &entries, err));
+    (times > 1 ? every_entry : one_row)(what[0], entry, entries);
     fflush(stdout);
     return CODE_OK;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    int times = argc > 2 ? atoi(argv[2]) : 1;
     static const char *const cases[][2] = {
         {"data/dense.ini training.steps=13", ""},
         {"data/regime1.ini training.steps=13", ""},
@@ -125,11 +147,13 @@ int main(void) {
         {"data/regime3.ini training.steps=9", "expert unit"},
         {"data/regime3_mup.ini training.steps=9", "expert unit"},
     };
-    printf("| run | rms at 256 | 512 | 1024 | 2048 | largest at 512, at 256 to 2048 | most that "
-           "halves leave at 512 |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+    if (times == 1)
+        printf(
+            "| run | rms at 256 | 512 | 1024 | 2048 | largest at 512, at 256 to 2048 | most that "
+            "halves leave at 512 |\n| --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err = {0};
-        if (one_row(cases[i], &err)) {
+        if (strstr(cases[i][0], argc > 1 ? argv[1] : "") && judge(cases[i], times, &err)) {
             fprintf(stderr, "bias: %s: %s\n", cases[i][0], err.text);
             return err.code;
         }
