@@ -1,6 +1,8 @@
 /* Sites and their pool of matched normals. */
 #include "kernels/population.h"
 
+#include <stdlib.h>
+
 /* A vector of norm one counts as inside the span below this rest; it keeps |v| away from 0. */
 static const double inside = 1e-8;
 

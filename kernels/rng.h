@@ -6,6 +6,8 @@
 #ifndef KERNELS_RNG_H
 #define KERNELS_RNG_H
 
+#define R123_USE_SSE 0 /* nothing that only one kind of machine has, or includes by the way */
+#define R123_USE_IA32INTRIN_H 0
 #include <Random123/philox.h>
 #include <math.h>
 #include <stdint.h>
