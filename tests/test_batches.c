@@ -105,7 +105,7 @@ static void start(struct run *run, struct net *net, struct batch *batch, int N) 
     ASK(batch_init(batch, &run->config.training, run->data.P, err));
 }
 
-static void stop(struct run *run, struct net *net, struct batch *batch) {
+static void finish(struct run *run, struct net *net, struct batch *batch) {
     net_free(net);
     batch_free(batch);
     run_free(run);
@@ -190,7 +190,7 @@ static void equals_oracle(void **state) {
         oracle_dense_step(o);
     }
     oracle_dense_free(o);
-    stop(&run, &net, &batch);
+    finish(&run, &net, &batch);
 }
 
 /* --- identities ------------------------------------------------------------------------------- */
@@ -305,7 +305,7 @@ static void a_test_input_that_is_trained_on(void **state) {
             }
             assert_true(most > 0.05);
             free(f);
-            stop(&run, &net, &batch);
+            finish(&run, &net, &batch);
         }
 }
 
@@ -351,7 +351,7 @@ static double lazy_error(double gamma0, const char *dimension) {
                 exact[nu] += run.config.training.eta0 * (DEPTH + 1) / P * Delta[mu] *
                              overlap(&run, nu, net.index[mu]);
     }
-    stop(&run, &net, &batch);
+    finish(&run, &net, &batch);
     return most;
 }
 
