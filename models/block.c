@@ -1,4 +1,4 @@
-/* Names and scales of blocks. */
+/* Names, scales and kernels of blocks. */
 #include "models/block.h"
 #include "models/net/net.h"
 #include "models/parameterization.h"
@@ -11,6 +11,14 @@ struct block block_of_stream(const struct program *p, int l) {
     int L = program_network(p)->depth;
     double b = pow(L, -program_network(p)->branch_power);
     return (struct block){l, b, 1 / (L * b * b)};
+}
+
+void block_stream_kernels(struct program *p, int l, struct value h) {
+    program_name_rows(p, h, program_name(p, "h_%d", l));
+    program_kernel(p, h, 1, program_name(p, "Ch_%d", l), "feature kernel of the stream",
+                   "<h_l h_l>");
+    program_gradient(p, h, 1, program_name(p, "Cg_%d", l), "gradient kernel of the stream",
+                     "<g_l g_l>");
 }
 
 const char *block_name(struct program *p, const struct block *block, const char *name) {
