@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-const struct block block_alone = {-1, 1, 1};
+static const struct block alone = {-1, 1, 1};
 
 struct block block_of_stream(const struct program *p, int l) {
     int L = program_network(p)->depth;
@@ -55,8 +55,8 @@ struct value block_map(struct program *p, const struct block *block, const char 
 
 void block_network(struct program *p, int regime, block_write *mixture, bool iid) {
     struct population *bottom = program_layer(p, "bottom", 1);
-    struct weight w = block_weight(p, &block_alone, regime, "w");
-    struct value h1 = program_read_in(p, bottom, block_weight(p, &block_alone, regime, "W1"));
+    struct weight w = block_weight(p, &alone, regime, "w");
+    struct value h1 = program_read_in(p, bottom, block_weight(p, &alone, regime, "W1"));
     struct value x1 = program_sigma(p, h1);
     w.iid = iid;
     program_name_rows(p, h1, "h1");
@@ -64,5 +64,5 @@ void block_network(struct program *p, int regime, block_write *mixture, bool iid
                    "<x1 x1>, x1 = sigma(h1)");
     program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
                      "<g1 g1>, g1 = sigma'(h1) z1");
-    program_read_out(p, mixture(p, &block_alone, x1, NULL), w);
+    program_read_out(p, mixture(p, &alone, x1, NULL), w);
 }

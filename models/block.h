@@ -11,7 +11,6 @@ struct block {
     double
         rate; /* 1/(L b^2), of its matrices: the L blocks of a stream move as much as one; or 1 */
 };
-extern const struct block block_alone;
 extern const struct model model_regime1, model_regime2, model_regime3;
 /* Block l of `depth` = L ones that are added to a stream with b = L^-branch_power. */
 struct block block_of_stream(const struct program *p, int l);
