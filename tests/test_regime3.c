@@ -259,7 +259,7 @@ static void equals_oracle_odd_shapes(void **state) {
     compare(single, 5, 4);
 }
 
-/* The gradient of the oracle itself: fourth-order differences, as in gradient.c. */
+/* The gradient of the oracle itself: fourth-order differences, known as in oracles_judge. */
 static void check_oracle(struct oracle3 *o) {
     static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
     const double h = 1e-4;
