@@ -184,8 +184,7 @@ static void oracle_by_differences(void **state) {
     }
 }
 
-/* --- the limit ---------------------------------------------------------------------------------
- */
+/* --- the limit -------------------------------------------------------------------------------- */
 
 /* sigma linear: (13) at t = 0 and the lazy recursion (14), which a limit follows without sampling
  * error but for O(gamma0^2) = 1e-6 times numbers of order 10. */
