@@ -1,16 +1,24 @@
-/* Names and scales of blocks. */
+/* Names, scales and kernels of blocks. */
 #include "models/block.h"
 #include "models/net/net.h"
 #include "models/parameterization.h"
 
 #include <math.h>
 
-const struct block block_alone = {-1, 1, 1};
+static const struct block alone = {-1, 1, 1};
 
 struct block block_of_stream(const struct program *p, int l) {
     int L = program_network(p)->depth;
     double b = pow(L, -program_network(p)->branch_power);
     return (struct block){l, b, 1 / (L * b * b)};
+}
+
+void block_stream_kernels(struct program *p, int l, struct value h) {
+    program_name_rows(p, h, program_name(p, "h_%d", l));
+    program_kernel(p, h, 1, program_name(p, "Ch_%d", l), "feature kernel of the stream",
+                   "<h_l h_l>");
+    program_gradient(p, h, 1, program_name(p, "Cg_%d", l), "gradient kernel of the stream",
+                     "<g_l g_l>");
 }
 
 const char *block_name(struct program *p, const struct block *block, const char *name) {
@@ -47,8 +55,8 @@ struct value block_map(struct program *p, const struct block *block, const char 
 
 void block_network(struct program *p, int regime, block_write *mixture, bool iid) {
     struct population *bottom = program_layer(p, "bottom", 1);
-    struct weight w = block_weight(p, &block_alone, regime, "w");
-    struct value h1 = program_read_in(p, bottom, block_weight(p, &block_alone, regime, "W1"));
+    struct weight w = block_weight(p, &alone, regime, "w");
+    struct value h1 = program_read_in(p, bottom, block_weight(p, &alone, regime, "W1"));
     struct value x1 = program_sigma(p, h1);
     w.iid = iid;
     program_name_rows(p, h1, "h1");
@@ -56,5 +64,5 @@ void block_network(struct program *p, int regime, block_write *mixture, bool iid
                    "<x1 x1>, x1 = sigma(h1)");
     program_gradient(p, h1, 1, "G1", "gradient kernel of the bottom layer",
                      "<g1 g1>, g1 = sigma'(h1) z1");
-    program_read_out(p, mixture(p, &block_alone, x1, NULL), w);
+    program_read_out(p, mixture(p, &alone, x1, NULL), w);
 }

@@ -6,15 +6,15 @@
 #include "models/program/program.h"
 
 struct block {
-    int l;    /* its number, in all names: W_in_0, ...; -1: the only one, names without number */
-    double b; /* what its output is multiplied by where it is added to a stream; else 1 */
-    double
-        rate; /* 1/(L b^2), of its matrices: the L blocks of a stream move as much as one; or 1 */
+    int l;       /* its number, in all names: W_in_0, ...; -1: the only one, names without number */
+    double b;    /* what its output is multiplied by where it is added to a stream; else 1 */
+    double rate; /* of its matrices: 1/(L b^2), so that L blocks move a stream as one does; or 1 */
 };
-extern const struct block block_alone;
 extern const struct model model_regime1, model_regime2, model_regime3;
 /* Block l of `depth` = L ones that are added to a stream with b = L^-branch_power. */
 struct block block_of_stream(const struct program *p, int l);
+/* Names rows h of the stream before block l, or behind the last one, and measures their kernels. */
+void block_stream_kernels(struct program *p, int l, struct value h);
 /* NAME, or NAME_l. */
 const char *block_name(struct program *p, const struct block *block, const char *name);
 /* Multiplies rates by that of the block (Adam's: 1/(L b), eps by b), and names by its number; the

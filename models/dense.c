@@ -1,7 +1,7 @@
 /* The deep dense network (Bordelon & Pehlevan 2022; docs/theory/regime1.md, one expert).
  *
- *     h_1 = W1 x/sqrt D     h_l = W_l sigma(h_l-1), l = 2 ... depth     f = <w,
- * sigma(h_depth)>/gamma0
+ *     h_1 = W1 x/sqrt D     h_l = W_l sigma(h_l-1), l = 2 ... depth
+ *     f = <w, sigma(h_depth)>/gamma0
  */
 #include "models/net/net.h"
 

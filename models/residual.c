@@ -11,6 +11,7 @@
  * 0 the units are nominally 2^400 N, as N is 2^400: sqrt(alpha) = 2^-200 vanishes, the ones stay
  * exact. Cotangents of experts and units are 1/L times the page's. */
 #include "models/residual.h"
+#include "models/block.h"
 #include "models/routing/balance.h"
 #include "models/routing/gate.h"
 #include "models/net/net.h"
@@ -113,11 +114,7 @@ static void residual_write(struct program *p) {
     struct population *stream = program_layer(p, "stream", 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     for (int l = 0; l <= L; l++) {
-        program_name_rows(p, h, program_name(p, "h_%d", l));
-        program_kernel(p, h, 1, program_name(p, "Ch_%d", l), "feature kernel of the stream",
-                       "<h_l h_l>");
-        program_gradient(p, h, 1, program_name(p, "Cg_%d", l), "gradient kernel of the stream",
-                         "<g_l g_l>");
+        block_stream_kernels(p, l, h);
         if (l < L)
             h = program_add(p, h, block(p, l, h, stream));
     }

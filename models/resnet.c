@@ -7,6 +7,7 @@
  * b = branch, L = depth. All blocks live on one population, the stream. Rates are those of the
  * matrices as they are used, (b/sqrt L) W_l: gradient descent moves W_l itself with the rate of the
  * dense network, Adam its entries by eta0/sqrt L. */
+#include "models/block.h"
 #include "models/net/net.h"
 
 #include <math.h>
@@ -17,21 +18,13 @@ static const struct param_row resnet_rows[] = {
     {0},
 };
 
-static void add_kernels(struct program *p, int l, struct value h) {
-    program_name_rows(p, h, program_name(p, "h_%d", l));
-    program_kernel(p, h, 1, program_name(p, "Ch_%d", l), "feature kernel of the stream",
-                   "<h_l h_l>");
-    program_gradient(p, h, 1, program_name(p, "Cg_%d", l), "gradient kernel of the stream",
-                     "<g_l g_l>");
-}
-
 static void resnet_write(struct program *p) {
     const struct network *network = program_network(p);
     int L = network->depth;
     double scale = network->branch / sqrt(L);
     struct population *stream = program_layer(p, "stream", 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
-    add_kernels(p, 0, h);
+    block_stream_kernels(p, 0, h);
     for (int l = 0; l < L; l++) {
         struct weight W = {.name = program_name(p, "W_%d", l),
                            .s_f = scale,
@@ -41,7 +34,7 @@ static void resnet_write(struct program *p) {
         program_kernel(p, x, 1, program_name(p, "Phi_%d", l), "feature kernel of a branch",
                        "<x_l x_l>");
         h = program_add(p, h, program_map(p, x, stream, W));
-        add_kernels(p, l + 1, h);
+        block_stream_kernels(p, l + 1, h);
     }
     program_read_out(p, h, (struct weight){.name = "w"});
 }

@@ -174,12 +174,10 @@ def draw_name(term: str) -> str:
 def adam_eps(run):
     figure, axes = grid(1, 3, 2.6)
     axes = axes[0]
-    widths = list(next(iter(run.points.values())).reference)
-    one = {N: run.points[1.0,].reference[N] for N in widths}
-    other = {N: run.points[N / widths[0],].reference[N] for N in widths}
     seen = []
-    for k, (label, found) in enumerate((("eps of each matrix", one), ("one eps", other))):
-        losses = []
+    for k, (label, point) in enumerate(zip(("eps of each matrix", "one eps"),
+                                           run.points.values(), strict=True)):
+        found, widths, losses = point.reference, list(point.reference), []
         for N, shade in zip(widths, draw_shades(len(widths))):
             axes[k].plot(found[N]["loss"].values, color=shade, label=f"$N = {N}$")
             losses.append(float(found[N]["loss"].values[-1]))

@@ -371,8 +371,7 @@ static void test_permissions(void **state) {
     assert_false(cli_exists("locked/out.h5") || cli_exists("locked/out.h5.partial"));
 }
 
-/* --- what it tells -------------------------------------------------------------------------------
- */
+/* --- what it tells ---------------------------------------------------------------------------- */
 
 /* Standard output of a call that succeeds and says nothing else; to be freed. */
 static char *printed(const char *const *arg) {

@@ -127,7 +127,8 @@ static void check_same(hid_t one, hid_t both, const char *prefix, const char *pa
     free(b);
 }
 
-/* A row of the table of quantities of a run of 4 steps, from its z and exponents in the file. */
+/* A row of the table of quantities of a run of 4 steps, from its z (to one decimal in the table)
+ * and exponents (to two) in the file. */
 static void check_row(hid_t file, const char *table, const char *side, const char *name, int skip) {
     char path[128], row[64];
     double rms, largest, exponent, squares = 0, most = 0;

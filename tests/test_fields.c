@@ -5,6 +5,7 @@
 #include "solver/measure/fields.h"
 
 #include <gsl/gsl_cdf.h>
+#include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -472,16 +473,11 @@ static void bad_input(void **state) {
     }
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The largest distance of two distributions, of n and m numbers. */
 static double distance(double *x, size_t n, double *y, size_t m) {
     double largest = 0;
-    qsort(x, n, sizeof *x, ascending);
-    qsort(y, m, sizeof *y, ascending);
+    gsl_sort(x, 1, n);
+    gsl_sort(y, 1, m);
     for (size_t i = 0, j = 0; i < n && j < m;) {
         if (x[i] <= y[j])
             i++;

@@ -39,7 +39,8 @@ static void halves_have_the_draws_of_the_whole(void **state) {
 }
 
 /* Twice the whole less the mean of the halves, of every series that does not jump; the loss is that
- * of such an f. */
+ * of such an f. Sums of a dozen terms: round-off below 12 eps = 3e-15 of them, so 1e-13; of the
+ * loss, of order a tenth, 1e-14. */
 static void values_are_those_without_the_bias(void **state) {
     (void)state;
     struct run run;

@@ -16,8 +16,12 @@ static const char ini[] = "[network]\nmodel = dense\ndepth = 2\n[data]\ninputs =
                           "[training]\nsteps = 4\n[solver]\nsites = 64\nreplicates = 2\n"
                           "[reference]\nwidths = 8 16\nseeds = 3\n";
 
+static size_t sites_of_experts, sites_of_units; /* told to what was written last */
+
 /* The network dense of depth 2, by other means. */
 static void copy_write(struct program *p) {
+    sites_of_experts = dmft_expert_sites(p);
+    sites_of_units = dmft_unit_sites(p);
     struct population *bottom = program_population(p, "bottom", 1, dmft_sites(p), 1);
     struct population *top = program_population(p, "top", 1, dmft_sites(p), 1);
     struct value h1 = program_read_in(p, bottom, (struct weight){.name = "W1"});
@@ -30,6 +34,7 @@ static struct model copy = {.name = "copy",
                             .doc = "dense of depth 2",
                             .source = "this file",
                             .keys = "read_out activation depth",
+                            .solver_keys = "expert_sites unit_sites",
                             .write = copy_write};
 
 static void accept(struct dmft *d, int code) {
@@ -90,10 +95,13 @@ static void test_a_run_is_that_of_the_program(void **state) {
     hid_t file = cli_file("library.h5");
     char *who = cli_text(file, "/", "program");
     assert_string_equal(who, "dmft-library");
+    char *version = cli_text(file, "provenance", "version");
+    assert_string_equal(version, dmft_version());
     same_bits(d, 0, "loss", file, "limit/loss");
     same_bits(d, 0, "Phi1_diag", file, "limit/Phi1_diag");
     same_bits(d, 16, "f", file, "reference/N0016/f");
     free(who);
+    free(version);
     H5Fclose(file);
 
     struct dmft_series f;
@@ -120,6 +128,12 @@ static void test_an_added_network(void **state) {
     accept(d, dmft_text(d, ini));
     accept(own, dmft_text(own, ini));
     accept(own, dmft_set(own, "network.model", "copy"));
+    accept(own, dmft_set(own, "reference.widths", ""));
+    accept(own, dmft_set(own, "solver.expert_sites", "24"));
+    accept(own, dmft_set(own, "solver.unit_sites", "12"));
+    accept(own, dmft_run(own, NULL, 0));
+    assert_true(sites_of_experts == 24 && sites_of_units == 12);
+    accept(own, dmft_set(own, "reference.widths", "8 16"));
     accept(d, dmft_run(d, NULL, 0));
     accept(own, dmft_run(own, NULL, 0));
     for (int N = 0; N <= 16; N += 8) {

@@ -1,7 +1,7 @@
 /* The network of models/regime2.c with explicit matrices, judged twice: by finite differences of
  * the loss in every parameter, and by the plain-loop oracle (tests/oracles/oracle_regime2.c) in the
  * forward pass, the kernels and the parameters over several training steps. */
-#include "tests/support/support.h"
+#include "tests/support/oracles.h"
 #include "tests/oracles/oracle_regime2.h"
 
 #include <math.h>
@@ -63,9 +63,6 @@ static void copy_parameters(struct pair *p, double *W1, double *Q, double *W2in,
 }
 
 static void make_pair(struct pair *p, const char *const *overrides, int N) {
-    static const enum oracle_activation activation[] = {
-        [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
-        [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
     support_run(&p->run, "data/regime2.ini", overrides);
     support_net(&p->net, &p->run, N, 3);
     const struct config *c = &p->run.config;
@@ -74,7 +71,7 @@ static void make_pair(struct pair *p, const char *const *overrides, int N) {
     ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
     struct oracle *o = oracle_new(data->P, data->D, N, M, c->network.expert_width);
     p->oracle = o;
-    o->activation = activation[c->network.activation];
+    o->activation = oracles_activation(c->network.activation);
     o->gate = c->network.gate == GATE_SOFTMAX    ? ORACLE_SOFTMAX
               : c->network.gate == GATE_CONSTANT ? ORACLE_CONSTANT
               : c->network.aggregation           ? ORACLE_SIGMOID_K

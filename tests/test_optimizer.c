@@ -3,8 +3,7 @@
  * parameterizations), in all three regimes; with schedules and clipping. The weights are the
  * oracle's, put into the net. */
 #include "models/residual.h"
-#include "tests/support/support.h"
-#include "tests/oracles/oracle_optimizer.h"
+#include "tests/support/oracles.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -144,18 +143,6 @@ static const struct schedule_case {
     {"warmup = 3", {0, 1 / 3., 2 / 3., 1, 1}},
 };
 
-static void set_optimizer(struct oracle_optimizer *a, const struct training *training) {
-    a->adam = training->optimizer >= OPTIMIZER_ADAM;
-    a->inside = training->adam_eps == ADAM_EPS_INSIDE;
-    a->rate = training->eta0;
-    a->momentum = training->optimizer == OPTIMIZER_MOMENTUM ? training->momentum : 0;
-    a->beta1 = training->beta1;
-    a->beta2 = training->beta2;
-    a->eps = training->eps;
-    a->decay = training->optimizer == OPTIMIZER_ADAMW ? training->weight_decay : 0;
-    a->clip = training->clip;
-}
-
 /* Oracle and optimizer with the settings of the run; all weights zero. */
 static void make_oracle(struct couple *p, int N) {
     const struct config *c = &p->run.config;
@@ -207,7 +194,7 @@ static void make_oracle(struct couple *p, int N) {
     }
     memcpy(X, p->run.data.X, (size_t)(P * D) * sizeof *X);
     memcpy(y, p->run.data.y, (size_t)P * sizeof *y);
-    set_optimizer(p->optimizer, training);
+    oracles_set_optimizer(p->optimizer, training);
 }
 
 static void open_couple(struct couple *p, const char *ini, const char *const *overrides, int N) {

@@ -91,7 +91,7 @@ static void test_medians_ignore_one_run(void **state) {
     assert_int_equal(best, 2);
 }
 
-/* Of three values: all 27 draws with replacement. */
+/* Of three values: all 27 draws with replacement. Sums of 27 numbers of order ten: 1e-14. */
 static void test_error_of_a_median(void **state) {
     (void)state;
     const double value[3] = {2, -1, 7};

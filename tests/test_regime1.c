@@ -1,7 +1,7 @@
 /* The networks of models/regime1.c with explicit matrices (regime1 and dense), judged by finite
  * differences of the loss and by plain-loop oracles over several training steps; and what the
  * theory says of them exactly. */
-#include "tests/support/support.h"
+#include "tests/support/oracles.h"
 #include "solver/measure/stats.h"
 #include "tests/oracles/oracle_dense.h"
 #include "tests/oracles/oracle_regime1.h"
@@ -51,10 +51,6 @@ static void gradient_by_differences(void **state) {
     }
 }
 
-static const enum oracle_activation activation_of[] = {
-    [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
-    [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
-
 /* W1 [N][D] of a net whose read-in works in the span of the inputs. */
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
     double *A, *B, *columns = support_get(array_all(&net->thin[0]->W));
@@ -98,7 +94,7 @@ static void make_pair(struct pair *p, const char *const *overrides, int N) {
     o->gate = network->gate == GATE_SOFTMAX   ? ORACLE1_SOFTMAX
               : network->gate == GATE_SIGMOID ? ORACLE1_SIGMOID
                                               : ORACLE1_CONSTANT;
-    o->activation = activation_of[network->activation];
+    o->activation = oracles_activation(network->activation);
     o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
     o->activated = network->expert_output == EXPERT_OUTPUT_ACTIVATED;
     o->K = network->rho < 1 ? (int)lround(network->rho * M) : 0;

@@ -2,7 +2,7 @@
  * in every parameter and by the plain-loop oracle (tests/oracles/oracle_regime3.c, itself judged by
  * finite differences here) in the forward pass, the kernels and the parameters over several steps;
  * and the reproducibility of its limit. */
-#include "tests/support/support.h"
+#include "tests/support/oracles.h"
 #include "tests/oracles/oracle_regime3.h"
 
 #include <math.h>
@@ -119,9 +119,6 @@ static void copy_parameters(const struct couple *p, double *const block[ORACLE3_
 }
 
 static void make_couple(struct couple *p, const char *const *more, int count, int N) {
-    static const enum oracle_activation activation[] = {
-        [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
-        [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
     start(&p->run, more, count);
     support_net(&p->net, &p->run, N, 3);
     const struct config *c = &p->run.config;
@@ -129,7 +126,7 @@ static void make_couple(struct couple *p, const char *const *more, int count, in
     int M = (int)lround(c->network.kappa * N), Ne = (int)lround(c->network.iota * N);
     ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
     struct oracle3 *o = p->oracle = oracle3_new(data->P, data->D, N, M, Ne);
-    o->activation = activation[c->network.activation];
+    o->activation = oracles_activation(c->network.activation);
     o->gate = c->network.gate == GATE_SOFTMAX    ? ORACLE_SOFTMAX
               : c->network.gate == GATE_CONSTANT ? ORACLE_CONSTANT
               : c->network.aggregation           ? ORACLE_SIGMOID_K
@@ -262,7 +259,7 @@ static void equals_oracle_odd_shapes(void **state) {
     compare(single, 5, 4);
 }
 
-/* The gradient of the oracle itself: fourth-order differences, as in gradient.c. */
+/* The gradient of the oracle itself: fourth-order differences, known as in oracles_judge. */
 static void check_oracle(struct oracle3 *o) {
     static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
     const double h = 1e-4;

@@ -1,7 +1,7 @@
 /* The network of models/resnet.c: explicit matrices against finite differences of the loss and the
  * plain-loop oracle (tests/oracles/oracle_resnet.c, itself judged by differences); its limit
  * against closed forms and the extrapolated networks of an independent code (data/ref/resnet). */
-#include "tests/support/support.h"
+#include "tests/support/oracles.h"
 #include "tests/oracles/oracle_resnet.h"
 
 #include <hdf5.h>
@@ -71,16 +71,13 @@ static void copy_block(const struct couple *p, int block, double *out) {
 }
 
 static void make_couple(struct couple *p, const char *const *more, int N) {
-    static const enum oracle_activation activation[] = {
-        [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
-        [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
     configure(&p->run, more);
     support_net(&p->net, &p->run, N, 3);
     const struct config *c = &p->run.config;
     const struct data *data = &p->run.data;
     ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
     struct oracle_resnet *o = p->oracle = oracle_resnet_new(data->P, data->D, N, c->network.depth);
-    o->activation = activation[c->network.activation];
+    o->activation = oracles_activation(c->network.activation);
     o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
     o->gamma0 = c->training.gamma0;
     o->eta0 = c->training.eta0;
@@ -161,46 +158,33 @@ static void equals_oracle(void **state) {
     }
 }
 
-/* Fourth-order differences at h = 1e-4: the loss is known to about 1e-15, 1.5e-11 of round-off in a
- * difference; ten times that. */
+static double loss_of(void *oracle) {
+    return oracle_resnet_forward(oracle);
+}
+
+static double step_of(void *oracle) {
+    return oracle_resnet_step(oracle);
+}
+
 static void oracle_by_differences(void **state) {
     (void)state;
-    static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
-    const double h = 1e-4;
     for (int i = 0; i < CASES; i++) {
         struct couple p;
+        struct oracles_parameter all[ORACLES_PARAMETERS];
+        char what[16];
         make_couple(&p, cases[i], 6);
-        struct oracle_resnet *o = p.oracle;
-        oracle_resnet_step(o);
-        double rate = o->eta0 * o->gamma0 * o->gamma0 * o->N, *before[8], *slope[8];
-        for (int block = 0, count; block < o->L + 2; block++) {
-            double *w = oracle_resnet_block(o, block, &count);
-            before[block] = calloc((size_t)count, sizeof *w);
-            slope[block] = calloc((size_t)count, sizeof *w);
-            memcpy(before[block], w, (size_t)count * sizeof *w);
-            for (int k = 0; k < count; k++) {
-                for (int a = 0; a < 4; a++) {
-                    w[k] = before[block][k] + at[a] * h;
-                    slope[block][k] += weight[a] * oracle_resnet_forward(o) / h;
-                }
-                w[k] = before[block][k];
-            }
+        const struct oracle_resnet *o = p.oracle;
+        for (int k = 0; k < o->L + 2; k++) {
+            all[k].w = oracle_resnet_block(o, k, &all[k].count);
+            all[k].rate = o->eta0 * o->gamma0 * o->gamma0 * o->N;
         }
-        oracle_resnet_step(o);
-        for (int block = 0, count; block < o->L + 2; block++) {
-            const double *w = oracle_resnet_block(o, block, &count);
-            for (int k = 0; k < count; k++)
-                CHECK_ABS(w[k] - before[block][k], -rate * slope[block][k], rate * 1.5e-10,
-                          "case %d, block %d, entry %d", i, block, k);
-            free(before[block]);
-            free(slope[block]);
-        }
+        snprintf(what, sizeof what, "case %d", i);
+        oracles_judge(p.oracle, loss_of, step_of, all, o->L + 2, 1, what);
         free_couple(&p);
     }
 }
 
-/* --- the limit ---------------------------------------------------------------------------------
- */
+/* --- the limit -------------------------------------------------------------------------------- */
 
 /* sigma linear: (13) at t = 0 and the lazy recursion (14), which a limit follows without sampling
  * error but for O(gamma0^2) = 1e-6 times numbers of order 10. */

@@ -104,6 +104,11 @@ static void time_of_a_known_loss(void **state) {
     CHECK_ABS(time, 6, 1e-14, "the mean falls by 1/4 a step while both do");
     CHECK_ABS(se, 0.5, 1e-14, "its error");
     record_free(&networks);
+    fill(&networks, 7, 3.5, 4.5); /* 6 together; the second alone, 6.5, not before the end */
+    rest_escape(&networks, &time, &se);
+    CHECK_ABS(time, 6, 1e-14, "the last time");
+    assert_true(isnan(se));
+    record_free(&networks);
     fill(&networks, 5, 3.5, 4.5);
     rest_escape(&networks, &time, &se);
     assert_true(isnan(time));

@@ -251,6 +251,8 @@ static void refusals(void **state) {
         {HEAD "h = mean_of_rows(mean(h)) * h\n" END,
          "t.lua:3: scale of what is one for all inputs and of what each has"},
         {HEAD "read_out(mean_of_rows(h), 'v')\n", "read_out of a mean over inputs, which only"},
+        {HEAD "h = tanh(mean(h), 2) * h\n" END,
+         "t.lua:3: tanh of numbers takes no factor: tanh(k * x)"},
         {HEAD "show(mean_of_rows(mean(h)), 'm')\n" END,
          "t.lua:3: what is made of a mean over inputs is not shown"},
         {HEAD "penalty(h, 'r')\n" END, "bad argument #1 to 'penalty' (must be numbers of each"},

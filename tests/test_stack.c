@@ -1,7 +1,7 @@
 /* Finite networks of models/stack.c: against finite differences of the loss and the plain-loop
  * oracle (tests/oracles/oracle_stack.c, itself judged by differences), along the gradient, with
  * momentum and with Adam. */
-#include "tests/support/support.h"
+#include "tests/support/oracles.h"
 #include "tests/oracles/oracle_stack.h"
 
 #include <math.h>
@@ -153,9 +153,6 @@ static void copy_parameter(const struct couple *p, int index, double *out) {
 }
 
 static void make_oracle(struct couple *p) {
-    static const enum oracle_activation activation[] = {
-        [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
-        [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
     static const enum oracle_gate gate[] = {[GATE_SIGMOID] = ORACLE_SIGMOID_M,
                                             [GATE_SOFTMAX] = ORACLE_SOFTMAX,
                                             [GATE_CONSTANT] = ORACLE_CONSTANT};
@@ -169,8 +166,9 @@ static void make_oracle(struct couple *p) {
         oracle_stack_new(regime, data->P, data->D, N, network->depth, M, N_e,
                          regime == 1 ? network->expert_layers : 2);
     bool ours = network->expert_activation > 0; /* 0: that of the network */
-    o->activation = activation[network->activation];
-    o->expert_activation = ours ? activation[network->expert_activation - 1] : o->activation;
+    o->activation = oracles_activation(network->activation);
+    o->expert_activation =
+        ours ? oracles_activation(network->expert_activation - 1) : o->activation;
     o->gate = gate[network->gate];
     if (network->gate == GATE_SIGMOID && network->aggregation == AGGREGATION_K && regime > 1)
         o->gate = ORACLE_SIGMOID_K;
@@ -377,14 +375,7 @@ static void optimizers(void **state) {
         make_couple(&p, optimized[i]);
         const struct training *training = &p.run.config.training;
         struct oracle_optimizer *a = oracle_optimizer_stack(p.oracle);
-        a->adam = optimizer_by_entry((enum optimizer)training->optimizer);
-        a->inside = training->adam_eps == ADAM_EPS_INSIDE;
-        a->rate = training->eta0;
-        a->momentum = training->optimizer == OPTIMIZER_MOMENTUM ? training->momentum : 0;
-        a->beta1 = training->beta1;
-        a->beta2 = training->beta2;
-        a->eps = training->eps;
-        a->decay = training->optimizer == OPTIMIZER_ADAMW ? training->weight_decay : 0;
+        oracles_set_optimizer(a, training);
         for (int t = 0; t < 5; t++) {
             support_evaluate(&p.net, &p.run);
             check_output(&p, oracle_optimizer_step(a), 1e-12, i, t);
@@ -396,41 +387,27 @@ static void optimizers(void **state) {
     }
 }
 
-/* Fourth-order differences at h = 1e-4: the loss is known to about 1e-15, 1.5e-11 of round-off in a
- * difference; ten times that. */
+static double loss_of(void *oracle) {
+    return oracle_stack_forward(oracle);
+}
+
+static double step_of(void *oracle) {
+    return oracle_stack_step(oracle);
+}
+
 static void oracle_by_differences(void **state) {
     (void)state;
-    static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
-    const double h = 1e-4;
     for (int i = 0; i < CASES; i++) {
         struct couple p;
+        struct oracles_parameter all[ORACLES_PARAMETERS], *a = all;
+        char what[16];
         make_couple(&p, cases[i]);
-        struct oracle_stack *o = p.oracle;
-        oracle_stack_step(o);
-        double *w, rate, *before[32], *slope[32];
-        int blocks = 0, count;
-        for (; oracle_stack_parameter(o, blocks, &w, &count, &rate); blocks++) {
-            before[blocks] = calloc((size_t)count, sizeof *w);
-            slope[blocks] = calloc((size_t)count, sizeof *w);
-            for (int k = 0; w && k < count; k++) {
-                before[blocks][k] = w[k];
-                for (int a = 0; a < 4; a++) {
-                    w[k] = before[blocks][k] + at[a] * h;
-                    slope[blocks][k] += weight[a] * oracle_stack_forward(o) / h;
-                }
-                w[k] = before[blocks][k];
-            }
+        for (int k = 0; oracle_stack_parameter(p.oracle, k, &a->w, &a->count, &a->rate); k++, a++) {
+            a->count = a->w ? a->count : 0;
+            a->rate *= p.oracle->eta0;
         }
-        oracle_stack_step(o);
-        for (int block = 0; block < blocks; block++) {
-            oracle_stack_parameter(o, block, &w, &count, &rate);
-            rate *= o->eta0;
-            for (int k = 0; w && k < count; k++)
-                CHECK_ABS(w[k] - before[block][k], -rate * slope[block][k], rate * 1.5e-10,
-                          "case %d, parameter %d, entry %d", i, block, k);
-            free(before[block]);
-            free(slope[block]);
-        }
+        snprintf(what, sizeof what, "case %d", i);
+        oracles_judge(p.oracle, loss_of, step_of, all, (int)(a - all), 1, what);
         free_couple(&p);
     }
 }

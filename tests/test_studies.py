@@ -24,7 +24,7 @@ SITES = {"solver.sites": 64, "solver.expert_sites": 64}
 TABLE = gallery.table()
 STUDIES = list(dict.fromkeys(study for entry in TABLE.values() for study in entry["data"]))
 SHORT = ("fig1_regime2", "simp", "jiang_balance", "lazy_rich")
-WHOLE = ("cures_regime2", "adam_eps", "jiang_collapse")  # read off at widths of their own
+WHOLE = ("cures_regime2", "jiang_collapse")  # read off at widths of their own
 
 
 def small(study: str, folder) -> str:
@@ -51,12 +51,7 @@ def small(study: str, folder) -> str:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """The folder with the files of all studies, made when they are asked for."""
-    folder = tmp_path_factory.mktemp("studies")
-    for script in os.listdir(os.path.join(ROOT, "studies")):
-        if script.endswith(".lua"):
-            with open(os.path.join(ROOT, "studies", script), encoding="utf-8") as file:
-                (folder / script).write_text(file.read())
-    return folder
+    return tmp_path_factory.mktemp("studies")
 
 
 @pytest.mark.parametrize("name", TABLE if os.environ.get("LONG") else SHORT)

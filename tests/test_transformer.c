@@ -2,8 +2,8 @@
  * with the rates of docs/theory/transformer.md, and against the plain-loop oracle written from that
  * page (tests/oracles/oracle_transformer.c, itself judged by differences), by gradient descent,
  * momentum and Adam. Its limit: tests/test_transformer_limit.c. */
+#include "tests/support/oracles.h"
 #include "tests/support/sequences.h"
-#include "tests/oracles/oracle_optimizer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -188,10 +188,7 @@ static void copy_settings(struct couple *p, const struct task *task) {
     const struct config *c = &p->run.config;
     const struct network *network = &c->network;
     struct oracle_transformer *o = p->oracle;
-    static const enum oracle_activation activation[] = {
-        [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
-        [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
-    o->activation = activation[network->activation];
+    o->activation = oracles_activation(network->activation);
     o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_CROSS_ENTROPY;
     o->gate = network->gate == GATE_SOFTMAX    ? ORACLE_SOFTMAX
               : network->gate == GATE_CONSTANT ? ORACLE_CONSTANT
@@ -370,14 +367,7 @@ static void optimizers(void **state) {
             make_couple(&p, &tasks[i], lines[k]);
             const struct training *training = &p.run.config.training;
             struct oracle_optimizer *a = oracle_optimizer_transformer(p.oracle);
-            a->adam = training->optimizer >= OPTIMIZER_ADAM;
-            a->inside = training->adam_eps == ADAM_EPS_INSIDE;
-            a->rate = training->eta0;
-            a->momentum = training->optimizer == OPTIMIZER_MOMENTUM ? training->momentum : 0;
-            a->beta1 = training->beta1;
-            a->beta2 = training->beta2;
-            a->eps = training->eps;
-            a->decay = training->optimizer == OPTIMIZER_ADAMW ? training->weight_decay : 0;
+            oracles_set_optimizer(a, training);
             support_evaluate(&p.net, &p.run);
             for (int t = 0; t < 4; t++) {
                 check_outputs(&p, &tasks[i], oracle_optimizer_step(a));
@@ -389,44 +379,27 @@ static void optimizers(void **state) {
         }
 }
 
-/* Fourth-order differences at h = 1e-4: the loss is known to about 1e-15, 1.5e-11 of round-off in a
- * difference; ten times that. Every seventh entry. */
+static double loss_of(void *oracle) {
+    return oracle_transformer_forward(oracle);
+}
+
+static double step_of(void *oracle) {
+    return oracle_transformer_step(oracle);
+}
+
 static void oracle_by_differences(void **state) {
     (void)state;
-    static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
-    const double h = 1e-4;
-    enum { STRIDE = 7, BLOCKS = 32 };
     for (int i = 0; i < TASKS; i++) {
         struct couple p;
+        struct oracles_parameter all[ORACLES_PARAMETERS];
         make_couple(&p, &tasks[i], "eta0 = 0.1");
-        struct oracle_transformer *o = p.oracle;
-        double *before[BLOCKS], *slope[BLOCKS];
-        int blocks = oracle_transformer_blocks(o), count;
-        assert_true(blocks <= BLOCKS);
-        oracle_transformer_step(o);
-        for (int block = 0; block < blocks; block++) {
-            double *w = oracle_transformer_block(o, block, &count);
-            before[block] = calloc((size_t)count + 1, sizeof *w);
-            slope[block] = calloc((size_t)count + 1, sizeof *w);
-            memcpy(before[block], w, (size_t)count * sizeof *w);
-            for (int k = 0; k < count; k += STRIDE) {
-                for (int a = 0; a < 4; a++) {
-                    w[k] = before[block][k] + at[a] * h;
-                    slope[block][k] += weight[a] * oracle_transformer_forward(o) / h;
-                }
-                w[k] = before[block][k];
-            }
+        int blocks = oracle_transformer_blocks(p.oracle);
+        assert_true(blocks <= ORACLES_PARAMETERS);
+        for (int k = 0; k < blocks; k++) {
+            all[k].w = oracle_transformer_block(p.oracle, k, &all[k].count);
+            all[k].rate = p.oracle->eta0 * oracle_transformer_rate(p.oracle, k);
         }
-        oracle_transformer_step(o);
-        for (int block = 0; block < blocks; block++) {
-            const double *w = oracle_transformer_block(o, block, &count);
-            double rate = o->eta0 * oracle_transformer_rate(o, block);
-            for (int k = 0; k < count; k += STRIDE)
-                CHECK_ABS(w[k] - before[block][k], -rate * slope[block][k], rate * 1.5e-10,
-                          "%s: block %d, entry %d", tasks[i].network, block, k);
-            free(before[block]);
-            free(slope[block]);
-        }
+        oracles_judge(p.oracle, loss_of, step_of, all, blocks, 7, tasks[i].network);
         free_couple(&p);
     }
 }

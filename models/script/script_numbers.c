@@ -329,7 +329,10 @@ static int function(lua_State *L) {
     }
     if (script_is_numbers(L, 1) && functions[k].numbers == SIGMOID)
         return gate(L, false);
-    if (script_is_numbers(L, 1) && functions[k].numbers >= 0)
+    bool numbers = script_is_numbers(L, 1) && functions[k].numbers >= 0;
+    if (numbers && !lua_isnoneornil(L, 2))
+        return luaL_error(L, "%s of numbers takes no factor: %s(k * x)", name, name);
+    if (numbers)
         return script_push(L, apply(L, script_numbers(L, 1),
                                     (struct elementwise){.kind = (enum kind)functions[k].numbers}));
     return luaL_error(L, "%s takes %s%s%s", name, functions[k].rows >= 0 ? "rows" : "",

@@ -1,6 +1,7 @@
 /* Distributions over sites. */
 #include "solver/measure/fields.h"
 
+#include <gsl/gsl_sort_double.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,13 +74,8 @@ int fields_declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void fields_quantiles(double *x, size_t sites, double *out) {
-    qsort(x, sites, sizeof *x, ascending);
+    gsl_sort(x, 1, sites);
     for (int k = 0; k < FIELDS_PROBABILITIES; k++) {
         double place = fields_probability[k] * (double)(sites - 1);
         size_t i = (size_t)place, next = i + 1 < sites ? i + 1 : i;

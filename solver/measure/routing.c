@@ -2,6 +2,7 @@
 #include "solver/measure/routing.h"
 #include "solver/measure/fields.h"
 
+#include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,16 +47,11 @@ int routing_declare(struct record *record, const struct net *net, struct err *er
     return CODE_OK;
 }
 
-static int descending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
 /* The K-th largest of x; sorted [sites]. */
 static double threshold_of(const double *x, size_t sites, double share, double *sorted) {
     memcpy(sorted, x, sites * sizeof *x);
-    qsort(sorted, sites, sizeof *sorted, descending);
-    return sorted[lround(share * (double)sites) - 1];
+    gsl_sort(sorted, 1, sites);
+    return sorted[sites - (size_t)lround(share * (double)sites)];
 }
 
 /* ln <m exp(beta x)>, m = 1 where phi > 0, or everywhere; without overflow. */

@@ -73,7 +73,8 @@ void rest_escape(const struct record *networks, double *time, double *se) {
         sum += shift;
         squares += shift * shift;
     }
-    *se = sqrt((n - 1) / n * fmax(squares - sum * sum / n, 0));
+    double spread = squares - sum * sum / n; /* NaN: without one of them it is not reached */
+    *se = sqrt((n - 1) / n * (spread < 0 ? 0 : spread));
 }
 
 void rest_print(const struct run *run) {

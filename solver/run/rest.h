@@ -13,7 +13,8 @@
 bool rest_of_limit(const struct run *run);
 
 /* The time, in steps, at which the mean loss of these networks has fallen to half of its start, by
- * linear interpolation, and its jackknife error over them; NaN where it has not. */
+ * linear interpolation, and its jackknife error over them; NaN where it has not, and an error of
+ * NaN where it has not without one of them. */
 void rest_escape(const struct record *networks, double *time, double *se);
 
 /* If the limit rests: a note with the escape times of all widths and their slope in ln N. */

@@ -126,7 +126,9 @@ static bool parse_real(const struct param_row *row, struct text_word word, doubl
     return true;
 }
 
-int row_choice(const struct param_row *row, struct text_word given, struct text_nearest *nearest) {
+/* The index of a word in the choices, -1 if it is none; nearest may be NULL. */
+static int find_choice(const struct param_row *row, struct text_word given,
+                       struct text_nearest *nearest) {
     const char *cursor = row->choices;
     struct text_word word;
     for (int i = 0; text_next_word(&cursor, " ", &word); i++) {
@@ -140,7 +142,7 @@ int row_choice(const struct param_row *row, struct text_word given, struct text_
 
 static bool parse_choice(const struct param_row *row, const char *text, int *out, char *note) {
     struct text_nearest nearest = {.given = text};
-    *out = row_choice(row, (struct text_word){text, strlen(text)}, &nearest);
+    *out = find_choice(row, (struct text_word){text, strlen(text)}, &nearest);
     if (*out >= 0)
         return true;
     refuse(row, note, "unknown choice");
@@ -273,7 +275,7 @@ bool row_used(const struct param_section *section, const struct param_row *row,
     const char *text = values ? values[gate - section->rows].text : gate->value;
     bool holds = false;
     while (text_next_word(&cursor, "=|", &word)) {
-        assert(row_choice(gate, word, NULL) >= 0);
+        assert(find_choice(gate, word, NULL) >= 0);
         holds = holds || (text && text_is(word, text));
     }
     return holds && row_used(section, gate, values);

@@ -26,9 +26,6 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
 /* The value 0, or for a PARAM_TEXT text itself. */
 void row_zero(const struct param_row *row, const char *text, void *out);
 
-/* The index of a word in the choices, -1 if it is none; nearest may be NULL. */
-int row_choice(const struct param_row *row, struct text_word given, struct text_nearest *nearest);
-
 /* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets
  * the list of those that do. */
 bool row_users(const struct param_section *section, const struct param_row *row, char *note);

@@ -40,8 +40,7 @@ void stored_free(struct stored *stored) {
     *stored = (struct stored){0};
 }
 
-/* --- the child: HDF5, or flat files (flat.h)
- * ------------------------------------------------------------------------- */
+/* --- the child: HDF5, or flat files (flat.h) -------------------------------------------------- */
 
 /* An open file; its sets are closed with the process. */
 struct source {

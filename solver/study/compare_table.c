@@ -5,6 +5,7 @@
 #include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
+#include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,11 +86,6 @@ done:
     return code;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Numbers of z and approach over all entries of a quantity. */
 struct summary {
     double rms, largest, exponent; /* of z; median exponent */
@@ -119,7 +115,7 @@ static int summarise(const struct record *fits, const char *name, struct summary
     }
     if (judged)
         summary->rms = sqrt(squares / judged);
-    qsort(finite, (size_t)summary->fitted, sizeof *finite, ascending);
+    gsl_sort(finite, 1, (size_t)summary->fitted);
     if (summary->fitted)
         summary->exponent = 0.5 * (finite[(summary->fitted - 1) / 2] + finite[summary->fitted / 2]);
     free(finite);
