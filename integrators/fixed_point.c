@@ -278,7 +278,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     list_kernels(it);
     DO(iterate(it, &converged, &worst, err));
     DO(run_pass(it, FREEZE_OFF, FIELD_MEASURE, calls->measure, err));
-    if (!converged && it->front && it->reached <= it->front)
+    if (!converged && it->reached <= it->front)
         code = err_set(err, CODE_NUMERICAL,
                        "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
                        it->front, NET_RUNAWAY, network_hint(setup->network));
