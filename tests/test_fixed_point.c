@@ -61,6 +61,20 @@ static void factor(void **state) {
     }
 }
 
+/* What a mixture of sweeps may become has no factor. */
+static void factor_of_no_kernel(void **state) {
+    (void)state;
+    const double bad[] = {-1e-9, NAN, INFINITY};
+    for (int i = 0; i < 3; i++) {
+        double value[] = {1, 0.5, 0.5, bad[i]}, L[4];
+        struct twotime K = {2, 1, 1, value};
+        struct err told;
+        int floored;
+        assert_int_equal(twotime_cholesky(&K, 1e-8, L, &floored, &told), CODE_NUMERICAL);
+        assert_non_null(strstr(told.text, "on its diagonal; lower eta0, gamma0 or damping"));
+    }
+}
+
 /* x <- M x + b with M of rank 5: five differences span all changes, so that seven mixings end at
  * the fixed point up to round-off and the cut of directions at 1e-6; damping alone is far away. */
 static void anderson_solves_a_linear_problem(void **state) {
@@ -475,6 +489,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bits_do_not_depend_on_where),
     cmocka_unit_test(fresh_draws),
     cmocka_unit_test(factor),
+    cmocka_unit_test(factor_of_no_kernel),
     cmocka_unit_test(anderson_solves_a_linear_problem),
     cmocka_unit_test(linear_networks_agree),
     cmocka_unit_test(networks_agree),
