@@ -45,6 +45,9 @@ static const struct {
     {"dmft-solve",
      {"two.ini", "--solver.backend=cuda", "--reference.seeds=1", "--training.integrator=bs32"},
      {500, 9, 99, 99, 0}},
+    {"dmft-solve",
+     {"one.ini", "--solver.backend=cuda", "--solver.method=fixed_point", "--solver.fp_tolerance=1"},
+     {0, 0, 99, 99, 0}},
 };
 
 /* With the n-th call of this kind failing; 0: none. */
