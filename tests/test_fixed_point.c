@@ -473,6 +473,12 @@ static void broken_dots(struct rows a, struct rows b, double *C) {
         C[k] = NAN;
 }
 
+static void broken_averages(struct rows a, struct rows b, double *out) {
+    backend_cpu.averages(a, b, out);
+    for (int k = 0; k < a.count && broken.now; k++)
+        out[k] = NAN;
+}
+
 static int broken_sync(struct err *err) {
     return broken.now && broken.code ? err_set(err, broken.code, "broken") : CODE_OK;
 }
@@ -494,6 +500,7 @@ static void a_last_pass_that_fails(void **state) {
     support_run(&run, "data/dense.ini", overrides);
     struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, run.K, run.A);
     backend.dots = broken_dots;
+    backend.averages = broken_averages;
     backend.sync = broken_sync;
     setup.backend = &backend;
     for (int k = 0; k < 2; k++) {
