@@ -63,6 +63,8 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
     while (it->reached < last) {
         int code = it->reached ? integrator->advance(net, training, it->y, err)
                                : net_evaluate(net, (enum loss)training->loss, it->y, err);
+        if (code == CODE_NUMERICAL && net->setup.backend->sync(err))
+            code = err->code; /* the numbers were those of a failed operation */
         if (code && code != CODE_NUMERICAL)
             return code;
         if (code || runs_away(it, pass))
@@ -278,10 +280,10 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     list_kernels(it);
     DO(iterate(it, &converged, &worst, err));
     DO(run_pass(it, FREEZE_OFF, FIELD_MEASURE, calls->measure, err));
-    if (!converged && it->front && it->reached <= it->front)
+    if (it->reached < training->steps && (converged || it->reached <= it->front))
         code = err_set(err, CODE_NUMERICAL,
                        "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
-                       it->front, NET_RUNAWAY, network_hint(setup->network));
+                       it->reached, NET_RUNAWAY, network_hint(setup->network));
     else if (!converged)
         code = err_set(err, CODE_NUMERICAL,
                        "not converged in %d sweeps: %s still changes by %.2g, fp_tolerance is %g; "

@@ -231,6 +231,7 @@ static void make_data_files(void) {
     cli_make_data("label.h5", 2, 3, 4, 3, 3, 0.5);
     cli_make_data("nan.h5", 2, 3, 4, 3, NAN, -1);
     cli_make_data("infinite.h5", 2, 3, 4, 3, 3, INFINITY);
+    cli_make_data("long.h5", 2, 3, 4, 3, 1e200, -1);
     cli_make_data("flat.h5", 1, 3, 1, 3, 3, -1);
     cli_make_data("lengths.h5", 2, 3, 4, 2, 3, -1);
     cli_make_data("rows0.h5", 2, 0, 4, 0, 3, -1);
@@ -273,6 +274,7 @@ static void test_data_is_refused(void **state) {
         {.ini = CLI_DATA("short.h5"), .part = {"data file short.h5: ", "damaged"}},
         {.ini = CLI_DATA("nan.h5"), .part = {"data file nan.h5: X[0][2] is NaN"}},
         {.ini = CLI_DATA("infinite.h5"), .part = {"data file infinite.h5: y[1] is infinite"}},
+        {.ini = CLI_DATA("long.h5"), .part = {"input 0 is too large: its length overflows"}},
         {.ini = CLI_DATA("flat.h5"), .part = {"data file flat.h5: X has rank 1, needed is 2"}},
         {.ini = CLI_DATA("lengths.h5"),
          .part = {"data file lengths.h5: lengths differ, X has 3 inputs and y has 2"}},

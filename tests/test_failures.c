@@ -142,6 +142,113 @@ static void test_disk_full(void **state) {
     cli_free(&result);
 }
 
+/* --- numbers that are none ------------------------------------------------------------------- */
+
+static const char dense[] = "[network]\nmodel = dense\nactivation = linear\n[data]\n%s"
+                            "[training]\nsteps = 4\n[solver]\nsites = 64\nreplicates = 2\n";
+
+#define NETWORKS "--solver.replicates=0", "--reference.widths=8", "--reference.seeds=2"
+#define FIXED_POINT "--solver.method=fixed_point"
+#define FAST "--training.eta0=1e6"
+/* Programs whose rows x of population p read the input. */
+#define PROGRAM(text)                                                                              \
+    "--network.program_text=local p = population(\"p\"); local x = read_in(p, \"A\"); " text
+
+/* Inputs and targets as in cli_make_data; small: the run of cli_small, drawn: a dense network. */
+static const struct {
+    const char *ini, *arg[6], *part[2];
+} numerical[] = {
+    {"target 1e200", {NULL}, {"replicate 0, step 0: the loss is not finite; lower eta0"}},
+    {"target 1e200", {FIXED_POINT}, {"replicate 0: step 0: the loss or a kernel exceeds 1e+06"}},
+    {"input 1e76", {NULL}, {"replicate 0, step 0: Phi1_diag exceeds 1e+150; lower eta0"}},
+    {"input 1e154", {NULL}, {"step 0: map W2: its forward input is not finite; lower eta0"}},
+    {"input 1e154",
+     {"--network.depth=1", "--output.spectra=tangent"},
+     {"step 0: kernel tangent is not finite; lower eta0"}},
+    {"input 1e154",
+     {"--training.clip=1", NETWORKS},
+     {"2 of 2 networks failed: N = 8, network 0, step 0: the norm of the gradient is not finite"}},
+    {"program",
+     {PROGRAM("local h = map(1e-160 * x, p, \"B\"); read_out(tanh(1e160 * h), \"w\")")},
+     {"replicate 0, step 0: map B: its backward input is not finite; lower eta0"}},
+    {"program",
+     {PROGRAM("kernel((x - x) / (x - x), \"K\"); read_out(x, \"w\")")},
+     {"replicate 0, step 0: K_diag is not finite; lower eta0"}},
+    {"program",
+     {PROGRAM("kernel((x - x) / (x - x), \"K\"); read_out(x, \"w\")"), "--output.kernels=full"},
+     {"replicate 0, step 0: K is not finite; lower eta0"}},
+    {"program",
+     {PROGRAM("local s = average(x, x); penalty(sum(0 * log(s - s)), \"b\"); read_out(x, \"w\")")},
+     {"replicate 0, step 0: the loss is not finite; lower eta0"}},
+    {"small", {"--training.eta0=1e4", FIXED_POINT}, {"step 1: the loss or a kernel exceeds 1e+06"}},
+    {"small",
+     {"--training.eta0=1e4", "--solver.halves=yes"},
+     {"with half the sites (halves): limit, replicate 0, step 2: the loss", "exceeds 1e+06"}},
+    {"small",
+     {"--training.eta0=1e4", "--solver.check_tolerance=yes"},
+     {"at a third of tolerance (check_tolerance): limit, replicate 0, step 2: the loss",
+      "exceeds 1e+06 times that of the start; lower eta0"}},
+    {"drawn", {FAST, "--training.optimizer=momentum"}, {"step 1: the loss, 2.86e+12, exceeds"}},
+    {"drawn", {FAST, "--training.optimizer=adam"}, {"step 1: the loss, 1.86e+37, exceeds"}},
+    {"drawn", {FAST, "--training.optimizer=adamw"}, {"step 1: the loss, 1.86e+37, exceeds"}},
+    {"drawn", {FAST, "--training.integrator=euler"}, {"step 1: the loss, 2.86e+12, exceeds"}},
+    {"drawn", {FAST, "--training.integrator=heun"}, {"step 1: the loss, 2.04e+134, exceeds"}},
+    {"drawn",
+     {FAST, "--training.integrator=heun", "--training.dt=1000", NETWORKS},
+     {"2 of 2 networks failed: N = 8, network 0, step 1: the loss is not finite"}},
+};
+
+/* What they leave: one sentence, what was computed, no result. */
+static void check_numerical(size_t c, const char *const *arg) {
+    struct cli_result result;
+    const char *const *part = numerical[c].part;
+    cli_run(&result, arg);
+    if (!cli_ended(&result, 3, ARGS(part[0], part[1])) || cli_exists("out.h5") ||
+        cli_exists("out.h5.partial.new") || cli_complete("out.h5.partial") != 0)
+        fail_msg("numerical failure %zu", c);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+static void test_numerical_failures(void **state) {
+    (void)state;
+    char text[1024];
+    cli_make_data("target.h5", 2, 3, 4, 3, 3, 1e200);
+    cli_make_data("input.h5", 2, 3, 4, 3, 1e76, 1);
+    cli_make_data("large.h5", 2, 3, 4, 3, 1.3e154, 1);
+    static const char *const inis[][2] = {
+        {"target 1e200", "source = file\nfile = target.h5\n"},
+        {"input 1e76", "source = file\nfile = input.h5\n"},
+        {"input 1e154", "source = file\nfile = large.h5\n"},
+        {"drawn", "inputs = 3\ndimension = 4\n"},
+    };
+    for (size_t k = 0; k < COUNT(inis); k++) {
+        snprintf(text, sizeof text, dense, inis[k][1]);
+        cli_print(inis[k][0], text);
+    }
+    cli_print("small", cli_small);
+    cli_print("program", "[network]\nmodel = program\n[data]\ninputs = 3\ndimension = 4\n"
+                         "[training]\nsteps = 1\n[solver]\nsites = 64\nreplicates = 2\n");
+    for (size_t c = 0; c < COUNT(numerical); c++) {
+        const char *arg[12] = {"--quiet", "-o", "out.h5", "--solver.threads=1", numerical[c].ini};
+        for (int k = 0; k < 6 && numerical[c].arg[k]; k++)
+            arg[5 + k] = numerical[c].arg[k];
+        check_numerical(c, arg);
+    }
+}
+
+/* A run that goes on to where it diverges. */
+static void test_continued_into_divergence(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_solve(ARGS("--training.eta0=1e4", "--training.steps=2", "--output.checkpoint=1"));
+    cli_run(&result, ARGS("--quiet", "--continue", "out.h5", "--training.steps=20"));
+    assert_true(cli_ended(&result, 3, ARGS("limit, replicate 0, step 2: the loss, ", "exceeds")));
+    assert_int_equal(cli_complete("out.h5"), 1);
+    assert_int_equal(cli_complete("out.h5.partial"), 0);
+    cli_free(&result);
+}
+
 /* Of bytes and name. */
 static void test_sums(void **state) {
     (void)state;
@@ -170,6 +277,8 @@ int main(void) {
         TEST(test_files_left_by_kills),
         TEST(test_disk_full),
         TEST(test_sums),
+        TEST(test_numerical_failures),
+        TEST(test_continued_into_divergence),
     };
     int failed = cmocka_run_group_tests_name("failures", tests, NULL, NULL);
     return failed + cmocka_run_group_tests_name("failures: files", files, cli_open, cli_close);

@@ -61,6 +61,20 @@ static void factor(void **state) {
     }
 }
 
+/* What a mixture of sweeps may become has no factor. */
+static void factor_of_no_kernel(void **state) {
+    (void)state;
+    const double bad[] = {-1e-9, NAN, INFINITY};
+    for (int i = 0; i < 3; i++) {
+        double value[] = {1, 0.5, 0.5, bad[i]}, L[4];
+        struct twotime K = {2, 1, 1, value};
+        struct err told;
+        int floored;
+        assert_int_equal(twotime_cholesky(&K, 1e-8, L, &floored, &told), CODE_NUMERICAL);
+        assert_non_null(strstr(told.text, "on its diagonal; lower eta0, gamma0 or damping"));
+    }
+}
+
 /* x <- M x + b with M of rank 5: five differences span all changes, so that seven mixings end at
  * the fixed point up to round-off and the cut of directions at 1e-6; damping alone is far away. */
 static void anderson_solves_a_linear_problem(void **state) {
@@ -448,6 +462,59 @@ static void bits_do_not_depend_on_where(void **state) {
     }
 }
 
+static struct {
+    bool now;
+    int code; /* that sync gives */
+} broken;
+
+static void broken_dots(struct rows a, struct rows b, double *C) {
+    backend_cpu.dots(a, b, C);
+    for (int k = 0; k < a.count * b.count && broken.now; k++)
+        C[k] = NAN;
+}
+
+static void broken_averages(struct rows a, struct rows b, double *out) {
+    backend_cpu.averages(a, b, out);
+    for (int k = 0; k < a.count && broken.now; k++)
+        out[k] = NAN;
+}
+
+static int broken_sync(struct err *err) {
+    return broken.now && broken.code ? err_set(err, broken.code, "broken") : CODE_OK;
+}
+
+static int break_down(void *context, const struct net *net, int t, struct err *err) {
+    (void)context, (void)net, (void)t, (void)err;
+    broken.now = true;
+    return CODE_OK;
+}
+
+/* An operation that has no memory, or numbers that are none, behind the last sweep. */
+static void a_last_pass_that_fails(void **state) {
+    (void)state;
+    const char *const overrides[] = {"solver.method=fixed_point", "solver.fp_tolerance=1",
+                                     "solver.sites=64", NULL};
+    const struct fixed_point_calls calls = {&(struct ends){.end = -1}, on_sweep, break_down};
+    struct backend backend = backend_cpu;
+    struct run run;
+    support_run(&run, "data/dense.ini", overrides);
+    struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, run.K, run.A);
+    backend.dots = broken_dots;
+    backend.averages = broken_averages;
+    backend.sync = broken_sync;
+    setup.backend = &backend;
+    for (int k = 0; k < 2; k++) {
+        struct err told;
+        broken.now = false;
+        broken.code = k ? CODE_SYSTEM : CODE_OK;
+        assert_int_equal(fixed_point_run(&setup, &run.config.training, run.data.y,
+                                         &run.config.solver.fixed_point, &calls, &told),
+                         k ? CODE_SYSTEM : CODE_NUMERICAL);
+        assert_non_null(strstr(told.text, k ? "broken" : "step 1: the loss or a kernel exceeds"));
+    }
+    run_free(&run);
+}
+
 /* New normals in every sweep: the kernels settle at the level of the sampling noise. */
 static void fresh_draws(void **state) {
     (void)state;
@@ -474,7 +541,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(jumps_of_masks_respond),
     cmocka_unit_test(bits_do_not_depend_on_where),
     cmocka_unit_test(fresh_draws),
+    cmocka_unit_test(a_last_pass_that_fails),
     cmocka_unit_test(factor),
+    cmocka_unit_test(factor_of_no_kernel),
     cmocka_unit_test(anderson_solves_a_linear_problem),
     cmocka_unit_test(linear_networks_agree),
     cmocka_unit_test(networks_agree),

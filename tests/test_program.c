@@ -323,6 +323,7 @@ static void write_numbers_as_rows(struct program *p) {
     struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
     program_read_out(p, program_fn(p, FN_TANH, 1, program_mean(p, x)),
                      (struct weight){.name = "w"});
+    program_population(p, "late", 1, 8, 1);
 }
 
 static void write_two_populations(struct program *p) {
@@ -429,6 +430,7 @@ static void wrong_programs_are_told(void **state) {
         assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
         if (!strstr(err.text, cases[k].part))
             fail_msg("%s: does not say \"%s\"", err.text, cases[k].part);
+        assert_int_equal(net.populations, 6); /* none behind a fault: net_free would miss it */
         net_free(&net);
     }
     run_free(&run);

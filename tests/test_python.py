@@ -194,7 +194,7 @@ def script(*lines, **options):
                             text=True, **options)
 
 
-def wait_for(condition, seconds=30):
+def wait_for(condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -218,7 +218,7 @@ def test_interrupt(tmp_path, kind):
         (lambda: folder.exists() and any(name.endswith(".h5") for name in os.listdir(folder)))
     wait_for(done)
     child.send_signal(signal.SIGINT)
-    said, _ = child.communicate(timeout=60)
+    said, _ = child.communicate(timeout=300)
     partial = str(folder) if kind == "sweep" else out + ".partial"
     assert said == f"Interrupted 130 {partial}\n"
     assert not dmft.load(partial).complete and not os.path.exists(out)
@@ -261,7 +261,7 @@ def test_resume_after_an_interrupt(tmp_path):
     wait_for(lambda: os.path.exists(out + ".partial") and os.path.isdir(out + ".state") and
              any(name.endswith(".state") for name in os.listdir(out + ".state")))
     child.send_signal(signal.SIGINT)
-    partial = child.communicate(timeout=60)[0].strip()
+    partial = child.communicate(timeout=300)[0].strip()
     assert partial == out + ".partial" and not os.path.exists(out)
     result = dmft.resume(partial, progress=False)
     assert result.complete and result.path == out and not os.path.exists(partial)

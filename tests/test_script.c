@@ -223,6 +223,7 @@ static void refusals(void **state) {
     (void)state;
     static const char *const none[] = {NULL}, *const depth[] = {"program.depht=2", NULL},
                              *const word[] = {"program.depth=two", NULL},
+                             *const infinite[] = {"program.depth=1e999", NULL},
                              *const flow[] = {"training.integrator=heun", NULL};
     static const char *const cases[][2] = {
         {HEAD "h = tahn(h)\n" END, "t.lua:3: unknown name tahn; did you mean \"tanh\"?"},
@@ -269,6 +270,7 @@ static void refusals(void **state) {
         {HEAD "name_rows(h, 'u')\nname_rows(tanh(h), 'u')\n" END,
          "t.lua:4: bad argument #2 to 'name_rows' (two rows are called u"},
         {HEAD "h = map(h, a, {name='W2', rats=2})\n" END, "unknown option rats; did you mean"},
+        {HEAD "h = h / 0\n" END, "t.lua:3: a factor must be finite"},
         {HEAD "h = h + 1\n" END, "t.lua:3: rows plus a number"},
         {HEAD "h = h * look(h, 2, 'Q')\n" END, "t.lua:3: rows go with one number of each input"},
         {HEAD "h = softmax(mean(h), {top = 2}) * h\n" END, "must be a number from 1 to 1"},
@@ -310,6 +312,7 @@ static void refusals(void **state) {
            "integrator=heun: the program has selection biases, which move once a step");
     refuse("key('depth')\n" HEAD END, depth, "the program never reads this key");
     refuse("key('depth', 1)\n" HEAD END, word, "[program] depth = two must be a number");
+    refuse("key('depth', 1)\n" HEAD END, infinite, "[program] depth = 1e999 must be a number");
 }
 
 /* A network of one hidden layer, which has no matrix between populations; then what was recorded

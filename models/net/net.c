@@ -234,7 +234,7 @@ int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *e
     TRY(program_forward(net, err));
     measure_loss(net, loss, y);
     net->penalty = program_penalties(net);
-    if (!isfinite(net->loss))
+    if (!isfinite(net->loss) || isnan(net->penalty))
         return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0%s",
                        network_hint(net->setup.network));
     TRY(program_backward(net, err));

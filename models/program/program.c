@@ -71,9 +71,10 @@ struct population *program_population(struct program *p, const char *name, doubl
     static struct population nothing;
     struct net *net = p->net;
     int owner = net->populations, N = net->setup.N;
-    struct population *on,
-        **added = program_grow(p, &net->population, &net->populations, sizeof *added);
-    if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+    struct population *on, **added;
+    if (p->code || !(added = program_grow(p, &net->population, &net->populations, sizeof *added)))
+        return &nothing;
+    if (program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return &nothing;
     on = *added;
     *on = (struct population){

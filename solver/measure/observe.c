@@ -300,6 +300,16 @@ void observer_free(struct observer *observer) {
     *observer = (struct observer){0};
 }
 
+/* Of kernels: sums of products, NaN only where rows are not finite. */
+static int refuse_nan(const struct series *series, const double *value, int count,
+                      struct err *err) {
+    for (int k = 0; k < count; k++)
+        if (isnan(value[k]))
+            return err_set(err, CODE_NUMERICAL, "%s is not finite; lower eta0 or gamma0",
+                           series->name);
+    return CODE_OK;
+}
+
 /* Row t of K[t][mu][s][nu] for s <= t, and its mirror K[s][nu][t][mu]. */
 static int measure_full(struct observer *observer, int k, struct rows now, double scale, int t,
                         struct series *series, struct err *err) {
@@ -316,7 +326,7 @@ static int measure_full(struct observer *observer, int k, struct rows now, doubl
             K[((size_t)t * P + mu) * T * P + past] = value;
             K[past * T * P + (size_t)t * P + mu] = value;
         }
-    return CODE_OK;
+    return refuse_nan(series, observer->scratch, (int)(n * P), err);
 }
 
 static int measure_kernels(struct observer *observer, const struct net *net, int t,
@@ -334,6 +344,7 @@ static int measure_kernels(struct observer *observer, const struct net *net, int
         backend->averages(now, now, out);
         for (int mu = 0; mu < now.count; mu++)
             out[mu] *= scale;
+        TRY(refuse_nan(series, out, now.count, err));
         if (observer->config->output.kernels != KERNELS_EQUAL)
             continue;
         out = record_at(observer->record, observer->next++, observer->run, t);

@@ -57,8 +57,9 @@ static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
     abort();
 }
 
-/* Of a program that lets launches fail (tests/faults). */
+/* Of a program that lets launches fail, and copies from the device bring NaN (tests/faults). */
 extern "C" int emulated_fault(void) __attribute__((weak));
+extern "C" int emulated_nan(void) __attribute__((weak));
 
 struct emulated_device {
     static const size_t size = (size_t)1 << 32, guard = 256;
@@ -222,9 +223,13 @@ inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from
         to = emulated_real(to, 0);
     if (kind != cudaMemcpyHostToDevice)
         from = emulated_real(from, 0);
+    bool nan = kind == cudaMemcpyDeviceToHost && emulated_nan && emulated_nan();
     stream->queue.push_back([=] {
         for (size_t k = 0; k < rows; k++)
-            memcpy((char *)to + k * to_pitch, (const char *)from + k * from_pitch, bytes);
+            if (nan)
+                memset((char *)to + k * to_pitch, -1, bytes);
+            else
+                memcpy((char *)to + k * to_pitch, (const char *)from + k * from_pitch, bytes);
     });
     return cudaSuccess;
 }

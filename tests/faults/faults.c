@@ -1,7 +1,8 @@
 /* Lets one call of a program fail: linked by --wrap (tests/tests.mk) around every allocation, write
  * and numerical routine that our own objects call, and asked by the emulation of CUDA at every
- * launch. The environment says which: DMFT_FAULT = "alloc 7", the seventh of each process; "alloc
- * 0" fails none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets the number of calls. */
+ * launch, and at every copy to the host (nan: this one and all later ones are of NaN). The
+ * environment says which: DMFT_FAULT = "alloc 7", the seventh of each process; "alloc 0" fails
+ * none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets the number of calls. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>
@@ -45,6 +46,11 @@ static bool fails(const char *of, int cause) {
 int emulated_fault(void);
 int emulated_fault(void) {
     return fails("launch", 0);
+}
+
+int emulated_nan(void);
+int emulated_nan(void) {
+    return fails("nan", 0) || (!strcmp(kind, "nan") && wanted && atomic_load(&calls) > wanted);
 }
 
 /* type name(arguments), which the program sees instead, and that of the library. */
