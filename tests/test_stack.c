@@ -400,7 +400,7 @@ static void oracle_by_differences(void **state) {
     for (int i = 0; i < CASES; i++) {
         struct couple p;
         struct oracles_parameter all[ORACLES_PARAMETERS], *a = all;
-        char what[16];
+        char what[24];
         make_couple(&p, cases[i]);
         for (int k = 0; oracle_stack_parameter(p.oracle, k, &a->w, &a->count, &a->rate); k++, a++) {
             a->count = a->w ? a->count : 0;
