@@ -256,7 +256,7 @@ static void oracle_by_differences(void **state) {
     for (int i = 0; i < CASES; i++) {
         struct pair p;
         struct oracles_parameter all[ORACLE_RESIDUAL_BLOCKS];
-        char what[16];
+        char what[24];
         make_pair(&p, cases[i], 16);
         for (int k = 0; k < ORACLE_RESIDUAL_BLOCKS; k++) {
             all[k].w = oracle_residual_block(p.oracle, k, &all[k].count);

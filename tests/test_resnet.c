@@ -171,7 +171,7 @@ static void oracle_by_differences(void **state) {
     for (int i = 0; i < CASES; i++) {
         struct couple p;
         struct oracles_parameter all[ORACLES_PARAMETERS];
-        char what[16];
+        char what[24];
         make_couple(&p, cases[i], 6);
         const struct oracle_resnet *o = p.oracle;
         for (int k = 0; k < o->L + 2; k++) {
