@@ -164,8 +164,10 @@ def judge(tree, mutant, text, times, kills, most):
             return 'same code', None
         if make(tree, f'{SHARED}/libprogram.so'):
             return 'invalid', None
-        more = [('faults', ['20'])] if operator == 'check' and 'faults' in times else []
-        for test, arguments in [(t, []) for t in in_order(times, kills, name, operator)] + more:
+        runs = [(t, []) for t in in_order(times, kills, name, operator)]
+        if operator == 'check' and 'faults' in times:
+            runs.insert(runs.index(('faults', [])) + 1, ('faults', ['20']))
+        for test, arguments in runs:
             if test in WHOLE and make(tree, program_of(test)):
                 return 'invalid', None
             cpu = int(10 + 4 * times[test]) * (1 + 4 * len(arguments))
