@@ -343,10 +343,31 @@ static void recorded(void **state) {
     run_free(&again);
 }
 
+/* Attention at every head of four units: derivatives by finite differences. */
+static void attention_by_head(void **state) {
+    (void)state;
+    static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
+                                         "reference.draws=iid", NULL};
+    struct run run;
+    struct err why;
+    int code =
+        read_script(&run,
+                    "key('depth')\n" HEAD "local heads = population('heads', {size = 0.25})\n"
+                    "local on = population('units', {of = heads, group = 4})\n"
+                    "local q, k, v = map(h, on, 'Q'), map(h, on, 'K'), map(h, on, 'V')\n"
+                    "local A = softmax(attend(q, k, 0.8, heads), {causal = true})\n"
+                    "h = map(mix(A, v), a, 'O')\n" END,
+                    change, &why);
+    if (code)
+        fail_msg("%s", why.text);
+    support_gradient(&run, 16, 17);
+    run_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_in), cmocka_unit_test(balanced), cmocka_unit_test(gradients),
-        cmocka_unit_test(refusals), cmocka_unit_test(recorded),
+        cmocka_unit_test(refusals), cmocka_unit_test(recorded), cmocka_unit_test(attention_by_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
