@@ -364,10 +364,44 @@ static void attention_by_head(void **state) {
     run_free(&run);
 }
 
+/* Balanced draws on populations of as many sites are orthogonal, in whatever order those are
+ * declared. */
+static void balanced_draws(void **state) {
+    (void)state;
+    static const char *const change[] = {"data.inputs=3", "reference.widths=32",
+                                         "reference.draws=balanced", NULL};
+    static const char *const order[] = {"local a, b = population('a'), population('b')\n",
+                                        "local b, a = population('b'), population('a')\n"};
+    for (int i = 0; i < 2; i++) {
+        struct run run;
+        struct net net;
+        struct err why;
+        char text[256];
+        snprintf(text, sizeof text, "key('depth')\n%s%s", order[i],
+                 "read_out(tanh(map(read_in(a, 'W1'), b, 'V')), 'w')\n");
+        assert_int_equal(read_script(&run, text, change, &why), CODE_OK);
+        support_net(&net, &run, 32, 0);
+        double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
+        double *w = support_get(array_all(&support_thin(&net, "w")->W));
+        for (int k = 0; k < run.K; k++) {
+            double product = 0;
+            for (int n = 0; n < 32; n++)
+                product += W1[32 * k + n] * w[n];
+            CHECK_ABS(product, 0, 1e-12, "row %d of W1 and w", k);
+        }
+        free(W1);
+        free(w);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in), cmocka_unit_test(balanced), cmocka_unit_test(gradients),
-        cmocka_unit_test(refusals), cmocka_unit_test(recorded), cmocka_unit_test(attention_by_head),
+        cmocka_unit_test(built_in),       cmocka_unit_test(balanced),
+        cmocka_unit_test(gradients),      cmocka_unit_test(refusals),
+        cmocka_unit_test(recorded),       cmocka_unit_test(attention_by_head),
+        cmocka_unit_test(balanced_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
