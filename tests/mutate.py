@@ -6,8 +6,9 @@ of the tree its file is compiled and the program linked as a shared library, whi
 load; those run until one fails, in an order of what is likely to kill it and quick (a dropped check
 of an error: test_faults with more places first). Results are appended to
 build/mutants/results.jsonl: a second call goes on where the first was stopped. A mutant whose
-object code is that of the original is left out, and so is one that does not compile. Survivors
-whose number stands in docs/testing.md are equivalent, for the reason given there.
+object code is that of the original is left out, and so is one that does not compile. Those whose
+number begins a line of a table in docs/testing.md are equivalent, for the reason given there, and
+are not run.
 """
 import argparse
 import collections
@@ -17,6 +18,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -206,12 +208,17 @@ def read_results():
     return [json.loads(line) for line in lines]
 
 
+def equivalent():
+    """Numbers that begin a line of a table in docs/testing.md."""
+    lines = (HOME / 'docs' / 'testing.md').read_text().splitlines()
+    first = [line.split('|')[1] for line in lines if line.startswith('| `')]
+    return set(re.findall(r'`([0-9a-f]{8})`', ' '.join(first)))
+
+
 def report(rows):
     """The tables of docs/testing.md."""
-    text = (HOME / 'docs' / 'testing.md').read_text()
-    equivalent = {r['number'] for r in rows if f"| `{r['number']}` |" in text}
-    real = [r for r in rows if r['verdict'] in ('killed', 'survived', 'undecided')
-            and (r['verdict'] == 'killed' or r['number'] not in equivalent)]
+    real = [r for r in rows if r['verdict'] == 'killed'
+            or (r['verdict'] in ('survived', 'undecided') and r['number'] not in equivalent())]
     for key, of in (('operator', lambda r: r['operator']),
                     ('folder', lambda r: os.path.dirname(r['file'])), ('', lambda r: 'all')):
         print(f'| {key} | mutants | killed | undecided | survived |\n' + '| --- ' * 5 + '|')
@@ -234,7 +241,7 @@ def work(job, options, times):
     """Judges every mutant of the job: each options.jobs-th."""
     tree, _ = prepare(job)
     sources, by_operator = every_fault()
-    done = {r['number'] for r in read_results()}
+    done, same = {r['number'] for r in read_results()}, equivalent()
     for mutant in chosen(by_operator, options.count, options.seed)[job::options.jobs]:
         name, operator, first, _, _ = mutant
         known = number(mutant, sources[name])
@@ -242,7 +249,9 @@ def work(job, options, times):
             continue
         begun = time.time()
         kills = [(r['file'], r['by']) for r in read_results() if r['verdict'] == 'killed']
-        verdict, by = judge(tree, mutant, sources[name], times, kills, options.limit)
+        most = options.limit * (2 if operator == 'check' else 1)
+        verdict, by = ('equivalent', None) if known in same else judge(
+            tree, mutant, sources[name], times, kills, most)
         row = {'number': known, 'file': name, 'operator': operator, 'verdict': verdict, 'by': by,
                'line': sources[name].count('\n', 0, first) + 1,
                'seconds': round(time.time() - begun), 'diff': difference(mutant, sources[name])}
@@ -257,7 +266,7 @@ def main():
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--jobs', type=int, default=2, help='mutants at a time')
     parser.add_argument('--limit', type=float, default=1e9,
-                        help='seconds of tests for each; then it is undecided')
+                        help='seconds of tests for each, of a check twice that; then undecided')
     parser.add_argument('--again', action='store_true',
                         help='judge survivors and undecided ones again')
     parser.add_argument('--report', action='store_true', help='only print the tables')
