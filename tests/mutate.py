@@ -4,7 +4,7 @@
 Each mutant is the program with one small fault in kernels, models, integrators or solver. In a copy
 of the tree its file is compiled and the program linked as a shared library, which the test programs
 load; those run until one fails, in an order of what is likely to kill it and quick (a dropped check
-of an error: test_faults with more places first). Results are appended to
+of an error also test_faults at every place). Results are appended to
 build/mutants/results.jsonl: a second call goes on where the first was stopped. A mutant whose
 object code is that of the original is left out, and so is one that does not compile. Those whose
 number begins a line of a table in docs/testing.md are equivalent, for the reason given there, and
@@ -167,8 +167,8 @@ def judge(tree, mutant, text, times, kills, most):
         if make(tree, f'{SHARED}/libprogram.so'):
             return 'invalid', None
         runs = [(t, []) for t in in_order(times, kills, name, operator)]
-        if operator == 'check' and 'faults' in times:
-            runs.insert(runs.index(('faults', [])) + 1, ('faults', ['20']))
+        if operator == 'check' and 'faults' in times:  # behind the quick ones
+            runs.insert(len(runs) // 2, ('faults', ['places']))
         for test, arguments in runs:
             if test in WHOLE and make(tree, program_of(test)):
                 return 'invalid', None

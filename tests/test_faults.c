@@ -18,18 +18,19 @@
 #include <string.h>
 
 static long most = 5; /* calls that fail in turn, of each kind and program; 0: every one */
-static bool places;   /* of that kind alone */
+static bool places;   /* of kinds that count places alone */
 
 static const char single[] =
     "[network]\nmodel = regime1\nexperts = 2\nq0 = 1\n[data]\ninputs = 2\ndimension = 3\n"
     "[training]\nsteps = 2\n[solver]\nsites = 8\nreplicates = 2\nthreads = 1\n";
 static const char networks[] = "[reference]\nwidths = 4 8\nseeds = 2\n";
 
-enum { ALLOC, PLACE, WRITE, LAUNCH, LAPACK, KINDS };
+enum { ALLOC, PLACE, FILES, WRITE, LAUNCH, LAPACK, KINDS };
 static const struct {
     const char *name;
     int code; /* of the failure */
-} kinds[KINDS] = {{"alloc", 1}, {"place", 1}, {"write", 1}, {"launch", 1}, {"lapack", 3}};
+} kinds[KINDS] = {{"alloc", 1}, {"place", 1},  {"hdf5", 1},
+                  {"write", 1}, {"launch", 1}, {"lapack", 3}};
 
 static const struct {
     const char *program, *arg[8];
@@ -37,19 +38,19 @@ static const struct {
 } cases[] = {
     {"dmft-solve",
      {"one.ini", "--output.kernels=full", "--output.spectra=Phi1", "--data.test_inputs=2"},
-     {500, 200, 9, 0, 9}},
+     {500, 200, 40, 9, 0, 9}},
     {"dmft-solve",
      {"two.ini", "--output.checkpoint=1", "--training.optimizer=adam", "--training.eta0=0.05",
       "--reference.coordinate_check=yes"},
-     {500, 200, 9, 0, 0}},
+     {500, 200, 40, 9, 0, 0}},
     {"dmft-solve",
      {"one.ini", "--solver.method=fixed_point", "--solver.anderson=2"},
-     {500, 200, 9, 0, 1}},
-    {"dmft-sweep", {"--jobs", "1", "sweep.ini"}, {500, 100, 5, 0, 0}},
-    {"dmft-compare", {"two.ini"}, {500, 200, 9, 0, 0}},
+     {500, 200, 40, 9, 0, 1}},
+    {"dmft-sweep", {"--jobs", "1", "sweep.ini"}, {500, 100, 40, 5, 0, 0}},
+    {"dmft-compare", {"two.ini"}, {500, 200, 40, 9, 0, 0}},
     {"dmft-solve",
      {"two.ini", "--solver.backend=cuda", "--training.integrator=bs32"},
-     {500, 200, 9, 99, 0}},
+     {500, 200, 40, 9, 99, 0}},
 };
 
 /* With the n-th call of this kind failing; 0: none. */
@@ -143,7 +144,7 @@ static void one_call_fails(void **state) {
     for (size_t c = 0; c < COUNT(cases); c++) {
         cli_program(cases[c].program);
         for (int kind = 0; kind < KINDS; kind++)
-            if (kind == PLACE || !places)
+            if (!places || kind == PLACE || kind == FILES)
                 check_kind(c, kind);
     }
 }
