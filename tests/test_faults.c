@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static long most = 5; /* calls that fail in turn, of each kind and program; 0: every one */
+static long most = 3; /* calls that fail in turn, of each kind and program; 0: every one */
 static bool places;   /* of kinds that count places alone */
 
 static const char single[] =
