@@ -31,6 +31,8 @@ WORK = HOME / 'build' / 'mutants'
 RESULTS = WORK / 'results.jsonl'
 BUILD = 'build/release'
 SHARED = f'{BUILD}/shared'
+PROGRAMS = [f'{SHARED}/{name}' for name in ('libprogram.so', 'dmft-solve', 'dmft-sweep',
+                                            'dmft-compare')]
 # Tests that link the program with calls of it replaced.
 WHOLE = {'abc', 'bytes', 'faults', 'stored'}
 # Tests that go through much of the program.
@@ -116,8 +118,7 @@ def prepare(job):
         (tree / SHARED).mkdir(exist_ok=True)
         (tree / SHARED / 'faults').symlink_to('../faults')
     tests = sorted(p.stem[5:] for p in (tree / 'tests').glob('test_*.c') if p.stem != 'test_mpi')
-    loaded = [f'{SHARED}/dmft-{name}' for name in ('solve', 'sweep', 'compare')]
-    if make(tree, *loaded, *(program_of(t) for t in tests)):
+    if make(tree, *PROGRAMS, *(program_of(t) for t in tests)):
         raise SystemExit('mutate: the tree does not build')
     return tree, tests
 
@@ -164,7 +165,7 @@ def judge(tree, mutant, text, times, kills, most):
             return 'invalid', None
         if code_of(tree, name) == original:
             return 'same code', None
-        if make(tree, f'{SHARED}/libprogram.so'):
+        if make(tree, *PROGRAMS):
             return 'invalid', None
         runs = [(t, []) for t in in_order(times, kills, name, operator)]
         if operator == 'check' and 'faults' in times:  # behind the quick ones
@@ -183,7 +184,8 @@ def judge(tree, mutant, text, times, kills, most):
     finally:
         for copy in kept:
             os.replace(copy, copy[:-5])
-        (tree / SHARED / 'libprogram.so').unlink(missing_ok=True)
+        for part in PROGRAMS:
+            (tree / part).unlink(missing_ok=True)
 
 
 # --- results --------------------------------------------------------------------------------------
