@@ -248,6 +248,8 @@ static void test_table(void **state) {
     cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--solver.replicates=3",
                           "--reference.widths=8 16", "--reference.seeds=3", "--training.steps=3"));
     assert_int_equal(result.code, 0);
+    assert_non_null(
+        strstr(result.err, "3 replicates (bottom 64, experts 64, units 128): with 192 "));
     const char *row = strstr(result.out, "N =  16\n");
     hid_t file = cli_file("out.h5");
     for (int t = 0; t < 3; t++) {
