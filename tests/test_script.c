@@ -269,6 +269,7 @@ static void refusals(void **state) {
         {HEAD "name_rows(h, 'u')\nname_rows(tanh(h), 'u')\n" END,
          "t.lua:4: bad argument #2 to 'name_rows' (two rows are called u"},
         {HEAD "h = map(h, a, {name='W2', rats=2})\n" END, "unknown option rats; did you mean"},
+        {"population('a', {seize = 2})\n", "unknown option seize; did you mean \"size\"?"},
         {HEAD "h = h + 1\n" END, "t.lua:3: rows plus a number"},
         {HEAD "h = h * look(h, 2, 'Q')\n" END, "t.lua:3: rows go with one number of each input"},
         {HEAD "h = softmax(mean(h), {top = 2}) * h\n" END, "must be a number from 1 to 1"},
