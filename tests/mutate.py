@@ -4,10 +4,11 @@
 Each mutant is the program with one small fault in kernels, models, integrators or solver. In a copy
 of the tree its file is compiled and the program linked as a shared library, which the test programs
 load; those run until one fails, in an order of what is likely to kill it and quick (a dropped check
-of an error: test_faults with more places first). Results are appended to
+of an error also test_faults at every place). Results are appended to
 build/mutants/results.jsonl: a second call goes on where the first was stopped. A mutant whose
-object code is that of the original is left out, and so is one that does not compile. Survivors
-whose number stands in docs/testing.md are equivalent, for the reason given there.
+object code is that of the original is left out, and so is one that does not compile. Those whose
+number begins a line of a table in docs/testing.md are equivalent, for the reason given there, and
+are not run.
 """
 import argparse
 import collections
@@ -17,6 +18,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -29,6 +31,8 @@ WORK = HOME / 'build' / 'mutants'
 RESULTS = WORK / 'results.jsonl'
 BUILD = 'build/release'
 SHARED = f'{BUILD}/shared'
+PROGRAMS = [f'{SHARED}/{name}' for name in ('libprogram.so', 'dmft-solve', 'dmft-sweep',
+                                            'dmft-compare')]
 # Tests that link the program with calls of it replaced.
 WHOLE = {'abc', 'bytes', 'faults', 'stored'}
 # Tests that go through much of the program.
@@ -114,8 +118,7 @@ def prepare(job):
         (tree / SHARED).mkdir(exist_ok=True)
         (tree / SHARED / 'faults').symlink_to('../faults')
     tests = sorted(p.stem[5:] for p in (tree / 'tests').glob('test_*.c') if p.stem != 'test_mpi')
-    loaded = [f'{SHARED}/dmft-{name}' for name in ('solve', 'sweep', 'compare')]
-    if make(tree, *loaded, *(program_of(t) for t in tests)):
+    if make(tree, *PROGRAMS, *(program_of(t) for t in tests)):
         raise SystemExit('mutate: the tree does not build')
     return tree, tests
 
@@ -162,10 +165,12 @@ def judge(tree, mutant, text, times, kills, most):
             return 'invalid', None
         if code_of(tree, name) == original:
             return 'same code', None
-        if make(tree, f'{SHARED}/libprogram.so'):
+        if make(tree, *PROGRAMS):
             return 'invalid', None
-        more = [('faults', ['20'])] if operator == 'check' and 'faults' in times else []
-        for test, arguments in [(t, []) for t in in_order(times, kills, name, operator)] + more:
+        runs = [(t, []) for t in in_order(times, kills, name, operator)]
+        if operator == 'check' and 'faults' in times:  # behind the quick ones
+            runs.insert(len(runs) // 2, ('faults', ['places']))
+        for test, arguments in runs:
             if test in WHOLE and make(tree, program_of(test)):
                 return 'invalid', None
             cpu = int(10 + 4 * times[test]) * (1 + 4 * len(arguments))
@@ -179,7 +184,8 @@ def judge(tree, mutant, text, times, kills, most):
     finally:
         for copy in kept:
             os.replace(copy, copy[:-5])
-        (tree / SHARED / 'libprogram.so').unlink(missing_ok=True)
+        for part in PROGRAMS:
+            (tree / part).unlink(missing_ok=True)
 
 
 # --- results --------------------------------------------------------------------------------------
@@ -204,12 +210,17 @@ def read_results():
     return [json.loads(line) for line in lines]
 
 
+def equivalent():
+    """Numbers that begin a line of a table in docs/testing.md."""
+    lines = (HOME / 'docs' / 'testing.md').read_text().splitlines()
+    first = [line.split('|')[1] for line in lines if line.startswith('| `')]
+    return set(re.findall(r'`([0-9a-f]{8})`', ' '.join(first)))
+
+
 def report(rows):
     """The tables of docs/testing.md."""
-    text = (HOME / 'docs' / 'testing.md').read_text()
-    equivalent = {r['number'] for r in rows if f"| `{r['number']}` |" in text}
-    real = [r for r in rows if r['verdict'] in ('killed', 'survived', 'undecided')
-            and (r['verdict'] == 'killed' or r['number'] not in equivalent)]
+    real = [r for r in rows if r['verdict'] == 'killed'
+            or (r['verdict'] in ('survived', 'undecided') and r['number'] not in equivalent())]
     for key, of in (('operator', lambda r: r['operator']),
                     ('folder', lambda r: os.path.dirname(r['file'])), ('', lambda r: 'all')):
         print(f'| {key} | mutants | killed | undecided | survived |\n' + '| --- ' * 5 + '|')
@@ -232,7 +243,7 @@ def work(job, options, times):
     """Judges every mutant of the job: each options.jobs-th."""
     tree, _ = prepare(job)
     sources, by_operator = every_fault()
-    done = {r['number'] for r in read_results()}
+    done, same = {r['number'] for r in read_results()}, equivalent()
     for mutant in chosen(by_operator, options.count, options.seed)[job::options.jobs]:
         name, operator, first, _, _ = mutant
         known = number(mutant, sources[name])
@@ -240,7 +251,9 @@ def work(job, options, times):
             continue
         begun = time.time()
         kills = [(r['file'], r['by']) for r in read_results() if r['verdict'] == 'killed']
-        verdict, by = judge(tree, mutant, sources[name], times, kills, options.limit)
+        most = options.limit * (2 if operator == 'check' else 1)
+        verdict, by = ('equivalent', None) if known in same else judge(
+            tree, mutant, sources[name], times, kills, most)
         row = {'number': known, 'file': name, 'operator': operator, 'verdict': verdict, 'by': by,
                'line': sources[name].count('\n', 0, first) + 1,
                'seconds': round(time.time() - begun), 'diff': difference(mutant, sources[name])}
@@ -255,7 +268,7 @@ def main():
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--jobs', type=int, default=2, help='mutants at a time')
     parser.add_argument('--limit', type=float, default=1e9,
-                        help='seconds of tests for each; then it is undecided')
+                        help='seconds of tests for each, of a check twice that; then undecided')
     parser.add_argument('--again', action='store_true',
                         help='judge survivors and undecided ones again')
     parser.add_argument('--report', action='store_true', help='only print the tables')

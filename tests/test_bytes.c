@@ -1,5 +1,7 @@
 /* What is announced is what is allocated: the estimate of a net's memory against the most that our
- * objects hold at once, counted around every allocation (--wrap, tests/tests.mk). */
+ * objects hold at once, counted around every allocation (--wrap, tests/tests.mk); and a net that is
+ * freed leaves nothing behind. */
+#include "include/dmft.h"
 #include "tests/support/support.h"
 
 #include <malloc.h>
@@ -36,6 +38,12 @@ void *__wrap_realloc(void *block, size_t size);
 void *__wrap_realloc(void *block, size_t size) {
     atomic_fetch_sub(&held, (long)malloc_usable_size(block));
     return count(__real_realloc(block, size));
+}
+
+static void none_since(long before, const char *name) {
+    long now = atomic_load(&held);
+    if (now != before)
+        fail_msg("%s: %ld bytes are still held", name, now - before);
 }
 
 /* Ways of training, and how much may be announced of a limit for each byte that is used: bases hold
@@ -85,6 +93,7 @@ static void check(const struct model *model, size_t way, int N) {
         fail_msg("%s, %s, N = %d: %g bytes announced, %g used", model->name, ways[way].more[0], N,
                  announced, used);
     net_free(&net);
+    none_since(before, model->name);
     run_free(&run);
 }
 
@@ -96,7 +105,39 @@ static void estimates(void **state) {
                 check(*model, way, N);
 }
 
+/* One that is written in Lua. */
+static void scripts(void **state) {
+    (void)state;
+    static const char *const small[] = {"solver.sites=64", "data.inputs=3", NULL};
+    struct run run;
+    support_run(&run, "examples/balanced.ini", small);
+    for (int N = 0; N <= 32; N += 32) {
+        struct net net;
+        long before = atomic_load(&held);
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        net_free(&net);
+        none_since(before, "balanced.lua");
+    }
+    run_free(&run);
+}
+
+/* The handle of the library, with what it was given. */
+static void handles(void **state) {
+    (void)state;
+    long before = atomic_load(&held);
+    struct dmft *d = dmft_new();
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(dmft_text(d, "[network]\n"), 0);
+        assert_int_equal(dmft_file(d, "examples/dense.ini"), 0);
+        assert_int_equal(dmft_set(d, "training.steps", "3"), 0);
+    }
+    dmft_free(d);
+    none_since(before, "struct dmft");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(estimates)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(handles),
+                                       cmocka_unit_test(estimates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,6 +239,43 @@ static void test_layout_of_batches(void **state) {
     cli_clean(NULL);
 }
 
+/* The table that is printed against the file: means, and t_2(.975) standard errors of three runs.
+ */
+static void test_table(void **state) {
+    (void)state;
+    static const char *const places[] = {"limit", "reference/N0008", "reference/N0016"};
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--solver.replicates=3",
+                          "--reference.widths=8 16", "--reference.seeds=3", "--training.steps=3"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(
+        strstr(result.err, "3 replicates (bottom 64, experts 64, units 128): with 192 "));
+    const char *row = strstr(result.out, "N =  16\n");
+    hid_t file = cli_file("out.h5");
+    for (int t = 0; t < 3; t++) {
+        char want[256];
+        int length = snprintf(want, sizeof want, "\n%4d", t);
+        for (int k = 0; k < 3; k++) {
+            char name[64], cell[64];
+            size_t count;
+            snprintf(name, sizeof name, "%s/loss", places[k]);
+            double *mean = cli_values(file, name, &count);
+            snprintf(name, sizeof name, "%s/loss_se", places[k]);
+            double *se = cli_values(file, name, &count);
+            snprintf(cell, sizeof cell, "%.5g +- %.1g", mean[t], 4.302652729911275 * se[t]);
+            length += snprintf(want + length, sizeof want - (size_t)length, "  %18s", cell);
+            free(mean);
+            free(se);
+        }
+        row = row ? strchr(row + 1, '\n') : NULL;
+        if (!row || strncmp(row, want, strlen(want)))
+            fail_msg("wanted:%s\nin:\n%s", want, result.out);
+    }
+    H5Fclose(file);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_overrides),
@@ -246,6 +283,7 @@ int main(void) {
         TEST(test_layout),
         TEST(test_layout_without_router),
         TEST(test_layout_of_batches),
+        TEST(test_table),
     };
     return cmocka_run_group_tests_name("cli_files", tests, cli_open, cli_close);
 }

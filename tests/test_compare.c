@@ -224,15 +224,20 @@ static void test_refusals(void **state) {
          {"--network.parameterization=mup sp"},
          {"parameterization=sp: network regime2: the learning rate of matrix w grows as N^1,"}},
         {"dmft-compare", {"-o", "case.ini"}, {"would overwrite an input"}},
+        {"dmft-compare",
+         {"data.ini", "-o", "good.h5", "--reference.widths=8"},
+         {"would overwrite an input"}},
         {"dmft-compare", {"-o"}, {"needs the name of the output file"}},
         {"dmft-compare", {"--defaults"}, {"unknown option --defaults"}},
     };
     cli_print("case.ini", ini);
+    cli_print("data.ini", CLI_DATA("good.h5") "[training]\nsteps = 2\n");
+    cli_make_data("good.h5", 2, 3, 4, 3, 3, -1);
     for (size_t k = 0; k < COUNT(table); k++) {
         struct cli_result result;
         const char *arg[6] = {"case.ini"};
         for (int a = 0; a < 4 && table[k].arg[a]; a++)
-            arg[strcmp(table[k].arg[0], "case.ini") ? a + 1 : 0] = table[k].arg[a];
+            arg[strstr(table[k].arg[0], ".ini") ? a : a + 1] = table[k].arg[a];
         cli_program(table[k].program);
         cli_run(&result, arg);
         assert_true(cli_ended(&result, 2, table[k].part));

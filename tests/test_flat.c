@@ -266,6 +266,7 @@ static void test_refused_archives(void **state) {
         {"X", FLOATS "(3, 3), }", sizeof X, "another size than its shape"},
         {"X", FLOATS "(3, 1), }", sizeof X, "another size than its shape"},
         {"X", FLOATS "(6,), }", sizeof X, "X has rank 1"},
+        {"X", FLOATS "(3, 2, 1, 1, 1, 1, 1, 1, ), }", sizeof X, "X has rank 8"},
         {"X", FLOATS "(0, 2), }", 0, "X is empty"},
         {"X", FLOATS "(99999, 99999), }", sizeof X, "X is too large"},
         {"X", FLOATS "(18446744073709551615, 2), }", sizeof X, "X is too large"},

@@ -158,8 +158,41 @@ static void oracle_by_differences(void **state) {
     }
 }
 
+/* Terms of the coordinate check that it measures twice: from a replay of the network, which is
+ * given the cotangents of all outputs, and matrix by matrix. */
+static void terms_that_are_measured_twice(void **state) {
+    (void)state;
+    static const struct {
+        const char *replayed, *direct;
+    } term[] = {{"rms_d1r", "rms_Q_back"},
+                {"rms_I6_init", "rms_W_in_back_init"},
+                {"rms_I6_prop", "rms_W_in_back_prop"},
+                {"rms_I6_eff", "rms_W_in_back_eff"}};
+    static const struct sequences cases[] = {{.P = 4, .n = 1, .C = 3},
+                                             {.P = 2, .n = 2, .C = 3, .per_token = true}};
+    for (int i = 0; i < 2; i++) {
+        struct run run;
+        struct record record;
+        sequences_run(&run, &cases[i], "model = regime2\nkappa = 0.5\nexpert_width = 2",
+                      "steps = 3\neta0 = 0.5\n[reference]\nwidths = 16\n"
+                      "coordinate_check = yes");
+        ASK(run_ensemble(&run, 16, 1, &record, err));
+        for (int k = 0; k < 8; k++) {
+            int t = 1 + k / 4;
+            double direct = *record_at(&record, record_find(&record, term[k % 4].direct), 0, t) /
+                            run.config.training.gamma0;
+            CHECK_ABS(*record_at(&record, record_find(&record, term[k % 4].replayed), 0, t), direct,
+                      1e-9 * direct, "case %d, %s at t = %d", i, term[k % 4].direct, t);
+            assert_true(direct > 1e-3);
+        }
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(terms_that_are_measured_twice),
         cmocka_unit_test(oracle_by_differences),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(dense_equals_oracle),

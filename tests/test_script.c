@@ -271,6 +271,7 @@ static void refusals(void **state) {
          "t.lua:4: bad argument #2 to 'name_rows' (two rows are called u"},
         {HEAD "h = map(h, a, {name='W2', rats=2})\n" END, "unknown option rats; did you mean"},
         {HEAD "h = h / 0\n" END, "t.lua:3: a factor must be finite"},
+        {"population('a', {seize = 2})\n", "unknown option seize; did you mean \"size\"?"},
         {HEAD "h = h + 1\n" END, "t.lua:3: rows plus a number"},
         {HEAD "h = h * look(h, 2, 'Q')\n" END, "t.lua:3: rows go with one number of each input"},
         {HEAD "h = softmax(mean(h), {top = 2}) * h\n" END, "must be a number from 1 to 1"},
@@ -346,10 +347,65 @@ static void recorded(void **state) {
     run_free(&again);
 }
 
+/* Attention at every head of four units: derivatives by finite differences. */
+static void attention_by_head(void **state) {
+    (void)state;
+    static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
+                                         "reference.draws=iid", NULL};
+    struct run run;
+    struct err why;
+    int code =
+        read_script(&run,
+                    "key('depth')\n" HEAD "local heads = population('heads', {size = 0.25})\n"
+                    "local on = population('units', {of = heads, group = 4})\n"
+                    "local q, k, v = map(h, on, 'Q'), map(h, on, 'K'), map(h, on, 'V')\n"
+                    "local A = softmax(attend(q, k, 0.8, heads), {causal = true})\n"
+                    "h = map(mix(A, v), a, 'O')\n" END,
+                    change, &why);
+    if (code)
+        fail_msg("%s", why.text);
+    support_gradient(&run, 16, 17);
+    run_free(&run);
+}
+
+/* Balanced draws on populations of as many sites are orthogonal, in whatever order those are
+ * declared. */
+static void balanced_draws(void **state) {
+    (void)state;
+    static const char *const change[] = {"data.inputs=3", "reference.widths=32",
+                                         "reference.draws=balanced", NULL};
+    static const char *const order[] = {"local a, b = population('a'), population('b')\n",
+                                        "local b, a = population('b'), population('a')\n"};
+    for (int i = 0; i < 2; i++) {
+        struct run run;
+        struct net net;
+        struct err why;
+        char text[256];
+        snprintf(text, sizeof text, "key('depth')\n%s%s", order[i],
+                 "read_out(tanh(map(read_in(a, 'W1'), b, 'V')), 'w')\n");
+        assert_int_equal(read_script(&run, text, change, &why), CODE_OK);
+        support_net(&net, &run, 32, 0);
+        double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
+        double *w = support_get(array_all(&support_thin(&net, "w")->W));
+        for (int k = 0; k < run.K; k++) {
+            double product = 0;
+            for (int n = 0; n < 32; n++)
+                product += W1[32 * k + n] * w[n];
+            CHECK_ABS(product, 0, 1e-12, "row %d of W1 and w", k);
+        }
+        free(W1);
+        free(w);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in), cmocka_unit_test(balanced), cmocka_unit_test(gradients),
-        cmocka_unit_test(refusals), cmocka_unit_test(recorded),
+        cmocka_unit_test(built_in),       cmocka_unit_test(balanced),
+        cmocka_unit_test(gradients),      cmocka_unit_test(refusals),
+        cmocka_unit_test(recorded),       cmocka_unit_test(attention_by_head),
+        cmocka_unit_test(balanced_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

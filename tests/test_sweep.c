@@ -106,6 +106,7 @@ static void test_each_program_names_the_other(void **state) {
     write_ini("case.ini", "training.eta0 = 1 2\n");
     check_refused(ARGS("small.ini"), ARGS("small.ini: there is no section [sweep]", "dmft-solve"));
     check_refused(ARGS("none.ini"), ARGS("none.ini: cannot be opened"));
+    check_refused(ARGS(NULL), ARGS("which ini file?"));
     check_refused(ARGS("."), ARGS(".: cannot be read"));
     cli_program("dmft-solve");
     check_refused(ARGS("-o", "out.h5", "case.ini"),

@@ -1,12 +1,17 @@
 /* Lets one call of a program fail: linked by --wrap (tests/tests.mk) around every allocation, write
  * and numerical routine that our own objects call, and asked by the emulation of CUDA at every
  * launch, and at every copy to the host (nan: this one and all later ones are of NaN). The
- * environment says which: DMFT_FAULT = "alloc 7", the seventh of each process; "alloc 0" fails
- * none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets the number of calls. */
+ * environment says which: DMFT_FAULT = "alloc 7", the seventh of each process; "place 7", the
+ * seventh allocation that a chain of calls comes to for the first time; "hdf5 7" likewise a call of
+ * HDF5 that writes; "alloc 0" fails none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets
+ * the number of calls. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <execinfo.h>
+#include <hdf5.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +40,29 @@ __attribute__((constructor)) static void begin(void) {
     atexit(tell);
 }
 
+/* Whether those who have called us have not come here before; of one thread. */
+static bool new_place(void) {
+    enum { DEPTH = 6, PLACES = 1 << 14 };
+    static uint64_t met[PLACES];
+    void *chain[DEPTH];
+    uint64_t hash = 14695981039346656037u;
+    int depth = backtrace(chain, DEPTH);
+    for (int k = 0; k < depth; k++)
+        hash = (hash ^ (uintptr_t)chain[k]) * 1099511628211u;
+    size_t at = hash >> 50;
+    while (met[at] && met[at] != hash)
+        at = (at + 1) % PLACES;
+    if (met[at])
+        return false;
+    met[at] = hash;
+    return true;
+}
+
 /* Whether this call, of this kind, is the one. */
 static bool fails(const char *of, int cause) {
-    if (!*of || strcmp(kind, of) != 0 || atomic_fetch_add(&calls, 1) + 1 != wanted)
+    bool file = !strcmp(of, "hdf5"), place = !strcmp(kind, "place") && !strcmp(of, "alloc");
+    if (!*of || (strcmp(kind, of) != 0 && !place) || ((file || place) && !new_place()) ||
+        atomic_fetch_add(&calls, 1) + 1 != wanted)
         return false;
     errno = cause;
     return true;
@@ -83,3 +108,32 @@ WRAP(int, LAPACKE_dgelsd,
      (layout, m, n, k, a, lda, b, ldb, s, least, rank), "lapack", 0, 1)
 WRAP(int, LAPACKE_dsyev, (int layout, char job, char part, int n, double *a, int lda, double *w),
      (layout, job, part, n, a, lda, w), "lapack", 0, 1)
+
+/* HDF5. */
+#define FILE_WRAP(type, name, formal, actual) WRAP(type, name, formal, actual, "hdf5", 0, -1)
+FILE_WRAP(htri_t, H5Lexists, (hid_t at, const char *name, hid_t access), (at, name, access))
+FILE_WRAP(hid_t, H5Gcreate2, (hid_t at, const char *name, hid_t a, hid_t b, hid_t c),
+          (at, name, a, b, c))
+FILE_WRAP(hid_t, H5Gopen2, (hid_t at, const char *name, hid_t access), (at, name, access))
+FILE_WRAP(hid_t, H5Acreate2,
+          (hid_t at, const char *name, hid_t type, hid_t space, hid_t a, hid_t b),
+          (at, name, type, space, a, b))
+FILE_WRAP(herr_t, H5Awrite, (hid_t at, hid_t type, const void *value), (at, type, value))
+FILE_WRAP(hid_t, H5Screate_simple, (int rank, const hsize_t *shape, const hsize_t *most),
+          (rank, shape, most))
+FILE_WRAP(hid_t, H5Screate, (H5S_class_t type), (type))
+FILE_WRAP(herr_t, H5Pset_obj_track_times, (hid_t list, hbool_t tracked), (list, tracked))
+FILE_WRAP(herr_t, H5Pset_chunk, (hid_t list, int rank, const hsize_t *shape), (list, rank, shape))
+FILE_WRAP(herr_t, H5Pset_deflate, (hid_t list, unsigned level), (list, level))
+FILE_WRAP(hid_t, H5Dcreate2,
+          (hid_t at, const char *name, hid_t type, hid_t space, hid_t a, hid_t b, hid_t c),
+          (at, name, type, space, a, b, c))
+FILE_WRAP(hid_t, H5Dopen2, (hid_t at, const char *name, hid_t access), (at, name, access))
+FILE_WRAP(herr_t, H5Dwrite,
+          (hid_t at, hid_t type, hid_t memory, hid_t space, hid_t list, const void *values),
+          (at, type, memory, space, list, values))
+FILE_WRAP(hid_t, H5Fcreate, (const char *name, unsigned flags, hid_t a, hid_t b),
+          (name, flags, a, b))
+FILE_WRAP(ssize_t, H5Fget_file_image, (hid_t file, void *bytes, size_t size), (file, bytes, size))
+FILE_WRAP(herr_t, H5DSset_scale, (hid_t at, const char *name), (at, name))
+FILE_WRAP(herr_t, H5DSattach_scale, (hid_t at, hid_t scale, unsigned axis), (at, scale, axis))
