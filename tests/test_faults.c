@@ -23,6 +23,10 @@ static bool places;   /* of kinds that count places alone */
 static const char single[] =
     "[network]\nmodel = regime1\nexperts = 2\nq0 = 1\n[data]\ninputs = 2\ndimension = 3\n"
     "[training]\nsteps = 2\n[solver]\nsites = 8\nreplicates = 2\nthreads = 1\n";
+static const char mixture[] =
+    "[network]\nmodel = regime2\nexpert_width = 2\nkappa = 1\n[data]\nsource = file\n"
+    "file = d.csv\n[training]\nsteps = 2\n[solver]\nsites = 8\nexpert_sites = 8\n"
+    "replicates = 2\nthreads = 1\n[reference]\nwidths = 4 8\nseeds = 2\ncoordinate_check = yes\n";
 static const char networks[] = "[reference]\nwidths = 4 8\nseeds = 2\n";
 
 enum { ALLOC, PLACE, FILES, WRITE, LAUNCH, NUMBERS, LAPACK, KINDS };
@@ -47,13 +51,14 @@ static const struct {
      {"one.ini", "--solver.method=fixed_point", "--solver.anderson=2"},
      {500, 200, 40, 9, 0, 0, 1}},
     {"dmft-sweep", {"--jobs", "1", "sweep.ini"}, {500, 100, 40, 5, 0, 0, 0}},
-    {"dmft-compare", {"two.ini"}, {500, 200, 40, 9, 0, 0, 0}},
+    {"dmft-compare", {"two.ini", "--training.batch=1"}, {500, 200, 40, 9, 0, 0, 0}},
     {"dmft-solve",
      {"two.ini", "--solver.backend=cuda", "--reference.seeds=1", "--training.integrator=bs32"},
      {500, 200, 40, 9, 99, 99, 0}},
     {"dmft-solve",
      {"one.ini", "--solver.backend=cuda", "--solver.method=fixed_point", "--solver.fp_tolerance=1"},
      {0, 0, 0, 0, 99, 99, 0}},
+    {"dmft-solve", {"three.ini"}, {500, 200, 40, 9, 0, 0, 0}},
 };
 
 /* With the n-th call of this kind failing; 0: none. */
@@ -149,6 +154,8 @@ static void one_call_fails(void **state) {
     cli_print("two.ini", text);
     snprintf(text, sizeof text, "%s%s[sweep]\ntraining.eta0 = 0.5 1\n", single, networks);
     cli_print("sweep.ini", text);
+    cli_print("three.ini", mixture);
+    cli_print("d.csv", "1,0.5,1\n-0.5,1,-1\n");
     int bad = 0;
     cli_program("faults/dmft-solve");
     for (size_t c = 0; c < COUNT(cases); c++) {

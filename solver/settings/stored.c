@@ -405,6 +405,9 @@ static int tell_death(const char *path, int status, struct err *err) {
         return err_set(err, CODE_INTERRUPTED, "interrupted while reading data file %s", path);
     if (number == SIGKILL)
         return err_set(err, CODE_SYSTEM, "data file %s: the process that read it was killed", path);
+    if (WIFEXITED(status) && WEXITSTATUS(status))
+        return err_set(err, CODE_SYSTEM,
+                       "data file %s: the process that read it could not hand it over", path);
     return err_set(err, CODE_INPUT, "data file %s: is damaged, reading it broke down", path);
 }
 
