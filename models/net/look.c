@@ -157,6 +157,7 @@ int net_look(struct net *net, int first, int count, double *f, struct err *err) 
         DO(look(net, &aside, first + i, count - i < P ? count - i : P,
                 f ? f + i * net_outputs(net) : NULL, err));
     take_back(net, &aside);
+    DO(net->setup.backend->sync(err));
 done:
     aside_free(net, &aside);
     return code;

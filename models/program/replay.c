@@ -59,6 +59,7 @@ int replay_init(struct replay *r, const struct net *net, int first, int last, st
     r->view = *net;
     r->program = *net->program;
     r->program.node = NULL;
+    r->program.c = NULL;
     TRY(base_alloc(&r->program.node, nodes, sizeof *r->program.node, err));
     memcpy(r->program.node, net->program->node, nodes * sizeof *r->program.node);
     TRY(base_alloc(&r->start, nodes, sizeof *r->start, err));
@@ -71,7 +72,7 @@ int replay_init(struct replay *r, const struct net *net, int first, int last, st
 }
 
 void replay_free(struct replay *r) {
-    for (int k = 0; k < r->arrays; k++) {
+    for (int k = 0; k < r->arrays && r->array[k]; k++) { /* NULL where memory ran out */
         array_free(r->array[k]);
         free(r->array[k]);
     }
@@ -79,9 +80,8 @@ void replay_free(struct replay *r) {
         free(r->vector[k]);
     for (int i = r->first; r->start && i <= r->last; i++)
         thin_free(&r->start[i]);
-    if (r->program.node)
-        free(r->program.c);
-    void *const lists[] = {r->array, r->vector, r->program.node, r->start, r->given, r->active};
+    void *const lists[] = {r->array, r->vector, r->program.node, r->program.c,
+                           r->start, r->given,  r->active};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         free(lists[k]);
     *r = (struct replay){0};
