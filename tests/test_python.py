@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import h5py
 import numpy as np
@@ -296,6 +297,15 @@ def test_progress_in_a_terminal():
     shown = [part for part in lines[-1].split("\r") if part.strip()]
     assert len(shown) >= 2 and all("step" in part for part in shown)
     assert lines[-1].endswith("\r") and not lines[-1].split("\r")[-2].strip()
+
+
+def test_no_pseudo_terminal(monkeypatch):
+    """As in a container without /dev/pts."""
+    def none():
+        raise OSError("out of pty devices")
+    monkeypatch.setattr(pty, "openpty", none)
+    for end in program._open(types.SimpleNamespace(changes=True)):
+        os.close(end)
 
 
 def test_progress_is_left_out_of_a_log(capfd):

@@ -1,6 +1,7 @@
 """The programs: where they are, how they are run, what they say while they run."""
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -144,10 +145,11 @@ class _Interrupts:
 
 def _open(screen: Screen) -> tuple[int, int]:
     """(to read from, to write to). Where progress is shown the program writes to a pseudo terminal,
-    and so tells it ten times a second."""
+    where there is one, and so tells it ten times a second."""
     if screen.changes:
         import pty
-        return pty.openpty()
+        with contextlib.suppress(OSError):
+            return pty.openpty()
     return os.pipe()
 
 
