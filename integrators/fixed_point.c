@@ -63,8 +63,7 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
     while (it->reached < last) {
         int code = it->reached ? integrator->advance(net, training, it->y, err)
                                : net_evaluate(net, (enum loss)training->loss, it->y, err);
-        if (code == CODE_NUMERICAL && net->setup.backend->sync(err))
-            code = err->code; /* the numbers were those of a failed operation */
+        code = backend_cause(net->setup.backend, code, err);
         if (code && code != CODE_NUMERICAL)
             return code;
         if (code || runs_away(it, pass))

@@ -138,6 +138,10 @@ void rows_scale(double factor, struct rows x) {
     }
 }
 
+int backend_cause(const struct backend *backend, int code, struct err *err) {
+    return code == CODE_NUMERICAL && backend->sync(err) ? err->code : code;
+}
+
 size_t array_bytes(const struct array *array, int rows) {
     struct array_split split = split_of(array);
     return (split.end - split.first) * array_width(array) * (size_t)rows * sizeof(double);

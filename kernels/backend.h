@@ -135,6 +135,9 @@ extern const struct backend *const backend_list[]; /* ends with NULL */
 
 /* One-time settings of the libraries underneath (single-threaded BLAS inside blocks). */
 void backend_start(int threads);
+/* code, or where that is CODE_NUMERICAL and an operation has failed before, what sync says: the
+ * numbers were those of the failure. */
+int backend_cause(const struct backend *backend, int code, struct err *err);
 
 int array_init(struct array *array, const struct backend *backend, size_t sites, int group,
                int rows, struct err *err);

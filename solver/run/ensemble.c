@@ -307,9 +307,8 @@ static void attempt(struct ensemble one, int *first, struct err *err) {
     skip = skip || *first < one.record->runs;
     if (skip)
         return;
-    int code = run(&one, &mine_err);
-    if (code == CODE_NUMERICAL && config_backend(&one.run->config, one.N)->sync(&mine_err))
-        code = mine_err.code; /* the numbers were those of a failed device */
+    int code =
+        backend_cause(config_backend(&one.run->config, one.N), run(&one, &mine_err), &mine_err);
 #pragma omp critical(record)
     if (code == CODE_NUMERICAL && one.N) {
         lose(&one, &mine_err);
