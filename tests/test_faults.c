@@ -1,8 +1,8 @@
 /* One call of a program fails: the n-th allocation, write, launch, copy or routine of LAPACK, of
  * limits, networks, fixed points, sweeps and comparisons. It ends with one sentence and the code of
  * that failure, or passes it over and does all it should; what it leaves is whole. A few n in make
- * test, every n with the argument long (twenty minutes); places: one allocation of every place (a
- * minute). */
+ * test, every n with the argument long (twenty minutes); places: one allocation, and one call of
+ * HDF5, of every place (a minute). */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
