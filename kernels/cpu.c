@@ -3,24 +3,26 @@
  * Layout: [block][row][width], a block being BACKEND_BLOCK groups of sites; the rows of a block are
  * contiguous, so a product with a basis streams through memory and appending rows moves nothing
  * until the capacity is used up. BLAS is called single-threaded, inside one block. */
-#define _DEFAULT_SOURCE /* madvise */
 #include "kernels/dist.h"
 #include "kernels/functions.h"
 #include "kernels/few_rows.h"
+#include "kernels/top.h"
 
 #include <assert.h>
 #include <cblas.h>
+#include <limits.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-/* dots() works on TILE numbers of C at once, of at most SHORT rows of the shorter factor; a task is
- * PIECE rows of the longer one. All fixed, so bits do not depend on threads. */
-#define TILE 8192
-#define SHORT 64
-#define PIECE 128
-#define HUGE_PAGE ((size_t)2 << 20)
+/* dots() works on SUMS numbers of C at once, for each of all parts, or on LONG_SUMS of one part
+ * after the other, of at most SHORT rows of the shorter factor; a thread's task is PIECE rows of
+ * the longer one. Memory for ROOM times the rows asked for is reserved. */
+#define SUMS 32768
+#define LONG_SUMS 131072
+#define SHORT 128
+#define PIECE 256
+#define ROOM 8
 
 /* Whether this many elementary operations pay for waking other threads, if there are any. Small
  * regions on a loaded machine cost more than they save. */
@@ -85,19 +87,20 @@ static int cpu_open(double *bytes, struct err *err) {
 static int cpu_alloc(struct array *array, int capacity, struct err *err) {
     size_t bytes = array_bytes(array, capacity);
     array->capacity = capacity;
-    size_t page = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 64;
-    array->memory = aligned_alloc(page, (bytes + page - 1) / page * page);
+    array->memory = aligned_alloc(64, bytes);
     if (!array->memory)
         return err_set(err, CODE_SYSTEM, "out of memory: %d rows over %zu sites (%.3g GB)",
                        capacity, array->sites, 1e-9 * (double)bytes);
-    if (page == HUGE_PAGE)
-        madvise(array->memory, bytes, MADV_HUGEPAGE); /* fewer address translations; or nothing */
     return CODE_OK;
 }
 
+/* What was never written to takes no memory: with room for more than is asked for, if addresses are
+ * to be had, the next resize() and its copies come late. */
 static int cpu_resize(struct array *array, int capacity, struct err *err) {
     struct array larger = *array;
-    TRY(cpu_alloc(&larger, capacity, err));
+    struct err ignored = {0};
+    if (capacity > INT_MAX / ROOM || cpu_alloc(&larger, ROOM * capacity, &ignored))
+        TRY(cpu_alloc(&larger, capacity, err));
     struct rows from = {array, 0, array->rows}, to = {&larger, 0, array->rows};
     size_t bytes = (size_t)array->rows * array_width(array) * sizeof(double);
     for (int block = 0; block < cpu_blocks(array) && bytes; block++)
@@ -157,16 +160,13 @@ static void cpu_normals(struct rows rows, struct rng_stream stream) {
                               cpu_at(rows, k, block)); /* pairs never straddle blocks */
 }
 
-/* C[k][l] += the sum over a block, rows of C `stride` apart. */
-static void block_dots(struct rows a, struct rows b, int block, bool few, double *C,
-                       size_t stride) {
+/* C[k][l] += the sum over a block, rows of C `stride` apart; a is the longer factor. */
+static void block_dots(struct rows a, struct rows b, int block, double *C, size_t stride) {
     size_t width = array_width(a.array);
     int used = cpu_used(a.array, block);
     const double *x = cpu_at(a, 0, block), *y = cpu_at(b, 0, block);
-    if (few && a.count > b.count)
-        few_rows_dots(x, a.count, y, b.count, used, width, C, stride, 1);
-    else if (few)
-        few_rows_dots(y, b.count, x, a.count, used, width, C, 1, stride);
+    if (b.count <= few_rows_most())
+        few_rows_dots(x, a.count, y, b.count, used, width, C, stride);
     else
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a.count, b.count, used, 1.0, x,
                     (int)width, y, (int)width, 1.0, C, (int)stride);
@@ -184,42 +184,41 @@ static void cpu_total(const struct array *a, double *sums, size_t size) {
         cpu_add(sums + (size_t)part * size, size, sums);
 }
 
-/* The sums over a part, [a.count][b.count], of the rows of its longer factor from `row` on. */
-static void part_dots(struct rows a, struct rows b, int part, int row, double *sum) {
-    bool by_a = a.count > b.count, few = (by_a ? b.count : a.count) <= few_rows_most();
-    int left = (by_a ? a.count : b.count) - row, rows = left < PIECE ? left : PIECE;
-    struct rows x = by_a ? rows_part(a, row, rows) : a, y = by_a ? b : rows_part(b, row, rows);
-    sum += by_a ? row * b.count : row;
-    for (int k = 0; k < x.count; k++)
-        memset(sum + k * b.count, 0, (size_t)y.count * sizeof *sum);
+/* sum += the sums over a part, [a.count][b.count]. */
+static void part_dots(struct rows a, struct rows b, int part, double *sum) {
     for (int block = cpu_part(a.array, part); block < cpu_part(a.array, part + 1); block++)
-        block_dots(x, y, block, few, sum, (size_t)b.count);
+        block_dots(a, b, block, sum, (size_t)b.count);
 }
 
-/* One tile of C, rows of which are `stride` apart. sums: room for all parts if these are worked on
- * at once, on all threads or all ranks; else for the total and a part. */
-static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums, double *C,
-                      size_t stride) {
+/* The sums over all sites, [a.count][b.count]. sums: room for all parts if these are worked on at
+ * once, on all threads or all ranks; else for the total and a part. */
+static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums) {
     const struct array_split *split = &a.array->split;
-    int count = a.count > b.count ? a.count : b.count;
     size_t size = (size_t)a.count * (size_t)b.count;
     if (at_once) {
 #pragma omp parallel for schedule(static) collapse(2) if (worth(size * a.array->sites))
         for (int part = split->first_part; part < split->end_part; part++)
-            for (int row = 0; row < count; row += PIECE)
-                part_dots(a, b, part, row, sums + (size_t)part * size);
+            for (int row = 0; row < a.count; row += PIECE) {
+                struct rows piece =
+                    rows_part(a, row, a.count - row < PIECE ? a.count - row : PIECE);
+                double *sum = sums + (size_t)part * size + (size_t)row * (size_t)b.count;
+                memset(sum, 0, (size_t)piece.count * (size_t)b.count * sizeof *sum);
+                part_dots(piece, b, part, sum);
+            }
         cpu_total(a.array, sums, size);
-    } else
-        for (int part = 0; part < split->parts; part++) {
-            for (int row = 0; row < count; row += PIECE)
-                part_dots(a, b, part, row, part ? sums + size : sums);
-            if (part)
-                cpu_add(sums + size, size, sums);
+        return;
+    }
+    bool whole = split->blocks == (size_t)split->parts && /* then a part is one sum */
+                 b.count <= few_rows_most() && array_width(a.array) <= FEW_ROWS_SITES;
+    memset(sums, 0, size * sizeof *sums);
+    for (int part = 0; part < split->parts; part++)
+        if (whole || part == 0)
+            part_dots(a, b, part, sums);
+        else {
+            memset(sums + size, 0, size * sizeof *sums);
+            part_dots(a, b, part, sums + size);
+            cpu_add(sums + size, size, sums);
         }
-    for (int k = 0; k < a.count; k++)
-        for (int l = 0; l < b.count; l++)
-            C[(size_t)k * stride + (size_t)l] =
-                sums[k * b.count + l] * (1.0 / (double)a.array->sites);
 }
 
 static void cpu_dots(struct rows a, struct rows b, double *C) {
@@ -227,22 +226,26 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (!a.count || !b.count)
         return;
-    bool at_once = a.array->split.over_ranks || worth(cells(a) * (size_t)b.count);
-    int shorter = a.count < b.count ? a.count : b.count;
-    shorter = shorter < SHORT ? shorter : SHORT;
-    int rows = a.count > b.count ? TILE / shorter : shorter;
-    int columns = a.count > b.count ? shorter : TILE / shorter;
-    size_t size =
-        (size_t)(a.count < rows ? a.count : rows) * (size_t)(b.count < columns ? b.count : columns);
-    double *sums =
-        scratch(a.array->split.over_ranks, (at_once ? (size_t)a.array->split.parts : 2) * size);
+    bool turned = a.count <= b.count, over_ranks = a.array->split.over_ranks;
+    struct rows x = turned ? b : a, y = turned ? a : b;
+    size_t along = turned ? 1 : (size_t)b.count, across = turned ? (size_t)b.count : 1;
+    bool at_once = over_ranks || worth(cells(a) * (size_t)b.count);
+    int columns = y.count < SHORT ? y.count : SHORT, rows = (at_once ? SUMS : LONG_SUMS) / columns;
+    rows = x.count < rows ? x.count : rows;
+    double *sums = scratch(over_ranks, (at_once ? (size_t)a.array->split.parts : 2) * (size_t)rows *
+                                           (size_t)columns);
     if (!sums)
         fill_nan(C, (size_t)a.count * (size_t)b.count);
-    for (int i = 0; i < a.count && sums; i += rows)
-        for (int j = 0; j < b.count; j += columns)
-            tile_dots(rows_part(a, i, a.count - i < rows ? a.count - i : rows),
-                      rows_part(b, j, b.count - j < columns ? b.count - j : columns), at_once, sums,
-                      C + (size_t)i * (size_t)b.count + j, (size_t)b.count);
+    for (int i = 0; i < x.count && sums; i += rows)
+        for (int j = 0; j < y.count; j += columns) {
+            struct rows few = rows_part(x, i, x.count - i < rows ? x.count - i : rows);
+            struct rows fewer = rows_part(y, j, y.count - j < columns ? y.count - j : columns);
+            tile_dots(few, fewer, at_once, sums);
+            for (int l = 0; l < fewer.count; l++)
+                for (int k = 0; k < few.count; k++)
+                    C[(size_t)(i + k) * along + (size_t)(j + l) * across] =
+                        sums[k * fewer.count + l] * (1.0 / (double)a.array->sites);
+        }
     free(sums);
 }
 
@@ -407,71 +410,60 @@ static void cpu_tile_mean(struct rows x, struct rows y) {
     free(sums);
 }
 
-/* Numbers in the order of the values, without a difference between 0 and -0. */
-static uint64_t cpu_key(double value) {
-    uint64_t bits;
-    value += 0.0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
-}
-
 /* Numbers at least `least` of row k. */
 static size_t cpu_count(struct rows x, int k, uint64_t least) {
     size_t count = 0;
     for (int block = 0; block < cpu_blocks(x.array); block++) {
         const double *in = cpu_at(x, k, block);
         for (int i = 0, used = cpu_used(x.array, block); i < used; i++)
-            count += cpu_key(in[i]) >= least;
+            count += top_key(in[i]) >= least;
     }
     return count;
 }
 
-static uint64_t cpu_largest(struct rows x, int k) {
-    uint64_t largest = 0;
-    for (int block = 0; block < cpu_blocks(x.array); block++) {
-        const double *in = cpu_at(x, k, block);
-        for (int i = 0, used = cpu_used(x.array, block); i < used; i++)
-            largest = cpu_key(in[i]) > largest ? cpu_key(in[i]) : largest;
-    }
-    return largest;
-}
-
 /* The K-th largest number of each row, by bisection: K numbers are at least low, fewer at least
- * high. Or, as good, a smaller one that exactly K numbers reach. */
-static void cpu_bisect(struct rows x, size_t K, uint64_t *low) {
-    bool over_ranks = x.array->split.over_ranks;
-    uint64_t high[x.count], middle[x.count];
-    size_t count[x.count];
+ * low + 1. Or, as good, a smaller one that exactly K numbers reach. keys: room for all of x that is
+ * on this rank. */
+static void cpu_bisect(struct rows x, size_t K, uint64_t *keys, uint64_t *low) {
+    const struct array *a = x.array;
+    struct top_search search[x.count];
+    uint64_t largest[x.count], smallest[x.count];
+    size_t here[x.count], all[x.count], sites = 0;
+    for (int block = 0; block < cpu_blocks(a); block++)
+        sites += (size_t)cpu_used(a, block);
 #pragma omp parallel for schedule(static) if (worth(cells(x)))
-    for (int k = 0; k < x.count; k++)
-        high[k] = cpu_largest(x, k);
-    if (over_ranks)
-        dist_largest(high, x.count);
     for (int k = 0; k < x.count; k++) {
-        low[k] = K == 0 ? high[k] + 1 : K == 1 ? high[k] : 0;
-        high[k]++;
+        search[k].keys = keys + (size_t)k * sites;
+        top_start(&search[k]);
+        for (int block = 0; block < cpu_blocks(a); block++)
+            top_add(&search[k], cpu_at(x, k, block), cpu_used(a, block));
+        largest[k] = search[k].high;
+        smallest[k] = ~search[k].low;
+    }
+    if (a->split.over_ranks) {
+        dist_largest(largest, x.count);
+        dist_largest(smallest, x.count);
+    }
+    for (int k = 0; k < x.count; k++) {
+        search[k].low = K == 0 ? largest[k] + 1 : K == 1 ? largest[k] : ~smallest[k];
+        search[k].high = largest[k] + 1;
     }
     for (bool open = true; open;) {
         open = false;
 #pragma omp parallel for schedule(static) if (worth(cells(x)))
-        for (int k = 0; k < x.count; k++) {
-            middle[k] = low[k] + (high[k] - low[k]) / 2;
-            count[k] = high[k] > low[k] + 1 ? cpu_count(x, k, middle[k]) : 0;
-        }
-        if (over_ranks)
-            dist_sum(count, x.count);
-        for (int k = 0; k < x.count; k++) {
-            if (high[k] <= low[k] + 1)
-                continue;
-            open = true;
-            if (count[k] == K)
-                high[k] = (low[k] = middle[k]) + 1;
-            else if (count[k] > K)
-                low[k] = middle[k];
-            else
-                high[k] = middle[k];
-        }
+        for (int k = 0; k < x.count; k++)
+            all[k] = here[k] =
+                top_open(&search[k]) ? top_count(&search[k], a->split.over_ranks) : 0;
+        if (a->split.over_ranks)
+            dist_sum(all, x.count);
+        for (int k = 0; k < x.count; k++)
+            if (top_open(&search[k])) {
+                top_halve(&search[k], here[k], all[k], K);
+                open = true;
+            }
     }
+    for (int k = 0; k < x.count; k++)
+        low[k] = search[k].low;
 }
 
 static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
@@ -479,7 +471,13 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     uint64_t low[x.count];
     size_t *ties; /* [ranks][rows], then how many numbers are larger */
     TRY(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
-    cpu_bisect(x, K, low);
+    uint64_t *keys = malloc(cells(x) * sizeof *keys + 1);
+    if (!keys) {
+        free(ties);
+        return err_set(err, CODE_SYSTEM, "out of memory: %zu numbers of one operation", cells(x));
+    }
+    cpu_bisect(x, K, keys, low);
+    free(keys);
     for (int k = 0; k < x.count; k++) {
         size_t larger = cpu_count(x, k, low[k] + 1);
         ties[ranks * x.count + k] = larger;
@@ -496,7 +494,7 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
             const double *in = cpu_at(x, k, block);
             double *out = cpu_at(mask, k, block);
             for (int i = 0, used = cpu_used(x.array, block); i < used; i++) {
-                uint64_t key = cpu_key(in[i]);
+                uint64_t key = top_key(in[i]);
                 bool tie = key == low[k] && left > 0;
                 left -= tie;
                 out[i] = key > low[k] || tie;

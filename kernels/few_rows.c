@@ -2,28 +2,40 @@
 #include "kernels/few_rows.h"
 
 #include <limits.h>
+#include <stdbool.h>
 
-#define CHUNK 8      /* rows that stay in the first cache */
+#define CHUNK 8 /* rows that stay in the first cache */
+#define SITES FEW_ROWS_SITES
+#define COLUMNS 128  /* of panels, which stay in the second cache, */
 #define STRIP 4096   /* sites of a row that is met again */
-#define CACHED 65536 /* numbers that stay in the second, half a MB */
+#define CACHED 32768 /* numbers that stay in the second, a quarter of a MB */
 
 #define SUFFIX _plain
 #define TARGET
 #define LANES 2
-#define TILE 3
+#define NARROW 3
+#define WIDE 6
+#define PANEL 4
+#define HIGH 3
 #include "kernels/few_rows_tile.h"
 
 #if defined __x86_64__
 #define SUFFIX _avx2
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 4
-#define TILE 3
+#define NARROW 3
+#define WIDE 6
+#define PANEL 8
+#define HIGH 3
 #include "kernels/few_rows_tile.h"
 
 #define SUFFIX _avx512
-#define TARGET __attribute__((target("avx512f")))
+#define TARGET __attribute__((target("avx512f,avx512vl")))
 #define LANES 8
-#define TILE 5
+#define NARROW 5
+#define WIDE 12
+#define PANEL 16
+#define HIGH 6
 #include "kernels/few_rows_tile.h"
 #endif
 
@@ -49,18 +61,18 @@ int few_rows_most(void) {
 }
 
 void few_rows_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
-                   size_t along, size_t across) {
+                   size_t stride) {
     switch (level()) {
 #if defined __x86_64__
     case AVX512:
-        dots_avx512(a, na, b, nb, n, width, C, along, across);
+        dots_avx512(a, na, b, nb, n, width, C, stride);
         break;
     case AVX2:
-        dots_avx2(a, na, b, nb, n, width, C, along, across);
+        dots_avx2(a, na, b, nb, n, width, C, stride);
         break;
 #endif
     default:
-        dots_plain(a, na, b, nb, n, width, C, along, across);
+        dots_plain(a, na, b, nb, n, width, C, stride);
     }
 }
 

@@ -7,10 +7,12 @@
 
 #include <stddef.h>
 
-/* C[k * along + l * across] += sum_i a_k,i b_l,i,   k < na, l < nb; a, the longer factor, is read
- * once, row by row */
+/* Sites whose products are added up before they are added to a sum. */
+#define FEW_ROWS_SITES 512
+
+/* C[k * stride + l] += sum_i a_k,i b_l,i,   k < na, l < nb; a, the longer factor, is read once */
 void few_rows_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
-                   size_t along, size_t across);
+                   size_t stride);
 /* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
 void few_rows_combine(double *y, int ny, double beta, const double *C, const double *a, int na,
                       int n, size_t width);

@@ -1,0 +1,249 @@
+/* Sums over sites of products of rows, for few_rows_tile.h. The factor with more rows streams past
+ * once. Few rows of the other are met row by row, lanes being sites; more lie in panels of
+ * PANEL columns, site after site, lanes being columns, so that no lanes are to be added up. */
+/* Of both vectors the sums of lanes that are `half` apart, side by side. */
+INLINE NAME(vec) NAME(fold)(NAME(vec) x, NAME(vec) y, int half) {
+    NAME(lanes) near, far;
+    UNROLL for (int lane = 0, k = 0; lane < LANES; lane++) if (!(lane & half)) {
+        near[k] = lane;
+        near[k + LANES / 2] = LANES + lane;
+        far[k] = lane + half;
+        far[k++ + LANES / 2] = LANES + lane + half;
+    }
+    return SHUFFLE(x, y, near) + SHUFFLE(x, y, far);
+}
+
+/* The sums over lanes of R vectors, 1 or 4, NARROW apart. */
+INLINE void NAME(totals)(const NAME(vec) * x, int R, double *total) {
+    NAME(vec) y[4];
+    int count = R;
+    UNROLL for (int r = 0; r < R; r++) y[r] = x[r * NARROW];
+    UNROLL for (int half = LANES / 2; half; half /= 2) {
+        UNROLL for (int r = 0; r < count; r += 2) y[r / 2] =
+            NAME(fold)(y[r], y[r + 1 < count ? r + 1 : r], half);
+        count = (count + 1) / 2;
+    }
+    UNROLL for (int r = 0; r < count; r++) * (NAME(vec) *)(total + (ptrdiff_t)r * LANES) = y[r];
+}
+
+/* R rows of a times L rows of b, which also fetches A rows from `next` on; R, L and A are constants
+ * where this is inlined. C[k * stride + l]. */
+INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t width, int R, int L,
+                            double *C, size_t stride, const double *next, int A) {
+    NAME(vec) sum[4][NARROW] = {0};
+    int i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        NAME(vec) x[4];
+        UNROLL for (int r = 0; r < R; r++) x[r] = NAME(load)(a + (size_t)r * width + i);
+        UNROLL for (int r = 0; r < A; r++) __builtin_prefetch(next + (size_t)r * width + i);
+        UNROLL for (int l = 0; l < L; l++) {
+            NAME(vec) y = NAME(load)(b + (size_t)l * width + i);
+            UNROLL for (int r = 0; r < R; r++) sum[r][l] += x[r] * y;
+        }
+    }
+    if (i < n)
+        UNROLL for (int l = 0; l < L; l++) {
+            NAME(vec) y = NAME(first)(NAME(load)(b + (size_t)l * width + i), n - i);
+            UNROLL for (int r = 0; r < R; r++) sum[r][l] +=
+                NAME(first)(NAME(load)(a + (size_t)r * width + i), n - i) * y;
+        }
+    UNROLL for (int l = 0; l < L; l++) {
+        double total[4 * LANES] __attribute__((aligned(64)));
+        NAME(totals)(&sum[0][l], R, total);
+        UNROLL for (int r = 0; r < R; r++) C[(size_t)r * stride + (size_t)l] += total[r];
+    }
+}
+
+INLINE void NAME(dots_rows)(const double *a, int na, const double *b, int n, size_t width, int L,
+                            double *C, size_t stride, const double *next, int A) {
+    size_t r = 0, rows = (size_t)na;
+    for (; r + 4 <= rows; r += 4)
+        NAME(dots_tile)
+    (a + r * width, b, n, width, 4, L, C + r * stride, stride, next + r / 4 * (size_t)A * width, A);
+    for (; r < rows; r++)
+        NAME(dots_tile)(a + r * width, b, n, width, 1, L, C + r * stride, stride, next, 0);
+}
+
+/* Some rows of a, which stay in the cache, while all of b come past. Meanwhile the next ones are
+ * fetched: A rows with each 4 of a times NARROW of b. */
+INLINE void NAME(dots_chunk)(const double *a, int na, const double *b, int nb, int n, size_t width,
+                             double *C, size_t stride, int A) {
+    const double *next = a + CHUNK * width;
+    for (; nb >= NARROW; nb -= NARROW) {
+        NAME(dots_rows)(a, na, b, n, width, NARROW, C, stride, next, A);
+        b += NARROW * width;
+        C += NARROW;
+        next += (size_t)(CHUNK / 4 * A) * width;
+    }
+    switch (nb) { /* fewer than NARROW */
+    case 4:
+        NAME(dots_rows)(a, na, b, n, width, NARROW > 4 ? 4 : 1, C, stride, next, A);
+        break;
+    case 3:
+        NAME(dots_rows)(a, na, b, n, width, NARROW > 3 ? 3 : 1, C, stride, next, A);
+        break;
+    case 2:
+        NAME(dots_rows)(a, na, b, n, width, 2, C, stride, next, A);
+        break;
+    case 1:
+        NAME(dots_rows)(a, na, b, n, width, 1, C, stride, next, A);
+    }
+}
+
+/* LANES sites of up to LANES rows of b, each site's numbers side by side, sites PANEL apart; 0 for
+ * rows that do not exist. */
+INLINE void NAME(turn)(const double *b, int rows, size_t width, double *out) {
+    NAME(lanes) near, far;
+    NAME(vec) x[LANES], y[LANES];
+    UNROLL for (int lane = 0; lane < LANES; lane++) {
+        near[lane] = lane / 2 + lane % 2 * LANES;
+        far[lane] = near[lane] + LANES / 2;
+    }
+    UNROLL for (int l = 0; l < LANES; l++) x[l] =
+        l < rows ? NAME(load)(b + (size_t)l * width) : (NAME(vec)){0};
+    UNROLL for (int length = 1; length < LANES; length *= 2) {
+        UNROLL for (int l = 0; l < LANES / 2; l++) {
+            y[2 * l] = SHUFFLE(x[l], x[l + LANES / 2], near);
+            y[2 * l + 1] = SHUFFLE(x[l], x[l + LANES / 2], far);
+        }
+        UNROLL for (int l = 0; l < LANES; l++) x[l] = y[l];
+    }
+    UNROLL for (int l = 0; l < LANES; l++) * (NAME(vec) *)(out + l * PANEL) = x[l];
+}
+
+/* R rows of a times V vectors of a panel, of which `columns` numbers count, over n sites. Meanwhile
+ * those of A rows from `next` on are fetched. R, V and A are constants where this is inlined. */
+INLINE void NAME(panel_tile)(const double *a, const double *panel, int n, size_t width, int R,
+                             int V, int columns, double *C, size_t stride, const double *next,
+                             int A) {
+    NAME(vec) sum[WIDE][PANEL / LANES] = {0};
+    const double *from[WIDE / 4 + 1]; /* each of four rows */
+    UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * width;
+    for (int left = n; left > 0; left -= 8) {
+        UNROLL for (int r = 0; r < A; r++) __builtin_prefetch(next + (size_t)r * width);
+        next += 8;
+        for (int sites = left < 8 ? left : 8; sites > 0; sites--) {
+            NAME(vec) y[PANEL / LANES];
+            UNROLL for (int v = 0; v < V; v++) {
+                y[v] = NAME(load)(panel + v * LANES);
+                __builtin_prefetch(panel + 8 * PANEL + v * LANES);
+            }
+            UNROLL for (int r = 0; r < R; r++) {
+                UNROLL for (int v = 0; v < V; v++) sum[r][v] +=
+                    from[r / 4][(size_t)(r % 4) * width] * y[v];
+            }
+            UNROLL for (int r = 0; r < R; r += 4) from[r / 4]++;
+            panel += PANEL;
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+        double total[PANEL] __attribute__((aligned(64))), *out = C + (size_t)r * stride;
+        UNROLL for (int v = 0; v < V; v++) * (NAME(vec) *)(total + v * LANES) = sum[r][v];
+        if (columns == V * LANES)
+            for (int l = 0; l < V * LANES; l++)
+                out[l] += total[l];
+        else
+            for (int l = 0; l < V * LANES && l < columns; l++)
+                out[l] += total[l];
+    }
+}
+
+/* Functions of their own for each number of rows: only there do tiles stay in registers. */
+#define TILE(R, V, A)                                                                              \
+    TARGET static __attribute__((noinline)) void NAME(panel_tile_##R##_##V##_##A)(                 \
+        const double *a, const double *panel, int n, size_t width, int columns, double *C,         \
+        size_t stride, const double *next) {                                                       \
+        NAME(panel_tile)(a, panel, n, width, R, V, columns, C, stride, next, A);                   \
+    }
+#define TILES(R, V) TILE(R, V, 0) TILE(R, V, 4) TILE(R, V, 8) TILE(R, V, 12)
+#define ROW(R, V)                                                                                  \
+    {                                                                                              \
+        NAME(panel_tile_##R##_##V##_0), NAME(panel_tile_##R##_##V##_4),                            \
+            NAME(panel_tile_##R##_##V##_8), NAME(panel_tile_##R##_##V##_12)                        \
+    }
+
+typedef void NAME(tile)(const double *, const double *, int, size_t, int, double *, size_t,
+                        const double *);
+TILE(1, 2, 0)
+TILE(4, 2, 0)
+#if WIDE == 12
+TILES(12, 1)
+TILES(12, 2)
+static NAME(tile) *const NAME(tiles)[2][4] = {ROW(12, 1), ROW(12, 2)};
+#else
+TILES(6, 1)
+TILES(6, 2)
+static NAME(tile) *const NAME(tiles)[2][4] = {ROW(6, 1), ROW(6, 2)};
+#endif
+
+/* Rows of a, at most WIDE, times each panel of nb columns; the first ones fetch the next rows. */
+INLINE void NAME(panel_rows)(const double *a, int na, const double *panels, int nb, int n,
+                             size_t width, double *C, size_t stride) {
+    int fetched = 0;
+    for (int l = 0; l < nb; l += PANEL) {
+        const double *panel = panels + (size_t)l * SITES;
+        int columns = nb - l < PANEL ? nb - l : PANEL, r = 0;
+        int A = fetched >= WIDE         ? 0
+                : nb <= PANEL           ? (WIDE + 3) / 4 * 4
+                : nb <= 2 * PANEL && !l ? 8
+                                        : 4;
+        for (; r + WIDE <= na; r += WIDE)
+            NAME(tiles)
+        [columns > LANES][A / 4](a, panel, n, width, columns, C + l, stride,
+                                 a + (size_t)(WIDE + fetched) * width);
+        for (; r + 4 <= na; r += 4)
+            NAME(panel_tile_4_2_0)
+        (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a);
+        for (; r < na; r++)
+            NAME(panel_tile_1_2_0)
+        (a + (size_t)r * width, panel, n, width, columns, C + (size_t)r * stride + l, stride, a);
+        fetched += A;
+    }
+}
+
+/* How many of nb rows are met row by row: what a panel, or half of it, would be too wide for. */
+INLINE int NAME(single_rows)(int nb) {
+    int rest = nb % PANEL;
+    return rest <= NARROW || (rest > LANES && rest <= 2 * NARROW) ? rest : 0;
+}
+
+/* At most COLUMNS rows of b and SITES sites. */
+TARGET static void NAME(dots_panels)(const double *a, int na, const double *b, int nb, int n,
+                                     size_t width, double *C, size_t stride) {
+    double panels[COLUMNS * SITES] __attribute__((aligned(64)));
+    int rest = NAME(single_rows)(nb), whole = nb - rest;
+    for (int l = 0; l < (whole + PANEL - 1) / PANEL * PANEL; l += LANES)
+        for (int i = 0; i < n; i += LANES)
+            NAME(turn)
+    (b + (size_t)l * width + i, whole - l, width,
+     panels + (size_t)(l / PANEL * SITES + i) * PANEL + l % PANEL);
+    for (int k = 0; k < na; k += WIDE) {
+        int rows = na - k < WIDE ? na - k : WIDE;
+        const double *x = a + (size_t)k * width;
+        double *out = C + (size_t)k * stride;
+        NAME(panel_rows)(x, rows, panels, whole, n, width, out, stride);
+        NAME(dots_chunk)
+        (x, rows, b + (size_t)whole * width, rest, n, width, out + whole, stride, 0);
+    }
+}
+
+TARGET static void NAME(dots)(const double *a, int na, const double *b, int nb, int n, size_t width,
+                              double *C, size_t stride) {
+    if (NAME(single_rows)(nb) == nb) {
+        for (; na > 0; na -= CHUNK) {
+            NAME(dots_chunk)(a, na < CHUNK ? na : CHUNK, b, nb, n, width, C, stride, 4);
+            a += CHUNK * width;
+            C += CHUNK * stride;
+        }
+        return;
+    }
+    for (int i = 0; i < n; i += SITES)
+        for (int l = 0; l < nb; l += COLUMNS)
+            NAME(dots_panels)
+    (a + i, na, b + (size_t)l * width + i, nb - l < COLUMNS ? nb - l : COLUMNS,
+     n - i < SITES ? n - i : SITES, width, C + l, stride);
+}
+
+#undef TILE
+#undef TILES
+#undef ROW

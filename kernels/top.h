@@ -1,0 +1,32 @@
+/* The search for the K-th largest number of a row whose numbers may lie on several ranks: keys of
+ * this rank, which get fewer, and how many numbers are known to be larger. Numbers are compared as
+ * keys, which have an order even where they are NaN. */
+#ifndef KERNELS_TOP_H
+#define KERNELS_TOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of this rank `left` keys are at least low and below high, `above` are at least high. Where there
+ * are ranks, low and high are the same on all; the caller sees to that after top_add(). */
+struct top_search {
+    uint64_t low, high, middle, *keys; /* keys: the caller's memory, for all numbers */
+    size_t left, above;
+};
+
+/* In the order of the values, without a difference between 0 and -0. */
+uint64_t top_key(double value);
+void top_start(struct top_search *search);
+/* Then low and high are the smallest and the largest key. */
+void top_add(struct top_search *search, const double *values, int n);
+/* Whether there is anything between low and high. */
+bool top_open(const struct top_search *search);
+/* Sets the middle, between low and high, and returns how many numbers of this rank are at least
+ * that. Over ranks the middle is that of low and high, else the key of a number. */
+size_t top_count(struct top_search *search, bool over_ranks);
+/* Goes on on one side of the middle, which `count` numbers of this rank and `all` of all ranks
+ * reach; where K reach it, low is the middle and the search has ended. */
+void top_halve(struct top_search *search, size_t count, size_t all, size_t K);
+
+#endif
