@@ -86,7 +86,7 @@ struct backend {
     int (*open)(double *bytes, struct err *err);
     /* Memory for capacity rows, uninitialised (shadow: NaN). */
     int (*alloc)(struct array *array, int capacity, struct err *err);
-    /* Larger capacity; the rows in use keep their values. */
+    /* At least this capacity; the rows in use keep their values. */
     int (*resize)(struct array *array, int capacity, struct err *err);
     void (*release)(struct array *array);
     /* host [rows.count][sites] -> rows, and back. */

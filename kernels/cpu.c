@@ -17,12 +17,13 @@
 
 /* dots() works on SUMS numbers of C at once, for each of all parts, or on LONG_SUMS of one part
  * after the other, of at most SHORT rows of the shorter factor; a thread's task is PIECE rows of
- * the longer one. Memory for ROOM times the rows asked for is reserved. */
+ * the longer one. */
 #define SUMS 32768
 #define LONG_SUMS 131072
 #define SHORT 128
 #define PIECE 256
 #define ROOM 8
+#define LARGE ((size_t)2 << 20) /* bytes */
 
 /* Whether this many elementary operations pay for waking other threads, if there are any. Small
  * regions on a loaded machine cost more than they save. */
@@ -94,12 +95,13 @@ static int cpu_alloc(struct array *array, int capacity, struct err *err) {
     return CODE_OK;
 }
 
-/* What was never written to takes no memory: with room for more than is asked for, if addresses are
- * to be had, the next resize() and its copies come late. */
+/* A large array gets addresses for ROOM times the rows asked for, if they are to be had: what was
+ * never written to takes no memory, and the next copies come late. */
 static int cpu_resize(struct array *array, int capacity, struct err *err) {
     struct array larger = *array;
     struct err ignored = {0};
-    if (capacity > INT_MAX / ROOM || cpu_alloc(&larger, ROOM * capacity, &ignored))
+    bool large = array_bytes(array, capacity) >= LARGE && capacity <= INT_MAX / ROOM;
+    if (!large || cpu_alloc(&larger, ROOM * capacity, &ignored))
         TRY(cpu_alloc(&larger, capacity, err));
     struct rows from = {array, 0, array->rows}, to = {&larger, 0, array->rows};
     size_t bytes = (size_t)array->rows * array_width(array) * sizeof(double);
@@ -249,19 +251,6 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
     free(sums);
 }
 
-static double sum_of(const double *x, const double *y, int n) {
-    double sum = 0;
-    if (y)
-#pragma omp simd reduction(+ : sum)
-        for (int i = 0; i < n; i++)
-            sum += x[i] * y[i];
-    else
-#pragma omp simd reduction(+ : sum)
-        for (int i = 0; i < n; i++)
-            sum += x[i];
-    return sum;
-}
-
 static void cpu_averages(struct rows a, struct rows b, double *out) {
     const struct array_split split = a.array->split;
     size_t size = (size_t)a.count;
@@ -271,8 +260,9 @@ static void cpu_averages(struct rows a, struct rows b, double *out) {
         for (int part = split.first_part; part < split.end_part; part++) {
             double sum = 0;
             for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
-                sum += sum_of(cpu_at(a, k, i), b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
-                              cpu_used(a.array, i));
+                sum += functions_sum(cpu_at(a, k, i),
+                                     b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
+                                     cpu_used(a.array, i));
             if (sums)
                 sums[(size_t)part * size + (size_t)k] = sum;
             else
@@ -410,23 +400,11 @@ static void cpu_tile_mean(struct rows x, struct rows y) {
     free(sums);
 }
 
-/* Numbers at least `least` of row k. */
-static size_t cpu_count(struct rows x, int k, uint64_t least) {
-    size_t count = 0;
-    for (int block = 0; block < cpu_blocks(x.array); block++) {
-        const double *in = cpu_at(x, k, block);
-        for (int i = 0, used = cpu_used(x.array, block); i < used; i++)
-            count += top_key(in[i]) >= least;
-    }
-    return count;
-}
-
-/* The K-th largest number of each row, by bisection: K numbers are at least low, fewer at least
- * low + 1. Or, as good, a smaller one that exactly K numbers reach. keys: room for all of x that is
- * on this rank. */
-static void cpu_bisect(struct rows x, size_t K, uint64_t *keys, uint64_t *low) {
+/* For each row the search for its K-th largest number, ended: `above` numbers of this rank belong
+ * to the K largest, and of the `left` ones, which are equal to low, some. keys: room for all of x
+ * that is on this rank. */
+static void cpu_search(struct rows x, size_t K, uint64_t *keys, struct top_search *search) {
     const struct array *a = x.array;
-    struct top_search search[x.count];
     uint64_t largest[x.count], smallest[x.count];
     size_t here[x.count], all[x.count], sites = 0;
     for (int block = 0; block < cpu_blocks(a); block++)
@@ -445,7 +423,7 @@ static void cpu_bisect(struct rows x, size_t K, uint64_t *keys, uint64_t *low) {
         dist_largest(smallest, x.count);
     }
     for (int k = 0; k < x.count; k++) {
-        search[k].low = K == 0 ? largest[k] + 1 : K == 1 ? largest[k] : ~smallest[k];
+        search[k].low = ~smallest[k];
         search[k].high = largest[k] + 1;
     }
     for (bool open = true; open;) {
@@ -462,26 +440,24 @@ static void cpu_bisect(struct rows x, size_t K, uint64_t *keys, uint64_t *low) {
                 open = true;
             }
     }
-    for (int k = 0; k < x.count; k++)
-        low[k] = search[k].low;
 }
 
 static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     int ranks = x.array->split.over_ranks ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
-    uint64_t low[x.count];
+    struct top_search search[x.count];
     size_t *ties; /* [ranks][rows], then how many numbers are larger */
+    uint64_t *keys;
     TRY(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
-    uint64_t *keys = malloc(cells(x) * sizeof *keys + 1);
-    if (!keys) {
+    int code = base_alloc(&keys, cells(x), sizeof *keys, err);
+    if (code) {
         free(ties);
-        return err_set(err, CODE_SYSTEM, "out of memory: %zu numbers of one operation", cells(x));
+        return code;
     }
-    cpu_bisect(x, K, keys, low);
+    cpu_search(x, K, keys, search);
     free(keys);
     for (int k = 0; k < x.count; k++) {
-        size_t larger = cpu_count(x, k, low[k] + 1);
-        ties[ranks * x.count + k] = larger;
-        ties[rank * x.count + k] = cpu_count(x, k, low[k]) - larger;
+        ties[ranks * x.count + k] = search[k].above;
+        ties[rank * x.count + k] = search[k].left;
     }
     if (ranks > 1)
         dist_sum(ties, (ranks + 1) * x.count);
@@ -495,9 +471,9 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
             double *out = cpu_at(mask, k, block);
             for (int i = 0, used = cpu_used(x.array, block); i < used; i++) {
                 uint64_t key = top_key(in[i]);
-                bool tie = key == low[k] && left > 0;
+                bool tie = key == search[k].low && left > 0;
                 left -= tie;
-                out[i] = key > low[k] || tie;
+                out[i] = key > search[k].low || tie;
             }
         }
     }

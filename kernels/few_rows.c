@@ -2,7 +2,7 @@
 #include "kernels/few_rows.h"
 
 #include <limits.h>
-#include <stdbool.h>
+#include <string.h>
 
 #define CHUNK 8 /* rows that stay in the first cache */
 #define SITES FEW_ROWS_SITES
@@ -39,11 +39,14 @@
 #include "kernels/few_rows_tile.h"
 #endif
 
-enum level { PLAIN, AVX2, AVX512 };
+enum level { PLAIN, AVX2, AVX512, BEST };
 
-static enum level level(void) {
+static const char *const names[] = {"plain", "avx2", "avx512"};
+static enum level chosen = BEST;
+
+static enum level best_level(void) {
 #if defined __x86_64__
-    if (__builtin_cpu_supports("avx512f"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
         return AVX512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return AVX2;
@@ -51,8 +54,19 @@ static enum level level(void) {
     return PLAIN;
 }
 
+static enum level level(void) {
+    return chosen == BEST ? best_level() : chosen;
+}
+
+bool few_rows_use(const char *name) {
+    chosen = BEST;
+    for (enum level l = PLAIN; name && l <= best_level(); l++)
+        if (!strcmp(names[l], name))
+            chosen = l;
+    return !name || chosen != BEST;
+}
+
 const char *few_rows_name(void) {
-    static const char *const names[] = {"plain", "avx2", "avx512"};
     return names[level()];
 }
 

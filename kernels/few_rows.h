@@ -5,6 +5,7 @@
 #ifndef KERNELS_FEW_ROWS_H
 #define KERNELS_FEW_ROWS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Sites whose products are added up before they are added to a sum. */
@@ -20,5 +21,8 @@ void few_rows_combine(double *y, int ny, double beta, const double *C, const dou
 int few_rows_most(void);
 /* Which vector code this is: "avx512", "avx2" or "plain". */
 const char *few_rows_name(void);
+/* For tests, while no other thread works: that of this name, or the machine's best (NULL). false:
+ * the machine has no such code, and its best is used. */
+bool few_rows_use(const char *name);
 
 #endif

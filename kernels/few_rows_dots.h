@@ -119,6 +119,7 @@ INLINE void NAME(panel_tile)(const double *a, const double *panel, int n, size_t
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
     const double *from[WIDE / 4 + 1]; /* each of four rows */
     UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * width;
+    UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(C + (size_t)r * stride, 1);
     for (int left = n; left > 0; left -= 8) {
         UNROLL for (int r = 0; r < A; r++) __builtin_prefetch(next + (size_t)r * width);
         next += 8;

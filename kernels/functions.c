@@ -189,3 +189,23 @@ CLONES void functions_adam(const struct adam *adam, const double *restrict g, in
     for (int i = 0; i < n; i++)
         y[i] += adam_step(&rule, g[i], m + i, v + i);
 }
+
+CLONES static double sum_of_products(const double *x, const double *y, int n) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+CLONES static double sum_of(const double *x, int n) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+double functions_sum(const double *x, const double *y, int n) {
+    return y ? sum_of_products(x, y, n) : sum_of(x, n);
+}

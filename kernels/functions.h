@@ -14,6 +14,8 @@ void functions_apply(enum fn fn, double scale, double shift, const double *x, in
  * rng_normal_pair to the errors above. */
 void functions_normals(struct rng_stream stream, uint32_t draw, uint32_t first_pair, int n,
                        double *out);
+/* sum_i x_i y_i, or sum_i x_i if y is NULL */
+double functions_sum(const double *x, const double *y, int n);
 /* y_i += adam_step(g_i, m_i, v_i) */
 void functions_adam(const struct adam *adam, const double *g, int n, double *m, double *v,
                     double *y);

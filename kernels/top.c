@@ -41,20 +41,18 @@ size_t top_count(struct top_search *search, bool over_ranks) {
 void top_halve(struct top_search *search, size_t count, size_t all, size_t K) {
     uint64_t middle = search->middle;
     size_t left = 0;
-    if (all == K) {
-        search->high = (search->low = middle) + 1;
-        return;
-    }
     for (size_t i = 0; i < search->left; i++) {
         uint64_t key = search->keys[i];
         search->keys[left] = key;
         left += (key >= middle) == (all > K);
     }
-    search->left = left;
+    search->left = all == K ? 0 : left;
     if (all > K)
         search->low = middle;
     else {
         search->high = middle;
         search->above = count;
     }
+    if (all == K)
+        search->low = middle - 1;
 }

@@ -26,7 +26,7 @@ bool top_open(const struct top_search *search);
  * that. Over ranks the middle is that of low and high, else the key of a number. */
 size_t top_count(struct top_search *search, bool over_ranks);
 /* Goes on on one side of the middle, which `count` numbers of this rank and `all` of all ranks
- * reach; where K reach it, low is the middle and the search has ended. */
+ * reach. Where just K reach it the search has ended, with nothing left. */
 void top_halve(struct top_search *search, size_t count, size_t all, size_t K);
 
 #endif

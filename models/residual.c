@@ -32,10 +32,6 @@ bool residual_shape(const struct network *network, int N, double *E, double *N_e
     return network_whole(*E) && network_whole(*N_e);
 }
 
-static double amplitude(const struct network *network) {
-    return fmax(network->q0, 0);
-}
-
 static const char *residual_check(const struct network *network, int N, int expert_sites,
                                   const char **key) {
     double E = expert_sites, N_e;
@@ -43,24 +39,22 @@ static const char *residual_check(const struct network *network, int N, int expe
     if (network->alpha == 0 && network->expert_width)
         return "alpha = N/(N_e E) is 0 for experts of infinite width only: expert_width = 0";
     *key = "q0";
-    if (!N && amplitude(network) > 0 && !network->expert_width)
-        return "a router that starts at random sends noise back that goes with E/N, which the "
-               "limit of experts of infinite width does not know: expert_width > 0, or networks "
-               "alone with [solver] replicates = 0";
+    if (!N && network->q0 > 0 && !network->expert_width)
+        return "a router that starts at random sends noise back, which no limit of experts of "
+               "infinite width knows: expert_width > 0, or [solver] replicates = 0";
     *key = network->expert_width ? "expert_width" : "alpha";
     if (N && !residual_shape(network, N, &E, &N_e))
         return network->expert_width
                    ? "the number of experts N/(alpha N_e) must be whole and at least 1"
-                   : "the units per expert N_e = N/(alpha E), or N^2/E for alpha = 0, must be a "
-                     "whole number of at least 1";
+                   : "N_e = N/(alpha E), or N^2/E for alpha = 0, must be whole and at least 1";
     return gate_check(network, round(E), key);
 }
 
-/* The populations of a block; E and N_e are those of the network or, in the limit, of the sites.
- * Experts of infinite width share the normals of their sampled units: the mean over them is then
- * the same function of the expert everywhere, and does not fluctuate as in a network. */
-static void populate(struct program *p, int l, struct population **experts,
-                     struct population **units) {
+/* What a block adds to the stream. E and N_e are those of the network or, in the limit, of the
+ * sites. Experts of infinite width share the normals of their sampled units: the mean over them is
+ * then the same function of the expert everywhere, and does not fluctuate as in a network. */
+static struct value write_block(struct program *p, const struct block *block, struct value h,
+                                struct population *stream) {
     const struct net_setup *setup = program_setup(p);
     const struct network *network = program_network(p);
     int fixed = network->expert_width;
@@ -73,38 +67,30 @@ static void populate(struct program *p, int l, struct population **experts,
         some = round(E) / setup->N;
         many = some * round(N_e);
     }
-    size_t sites = (size_t)lround(E), group = (size_t)lround(N_e);
-    *experts = program_population(p, program_name(p, "experts_%d", l), some, sites, 1);
-    *units = program_population(p, program_name(p, "units_%d", l), many, sites * group, (int)group);
-    (*experts)->nodes = network_has_nodes(network) || (sites == 1 && amplitude(network) == 0);
-    struct population *drawn = *units;
-    if (!setup->N && !fixed && sites > 1)
-        (*units)->units = drawn =
-            program_population(p, program_name(p, "unit_%d", l), many, group, 1);
-    drawn->mirrored = !setup->N && !fixed;
-}
-
-/* What block l adds to the stream. */
-static struct value block(struct program *p, int l, struct value h, struct population *stream) {
-    double L = program_network(p)->depth;
+    size_t S = (size_t)lround(E), group = (size_t)lround(N_e);
+    bool sampled = !setup->N && !fixed;
     struct population *experts, *units;
-    populate(p, l, &experts, &units);
-    experts->page = units->page = 1 / L;
-    struct weight R = {.name = program_name(p, "R_%d", l), .rate = L, .adam_eps = 1 / L};
-    struct weight W1 = {.name = program_name(p, "W1_%d", l), .rate = L, .adam_eps = 1 / L};
-    struct weight W2 = {.name = program_name(p, "W2_%d", l), .rate = 1 / L, .adam_rate = 1 / L};
-    W2.s_f = sqrt(stream->size / units->size) / L;
-    R.a0 = amplitude(program_network(p));
-    R.zero = R.a0 == 0;
+    experts = program_population(p, block_name(p, block, "experts"), some, S, 1);
+    units = program_population(p, block_name(p, block, "units"), many, S * group, (int)group);
+    experts->nodes = network_has_nodes(network) || (S == 1 && network->q0 <= 0);
+    experts->page = units->page = block->b;
+    if (sampled && S > 1)
+        units->units = program_population(p, block_name(p, block, "unit"), many, group, 1);
+    (units->units ? units->units : units)->mirrored = sampled;
 
-    struct value c = balance_write(p, h, experts, R, l), psi = program_map(p, h, units, W1);
+    struct weight R = {.name = "R", .a0 = fmax(network->q0, 0), .zero = network->q0 <= 0};
+    struct weight W1 = {.name = "W1"}, W2 = {.rate = block->b, .adam_rate = block->b};
+    block_weights(p, block, (struct weight *[]){&R, &W1, NULL});
+    W2.name = block_name(p, block, "W2");
+    W2.s_f = sqrt(stream->size / units->size) * block->b;
+    struct value c = balance_write(p, h, experts, R, block->l), psi = program_map(p, h, units, W1);
     struct value x = program_multiply(p, c, program_sigma(p, psi));
-    program_name_rows(p, psi, program_name(p, "psi_%d", l));
-    program_name_rows(p, c, program_name(p, "c_%d", l));
-    program_name_rows(p, x, program_name(p, "x_%d", l));
-    program_kernel(p, x, 1, program_name(p, "Mphi_%d", l), "feature kernel of the expert units",
+    program_name_rows(p, psi, block_name(p, block, "psi"));
+    program_name_rows(p, c, block_name(p, block, "c"));
+    program_name_rows(p, x, block_name(p, block, "x"));
+    program_kernel(p, x, 1, block_name(p, block, "Mphi"), "feature kernel of the expert units",
                    "<c_k phi c_k phi>");
-    program_gradient(p, psi, 1, program_name(p, "Mg_%d", l), "gradient kernel of the expert units",
+    program_gradient(p, psi, 1, block_name(p, block, "Mg"), "gradient kernel of the expert units",
                      "<c_k gk c_k gk>");
     return program_map(p, x, stream, W2);
 }
@@ -116,7 +102,7 @@ static void residual_write(struct program *p) {
     for (int l = 0; l <= L; l++) {
         block_stream_kernels(p, l, h);
         if (l < L)
-            h = program_add(p, h, block(p, l, h, stream));
+            h = program_add(p, h, write_block(p, &(struct block){l, 1.0 / L, L}, h, stream));
     }
     program_read_out(p, h, (struct weight){.name = "w"});
 }
@@ -124,8 +110,7 @@ static void residual_write(struct program *p) {
 const struct model model_residual = {
     .name = "residual",
     .doc = "deep residual mixture of experts, experts of infinite or finite width",
-    .source = "Hyperparameter Transfer with Mixture-of-Experts Layers, section 4 and appendix E, "
-              "corrected as in docs/theory/residual.md",
+    .source = "Hyperparameter Transfer with Mixture-of-Experts Layers, section 4, appendix E",
     .keys = "read_out activation rho depth alpha expert_width experts q0 eta_bias bias_std "
             "bias_draws",
     .solver_keys = "expert_sites unit_sites",

@@ -1,0 +1,126 @@
+/* Products of few rows (kernels/few_rows.h) in each vector code that this machine has, against
+ * plain loops, for shapes around the sizes of tiles, panels, strips and parts. Rows are whole
+ * numbers, so that sums are exact in every order; behind the sites in use lies NaN. */
+#include "kernels/few_rows.h"
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 200, WIDEST = 4608 };
+
+static double a[ROWS * WIDEST] __attribute__((aligned(64)));
+static double b[ROWS * WIDEST] __attribute__((aligned(64)));
+static double y[ROWS * WIDEST] __attribute__((aligned(64)));
+static double C[ROWS * ROWS], want[ROWS * ROWS];
+
+/* Whole numbers from -4 to 4, whatever the row is long. */
+static double number(int row, int site, int which) {
+    return (double)((unsigned)(row * 31 + site * 17 + which * 7 + row * site) % 9) - 4;
+}
+
+static void fill(double *x, int rows, int n, int width, int which) {
+    for (int k = 0; k < rows; k++)
+        for (int i = 0; i < width; i++)
+            x[(size_t)k * (size_t)width + (size_t)i] = i < n ? number(k, i, which) : NAN;
+}
+
+static void check_dots(int na, int nb, int n, int width) {
+    int stride = nb + 3;
+    for (int k = 0; k < na; k++)
+        for (int l = 0; l < stride; l++) {
+            double sum = C[k * stride + l] = number(k, l, 3);
+            for (int i = 0; i < n && l < nb; i++)
+                sum += a[(size_t)k * (size_t)width + (size_t)i] *
+                       b[(size_t)l * (size_t)width + (size_t)i];
+            want[k * stride + l] = sum;
+        }
+    few_rows_dots(a, na, b, nb, n, (size_t)width, C, (size_t)stride);
+    for (int k = 0; k < na * stride; k++)
+        if (C[k] != want[k])
+            fail_msg("%s: %d rows times %d over %d sites: number %d is %g, not %g", few_rows_name(),
+                     na, nb, n, k, C[k], want[k]);
+}
+
+static void check_combine(int ny, int na, int n, int width, double beta) {
+    for (int k = 0; k < ny * na; k++)
+        C[k] = number(k, 1, 4);
+    fill(y, ny, n, width, 5);
+    if (beta == 0)
+        fill(y, ny, 0, width, 5);
+    few_rows_combine(y, ny, beta, C, a, na, n, (size_t)width);
+    for (int k = 0; k < ny; k++)
+        for (int i = 0; i < n; i++) {
+            double sum = beta == 0 ? 0 : beta * number(k, i, 5);
+            double now = y[(size_t)k * (size_t)width + (size_t)i];
+            for (int l = 0; l < na; l++)
+                sum += C[k * na + l] * a[(size_t)l * (size_t)width + (size_t)i];
+            if (now != sum)
+                fail_msg("%s: %d rows of %d over %d sites: row %d, site %d is %g, not %g",
+                         few_rows_name(), ny, na, n, k, i, now, sum);
+        }
+}
+
+/* Numbers of rows up to two panels and a bit, and some beyond; the longer factor varies. */
+static void check_shapes(int n, int width, int step) {
+    static const int many[] = {48, 63, 129, 150};
+    fill(a, ROWS, n, width, 1);
+    fill(b, ROWS, n, width, 2);
+    for (int nb = 1; nb <= 37; nb += step) {
+        int na = nb + (nb * 7 + n) % 27;
+        check_dots(na, nb, n, width);
+        check_combine(nb, na, n, width, nb % 3 * 0.5);
+        check_combine(na, nb, n, width, 1);
+    }
+    for (int k = 0; k < 4 && step == 1; k++) {
+        check_dots(ROWS - 3 * k, many[k], n, width);
+        check_combine(many[k], ROWS - k, n, width, k % 2);
+    }
+}
+
+static void check_code(const char *name) {
+    if (!few_rows_use(name)) {
+        print_message("this machine has no %s\n", name);
+        return;
+    }
+    assert_string_equal(few_rows_name(), name);
+    static const int sites[] = {1, 5, 8, 9, 31, 33, 65, 255, 256};
+    for (int k = 0; k < (int)(sizeof sites / sizeof *sites); k++)
+        check_shapes(sites[k], (sites[k] + 7) / 8 * 8, 1);
+    check_shapes(512, 512, 4);
+    check_shapes(515, 520, 3);
+    check_shapes(4101, WIDEST, 7);
+    assert_true(few_rows_use(NULL));
+}
+
+static void plain_code(void **state) {
+    (void)state;
+    check_code("plain");
+}
+
+static void avx2_code(void **state) {
+    (void)state;
+    check_code("avx2");
+}
+
+static void avx512_code(void **state) {
+    (void)state;
+    check_code("avx512");
+}
+
+static void a_code_that_does_not_exist(void **state) {
+    (void)state;
+    const char *best = few_rows_name();
+    assert_false(few_rows_use("abacus"));
+    assert_string_equal(few_rows_name(), best);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_code),
+        cmocka_unit_test(avx2_code),
+        cmocka_unit_test(avx512_code),
+        cmocka_unit_test(a_code_that_does_not_exist),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
