@@ -48,6 +48,12 @@ void *__wrap_realloc(void *block, size_t size) {
     return count(__real_realloc(block, size));
 }
 
+FILE *__real_fmemopen(void *bytes, size_t size, const char *mode);
+FILE *__wrap_fmemopen(void *bytes, size_t size, const char *mode);
+FILE *__wrap_fmemopen(void *bytes, size_t size, const char *mode) {
+    return fails() ? NULL : __real_fmemopen(bytes, size, mode);
+}
+
 static void none_since(long before, const char *name) {
     long now = atomic_load(&held);
     if (now != before)
@@ -192,6 +198,22 @@ static void handles(void **state) {
     }
     dmft_free(d);
     none_since(before, "struct dmft");
+    /* One allocation of a run fails, each in turn. */
+    long failed = 0;
+    for (long n = 1; n == failed + 1; n++) {
+        d = dmft_new();
+        assert_int_equal(dmft_text(d, "[network]\nmodel = dense\n[solver]\nsites = 8\nthreads = 1\n"
+                                      "replicates = 1\n[training]\nsteps = 2\n"),
+                         0);
+        atomic_store(&left, n);
+        int code = dmft_run(d, NULL, 0);
+        failed += atomic_exchange(&left, 0) <= 0;
+        if (code != (failed == n ? CODE_SYSTEM : CODE_OK) || !code == !!*dmft_error(d))
+            fail_msg("a run, allocation %ld: code %d: %s", n, code, dmft_error(d));
+        dmft_free(d);
+    }
+    print_message("a run: %ld allocations\n", failed);
+    assert_true(failed > 100);
 }
 
 int main(void) {
