@@ -170,13 +170,26 @@ static void check_failures(const struct run *run, const char *name, int N, bool 
 
 static void failures(void **state) {
     (void)state;
-    static const char *const small[] = {"solver.sites=8",     "data.inputs=2",
-                                        "training.steps=3",   "solver.threads=1",
-                                        "data.test_inputs=0", NULL};
+    const char *small[] = {"solver.sites=16",
+                           "data.inputs=2",
+                           "training.steps=3",
+                           "solver.threads=1",
+                           "data.test_inputs=0",
+                           NULL,
+                           NULL};
     struct run run;
     support_run(&run, "examples/balanced.ini", small);
     check_failures(&run, "balanced.lua", 0, true);
     run_free(&run);
+    static const char *const more[] = {"training.optimizer=adam", "training.integrator=bs32"};
+    for (size_t k = 0; k < sizeof more / sizeof *more; k++) {
+        small[5] = more[k];
+        support_run(&run, "data/dense.ini", small);
+        check_failures(&run, more[k], 0, false);
+        check_failures(&run, more[k], 16, false);
+        run_free(&run);
+    }
+    small[5] = NULL;
     for (const struct model *const *model = model_list; *model; model++)
         if (support_small(&run, *model, small)) {
             bool lua = !strcmp((*model)->name, "program");
