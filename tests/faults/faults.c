@@ -45,7 +45,7 @@ __attribute__((constructor)) static void begin(void) {
 
 /* Whether those who have called us have not come here before; of one thread. */
 static bool new_place(void) {
-    enum { DEPTH = 10, PLACES = 1 << 14 };
+    enum { DEPTH = 12, PLACES = 1 << 14 };
     static uint64_t met[PLACES];
     void *chain[DEPTH];
     uint64_t hash = 14695981039346656037u;
