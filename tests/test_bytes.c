@@ -1,14 +1,20 @@
 /* What is announced is what is allocated: the estimate of a net's memory against the most that our
  * objects hold at once, counted around every allocation (--wrap, tests/tests.mk); and a net that is
- * freed leaves nothing behind. */
+ * freed leaves nothing behind, nor does one that no memory is left for. */
 #include "include/dmft.h"
 #include "tests/support/support.h"
 
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 static atomic_long held, peak;
+static atomic_long left; /* allocations until one fails */
+
+static bool fails(void) {
+    return atomic_fetch_sub(&left, 1) == 1;
+}
 
 static void *count(void *block) {
     long size = (long)malloc_usable_size(block), most = atomic_load(&peak);
@@ -22,7 +28,7 @@ static void *count(void *block) {
     void *__real_##name formal;                                                                    \
     void *__wrap_##name formal;                                                                    \
     void *__wrap_##name formal {                                                                   \
-        return count(__real_##name actual);                                                        \
+        return fails() ? NULL : count(__real_##name actual);                                       \
     }
 WRAP(malloc, (size_t size), (size))
 WRAP(calloc, (size_t n, size_t size), (n, size))
@@ -36,8 +42,16 @@ void __wrap_free(void *block) {
 void *__real_realloc(void *block, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 void *__wrap_realloc(void *block, size_t size) {
+    if (fails())
+        return NULL;
     atomic_fetch_sub(&held, (long)malloc_usable_size(block));
     return count(__real_realloc(block, size));
+}
+
+FILE *__real_fmemopen(void *bytes, size_t size, const char *mode);
+FILE *__wrap_fmemopen(void *bytes, size_t size, const char *mode);
+FILE *__wrap_fmemopen(void *bytes, size_t size, const char *mode) {
+    return fails() ? NULL : __real_fmemopen(bytes, size, mode);
 }
 
 static void none_since(long before, const char *name) {
@@ -122,6 +136,69 @@ static void scripts(void **state) {
     run_free(&run);
 }
 
+/* A net, its start and two steps. */
+static int march(struct net *net, const struct run *run, int N, struct err *err) {
+    const struct training *training = &run->config.training;
+    struct net_setup setup = run_setup(run, N, 0);
+    TRY(net_init(net, &setup, err));
+    TRY(net_evaluate(net, (enum loss)training->loss, run->data.y, err));
+    for (int t = 0; t < 2; t++)
+        TRY(integrator_of(training)->advance(net, training, run->data.y, err));
+    return CODE_OK;
+}
+
+/* One allocation fails, each in turn: the code says so, and nothing remains. Lua may do without. */
+static void check_failures(const struct run *run, const char *name, int N, bool lua) {
+    struct net net;
+    struct err err;
+    long failed = 0;
+    for (long n = 1; n == failed + 1; n++) {
+        long before = atomic_load(&held);
+        atomic_store(&left, n);
+        int code = march(&net, run, N, &err), lost = backend_list[0]->sync(&err);
+        failed += atomic_exchange(&left, 0) <= 0;
+        code = lost ? lost : code;
+        if (code != (failed == n ? CODE_SYSTEM : CODE_OK) && (code || !lua))
+            fail_msg("%s, N = %d, allocation %ld: code %d: %s", name, N, n, code,
+                     code ? err.text : "");
+        net_free(&net);
+        none_since(before, name);
+    }
+    print_message("%s, N = %d: %ld allocations\n", name, N, failed);
+    assert_true(failed > 100);
+}
+
+static void failures(void **state) {
+    (void)state;
+    const char *small[] = {"solver.sites=16",
+                           "data.inputs=2",
+                           "training.steps=3",
+                           "solver.threads=1",
+                           "data.test_inputs=0",
+                           NULL,
+                           NULL};
+    struct run run;
+    support_run(&run, "examples/balanced.ini", small);
+    check_failures(&run, "balanced.lua", 0, true);
+    run_free(&run);
+    static const char *const more[] = {"training.optimizer=adam", "training.integrator=bs32"};
+    for (size_t k = 0; k < sizeof more / sizeof *more; k++) {
+        small[5] = more[k];
+        support_run(&run, "data/dense.ini", small);
+        check_failures(&run, more[k], 0, false);
+        check_failures(&run, more[k], 16, false);
+        run_free(&run);
+    }
+    small[5] = NULL;
+    for (const struct model *const *model = model_list; *model; model++)
+        if (support_small(&run, *model, small)) {
+            bool lua = !strcmp((*model)->name, "program");
+            check_failures(&run, (*model)->name, 0, lua);
+            check_failures(&run, (*model)->name, 16, lua);
+            run_free(&run);
+        }
+}
+
 /* The handle of the library, with what it was given. */
 static void handles(void **state) {
     (void)state;
@@ -134,10 +211,26 @@ static void handles(void **state) {
     }
     dmft_free(d);
     none_since(before, "struct dmft");
+    /* One allocation of a run fails, each in turn. */
+    long failed = 0;
+    for (long n = 1; n == failed + 1; n++) {
+        d = dmft_new();
+        assert_int_equal(dmft_text(d, "[network]\nmodel = dense\n[solver]\nsites = 8\nthreads = 1\n"
+                                      "replicates = 1\n[training]\nsteps = 2\n"),
+                         0);
+        atomic_store(&left, n);
+        int code = dmft_run(d, NULL, 0);
+        failed += atomic_exchange(&left, 0) <= 0;
+        if (code != (failed == n ? CODE_SYSTEM : CODE_OK) || !code == !!*dmft_error(d))
+            fail_msg("a run, allocation %ld: code %d: %s", n, code, dmft_error(d));
+        dmft_free(d);
+    }
+    print_message("a run: %ld allocations\n", failed);
+    assert_true(failed > 100);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(handles),
-                                       cmocka_unit_test(estimates)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(failures),
+                                       cmocka_unit_test(handles), cmocka_unit_test(estimates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,10 +323,12 @@ static void test_command_lines_are_refused(void **state) {
         {{"small.ini", "-o", "folder"}, {"output folder: is not a regular file"}},
         {{"small.ini", "-o", "folder", "--force"}, {"output folder: is not a regular file"}},
         {{"small.ini", "-o", "folder/"}, {"output folder/: is not a regular file"}},
+        {{"small.ini", "-o", "pipe.h5"}, {"output pipe.h5: pipe.h5.partial is not a regular file"}},
         {{"small.ini", "-o", "good.h5"}, {"output good.h5: exists already"}},
         {{"small.ini", "-o", "small.ini"}, {"-o small.ini would overwrite an input"}},
     };
     size_t size, after, failures = 0;
+    assert_int_equal(mkfifo("pipe.h5.partial", 0600), 0);
     char *before = cli_read("good.h5", &size);
     for (size_t i = 0; i < COUNT(table); i++)
         failures += !line_refused(table[i].arg, 2, table[i].part);

@@ -89,6 +89,13 @@ static void round_off_tells_nothing(void **state) {
     ASK(edge_reached(&run, &reached, err));
     assert_true(isnan(exponent) && isnan(se) && !reached);
     run_free(&run);
+    /* f of mean 1 and deviation .72277 scale tells from 1e-6 on. */
+    for (int k = -1; k <= 1; k += 2) {
+        fill(&run, 0, (1 + 0.005 * k) * 1e-6 / 0.72277);
+        ASK(edge_exponent(&run, 0, TIMES, &exponent, &se, err));
+        assert_int_equal(isfinite(exponent), k > 0);
+        run_free(&run);
+    }
 }
 
 /* A deep linear network: eta0 = 0.8 is beyond its edge, 0.2 is not; nor is a tanh network. */

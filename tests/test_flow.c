@@ -433,6 +433,17 @@ static void a_step_that_vanishes_is_an_error(void **state) {
     assert_non_null(strstr(err.text, "integrator = heun"));
     net_free(&net);
     run_free(&run);
+    /* An error far beyond what is allowed: from 0.1/eta0 on each step is a fifth of the one before,
+     * down to 0.1/5^12. */
+    static const char *const strict[] = {"training.integrator=bs32", "training.eta0=1",
+                                         "solver.replicates=0", "reference.widths=16", NULL};
+    start(&net, &run, "data/dense.ini", strict, 16);
+    run.config.training.rtol = run.config.training.atol = 1e-30;
+    code = integrator_bs32.advance(&net, &run.config.training, run.data.y, &err);
+    assert_int_equal(code, CODE_NUMERICAL);
+    assert_non_null(strstr(err.text, "fell to 4.1e-10;"));
+    net_free(&net);
+    run_free(&run);
 }
 
 static void what_has_no_flow_is_refused(void **state) {

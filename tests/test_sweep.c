@@ -2,12 +2,15 @@
  * diverge, limits that rest. */
 #define _XOPEN_SOURCE 700
 #include "solver/study/summary.h"
+#include "solver/study/summary_table.h"
+#include "solver/files/result.h"
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <hdf5_hl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -472,8 +475,57 @@ static void test_a_limit_that_rests_has_no_optimum(void **state) {
     free(at);
 }
 
+/* --- a file and a table ---------------------------------------------------------------------- */
+
+static void test_losses_are_those_of_a_complete_file(void **state) {
+    (void)state;
+    const hsize_t shape[] = {1, 2};
+    const double losses[] = {1, 0.5};
+    for (int complete = 0; complete < 2; complete++) {
+        struct err err;
+        double *loss;
+        int runs, T;
+        hid_t file = H5Fcreate("out.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        assert_true(H5LTmake_dataset_double(file, "loss_runs", 2, shape, losses) >= 0);
+        assert_true(H5LTset_attribute_int(file, "/", "complete", &complete, 1) >= 0);
+        H5Fclose(file);
+        int code = result_losses("out.h5", ".", &loss, &runs, &T, &err);
+        assert_int_equal(code, complete ? CODE_OK : CODE_SYSTEM);
+        if (complete)
+            assert_true(runs == 1 && T == 2 && loss[1] == 0.5);
+        else
+            assert_non_null(strstr(err.text, "out.h5: is not a complete file with ./loss_runs"));
+        free(loss);
+    }
+}
+
+/* The man page: a star where one run is more than half of a mean. */
+static void test_a_star_is_more_than_half(void **state) {
+    (void)state;
+    double less[] = {0.4975, 0.1675, 0.1675, 0.1675}, more[] = {0.5025, 0.1625, 0.1675, 0.1675};
+    struct cell cell[] = {{4, less, 0.25, NAN, 0.1675, NAN, 0.1675, false},
+                          {4, more, 0.25, NAN, 0.1675, NAN, 0.1625, false}};
+    struct sweep sweep = {.widths = {.count = 2, {8, 16}}, .columns = 2, .count = 2};
+    struct summary summary = {&sweep, cell, -1};
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    assert_true(freopen("table", "w", stdout) != NULL);
+    summary_losses_print(&summary);
+    fflush(stdout);
+    assert_true(dup2(kept, STDOUT_FILENO) >= 0 && !close(kept));
+    char *table = cli_read("table", NULL),
+         *line[2] = {strstr(table, "\n     8 "), strstr(table, "\n    16 ")};
+    assert_true(line[0] && line[1] && line[0] < line[1]);
+    char *star = strchr(line[0], '*');
+    assert_true(star && star > line[1] && strchr(line[1] + 1, '\n') > star);
+    assert_non_null(strstr(line[1], "\n*: one run is more than half of this mean\n"));
+    free(table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        SWEEP_TEST(test_losses_are_those_of_a_complete_file),
+        SWEEP_TEST(test_a_star_is_more_than_half),
         SWEEP_TEST(test_bad_sections_are_refused),
         SWEEP_TEST(test_each_program_names_the_other),
         SWEEP_TEST(test_input_output_errors_of_an_ini),

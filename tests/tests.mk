@@ -20,7 +20,7 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/obj
 $(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
 # Counts what is allocated.
 comma := ,
-$(BUILD)/test_bytes: LDLIBS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc free)
+$(BUILD)/test_bytes: LDLIBS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc fmemopen free)
 # Breaks down in the middle of a data file.
 $(BUILD)/test_stored: LDLIBS += -Wl,--wrap=H5Dread
 
@@ -28,10 +28,10 @@ $(BUILD)/emulated_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS)
 	$(LINK) -lcmocka -lstdc++
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
-FAULTY := malloc calloc realloc aligned_alloc strdup open_memstream write fwrite fsync rename link \
+FAULTY := malloc calloc realloc aligned_alloc strdup open_memstream write fwrite fclose fsync rename link unlink \
           LAPACKE_dgelsd LAPACKE_dsyev H5Lexists H5Gcreate2 H5Gopen2 H5Acreate2 H5Awrite \
           H5Screate_simple H5Screate H5Pset_obj_track_times H5Pset_chunk H5Pset_deflate H5Dcreate2 \
-          H5Dopen2 H5Dwrite H5Fcreate H5Fget_file_image H5DSset_scale H5DSattach_scale
+          H5Dopen2 H5Dwrite H5Fcreate H5Fflush H5Fget_file_image H5DSset_scale H5DSattach_scale
 $(BUILD)/faults/dmft-%: $(BUILD)/solver/main_%.o $(BUILD)/tests/faults/faults.o $(EMULATED_OBJECTS) $(BUILD)/objects
 	@mkdir -p $(@D)
 	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)

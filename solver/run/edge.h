@@ -8,8 +8,8 @@
 
 /* Slope of ln V in ln N through all widths, V the variance of f over networks, summed over its
  * entries; mean of ln V over the times first <= t < end. NaN where there are fewer than two widths
- * or four networks, or V is that of round-off. The error is that of the networks (jackknife) or of
- * the residuals, the larger. */
+ * or four networks, or the standard deviation is below 1e-6 of rms f: round-off. The error is that
+ * of the networks (jackknife) or of the residuals, the larger. */
 int edge_exponent(const struct run *run, int first, int end, double *exponent, double *se,
                   struct err *err);
 /* Whether, in the second half of the times, the variance falls more slowly than N^-1/2 and not as

@@ -3,8 +3,8 @@
  * launch, and at every copy to the host (nan: this one and all later ones are of NaN). The
  * environment says which: DMFT_FAULT = "alloc 7", the seventh of each process; "place 7", the
  * seventh allocation that a chain of calls comes to for the first time; "hdf5 7" likewise a call of
- * HDF5 that writes; "alloc 0" fails none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets
- * the number of calls. */
+ * HDF5 that writes; "alloc 0" fails none; "alloc 7 own": not in children. At the end, in all cases,
+ * DMFT_FAULT_COUNT (a file) gets the number of calls. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <execinfo.h>
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ static const char *kind = "";
 static long wanted;
 static atomic_long calls;
 static pid_t owner;
+static bool own; /* of the owner alone */
 
 static void tell(void) {
     const char *name = getenv("DMFT_FAULT_COUNT");
@@ -32,17 +34,18 @@ static void tell(void) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-    static char word[32];
+    static char word[32], rest[8];
     const char *fault = getenv("DMFT_FAULT");
     owner = getpid();
-    if (fault && sscanf(fault, "%31s %ld", word, &wanted) == 2)
+    if (fault && sscanf(fault, "%31s %ld %7s", word, &wanted, rest) >= 2)
         kind = word;
+    own = !strcmp(rest, "own");
     atexit(tell);
 }
 
 /* Whether those who have called us have not come here before; of one thread. */
 static bool new_place(void) {
-    enum { DEPTH = 6, PLACES = 1 << 14 };
+    enum { DEPTH = 12, PLACES = 1 << 14 };
     static uint64_t met[PLACES];
     void *chain[DEPTH];
     uint64_t hash = 14695981039346656037u;
@@ -61,8 +64,8 @@ static bool new_place(void) {
 /* Whether this call, of this kind, is the one. */
 static bool fails(const char *of, int cause) {
     bool file = !strcmp(of, "hdf5"), place = !strcmp(kind, "place") && !strcmp(of, "alloc");
-    if (!*of || (strcmp(kind, of) != 0 && !place) || ((file || place) && !new_place()) ||
-        atomic_fetch_add(&calls, 1) + 1 != wanted)
+    if (!*of || (strcmp(kind, of) != 0 && !place) || (own && getpid() != owner) ||
+        ((file || place) && !new_place()) || atomic_fetch_add(&calls, 1) + 1 != wanted)
         return false;
     errno = cause;
     return true;
@@ -91,7 +94,40 @@ WRAP(void *, calloc, (size_t count, size_t size), (count, size), "alloc", ENOMEM
 WRAP(void *, realloc, (void *old, size_t size), (old, size), "alloc", ENOMEM, NULL)
 WRAP(void *, aligned_alloc, (size_t page, size_t size), (page, size), "alloc", ENOMEM, NULL)
 WRAP(char *, strdup, (const char *text), (text), "alloc", ENOMEM, NULL)
-WRAP(FILE *, open_memstream, (char **text, size_t *size), (text, size), "alloc", ENOMEM, NULL)
+
+/* A stream into memory, or a file that is written, which loses what it has not handed on yet. */
+static struct {
+    FILE *file;
+    char **text;
+} stream[64];
+
+FILE *__real_open_memstream(char **text, size_t *size);
+FILE *__wrap_open_memstream(char **text, size_t *size);
+FILE *__wrap_open_memstream(char **text, size_t *size) {
+    FILE *file = fails("alloc", ENOMEM) ? NULL : __real_open_memstream(text, size);
+    size_t k = 0;
+    while (k < 63 && stream[k].file)
+        k++;
+    stream[k].file = file;
+    stream[k].text = text;
+    return file;
+}
+
+int __real_fclose(FILE *file);
+int __wrap_fclose(FILE *file);
+int __wrap_fclose(FILE *file) {
+    size_t k = 0, streams = sizeof stream / sizeof *stream;
+    while (k < streams && stream[k].file != file)
+        k++;
+    bool failed = fails(k < streams ? "alloc" : __fwritable(file) ? "write" : "", ENOMEM);
+    int code = __real_fclose(file), cause = errno;
+    if (k < streams)
+        stream[k].file = NULL;
+    if (failed && k < streams)
+        **stream[k].text = 0;
+    errno = failed ? ENOSPC : cause;
+    return failed ? EOF : code;
+}
 
 WRAP(ssize_t, write, (int file, const void *bytes, size_t size), (file, bytes, size), "write",
      ENOSPC, -1)
@@ -100,6 +136,7 @@ WRAP(size_t, fwrite, (const void *bytes, size_t size, size_t count, FILE *file),
 WRAP(int, fsync, (int file), (file), "write", EIO, -1)
 WRAP(int, rename, (const char *from, const char *to), (from, to), "write", EIO, -1)
 WRAP(int, link, (const char *from, const char *to), (from, to), "write", EIO, -1)
+WRAP(int, unlink, (const char *path), (path), "write", EIO, -1)
 
 /* What an iteration that does not converge returns. */
 WRAP(int, LAPACKE_dgelsd,
@@ -134,6 +171,7 @@ FILE_WRAP(herr_t, H5Dwrite,
           (at, type, memory, space, list, values))
 FILE_WRAP(hid_t, H5Fcreate, (const char *name, unsigned flags, hid_t a, hid_t b),
           (name, flags, a, b))
+FILE_WRAP(herr_t, H5Fflush, (hid_t file, H5F_scope_t scope), (file, scope))
 FILE_WRAP(ssize_t, H5Fget_file_image, (hid_t file, void *bytes, size_t size), (file, bytes, size))
 FILE_WRAP(herr_t, H5DSset_scale, (hid_t at, const char *name), (at, name))
 FILE_WRAP(herr_t, H5DSattach_scale, (hid_t at, hid_t scale, unsigned axis), (at, scale, axis))
