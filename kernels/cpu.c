@@ -3,6 +3,7 @@
  * Layout: [block][row][width], a block being BACKEND_BLOCK groups of sites; the rows of a block are
  * contiguous, so a product with a basis streams through memory and appending rows moves nothing
  * until the capacity is used up. BLAS is called single-threaded, inside one block. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "kernels/dist.h"
 #include "kernels/functions.h"
 #include "kernels/few_rows.h"
@@ -14,6 +15,8 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* dots() works on SUMS numbers of C at once, for each of all parts, or on LONG_SUMS of one part
  * after the other, of at most SHORT rows of the shorter factor; a thread's task is PIECE rows of
@@ -95,6 +98,13 @@ static int cpu_alloc(struct array *array, int capacity, struct err *err) {
     return CODE_OK;
 }
 
+/* A huge page would be there whole as soon as one row of a block is. */
+static void keep_pages_small(const struct array *array) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = array_bytes(array, array->capacity);
+    size_t skip = (page - (uintptr_t)array->memory % page) % page;
+    madvise((char *)array->memory + skip, bytes - skip, MADV_NOHUGEPAGE); /* or it stays as it is */
+}
+
 /* A large array gets addresses for ROOM times the rows asked for, if they are to be had: what was
  * never written to takes no memory, and the next copies come late. */
 static int cpu_resize(struct array *array, int capacity, struct err *err) {
@@ -103,6 +113,8 @@ static int cpu_resize(struct array *array, int capacity, struct err *err) {
     bool large = array_bytes(array, capacity) >= LARGE && capacity <= INT_MAX / ROOM;
     if (!large || cpu_alloc(&larger, ROOM * capacity, &ignored))
         TRY(cpu_alloc(&larger, capacity, err));
+    else
+        keep_pages_small(&larger);
     struct rows from = {array, 0, array->rows}, to = {&larger, 0, array->rows};
     size_t bytes = (size_t)array->rows * array_width(array) * sizeof(double);
     for (int block = 0; block < cpu_blocks(array) && bytes; block++)

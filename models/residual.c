@@ -46,7 +46,7 @@ static const char *residual_check(const struct network *network, int N, int expe
     if (N && !residual_shape(network, N, &E, &N_e))
         return network->expert_width
                    ? "the number of experts N/(alpha N_e) must be whole and at least 1"
-                   : "N_e = N/(alpha E), or N^2/E for alpha = 0, must be whole and at least 1";
+                   : "the units per expert N/(alpha E), or N^2/E if alpha = 0, must be whole";
     return gate_check(network, round(E), key);
 }
 

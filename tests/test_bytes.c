@@ -1,6 +1,7 @@
 /* What is announced is what is allocated: the estimate of a net's memory against the most that our
  * objects hold at once, counted around every allocation (--wrap, tests/tests.mk); and a net that is
  * freed leaves nothing behind, nor does one that no memory is left for. */
+#define _DEFAULT_SOURCE /* mincore */
 #include "include/dmft.h"
 #include "tests/support/support.h"
 
@@ -8,19 +9,56 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Addresses that were reserved for arrays: of these the pages count that have been written to. */
+enum { RESERVED = 1 << 24, MANY = 256 };
+static struct {
+    unsigned char *at;
+    size_t size;
+} reserved[MANY];
 
 static atomic_long held, peak;
 static atomic_long left; /* allocations until one fails */
+
+static void raise_peak(long now) {
+    long most = atomic_load(&peak);
+    while (now > most && !atomic_compare_exchange_weak(&peak, &most, now))
+        ;
+}
+
+/* Everything that is held now. */
+static void look(void) {
+    static unsigned char there[1 << 20];
+    long now = atomic_load(&held), page = sysconf(_SC_PAGESIZE);
+    for (int k = 0; k < MANY; k++) {
+        size_t pages = (reserved[k].size + (size_t)page - 1) / (size_t)page;
+        unsigned char *first = reserved[k].at - (uintptr_t)reserved[k].at % (uintptr_t)page;
+        if (!reserved[k].at)
+            continue;
+        if (pages > sizeof there || mincore(first, pages * (size_t)page, there))
+            abort();
+        for (size_t i = 0; i < pages; i++)
+            now += there[i] & 1 ? page : 0;
+    }
+    raise_peak(now);
+}
+
+static int reserved_at(const void *block) {
+    int k = 0;
+    while (k < MANY && reserved[k].at != block)
+        k++;
+    return k;
+}
 
 static bool fails(void) {
     return atomic_fetch_sub(&left, 1) == 1;
 }
 
 static void *count(void *block) {
-    long size = (long)malloc_usable_size(block), most = atomic_load(&peak);
-    long now = atomic_fetch_add(&held, size) + size;
-    while (now > most && !atomic_compare_exchange_weak(&peak, &most, now))
-        ;
+    long size = (long)malloc_usable_size(block);
+    raise_peak(atomic_fetch_add(&held, size) + size);
     return block;
 }
 
@@ -32,10 +70,27 @@ static void *count(void *block) {
     }
 WRAP(malloc, (size_t size), (size))
 WRAP(calloc, (size_t n, size_t size), (n, size))
-WRAP(aligned_alloc, (size_t page, size_t size), (page, size))
+void *__real_aligned_alloc(size_t page, size_t size);
+void *__wrap_aligned_alloc(size_t page, size_t size);
+void *__wrap_aligned_alloc(size_t page, size_t size) {
+    void *block = fails() ? NULL : __real_aligned_alloc(page, size);
+    int k = reserved_at(NULL);
+    if (size < RESERVED || !block)
+        return count(block);
+    assert_in_range(k, 0, MANY - 1);
+    reserved[k].at = block;
+    reserved[k].size = size;
+    return block;
+}
 void __real_free(void *block);
 void __wrap_free(void *block);
 void __wrap_free(void *block) {
+    int k = block ? reserved_at(block) : MANY;
+    if (k < MANY) {
+        look();
+        reserved[k].at = NULL;
+        atomic_fetch_add(&held, (long)malloc_usable_size(block));
+    }
     atomic_fetch_sub(&held, (long)malloc_usable_size(block));
     __real_free(block);
 }
@@ -58,6 +113,9 @@ static void none_since(long before, const char *name) {
     long now = atomic_load(&held);
     if (now != before)
         fail_msg("%s: %ld bytes are still held", name, now - before);
+    for (int k = 0; k < MANY; k++)
+        if (reserved[k].at)
+            fail_msg("%s: an array is still held", name);
 }
 
 /* Ways of training, and how much may be announced of a limit for each byte that is used: bases hold
@@ -100,6 +158,7 @@ static void check(const struct model *model, size_t way, int N) {
     for (int t = 0; t < T; t++) {
         support_evaluate(&net, &run);
         ASK(integrator_of(training)->advance(&net, training, run.data.y, err));
+        look();
     }
     double used = (double)(atomic_load(&peak) - before);
     double most = !N ? ways[way].most : full ? 3 : 1.6;
@@ -230,6 +289,7 @@ static void handles(void **state) {
 }
 
 int main(void) {
+    mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(failures),
                                        cmocka_unit_test(handles), cmocka_unit_test(estimates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
