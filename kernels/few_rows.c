@@ -71,7 +71,7 @@ const char *few_rows_name(void) {
 }
 
 int few_rows_most(void) {
-    return level() == AVX512 ? INT_MAX : 16;
+    return level() == PLAIN ? 16 : INT_MAX;
 }
 
 void few_rows_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
