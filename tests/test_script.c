@@ -54,6 +54,11 @@ static const struct pair {
      {"data.inputs=2", "data.tokens=4", "data.test_inputs=0"},
      {"network.biases=", "network.heads=2", "network.depth=2"},
      {"program.router_rate=4", "program.heads=2", "program.depth=2"}},
+    {"transformer",
+     "16",
+     {"data.inputs=2", "data.tokens=4", "data.test_inputs=0", "training.optimizer=adam"},
+     {"network.biases=", "network.heads=2", "network.depth=2"},
+     {"program.router_rate=4", "program.heads=2", "program.depth=2"}},
 };
 
 static void configure(struct run *run, const struct pair *pair, bool script) {
