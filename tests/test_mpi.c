@@ -218,6 +218,25 @@ static void failures_end_all_ranks(void **state) {
     assert_int_equal(cli_complete("out.h5.partial"), 0);
 }
 
+/* Only rank 0 reads the file, and all end with what it found. */
+static void damaged_states_end_all_ranks(void **state) {
+    (void)state;
+    static const char name[] = "out.h5.state/limit_0000.state";
+    size_t size;
+    must(2, "dmft-solve",
+         "-o out.h5 small.ini --training.steps=2 --solver.sites=1024 --solver.replicates=1 "
+         "--output.checkpoint=9");
+    char *text = cli_read(name, &size);
+    text[size / 2] ^= 1;
+    cli_write(name, text, size);
+    free(text);
+    int code = ranks("timeout 300", 2, "dmft-solve", "--continue out.h5 --training.steps=3");
+    text = cli_read("stderr.txt", NULL);
+    if (code != 2 || occurrences(text, "limit_0000.state: is damaged") != 1)
+        fail_msg("exit %d\n%s", code, text);
+    free(text);
+}
+
 /* The signal comes once the file is there; mpirun ends its ranks a second later. */
 static void signals_leave_a_readable_file(void **state) {
     (void)state;
@@ -242,8 +261,13 @@ int main(int argc, char **argv) {
         return 1;
     *strrchr(folder, '/') = 0;
     const struct CMUnitTest tests[] = {
-        TEST(ranks_write_the_same),          TEST(every_network), TEST(comparisons_are_the_same),
-        TEST(sweeps_are_the_same),           TEST(states_go_on),  TEST(failures_end_all_ranks),
+        TEST(ranks_write_the_same),
+        TEST(every_network),
+        TEST(comparisons_are_the_same),
+        TEST(sweeps_are_the_same),
+        TEST(states_go_on),
+        TEST(failures_end_all_ranks),
+        TEST(damaged_states_end_all_ranks),
         TEST(signals_leave_a_readable_file),
     };
     return cmocka_run_group_tests(tests, open_all, cli_close);

@@ -275,6 +275,8 @@ static void refusals(void **state) {
          "unknown option eta_bais; did you mean"},
         {HEAD "local q = look(h, 2, 'Q')\nshow(q, 'q')\nbalance_select(look(h, 3, 'R'), 1)\n" END,
          "t.lua:5: two results have an axis i, one of 2 and one of 3"},
+        {HEAD "local q = look(h, 2, 'Q')\nshow(q, 'load')\nbalance_select(q, 1)\n" END,
+         "t.lua:5: two results are called load"},
         {HEAD "name_rows(h, 'u')\nname_rows(tanh(h), 'u')\n" END,
          "t.lua:4: bad argument #2 to 'name_rows' (two rows are called u"},
         {HEAD "h = map(h, a, {name='W2', rats=2})\n" END, "unknown option rats; did you mean"},
