@@ -222,6 +222,45 @@ static void thin_matrices(void **state) {
     }
 }
 
+/* Bases as long as they can be, since all rows are new behind kinks, of matrices that start at zero
+ * or are drawn. Beside what is announced is an array that grows, as above. */
+static void bases(void **state) {
+    (void)state;
+    enum { T = 24 };
+#define BEHIND_KINKS(start)                                                                        \
+    "network.program_text=local a = population('a', {size = key('depth') / 3}) "                   \
+    "local h = relu(read_in(a, 'W1')) for k = 1, 3 do h = relu(h + map(h, a, {name = 'V' .. k, "   \
+    "a0 = " start "})) end read_out(h, 'w')"
+    static const char *const programs[] = {BEHIND_KINKS("0"), BEHIND_KINKS("1")};
+    for (int i = 0; i < 2; i++) {
+        const char *const all[] = {"data.inputs=4",
+                                   "solver.sites=1024",
+                                   "solver.threads=1",
+                                   "reference.widths=",
+                                   "solver.tolerance=1e-8",
+                                   "network.program=t.lua",
+                                   programs[i],
+                                   NULL};
+        struct run run;
+        struct net net;
+        double announced;
+        support_run(&run, "examples/dense.ini", all);
+        struct net_setup setup = run_setup(&run, 0, 0);
+        const struct training *training = &run.config.training;
+        ASK(net_bytes(&setup, T, 0, &announced, err));
+        long before = atomic_load(&held);
+        atomic_store(&peak, before);
+        ASK(net_init(&net, &setup, err));
+        for (int t = 0; t < T; t++) {
+            support_evaluate(&net, &run);
+            ASK(integrator_of(training)->advance(&net, training, run.data.y, err));
+        }
+        check_share(programs[i], 0, announced, before, 0.6, 1);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* One that is written in Lua. */
 static void scripts(void **state) {
     (void)state;
@@ -337,6 +376,7 @@ int main(void) {
         cmocka_unit_test(scripts),      cmocka_unit_test(failures),
         cmocka_unit_test(handles),      cmocka_unit_test(estimates),
         cmocka_unit_test(fixed_points), cmocka_unit_test(thin_matrices),
+        cmocka_unit_test(bases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
