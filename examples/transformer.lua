@@ -11,21 +11,24 @@ local h = read_in(stream, "W0")
 local function apply(name, l, i, x, to, W)
     local family = name .. "_" .. l
     return map(x, to, {name = i and family .. "_" .. i or family, family = family, zero = W.zero,
-                       a0 = W.a0, rate = rate * W.rate, adam_rate = b * rate, adam_eps = b})
+                       a0 = W.a0, rate = rate * W.rate, adam_rate = b * rate * (W.adam_rate or 1),
+                       adam_eps = b * (W.adam_eps or 1)})
 end
 
 local function head(l, i, y)
     local r = nu / H
     local units = population("head_" .. l .. (i and "_" .. i or ""), {size = r, page = b * r})
-    local q = apply("W_Q", l, i, y, units, {rate = 1 / r, zero = key("zero_queries", false)})
-    local k = apply("W_K", l, i, y, units, {rate = 1 / r})
-    local v = apply("W_V", l, i, y, units, {rate = 1 / r})
+    local zero = key("zero_queries", false)
+    local q = apply("W_Q", l, i, y, units, {rate = 1 / r, adam_eps = 1 / H, zero = zero})
+    local k = apply("W_K", l, i, y, units, {rate = 1 / r, adam_eps = 1 / H})
+    local v = apply("W_V", l, i, y, units, {rate = 1 / r, adam_eps = 1 / H})
     local logits = attend(q, k, beta_A)
     local a = softmax(logits, {causal = causal})
     local ending = l .. (i and "_" .. i or "")
     show(logits, "logits_" .. ending, {axis = "source"})
     show(a, "attention_" .. ending, {axis = "source"})
-    return apply("W_O", l, i, mix(a, v), stream, {rate = 1 / H, a0 = 1 / math.sqrt(H)})
+    local W_O = {rate = 1 / H, adam_rate = 1 / H, a0 = 1 / math.sqrt(H)}
+    return apply("W_O", l, i, mix(a, v), stream, W_O)
 end
 
 local function expert(l, e, y, p)

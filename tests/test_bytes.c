@@ -3,6 +3,7 @@
  * freed leaves nothing behind, nor does one that no memory is left for. */
 #define _DEFAULT_SOURCE /* mincore */
 #include "include/dmft.h"
+#include "integrators/fixed_point.h"
 #include "tests/support/support.h"
 
 #include <malloc.h>
@@ -178,6 +179,147 @@ static void estimates(void **state) {
                 check(*model, way, N);
 }
 
+/* Nearly all that is used is of one kind, whose announcement is exact: least <= announced/used <=
+ * most for what else there is. */
+static void check_share(const char *name, int N, double announced, long before, double least,
+                        double most) {
+    double used = (double)(atomic_load(&peak) - before), share = announced / used;
+    if (!(share >= least && share <= most))
+        fail_msg("%s, N = %d: %g bytes announced, %g used", name, N, announced, used);
+}
+
+static int swept(void *context, const struct fixed_point_state *state, struct err *err) {
+    (void)context, (void)state, (void)err;
+    return CODE_OK;
+}
+
+static int measured(void *context, const struct net *net, int t, struct err *err) {
+    (void)context, (void)net, (void)t, (void)err;
+    return CODE_OK;
+}
+
+/* Kernels and responses between 160 rows over 16 sites, and Anderson's memory of them where sweeps
+ * come near enough for it. */
+static void fixed_points(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *more[5];
+    } cases[] = {
+        {"data/dense.ini", {"network.depth=3"}},
+        {"data/dense.ini",
+         {"network.depth=3", "solver.anderson=3", "training.eta0=0.05", "training.gamma0=0.1"}},
+        {"data/regime2.ini", {"solver.expert_sites=16"}},
+        {"data/resnet.ini", {"network.depth=3"}},
+    };
+    const struct fixed_point_calls calls = {NULL, swept, measured};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *all[16] = {"data.inputs=4",
+                               "training.steps=40",
+                               "solver.threads=1",
+                               "solver.sites=16",
+                               "solver.max_sweeps=5",
+                               "solver.method=fixed_point",
+                               "solver.fp_tolerance=1e-13"};
+        struct run run;
+        struct err told;
+        double announced;
+        for (int k = 0; k < 5; k++)
+            all[k + 7] = cases[i].more[k];
+        support_run(&run, cases[i].file, all);
+        struct net_setup setup = run_setup(&run, 0, 0);
+        const struct training *training = &run.config.training;
+        const struct fixed_point_settings *settings = &run.config.solver.fixed_point;
+        ASK(fixed_point_bytes(&setup, training, settings, 0, &announced, err));
+        long before = atomic_load(&held);
+        atomic_store(&peak, before);
+        assert_int_equal(fixed_point_run(&setup, training, run.data.y, settings, &calls, &told),
+                         CODE_NUMERICAL); /* five sweeps are too few */
+        check_share(cases[i].file, 0, announced, before, 0.98, 1.02);
+        none_since(before, cases[i].file);
+        run_free(&run);
+    }
+}
+
+/* Thin matrices of 400 rows; of the second file the activations of 400 inputs, too, of which not
+ * all are there at once. */
+static void thin_matrices(void **state) {
+    (void)state;
+#define LOOK                                                                                       \
+    "data.inputs=2", "network.program=t.lua",                                                      \
+        "network.program_text=local a = population('a', {size = key('depth') / 3}) "               \
+        "local h = read_in(a, 'W1') read_out(sum(look(h, 400, 'Q')) * h, 'w')"
+#define WIDE "data.inputs=400", "data.dimension=400", "network.depth=1"
+    static const struct {
+        int N;
+        double most;
+        const char *file, *more[4];
+    } cases[] = {
+        {0, 1.1, "examples/dense.ini", {LOOK}},
+        {512, 1.1, "examples/dense.ini", {LOOK}},
+        {0, 1.1, "data/dense.ini", {WIDE}},
+        {512, 1.3, "data/dense.ini", {WIDE}},
+        {512, 1.1, "data/dense.ini", {WIDE, "reference.draws=balanced"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *all[8] = {"solver.sites=1024", "solver.threads=1", "reference.widths=512"};
+        struct run run;
+        struct net net;
+        double announced;
+        for (int k = 0; k < 4; k++)
+            all[k + 3] = cases[i].more[k];
+        support_run(&run, cases[i].file, all);
+        struct net_setup setup = run_setup(&run, cases[i].N, 0);
+        ASK(net_bytes(&setup, 1, 0, &announced, err));
+        long before = atomic_load(&held);
+        atomic_store(&peak, before);
+        ASK(net_init(&net, &setup, err));
+        support_evaluate(&net, &run);
+        check_share(cases[i].file, cases[i].N, announced, before, 0.9, cases[i].most);
+        net_free(&net);
+        none_since(before, cases[i].file);
+        run_free(&run);
+    }
+}
+
+/* Bases as long as they can be, since all rows are new behind kinks, of matrices that start at zero
+ * or are drawn. Beside what is announced is an array that grows, as above. */
+static void bases(void **state) {
+    (void)state;
+    enum { T = 24 };
+#define BEHIND_KINKS(start)                                                                        \
+    "network.program_text=local a = population('a', {size = key('depth') / 3}) "                   \
+    "local h = relu(read_in(a, 'W1')) for k = 1, 3 do h = relu(h + map(h, a, {name = 'V' .. k, "   \
+    "a0 = " start "})) end read_out(h, 'w')"
+    static const char *const programs[] = {BEHIND_KINKS("0"), BEHIND_KINKS("1")};
+    for (int i = 0; i < 2; i++) {
+        const char *const all[] = {"data.inputs=4",
+                                   "solver.sites=1024",
+                                   "solver.threads=1",
+                                   "reference.widths=",
+                                   "solver.tolerance=1e-8",
+                                   "network.program=t.lua",
+                                   programs[i],
+                                   NULL};
+        struct run run;
+        struct net net;
+        double announced;
+        support_run(&run, "examples/dense.ini", all);
+        struct net_setup setup = run_setup(&run, 0, 0);
+        const struct training *training = &run.config.training;
+        ASK(net_bytes(&setup, T, 0, &announced, err));
+        long before = atomic_load(&held);
+        atomic_store(&peak, before);
+        ASK(net_init(&net, &setup, err));
+        for (int t = 0; t < T; t++) {
+            support_evaluate(&net, &run);
+            ASK(integrator_of(training)->advance(&net, training, run.data.y, err));
+        }
+        check_share(programs[i], 0, announced, before, 0.6, 1);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* One that is written in Lua. */
 static void scripts(void **state) {
     (void)state;
@@ -290,7 +432,11 @@ static void handles(void **state) {
 
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(failures),
-                                       cmocka_unit_test(handles), cmocka_unit_test(estimates)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scripts),      cmocka_unit_test(failures),
+        cmocka_unit_test(handles),      cmocka_unit_test(estimates),
+        cmocka_unit_test(fixed_points), cmocka_unit_test(thin_matrices),
+        cmocka_unit_test(bases),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

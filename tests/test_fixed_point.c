@@ -61,6 +61,21 @@ static void factor(void **state) {
     }
 }
 
+/* What is exactly at the floor is not raised. */
+static void factor_at_the_floor(void **state) {
+    (void)state;
+    double value[] = {4, 2, 2, 1.25}, L[4]; /* 1.25 - 1 is a fifth of 1.25 */
+    const double jitters[] = {0.2 - 1e-12, 0.2, 0.2 + 1e-12};
+    for (int i = 0; i < 3; i++) {
+        struct twotime K = {2, 1, 1, value};
+        int floored;
+        ASK(twotime_cholesky(&K, jitters[i], L, &floored, err));
+        assert_int_equal(floored, i == 2);
+        assert_true(L[0] == 2 && L[1] == 0 && L[2] == 1);
+        CHECK_ABS(L[3], 0.5, 2e-12, "jitter %g", jitters[i]);
+    }
+}
+
 /* What a mixture of sweeps may become has no factor. */
 static void factor_of_no_kernel(void **state) {
     (void)state;
@@ -544,6 +559,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_last_pass_that_fails),
     cmocka_unit_test(factor),
     cmocka_unit_test(factor_of_no_kernel),
+    cmocka_unit_test(factor_at_the_floor),
     cmocka_unit_test(anderson_solves_a_linear_problem),
     cmocka_unit_test(linear_networks_agree),
     cmocka_unit_test(networks_agree),

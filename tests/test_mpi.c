@@ -218,6 +218,25 @@ static void failures_end_all_ranks(void **state) {
     assert_int_equal(cli_complete("out.h5.partial"), 0);
 }
 
+/* Only rank 0 makes the file, and all hear that it cannot: the run goes on, with a warning. */
+static void states_that_cannot_be_made(void **state) {
+    (void)state;
+    char command[3 * PATH_MAX];
+    must(2, "dmft-solve",
+         "-o out.h5 small.ini --training.steps=2 --solver.sites=1024 --solver.replicates=1 "
+         "--output.checkpoint=9");
+    assert_int_equal(system("mkdir out.h5.state/limit_0000.state.new"), 0);
+    snprintf(command, sizeof command,
+             "timeout 300 mpirun --oversubscribe -n 2 %s/dmft-solve --continue out.h5 "
+             "--training.steps=3 </dev/null >stdout.txt 2>&1",
+             folder);
+    assert_int_equal(system(command), 0);
+    char *text = cli_read("stdout.txt", NULL);
+    if (occurrences(text, "warning: cannot create out.h5.state/limit_0000.state.new") != 1)
+        fail_msg("%s", text);
+    free(text);
+}
+
 /* The signal comes once the file is there; mpirun ends its ranks a second later. */
 static void signals_leave_a_readable_file(void **state) {
     (void)state;
@@ -242,8 +261,13 @@ int main(int argc, char **argv) {
         return 1;
     *strrchr(folder, '/') = 0;
     const struct CMUnitTest tests[] = {
-        TEST(ranks_write_the_same),          TEST(every_network), TEST(comparisons_are_the_same),
-        TEST(sweeps_are_the_same),           TEST(states_go_on),  TEST(failures_end_all_ranks),
+        TEST(ranks_write_the_same),
+        TEST(every_network),
+        TEST(comparisons_are_the_same),
+        TEST(sweeps_are_the_same),
+        TEST(states_go_on),
+        TEST(failures_end_all_ranks),
+        TEST(states_that_cannot_be_made),
         TEST(signals_leave_a_readable_file),
     };
     return cmocka_run_group_tests(tests, open_all, cli_close);

@@ -347,6 +347,36 @@ static void assert_combination(struct rows rows, const double *start, const doub
     free(got);
 }
 
+/* Of 2^b sites the first 2^b - 1 rows of signs are orthogonal, and to 1; then others begin. Asked
+ * for one by one they are the same. */
+static void test_probes(void **state) {
+    (void)state;
+    enum { SITES = 64, ROWS = SITES - 1 };
+    double signs[2 * ROWS][SITES], single[SITES];
+    struct population p;
+    open_population(&p, SITES, true, 0);
+    population_probes(&p, ROWS, signs[0]);
+    population_probes(&p, ROWS, signs[ROWS]);
+    population_free(&p);
+    for (int k = 0; k < 2 * ROWS; k++)
+        for (int l = k / ROWS * ROWS; l <= k; l++) {
+            double sum = 0, product = 0;
+            for (int i = 0; i < SITES; i++) {
+                assert_true(fabs(signs[k][i]) == 1);
+                sum += signs[k][i];
+                product += signs[k][i] * signs[l][i];
+            }
+            assert_true(sum == 0 && product == (k == l ? SITES : 0));
+        }
+    assert_memory_not_equal(signs[0], signs[ROWS], sizeof signs / 2);
+    open_population(&p, SITES, true, 0);
+    for (int k = 0; k < 2 * ROWS; k++) {
+        population_probes(&p, 1, single);
+        assert_memory_equal(single, signs[k], sizeof single);
+    }
+    population_free(&p);
+}
+
 static void test_thin(void **state) {
     (void)state;
     enum { K = 5, P = 7, SITES = 300 };
@@ -457,6 +487,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_matched_normals_are_normal),
         cmocka_unit_test(test_mirror_images),
         cmocka_unit_test(test_rank_limit),
+        cmocka_unit_test(test_probes),
         cmocka_unit_test(test_thin),
         cmocka_unit_test(test_thin_coordinates),
     };

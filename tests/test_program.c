@@ -436,11 +436,31 @@ static void wrong_programs_are_told(void **state) {
     run_free(&run);
 }
 
+/* A chain of layers holds, of each, the value and the slope of its function, which take the place
+ * of what they are made of, and one cotangent, which takes its own place from layer to layer. */
+static void storage_is_reused(void **state) {
+    (void)state;
+    for (int depth = 1; depth <= 4; depth++)
+        for (int N = 0; N <= 32; N += 32) {
+            char layers[32];
+            const char *const more[] = {layers, "reference.widths=32", "solver.sites=64", NULL};
+            struct run run;
+            struct net net;
+            snprintf(layers, sizeof layers, "network.depth=%d", depth);
+            support_run(&run, "data/dense.ini", more);
+            support_net(&net, &run, N, 0);
+            assert_int_equal(net.arrays, 2 * depth + 1);
+            net_free(&net);
+            run_free(&run);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(same_bits_on_poisoned_memory),
         cmocka_unit_test(wrong_programs_are_told),
+        cmocka_unit_test(storage_is_reused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include <gsl/gsl_cdf.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { M = 8, S = 1 << M, REPLICATES = 64 };
@@ -143,11 +144,62 @@ static void halves_share_the_points(void **state) {
     sobol_free(&sobol);
 }
 
+/* Rows first, ..., first + count - 1 of what a population draws, in one go. */
+static void check_draws(struct population *p, const struct sobol *sobol, int count) {
+    const struct backend *backend = p->backend;
+    struct rng_stream stream = p->stream;
+    struct array out, plain;
+    double want[S];
+    ASK(array_init(&out, backend, S, p->group, count, err));
+    ASK(array_init(&plain, backend, S, p->group, count, err));
+    backend->normals(array_all(&plain), stream);
+    ASK(population_fresh(p, (struct rows){0}, array_all(&out), err));
+    double *got = support_get(array_all(&out)), *independent = support_get(array_all(&plain));
+    for (int k = 0; k < count; k++) {
+        uint32_t group = (uint32_t)p->group, first = (stream.draw + (uint32_t)k) * group;
+        if (first + group > SOBOL_DIMENSIONS)
+            memcpy(want, independent + (size_t)k * S, sizeof want);
+        else
+            for (uint32_t j = 0; j < group; j++)
+                sobol_normals(sobol, stream, first + j, 0, S / group, want + j, group);
+        assert_memory_equal(got + (size_t)k * S, want, sizeof want);
+    }
+    free(got);
+    free(independent);
+    array_free(&out);
+    array_free(&plain);
+}
+
+/* The first forty normals of a site are coordinates, in the order of draws, and no other; of groups
+ * the members are, so long as all of them have one. */
+static void forty_draws_are_coordinates(void **state) {
+    (void)state;
+    static const int counts[] = {1, 4, 5, 3, 25, 3, 2};
+    static const int groups[] = {1, 2, 4, 16};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        struct sobol sobol;
+        struct population p = {.name = "p",
+                               .backend = backend_list[0],
+                               .size = POPULATION_INFINITE,
+                               .sites = S,
+                               .group = groups[i],
+                               .even = true,
+                               .stream = stream_of(0, 1)};
+        ASK(population_init(&p, err));
+        ASK(sobol_init(&sobol, p.stream, S / (size_t)groups[i], err));
+        for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+            check_draws(&p, &sobol, counts[k]);
+        assert_int_equal(p.stream.draw, 43);
+        sobol_free(&sobol);
+        population_free(&p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coordinates_are_even),      cmocka_unit_test(two_coordinates_are_a_net),
         cmocka_unit_test(averages_are_without_bias), cmocka_unit_test(limits_are_the_same),
-        cmocka_unit_test(halves_share_the_points),
+        cmocka_unit_test(halves_share_the_points),   cmocka_unit_test(forty_draws_are_coordinates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

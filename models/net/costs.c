@@ -99,9 +99,11 @@ static double all_bytes(const struct net *net, double evaluations, int T) {
     for (int i = 0; i < net->arrays; i++)
         total += rows_bytes(array_all(net->array[i]));
     if (setup->inputs + setup->tests > setup->P)
-        total *= 2;                      /* put aside in a look */
-    for (int i = 0; i < net->thins; i++) /* and in the span of the population */
-        total += 2 * rows_bytes(array_all(&net->thin[i]->W));
+        total *= 2; /* put aside in a look */
+    for (int i = 0; i < net->thins; i++) {
+        bool matched = !setup->N || setup->balanced; /* waits, is projected, is in the span */
+        total += (matched ? 4 : 1) * rows_bytes(array_all(&net->thin[i]->W));
+    }
     for (int i = 0; i < net->maps; i++)
         total += map_bytes(net, net->map[i], evaluations, T);
     for (int i = 0; i < net->parameters; i++)
