@@ -407,6 +407,18 @@ static void test_help(void **state) {
     free(version);
 }
 
+/* What cannot be printed is a failure. */
+static void test_full_disk(void **state) {
+    (void)state;
+    static const char *const words[] = {"--help", "--version", "--defaults"};
+    for (size_t i = 0; i < COUNT(words); i++) {
+        struct cli_result result;
+        cli_wait(cli_start(ARGS(words[i]), CLI_FULL), &result);
+        assert_true(cli_ended(&result, 1, ARGS("cannot write to standard output")));
+        cli_free(&result);
+    }
+}
+
 static void test_defaults(void **state) {
     (void)state;
     static const char unset[] = "# model =\n", set[] = "model = regime2\n";
@@ -458,6 +470,7 @@ int main(void) {
         TEST(test_permissions),
         TEST(test_force),
         TEST(test_help),
+        TEST(test_full_disk),
         TEST(test_defaults),
     };
     return cmocka_run_group_tests_name("cli", tests, open_with_files, cli_close);
