@@ -136,6 +136,19 @@ static void scripts(void **state) {
     run_free(&run);
 }
 
+/* A value that takes the place of another one: a text of the same length. */
+static void values(void **state) {
+    (void)state;
+    struct run run;
+    support_run(&run, "data/dense.ini", (const char *const[]){NULL});
+    ASK(params_record(&run.params, "data", "file", "a", err));
+    long before = atomic_load(&held);
+    ASK(params_record(&run.params, "data", "file", "b", err));
+    assert_string_equal(params_find(&run.params, "data", "file")->text, "b");
+    none_since(before, "a value");
+    run_free(&run);
+}
+
 /* A net, its start and two steps. */
 static int march(struct net *net, const struct run *run, int N, struct err *err) {
     const struct training *training = &run->config.training;
@@ -230,7 +243,8 @@ static void handles(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(failures),
-                                       cmocka_unit_test(handles), cmocka_unit_test(estimates)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(values),
+                                       cmocka_unit_test(failures), cmocka_unit_test(handles),
+                                       cmocka_unit_test(estimates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,11 +190,39 @@ static void terms_that_are_measured_twice(void **state) {
     }
 }
 
+/* At equal times the kernel of the read-out is one between outputs, and with one output a number.
+ */
+static void kernels_of_the_read_out(void **state) {
+    (void)state;
+    enum { T = 2 };
+    for (int C = 1; C <= 3; C += 2) {
+        const struct sequences sequences = {.P = 4, .n = 1, .C = C};
+        struct run run;
+        struct record record;
+        sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
+                      "steps = 2\n[reference]\nwidths = 16\n[output]\nkernels = equal");
+        ASK(run_ensemble(&run, 16, 1, &record, err));
+        const struct series *diagonal = record_find(&record, "G3_diag"),
+                            *equal = record_find(&record, "G3_equal");
+        assert_string_equal(diagonal->dims, C == 1 ? "t" : "t c");
+        assert_string_equal(equal->dims, C == 1 ? "t" : "t c d");
+        assert_int_equal(equal->size, T * C * C);
+        for (int t = 0; t < T; t++)
+            for (int c = 0; c < C; c++) {
+                double one = record_at(&record, diagonal, 0, t)[c];
+                assert_true(one > 0);
+                CHECK_ABS(record_at(&record, equal, 0, t)[c * C + c], one, 1e-14 * one,
+                          "%d outputs, G3[%d] at %d", C, c, t);
+            }
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(terms_that_are_measured_twice),
-        cmocka_unit_test(oracle_by_differences),
-        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(terms_that_are_measured_twice), cmocka_unit_test(kernels_of_the_read_out),
+        cmocka_unit_test(oracle_by_differences),         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(dense_equals_oracle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
