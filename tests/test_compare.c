@@ -259,6 +259,9 @@ static void test_check_of_networks_of_different_matrices(void **state) {
                           "coordinate_check = yes\n[data]\ninputs = 3\ndimension = 4\n");
     cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini"));
     assert_int_equal(result.code, 0);
+    char names[80];
+    snprintf(names, sizeof names, "\n%28s%37s\n", "mup", "mssp");
+    assert_non_null(strstr(result.out, names));
     assert_non_null(strstr(result.out, "\nW_in_back_prop "));
     assert_non_null(strstr(result.out, "\nP_out_back_eff "));
     assert_non_null(strstr(result.out, "\nA_in_prop "));

@@ -98,6 +98,7 @@ static void test_lists_of_points_are_refused(void **state) {
         {"a.x = 0.5 N\n", {"would cut a factor from its power"}},
         {"a.x = N ^ 0.5 2\n", {"would cut a factor from its power"}},
         {"a.x = 2 N^ 0.5\n", {"would cut a factor from its power"}},
+        {"a.x = 3N^ 0.5\n", {"would cut a factor from its power"}},
         {"a.x, b.y = 1 N^0.5 | 2 N^0.5\n", {"as 3N^-0.5, or commas between the values of a point"}},
     };
     for (size_t i = 0; i < COUNT(table); i++)
