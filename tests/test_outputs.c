@@ -195,9 +195,10 @@ static void terms_that_are_measured_twice(void **state) {
     }
 }
 
-/* At equal times the kernel of the read-out is one between outputs, and with one output a number.
- */
-static void kernels_of_the_read_out(void **state) {
+/* At equal times the kernel of the read-out is one between outputs, and with one output a number;
+ * the tangent kernel is one of outputs with one output, which targets have a share of, else one of
+ * the loss. */
+static void kernels_of_outputs(void **state) {
     (void)state;
     enum { T = 2 };
     for (int C = 1; C <= 3; C += 2) {
@@ -205,13 +206,19 @@ static void kernels_of_the_read_out(void **state) {
         struct run run;
         struct record record;
         sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
-                      "steps = 2\n[reference]\nwidths = 16\n[output]\nkernels = equal");
+                      "steps = 2\n[reference]\nwidths = 16\n[output]\nkernels = equal\n"
+                      "spectra = tangent");
         ASK(run_ensemble(&run, 16, 1, &record, err));
         const struct series *diagonal = record_find(&record, "G3_diag"),
                             *equal = record_find(&record, "G3_equal");
         assert_string_equal(diagonal->dims, C == 1 ? "t" : "t c");
         assert_string_equal(equal->dims, C == 1 ? "t" : "t c d");
         assert_int_equal(equal->size, T * C * C);
+        for (int k = 0; k < 4; k++) {
+            static const char *const names[] = {"tangent_spectrum", "tangent_share",
+                                                "tangent_loss_spectrum", "tangent_loss_share"};
+            assert_int_equal(record_find(&record, names[k]) != NULL, C == 1 ? k < 2 : k == 2);
+        }
         for (int t = 0; t < T; t++)
             for (int c = 0; c < C; c++) {
                 double one = record_at(&record, diagonal, 0, t)[c];
@@ -226,7 +233,7 @@ static void kernels_of_the_read_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(terms_that_are_measured_twice), cmocka_unit_test(kernels_of_the_read_out),
+        cmocka_unit_test(terms_that_are_measured_twice), cmocka_unit_test(kernels_of_outputs),
         cmocka_unit_test(oracle_by_differences),         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(dense_equals_oracle),
     };
