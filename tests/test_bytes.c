@@ -2,6 +2,7 @@
  * objects hold at once, counted around every allocation (--wrap, tests/tests.mk); and a net that is
  * freed leaves nothing behind, nor does one that no memory is left for. */
 #include "include/dmft.h"
+#include "solver/study/sweep.h"
 #include "tests/support/support.h"
 
 #include <malloc.h>
@@ -149,6 +150,16 @@ static void values(void **state) {
     run_free(&run);
 }
 
+/* Of a sweep that has nothing to do. */
+static void rounds(void **state) {
+    (void)state;
+    const volatile sig_atomic_t stop = 0;
+    struct sweep sweep = {.stop = &stop};
+    long before = atomic_load(&held);
+    ASK(sweep_work_by_ranks(&sweep, err));
+    none_since(before, "a round");
+}
+
 /* A net, its start and two steps. */
 static int march(struct net *net, const struct run *run, int N, struct err *err) {
     const struct training *training = &run->config.training;
@@ -244,7 +255,7 @@ static void handles(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(values),
-                                       cmocka_unit_test(failures), cmocka_unit_test(handles),
-                                       cmocka_unit_test(estimates)};
+                                       cmocka_unit_test(rounds),  cmocka_unit_test(failures),
+                                       cmocka_unit_test(handles), cmocka_unit_test(estimates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
