@@ -2,6 +2,7 @@
  * objects hold at once, counted around every allocation (--wrap, tests/tests.mk); and a net that is
  * freed leaves nothing behind, nor does one that no memory is left for. */
 #include "include/dmft.h"
+#include "solver/measure/tangent.h"
 #include "solver/study/sweep.h"
 #include "tests/support/support.h"
 
@@ -150,6 +151,32 @@ static void values(void **state) {
     run_free(&run);
 }
 
+/* What a tangent kernel takes is announced for the matrix of the most rows. Beside it are tiles of
+ * products, of 2^18 bytes at most. */
+static void tangents(void **state) {
+    (void)state;
+    enum { P = 200, TILES = 1 << 18 };
+    static const char *const many[] = {"data.inputs=200", "data.test_inputs=0", NULL};
+    for (const struct model *const *model = model_list; *model; model++) {
+        static double K[P * P];
+        struct run run;
+        struct net net;
+        if (!support_small(&run, *model, many))
+            continue;
+        support_net(&net, &run, 16, 0);
+        support_evaluate(&net, &run);
+        long before = atomic_load(&held);
+        atomic_store(&peak, before);
+        ASK(tangent_kernel(&net, "", K, err));
+        double used = (double)(atomic_load(&peak) - before), announced = tangent_bytes(&net);
+        if (used > announced + TILES || announced > 1.05 * used)
+            fail_msg("%s: %g bytes announced, %g used", (*model)->name, announced, used);
+        none_since(before, "a tangent kernel");
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* Of a sweep that has nothing to do. */
 static void rounds(void **state) {
     (void)state;
@@ -254,8 +281,9 @@ static void handles(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scripts), cmocka_unit_test(values),
-                                       cmocka_unit_test(rounds),  cmocka_unit_test(failures),
-                                       cmocka_unit_test(handles), cmocka_unit_test(estimates)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(scripts),  cmocka_unit_test(values),
+                                       cmocka_unit_test(rounds),   cmocka_unit_test(tangents),
+                                       cmocka_unit_test(failures), cmocka_unit_test(handles),
+                                       cmocka_unit_test(estimates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
