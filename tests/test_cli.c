@@ -203,6 +203,8 @@ static void test_keys_must_fit_together(void **state) {
                   "smaller widths"}},
         {.arg = {"--training.steps=100000", "--output.kernels=full"},
          .part = {"max_memory = 8", "GB", "kernels = diagonal", "fewer steps"}},
+        {.arg = {"--solver.replicates=0"},
+         .part = {"--solver.replicates=0: without a limit there must be [reference] widths"}},
         {.add = "[training]\nbatch = 4",
          .part = {"case.ini:14: [training] batch = 4: there are only 3 inputs"}},
         {.arg = {"--training.order=shuffled"},
