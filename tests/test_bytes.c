@@ -4,6 +4,8 @@
 #define _DEFAULT_SOURCE /* mincore */
 #include "include/dmft.h"
 #include "integrators/fixed_point.h"
+#include "solver/measure/tangent.h"
+#include "solver/study/sweep.h"
 #include "tests/support/support.h"
 
 #include <malloc.h>
@@ -337,6 +339,55 @@ static void scripts(void **state) {
     run_free(&run);
 }
 
+/* A value that takes the place of another one: a text of the same length. */
+static void values(void **state) {
+    (void)state;
+    struct run run;
+    support_run(&run, "data/dense.ini", (const char *const[]){NULL});
+    ASK(params_record(&run.params, "data", "file", "a", err));
+    long before = atomic_load(&held);
+    ASK(params_record(&run.params, "data", "file", "b", err));
+    assert_string_equal(params_find(&run.params, "data", "file")->text, "b");
+    none_since(before, "a value");
+    run_free(&run);
+}
+
+/* What a tangent kernel takes is announced for the matrix of the most rows. Beside it are tiles of
+ * products, of 2^18 bytes at most. */
+static void tangents(void **state) {
+    (void)state;
+    enum { P = 200, TILES = 1 << 18 };
+    static const char *const many[] = {"data.inputs=200", "data.test_inputs=0", NULL};
+    for (const struct model *const *model = model_list; *model; model++) {
+        static double K[P * P];
+        struct run run;
+        struct net net;
+        if (!support_small(&run, *model, many))
+            continue;
+        support_net(&net, &run, 16, 0);
+        support_evaluate(&net, &run);
+        long before = atomic_load(&held);
+        atomic_store(&peak, before);
+        ASK(tangent_kernel(&net, "", K, err));
+        double used = (double)(atomic_load(&peak) - before), announced = tangent_bytes(&net);
+        if (used > announced + TILES || announced > 1.05 * used)
+            fail_msg("%s: %g bytes announced, %g used", (*model)->name, announced, used);
+        none_since(before, "a tangent kernel");
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* Of a sweep that has nothing to do. */
+static void rounds(void **state) {
+    (void)state;
+    const volatile sig_atomic_t stop = 0;
+    struct sweep sweep = {.stop = &stop};
+    long before = atomic_load(&held);
+    ASK(sweep_work_by_ranks(&sweep, err));
+    none_since(before, "a round");
+}
+
 /* A net, its start and two steps. */
 static int march(struct net *net, const struct run *run, int N, struct err *err) {
     const struct training *training = &run->config.training;
@@ -433,10 +484,11 @@ static void handles(void **state) {
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scripts),      cmocka_unit_test(failures),
-        cmocka_unit_test(handles),      cmocka_unit_test(estimates),
-        cmocka_unit_test(fixed_points), cmocka_unit_test(thin_matrices),
-        cmocka_unit_test(bases),
+        cmocka_unit_test(scripts),       cmocka_unit_test(values),
+        cmocka_unit_test(rounds),        cmocka_unit_test(tangents),
+        cmocka_unit_test(failures),      cmocka_unit_test(handles),
+        cmocka_unit_test(estimates),     cmocka_unit_test(fixed_points),
+        cmocka_unit_test(thin_matrices), cmocka_unit_test(bases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

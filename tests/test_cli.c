@@ -203,6 +203,8 @@ static void test_keys_must_fit_together(void **state) {
                   "smaller widths"}},
         {.arg = {"--training.steps=100000", "--output.kernels=full"},
          .part = {"max_memory = 8", "GB", "kernels = diagonal", "fewer steps"}},
+        {.arg = {"--solver.replicates=0"},
+         .part = {"--solver.replicates=0: without a limit there must be [reference] widths"}},
         {.add = "[training]\nbatch = 4",
          .part = {"case.ini:14: [training] batch = 4: there are only 3 inputs"}},
         {.arg = {"--training.order=shuffled"},
@@ -407,6 +409,54 @@ static void test_help(void **state) {
     free(version);
 }
 
+/* Half a unit of the last of three digits. */
+static double rounding(double x) {
+    return x > 0 ? 0.5 * pow(10, floor(log10(x)) - 2) : 0;
+}
+
+/* What is told of memory fits together, whatever is the largest part: a run needs its results, and
+ * its limit or its networks; states are of both. Two threads, and two runs of each. */
+static void test_memory(void **state) {
+    (void)state;
+    static const char *const large[][2] = {
+        {"--solver.sites=20000", "--solver.expert_sites=20000"},
+        {"--reference.widths=1000"},
+        {"--training.steps=20000"},
+    };
+    static const char form[] = "memory: about %lf GB for the limit, %lf GB for networks, %lf GB of "
+                               "results\n%*[^:]: %*[^:]: the run would need about %lf GB";
+    for (size_t i = 0; i < COUNT(large); i++) {
+        double limit, networks, results, all, disk;
+        struct cli_result result;
+        cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--reference.widths=64",
+                              "--reference.seeds=2", "--solver.threads=2", "--output.checkpoint=1",
+                              "--solver.max_memory=0.001", large[i][0], large[i][1]));
+        assert_int_equal(result.code, 2);
+        const char *states = strstr(result.err, "states: "), *memory = strstr(states, "memory: ");
+        assert_int_equal(sscanf(states, "states: at most about %lf GB on disk", &disk), 1);
+        assert_int_equal(sscanf(memory, form, &limit, &networks, &results, &all), 4);
+        double room = rounding(limit) + rounding(networks) + rounding(results);
+        double off = fmax(limit, networks) + results - all;
+        double off_disk = limit + networks + results - disk;
+        if (fabs(off) > 1.001 * (room + rounding(all)) ||
+            fabs(off_disk) > 1.001 * (room + rounding(disk)))
+            fail_msg("%s: %g or %g GB too much in %s", large[i][0], off, off_disk, result.err);
+        cli_free(&result);
+    }
+}
+
+/* What cannot be printed is a failure. */
+static void test_full_disk(void **state) {
+    (void)state;
+    static const char *const words[] = {"--help", "--version", "--defaults"};
+    for (size_t i = 0; i < COUNT(words); i++) {
+        struct cli_result result;
+        cli_wait(cli_start(ARGS(words[i]), CLI_FULL), &result);
+        assert_true(cli_ended(&result, 1, ARGS("cannot write to standard output")));
+        cli_free(&result);
+    }
+}
+
 static void test_defaults(void **state) {
     (void)state;
     static const char unset[] = "# model =\n", set[] = "model = regime2\n";
@@ -458,6 +508,8 @@ int main(void) {
         TEST(test_permissions),
         TEST(test_force),
         TEST(test_help),
+        TEST(test_full_disk),
+        TEST(test_memory),
         TEST(test_defaults),
     };
     return cmocka_run_group_tests_name("cli", tests, open_with_files, cli_close);

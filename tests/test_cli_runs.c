@@ -200,6 +200,16 @@ static void test_tolerance(void **state) {
     cli_free(&result);
 }
 
+/* Gates that stay as they are were lowest at first. */
+static void test_gates_that_stay(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.eta0=0"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "down to 1.000 of its initial value (t = 0); "));
+    cli_free(&result);
+}
+
 /* Sweeps that end too early: which kernel still changes, and everything that was found. */
 static void test_fixed_point_that_does_not_converge(void **state) {
     (void)state;
@@ -514,6 +524,7 @@ int main(void) {
         TEST(test_large_targets),
         TEST(test_rank_cap),
         TEST(test_tolerance),
+        TEST(test_gates_that_stay),
         TEST(test_fixed_point_that_does_not_converge),
         TEST(test_interruptions),
         TEST(test_signal_sent_twice),

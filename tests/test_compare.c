@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WIDTHS = 3, RUNS = 2, T = 2 };
 static const int N[WIDTHS] = {64, 128, 256};
@@ -68,6 +69,28 @@ static double entry(const struct comparison *fits, const char *name) {
     return *record_at(&fits->record, series, 0, 1);
 }
 
+/* The table has a row for each of the series, and none for what lies behind the last of them: of
+ * the three in the record of the networks two are its own. */
+static void check_rows(const struct run *run, const struct comparison *fits) {
+    static struct compare compare;
+    compare.run[0] = *run;
+    compare.side[0] = *fits;
+    compare.count = 1;
+    compare.run[0].config.reference.widths.count = 1;
+    compare.run[0].limit = (struct record){0};
+    compare.run[0].reference[0].count = 2;
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    assert_true(freopen("table", "w", stdout) != NULL);
+    int code = compare_table_print(&compare, &(struct err){0});
+    fflush(stdout);
+    assert_true(dup2(kept, STDOUT_FILENO) >= 0 && !close(kept));
+    assert_int_equal(code, CODE_OK);
+    char *table = cli_read("table", NULL);
+    assert_true(strstr(table, "\nfar ") && strstr(table, "\nnear ") && !strstr(table, "\nalone "));
+    free(table);
+}
+
 /* Networks at 2 + 3/N, their limit at 2 + 0.02, all with error 0.001 (at the approach 1e-9). */
 static void test_fits_of_a_known_law(void **state) {
     (void)state;
@@ -100,6 +123,7 @@ static void test_fits_of_a_known_law(void **state) {
     assert_true(isnan(entry(&fits, "alone_z")) && isnan(entry(&fits, "alone_approach")));
     CHECK_ABS(entry(&fits, "rms_A1_exponent"), -0.5, 1e-12, "exponent of a term");
     assert_null(record_find(&fits.record, "rms_A1_inf"));
+    check_rows(&run, &fits);
     record_free(&fits.record);
     run_free(&run);
 }
@@ -259,6 +283,9 @@ static void test_check_of_networks_of_different_matrices(void **state) {
                           "coordinate_check = yes\n[data]\ninputs = 3\ndimension = 4\n");
     cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini"));
     assert_int_equal(result.code, 0);
+    char names[80];
+    snprintf(names, sizeof names, "\n%28s%37s\n", "mup", "mssp");
+    assert_non_null(strstr(result.out, names));
     assert_non_null(strstr(result.out, "\nW_in_back_prop "));
     assert_non_null(strstr(result.out, "\nP_out_back_eff "));
     assert_non_null(strstr(result.out, "\nA_in_prop "));

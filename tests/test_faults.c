@@ -222,7 +222,6 @@ static void one_call_fails(void **state) {
     write_images();
     cli_print("d.csv", "1,0.5,1\n-0.5,1,-1\n");
     int bad = 0;
-    cli_program("faults/dmft-solve");
     for (size_t c = 0; c < COUNT(cases); c++) {
         cli_program(cases[c].program);
         for (int kind = 0; kind < KINDS; kind++)
@@ -234,10 +233,31 @@ static void one_call_fails(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* The emulated device has 2^32 bytes. */
+static void memory_of_the_device_is_told(void **state) {
+    (void)state;
+    struct cli_result result;
+    unsetenv("DMFT_FAULT");
+    cli_print("one.ini", single);
+    cli_program("dmft-solve");
+    cli_run(&result, ARGS("-o", "out.h5", "one.ini", "--solver.backend=cuda"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.err, "\nmemory of the device: 4.29 GB free\n"));
+    cli_free(&result);
+}
+
+/* The programs that fail lie in a folder beside the others. */
+static int open_all(void **state) {
+    int failed = cli_open(state);
+    if (!failed)
+        cli_program("faults/dmft-solve");
+    return failed;
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {TEST(one_call_fails)};
+    const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told), TEST(one_call_fails)};
     places = argc > 1 && !strcmp(argv[1], "places");
     if (argc > 1)
         most = strcmp(argv[1], "long") ? atol(argv[1]) : 0; /* 0 of places, too */
-    return cmocka_run_group_tests(tests, cli_open, cli_close);
+    return cmocka_run_group_tests(tests, open_all, cli_close);
 }

@@ -138,6 +138,8 @@ static void quantiles_and_sites(void **state) {
     CHECK_ABS(value(&record, "h1_mean", 0, 0, 0), 2.2, 1e-15, "mean");
     CHECK_ABS(value(&record, "h1_square", 0, 0, 1), 4 * 12.6, 1e-13, "square");
     CHECK_ABS(value(&record, "h1_quantile", 0, 0, 13), 2, 0, "median");
+    for (int k = 0, last = FIELDS_PROBABILITIES - 1; k <= last; k++)
+        CHECK_ABS(fields_probability[k], 1 - fields_probability[last - k], 1e-15, "both tails");
     CHECK_ABS(value(&record, "h1_quantile", 0, 0, 4), -0.8, 1e-15, "0.05");
     CHECK_ABS(value(&record, "h1_quantile", 0, 0, FIELDS_PROBABILITIES + 22), 1.6, 1e-14, "0.95");
     CHECK_ABS(value(&record, "h1_site", 0, 0, 64 + 4), -14, 0, "site");

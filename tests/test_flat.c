@@ -17,7 +17,7 @@ static const double X[P][D] = {{1, -2}, {0.5, 3}, {-1.5, 0.25}}, y[P] = {1, -1, 
 /* --- a zip archive, written plainly ---------------------------------------------------------- */
 
 struct bytes {
-    unsigned char at[8192];
+    unsigned char at[1 << 16];
     size_t size;
 };
 
@@ -142,6 +142,30 @@ static void test_long_names_are_passed_over(void **state) {
     add(&zip, "y", FLOATS "(3,), }", y, sizeof y, false);
     finish(&zip, "long.npz");
     check_good("long.npz");
+}
+
+/* An array that is longer, packed, than what is read of a file at a time; the last one. */
+static void test_long_arrays(void **state) {
+    (void)state;
+    enum { LONG = 1500 };
+    static double in[LONG][D], out[LONG];
+    const struct data_wanted all = {.loss = LOSS_MSE, .most = 3 * LONG};
+    struct zip zip = {0};
+    struct data data;
+    for (int k = 0; k < D * LONG; k++)
+        in[k / D][k % D] = sin(k); /* all digits differ: it does not pack well */
+    for (int k = 0; k < LONG; k++)
+        out[k] = k;
+    add(&zip, "y", FLOATS "(1500,), }", out, sizeof out, true);
+    size_t before = zip.file.size;
+    add(&zip, "X", FLOATS "(1500, 2), }", in, sizeof in, true);
+    assert_true(zip.file.size - before > 1 << 14);
+    finish(&zip, "large.npz");
+    ASK(data_read(&data, "large.npz", &all, err));
+    assert_int_equal(data.P, LONG);
+    assert_memory_equal(data.X, in, sizeof in);
+    assert_memory_equal(data.y, out, sizeof out);
+    data_free(&data);
 }
 
 /* Types, byte order and the order of axes; tokens with V; several targets. */
@@ -352,6 +376,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_good_files),
         TEST(test_long_names_are_passed_over),
+        TEST(test_long_arrays),
         TEST(test_types),
         TEST(test_refused_tables),
         TEST(test_wide_tables),

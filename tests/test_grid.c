@@ -98,6 +98,7 @@ static void test_lists_of_points_are_refused(void **state) {
         {"a.x = 0.5 N\n", {"would cut a factor from its power"}},
         {"a.x = N ^ 0.5 2\n", {"would cut a factor from its power"}},
         {"a.x = 2 N^ 0.5\n", {"would cut a factor from its power"}},
+        {"a.x = 3N^ 0.5\n", {"would cut a factor from its power"}},
         {"a.x, b.y = 1 N^0.5 | 2 N^0.5\n", {"as 3N^-0.5, or commas between the values of a point"}},
     };
     for (size_t i = 0; i < COUNT(table); i++)
@@ -150,6 +151,9 @@ static void test_order_of_points(void **state) {
          {"a.x=1 b.y=2 3 c.z=1 d.w=2 e.v=3", "a.x=4 b.y=5 c.z=1 d.w=2 e.v=3"}},
         {"a.x, b.y = 1 N^0.5, 2 | N, 3\n", {"a.x=1 N^0.5 b.y=2", "a.x=N b.y=3"}},
         {"a.x = 0.5 | 1 N^0.5 | N\n", {"a.x=0.5", "a.x=1 N^0.5", "a.x=N"}},
+        {"a.x = linspace(-1, 2, 4)\n", {"a.x=-1", "a.x=0", "a.x=1", "a.x=2"}},
+        {"a.x = logspace(0.5, 8, 3)\n", {"a.x=0.5", "a.x=2", "a.x=8"}},
+        {"a.x = one linspace.csv\n", {"a.x=one", "a.x=linspace.csv"}},
         {"a.x = N^-0.5 N^0.5 2N\n", {"a.x=N^-0.5", "a.x=N^0.5", "a.x=2N"}},
         {"a.x = 1, 2 3\n", {"a.x=1,", "a.x=2", "a.x=3"}},
         {"a.a = 1 2\nb.b = u v\nc.c, d.d = 1 2\ne.e = 7\nf.f = 8 9\n",

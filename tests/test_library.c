@@ -6,6 +6,7 @@
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -51,7 +52,9 @@ static void refuse(struct dmft *d, int got, int code, const char *part) {
 /* Before all else: afterwards the list of networks is closed. */
 static void test_networks_are_added_first(void **state) {
     (void)state;
+    openblas_set_num_threads(2);
     struct dmft *d = dmft_new();
+    assert_int_equal(openblas_get_num_threads(), 1); /* the library's threads call it, each alone */
     struct model bad = copy;
     bad.name = "dense";
     refuse(d, dmft_add_network(d, &bad), DMFT_INPUT, "there is a network dense already");

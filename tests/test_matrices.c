@@ -139,13 +139,19 @@ static void test_names_are_told(void **state) {
             fail_msg("%s", result.out);
         cli_free(&result);
     }
-    cli_print("case.ini", "[network]\nmodel = regime1\nexperts = 3\n" SIZES);
-    cli_done("dmft-solve", ARGS("--quiet", "-o", "out.h5", "case.ini"));
-    hid_t file = cli_file("out.h5");
-    char *text = cli_text(file, "provenance", "matrices");
-    assert_string_equal(text, "W1 Q W2_0 W2_1 W2_2 w");
-    free(text);
-    H5Fclose(file);
+    /* limits alone, the second of a network that has no experts at width 1 */
+    static const char *const files[][2] = {
+        {"[network]\nmodel = regime1\nexperts = 3\n" SIZES, "W1 Q W2_0 W2_1 W2_2 w"},
+        {"[network]\nmodel = regime2\nkappa = 0.3\n" SIZES, "W1 Q W_in W_out w"}};
+    for (size_t k = 0; k < COUNT(files); k++) {
+        cli_print("case.ini", files[k][0]);
+        cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"));
+        hid_t file = cli_file("out.h5");
+        char *text = cli_text(file, "provenance", "matrices");
+        assert_string_equal(text, files[k][1]);
+        free(text);
+        H5Fclose(file);
+    }
 }
 
 /* By classical mean-field theory too; lines of a file and of the command line say the same. */

@@ -175,6 +175,8 @@ static void states_go_on(void **state) {
         cli_print("case.ini", ini);
         plain("plain.h5");
         must(2, "dmft-solve", "-o out.h5 case.ini --training.steps=2");
+        assert_true(cli_exists("out.h5.state/limit_0000.state"));
+        assert_true(cli_exists("out.h5.state/N0016_0001.state"));
         cli_run(&result, ARGS("--quiet", "--continue", "out.h5", "--training.steps=3"));
         if (result.code)
             fail_msg("without MPI: %s", result.err);
@@ -182,6 +184,25 @@ static void states_go_on(void **state) {
         must(3, "dmft-solve", "--continue out.h5 --training.steps=6");
         cli_same_files("plain.h5", "out.h5", more[i], 11);
     }
+}
+
+/* Every step needs exchanges where sites are shared. */
+static void exchanges_are_told(void **state) {
+    (void)state;
+    double exchanges[2], megabytes[2];
+    cli_print("case.ini", BEGIN("dense") SOLVER);
+    for (int k = 0; k < 2; k++) {
+        must(2, "dmft-solve",
+             k ? "-o out.h5 case.ini --profile --training.steps=8"
+               : "-o out.h5 case.ini --profile");
+        char *text = cli_read("stderr.txt", NULL), *line = strstr(text, "ranks: ");
+        if (!line || sscanf(line, "ranks: %lf exchanges, %lf MB received by rank 0", &exchanges[k],
+                            &megabytes[k]) != 2)
+            fail_msg("no exchanges in: %s", text);
+        free(text);
+    }
+    assert_true(exchanges[0] > 4 && exchanges[1] >= exchanges[0] + 4 && exchanges[1] < 1e6);
+    assert_true(megabytes[0] > 0 && megabytes[1] > megabytes[0] && megabytes[1] < 1e3);
 }
 
 /* How often a word is in a text. */
@@ -265,6 +286,7 @@ int main(int argc, char **argv) {
         TEST(every_network),
         TEST(comparisons_are_the_same),
         TEST(sweeps_are_the_same),
+        TEST(exchanges_are_told),
         TEST(states_go_on),
         TEST(failures_end_all_ranks),
         TEST(states_that_cannot_be_made),

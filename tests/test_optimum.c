@@ -92,6 +92,20 @@ static void test_medians_ignore_one_run(void **state) {
 }
 
 /* Of three values: all 27 draws with replacement. Sums of 27 numbers of order ten: 1e-14. */
+/* Of a parabola, whatever the distances of its three points. */
+static void test_vertex(void **state) {
+    (void)state;
+    const double at[3] = {1, 2, 4.5}, top[3] = {-1, -3, -2};
+    double y[3];
+    for (int k = 0; k < 3; k++)
+        y[k] = 3 * pow(at[k] - 2.2, 2) - 1;
+    CHECK_ABS(stats_vertex(at, y), 2.2, 1e-14, "the vertex"); /* some ten roundings */
+    assert_true(stats_vertex(at, top) > 1.5 && stats_vertex(at, top) < 3.25);
+    for (int k = 0; k < 3; k++)
+        y[k] *= -1;
+    assert_true(stats_vertex(at, y) == 2); /* no minimum: the middle */
+}
+
 static void test_error_of_a_median(void **state) {
     (void)state;
     const double value[3] = {2, -1, 7};
@@ -116,9 +130,8 @@ static void test_error_of_a_median(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimum_of_a_parabola),
-        cmocka_unit_test(test_error_of_the_optimum),
-        cmocka_unit_test(test_medians_ignore_one_run),
+        cmocka_unit_test(test_optimum_of_a_parabola),  cmocka_unit_test(test_error_of_the_optimum),
+        cmocka_unit_test(test_medians_ignore_one_run), cmocka_unit_test(test_vertex),
         cmocka_unit_test(test_error_of_a_median),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,7 +159,8 @@ static void oracle_by_differences(void **state) {
 }
 
 /* Terms of the coordinate check that it measures twice: from a replay of the network, which is
- * given the cotangents of all outputs, and matrix by matrix. */
+ * given the cotangents of all outputs, and matrix by matrix. Inputs do not change and get nothing
+ * back; nor does the cotangent of f change. */
 static void terms_that_are_measured_twice(void **state) {
     (void)state;
     static const struct {
@@ -170,6 +171,8 @@ static void terms_that_are_measured_twice(void **state) {
                 {"rms_I6_eff", "rms_W_in_back_eff"}};
     static const struct sequences cases[] = {{.P = 4, .n = 1, .C = 3},
                                              {.P = 2, .n = 2, .C = 3, .per_token = true}};
+    static const char *const none[] = {"rms_W1_prop", "rms_W1_back", "rms_W1_back_init",
+                                       "rms_W1_delta", "rms_w_back_prop"};
     for (int i = 0; i < 2; i++) {
         struct run run;
         struct record record;
@@ -177,6 +180,8 @@ static void terms_that_are_measured_twice(void **state) {
                       "steps = 3\neta0 = 0.5\n[reference]\nwidths = 16\n"
                       "coordinate_check = yes");
         ASK(run_ensemble(&run, 16, 1, &record, err));
+        for (size_t k = 0; k < sizeof none / sizeof *none; k++)
+            assert_null(record_find(&record, none[k]));
         for (int k = 0; k < 8; k++) {
             int t = 1 + k / 4;
             double direct = *record_at(&record, record_find(&record, term[k % 4].direct), 0, t) /
@@ -190,11 +195,46 @@ static void terms_that_are_measured_twice(void **state) {
     }
 }
 
+/* At equal times the kernel of the read-out is one between outputs, and with one output a number;
+ * the tangent kernel is one of outputs with one output, which targets have a share of, else one of
+ * the loss. */
+static void kernels_of_outputs(void **state) {
+    (void)state;
+    enum { T = 2 };
+    for (int C = 1; C <= 3; C += 2) {
+        const struct sequences sequences = {.P = 4, .n = 1, .C = C};
+        struct run run;
+        struct record record;
+        sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
+                      "steps = 2\n[reference]\nwidths = 16\n[output]\nkernels = equal\n"
+                      "spectra = tangent");
+        ASK(run_ensemble(&run, 16, 1, &record, err));
+        const struct series *diagonal = record_find(&record, "G3_diag"),
+                            *equal = record_find(&record, "G3_equal");
+        assert_string_equal(diagonal->dims, C == 1 ? "t" : "t c");
+        assert_string_equal(equal->dims, C == 1 ? "t" : "t c d");
+        assert_int_equal(equal->size, T * C * C);
+        for (int k = 0; k < 4; k++) {
+            static const char *const names[] = {"tangent_spectrum", "tangent_share",
+                                                "tangent_loss_spectrum", "tangent_loss_share"};
+            assert_int_equal(record_find(&record, names[k]) != NULL, C == 1 ? k < 2 : k == 2);
+        }
+        for (int t = 0; t < T; t++)
+            for (int c = 0; c < C; c++) {
+                double one = record_at(&record, diagonal, 0, t)[c];
+                assert_true(one > 0);
+                CHECK_ABS(record_at(&record, equal, 0, t)[c * C + c], one, 1e-14 * one,
+                          "%d outputs, G3[%d] at %d", C, c, t);
+            }
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(terms_that_are_measured_twice),
-        cmocka_unit_test(oracle_by_differences),
-        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(terms_that_are_measured_twice), cmocka_unit_test(kernels_of_outputs),
+        cmocka_unit_test(oracle_by_differences),         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(dense_equals_oracle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

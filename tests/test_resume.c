@@ -316,6 +316,22 @@ static void damaged_states_are_refused(void **state) {
     free(good);
 }
 
+/* Of networks, too, before anything is computed. */
+static void states_of_networks_are_refused(void **state) {
+    (void)state;
+    static const char *const name[] = {"out.h5.state/N0008_0001.state",
+                                       "out.h5.state/N0016_0001.state"};
+    must(ARGS("--quiet", "-o", "out.h5", "small.ini", "--reference.widths=8 16",
+              "--reference.seeds=2", "--output.checkpoint=99"),
+         "networks");
+    for (size_t i = 0; i < COUNT(name); i++) {
+        change_state(name[i], 16 + 8, "9", true);
+        refuses(2, GO_ON("--training.steps=5"), ARGS(name[i], "by version 9"));
+        assert_false(cli_exists("out.h5.partial"));
+        change_state(name[i], 16 + 8, "0", true);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "long"))
         cuts = 20;
@@ -327,6 +343,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(sweeps, clean),
         cmocka_unit_test_setup(other_settings_are_refused, clean),
         cmocka_unit_test_setup(damaged_states_are_refused, clean),
+        cmocka_unit_test_setup(states_of_networks_are_refused, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

@@ -294,6 +294,22 @@ static void times_of_tables(void **state) {
     assert_int_equal(time[0], 0);
 }
 
+/* How many have failed, and which of them first; behind the last run nothing counts. */
+static void failures_of_runs(void **state) {
+    (void)state;
+    bool failed[] = {false, true, false, true, false, true, true};
+    struct record record = {.runs = 5, .failed = failed};
+    int first;
+    assert_int_equal(record_failures(&record, &first), 2);
+    assert_int_equal(first, 1);
+    record.runs = 1;
+    assert_int_equal(record_failures(&record, &first), 0);
+    assert_int_equal(first, 1);
+    record.runs = 0;
+    assert_int_equal(record_failures(&record, &first), 0);
+    assert_int_equal(first, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_exact_for_squares),
@@ -303,6 +319,7 @@ int main(void) {
         cmocka_unit_test(sites_that_sample),
         cmocka_unit_test(extrapolation),
         cmocka_unit_test(times_of_tables),
+        cmocka_unit_test(failures_of_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,11 +196,24 @@ static void test_unwritten(void **state) {
     refused("X was never written in some parts");
 }
 
-/* What the process that reads meets in H5Dread, instead of values. */
+/* Bytes that a core file of this process may have, afterwards `now` (NULL: as before). */
+static rlim_t core_limit(const rlim_t *now) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_CORE, &limit), 0);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = now && *now < limit.rlim_max ? *now : limit.rlim_max;
+    if (now)
+        assert_int_equal(setrlimit(RLIMIT_CORE, &limit), 0);
+    return before;
+}
+
+/* What the process that reads meets in H5Dread, instead of values; it leaves no core file. */
 static int fate; /* 0: nothing; a signal; -1: an end without a report */
 herr_t __real_H5Dread(hid_t set, hid_t type, hid_t memory, hid_t file, hid_t plist, void *out);
 herr_t __wrap_H5Dread(hid_t set, hid_t type, hid_t memory, hid_t file, hid_t plist, void *out);
 herr_t __wrap_H5Dread(hid_t set, hid_t type, hid_t memory, hid_t file, hid_t plist, void *out) {
+    if (fate && core_limit(NULL))
+        _exit(9);
     if (fate < 0)
         _exit(0);
     if (fate)
@@ -221,6 +235,7 @@ static void test_death(void **state) {
         {SIGTERM, CODE_INTERRUPTED, "interrupted while reading data file"},
     };
     write_layout(CONTIGUOUS);
+    const rlim_t most = RLIM_INFINITY, before = core_limit(&most);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct data data;
         struct err err = {0};
@@ -230,6 +245,7 @@ static void test_death(void **state) {
         if (code != cases[k].code || !strstr(err.text, cases[k].part) || data.X)
             fail_msg("code %d, or no \"%s\" in: %s", code, cases[k].part, err.text);
     }
+    core_limit(&before);
     accepted();
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 }

@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700
 #include "solver/study/summary.h"
 #include "solver/study/summary_table.h"
+#include "solver/files/partial.h"
 #include "solver/files/result.h"
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
@@ -483,7 +484,7 @@ static void test_losses_are_those_of_a_complete_file(void **state) {
     const double losses[] = {1, 0.5};
     for (int complete = 0; complete < 2; complete++) {
         struct err err;
-        double *loss;
+        double other = 0, *loss = &other;
         int runs, T;
         hid_t file = H5Fcreate("out.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
         assert_true(H5LTmake_dataset_double(file, "loss_runs", 2, shape, losses) >= 0);
@@ -494,8 +495,24 @@ static void test_losses_are_those_of_a_complete_file(void **state) {
         if (complete)
             assert_true(runs == 1 && T == 2 && loss[1] == 0.5);
         else
-            assert_non_null(strstr(err.text, "out.h5: is not a complete file with ./loss_runs"));
+            assert_true(!loss &&
+                        strstr(err.text, "out.h5: is not a complete file with ./loss_runs"));
         free(loss);
+    }
+}
+
+/* The sum of a file is that of its bytes and its name, whatever the folder. */
+static void test_a_sum_is_of_the_whole_name(void **state) {
+    (void)state;
+    static const char *const same[] = {"first", "./first"}, *const other[] = {"./girst", "./firsu"};
+    struct err err;
+    cli_print("first", "bytes");
+    ASK(partial_sum("first", "./first", "sum", err));
+    for (size_t k = 0; k < 2; k++) {
+        cli_print(other[k], "bytes");
+        ASK(partial_verify(same[k], "sum", err));
+        assert_int_equal(partial_verify(other[k], "sum", &err), CODE_INPUT);
+        assert_non_null(strstr(err.text, "is not the file that was written under this name"));
     }
 }
 
@@ -525,6 +542,7 @@ static void test_a_star_is_more_than_half(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SWEEP_TEST(test_losses_are_those_of_a_complete_file),
+        SWEEP_TEST(test_a_sum_is_of_the_whole_name),
         SWEEP_TEST(test_a_star_is_more_than_half),
         SWEEP_TEST(test_bad_sections_are_refused),
         SWEEP_TEST(test_each_program_names_the_other),

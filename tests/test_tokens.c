@@ -132,7 +132,11 @@ static void test_file(void **state) {
          "tokens[0][1] = 3, where tokens are "
          "integers 0 to 2, as the vocabulary is 3"},
         {{{{0, 3, 1}, {1, 1, 0}}, 0, NULL}, 3, 0, true, "tokens[0][1] = 3, where"},
-        {{{{0, 3, 1}, {1, -1, 0}}, 0, NULL}, 0, 0, true, "tokens[1][1] = -1, where"},
+        {{{{0, 3, 1}, {1, -1, 0}}, 0, NULL},
+         0,
+         0,
+         true,
+         "tokens[1][1] = -1, where tokens are integers from 0 on"},
         {{{{0, 3, 1}, {1, 1, .5}}, 0, NULL}, 0, 0, true, "tokens[1][2] = 0.5, where"},
         {{{{0, 3, 1}, {1, 1, 0}}, 1.5, NULL}, 0, 0, true, "V must be one positive integer"},
         {{{{0, 3, 1}, {1, 1, 0}}, -1.5, NULL}, 0, 0, true, "V must be one positive integer"},
