@@ -383,13 +383,16 @@ static void test_threads_and_backends(void **state) {
 
 static void test_of_a_parallel_job_without_mpi(void **state) {
     (void)state;
-    struct cli_result result;
-    setenv("PMI_SIZE", "3", 1);
-    cli_run(&result, ARGS("-o", "out.h5", "small.ini"));
-    unsetenv("PMI_SIZE");
-    assert_int_equal(result.code, 0);
-    assert_non_null(strstr(result.err, "one of 3 processes of a job, but built without MPI"));
-    cli_free(&result);
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct cli_result result;
+        setenv(sizes[i], "3", 1);
+        cli_run(&result, ARGS("--force", "-o", "out.h5", "small.ini"));
+        unsetenv(sizes[i]);
+        assert_int_equal(result.code, 0);
+        assert_non_null(strstr(result.err, "one of 3 processes of a job, but built without MPI"));
+        cli_free(&result);
+    }
 }
 
 /* What an interrupted or diverged run has cost is told too. */
