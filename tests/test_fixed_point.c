@@ -61,6 +61,20 @@ static void factor(void **state) {
     }
 }
 
+/* What is left of a row may be just the floor, jitter K_aa: it is not raised. All is exact here. */
+static void factor_at_the_floor(void **state) {
+    (void)state;
+    double value[] = {1, 0.5, 0.5, 0.5}, L[4];
+    struct twotime K = {1, 2, 2, value};
+    int floored;
+    ASK(twotime_cholesky(&K, 0.5, L, &floored, err));
+    assert_int_equal(floored, 0);
+    assert_true(L[2] == 0.5 && L[3] == 0.5);
+    ASK(twotime_cholesky(&K, 0.75, L, &floored, err));
+    assert_int_equal(floored, 1);
+    assert_true(L[2] == 0.5 && L[3] == sqrt(0.375));
+}
+
 /* What a mixture of sweeps may become has no factor. */
 static void factor_of_no_kernel(void **state) {
     (void)state;
@@ -543,6 +557,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(fresh_draws),
     cmocka_unit_test(a_last_pass_that_fails),
     cmocka_unit_test(factor),
+    cmocka_unit_test(factor_at_the_floor),
     cmocka_unit_test(factor_of_no_kernel),
     cmocka_unit_test(anderson_solves_a_linear_problem),
     cmocka_unit_test(linear_networks_agree),
