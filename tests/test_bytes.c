@@ -481,6 +481,38 @@ static void handles(void **state) {
     assert_true(failed > 100);
 }
 
+/* Operations on arrays that are shared out to ranks, of which there is one here: the same numbers,
+ * and nothing is left. */
+static void shared_out(void **state) {
+    (void)state;
+    enum { SITES = 1000, GROUP = 4 };
+    double x[2 * SITES], u[2][2], C[2][4], tiled[2][2 * GROUP];
+    for (int i = 0; i < 2 * SITES; i++)
+        x[i] = sin(i);
+    for (int shared = 0; shared < 2; shared++) {
+        struct backend backend = backend_cpu;
+        struct array a, units;
+        long before = atomic_load(&held);
+        backend.split = shared;
+        ASK(array_init(&a, &backend, SITES, GROUP, 2, err));
+        ASK(array_init(&units, &backend, GROUP, 1, 2, err));
+        assert_true(a.split.over_ranks == shared);
+        backend.put(array_all(&a), x);
+        backend.averages(array_all(&a), array_all(&a), u[shared]);
+        backend.dots(array_all(&a), array_all(&a), C[shared]);
+        backend.tile_mean(array_all(&a), array_all(&units));
+        backend.get(array_all(&units), tiled[shared]);
+        backend.tile(array_all(&units), array_all(&a));
+        ASK(backend.sync(err));
+        array_free(&a);
+        array_free(&units);
+        none_since(before, shared ? "shared out" : "not shared out");
+    }
+    assert_memory_equal(u[0], u[1], sizeof u[0]);
+    assert_memory_equal(C[0], C[1], sizeof C[0]);
+    assert_memory_equal(tiled[0], tiled[1], sizeof tiled[0]);
+}
+
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {
@@ -489,6 +521,7 @@ int main(void) {
         cmocka_unit_test(failures),      cmocka_unit_test(handles),
         cmocka_unit_test(estimates),     cmocka_unit_test(fixed_points),
         cmocka_unit_test(thin_matrices), cmocka_unit_test(bases),
+        cmocka_unit_test(shared_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
