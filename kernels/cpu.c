@@ -26,7 +26,7 @@
 #define SHORT 128
 #define PIECE 256
 #define ROOM 8
-#define LARGE ((size_t)2 << 20) /* bytes */
+#define LARGE ((size_t)16 << 20) /* bytes */
 
 /* Whether this many elementary operations pay for waking other threads, if there are any. Small
  * regions on a loaded machine cost more than they save. */

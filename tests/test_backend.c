@@ -378,14 +378,14 @@ static void check_rows_helpers(struct shape shape, int count) {
     assert_same(y, y->x);
 }
 
-/* Rows appended one by one keep their values; the capacity grows by a share, beyond 2 MB by more.
+/* Rows appended one by one keep their values; the capacity grows by a share, beyond 16 MB by more.
  */
 static void check_append(struct shape shape, int count) {
     if (count != 70)
         return;
     struct sample *x = sample(shape, 70);
     struct array array;
-    int moves = 0, most = x->values * sizeof *x->x < 2 << 20 ? 120 : 8 * 120;
+    int moves = 0, most = x->values * sizeof *x->x < 16 << 20 ? 120 : 8 * 120;
     ASK(array_init(&array, backend, x->sites, shape.group, 0, &err));
     for (int k = 0; k < 70; k++) {
         struct rows added;

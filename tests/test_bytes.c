@@ -353,10 +353,10 @@ static void values(void **state) {
 }
 
 /* What a tangent kernel takes is announced for the matrix of the most rows. Beside it are tiles of
- * products, of 2^18 bytes at most. */
+ * products, of 2^21 bytes at most. */
 static void tangents(void **state) {
     (void)state;
-    enum { P = 200, TILES = 1 << 18 };
+    enum { P = 200, TILES = 1 << 21 };
     static const char *const many[] = {"data.inputs=200", "data.test_inputs=0", NULL};
     for (const struct model *const *model = model_list; *model; model++) {
         static double K[P * P];
