@@ -79,7 +79,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@$(CC) $(CFLAGS) -c $< -o $@
 
 # Vector loops: unrolled whole, fused multiply-adds where the machine has them; functions set no errno.
-$(BUILD)/kernels/few_rows.o: CFLAGS += -O3 -ffp-contract=fast
+$(BUILD)/kernels/few_rows.o: CFLAGS += $(if $(SAN),,-O3) -ffp-contract=fast
 $(BUILD)/kernels/functions.o: CFLAGS += -fno-math-errno
 
 # Version and flags are compiled into one file, made again when they change.
