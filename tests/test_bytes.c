@@ -48,6 +48,13 @@ static void look(void) {
     raise_peak(now);
 }
 
+/* What is held now; the peak is counted from here on. */
+static long watch(void) {
+    long before = atomic_load(&held);
+    atomic_store(&peak, before);
+    return before;
+}
+
 static int reserved_at(const void *block) {
     int k = 0;
     while (k < MANY && reserved[k].at != block)
@@ -155,8 +162,7 @@ static void check(const struct model *model, size_t way, int N) {
     const struct training *training = &run.config.training;
     bool full = run.config.output.kernels == KERNELS_FULL;
     ASK(net_bytes(&setup, integrator_evaluations(training), full ? T : 0, &announced, err));
-    long before = atomic_load(&held);
-    atomic_store(&peak, before);
+    long before = watch();
     ASK(net_init(&net, &setup, err));
     for (int t = 0; t < T; t++) {
         support_evaluate(&net, &run);
@@ -232,8 +238,7 @@ static void fixed_points(void **state) {
         const struct training *training = &run.config.training;
         const struct fixed_point_settings *settings = &run.config.solver.fixed_point;
         ASK(fixed_point_bytes(&setup, training, settings, 0, &announced, err));
-        long before = atomic_load(&held);
-        atomic_store(&peak, before);
+        long before = watch();
         assert_int_equal(fixed_point_run(&setup, training, run.data.y, settings, &calls, &told),
                          CODE_NUMERICAL); /* five sweeps are too few */
         check_share(cases[i].file, 0, announced, before, 0.98, 1.02);
@@ -272,8 +277,7 @@ static void thin_matrices(void **state) {
         support_run(&run, cases[i].file, all);
         struct net_setup setup = run_setup(&run, cases[i].N, 0);
         ASK(net_bytes(&setup, 1, 0, &announced, err));
-        long before = atomic_load(&held);
-        atomic_store(&peak, before);
+        long before = watch();
         ASK(net_init(&net, &setup, err));
         support_evaluate(&net, &run);
         check_share(cases[i].file, cases[i].N, announced, before, 0.9, cases[i].most);
@@ -309,8 +313,7 @@ static void bases(void **state) {
         struct net_setup setup = run_setup(&run, 0, 0);
         const struct training *training = &run.config.training;
         ASK(net_bytes(&setup, T, 0, &announced, err));
-        long before = atomic_load(&held);
-        atomic_store(&peak, before);
+        long before = watch();
         ASK(net_init(&net, &setup, err));
         for (int t = 0; t < T; t++) {
             support_evaluate(&net, &run);
@@ -366,8 +369,7 @@ static void tangents(void **state) {
             continue;
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
-        long before = atomic_load(&held);
-        atomic_store(&peak, before);
+        long before = watch();
         ASK(tangent_kernel(&net, "", K, err));
         double used = (double)(atomic_load(&peak) - before), announced = tangent_bytes(&net);
         if (used > announced + TILES || announced > 1.05 * used)

@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char head[] =
@@ -131,22 +130,6 @@ static void test_input_output_errors_of_an_ini(void **state) {
     assert_int_equal(base_file_code(EIO), CODE_SYSTEM);
     assert_int_equal(base_file_code(EMFILE), CODE_SYSTEM);
     assert_int_equal(base_file_code(ENOENT), CODE_INPUT);
-}
-
-static double monotonic(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Those of the clock that only goes forward: each is between two of our own, to its unit. */
-static void test_seconds(void **state) {
-    (void)state;
-    for (int i = 0; i < 100; i++) {
-        double before = monotonic(), now = base_seconds(), after = monotonic();
-        if (!(now >= before - 1e-9 && now <= after + 1e-9))
-            fail_msg("%.9f is not between %.9f and %.9f", now, before, after);
-    }
 }
 
 /* --- sweeps ---------------------------------------------------------------------------------- */
@@ -564,7 +547,6 @@ int main(void) {
         SWEEP_TEST(test_bad_sections_are_refused),
         SWEEP_TEST(test_each_program_names_the_other),
         SWEEP_TEST(test_input_output_errors_of_an_ini),
-        cmocka_unit_test(test_seconds),
         SWEEP_TEST(test_units_are_single_runs),
         SWEEP_TEST(test_a_killed_sweep_goes_on),
         SWEEP_TEST(test_an_interrupted_sweep_goes_on),
