@@ -59,8 +59,8 @@ int population_settle(struct population *population, struct err *err) {
 }
 
 static bool beyond(const struct population *population, int k) {
-    double sites = (double)population->sites / (population->mirrored ? 2 : 1);
-    return population->span.rows + k > POPULATION_ROOM * sites;
+    int share = (population->mirrored ? 2 : 1) * (population->halved ? 2 : 1);
+    return population->span.rows + k > POPULATION_ROOM * (double)population->sites / share;
 }
 
 /* Whether k more rows have room. Once a basis vector has found none the span no longer holds all

@@ -11,8 +11,9 @@
  * basis vector that lives on it. Moments are then exact and sampling noise falls several fold. Once
  * rank and pool fill POPULATION_ROOM of the sites, a new normal is only made orthogonal to the
  * basis it must be conditioned on (`opposite`): that part is correctness, the rest was variance
- * reduction. Such draws are counted. Where groups share the normals of their units,
- * <x tile(e)> = <E_i[x] e>: the mean over groups takes the place of x. */
+ * reduction. Such draws are counted. Matching changes the bias of order 1/sites, which two halves
+ * take off the whole only where all three match the same draws. Where groups share the normals of
+ * their units, <x tile(e)> = <E_i[x] e>: the mean over groups takes the place of x. */
 #ifndef KERNELS_POPULATION_H
 #define KERNELS_POPULATION_H
 
@@ -42,10 +43,11 @@ struct population {
      * linear in backward normals, is then zero as in the limit, instead of noise that the square in
      * a gradient kernel makes a bias. */
     bool mirrored;
-    bool nodes; /* sites are nodes of a rule of the model's, not drawn */
-    bool even;  /* matched normals of the pool begin as scrambled Sobol points (sobol.h) */
-    int half;   /* 1, 2: the sites are this half of twice as many */
-    bool drawn; /* some map or thin matrix draws normals here (set before the first step) */
+    bool nodes;  /* sites are nodes of a rule of the model's, not drawn */
+    bool even;   /* matched normals of the pool begin as scrambled Sobol points (sobol.h) */
+    int half;    /* 1, 2: the sites are this half of twice as many */
+    bool halved; /* computed beside its halves: has room where they have */
+    bool drawn;  /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
     struct sobol sobol; /* made for the first draw */
     struct array span;  /* orthonormal basis of all normals and basis vectors, but for those ... */

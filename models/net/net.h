@@ -63,7 +63,8 @@ struct net_setup {
     int N;                   /* width of a finite network; 0: the limit */
     int sites, expert_sites; /* of the limit */
     int unit_sites;          /* of each expert of infinite width */
-    int half; /* of the sites of the limit: 2 has draws of its own; 1 those of any limit, 0 */
+    int half;    /* of the sites of the limit: 2 has draws of its own; 1 those of any limit, 0 */
+    bool halved; /* the limit beside its halves */
     double tolerance;
     bool even; /* draws of the limit begin as Sobol points */
     bool balanced, centre;

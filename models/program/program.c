@@ -86,6 +86,7 @@ struct population *program_population(struct program *p, const char *name, doubl
         .stream = net_stream(net, PURPOSE_POOL, owner),
         .even = N == 0 && net->setup.even,
         .half = net->setup.half,
+        .halved = N == 0 && net->setup.halved,
         .page = 1,
     };
     snprintf(on->name, sizeof on->name, "%s", name);
