@@ -60,19 +60,14 @@ static void follow(struct trajectory *out, const struct run *run, int width) {
 }
 
 static void check_network(const char *network, const char *optimizer, int width) {
-    static const char name[] = "/tmp/dmft_test_abc.ini";
     static const double s[] = {4, 0.125};
     struct run run;
     struct trajectory plain, now;
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fprintf(file,
-            "[network]\n%s\n[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.3\n"
-            "optimizer = %s\n[reference]\nwidths = %d\ncentre = no\n[solver]\nsites = 64\n",
-            network, optimizer, N);
-    fclose(file);
-    support_run(&run, name, NULL);
-    remove(name);
+    support_run_text(
+        &run, NULL,
+        "[network]\n%s\n[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.3\n"
+        "optimizer = %s\n[reference]\nwidths = %d\ncentre = no\n[solver]\nsites = 64\n",
+        network, optimizer, N);
     change.matrix = -1;
     follow(&plain, &run, width);
     for (int k = 0; k < plain.matrices; k++)

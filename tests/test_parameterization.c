@@ -128,18 +128,13 @@ struct example {
 };
 
 static void run_of(struct run *run, const struct example *e, const char *name) {
-    static const char file_name[] = "/tmp/dmft_test_parameterization.ini";
-    FILE *file = fopen(file_name, "w");
-    assert_non_null(file);
-    fprintf(file,
-            "[network]\nmodel = regime%d\n%s\ngate = %s\nparameterization = %s\n[data]\ninputs = "
-            "%d\ndimension = %d\n[training]\noptimizer = %s\ngamma0 = %g\neta0 = %g\n%s[solver]\n"
-            "replicates = 0\n[reference]\nwidths = %d\ncentre = no\n",
-            e->regime, e->network, e->gate, name, P, D, e->optimizer, gamma0, eta0,
-            strcmp(e->optimizer, "adam") ? "" : "adam_read_in = 1\neps = 0.05\n", N);
-    fclose(file);
-    support_run(run, file_name, NULL);
-    remove(file_name);
+    support_run_text(
+        run, NULL,
+        "[network]\nmodel = regime%d\n%s\ngate = %s\nparameterization = %s\n[data]\ninputs = "
+        "%d\ndimension = %d\n[training]\noptimizer = %s\ngamma0 = %g\neta0 = %g\n%s[solver]\n"
+        "replicates = 0\n[reference]\nwidths = %d\ncentre = no\n",
+        e->regime, e->network, e->gate, name, P, D, e->optimizer, gamma0, eta0,
+        strcmp(e->optimizer, "adam") ? "" : "adam_read_in = 1\neps = 0.05\n", N);
 }
 
 static struct oracle_papers *oracle_of(const struct example *e, const struct run *run) {

@@ -17,17 +17,11 @@ static const char *const small[] = {"data.inputs=3",       "data.dimension=5",
                                     "reference.centre=no", "solver.sites=64"};
 
 static void run_of(struct run *run, const char *network, const char *const *more) {
-    static const char name[] = "/tmp/dmft_test_rates.ini";
     const char *overrides[COUNT(small) + MOST + 1] = {0};
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fprintf(file, "[network]\n%s\n", network);
-    fclose(file);
     memcpy(overrides, small, sizeof small);
     for (size_t k = 0; more && k < MOST && more[k]; k++)
         overrides[COUNT(small) + k] = more[k];
-    support_run(run, name, overrides);
-    remove(name);
+    support_run_text(run, overrides, "[network]\n%s\n", network);
 }
 
 static void train(struct net *net, const struct run *run, int width, int steps) {

@@ -1,4 +1,5 @@
 /* What several tests share. */
+#define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 #include "models/program/node.h"
 #include "kernels/map_finite.h"
@@ -31,6 +32,20 @@ void support_run(struct run *run, const char *file, const char *const *overrides
     }
     *run = (struct run){0};
     ASK(run_configure(run, file, count, override, err));
+}
+
+void support_run_text(struct run *run, const char *const *overrides, const char *format, ...) {
+    char name[] = "/tmp/test_run_XXXXXX";
+    int id = mkstemp(name);
+    FILE *file = id < 0 ? NULL : fdopen(id, "w");
+    va_list list;
+    assert_non_null(file);
+    va_start(list, format);
+    vfprintf(file, format, list);
+    va_end(list);
+    assert_int_equal(fclose(file), 0);
+    support_run(run, name, overrides);
+    remove(name);
 }
 
 bool support_small(struct run *run, const struct model *model, const char *const *overrides) {

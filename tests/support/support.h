@@ -28,6 +28,9 @@ void support_check(const char *file, int line, double got, double want, double t
 
 /* A configured run (no output file): the ini and a NULL-terminated list of "section.key=value". */
 void support_run(struct run *run, const char *file, const char *const *overrides);
+/* The same of an ini given as its text (as by printf). */
+void support_run_text(struct run *run, const char *const *overrides, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The run of data/NAME.ini of a network made small: six times, few sites, four inputs, one width of
  * 16. False where the overrides do not fit the network, which is printed. */
 bool support_small(struct run *run, const struct model *model, const char *const *overrides);
