@@ -61,7 +61,7 @@ STAMP = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 
 # Those of the last make, whatever its options.
 $(PROGRAMS): %: $(BUILD)/% FORCE
-	@cmp -s $< $@ || cp $< $@
+	@cmp -s $< $@ || cp -f $< $@
 
 $(BUILD)/dmft-%: $(BUILD)/solver/main_%.o $(OBJECTS) $(BUILD)/objects
 	$(LINK)

@@ -3,6 +3,7 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 #include "kernels/map_limit.h"
+#include "models/program/node.h"
 #include "solver/measure/observe.h"
 
 #include <hdf5.h>
@@ -24,8 +25,9 @@ struct march {
 };
 
 static void march_init(struct march *m, const char *file, const char *const *more, int replicate) {
-    const char *overrides[16] = {"output.kernels=full", "solver.threads=1"};
-    for (int n = 2; *more; n++)
+    const char *overrides[16] = {"output.kernels=full", "solver.threads=1",
+                                 "reference.coordinate_check=yes"}; /* which keeps x */
+    for (int n = 3; *more; n++)
         overrides[n] = *more++;
     *m = (struct march){0};
     support_run(&m->run, file, overrides);
@@ -125,6 +127,40 @@ static void action(const struct march *m, int i, bool forward, int t, double *er
     free(E);
 }
 
+/* A program whose maps have rows of tokens and, behind the mean over them, rows of inputs. */
+static char folder[] = "/tmp/test_response_XXXXXX", pooled[64], output[64];
+
+static void write_text(const char *name, const char *text) {
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int write_pooled(void **state) {
+    (void)state;
+    char program[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(output, sizeof output, "%s/out.h5", folder);
+    snprintf(pooled, sizeof pooled, "%s/pooled.ini", folder);
+    snprintf(program, sizeof program, "%s/pooled.lua", folder);
+    write_text(pooled, "[network]\nmodel = program\nprogram = pooled.lua\n[data]\ninputs = 2\n"
+                       "tokens = 3\ndimension = 4\n[training]\nsteps = 17\n[solver]\n"
+                       "sites = 256\nreplicates = 2\n[reference]\nwidths = 16\nseeds = 2\n");
+    write_text(program, "local a = population('a')\nlocal b = population('b')\n"
+                        "local c = population('c')\n"
+                        "local x = tanh(map(tanh(read_in(a, 'W0')), b, 'V'))\n"
+                        "read_out(tanh(map(pool(x), c, 'W')), 'w')\n");
+    return 0;
+}
+
+static int remove_pooled(void **state) {
+    (void)state;
+    char program[64];
+    snprintf(program, sizeof program, "%s/pooled.lua", folder);
+    return unlink(pooled) + unlink(program) + rmdir(folder);
+}
+
 /* Every time and map while no singular value is below rcond = 1e-6: equal up to round-off times
  * 1/rcond, 1e-16 * 1e6. */
 static void they_act_as_the_map_does(void **state) {
@@ -132,17 +168,18 @@ static void they_act_as_the_map_does(void **state) {
     static const struct {
         const char *file;
         int responses; /* A of maps with fr != 0, B of maps with fg != 0 */
-    } cases[] = {{"data/dense.ini", 4},
-                 {"data/resnet.ini", 8},
-                 {"data/regime2.ini", 6},
-                 {"data/regime3_mup.ini", 4}};
-    for (int c = 0; c < 4; c++) {
-        const char *const overrides[] = {"solver.sites=512",
-                                         "solver.tolerance=1e-6",
-                                         "training.steps=5",
-                                         c > 1 ? "solver.expert_sites=64" : NULL,
-                                         c == 3 ? "solver.unit_sites=64" : NULL,
-                                         NULL};
+        const char *more[4];
+    } cases[] = {
+        {"data/dense.ini", 4, {NULL}},
+        {"data/resnet.ini", 8, {NULL}},
+        {"data/regime2.ini", 6, {"solver.expert_sites=64"}},
+        {"data/regime3_mup.ini", 4, {"solver.expert_sites=64", "solver.unit_sites=64"}},
+        {pooled, 4, {NULL}},
+        {"data/transformer.ini", 13, {"data.inputs=2", "data.tokens=3", "data.test_inputs=0"}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const char *overrides[8] = {"solver.sites=512", "solver.tolerance=1e-6",
+                                    "training.steps=5"};
+        memcpy(overrides + 3, cases[c].more, sizeof cases[c].more);
         struct march m;
         int responses = 0;
         march_init(&m, cases[c].file, overrides, 0);
@@ -354,7 +391,10 @@ static void they_are_derivatives(void **state) {
     for (int r = 0; r < REPLICATES; r++) {
         struct loop l;
         struct map *maps[] = {&l.map};
-        struct net net = {.maps = 1, .map = maps, .rows = 1, .setup = {.P = 1}};
+        struct node nodes[] = {{.count = 1}, {.map = &l.map, .argument = {0}}};
+        struct program program = {.node = nodes, .nodes = 2};
+        struct net net = {
+            .maps = 1, .map = maps, .rows = 1, .setup = {.P = 1}, .program = &program};
         struct record record;
         struct response *response;
         int responses;
@@ -443,47 +483,63 @@ static void check_causal(hid_t file, const char *name, size_t rows, size_t colum
     free(values);
 }
 
-static void what_the_file_shows(void **state) {
-    (void)state;
-    static const struct {
-        const char *name, *dims;
-        size_t rows, columns;
-        bool forward, chunked; /* beyond 4096 values */
-    } sets[] = {{"limit/A_Q", "t mu s nu", 4, 4, true, true},
-                {"limit/B_Q", "t mu s nu", 4, 4, false, true},
-                {"limit/A_W_in", "t mu s nu", 4, 4, true, true},
-                {"limit/B_W_in", "t mu s nu", 4, 4, false, true},
-                {"limit/A_W_out", "t mu s", 4, 1, true, false},
-                {"limit/B_W_out", "t s nu", 1, 4, false, false}};
-    const char *const overrides[] = {
-        "output.kernels=full",     "training.steps=17",   "solver.sites=256",
-        "solver.expert_sites=256", "solver.replicates=2", "reference.widths=16",
-        "solver.threads=1",        "reference.seeds=2",   NULL};
-    char folder[] = "/tmp/test_response_XXXXXX", path[64];
+struct set {
+    const char *name, *dims;
+    size_t rows, columns;
+    bool forward, chunked; /* beyond 4096 values */
+};
+
+static void check_file(const char *ini, const char *more, const struct set *sets, size_t count) {
+    const char *const overrides[] = {"output.kernels=full",
+                                     "training.steps=17",
+                                     "solver.sites=256",
+                                     "solver.replicates=2",
+                                     "solver.threads=1",
+                                     "reference.widths=16",
+                                     "reference.seeds=2",
+                                     more,
+                                     NULL};
     struct run run;
     double rcond = 0;
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/out.h5", folder);
-    support_run(&run, "data/regime2.ini", overrides);
-    ASK(run_open(&run, path, false, err));
+    support_run(&run, ini, overrides);
+    ASK(run_open(&run, output, false, err));
     ASK(run_march(&run, err));
     ASK(run_finish(&run, false, err));
     run_free(&run);
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t file = H5Fopen(output, H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(file >= 0);
-    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
+    for (size_t k = 0; k < count; k++) {
         char name[64];
         snprintf(name, sizeof name, "%s_se", sets[k].name);
         check_set(file, sets[k].name, sets[k].dims, sets[k].chunked);
         check_set(file, name, sets[k].dims, sets[k].chunked);
         check_causal(file, sets[k].name, sets[k].rows, sets[k].columns, sets[k].forward);
     }
-    check_set(file, "limit/Phi1", "t mu s nu", true);
     assert_true(H5LTget_attribute_double(file, "limit", "rcond", &rcond) >= 0 && rcond == 1e-3);
-    assert_int_equal(H5Lexists(file, "reference/N0016/A_W_in", H5P_DEFAULT), 0);
+    assert_int_equal(H5Lexists(file, "reference/N0016", H5P_DEFAULT), 1);
+    for (size_t k = 0; k < count; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "reference/N0016/%s", sets[k].name + strlen("limit/"));
+        assert_int_equal(H5Lexists(file, name, H5P_DEFAULT), 0);
+    }
     H5Fclose(file);
-    unlink(path);
-    rmdir(folder);
+    unlink(output);
+}
+
+static void what_the_file_shows(void **state) {
+    (void)state;
+    static const struct set sets[] = {{"limit/A_Q", "t mu s nu", 4, 4, true, true},
+                                      {"limit/B_Q", "t mu s nu", 4, 4, false, true},
+                                      {"limit/A_W_in", "t mu s nu", 4, 4, true, true},
+                                      {"limit/B_W_in", "t mu s nu", 4, 4, false, true},
+                                      {"limit/A_W_out", "t mu s", 4, 1, true, false},
+                                      {"limit/B_W_out", "t s nu", 1, 4, false, false}};
+    static const struct set of_tokens[] = {{"limit/A_V", "t row s column", 6, 6, true, true},
+                                           {"limit/B_V", "t row s column", 6, 6, false, true},
+                                           {"limit/A_W", "t mu s nu", 2, 2, true, false},
+                                           {"limit/B_W", "t mu s nu", 2, 2, false, false}};
+    check_file("data/regime2.ini", "solver.expert_sites=256", sets, sizeof sets / sizeof *sets);
+    check_file(pooled, NULL, of_tokens, sizeof of_tokens / sizeof *of_tokens);
 }
 
 int main(void) {
@@ -496,5 +552,5 @@ int main(void) {
         cmocka_unit_test(they_are_derivatives),
         cmocka_unit_test(what_the_file_shows),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, write_pooled, remove_pooled);
 }

@@ -1,5 +1,6 @@
 /* Responses from the coefficients that limit maps keep. */
 #include "solver/measure/response.h"
+#include "models/program/node.h"
 
 #include <lapacke.h>
 #include <stdio.h>
@@ -17,10 +18,21 @@ static const struct {
      "fr^2 <dx_t/dv_s>"},
 };
 
-/* Uses of one matrix also respond to each other, for which a response has no axis. */
-static bool exists(const struct map *map, bool forward) {
+/* Rows that the map reads in an evaluation: one for each input, or for each token. */
+static int rows_of(const struct net *net, const struct map *map) {
+    const struct program *p = net->program;
+    int i = 0;
+    while (p->node[i].map != map)
+        i++;
+    return p->node[p->node[i].argument[0]].count;
+}
+
+/* Uses of one matrix also respond to each other, for which a response has no axis, nor has it one
+ * for pairs of tokens. */
+static bool exists(const struct net *net, const struct map *map, bool forward) {
     struct map_numbers n = map->numbers;
-    return map->declared.uses == 1 && (forward ? n.fr != 0 : n.fg != 0);
+    return map->declared.uses == 1 && (forward ? n.fr != 0 : n.fg != 0) &&
+           rows_of(net, map) <= net->rows;
 }
 
 static void name_series(char name[SERIES_NAME], const struct map *map, bool forward) {
@@ -28,23 +40,26 @@ static void name_series(char name[SERIES_NAME], const struct map *map, bool forw
 }
 
 int response_declare(struct record *record, const struct net *net, struct err *err) {
-    size_t T = (size_t)record->T, P = (size_t)net->rows;
+    size_t T = (size_t)record->T;
     for (int i = 0; i < 2 * net->maps; i++) {
         const struct map *map = net->map[i / 2];
-        bool forward = i % 2 == 0;
-        struct series series = {.dims = "t mu s nu",
+        size_t rows = (size_t)rows_of(net, map);
+        bool forward = i % 2 == 0, tokens = rows > (size_t)net->setup.P;
+        struct series series = {.dims = tokens ? "t row s column" : "t mu s nu",
                                 .about = texts[forward].about,
                                 .equation = texts[forward].equation,
                                 .axes = 4,
-                                .shape = {T, P, T, P}};
+                                .shape = {T, rows, T, rows}};
         name_series(series.name, map, forward);
         if (map->declared.one_row) {
-            series.dims = forward ? "t mu s" : "t s nu";
+            series.dims = forward  ? tokens ? "t row s" : "t mu s"
+                          : tokens ? "t s column"
+                                   : "t s nu";
             series.axes = 3;
             if (!forward)
-                memcpy(series.shape, (const size_t[]){T, T, P}, 3 * sizeof T);
+                memcpy(series.shape, (const size_t[]){T, T, rows}, 3 * sizeof T);
         }
-        if (exists(map, forward))
+        if (exists(net, map, forward))
             TRY(record_add(record, series, err));
     }
     return CODE_OK;
@@ -52,21 +67,20 @@ int response_declare(struct record *record, const struct net *net, struct err *e
 
 int response_init(struct response **responses, int *count, const struct record *record, int run,
                   const struct net *net, struct err *err) {
-    int P = net->rows;
     *count = 0;
     TRY(base_alloc(responses, 2 * (size_t)net->maps, sizeof **responses, err));
     for (int i = 0; i < 2 * net->maps; i++) {
         const struct map *map = net->map[i / 2];
         bool forward = i % 2 == 0;
-        int y = map->declared.one_row ? 1 : P;
+        int rows = rows_of(net, map), y = map->declared.one_row ? 1 : rows;
         char name[SERIES_NAME];
-        if (!exists(map, forward))
+        if (!exists(net, map, forward))
             continue;
         name_series(name, map, forward);
         struct response *response = *responses + (*count)++;
         *response = (struct response){.map = map, .forward = forward, .T = record->T};
-        response->rows = forward ? P : y;
-        response->count = forward ? y : P;
+        response->rows = forward ? rows : y;
+        response->count = forward ? y : rows;
         response->values = record_at(record, record_find(record, name), run, 0);
         memset(response->values, 0, record_find(record, name)->size * sizeof *response->values);
         TRY(base_alloc(&response->known, (size_t)record->T, sizeof *response->known, err));
