@@ -2,7 +2,7 @@
 #
 #   make run          installs what is missing, builds, runs data/regime2.ini
 #   make test         passes the tests (about six minutes)
-#   make check-long   longer statistics, sanitizers, fuzzing (about ten minutes)
+#   make check-long   longer statistics, sanitizers, fuzzing (an hour and more)
 #   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing.md)
 #   make validation; make coverage     networks against their limit; its error bars (minutes)
 #   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)

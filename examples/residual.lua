@@ -1,5 +1,6 @@
 -- A deep residual mixture of experts, as models/residual.c with experts of infinite width, alpha > 0
--- and soft routing; top-K with selection biases is for the built-in network alone.
+-- and soft routing; top-K with selection biases that do not start at 0 is for the built-in
+-- network alone.
 local L, alpha, E = key("depth", 2), key("alpha", 1.0), key("experts", 2)
 local stream = population("stream")
 local h = read_in(stream, "W0")

@@ -38,6 +38,10 @@ static const char *transformer_check(const struct network *network, int N, int e
     const char *wrong = attention_check(network, N, key);
     if (wrong)
         return wrong;
+    *key = "parameterization";
+    if (network->parameterization > PARAMETERIZATION_MSSP)
+        return "attention is in muP: mup or mssp, which decide how a router and many experts "
+               "start; scales and rates of single matrices are those of [init] and [rates]";
     *key = "bias";
     if (network->many_experts && network->bias)
         return "many experts have no biases of their logits: none";

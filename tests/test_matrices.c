@@ -82,6 +82,9 @@ static void test_refusals(void **state) {
          {"--network.parameterization=simp"},
          {"simp is a router over a fixed number of experts: mup, mssp, sp or ntp here, or model = "
           "regime1"}},
+        {"transformer",
+         {"--network.parameterization=sp"},
+         {"--network.parameterization=sp: attention is in muP: mup or mssp, which"}},
         {"regime1",
          {"--eps.Q=2"},
          {"--eps.Q=2: eps is Adam's: take the line out or choose [training] optimizer = adam"}},
