@@ -51,7 +51,8 @@ _dmft() {
         COMPREPLY=($(compgen -W "$_dmft_networks" -- "$word"))
     else
         compopt -o filenames 2>/dev/null
-        COMPREPLY=($(compgen -d -- "$word") $(compgen -f -X '!*.@(ini|h5)' -- "$word"))
+        COMPREPLY=($(compgen -d -- "$word") $(compgen -f -X '!*.ini' -- "$word")
+            $(compgen -f -X '!*.h5' -- "$word"))
     fi
 }
 complete -F _dmft dmft-solve dmft-sweep dmft-compare

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from common import at_widths, exponent, grid, half_bars, name, optimum, pm, widths_axis
+from common import at_widths, exponent, grid, name, optimum, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -51,7 +51,7 @@ def ladder(ax, parts: dict, terms: dict, early: int = EARLY):
     return found
 
 
-def told(found: dict, terms, when: int = 0) -> str:
+def told(found: dict, terms) -> str:
     """router, initial -0.50(1) -0.50(2), ...: early and late."""
     return ", ".join(f"{MEANING[term]} {pm(*found[term][0])} to {pm(*found[term][1])}"
                      for term in terms if term in found)
@@ -186,7 +186,8 @@ def adam_eps(run):
                                           r"router, $\Delta Q$"), ("rms_P_in_eff", "experts in"),
                                           ("rms_P_out_eff", "experts out"))):
             mean = np.array([float(found[N][term].values[-1]) for N in widths])
-            half = np.array([1.96 * float(found[N][term + "_se"].values[-1]) for N in widths])
+            half = np.array([student(found[N]["n"].values[-1] - 1) *
+                             float(found[N][term + "_se"].values[-1]) for N in widths])
             axes[2].errorbar(widths, mean, half, color=COLOURS[c], ls="-" if k == 0 else "--",
                              marker="osD^"[c], mfc=COLOURS[c] if k == 0 else "white", ms=4,
                              capsize=2, label=words if k == 0 else None)
@@ -258,7 +259,7 @@ def stack_depth(rates, blocks):
     for ax, n in zip(axes[0], range(len(widths))):
         for k, depth in enumerate(depths):
             one = sweep.sel({"network.depth": depth}).isel(N=n)
-            ax.errorbar(sweep["training.eta0"].values, one["loss"].values, half_bars(one),
+            ax.errorbar(sweep["training.eta0"].values, one["loss"].values, sweeps.half_bars(one),
                         color=COLOURS[k], marker="osD^"[k], ms=3.5, lw=1.1, capsize=2,
                         label=f"depth {depth:g}")
         ax.set(yscale="log", title=f"$N = {widths[n]:.0f}$", xlabel=r"learning rate $\eta_0$",

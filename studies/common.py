@@ -59,12 +59,6 @@ def optimum(run, cell: dict):
     return rows[:, np.isin(best["edge"].values, (0, 1, 2, 3)) & (rows[3] > 2 * rows[4])]
 
 
-def half_bars(part):
-    """95 % of the final losses, down and up; on a logarithmic axis, down to a tenth at most."""
-    half = part["loss_se"].values * student(np.maximum(part["n"].values - 1, 1))
-    return np.array([np.minimum(half, 0.9 * part["loss"].values), half])
-
-
 def rates(run, cells, titles, columns: int = 3):
     """A panel of final losses against the rate for each combination of other keys, and one of the
     optima."""

@@ -6,7 +6,7 @@ import numpy as np
 from common import at_widths, grid, name, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot.layout import legend
-from dmft.plot.select import quantity, shades, slope
+from dmft.plot.select import quantity, shades, slope, student
 from dmft.plot.style import BANDS, BARS, COLOURS
 from scaling import scaled
 
@@ -130,19 +130,20 @@ def ode_sde(blocks, limits):
     by = {}
     for (L, alpha), part in limits.points.items():
         by.setdefault(alpha / L, []).append((L, float(part.limit["loss"].values[-1]),
-                                             1.96 * float(part.limit["loss_se"].values[-1])))
+                                             float(part.limit["loss_se"].values[-1]),
+                                             float(student(part.limit["n"].values[-1] - 1))))
     for k, (star, rows) in enumerate(sorted(by.items())):
-        L, loss, half = np.array(sorted(rows)).T
-        axes[1, 1].errorbar(L, loss, half, color=COLOURS[k + 2], marker="osD"[k], ms=4, capsize=2,
-                            label=rf"$\alpha_\star = {star:g}$")
-        change, error = abs(loss[-1] - loss[-2]), np.hypot(half[-1], half[-2]) / 1.96
+        L, loss, se, wide = np.array(sorted(rows)).T
+        axes[1, 1].errorbar(L, loss, wide * se, color=COLOURS[k + 2], marker="osD"[k], ms=4,
+                            capsize=2, label=rf"$\alpha_\star = {star:g}$")
+        change, error = abs(loss[-1] - loss[-2]), np.hypot(se[-1], se[-2])
         seen.append((change < max(2 * error, 0.5 * abs(loss[1] - loss[0])), f"""limit N \u2192
             \u221e of residual experts, N/(N_e E L) = {star:g}: loss
             {", ".join(f"{one:.4f}" for one in loss)} at L = {", ".join(f"{one:g}" for one in L)};
             the
             last doubling changes it by {pm(change, error)}"""))
     ends = [sorted(rows)[-1] for _, rows in sorted(by.items())]
-    apart = abs(ends[-1][1] - ends[0][1]) / np.hypot(ends[0][2], ends[-1][2]) * 1.96
+    apart = abs(ends[-1][1] - ends[0][1]) / np.hypot(ends[0][2], ends[-1][2])
     seen.append((apart > 3, f"""the deepest limits with N/(N_e E L) = {min(by):g} and {max(by):g}
         differ
         by {apart:.0f} standard errors"""))

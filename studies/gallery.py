@@ -69,7 +69,7 @@ def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
     path, ini = os.path.join(folder, study + ".h5"), ini_of(study)
     if done(path, ini) and not more:
         return 0.0
-    program = os.path.join(os.environ.get("DMFT_HOME", ROOT), "dmft-sweep")
+    program = dmft.program.find("dmft-sweep")
     with open(os.path.join(folder, study + ".log"), "w", encoding="utf-8") as log:
         process = subprocess.Popen([program, "--quiet", "--force", "--jobs", str(jobs), "-o", path,
                                     ini, *more], stdout=log, stderr=subprocess.STDOUT,

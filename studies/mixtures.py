@@ -16,9 +16,8 @@ SHAPES = ["base", "depth x 4", "experts x 4", "$N_e$ x 4"]
 
 def curve(ax, x, part, k, label):
     """Final losses with 95 % bars."""
-    half = part["loss_se"].values * student(np.maximum(part["n"].values - 1, 1))
-    ax.errorbar(x, part["loss"].values, np.minimum(half, 0.9 * part["loss"].values), lw=1.1,
-                color=COLOURS[k], marker="osD^v"[k], ms=3.5, capsize=2, label=label)
+    ax.errorbar(x, part["loss"].values, sweeps.half_bars(part), lw=1.1, color=COLOURS[k],
+                marker="osD^v"[k], ms=3.5, capsize=2, label=label)
 
 
 def jiang_transfer(rates, init, decay):
@@ -129,14 +128,15 @@ def jiang_experts(run, top):
         data = run.points[E, alpha, rho].reference[N]
         rows.append((E, 1 / (alpha * E), rho, 2 * N * N / alpha, float(data["loss"].values[-1]),
                      float(data["loss_se"].values[-1]), float(data["test_loss"].values[-1]),
-                     float(data["test_loss_se"].values[-1])))
+                     float(data["test_loss_se"].values[-1]), float(data["n"].values[-1])))
     rows = np.array(rows)
     quarter = rows[rows[:, 2] == 0.25]
     for k, size in enumerate(np.unique(quarter[:, 3])):
         some = quarter[quarter[:, 3] == size]
         some = some[np.argsort(some[:, 0])]
-        axes[0].errorbar(some[:, 0], some[:, 6], 1.96 * some[:, 7], color=COLOURS[k],
-                         marker="osD^"[k], ms=4, capsize=2, label=f"{size / 1000:.0f} 000")
+        axes[0].errorbar(some[:, 0], some[:, 6], student(some[:, 8] - 1) * some[:, 7],
+                         color=COLOURS[k], marker="osD^"[k], ms=4, capsize=2,
+                         label=f"{size / 1000:.0f} 000")
         if len(some) > 1:
             gain, error = some[0, 6] - some[-1, 6], np.hypot(some[0, 7], some[-1, 7])
             seen.append((gain > 2 * error, f"""{size / 1000:.0f} 000 parameters in a block: test

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import at_widths, exponent, grid, half_bars, name, optimum, pm, rates, widths_axis
+from common import at_widths, exponent, grid, name, optimum, pm, rates, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -131,7 +131,7 @@ def granularity(run):
             one, cell = sweep.isel({key: place, "N": 0}), cells[place]
             words = f"{cell['E']:.0f} experts, top-{cell['E'] * cell['rho']:.0f}, " \
                 rf"$N_e/N = {cell['iota']:g}$"
-            ax.errorbar(one["training.eta0"].values, one["loss"].values, half_bars(one),
+            ax.errorbar(one["training.eta0"].values, one["loss"].values, sweeps.half_bars(one),
                         color=COLOURS[k], marker="osD"[k], ms=3.5, lw=1.2, capsize=2, label=words)
         ax.set(title=title, xlabel=r"learning rate $\eta_0$", yscale="log")
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
-from common import (at_widths, drift, exponent, grid, half_bars, name, of_limit, optimum, pm, rates,
+from common import (at_widths, drift, exponent, grid, name, of_limit, optimum, pm, rates,
                     widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
@@ -187,7 +187,7 @@ def fig2(*runs):
             eta0 = part["training.eta0"].values[np.nanargmin(part["loss"].isel(N=0).values)]
             part = part.sel({"training.eta0": eta0})
             N, loss, se = (part[key].values for key in ("N", "loss", "loss_se"))
-            ax.errorbar(N, loss, half_bars(part), color=COLOURS[k], capsize=2,
+            ax.errorbar(N, loss, sweeps.half_bars(part), color=COLOURS[k], capsize=2,
                         marker="os"[k], ms=4, ls=("--", "-")[k],
                         label=f"{name(side)}")
             ends[side] = loss, se, eta0

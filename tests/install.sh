@@ -8,7 +8,8 @@ here=$PWD
 test_of() { # NAME COMMAND...
     name=$1
     shift
-    if (set -e; "$@") >"$root/log" 2>&1; then
+    (set -e; "$@") >"$root/log" 2>&1 # not in `if`, where -e is ignored
+    if [ $? -eq 0 ]; then
         echo "[       OK ] $name"
     else
         cat "$root/log"

@@ -50,7 +50,9 @@ def files(tmp_path_factory):
             "blocks": solve(folder, "blocks.h5", "residual.ini", **{"solver.unit_sites": 64}),
             "heads": solve(folder, "heads.h5", "transformer.ini", **{
                 "network.heads": 2, "data.inputs": 4, "data.tokens": 3, "data.test_inputs": 0,
-                "training.steps": 3, "solver.replicates": 2}),
+                "training.steps": 3, "solver.replicates": 2, "output.tangent": "blocks",
+                "output.kernels": "full"}),
+            "topk": solve(folder, "topk.h5", "regime2.ini", **few, **{"network.rho": 0.5}),
             "dense": solve(folder, "dense.h5", "dense.ini"), "rates": sweep, "sides": both}
 
 
@@ -114,6 +116,18 @@ def test_equal_times_of_a_full_kernel(files):
     for t in range(6):
         assert np.isclose(mean[t], np.mean([K[t, mu, t, mu] for mu in range(4)]), rtol=1e-14)
     assert np.array_equal(select.quantity(data, "G3")[0], np.diag(data["G3"].values))
+
+
+def test_equal_rows_of_tokens(files):
+    data = dmft.load(files["heads"])["limit"]
+    K = data["Ch_0"].values
+    want = [np.trace(K[t, :, t]) / K.shape[1] for t in range(3)]
+    assert data["Ch_0"].dims == ("t", "row", "s", "column") and K.shape[1] == 12
+    assert np.allclose(select.quantity(data, "Ch_0")[0], want, rtol=1e-14)  # 12 roundings
+    C = np.random.default_rng(0).normal(size=(3, 2, 3, 2))  # G3 of two outputs
+    data = law()["limit"].assign(G=(("t", "c", "s", "d"), C), G_se=(("t", "c", "s", "d"), C))
+    want = [np.trace(C[t, :, t]) / 2 for t in range(3)]
+    assert np.allclose(select.quantity(data, "G")[0], want, rtol=1e-14, atol=1e-15)
 
 
 def test_axes_that_no_picture_knows():
@@ -216,6 +230,14 @@ def test_tangent_maps(files, tmp_path, capsys):
     most = max(np.abs(K[[0, 5]]).max() for K in both)
     assert min(K[[0, 5]].min() for K in both) < 0 and limits == {(-most, most)}
     assert pictures(files["full"], tmp_path, "--what", "tangent") == (0, [""])
+    run = dmft.load(files["heads"])  # heads are one in the limit, and the sum of their parts
+    net, name = run["reference/N0032"], "tangent_loss_W_O_0"
+    assert name in run["limit"] and name not in net
+    both = (net[name + "_0"] + net[name + "_1"])[2]
+    np.testing.assert_array_equal(maps._part(net, name, 2), both)
+    rows = [ax.get_ylabel() for ax in
+            maps.figure_tangent(run, types.SimpleNamespace(times=[0, 2])).axes]
+    assert rows[0].startswith("of the loss\n") and not any("W_O_0_1" in row for row in rows)
     assert command.main([files["dense"], "--what", "tangent"]) == 2
     assert command.main([files["dense"], "--what", "attention"]) == 2
     said = capsys.readouterr().err
@@ -249,7 +271,7 @@ def test_all_pictures(files, tmp_path, capsys):
         known = list(select.kernels_of(dmft.load(files[name])))
         some = {known[0], known[-1], "G3" if name == "full" else known[0]}  # few are fast to draw
         assert pictures(files[name], folder, "--kernels", *some) == (0, drawn), name
-    for name in ("few", "blocks"):
+    for name in ("few", "blocks", "topk", "heads"):
         folder = tmp_path / name
         folder.mkdir()
         assert pictures(files[name], folder, "--what", "gates") == (0, [""]), name

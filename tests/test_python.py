@@ -89,7 +89,24 @@ def test_data_as_arrays(tmp_path):
         dmft.solve(DENSE, steps=3)
     with pytest.raises(dmft.InputError, match="has no dataset y"):
         dmft.solve(DENSE, output=str(tmp_path / "z.h5"), progress=False, X=data["X"])
-    assert set(os.listdir(tmp_path)) == {"x.h5", kept}
+    os.mkdir(tmp_path / "x.d")  # of a sweep of that name
+    (tmp_path / "x.d" / "0.h5").touch()
+    with pytest.raises(dmft.InputError, match="exists already") as caught:
+        dmft.solve(DENSE, output=out, progress=False, **SMALL, **data)
+    assert caught.value.partial is None and set(os.listdir(tmp_path)) == {"x.h5", "x.d", kept}
+
+
+def test_large_arrays_are_read_from_the_file_that_was_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr("dmft.files.SMALL", 8)
+    out = str(tmp_path / "x.h5")
+    first = dmft.solve(DENSE, output=out, progress=False, **SMALL)
+    again = dmft.load(os.path.relpath(out))
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(again.limit["f"], first.limit["f"])
+    late = dmft.load(out)
+    dmft.solve(DENSE, output=out, force=True, progress=False, **SMALL)
+    with pytest.raises(dmft.InputError, match="has been replaced"):
+        late.limit["f"].load()
 
 
 @pytest.mark.parametrize("kind, code, arguments", [
@@ -249,6 +266,18 @@ def test_resume(tmp_path, kind):
         dmft.resume(out, progress=False, **{"training.steps": 12, "training.eta0": 0.7})
     with pytest.raises(dmft.InputError, match="with the data that it has"):
         dmft.resume(out, X=np.eye(3))
+
+
+def test_resume_that_fails():
+    """What it has computed stays, though the result that it was of had no file of its own."""
+    first = dmft.solve(DENSE, progress=False, **SMALL | {
+        "network.activation": "linear", "training.eta0": 8, "training.steps": 2,
+        "reference.widths": [], "output.checkpoint": 60})
+    with pytest.raises(dmft.NumericalFailure) as caught:
+        dmft.resume(first, progress=False, **{"training.steps": 200})
+    del first
+    assert not dmft.load(caught.value.partial).complete
+    subprocess.run(["rm", "-r", os.path.dirname(caught.value.partial)], check=True)
 
 
 def test_resume_after_an_interrupt(tmp_path):

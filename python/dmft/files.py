@@ -16,19 +16,27 @@ SMALL = 1 << 20  # arrays of more values are read when they are used
 HIDDEN = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST")  # of HDF5's dimension scales
 
 
+def _seen(path: str) -> tuple[int, int]:
+    """What tells a file from another one in its place."""
+    status = os.stat(path)
+    return status.st_ino, status.st_mtime_ns
+
+
 class _OnDisk(BackendArray):
-    """A dataset that is read when it is used; the file is open only then. `owner` is kept alive: of
-    a file in a temporary folder, that folder."""
+    """A dataset that is read when it is used; the file is open only then, and must be what it was.
+    `owner` is kept alive: of a file in a temporary folder, that folder."""
 
     def __init__(self, path: str, name: str, shape, dtype, owner):
-        self.path, self.name, self.owner = path, name, owner
-        self.shape, self.dtype = shape, dtype
+        self.path, self.name, self.owner = os.path.abspath(path), name, owner
+        self.shape, self.dtype, self.seen = shape, dtype, _seen(path)
 
     def __getitem__(self, key):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC,
                                                   self._read)
 
     def _read(self, key):
+        if _seen(self.path) != self.seen:
+            raise InputError(f"{self.path}: has been replaced since it was loaded; load it again")
         with h5py.File(self.path, "r") as file:
             return file[self.name][key]
 

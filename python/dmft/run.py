@@ -88,20 +88,21 @@ def split(more: Mapping) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     return keys, arrays
 
 
-def write_data(stem: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """The arrays in STEM_HASH.h5, as [data] source = file reads them; the same arrays have the same
-    name."""
+def write_data(stem: str, arrays: Mapping[str, np.ndarray]) -> tuple[str, bool]:
+    """(STEM_HASH.h5, whether it is new): the arrays as [data] source = file reads them; the same
+    arrays have the same name."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(repr((name, array.shape, array.dtype.str)).encode() + array.tobytes())
     path = f"{stem}_{digest.hexdigest()[:12]}.h5"
-    if not os.path.exists(path):
+    new = not os.path.exists(path)
+    if new:
         with h5py.File(path + ".new", "w") as file:
             for name, array in arrays.items():
                 file[name] = array
         os.replace(path + ".new", path)
-    return path
+    return path, new
 
 
 def without_data(text: str) -> str:
@@ -148,14 +149,12 @@ def _ini(config, folder: Folder, arrays) -> tuple[str, dict[str, str]]:
     return path, settings
 
 
-def _partial(output: str, since: float) -> str | None:
+def _partial(name: str, output: str, since: float) -> str | None:
     """What an unfinished run left: OUT.h5.partial, or the folder of a sweep with runs in it."""
-    stem = output.removesuffix(".h5")
-    found = [path for path in glob.glob(glob.escape(output) + ".partial*")
-             if os.path.getmtime(path) >= since - 1]
-    if found:
-        return max(found, key=os.path.getmtime)
-    return stem + ".d" if glob.glob(glob.escape(stem) + ".d/*.h5") else None
+    stem, partial = output.removesuffix(".h5"), output + ".partial"
+    if name == "dmft-sweep":
+        return stem + ".d" if glob.glob(glob.escape(stem) + ".d/*.h5") else None
+    return partial if os.path.exists(partial) and os.path.getmtime(partial) >= since - 1 else None
 
 
 def _network_keys(network: Network | None) -> dict[str, str]:
@@ -172,11 +171,11 @@ def _run(name: str, config, output, force: bool, progress: bool, network: Networ
     keys = _network_keys(network) | keys
     ini, settings = _ini(config, folder, arrays)
     out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
-    data = None
+    data, new = None, False
     if arrays:
         stem = os.path.join(folder.path, "data") if output is None else \
             out.removesuffix(".h5") + "_data"
-        data = write_data(stem, arrays)
+        data, new = write_data(stem, arrays)
         settings |= {"data.source": "file", "data.file": os.path.abspath(data)}
     words = ["-o", out, *(["--force"] if force else []), *options, ini, *_words(settings | keys)]
     try:
@@ -185,7 +184,7 @@ def _run(name: str, config, output, force: bool, progress: bool, network: Networ
     except (DmftError, Interrupted) as error:
         if error.partial and output is None:
             folder.keep()
-        elif data and output is not None and not error.partial:
+        elif new and output is not None and not error.partial:
             os.remove(data)
         raise
 
@@ -201,7 +200,7 @@ def _call(name: str, words: list[str], out: str, progress: bool, network: Networ
     try:
         report = program.call(name, words, progress, hide)
     except (DmftError, Interrupted) as error:
-        error.partial = _partial(out, since)
+        error.partial = _partial(name, out, since)
         error.lua = network.lua if network is not None else None
         words = [error.sentence, network.place(error.sentence) if network is not None else "",
                  f"what was computed is in {error.partial}" if error.partial else ""]
@@ -274,9 +273,15 @@ def resume(run, *, progress: bool = True, **more) -> Result:
     if arrays:
         raise InputError(f"{', '.join(arrays)}: a run goes on with the data that it has; only keys "
                          "are given here")
-    name = next((load(file)["/"].attrs["program"] for file in (out, out + ".partial")
+    made = next((load(file)["/"].attrs["program"] for file in (out, out + ".partial")
                  if os.path.isfile(file)), "dmft-solve")
-    if name == "dmft-sweep":
+    if made == "dmft-sweep":
         raise InputError(f"{out}: is a sweep, which goes on when dmft.sweep is called again with "
                          "its settings and output")
-    return _call(name, ["--continue", out, *_words(keys)], out, progress, None, owner)
+    name = made if made == "dmft-compare" else "dmft-solve"  # also of what libdmft has made
+    try:
+        return _call(name, ["--continue", out, *_words(keys)], out, progress, None, owner)
+    except (DmftError, Interrupted) as error:
+        if error.partial and owner is not None:
+            owner.keep()
+        raise

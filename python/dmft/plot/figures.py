@@ -1,6 +1,8 @@
 """The pictures of a run: whole figures, each (run, options) -> Figure."""
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from dmft.plot import axes as draw
@@ -94,23 +96,42 @@ def figure_exponents(run, options):
     return figure
 
 
+def figure_experts(run, names):
+    """Of a few experts: gates and logits, a row for each block."""
+    blocks = list(dict.fromkeys(name.partition("_")[2] for name in names))
+    figure, axes = panels(run, len(blocks), len(EXPERTS))
+    for block, row in zip(blocks, axes):
+        for (name, words), ax in zip(EXPERTS.items(), row):
+            draw.experts(ax, run, f"{name}_{block}" if block else name)
+            ax.set_ylabel(words)
+            if len(blocks) > 1:
+                ax.set_title(rf"block $\ell = {block}$")
+    return legend(figure, axes[0, 0], "mean over inputs,\n" + BANDS)
+
+
 def figure_gates(run, _):
     data = ensembles(run)[-1][2]
-    few = any("i" in data[name].dims for name in EXPERTS if name in data)
-    one, known = (draw.experts, EXPERTS) if few else (draw.curves, GATES)
-    shown = [name for name in known if name in data]
+    few = [name for name in data
+           if re.fullmatch(r"p(_\d+)?", name) and "i" in data[name].dims]
+    if few:
+        return figure_experts(run, few)
+    shown = [name for name in GATES if name in data]
     if not shown:
         raise Missing("the network has no router, or constant gates")
-    blocks = [{"l": l} for l in range(data.sizes.get("l", 0))]
-    figure, axes = panels(run, len(shown), len(blocks), sharey="row") if blocks else \
+    blocks = max(1, *(data[name].sizes.get("l", 1) for name in shown))
+    figure, axes = panels(run, len(shown), blocks, sharey="row") if blocks > 1 else \
         panels(run, 1, len(shown))
-    for name, row in zip(shown, axes if blocks else axes.T):
-        for ax, select in zip(row, blocks or [{}]):
-            one(ax, run, name, **select)
-            if name == shown[0] and blocks:
-                ax.set_title(rf"block $\ell = {select['l']}$")
-        row[0].set_ylabel(known[name])
-    return legend(figure, axes[0, 0], "mean over inputs,\n" + BANDS if few else RUNS)
+    for name, row in zip(shown, axes if blocks > 1 else axes.T):
+        by_block = "l" in data[name].dims  # what is not is of the last
+        for l, ax in enumerate(row):
+            if by_block or l == blocks - 1:
+                draw.curves(ax, run, name, **({"l": l} if by_block else {}))
+                ax.set_ylabel(GATES[name] if l == 0 or not by_block else "")
+            else:
+                ax.set_visible(False)
+            if blocks > 1 and (name == shown[0] or not by_block):
+                ax.set_title(rf"block $\ell = {l}$")
+    return legend(figure, axes[0, -1], RUNS)
 
 
 def figure_convergence(run, options):

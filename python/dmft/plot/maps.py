@@ -102,15 +102,27 @@ def figure_attention(run, options):
     return figure
 
 
+def _part(data, name: str, t: int):
+    """[mu][nu] of a matrix; of networks with a matrix for each head, which are one in the limit,
+    the sum of theirs."""
+    if name in data:
+        return data[name].isel(t=t).values
+    return sum(data[one].isel(t=t).values for one in data if re.fullmatch(name + r"_\d+", one))
+
+
 def figure_tangent(run, options):
     """Tangent kernels of two inputs, and the part of each matrix, each in a scale of its own."""
-    names, left = _some(_names(run, r"tangent\w*", ("t", "mu", "nu")))
+    known = _names(run, r"tangent\w*", ("t", "mu", "nu"))
+    of_heads = {name for _, data in _sides(run) for name in known for head in known
+                if name not in data and head in data and re.fullmatch(name + r"_\d+", head)}
+    names, left = _some([name for name in known
+                         if re.sub(r"_\d+$", "", name) not in of_heads])
     if not names:
         raise Missing("the run had [output] tangent = none")
     times = moments([data for _, data in _sides(run)], options.times, 2)
     figure, axes, places = _grid(run, len(names), times, "tangent kernel" + left)
     for row, name in enumerate(names):
-        parts = [(ax, t, draw.by_target(run, data[name].isel(t=t).values, t))
+        parts = [(ax, t, draw.by_target(run, _part(data, name, t), t))
                  for where, data, t, ax in places if where == row]
         limits = _extent([part for _, _, part in parts])
         for ax, t, part in parts:
@@ -119,7 +131,7 @@ def figure_tangent(run, options):
         bar = figure.colorbar(image, ax=list(axes[row]), pad=0.01)
         bar.set_label(r"$K_{\mu\nu}$")
     words = [name.replace("tangent_loss", "of the loss").replace("tangent_", "part of ")
-             .replace("loss_", "loss, part of ").replace("tangent", "all matrices")
+             .replace("loss_", "loss,\npart of ").replace("tangent", "all matrices")
              for name in names]
     by = draw.by_words(run)
     _name_axes(axes, words, r"input $\nu$" + by, r"input $\mu$" + by)

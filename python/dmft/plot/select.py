@@ -85,8 +85,8 @@ def widths_of(run, least: int) -> list[tuple]:
 
 
 def equal(part: xarray.DataArray) -> xarray.DataArray:
-    """At equal times and equal inputs."""
-    for first, second in (("t", "s"), ("mu", "nu")):
+    """At equal times, and of equal inputs, rows of tokens or outputs."""
+    for first, second in (("t", "s"), ("mu", "nu"), ("row", "column"), ("c", "d")):
         if first in part.dims and second in part.dims:
             axes = part.get_axis_num((first, second))
             dims = [dim for dim in part.dims if dim not in (first, second)]

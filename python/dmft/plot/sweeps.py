@@ -77,6 +77,12 @@ def widths_axis(ax, N) -> list:
     return places
 
 
+def half_bars(part):
+    """95 % of the final losses, down and up; on a logarithmic axis, down to a tenth at most."""
+    half = np.nan_to_num(part["loss_se"].values * student(np.maximum(part["n"].values - 1, 1)))
+    return np.array([np.minimum(half, 0.9 * np.abs(part["loss"].values)), half])
+
+
 def losses(ax, part, key: str) -> None:
     """Final losses against a key at every width (at most three of them, and the limit), of one
     combination of the other keys: means with bars, medians dashed and hollow. A limit that rests
@@ -97,9 +103,7 @@ def losses(ax, part, key: str) -> None:
             ax.text(0.97, 0.97, r"$N \to \infty$ rests", transform=ax.transAxes, ha="right",
                     va="top", fontsize=8)
             continue
-        half = one["loss_se"].values * student(np.maximum(one["n"].values - 1, 1))
-        half = np.minimum(np.nan_to_num(half), 0.9 * np.abs(one["loss"].values))
-        ax.errorbar(one[key].values, one["loss"].values, half, marker="o", **style)
+        ax.errorbar(one[key].values, one["loss"].values, half_bars(one), marker="o", **style)
         if "loss_median" in one and np.isfinite(one["N"]):
             ax.plot(one[key].values, one["loss_median"].values, marker="o", mfc="white",
                     **style | {"ls": "--", "lw": 0.9, "label": None, "zorder": 4})
@@ -200,12 +204,11 @@ def figure_together(runs, _=None):
         which = sweep["N"].values[place]
         for cell in cells(sweep, key):
             one = sweep.sel(cell).isel(N=place)
-            half = one["loss_se"].values * student(np.maximum(one["n"].values - 1, 1))
-            half = np.minimum(np.nan_to_num(half), 0.9 * np.abs(one["loss"].values))
             words = [os.path.basename(run.path).removesuffix(".h5"), words_of(cell)]
             words += [] if np.isinf(which) else [f"N = {which:.0f}"]
-            ax.errorbar(one[key].values, one["loss"].values, half, marker=MARKERS[k % 8], ms=3.5,
-                        lw=1.2, color=COLOURS[k % 7], label=", ".join(filter(None, words)))
+            ax.errorbar(one[key].values, one["loss"].values, half_bars(one), ms=3.5, lw=1.2,
+                        marker=MARKERS[k % 8], color=COLOURS[k % 7],
+                        label=", ".join(filter(None, words)))
             k += 1
     ax.set(xlabel=name_of_axis(key), ylabel="training loss at the end")
     scale(ax.xaxis, np.concatenate([run["sweep"][key].values for run in runs]))
