@@ -267,7 +267,7 @@ static int write_tolerance(hid_t group, const struct record *record, const struc
     return hdf5_write_array(group, &array, difference, err);
 }
 
-/* HDF5_NAME, NAME_se, perhaps NAME_runs, NAME_tolerance; mean and se are workspace of the size of
+/* NAME, NAME_se, perhaps NAME_runs, NAME_tolerance; mean and se are workspace of the size of
  * the series. */
 static int write_series(hid_t group, const struct record *record, const struct series *series,
                         double *mean, double *se, struct err *err) {
