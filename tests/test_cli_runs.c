@@ -204,6 +204,11 @@ static void test_uncompressed(void **state) {
         cli_free(&result);
         cli_clean(NULL);
     }
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.steps=5", sets[0][0],
+                          "--solver.halves=yes"));
+    assert_non_null(strstr(result.err, "up to 15 of 32 sites in each half; more than 150 sites"));
+    cli_free(&result);
 }
 
 /* What the tolerance does is in the errors if that is asked for, and in a warning where the errors

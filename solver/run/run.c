@@ -235,9 +235,11 @@ static void warn_rank(struct run *run) {
     double evaluations = integrator_evaluations(training), rows = (double)P * n * evaluations;
     double step = rows / training->steps;
     bool compresses = network_compresses(&run->config.network);
+    int parts = solver->halves ? 2 : 1;
     char end[64] = "";
     if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
         least = solver->expert_sites;
+    least /= parts;
     if (compresses)
         rows = fmin(rows, (double)run->data.P * n);
     if (!solver->replicates || ensemble_iterates(run, 0) || (compresses && P == run->data.P) ||
@@ -247,10 +249,11 @@ static void warn_rank(struct run *run) {
         snprintf(end, sizeof end, "; the run will probably end at step %d",
                  (int)(POPULATION_RANK_LIMIT * least / step));
     log_line(&run->log,
-             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s; more "
-             "than %.0f sites keep all normals matched",
+             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; "
+             "more than %.0f sites keep all normals matched",
              compresses ? "new inputs at every step" : network_uncompressed(&run->config.network),
-             P * n, fmin(rows, least), least, end, 4 * rows / POPULATION_ROOM);
+             P * n, fmin(rows, least), least, parts > 1 ? " in each half" : "", end,
+             parts * 4 * rows / POPULATION_ROOM);
 }
 
 /* Scales and rates of all networks are meant for inputs with |x|^2 = D, which drawn ones have. */
