@@ -24,7 +24,8 @@ _dmft_networks="$(echo $networks)"
 _dmft_options() { # of a program, into \$list
     list="-o --force --quiet --help --version"
     case \$1 in
-    *-solve) list="\$list --profile --defaults" ;;
+    *-solve) list="\$list --profile --defaults --continue" ;;
+    *-compare) list="\$list --continue" ;;
     *-sweep) list="\$list --jobs --retry" ;;
     esac
 }
@@ -47,7 +48,7 @@ _dmft() {
         for k in $_dmft_keys; do list="$list --$k="; done
         COMPREPLY=($(compgen -W "$list" -- "$word"))
         if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi
-    elif [[ $before == --help ]]; then
+    elif [[ $before == --help && ${COMP_WORDS[0]} == *-solve ]]; then
         COMPREPLY=($(compgen -W "$_dmft_networks" -- "$word"))
     else
         compopt -o filenames 2>/dev/null
@@ -72,7 +73,7 @@ _dmft() {
         compadd -- ${=list}
         all=(${=_dmft_keys})
         compadd -S '' -- --${^all}=
-    elif [[ $words[CURRENT-1] == --help ]]; then
+    elif [[ $words[CURRENT-1] == --help && $service == *-solve ]]; then
         compadd -- ${=_dmft_networks}
     else
         _files -g '*.(ini|h5)'

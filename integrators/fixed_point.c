@@ -208,8 +208,7 @@ static struct fixed_point_state state_of(const struct iteration *it) {
     int floored = 0;
     for (int i = 0; i < it->net.maps; i++)
         floored += field_of(it->net.map[i])->floored;
-    return (struct fixed_point_state){&it->net, it->sweep,   it->count,
-                                      floored,  it->reached, it->kernel};
+    return (struct fixed_point_state){it->sweep, it->count, floored, it->reached, it->kernel};
 }
 
 /* Without accidents the horizon is the whole window. After one, it is where the pass ended, and

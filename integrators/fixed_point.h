@@ -33,7 +33,6 @@ struct fixed_point_kernel {
 };
 
 struct fixed_point_state {
-    const struct net *net;
     int sweep, count, floored, reached;
     const struct fixed_point_kernel *kernel;
 };

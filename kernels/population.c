@@ -59,7 +59,8 @@ int population_settle(struct population *population, struct err *err) {
 }
 
 static bool beyond(const struct population *population, int k) {
-    int share = (population->mirrored ? 2 : 1) * (population->halved ? 2 : 1);
+    bool halved = population->halved && !population->nodes;
+    int share = (population->mirrored ? 2 : 1) * (halved ? 2 : 1);
     return population->span.rows + k > POPULATION_ROOM * (double)population->sites / share;
 }
 

@@ -46,7 +46,7 @@ struct population {
     bool nodes;  /* sites are nodes of a rule of the model's, not drawn */
     bool even;   /* matched normals of the pool begin as scrambled Sobol points (sobol.h) */
     int half;    /* 1, 2: the sites are this half of twice as many */
-    bool halved; /* computed beside its halves: has room where they have */
+    bool halved; /* computed beside its halves: has room where they have (nodes have no halves) */
     bool drawn;  /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
     struct sobol sobol; /* made for the first draw */

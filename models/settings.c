@@ -125,13 +125,16 @@ const char *network_other_keys(const char *name, const char *key) {
     return NULL; /* an unknown name is refused for itself */
 }
 
-bool network_compresses(const struct network *network) {
-    return network->activation != FN_RELU && network->expert_activation != 1 + FN_RELU &&
-           network->rho == 1;
+static bool has_relu(const struct network *network) {
+    return network->activation == FN_RELU || network->expert_activation == 1 + FN_RELU;
 }
 
-const char *network_uncompressed(void) {
-    return "relu or rho < 1";
+bool network_compresses(const struct network *network) {
+    return !has_relu(network) && network->rho == 1;
+}
+
+const char *network_uncompressed(const struct network *network) {
+    return !has_relu(network) ? "rho < 1" : network->rho == 1 ? "relu" : "relu and rho < 1";
 }
 
 bool network_may_condense(const struct network *network) {

@@ -56,7 +56,7 @@ char *script_unfold(const char *folded, size_t *size);
 const char *network_other_keys(const char *name, const char *key);
 /* Whether bases compress in time, and where not (with ReLU or a mask) the settings to blame. */
 bool network_compresses(const struct network *network);
-const char *network_uncompressed(void);
+const char *network_uncompressed(const struct network *network);
 /* Whether a few experts may come to carry all averages over experts: gates have no bound. */
 bool network_may_condense(const struct network *network);
 /* Whether the experts of its limit are nodes of a rule: stratified biases, no random router. */

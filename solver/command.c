@@ -73,7 +73,7 @@ void command_start(int *argc, char ***argv) {
 }
 
 void command_log(struct log *log, bool quiet) {
-    log_init(log, quiet || dist_rank() ? 0 : 1);
+    log_init(log, !quiet && !dist_rank());
     int processes = dist_job_without_mpi();
     if (processes > 1)
         log_line(log,

@@ -76,8 +76,12 @@ completion() {
     test "$(bash_says 'dmft-sweep --pro')" = ''
     test "$(bash_says 'dmft-sweep --jo')" = --jobs
     test "$(bash_says 'dmft-solve --help regime')" = 'regime1 regime2 regime3'
+    test "$(bash_says 'dmft-solve --cont')" = --continue
+    test "$(bash_says 'dmft-compare --cont')" = --continue
+    test "$(bash_says 'dmft-sweep --cont')" = ''
     cd "$root"
     touch a.ini a.txt
+    test "$(bash_says 'dmft-sweep --help regime')" = ''
     test "$(bash_says 'dmft-solve a')" = a.ini
     # every key of --help is there
     "$here/$BUILD/dmft-solve" --help | sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*/\1/p' | while read -r key; do

@@ -161,6 +161,56 @@ static void test_rank_cap(void **state) {
     cli_free(&result);
 }
 
+/* Tokens are rows of their own: 4 inputs of 8 tokens grow by 32 each step, of which 270 have room.
+ * Flow by Heun's rule takes two evaluations a step. */
+static void test_rank_of_tokens(void **state) {
+    (void)state;
+    static const char *const rule[] = {"--training.integrator=gd", "--training.integrator=heun"};
+    static const char *const step[] = {"step 8", "step 4"};
+    cli_print("tokens.ini",
+              "[network]\nmodel = transformer\nactivation = relu\n[data]\ninputs = 4\n"
+              "dimension = 40\ntokens = 8\n[training]\nsteps = 9\neta0 = 0.1\n"
+              "[solver]\nsites = 300\nreplicates = 1\n");
+    for (int k = 0; k < 2; k++) {
+        struct cli_result result;
+        char text[200];
+        cli_run(&result, ARGS("tokens.ini", "-o", "out.h5", rule[k]));
+        assert_true(cli_ended(&result, 3, ARGS("too few sites", "of 300", k ? "" : step[k])));
+        snprintf(text, sizeof text,
+                 "warning: with relu bases grow by 32 every evaluation, up to %d of 300 sites; the "
+                 "run will probably end at %s; more than",
+                 k ? 300 : 288, step[k]);
+        assert_non_null(strstr(result.err, text));
+        cli_free(&result);
+        cli_clean(NULL);
+    }
+}
+
+/* The warning names what keeps bases from compressing. */
+static void test_uncompressed(void **state) {
+    (void)state;
+    static const char *const sets[][2] = {{"--network.activation=relu", "--network.rho=1"},
+                                          {"--network.activation=tanh", "--network.rho=0.5"},
+                                          {"--network.activation=relu", "--network.rho=0.5"}};
+    static const char *const words[] = {"relu", "rho < 1", "relu and rho < 1"};
+    for (int k = 0; k < 3; k++) {
+        struct cli_result result;
+        char text[80];
+        cli_run(&result,
+                ARGS("small.ini", "-o", "out.h5", "--training.steps=5", sets[k][0], sets[k][1]));
+        assert_int_equal(result.code, 0);
+        snprintf(text, sizeof text, "warning: with %s bases grow by 3 every", words[k]);
+        assert_non_null(strstr(result.err, text));
+        cli_free(&result);
+        cli_clean(NULL);
+    }
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.steps=5", sets[0][0],
+                          "--solver.halves=yes"));
+    assert_non_null(strstr(result.err, "up to 15 of 32 sites in each half; more than 150 sites"));
+    cli_free(&result);
+}
+
 /* What the tolerance does is in the errors if that is asked for, and in a warning where the errors
  * would else be those of round-off. */
 static void test_tolerance(void **state) {
@@ -523,6 +573,8 @@ int main(void) {
         TEST(test_networks_that_diverge),
         TEST(test_large_targets),
         TEST(test_rank_cap),
+        TEST(test_rank_of_tokens),
+        TEST(test_uncompressed),
         TEST(test_tolerance),
         TEST(test_gates_that_stay),
         TEST(test_fixed_point_that_does_not_converge),

@@ -441,6 +441,34 @@ static void routing(void **state) {
     }
 }
 
+/* One expert that stands for all of a limit has a kernel, but no pairs; in networks the mean over
+ * pairs is there, and a network of one expert is refused. */
+static void one_expert_has_no_pairs(void **state) {
+    (void)state;
+    struct run run;
+    struct record none = {0};
+    struct err err;
+    assert_true(support_small(&run, support_model("residual"),
+                              (const char *const[]){"output.cross=psi_1", "network.rho=1",
+                                                    "network.bias_draws=normal",
+                                                    "network.bias_std=0", NULL}));
+    for (int N = 0; N <= 16; N += 16) {
+        struct record record;
+        ensemble(&run, N, &record);
+        assert_true(value(&record, "own_psi_1", 0, 0, 0) > 0.01);
+        assert_int_equal(record_find(&record, "cross_psi_1") != NULL, N > 0);
+        record_free(&record);
+    }
+    run_free(&run);
+    assert_true(
+        support_small(&run, support_model("regime2"),
+                      (const char *const[]){"output.cross=h_in", "network.kappa=0.0625", NULL}));
+    assert_int_equal(run_ensemble(&run, 16, 1, &none, &err), CODE_INPUT);
+    assert_non_null(strstr(err.text, "h_in of width N = 16 are those of one expert"));
+    record_free(&none);
+    run_free(&run);
+}
+
 static void bad_input(void **state) {
     (void)state;
     static const struct {
@@ -541,6 +569,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(experts_are_compared),
         cmocka_unit_test(experts_differ),
         cmocka_unit_test(routing),
+        cmocka_unit_test(one_expert_has_no_pairs),
         cmocka_unit_test(bad_input),
     };
     const struct CMUnitTest longer[] = {

@@ -4,6 +4,7 @@
 #include "solver/measure/mean_loss.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 static void march(struct run *run, const char *file, const char *const *overrides) {
@@ -36,6 +37,70 @@ static void halves_have_the_draws_of_the_whole(void **state) {
     assert_memory_not_equal(f->values, record_find(&run.half[1], "f")->values, bytes);
     run_free(&run);
     run_free(&small);
+}
+
+/* A number of sites in a program is halved like a key of [solver], and those of its units; so with
+ * a number of its own or with the key a program gives the same. */
+static void numbers_of_a_program_are_halved(void **state) {
+    (void)state;
+    static const char *const sites[][2] = {{"64", "32"}, {"'sites'", "'unit_sites'"}};
+    struct run run[2];
+    for (int k = 0; k < 2; k++) {
+        char text[800];
+        snprintf(
+            text, sizeof text,
+            "network.program_text=key('depth') local a = population('a', {sites = %s})\\n"
+            "local one = population('one', {sites = %s})\\n"
+            "local u = population('u', {of = a, units = one, group = %s})\\n"
+            "local h = read_in(a, 'W1')\\n"
+            "h = h + map(tanh(map(h, u, 'V')), a, {name = 'U', s_f = math.sqrt(a.size/u.size)})\\n"
+            "read_out(tanh(h), 'w')",
+            sites[k][0], sites[k][1], sites[k][1]);
+        march(&run[k], "examples/dense.ini",
+              (const char *const[]){"network.program=t.lua", text, "reference.widths=",
+                                    "training.steps=4", "solver.sites=64", "solver.unit_sites=32",
+                                    "solver.replicates=2", "solver.halves=yes", NULL});
+    }
+    for (int half = 0; half < 3; half++) {
+        const struct record *number = half < 2 ? &run[0].half[half] : &run[0].limit;
+        const struct record *key = half < 2 ? &run[1].half[half] : &run[1].limit;
+        const struct series *f = record_find(number, "f");
+        assert_memory_equal(f->values, record_find(key, "f")->values,
+                            2 * f->size * sizeof *f->values);
+    }
+    run_free(&run[0]);
+    run_free(&run[1]);
+}
+
+static void refuse(const char *file, const char *const *overrides, const char *sentence) {
+    char *all[16];
+    int count = 0;
+    struct run run = {0};
+    struct err err = {0};
+    for (; overrides[count]; count++)
+        all[count] = (char *)(uintptr_t)overrides[count];
+    int code = run_configure(&run, file, count, all, &err);
+    code = code ? code : run_open(&run, NULL, false, &err);
+    if (code != CODE_INPUT || !strstr(err.text, sentence))
+        fail_msg("%s: %d, %s", sentence, code, err.text);
+    run_free(&run);
+}
+
+/* What cannot be halved is refused before anything is computed. */
+static void refusals(void **state) {
+    (void)state;
+    refuse("data/residual.ini",
+           (const char *const[]){"solver.halves=yes", "network.alpha=1", "network.expert_width=8",
+                                 NULL},
+           "halves=yes: with bias_draws = stratified experts are nodes of a rule, and those of "
+           "finite width would stay whole: bias_draws = normal, or expert_width = 0");
+    refuse("examples/dense.ini",
+           (const char *const[]){
+               "solver.halves=yes", "network.program=t.lua",
+               "network.program_text=key('depth') local a = population('a', {sites = 33})\\n"
+               "read_out(read_in(a, 'W1'), 'w')",
+               NULL},
+           "t.lua:1: sites = 33: with [solver] halves = yes it must be even");
 }
 
 /* Twice the whole less the mean of the halves, of every series that does not jump; the loss is that
@@ -144,6 +209,8 @@ static void bias_is_removed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_have_the_draws_of_the_whole),
+        cmocka_unit_test(numbers_of_a_program_are_halved),
+        cmocka_unit_test(refusals),
         cmocka_unit_test(values_are_those_without_the_bias),
         cmocka_unit_test(halves_and_whole_match_the_same_normals),
         cmocka_unit_test(bias_is_removed),

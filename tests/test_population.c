@@ -153,6 +153,25 @@ static void test_draws_can_be_repeated(void **state) {
         free(x[k]);
 }
 
+/* Beside its halves a population has their room; nodes of a rule have no halves. */
+static void test_room_of_halves(void **state) {
+    (void)state;
+    for (int nodes = 0; nodes < 2; nodes++) {
+        struct population p;
+        struct array out;
+        open_population(&p, 100, true, 0);
+        p.halved = true;
+        p.nodes = nodes;
+        ASK(array_init(&out, backend, p.sites, 1, 41, &err));
+        ASK(population_fresh(&p, none, array_rows(&out, 0, 40), &err));
+        assert_int_equal(p.fallback, 0);
+        ASK(population_fresh(&p, none, array_rows(&out, 40, 1), &err));
+        assert_int_equal(p.fallback, nodes ? 0 : 1);
+        array_free(&out);
+        population_free(&p);
+    }
+}
+
 /* 80 of 100 sites are for normals and basis vectors; then a normal is orthogonal to what it must
  * be, and no more. */
 static void test_out_of_room(void **state) {
@@ -481,6 +500,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_fresh_is_orthonormal),
         cmocka_unit_test(test_look),
         cmocka_unit_test(test_draws_can_be_repeated),
+        cmocka_unit_test(test_room_of_halves),
         cmocka_unit_test(test_out_of_room),
         cmocka_unit_test(test_room_for_a_draw_but_not_for_its_basis),
         cmocka_unit_test(test_basis_of_all_sites),

@@ -252,6 +252,8 @@ static void other_settings_are_refused(void **state) {
             ARGS("--training.eta0=0.4", name, "eta0 = 0.3", "cannot go on"));
     refuses(2, GO_ON("--solver.seed=2"), ARGS("--solver.seed=2", name, "seed = 1"));
     refuses(2, GO_ON("--output.kernels=full"), ARGS("kernels = diagonal"));
+    refuses(2, GO_ON("--solver.halves=yes"),
+            ARGS("--solver.halves=yes", name, "halves = no", "cannot go on"));
     refuses(2, GO_ON("--rates.Q=3"), ARGS("--rates.Q=3", "Q = 2"));
     refuses(2, GO_ON("--rates.W_in=3"), ARGS("--rates.W_in=3", "without W_in"));
     refuses(2, GO_ON("--training.steps=3"),

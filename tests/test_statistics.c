@@ -294,6 +294,37 @@ static void times_of_tables(void **state) {
     assert_int_equal(time[0], 0);
 }
 
+/* Gates of tokens: each time has inputs and tokens, and each token its own initial value. */
+static void gates_of_tokens(void **state) {
+    (void)state;
+    enum { T = 4, P = 2, TOKENS = 3, WIDE = P * TOKENS, LATE = 3 * WIDE + 4 };
+    struct series series = {.dims = "t mu token", .axes = 3, .shape = {T, P, TOKENS}};
+    struct record record;
+    struct report_gates gates;
+    ASK(record_init(&record, 2, T, err));
+    assert_false(report_gates(&record, &gates));
+    strcpy(series.name, "gate_participation");
+    ASK(record_add(&record, series, err));
+    strcpy(series.name, "gate_largest");
+    ASK(record_add(&record, series, err));
+    for (int r = 0; r < 2; r++) {
+        double *ratio = record_at(&record, &record.series[0], r, 0);
+        double *largest = record_at(&record, &record.series[1], r, 0);
+        for (int i = 0; i < T * WIDE; i++) {
+            ratio[i] = 0.1 * (1 + i % WIDE);
+            largest[i] = 1 + i % WIDE;
+        }
+        ratio[LATE] = r ? 0.2 : 0.3; /* of 0.5 */
+        largest[LATE] = r ? 15 : 10;
+    }
+    assert_true(report_gates(&record, &gates));
+    assert_int_equal(gates.at, 3);
+    CHECK_ABS(gates.lowest, 0.4, 1e-15, "participation ratio");
+    CHECK_ABS(gates.peak, 15, 0, "largest gate");
+    CHECK_ABS(gates.growth, 3, 1e-15, "its growth");
+    record_free(&record);
+}
+
 /* How many have failed, and which of them first; behind the last run nothing counts. */
 static void failures_of_runs(void **state) {
     (void)state;
@@ -319,6 +350,7 @@ int main(void) {
         cmocka_unit_test(sites_that_sample),
         cmocka_unit_test(extrapolation),
         cmocka_unit_test(times_of_tables),
+        cmocka_unit_test(gates_of_tokens),
         cmocka_unit_test(failures_of_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,21 @@ static void test_each_program_names_the_other(void **state) {
     cli_program("dmft-sweep");
 }
 
+/* What depends on the directions of the inputs is checked before anything runs, of each unit: Adam
+ * takes all coordinates for directions. */
+static void test_directions_are_checked(void **state) {
+    (void)state;
+    write_ini("case.ini", "training.eta0 = 0.1 0.2\n");
+    check_refused(ARGS("-o", "out.h5", "case.ini", "--data.inputs=8", "--data.dimension=10",
+                       "--reference.draws=balanced", "--reference.widths=4 16"),
+                  ARGS("balanced draws over 8 input directions need N >= 9", "N = 4"));
+    write_ini("case.ini", "training.optimizer = gd adam\n");
+    check_refused(
+        ARGS("-o", "out.h5", "case.ini", "--data.dimension=10", "--reference.draws=balanced"),
+        ARGS("balanced draws over 10 input directions need N >= 11", "adam", "N = 8"));
+    assert_false(cli_exists("out.d"));
+}
+
 /* Opening its own memory succeeds, reading at its beginning is an input/output error. */
 static void test_input_output_errors_of_an_ini(void **state) {
     (void)state;
@@ -545,6 +560,7 @@ int main(void) {
         SWEEP_TEST(test_a_sum_is_of_the_whole_name),
         SWEEP_TEST(test_a_star_is_more_than_half),
         SWEEP_TEST(test_bad_sections_are_refused),
+        SWEEP_TEST(test_directions_are_checked),
         SWEEP_TEST(test_each_program_names_the_other),
         SWEEP_TEST(test_input_output_errors_of_an_ini),
         SWEEP_TEST(test_units_are_single_runs),

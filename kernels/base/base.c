@@ -56,13 +56,13 @@ double base_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-void log_init(struct log *log, int verbose) {
+void log_init(struct log *log, bool verbose) {
     *log = (struct log){.verbose = verbose, .terminal = isatty(STDERR_FILENO) != 0};
     log->last = base_seconds();
 }
 
 void log_line(struct log *log, const char *format, ...) {
-    if (log->verbose < 1)
+    if (!log->verbose)
         return;
     log_close(log);
     va_list list;
@@ -74,7 +74,7 @@ void log_line(struct log *log, const char *format, ...) {
 
 void log_progress(struct log *log, const char *format, ...) {
     double now = base_seconds();
-    if (log->verbose < 1 || now - log->last < (log->terminal ? 0.1 : 30.0))
+    if (!log->verbose || now - log->last < (log->terminal ? 0.1 : 30.0))
         return;
     log->last = now;
     if (log->terminal)

@@ -62,12 +62,12 @@ double base_seconds(void); /* wall clock, from an arbitrary origin */
 
 /* What the user sees while a run goes on; everything goes to standard error. */
 struct log {
-    int verbose;   /* 0: errors only, 1: normal, 2: more */
+    bool verbose;  /* else errors only */
     bool terminal; /* a progress line that rewrites itself */
     double last;   /* time of the last progress line */
     bool open;     /* a progress line stands on the terminal */
 };
-void log_init(struct log *log, int verbose);
+void log_init(struct log *log, bool verbose);
 void log_line(struct log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* On a terminal at most ten times a second, else at most once in thirty seconds. */
 void log_progress(struct log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));

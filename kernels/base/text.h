@@ -27,7 +27,6 @@ void text_append_list(char *note, const char *format, va_list list);
 const char *text_find_bad(const char *text);
 /* Cuts a long text between characters; returns out. */
 const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text);
-/* Takes blanks off both ends in place; returns the new beginning. */
 /* What stands behind the "=" of an ini, in place: without the blanks around it and without a
  * comment, which begins with # or ; behind a blank. Between double quotes it is what stands there,
  * "" for a quote. NULL: no quote at the end, or more behind it than a comment. */
@@ -36,7 +35,11 @@ char *text_value(char *text);
 bool text_ends(const char *text);
 /* Whether it has to stand between quotes there. */
 bool text_wants_quotes(const char *value);
+/* Takes blanks off both ends in place; returns the new beginning. */
 char *text_trim(char *text);
+/* Cuts off the part before the next separator, trimmed; NULL when none is left. *cursor moves
+ * behind it, and is NULL behind the last. */
+char *text_next_part(char **cursor, char separator);
 /* The next word at *cursor, which moves behind it; false at the end. */
 bool text_next_word(const char **cursor, const char *separators, struct text_word *word);
 bool text_is(struct text_word word, const char *text);

@@ -6,10 +6,19 @@
 
 /* --- populations ----------------------------------------------------------------------------- */
 
-/* What is at the top of the stack: a whole number, or a key of [solver] with the sites of the
- * limit.
- */
-static int sites_of(lua_State *L, const char *option, int most) {
+/* Beside its halves and in them: the number is even, and a half has half of it. */
+static int in_halves(lua_State *L, const char *option, int sites) {
+    const struct net_setup *setup = program_setup(script_program(L));
+    if (setup->N || !(setup->halved || setup->half))
+        return sites;
+    if (sites % 2)
+        luaL_error(L, "%s = %d: with [solver] halves = yes it must be even", option, sites);
+    return setup->half ? sites / 2 : sites;
+}
+
+/* What is at the top of the stack: a whole number, or a key of [solver] with the sites of the limit
+ * (or of its half). drawn: the number is of sites, too, and not of units for a site. */
+static int sites_of(lua_State *L, const char *option, int most, bool drawn) {
     static const char *const keys[] = {"sites", "expert_sites", "unit_sites"};
     const struct net_setup *setup = program_setup(script_program(L));
     const int numbers[] = {setup->sites, setup->expert_sites, setup->unit_sites};
@@ -22,7 +31,7 @@ static int sites_of(lua_State *L, const char *option, int most) {
                    "%s must be a whole number from 1 to %d, or the name of a key of [solver]: "
                    "\"sites\", \"expert_sites\" or \"unit_sites\"",
                    option, most);
-    return (int)x;
+    return drawn ? in_halves(L, option, (int)x) : (int)x;
 }
 
 static struct script_population *option_population(lua_State *L, int options, const char *name) {
@@ -65,7 +74,7 @@ static int population(lua_State *L) {
     struct script_population *units = option_population(L, 2, "units");
     int group = units ? (int)units->on->sites : 1;
     if (script_option(L, 2, "group"))
-        group = sites_of(L, "group", 1000000);
+        group = sites_of(L, "group", 1000000, units != NULL);
     if (units && (size_t)group != units->on->sites)
         luaL_error(L, "population %s: a group must have the sites of its units", name);
     if ((of && of->on->group > 1) || (units && units->on->group > 1))
@@ -78,7 +87,7 @@ static int population(lua_State *L) {
     if (of)
         sites = (double)of->on->sites * group;
     else if (script_option(L, 2, "sites"))
-        sites = sites_of(L, "sites", 100000000);
+        sites = sites_of(L, "sites", 100000000, true);
     if (sites > 1e9)
         luaL_error(L, "population %s would have %f sites", name, sites);
     check_sites(L, name, size, of, group);

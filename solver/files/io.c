@@ -267,7 +267,7 @@ static int write_tolerance(hid_t group, const struct record *record, const struc
     return hdf5_write_array(group, &array, difference, err);
 }
 
-/* HDF5_NAME, NAME_se, perhaps NAME_runs, NAME_tolerance; mean and se are workspace of the size of
+/* NAME, NAME_se, perhaps NAME_runs, NAME_tolerance; mean and se are workspace of the size of
  * the series. */
 static int write_series(hid_t group, const struct record *record, const struct series *series,
                         double *mean, double *se, struct err *err) {
@@ -439,13 +439,15 @@ static int begin_file(struct io *io, struct err *err) {
     return hdf5_set_text(io->file, "program", "dmft-solve", err);
 }
 
-int io_again(struct io *io, const char *path, struct err *err) {
+static int create(struct io *io, const char *path, bool force, bool save, struct err *err) {
     int code = CODE_OK;
     *io = (struct io){0};
-    DO(partial_check(path, true, err));
+    DO(partial_check(path, force, err));
     DO(base_copy(&io->path, path, err));
-    DO(partial_create(&io->partial, &io->lock, path, true, err));
+    DO(partial_create(&io->partial, &io->lock, path, force, err));
     DO(begin_file(io, err));
+    if (save)
+        DO(io_flush(io, err));
 done:
     if (code && io->partial)
         partial_abandon(io->partial);
@@ -455,19 +457,11 @@ done:
 }
 
 int io_create(struct io *io, const char *path, bool force, struct err *err) {
-    int code = CODE_OK;
-    *io = (struct io){0};
-    DO(partial_check(path, force, err));
-    DO(base_copy(&io->path, path, err));
-    DO(partial_create(&io->partial, &io->lock, path, force, err));
-    DO(begin_file(io, err));
-    DO(io_flush(io, err));
-done:
-    if (code && io->partial)
-        partial_abandon(io->partial);
-    if (code)
-        release(io);
-    return code;
+    return create(io, path, force, true, err);
+}
+
+int io_again(struct io *io, const char *path, struct err *err) {
+    return create(io, path, true, false, err);
 }
 
 int io_finish(struct io *io, bool force, struct err *err) {

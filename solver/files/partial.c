@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRIES = 10000 };
+enum { TRIES = 10000, LEFT = 9 }; /* LEFT: more new files have as many processes at once */
 
 /* The folder of a path, to be freed. */
 static int folder_of(char **folder, const char *path, struct err *err) {
@@ -42,47 +42,6 @@ int partial_check(const char *path, bool force, struct err *err) {
         return err_set(err, CODE_INPUT,
                        "output %s: exists already; choose another name or add --force", path);
     return CODE_OK;
-}
-
-/* Removes PARTIAL.new of a process that is gone: one that is writing it holds a lock. */
-static int sweep_up(const char *partial, struct err *err) {
-    size_t size = strlen(partial) + sizeof ".new";
-    struct stat opened, named;
-    char *name;
-    TRY(base_alloc(&name, size, 1, err));
-    snprintf(name, size, "%s.new", partial);
-    int descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (descriptor >= 0 && !flock(descriptor, LOCK_EX | LOCK_NB) && !fstat(descriptor, &opened) &&
-        !stat(name, &named) && opened.st_ino == named.st_ino)
-        unlink(name);
-    if (descriptor >= 0)
-        close(descriptor);
-    free(name);
-    return CODE_OK;
-}
-
-/* Creates PATH.SUFFIX, PATH.SUFFIX.2, ..., the first that does not exist. */
-static int reserve(char **name, int *descriptor, const char *path, const char *suffix,
-                   struct err *err) {
-    size_t size = strlen(path) + strlen(suffix) + 16;
-    TRY(base_alloc(name, size, 1, err));
-    for (int k = 1; k < TRIES; k++) {
-        if (k == 1)
-            snprintf(*name, size, "%s%s", path, suffix);
-        else
-            snprintf(*name, size, "%s%s.%d", path, suffix, k);
-        *descriptor = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (*descriptor >= 0)
-            return CODE_OK;
-        if (errno != EEXIST)
-            break;
-        if (sweep_up(*name, err))
-            break;
-    }
-    int code = err_set(err, CODE_SYSTEM, "cannot create %s: %s", *name, strerror(errno));
-    free(*name);
-    *name = NULL;
-    return code;
 }
 
 /* Of another kind than HDF5's locks (flock), so that others may read the file meanwhile. Where
@@ -148,17 +107,55 @@ static int write_bytes(int descriptor, const char *bytes, size_t size) {
     return fsync(descriptor);
 }
 
-/* PARTIAL.new, locked while it is written. */
-static int open_new(char **name, int *descriptor, const char *partial, struct err *err) {
+/* PARTIAL.new, PARTIAL.new.2, ... */
+static void name_new(char *name, size_t size, const char *partial, int k) {
+    int length = snprintf(name, size, "%s.new", partial);
+    if (k > 1)
+        snprintf(name + length, size - (size_t)length, ".%d", k);
+}
+
+/* Removes a new file of a process that is gone: one that is writing it holds a lock. */
+static void sweep_up(const char *name) {
+    struct stat opened, named;
+    int descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (descriptor >= 0 && !flock(descriptor, LOCK_EX | LOCK_NB) && !fstat(descriptor, &opened) &&
+        !stat(name, &named) && opened.st_ino == named.st_ino)
+        unlink(name);
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+/* Creates and locks the first new file that does not exist. */
+static int reserve(char *name, size_t size, int *descriptor, const char *partial, struct err *err) {
     struct stat status;
-    TRY(sweep_up(partial, err));
-    for (;;) {
-        TRY(reserve(name, descriptor, partial, ".new", err));
-        if (flock(*descriptor, LOCK_EX) || fstat(*descriptor, &status) || status.st_nlink)
+    for (int k = 1; k < TRIES; k++) {
+        name_new(name, size, partial, k);
+        *descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (*descriptor < 0 && errno != EEXIST)
+            break;
+        if (*descriptor >= 0 &&
+            (flock(*descriptor, LOCK_EX) || fstat(*descriptor, &status) || status.st_nlink))
             return CODE_OK;
-        close(*descriptor); /* another process has swept it up before the lock */
-        free(*name);
+        if (*descriptor >= 0)
+            close(*descriptor); /* another process has swept it up before the lock */
     }
+    return err_set(err, CODE_SYSTEM, "cannot create %s: %s", name, strerror(errno));
+}
+
+/* A new file, locked while it is written; those that others have left are removed. */
+static int open_new(char **name, int *descriptor, const char *partial, struct err *err) {
+    size_t size = strlen(partial) + sizeof ".new." + 8;
+    TRY(base_alloc(name, size, 1, err));
+    for (int k = 1; k <= LEFT; k++) {
+        name_new(*name, size, partial, k);
+        sweep_up(*name);
+    }
+    int code = reserve(*name, size, descriptor, partial, err);
+    if (code) {
+        free(*name);
+        *name = NULL;
+    }
+    return code;
 }
 
 static bool has_content(const char *path) {

@@ -17,6 +17,10 @@ static bool over_experts(const struct named *named) {
     return named->on->group > 1;
 }
 
+static bool of_one_expert(const struct named *named) {
+    return over_experts(named) && named->on->sites == (size_t)named->on->group;
+}
+
 /* In a limit where experts share the normals of their units (kernels/population.h), these are not
  * the units of independent experts. */
 static bool shared(const struct net *net, const struct population *on) {
@@ -46,7 +50,13 @@ static int next_members(const char **words, const struct net *net, struct member
     return CODE_OK;
 }
 
-static int check(const struct members *members, int *others, struct err *err) {
+/* In a limit one expert may stand for all, which has no pairs. */
+static bool has_cross(const struct members *members) {
+    return members->count && !of_one_expert(members->named[0]);
+}
+
+static int check(const struct net *net, const struct members *members, int *others,
+                 struct err *err) {
     const struct named *first = members->count ? members->named[0] : NULL;
     const char *word = members->word;
     if (members->count == 1 && !over_experts(first))
@@ -54,6 +64,11 @@ static int check(const struct members *members, int *others, struct err *err) {
                        "[output] cross: rows %s are those of a single expert, or not over the "
                        "units of experts; name outputs of several experts, or units of many",
                        word);
+    if (members->count == 1 && net->setup.N && of_one_expert(first))
+        return err_set(err, CODE_INPUT,
+                       "[output] cross: rows %s of width N = %d are those of one expert, and it "
+                       "takes two to compare; leave them out, or let all widths have more experts",
+                       word, net->setup.N);
     for (int k = 1; k < members->count; k++)
         if (members->named[k]->on != first->on ||
             members->named[k]->rows.count != first->rows.count)
@@ -103,8 +118,8 @@ int experts_declare(struct record *record, const struct config *config, const st
         int code;
         DO(next_members(&words, net, &members, &more, err));
         if (members.count)
-            DO(check(&members, &others, err));
-        if (members.count)
+            DO(check(net, &members, &others, err));
+        if (has_cross(&members))
             DO(add(record, net, &members, false, err));
         if (members.count == 1)
             DO(add(record, net, &members, true, err));
@@ -131,18 +146,22 @@ static int measure_several(const struct members *members, double *out, struct er
     return CODE_OK;
 }
 
-/* From the mean over experts m_j: the sum over all pairs is M^2 <m m>. */
+/* From the mean over experts m_j: the sum over all pairs is M^2 <m m>. cross NULL: there are none.
+ */
 static int measure_pairs(const struct named *named, double *cross, double *own, struct err *err) {
     const struct array *array = named->rows.array;
     double M = (double)array->sites / array->group;
+    double scale = named->scale * named->scale;
     struct array mean = {0};
-    TRY(array_init(&mean, array->backend, (size_t)array->group, 1, named->rows.count, err));
-    array->backend->tile_mean(named->rows, array_all(&mean));
-    array->backend->averages(array_all(&mean), array_all(&mean), cross);
     array->backend->averages(named->rows, named->rows, own);
+    if (cross) {
+        TRY(array_init(&mean, array->backend, (size_t)array->group, 1, named->rows.count, err));
+        array->backend->tile_mean(named->rows, array_all(&mean));
+        array->backend->averages(array_all(&mean), array_all(&mean), cross);
+    }
     for (int row = 0; row < named->rows.count; row++) {
-        double scale = named->scale * named->scale;
-        cross[row] = scale * (M * cross[row] - own[row]) / (M - 1);
+        if (cross)
+            cross[row] = scale * (M * cross[row] - own[row]) / (M - 1);
         own[row] *= scale;
     }
     array_free(&mean);
@@ -157,7 +176,7 @@ int experts_measure(const struct config *config, const struct net *net, int t, i
     while (more) {
         int code;
         DO(next_members(&words, net, &members, &more, err));
-        double *cross = members.count ? record_at(record, (*next)++, run, t) : NULL;
+        double *cross = has_cross(&members) ? record_at(record, (*next)++, run, t) : NULL;
         double *own = members.count == 1 ? record_at(record, (*next)++, run, t) : NULL;
         if (members.count)
             DO(own ? measure_pairs(members.named[0], cross, own, err)

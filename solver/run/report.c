@@ -76,36 +76,40 @@ done:
     return code;
 }
 
-/* docs/method.md section 5: the participation ratio of each replicate against its value at t = 0.
- * The replicate that concentrates most decides: it alone can carry a mean. */
-static void print_gates(const struct run *run) {
-    const struct record *record = &run->limit;
+bool report_gates(const struct record *record, struct report_gates *gates) {
     const struct series *pr = record_find(record, "gate_participation");
     const struct series *largest = record_find(record, "gate_largest");
-    double lowest = 1, peak = 0, growth = 0;
-    int at = 0;
+    *gates = (struct report_gates){.lowest = 1};
     if (!pr)
-        return;
-    int P = (int)pr->shape[1];
+        return false;
+    int size = (int)pr->size, rows = size / (int)pr->shape[0];
     for (int r = 0; r < record->runs; r++) {
         const double *p = record_at(record, pr, r, 0), *l = record_at(record, largest, r, 0);
-        for (int i = 0; i < record->T * P; i++) {
-            if (p[i] / p[i % P] < lowest) {
-                lowest = p[i] / p[i % P];
-                at = i / P;
+        for (int i = 0; i < size; i++) {
+            if (p[i] / p[i % rows] < gates->lowest) {
+                gates->lowest = p[i] / p[i % rows];
+                gates->at = i / rows;
             }
-            peak = fmax(peak, l[i]);
-            growth = fmax(growth, l[i] / l[i % P]);
+            gates->peak = fmax(gates->peak, l[i]);
+            gates->growth = fmax(gates->growth, l[i] / l[i % rows]);
         }
     }
+    return true;
+}
+
+/* docs/method.md section 5. */
+static void print_gates(const struct run *run) {
+    struct report_gates gates;
+    if (!report_gates(&run->limit, &gates))
+        return;
     printf("gates: participation ratio down to %.3f of its initial value (t = %d); largest gate "
            "%.3g times the mean\n",
-           lowest, at, peak);
+           gates.lowest, gates.at, gates.peak);
     bool unbounded = network_may_condense(&run->config.network);
-    if (unbounded && (lowest < 0.75 || (peak > 30 && growth > 2)))
+    if (unbounded && (gates.lowest < 0.75 || (gates.peak > 30 && gates.growth > 2)))
         printf("warning: a handful of experts carries the average: the limit is not self-averaging "
                "here, and the mean over replicates depends on expert_sites\n");
-    else if (unbounded && lowest < 0.9)
+    else if (unbounded && gates.lowest < 0.9)
         printf("warning: gates are concentrating: standard errors may be too small and not fall as "
                "1/sqrt(sites); repeat with 4 times the expert_sites\n");
 }

@@ -224,30 +224,36 @@ static int check_memory(struct run *run, struct err *err) {
         remedy);
 }
 
-/* Bases that do not compress grow by P an evaluation; and so does any basis while every step brings
- * inputs of its own. A population between two maps holds a basis and normals for each of them. */
+/* Bases that do not compress grow by P n an evaluation; and so does any basis while every step
+ * brings inputs of its own. A population between two maps holds a basis and normals for each of
+ * them. */
 static void warn_rank(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
     const char *keys = model_list[run->config.network.model]->solver_keys;
-    int P = batch_size(&run->config.training, run->data.P), least = solver->sites;
-    double rows = P * integrator_evaluations(&run->config.training);
+    const struct training *training = &run->config.training;
+    int P = batch_size(training, run->data.P), n = run->data.n, least = solver->sites;
+    double evaluations = integrator_evaluations(training), rows = (double)P * n * evaluations;
+    double step = rows / training->steps;
     bool compresses = network_compresses(&run->config.network);
+    int parts = solver->halves ? 2 : 1;
     char end[64] = "";
     if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
         least = solver->expert_sites;
+    least /= parts;
     if (compresses)
-        rows = fmin(rows, run->data.P);
+        rows = fmin(rows, (double)run->data.P * n);
     if (!solver->replicates || ensemble_iterates(run, 0) || (compresses && P == run->data.P) ||
         4 * rows <= POPULATION_ROOM * least)
         return;
     if (rows > POPULATION_RANK_LIMIT * least && least > POPULATION_SMALL)
         snprintf(end, sizeof end, "; the run will probably end at step %d",
-                 (int)(POPULATION_RANK_LIMIT * least / P));
+                 (int)(POPULATION_RANK_LIMIT * least / step));
     log_line(&run->log,
-             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s; more "
-             "than %.0f sites keep all normals matched",
-             compresses ? "new inputs at every step" : network_uncompressed(), P, fmin(rows, least),
-             least, end, 4 * rows / POPULATION_ROOM);
+             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; "
+             "more than %.0f sites keep all normals matched",
+             compresses ? "new inputs at every step" : network_uncompressed(&run->config.network),
+             P * n, fmin(rows, least), least, parts > 1 ? " in each half" : "", end,
+             parts * 4 * rows / POPULATION_ROOM);
 }
 
 /* Scales and rates of all networks are meant for inputs with |x|^2 = D, which drawn ones have. */

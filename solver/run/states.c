@@ -38,9 +38,9 @@ static void head_free(struct head *head) {
 /* Keys that decide no number of a run. */
 static bool is_free(const char *section, const char *key) {
     static const char *const keys[] = {
-        "training.steps",    "solver.threads",   "solver.backend",         "solver.max_memory",
-        "solver.replicates", "reference.widths", "reference.seeds",        "output.checkpoint",
-        "data.file",         "solver.halves",    "solver.check_tolerance", "data.folder"};
+        "training.steps",    "solver.threads",         "solver.backend",  "solver.max_memory",
+        "solver.replicates", "reference.widths",       "reference.seeds", "output.checkpoint",
+        "data.file",         "solver.check_tolerance", "data.folder"};
     size_t length = strlen(section);
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (!strncmp(keys[k], section, length) && keys[k][length] == '.' &&

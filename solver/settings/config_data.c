@@ -259,20 +259,12 @@ static int check_inputs(const struct config *config, const struct params *params
 
 /* --- what lies in files ---------------------------------------------------------------------- */
 
-/* The folder of the ini, or of the command line, in front of a relative path. */
-static int data_path(const struct params *params, const char *key, const char *given, char **path,
-                     struct err *err) {
-    const char *slash = strrchr(params->file, '/');
-    bool relative = given[0] != '/' && slash && params_find(params, "data", key)->line > 0;
-    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
-    if (!given[0])
+static int data_path(const struct params *params, const char *key, char **path, struct err *err) {
+    if (!params_find(params, "data", key)->text[0])
         return params_error(params, "data", key, err, "this source needs the path of %s",
                             strcmp(key, "file") ? "the folder of Fashion-MNIST"
                                                 : "a file with X and y: HDF5, npz or csv");
-    TRY(base_alloc(path, folder + strlen(given) + 1, 1, err));
-    memcpy(*path, params->file, folder);
-    strcpy(*path + folder, given);
-    return CODE_OK;
+    return params_path(params, "data", key, path, err);
 }
 
 /* The path as an absolute one in the record and in the settings. */
@@ -296,7 +288,7 @@ static int read_file(struct config *config, struct params *params, struct data *
         .most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double))};
     char *path = NULL;
     int code;
-    DO(data_path(params, "file", settings->file, &path, err));
+    DO(data_path(params, "file", &path, err));
     DO(data_read(data, path, &wanted, err));
     if (!data->V && (settings->vocabulary || !settings->positions))
         DO(params_error(params, "data", settings->vocabulary ? "vocabulary" : "positions", err,
@@ -317,7 +309,7 @@ static int read_fashion(struct config *config, struct params *params, int C, str
                               .tests = settings->tests};
     char *path = NULL;
     int code;
-    DO(data_path(params, "folder", settings->folder, &path, err));
+    DO(data_path(params, "folder", &path, err));
     fashion.folder = path;
     DO(fashion_read(data, &fashion, err));
     DO(record_path(params, "folder", path, &settings->folder, err));

@@ -12,18 +12,6 @@ static bool is_program(const struct config *config) {
     return !network_other_keys(model_list[config->network.model]->name, "program");
 }
 
-/* In front of a relative path the folder of the ini, or that of the command line. */
-static int path_of(const struct config *config, const struct params *params, char **path,
-                   struct err *err) {
-    const char *given = config->network.program, *slash = strrchr(params->file, '/');
-    bool relative = given[0] != '/' && slash && params_find(params, "network", "program")->line > 0;
-    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
-    TRY(base_alloc(path, folder + strlen(given) + 1, 1, err));
-    memcpy(*path, params->file, folder);
-    strcpy(*path + folder, given);
-    return CODE_OK;
-}
-
 static int read_file(const char *path, char **text, struct err *err) {
     FILE *stream = fopen(path, "r");
     if (!stream)
@@ -76,7 +64,7 @@ int config_program(struct config *config, struct params *params, struct err *err
     if (!network->program[0])
         return params_error(params, "network", "program", err,
                             "the file of a program in Lua must be given (docs/programs.md)");
-    DO(path_of(config, params, &path, err));
+    DO(params_path(params, "network", "program", &path, err));
     if ((code = read_file(path, &text, &why)) || (code = fold(path, text, &folded, &why))) {
         *err = why;
         if (code == CODE_INPUT)

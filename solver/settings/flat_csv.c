@@ -18,15 +18,6 @@ struct table {
     double *values; /* [rows][columns] */
 };
 
-/* The next field, trimmed; NULL behind the last. */
-static char *next_field(char **cursor, char separator) {
-    char *field = *cursor, *end = field ? strchr(field, separator) : NULL;
-    if (end)
-        *end++ = '\0';
-    *cursor = end;
-    return field ? text_trim(field) : NULL;
-}
-
 static bool read_number(const char *text, double *value) {
     char *end;
     *value = strtod(text, &end);
@@ -45,13 +36,13 @@ static int begin(struct table *table, const char *line, bool *names, struct err 
     table->separator = strchr(line, ',') ? ',' : strchr(line, '\t') ? '\t' : ';';
     *names = false;
     TRY(base_copy(&copy, line, err));
-    for (cursor = copy; (field = next_field(&cursor, table->separator)); table->columns++)
+    for (cursor = copy; (field = text_next_part(&cursor, table->separator)); table->columns++)
         *names = *names || !read_number(field, &value);
     free(copy);
     TRY(base_alloc(&table->target, (size_t)table->columns, sizeof *table->target, err));
     TRY(base_copy(&copy, line, err));
     cursor = copy;
-    for (int k = 0; (field = next_field(&cursor, table->separator)); k++) {
+    for (int k = 0; (field = text_next_part(&cursor, table->separator)); k++) {
         table->target[k] = *names ? names_target(field) : k == table->columns - 1;
         table->targets += table->target[k];
     }
@@ -82,7 +73,7 @@ static int add_row(struct table *table, char *line, struct err *err) {
             return err_set(err, CODE_SYSTEM, "out of memory: data file %s", path);
         table->values = grown;
     }
-    for (; (field = next_field(&line, table->separator)); k++) {
+    for (; (field = text_next_part(&line, table->separator)); k++) {
         double value;
         if (!read_number(field, &value))
             return err_set(err, CODE_INPUT, "data file %s:%d: field %d, \"%s\", is not a number",

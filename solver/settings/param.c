@@ -131,6 +131,18 @@ const struct param_value *params_find(const struct params *params, const char *s
                       : NULL;
 }
 
+int params_path(const struct params *params, const char *section, const char *key, char **path,
+                struct err *err) {
+    const struct param_value *value = params_find(params, section, key);
+    const char *slash = strrchr(params->file, '/');
+    bool relative = value->text[0] != '/' && slash && value->line > 0;
+    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
+    TRY(base_alloc(path, folder + strlen(value->text) + 1, 1, err));
+    memcpy(*path, params->file, folder);
+    strcpy(*path + folder, value->text);
+    return CODE_OK;
+}
+
 int params_record(struct params *params, const char *section, const char *key, const char *text,
                   struct err *err) {
     size_t index = (size_t)(params_find(params, section, key) - params->values);

@@ -87,6 +87,10 @@ void params_free(struct params *params); /* accepts a zeroed struct; idempotent 
 /* The value of a row, or of a free key that was given; else NULL. */
 const struct param_value *params_find(const struct params *params, const char *section,
                                       const char *key);
+/* The path that a row gives, to be freed: a relative one of an ini begins at the folder of the ini,
+ * of the command line (or of text that is no file) at the current one. */
+int params_path(const struct params *params, const char *section, const char *key, char **path,
+                struct err *err);
 /* Replaces the text of a row, for the record (the typed value stays). */
 int params_record(struct params *params, const char *section, const char *key, const char *text,
                   struct err *err);

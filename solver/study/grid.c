@@ -25,15 +25,6 @@ __attribute__((format(printf, 4, 5))) static int fail(const struct grid *grid,
 
 /* ---- values ---- */
 
-/* Cuts off the part before the next separator, trimmed; NULL when none is left. */
-static char *next_part(char **cursor, char separator) {
-    char *part = *cursor, *end = part ? strchr(part, separator) : NULL;
-    if (end)
-        *end++ = '\0';
-    *cursor = end;
-    return part ? text_trim(part) : NULL;
-}
-
 static char *next_word(char **cursor) {
     char *word = *cursor + strspn(*cursor, " \t"), *end = word + strcspn(word, " \t");
     *cursor = *end ? end + 1 : end;
@@ -140,7 +131,7 @@ static int take_point(struct grid *grid, struct grid_axis *axis, char *point, bo
                     "point %d is empty; | stands between points, and each has one "
                     "value for each of the %d keys",
                     axis->count, axis->keys);
-    for (; (value = commas ? next_part(&point, ',') : next_word(&point)); k++)
+    for (; (value = commas ? text_next_part(&point, ',') : next_word(&point)); k++)
         if (k < axis->keys)
             TRY(set_value(grid, axis, k, value, err));
     if (k != axis->keys)
@@ -168,7 +159,7 @@ static int add_list(struct grid *grid, struct grid_axis *axis, char *values, str
                     "blanks separate values here, and would cut a factor from its power of N; "
                     "write it without blanks, as 3N^-0.5, or %s",
                     bars ? "commas between the values of a point" : "| between values");
-    while ((point = bars ? next_part(&values, '|') : next_word(&values)))
+    while ((point = bars ? text_next_part(&values, '|') : next_word(&values)))
         TRY(take_point(grid, axis, point, commas, err));
     return CODE_OK;
 }
@@ -281,7 +272,7 @@ static int add_axis(struct grid *grid, char *keys, char *values, int line, struc
                     "a sweep has at most %d lines; keys that vary together can share one, and a "
                     "key with one value belongs to its own section",
                     GRID_LINES);
-    for (char *name; (name = next_part(&keys, ','));)
+    for (char *name; (name = text_next_part(&keys, ','));)
         TRY(add_key(grid, axis, name, err));
     if (axis->keys == 1 && is_space(values))
         TRY(add_space(grid, axis, values, err));

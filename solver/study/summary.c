@@ -288,7 +288,7 @@ done:
 
 /* --quiet */
 static bool is_told(const struct summary *summary) {
-    return summary->sweep->log.verbose > 0;
+    return summary->sweep->log.verbose;
 }
 
 static int write_optima(struct io *io, const struct summary *summary, struct err *err) {

@@ -129,25 +129,37 @@ static int hash_unit(uint64_t *hash, struct run *run, const struct data *data, s
     return code;
 }
 
-/* Checks a unit and gives it its name. Data are read anew where the sweep varies them. */
-static int check_unit(struct sweep *sweep, int unit, bool vary_data, struct data *data,
-                      struct err *err) {
+/* Of units: their data, and the directions that these have for their optimizer. */
+struct inputs {
+    struct data data;
+    int K;
+    bool vary; /* from unit to unit */
+};
+
+static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) {
+    int rest;
+    data_free(&inputs->data);
+    TRY(config_data(&run->config, &run->params, &inputs->data, err));
+    TRY(config_coordinates(&run->config, &inputs->data, &run->A, &inputs->K, &rest, err));
+    inputs->K += rest;
+    return CODE_OK;
+}
+
+/* Checks a unit and gives it its name. */
+static int check_unit(struct sweep *sweep, int unit, struct inputs *inputs, struct err *err) {
     struct run run = {0};
     int code;
     DO(read_unit(sweep, unit, &run, err));
     uint64_t *hash = &sweep->unit[unit].hash;
-    if (!data->X || vary_data) {
-        struct params *params = &run.params;
-        data_free(data);
-        DO(config_data(&run.config, params, data, err));
-        params_free(params); /* config_data records absolute paths, which are not what was given */
-        free(run.sections);
-        run.sections = NULL;
+    if (!inputs->data.X || inputs->vary) {
+        DO(read_inputs(&run, inputs, err));
+        run_free(&run); /* config_data records absolute paths, which are not what was given */
+        run = (struct run){0};
         DO(read_unit(sweep, unit, &run, err));
     }
     run.config.network.parameterization = run.config.network.parameterizations.value[0];
-    DO(config_check(&run.config, &run.params, 0, err));
-    DO(hash_unit(hash, &run, data, err));
+    DO(config_check(&run.config, &run.params, inputs->K, err));
+    DO(hash_unit(hash, &run, &inputs->data, err));
 done:
     run_free(&run);
     if (code == CODE_INPUT && !tell_line(&sweep->grid, err)) {
@@ -159,15 +171,16 @@ done:
 }
 
 static int check_units(struct sweep *sweep, struct err *err) {
-    bool vary_data = false;
-    struct data data = {0};
+    struct inputs inputs = {0};
     int code = CODE_OK;
-    for (int k = 0; k < sweep->grid.keys; k++)
-        vary_data = vary_data || !strncmp(grid_key(&sweep->grid, k, NULL)->name, "data.", 5);
+    for (int k = 0; k < sweep->grid.keys; k++) {
+        const char *name = grid_key(&sweep->grid, k, NULL)->name;
+        inputs.vary |= !strncmp(name, "data.", 5) || !strcmp(name, "training.optimizer");
+    }
     for (int u = 0; u < sweep->count; u++)
-        DO(check_unit(sweep, u, vary_data, &data, err));
+        DO(check_unit(sweep, u, &inputs, err));
 done:
-    data_free(&data);
+    data_free(&inputs.data);
     return code;
 }
 
