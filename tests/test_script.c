@@ -208,7 +208,7 @@ static const char *fold(const char *text) {
 /* Reads a run of this script, with overrides up to a NULL. */
 static int read_script(struct run *run, const char *text, const char *const *overrides,
                        struct err *err) {
-    char whole[4200], *all[8] = {whole, "network.program=t.lua", "program.depth=3"};
+    char whole[4200], *all[16] = {whole, "network.program=t.lua", "program.depth=3"};
     int count = 3;
     snprintf(whole, sizeof whole, "network.program_text=%s", fold(text));
     for (; *overrides; overrides++)
@@ -412,12 +412,38 @@ static void balanced_draws(void **state) {
     }
 }
 
+/* A script is judged with the tokens, outputs and vocabulary of the data: what it writes for those
+ * alone are keys, matrices and rows like others. */
+static void shape_of_the_data(void **state) {
+    (void)state;
+    static const char text[] =
+        "key('depth')\n" HEAD "if tokens == 4 and outputs == 3 and vocabulary == 0 then\n"
+        "    h = key('beta', 1.0) * map(h, a, 'T')\n"
+        "    name_rows(h, 'top')\nend\n" END;
+    static const char *const change[] = {"data.tokens=4",
+                                         "training.loss=cross_entropy",
+                                         "network.outputs=3",
+                                         "program.beta=2",
+                                         "rates.T=0.5",
+                                         "output.fields=top",
+                                         NULL},
+                             *const others[] = {"data.tokens=4", "program.beta=2", NULL};
+    struct run run;
+    struct err why;
+    if (read_script(&run, text, change, &why))
+        fail_msg("%s", why.text);
+    run_free(&run);
+    refuse(text, others, "program.beta=2: the program never reads this key");
+    refuse("key('depth')\n" HEAD "bias(look(h, 1, 'Q'), {{1}}, 'b')\n" END, others + 2,
+           "t.lua:4: a bias of each kind of token needs inputs that are tokens");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_in),       cmocka_unit_test(balanced),
         cmocka_unit_test(gradients),      cmocka_unit_test(refusals),
         cmocka_unit_test(recorded),       cmocka_unit_test(attention_by_head),
-        cmocka_unit_test(balanced_draws),
+        cmocka_unit_test(balanced_draws), cmocka_unit_test(shape_of_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,6 +146,7 @@ static int check_unit(struct sweep *sweep, int unit, bool vary_data, struct data
         DO(read_unit(sweep, unit, &run, err));
     }
     run.config.network.parameterization = run.config.network.parameterizations.value[0];
+    config_shape(&run.config, data);
     DO(config_check(&run.config, &run.params, 0, err));
     DO(hash_unit(hash, &run, data, err));
 done:
