@@ -438,12 +438,102 @@ static void shape_of_the_data(void **state) {
            "t.lua:4: a bias of each kind of token needs inputs that are tokens");
 }
 
+static const struct numbers *numbers_of(const struct net *net, const char *name) {
+    for (int k = 0; k < net->numbers; k++)
+        if (!strcmp(net->number[k].name, name))
+            return &net->number[k];
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+/* Of pooled scores, one row of each input: loads and thresholds by plain loops. */
+static void selection_of_inputs(void **state) {
+    (void)state;
+    enum { P = 4, E = 16, K = 5 };
+    static const char *const change[] = {"data.inputs=4", "data.tokens=3", "reference.widths=16",
+                                         NULL};
+    static const char *const text[] = {"", ", {eta_bias = 0.1}"};
+    for (int biases = 0; biases < 2; biases++) {
+        struct run run;
+        struct net net;
+        struct err why;
+        char script[512];
+        snprintf(script, sizeof script,
+                 "key('depth')\n" HEAD "local s = pool(map(tanh(h), a, 'Q'))\n"
+                 "local m = balance_select(s, 5%s)\nkernel(s, 'S')\nkernel(m, 'M')\n"
+                 "read_out(map(m * s, a, 'V'), 'w')\n",
+                 text[biases]);
+        assert_int_equal(read_script(&run, script, change, &why), CODE_OK);
+        support_net(&net, &run, E, 0);
+        support_evaluate(&net, &run);
+        double *s = support_get(net.kernel[0].rows), *m = support_get(net.kernel[1].rows);
+        double largest = 0, spread = 0;
+        for (int k = 0; k < E; k++) {
+            double load = 0;
+            for (int mu = 0; mu < P; mu++)
+                load += m[mu * E + k] / P;
+            largest = fmax(largest, load * E / K);
+            spread += (load - (double)K / E) * (load - (double)K / E) / E;
+        }
+        CHECK_ABS(*numbers_of(&net, "load_largest")->values, largest, 1e-14, "largest");
+        CHECK_ABS(*numbers_of(&net, "load2")->values, spread, 1e-14, "spread");
+        for (int mu = 0; mu < P && biases; mu++) {
+            double least = INFINITY;
+            for (int k = 0; k < E; k++)
+                least = m[mu * E + k] > 0 ? fmin(least, s[mu * E + k]) : least;
+            CHECK_ABS(numbers_of(&net, "qstar")->values[mu], least, 1e-14, "threshold %d", mu);
+        }
+        support_learn(&net, &run);
+        support_evaluate(&net, &run);
+        free(s);
+        free(m);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+#define PAIRS                                                                                      \
+    "key('depth')\n" HEAD "local heads = population('heads', {size = 0.25})\n"                     \
+    "local on = population('units', {of = heads, group = 4})\n"                                    \
+    "local A = attend(map(h, on, 'Q'), map(h, on, 'K'), 1, heads)\n"
+
+/* Numbers of each pair of tokens: their masks are kept. */
+static void selection_of_pairs(void **state) {
+    (void)state;
+    static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
+                                         NULL};
+    struct run run;
+    struct net net;
+    struct err why;
+    bool kept = false;
+    assert_int_equal(read_script(&run,
+                                 PAIRS
+                                 "local s = look(A, 4, 'R')\n"
+                                 "penalty(balance_select(s, 2, {eta_bias = 0.1}) * s, 'r')\n" END,
+                                 change, &why),
+                     CODE_OK);
+    support_net(&net, &run, 16, 0);
+    for (int t = 0; t < 3; t++) {
+        support_evaluate(&net, &run);
+        support_learn(&net, &run);
+    }
+    for (int k = 0; k < net.carries; k++)
+        kept |= net.carried[k].host && net.carried[k].K == 2 * 9 * 4;
+    assert_true(kept);
+    net_free(&net);
+    run_free(&run);
+    refuse(PAIRS "balance_select(A, 2)\n" END, change,
+           "t.lua:7: a selection among experts that is measured takes one row of each input or "
+           "token, not of each pair of tokens");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in),       cmocka_unit_test(balanced),
-        cmocka_unit_test(gradients),      cmocka_unit_test(refusals),
-        cmocka_unit_test(recorded),       cmocka_unit_test(attention_by_head),
-        cmocka_unit_test(balanced_draws), cmocka_unit_test(shape_of_the_data),
+        cmocka_unit_test(built_in),           cmocka_unit_test(balanced),
+        cmocka_unit_test(gradients),          cmocka_unit_test(refusals),
+        cmocka_unit_test(recorded),           cmocka_unit_test(attention_by_head),
+        cmocka_unit_test(balanced_draws),     cmocka_unit_test(selection_of_inputs),
+        cmocka_unit_test(selection_of_pairs), cmocka_unit_test(shape_of_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,10 @@ struct population *program_layer(struct program *p, const char *name, double rel
     return program_population(p, name, relative, (size_t)p->net->setup.sites, 1);
 }
 
+int program_count(const struct program *p, struct value x) {
+    return p->code ? 0 : p->node[x.at].count;
+}
+
 struct node *node_of(const struct program *p, struct value x) {
     return &p->node[x.at];
 }
