@@ -323,6 +323,16 @@ static void refusals(void **state) {
     }
     refuse(HEAD "h = balance_select(h, 2, {eta_bias = 0.1}) * h\n" END, flow,
            "integrator=heun: the program has selection biases, which move once a step");
+    char text[512];
+    for (int length = 199; length < 201; length++) {
+        snprintf(text, sizeof text,
+                 "key('depth')\n" HEAD "kernel(h, 'K', {about = '%0*d'})\n%s" END, length, 0,
+                 length > 199 ? "" : "unknown()\n");
+        refuse(text, none,
+               length > 199 ? "t.lua:4: a text that results carry has control "
+                              "characters, is not UTF-8 or longer than 199 bytes"
+                            : "t.lua:5: unknown name unknown");
+    }
     refuse("key('depth')\n" HEAD END, depth, "the program never reads this key");
     refuse("key('depth', 1)\n" HEAD END, word, "[program] depth = two must be a number");
     refuse("key('depth', 1)\n" HEAD END, infinite, "[program] depth = 1e999 must be a number");
