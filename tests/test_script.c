@@ -537,13 +537,38 @@ static void selection_of_pairs(void **state) {
            "token, not of each pair of tokens");
 }
 
+/* A map that reads what does not move hands nothing back; of a family, what the others do counts.
+ */
+static void coordinates_of_a_constant(void **state) {
+    (void)state;
+    static const char text[] = "key('depth')\n" HEAD "local c = top(h, 8)\n"
+                               "h = h + map(c, a, 'W') + map(c, a, {name = 'U', family = 'F'})\n"
+                               "h = map(tanh(h), a, {name = 'V', family = 'F'})\n" END;
+    static const char *const change[] = {"data.inputs=2",       "reference.widths=16",
+                                         "reference.seeds=1",   "reference.coordinate_check=yes",
+                                         "solver.replicates=1", "solver.sites=64",
+                                         "training.steps=2",    NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        struct err why;
+        assert_int_equal(read_script(&run, text, change, &why), CODE_OK);
+        ASK(run_ensemble(&run, N, 1, &record, err));
+        assert_true(record_find(&record, "rms_W") && !record_find(&record, "rms_W_back"));
+        assert_non_null(record_find(&record, "rms_F_back"));
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_in),           cmocka_unit_test(balanced),
         cmocka_unit_test(gradients),          cmocka_unit_test(refusals),
         cmocka_unit_test(recorded),           cmocka_unit_test(attention_by_head),
         cmocka_unit_test(balanced_draws),     cmocka_unit_test(selection_of_inputs),
-        cmocka_unit_test(selection_of_pairs), cmocka_unit_test(shape_of_the_data),
+        cmocka_unit_test(selection_of_pairs), cmocka_unit_test(coordinates_of_a_constant),
+        cmocka_unit_test(shape_of_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
