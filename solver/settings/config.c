@@ -377,7 +377,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
 
 struct net_setup config_declare(const struct config *config, int N) {
     static const int token;
-    const struct shape *shape = &config->shape;
+    const struct data_shape *shape = &config->shape;
     struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
     setup.declare_only = true;
     setup.n = shape->n;

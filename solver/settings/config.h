@@ -49,7 +49,7 @@ struct output_settings {
 };
 
 /* What a network knows of the data, as in struct data. */
-struct shape {
+struct data_shape {
     int n, C, V;
     bool per_token;
 };
@@ -62,7 +62,7 @@ struct config {
     struct reference_settings reference;
     struct output_settings output;
     struct factor_list rates, init, eps; /* of matrices, by name */
-    struct shape shape;
+    struct data_shape shape;
     int half;             /* of the sites of the limit: 1, 2; 0: all */
     struct backend split; /* with a name: of a limit whose sites are split over ranks */
 };

@@ -357,7 +357,7 @@ void config_shape(struct config *config, const struct data *data) {
     int outputs = config->network.outputs;
     const struct data none = {0}, sizes = !file ? plan(config) : data ? *data : none;
     config->shape =
-        (struct shape){sizes.n, file && outputs ? outputs : sizes.C, sizes.V, sizes.per_token};
+        (struct data_shape){sizes.n, file && outputs ? outputs : sizes.C, sizes.V, sizes.per_token};
     if (!data && !sizes.V)
         config->shape.V = 1;
 }
