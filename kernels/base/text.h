@@ -27,7 +27,6 @@ void text_append_list(char *note, const char *format, va_list list);
 const char *text_find_bad(const char *text);
 /* Cuts a long text between characters; returns out. */
 const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text);
-/* Takes blanks off both ends in place; returns the new beginning. */
 /* What stands behind the "=" of an ini, in place: without the blanks around it and without a
  * comment, which begins with # or ; behind a blank. Between double quotes it is what stands there,
  * "" for a quote. NULL: no quote at the end, or more behind it than a comment. */
@@ -36,6 +35,7 @@ char *text_value(char *text);
 bool text_ends(const char *text);
 /* Whether it has to stand between quotes there. */
 bool text_wants_quotes(const char *value);
+/* Takes blanks off both ends in place; returns the new beginning. */
 char *text_trim(char *text);
 /* The next word at *cursor, which moves behind it; false at the end. */
 bool text_next_word(const char **cursor, const char *separators, struct text_word *word);
