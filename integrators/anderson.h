@@ -2,8 +2,8 @@
  *
  * With x_k the kernels, F_k = G(x_k) - x_k their changes in sweep k, and d the damping:
  *
- *     x_k+1 = x_k + d F_k - sum_j gamma_j (dx_j + d dF_j),   gamma = argmin |F_k - sum_j gamma_j
- * dF_j|
+ *     x_k+1 = x_k + d F_k - sum_j gamma_j (dx_j + d dF_j)
+ *     gamma = argmin |F_k - sum_j gamma_j dF_j|
  *
  * once all changes are below 0.1, over the last `depth` differences dx_j = x_j+1 - x_j, dF_j =
  * F_j+1 - F_j; depth 0: damping alone. Each kernel counts with the inverse of its norm. */

@@ -1,8 +1,8 @@
 /* States on disk. One function for every kind of thing, xxx_archive(x, archive), both writes it and
  * reads it back into a thing that was made the same way: what it names in order is the format.
  *
- *     archive_create, xxx_archive ..., archive_close        the file is replaced whole, or not at
- * all archive_open, xxx_archive ..., archive_close          refused where its sum disagrees
+ *     archive_create, xxx_archive ..., archive_close   the file is replaced whole or not at all
+ *     archive_open, xxx_archive ..., archive_close     refused where its sum disagrees
  *
  * Site arrays cross as numbers in the order of their sites: a state is the same whatever the
  * backend, the threads and the ranks, and any of these can go on from it. */

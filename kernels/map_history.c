@@ -22,15 +22,13 @@ static void history_free(struct map *map) {
     array_free(&history_of(map)->Z);
 }
 
-/* out_mu = scale sum_k <in_mu, known_k> result_k */
-static int history_apply(const struct array *known, const struct array *result, double scale,
-                         struct rows in, struct rows out, struct err *err) {
+/* out_mu = sum_k <in_mu, known_k> result_k */
+static int history_apply(const struct array *known, const struct array *result, struct rows in,
+                         struct rows out, struct err *err) {
     int count = in.count * known->rows;
     double *C;
     TRY(base_alloc(&C, (size_t)count, sizeof *C, err));
     in.array->backend->dots(in, array_all(known), C);
-    for (int i = 0; i < count; i++)
-        C[i] *= scale;
     in.array->backend->combine(out, 0, C, array_all(result));
     free(C);
     return CODE_OK;
@@ -38,12 +36,12 @@ static int history_apply(const struct array *known, const struct array *result, 
 
 static int history_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     struct history_state *history = history_of(map);
-    return history_apply(&history->q, &history->Z, 1, x, out, err);
+    return history_apply(&history->q, &history->Z, x, out, err);
 }
 
 static int history_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     struct history_state *history = history_of(map);
-    return history_apply(&history->Z, &history->q, 1, y, out, err);
+    return history_apply(&history->Z, &history->q, y, out, err);
 }
 
 /* W [n] over the source sites = (factor/m) sum_k Z_k q_k^T */

@@ -1,8 +1,9 @@
 /* Standard normals as a pure function of what they are for (Philox 4x32-10 of Random123).
  *
- * Key = seed; counter = (pair of sites, draw, replicate, width | owner | purpose). No state, no
- * clock, no per-thread generator: any thread, a rerun and a longer run find the same number. Usable
- * from C and CUDA. Two sites share one Philox block (Box-Muller). */
+ * Key = seed; counter = (pair of sites, draw, replicate, width | owner | purpose); what an owner
+ * has beyond 8 bits stands in front of the replicate. No state, no clock, no per-thread generator:
+ * any thread, a rerun and a longer run find the same number. Usable from C and CUDA. Two sites
+ * share one Philox block (Box-Muller). */
 #ifndef KERNELS_RNG_H
 #define KERNELS_RNG_H
 
@@ -30,11 +31,13 @@ enum purpose {
     PURPOSE_ORDER = 7   /* permutations of the inputs, draw = epoch */
 };
 
+enum { RNG_OWNERS = 1 << 16 };
+
 struct rng_stream {
     uint64_t seed;
-    uint32_t replicate; /* of the limit, or the number of a network */
+    uint32_t replicate; /* < 2^20, of the limit, or the number of a network */
     uint32_t width;     /* N < 2^20 of a network; 0: the limit */
-    uint32_t owner;     /* < 2^8 */
+    uint32_t owner;     /* < RNG_OWNERS */
     uint32_t purpose;   /* enum purpose, < 2^4 */
     uint32_t draw;      /* number of the first row */
     int mirror; /* 1, -1: the second site of a pair has the first one's normal, times this */
@@ -44,8 +47,9 @@ struct rng_stream {
 /* 128 random bits of row `draw` and number `pair` of the stream. */
 ON_DEVICE static inline void rng_bits(struct rng_stream stream, uint32_t draw, uint32_t pair,
                                       uint32_t bits[4]) {
-    philox4x32_ctr_t counter = {{stream.first_pair + pair, draw, stream.replicate,
-                                 (stream.width << 12) | (stream.owner << 4) | stream.purpose}};
+    uint32_t low = stream.owner & 0xff, high = stream.owner >> 8;
+    philox4x32_ctr_t counter = {{stream.first_pair + pair, draw, (high << 20) | stream.replicate,
+                                 (stream.width << 12) | (low << 4) | stream.purpose}};
     philox4x32_key_t key = {{(uint32_t)stream.seed, (uint32_t)(stream.seed >> 32)}};
     philox4x32_ctr_t result = philox4x32(counter, key);
     for (int i = 0; i < 4; i++)

@@ -5,6 +5,7 @@
 #include "integrators/batch.h"
 #include "tests/oracles/oracle_dense.h"
 #include "tests/support/support.h"
+#include "models/program/node.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -117,7 +118,7 @@ enum { WIDTH = 14, DEPTH = 3 };
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
     int K = run->K, all = K + run->rest, D = run->data.D, rank;
     double *A, *B, *seen = support_get(array_all(&net->thin[0]->W));
-    double *unseen = support_get(array_all(&net->unseen->W));
+    double *unseen = support_get(array_all(&support_weight(net, "W1")->unseen->W));
     ASK(thin_coordinates(run->data.X, run->data.P + run->data.tests, D, &A, &B, &rank, err));
     assert_int_equal(rank, all);
     for (int n = 0; n < WIDTH; n++)
@@ -409,6 +410,104 @@ static void a_single_pass_ends_at_the_rank_cap(void **state) {
     run_free(&run);
 }
 
+/* Three read-ins, on populations of different sizes: each has columns of its own for what only test
+ * inputs have. */
+static void write_read_ins(struct program *p) {
+    struct population *a = program_layer(p, "a", 1), *b = program_layer(p, "b", 0.25);
+    struct value x = program_fn(p, FN_TANH, 1, program_read_in(p, a, (struct weight){.name = "A"})),
+                 y = program_fn(p, FN_TANH, 1, program_read_in(p, a, (struct weight){.name = "B"})),
+                 z = program_fn(p, FN_TANH, 1, program_read_in(p, b, (struct weight){.name = "C"}));
+    struct value h = program_map(p, z, a, (struct weight){.name = "V"});
+    program_read_out(p, program_add(p, program_multiply(p, x, y), h), (struct weight){.name = "w"});
+}
+
+/* tanh of the rows that a read-in makes of an input with these coordinates. */
+static void read_input(const struct net *net, const char *name, const double *A, double *out) {
+    const struct node *v = support_weight(net, name);
+    double *seen = support_get(array_all(&v->thin->W));
+    double *unseen = support_get(array_all(&v->unseen->W));
+    size_t N = v->on->sites, K = (size_t)net->setup.K;
+    for (size_t n = 0; n < N; n++) {
+        double sum = 0;
+        for (size_t k = 0; k < K + (size_t)net->setup.rest; k++)
+            sum += A[k] * (k < K ? seen[k * N + n] : unseen[(k - K) * N + n]);
+        out[n] = tanh(sum);
+    }
+    free(seen);
+    free(unseen);
+}
+
+static void several_read_ins(void **state) {
+    (void)state;
+    enum { N = 16, M = 4, P = 2, TESTS = 3 };
+    static const struct model model = {.name = "read_ins", .write = write_read_ins};
+    static const char *const more[] = {"data.inputs=2",
+                                       "data.test_inputs=3",
+                                       "data.dimension=8",
+                                       "reference.widths=16",
+                                       "reference.centre=no",
+                                       "solver.sites=64",
+                                       NULL};
+    struct run run;
+    small_run(&run, "data/dense.ini", more);
+    for (int width = 0; width <= N; width += N) {
+        struct net_setup setup = run_setup(&run, width, 0);
+        struct net net;
+        double f[TESTS], x[N], y[N], z[M];
+        setup.model = &model;
+        ASK(net_init(&net, &setup, err));
+        support_evaluate(&net, &run);
+        support_learn(&net, &run);
+        ASK(net_look(&net, P, TESTS, f, err));
+        double *V = width ? support_matrix(support_map(&net, "V")) : NULL;
+        double *w = support_get(array_all(&support_thin(&net, "w")->W));
+        for (int mu = 0; mu < TESTS; mu++) {
+            const double *A = run.A + (P + mu) * (run.K + run.rest);
+            double sum = 0;
+            assert_true(isfinite(f[mu]));
+            if (!width)
+                continue;
+            read_input(&net, "A", A, x);
+            read_input(&net, "B", A, y);
+            read_input(&net, "C", A, z);
+            for (int n = 0; n < N; n++) {
+                double h = x[n] * y[n];
+                for (int m = 0; m < M; m++)
+                    h += V[n * M + m] * z[m];
+                sum += w[n] * h / N;
+            }
+            CHECK_ABS(f[mu], sum / setup.gamma0, 1e-13, "test input %d", mu);
+        }
+        free(V);
+        free(w);
+        net_free(&net);
+    }
+    run_free(&run);
+}
+
+/* Each input has draws of its own, however many rows there are on a population. */
+static void draws_of_looks_do_not_overlap(void **state) {
+    (void)state;
+    static const struct {
+        const char *depth, *tokens;
+        uint32_t stride;
+    } cases[] = {{"network.depth=3", "data.tokens=1", 256},
+                 {"network.depth=16", "data.tokens=16", 256},
+                 {"network.depth=32", "data.tokens=16", 512}};
+    for (int i = 0; i < 3; i++) {
+        const char *more[] = {cases[i].depth, cases[i].tokens, NULL};
+        struct run run;
+        small_run(&run, "data/resnet.ini", more);
+        struct net_setup setup = run_setup(&run, 0, 0);
+        struct net net;
+        setup.declare_only = true;
+        ASK(net_init(&net, &setup, err));
+        assert_int_equal(net_look_stride(&net, net.population[0]), cases[i].stride);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_has_every_input),
@@ -421,6 +520,8 @@ int main(void) {
         cmocka_unit_test(lazy_single_pass),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(a_single_pass_ends_at_the_rank_cap),
+        cmocka_unit_test(several_read_ins),
+        cmocka_unit_test(draws_of_looks_do_not_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -482,6 +482,36 @@ static void what_has_no_flow_is_refused(void **state) {
     }
 }
 
+/* A pass that ends between two places leaves none behind: after net_rewind a step is that of a new
+ * net, to the bit. */
+static void rewound_parameters_are_at_the_start(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"network.depth=1", "reference.widths=16", NULL};
+    static const double euler[] = {0.3}, half[] = {0.15};
+    double f[2][64];
+    struct run run;
+    struct net net;
+    support_run(&run, "data/dense.ini", overrides);
+    for (int again = 0; again < 2; again++) {
+        support_net(&net, &run, 16, 0);
+        if (again) {
+            ASK(net_remember(&net, err));
+            support_evaluate(&net, &run);
+            ASK(net_keep(&net, 0, err));
+            ASK(net_place(&net, 1, euler, err));
+            net_rewind(&net);
+        }
+        support_evaluate(&net, &run);
+        ASK(net_keep(&net, 0, err));
+        ASK(net_place(&net, 1, half, err));
+        ASK(net_forward(&net, f[again], err));
+        net_free(&net);
+    }
+    assert_true(run.data.P <= 64);
+    assert_memory_equal(f[0], f[1], (size_t)run.data.P * sizeof **f);
+    run_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(euler_is_gradient_descent),
@@ -496,6 +526,7 @@ int main(void) {
         cmocka_unit_test(limit_and_networks_agree),
         cmocka_unit_test(a_step_that_vanishes_is_an_error),
         cmocka_unit_test(what_has_no_flow_is_refused),
+        cmocka_unit_test(rewound_parameters_are_at_the_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

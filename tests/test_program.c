@@ -436,6 +436,29 @@ static void wrong_programs_are_told(void **state) {
     run_free(&run);
 }
 
+/* Of populations and matrices there are as many as have draws of their own. */
+static void write_too_many(struct program *p) {
+    for (int k = 0; k <= RNG_OWNERS; k++)
+        program_population(p, "many", 1, 8, 1);
+}
+
+static void draws_are_of_one_owner(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    struct model model = {.name = "many", .write = write_too_many};
+    struct run run;
+    start(&run, none);
+    struct net_setup setup = run_setup(&run, 8, 0);
+    struct net net;
+    struct err err = {0};
+    setup.model = &model;
+    setup.declare_only = true;
+    assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
+    assert_string_equal(err.text, "network many: it has more than 65536 populations");
+    net_free(&net);
+    run_free(&run);
+}
+
 /* A chain of layers holds, of each, the value and the slope of its function, which take the place
  * of what they are made of, and one cotangent, which takes its own place from layer to layer. */
 static void storage_is_reused(void **state) {
@@ -457,10 +480,9 @@ static void storage_is_reused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences),
-        cmocka_unit_test(same_bits_on_poisoned_memory),
-        cmocka_unit_test(wrong_programs_are_told),
-        cmocka_unit_test(storage_is_reused),
+        cmocka_unit_test(gradient_by_differences), cmocka_unit_test(same_bits_on_poisoned_memory),
+        cmocka_unit_test(wrong_programs_are_told), cmocka_unit_test(storage_is_reused),
+        cmocka_unit_test(draws_are_of_one_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,14 +226,20 @@ static void test_packing_never_collides(void **state) {
     (void)state;
     static const uint32_t widths[] = {0,     1,      2,       15,      16,      255,    256,
                                       0xfff, 0x1000, 0x7ffff, 0x80000, 0xffffe, 0xfffff};
-    static const uint32_t owners[] = {0, 1, 2, 15, 16, 17, 127, 128, 240, 254, 255};
+    static const uint32_t owners[] = {0,   1,   2,   15,  16,  17,  127,  128,  240,
+                                      254, 255, 256, 257, 511, 512, 4095, 65535};
+    static const uint32_t replicates[] = {0, 1, 0xfffff};
     size_t count = 0;
-    double(*pairs)[2] = memory(LENGTH(widths) * LENGTH(owners) * 16, sizeof *pairs);
+    double(*pairs)[2] = memory(LENGTH(widths) * LENGTH(owners) * 16 * 3, sizeof *pairs);
+    assert_true(owners[LENGTH(owners) - 1] == RNG_OWNERS - 1);
     for (size_t i = 0; i < LENGTH(widths); i++)
         for (size_t j = 0; j < LENGTH(owners); j++)
-            for (uint32_t purpose = 0; purpose < 16; purpose++) {
-                struct rng_stream stream = {
-                    .seed = 5, .width = widths[i], .owner = owners[j], .purpose = purpose};
+            for (uint32_t k = 0; k < 16 * 3; k++) {
+                struct rng_stream stream = {.seed = 5,
+                                            .replicate = replicates[k / 16],
+                                            .width = widths[i],
+                                            .owner = owners[j],
+                                            .purpose = k % 16};
                 rng_normal_pair(stream, 0, 0, pairs[count++]);
             }
     qsort(pairs, count, sizeof *pairs, compare_pairs);

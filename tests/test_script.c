@@ -208,7 +208,7 @@ static const char *fold(const char *text) {
 /* Reads a run of this script, with overrides up to a NULL. */
 static int read_script(struct run *run, const char *text, const char *const *overrides,
                        struct err *err) {
-    char whole[4200], *all[8] = {whole, "network.program=t.lua", "program.depth=3"};
+    char whole[4200], *all[16] = {whole, "network.program=t.lua", "program.depth=3"};
     int count = 3;
     snprintf(whole, sizeof whole, "network.program_text=%s", fold(text));
     for (; *overrides; overrides++)
@@ -323,6 +323,16 @@ static void refusals(void **state) {
     }
     refuse(HEAD "h = balance_select(h, 2, {eta_bias = 0.1}) * h\n" END, flow,
            "integrator=heun: the program has selection biases, which move once a step");
+    char text[512];
+    for (int length = 199; length < 201; length++) {
+        snprintf(text, sizeof text,
+                 "key('depth')\n" HEAD "kernel(h, 'K', {about = '%0*d'})\n%s" END, length, 0,
+                 length > 199 ? "" : "unknown()\n");
+        refuse(text, none,
+               length > 199 ? "t.lua:4: a text that results carry has control "
+                              "characters, is not UTF-8 or longer than 199 bytes"
+                            : "t.lua:5: unknown name unknown");
+    }
     refuse("key('depth')\n" HEAD END, depth, "the program never reads this key");
     refuse("key('depth', 1)\n" HEAD END, word, "[program] depth = two must be a number");
     refuse("key('depth', 1)\n" HEAD END, infinite, "[program] depth = 1e999 must be a number");
@@ -412,12 +422,153 @@ static void balanced_draws(void **state) {
     }
 }
 
+/* A script is judged with the tokens, outputs and vocabulary of the data: what it writes for those
+ * alone are keys, matrices and rows like others. */
+static void shape_of_the_data(void **state) {
+    (void)state;
+    static const char text[] =
+        "key('depth')\n" HEAD "if tokens == 4 and outputs == 3 and vocabulary == 0 then\n"
+        "    h = key('beta', 1.0) * map(h, a, 'T')\n"
+        "    name_rows(h, 'top')\nend\n" END;
+    static const char *const change[] = {"data.tokens=4",
+                                         "training.loss=cross_entropy",
+                                         "network.outputs=3",
+                                         "program.beta=2",
+                                         "rates.T=0.5",
+                                         "output.fields=top",
+                                         NULL},
+                             *const others[] = {"data.tokens=4", "program.beta=2", NULL};
+    struct run run;
+    struct err why;
+    if (read_script(&run, text, change, &why))
+        fail_msg("%s", why.text);
+    run_free(&run);
+    refuse(text, others, "program.beta=2: the program never reads this key");
+    refuse("key('depth')\n" HEAD "bias(look(h, 1, 'Q'), {{1}}, 'b')\n" END, others + 2,
+           "t.lua:4: a bias of each kind of token needs inputs that are tokens");
+}
+
+static const struct numbers *numbers_of(const struct net *net, const char *name) {
+    for (int k = 0; k < net->numbers; k++)
+        if (!strcmp(net->number[k].name, name))
+            return &net->number[k];
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+/* Of pooled scores, one row of each input: loads and thresholds by plain loops. */
+static void selection_of_inputs(void **state) {
+    (void)state;
+    enum { P = 4, E = 16, K = 5 };
+    static const char *const change[] = {"data.inputs=4", "data.tokens=3", "reference.widths=16",
+                                         NULL};
+    static const char *const text[] = {"", ", {eta_bias = 0.1}"};
+    for (int biases = 0; biases < 2; biases++) {
+        struct run run;
+        struct net net;
+        struct err why;
+        char script[512];
+        snprintf(script, sizeof script,
+                 "key('depth')\n" HEAD "local s = pool(map(tanh(h), a, 'Q'))\n"
+                 "local m = balance_select(s, 5%s)\nkernel(s, 'S')\nkernel(m, 'M')\n"
+                 "read_out(map(m * s, a, 'V'), 'w')\n",
+                 text[biases]);
+        assert_int_equal(read_script(&run, script, change, &why), CODE_OK);
+        support_net(&net, &run, E, 0);
+        support_evaluate(&net, &run);
+        double *s = support_get(net.kernel[0].rows), *m = support_get(net.kernel[1].rows);
+        double largest = 0, spread = 0;
+        for (int k = 0; k < E; k++) {
+            double load = 0;
+            for (int mu = 0; mu < P; mu++)
+                load += m[mu * E + k] / P;
+            largest = fmax(largest, load * E / K);
+            spread += (load - (double)K / E) * (load - (double)K / E) / E;
+        }
+        CHECK_ABS(*numbers_of(&net, "load_largest")->values, largest, 1e-14, "largest");
+        CHECK_ABS(*numbers_of(&net, "load2")->values, spread, 1e-14, "spread");
+        for (int mu = 0; mu < P && biases; mu++) {
+            double least = INFINITY;
+            for (int k = 0; k < E; k++)
+                least = m[mu * E + k] > 0 ? fmin(least, s[mu * E + k]) : least;
+            CHECK_ABS(numbers_of(&net, "qstar")->values[mu], least, 1e-14, "threshold %d", mu);
+        }
+        support_learn(&net, &run);
+        support_evaluate(&net, &run);
+        free(s);
+        free(m);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+#define PAIRS                                                                                      \
+    "key('depth')\n" HEAD "local heads = population('heads', {size = 0.25})\n"                     \
+    "local on = population('units', {of = heads, group = 4})\n"                                    \
+    "local A = attend(map(h, on, 'Q'), map(h, on, 'K'), 1, heads)\n"
+
+/* Numbers of each pair of tokens: their masks are kept. */
+static void selection_of_pairs(void **state) {
+    (void)state;
+    static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
+                                         NULL};
+    struct run run;
+    struct net net;
+    struct err why;
+    bool kept = false;
+    assert_int_equal(read_script(&run,
+                                 PAIRS
+                                 "local s = look(A, 4, 'R')\n"
+                                 "penalty(balance_select(s, 2, {eta_bias = 0.1}) * s, 'r')\n" END,
+                                 change, &why),
+                     CODE_OK);
+    support_net(&net, &run, 16, 0);
+    for (int t = 0; t < 3; t++) {
+        support_evaluate(&net, &run);
+        support_learn(&net, &run);
+    }
+    for (int k = 0; k < net.carries; k++)
+        kept |= net.carried[k].host && net.carried[k].K == 2 * 9 * 4;
+    assert_true(kept);
+    net_free(&net);
+    run_free(&run);
+    refuse(PAIRS "balance_select(A, 2)\n" END, change,
+           "t.lua:7: a selection among experts that is measured takes one row of each input or "
+           "token, not of each pair of tokens");
+}
+
+/* A map that reads what does not move hands nothing back; of a family, what the others do counts.
+ */
+static void coordinates_of_a_constant(void **state) {
+    (void)state;
+    static const char text[] = "key('depth')\n" HEAD "local c = top(h, 8)\n"
+                               "h = h + map(c, a, 'W') + map(c, a, {name = 'U', family = 'F'})\n"
+                               "h = map(tanh(h), a, {name = 'V', family = 'F'})\n" END;
+    static const char *const change[] = {"data.inputs=2",       "reference.widths=16",
+                                         "reference.seeds=1",   "reference.coordinate_check=yes",
+                                         "solver.replicates=1", "solver.sites=64",
+                                         "training.steps=2",    NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        struct err why;
+        assert_int_equal(read_script(&run, text, change, &why), CODE_OK);
+        ASK(run_ensemble(&run, N, 1, &record, err));
+        assert_true(record_find(&record, "rms_W") && !record_find(&record, "rms_W_back"));
+        assert_non_null(record_find(&record, "rms_F_back"));
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in),       cmocka_unit_test(balanced),
-        cmocka_unit_test(gradients),      cmocka_unit_test(refusals),
-        cmocka_unit_test(recorded),       cmocka_unit_test(attention_by_head),
-        cmocka_unit_test(balanced_draws),
+        cmocka_unit_test(built_in),           cmocka_unit_test(balanced),
+        cmocka_unit_test(gradients),          cmocka_unit_test(refusals),
+        cmocka_unit_test(recorded),           cmocka_unit_test(attention_by_head),
+        cmocka_unit_test(balanced_draws),     cmocka_unit_test(selection_of_inputs),
+        cmocka_unit_test(selection_of_pairs), cmocka_unit_test(coordinates_of_a_constant),
+        cmocka_unit_test(shape_of_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

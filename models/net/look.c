@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UNSEEN (1u << 31) /* the first number of a draw for what no training input has */
+
 int net_origin(struct net *net, int K, double **now, struct err *err) {
     struct origin *origin = net_grow(&net->origin, &net->origins, sizeof *origin, err);
     size_t all = (size_t)(net->setup.inputs + net->setup.tests);
@@ -108,14 +110,27 @@ static void aside_free(const struct net *net, struct aside *aside) {
     free(aside->map);
 }
 
+/* Each row that a matrix makes on it is new at most. */
+uint32_t net_look_stride(const struct net *net, const struct population *population) {
+    uint32_t rows = 0;
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        rows += v->map && v->on == population ? (uint32_t)v->per : 0;
+    }
+    return rows > 256 ? rows : 256;
+}
+
 /* A forward pass of `count` <= P inputs; the last one fills up the rows. */
 static int look(struct net *net, const struct aside *aside, int first, int count, double *f,
                 struct err *err) {
     for (int mu = 0; mu < net->setup.P; mu++)
         net->index[mu] = first + (mu < count ? mu : count - 1);
     net_gather(net);
-    for (int i = 0; i < net->populations; i++) /* no chunk needs more than 256 P normals */
-        population_look(net->population[i], (uint32_t)first << 8, &aside->population[i]);
+    for (int i = 0; i < net->populations; i++) {
+        struct population *population = net->population[i];
+        uint64_t from = (uint64_t)first * net_look_stride(net, population);
+        population_look(population, (uint32_t)(from % UNSEEN), &aside->population[i]);
+    }
     for (int i = 0; i < net->maps; i++)
         map_mark(net->map[i], &aside->map[i]);
     net->looking = true;
@@ -135,14 +150,19 @@ static int look(struct net *net, const struct aside *aside, int first, int count
     return code;
 }
 
-/* Columns of the read-in that nothing learns from: of a network once, in the limit at every look,
- * orthonormal to all that bottom has met until then. */
-static int draw_unseen(struct net *net, struct err *err) {
-    struct population *bottom = net->unseen->population;
+/* Columns of the read-ins to `bottom` that nothing learns from: of a network once, in the limit at
+ * every look, orthonormal to all that bottom has met until then. */
+static int draw_unseen(struct net *net, struct population *bottom, struct err *err) {
     struct population_mark mark;
-    population_look(bottom, 1u << 31, &mark);
-    int code = population_fresh(bottom, (struct rows){0}, array_all(&net->unseen->W), err);
-    rows_scale(net->unseen_amplitude, array_all(&net->unseen->W));
+    int code = CODE_OK;
+    population_look(bottom, UNSEEN, &mark);
+    for (int i = 0; i < net->program->nodes && !code; i++) {
+        const struct node *v = &net->program->node[i];
+        if (!v->unseen || v->on != bottom)
+            continue;
+        code = population_fresh(bottom, (struct rows){0}, array_all(&v->unseen->W), err);
+        rows_scale(v->weight.a0, array_all(&v->unseen->W));
+    }
     population_return(bottom, &mark);
     return code;
 }
@@ -151,8 +171,8 @@ int net_look(struct net *net, int first, int count, double *f, struct err *err) 
     struct aside aside = {0};
     int P = net->setup.P, code = CODE_OK;
     DO(put_aside(net, &aside, err));
-    if (net->unseen && !net->setup.N)
-        DO(draw_unseen(net, err));
+    for (int i = 0; i < net->populations && !net->setup.N; i++)
+        DO(draw_unseen(net, net->population[i], err));
     for (int i = 0; i < count; i += P)
         DO(look(net, &aside, first + i, count - i < P ? count - i : P,
                 f ? f + i * net_outputs(net) : NULL, err));
@@ -163,23 +183,21 @@ done:
     return code;
 }
 
-int net_read_in(struct net *net, struct population *bottom, double amplitude, struct thin *W1,
-                struct err *err) {
+int net_read_in(struct net *net, struct node *v, struct err *err) {
     struct thin **unseen;
-    TRY(net_thin(net, bottom, net->setup.K, amplitude, false, W1, err));
+    TRY(net_thin(net, v->on, net->setup.K, v->weight.a0, false, v->thin, err));
     if (!net->setup.rest)
         return CODE_OK;
     if (!(unseen = net_grow(&net->thin, &net->thins, sizeof *unseen, err)))
         return err->code;
     TRY(base_alloc(unseen, 1, sizeof **unseen, err));
-    net->unseen = *unseen;
-    TRY(net_thin(net, bottom, net->setup.rest, 0, false, net->unseen, err));
-    net->unseen_amplitude = amplitude;
-    return net->setup.N && !net->setup.declare_only ? draw_unseen(net, err) : CODE_OK;
+    v->unseen = *unseen;
+    TRY(net_thin(net, v->on, net->setup.rest, 0, false, v->unseen, err));
+    return net->setup.N && !net->setup.declare_only ? draw_unseen(net, v->on, err) : CODE_OK;
 }
 
-void net_read(const struct net *net, const struct thin *W1, struct rows h1) {
-    thin_read(W1, net->A, h1);
-    if (net->looking && net->unseen)
-        h1.array->backend->combine(h1, 1, net->A_rest, array_all(&net->unseen->W));
+void net_read(const struct net *net, const struct node *v) {
+    thin_read(v->thin, net->A, v->value);
+    if (net->looking && v->unseen)
+        net->setup.backend->combine(v->value, 1, net->A_rest, array_all(&v->unseen->W));
 }

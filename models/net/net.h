@@ -176,13 +176,11 @@ struct net {
     struct carried *carried;
     struct origin *origin;
     struct vector *vector;
-    int rows;            /* of an evaluation: R = P n, the tokens of an input side by side */
-    int outs;            /* rows of f: R or P */
-    int *index;          /* [P] inputs of the next evaluation; at first 0 ... P - 1 */
-    double *A, *A_rest;  /* [R][K], [R][rest] of the last one */
-    int *token;          /* [R] of the last one; NULL without */
-    struct thin *unseen; /* columns of the read-in over the rest; NULL: none */
-    double unseen_amplitude;
+    int rows;           /* of an evaluation: R = P n, the tokens of an input side by side */
+    int outs;           /* rows of f: R or P */
+    int *index;         /* [P] inputs of the next evaluation; at first 0 ... P - 1 */
+    double *A, *A_rest; /* [R][K], [R][rest] of the last one */
+    int *token;         /* [R] of the last one; NULL without */
     bool looking;       /* at inputs that leave no trace */
     struct rows gate;   /* of a router over many experts, if it has one */
     struct rows logits; /* of it, if setup.router */
@@ -251,11 +249,14 @@ void net_gather(struct net *net);
 int net_start(struct net *net, struct err *err);
 
 /* The norm of the gradient of the loss at the last evaluation (norm.c),
- *     norm^2 = sum over matrices of rate (1/P^2) sum_mu,nu Delta_mu Delta_nu <y_mu y_nu> <x_mu
- * x_nu>, a sum of site averages: of order one at any width, and known in the limit. It is the
- * Euclidean norm in the units in which plain gradient descent has the same rate eta0 for every
- * entry, so that the loss falls by eta0 norm^2 in a small step. Rates are those of gradient
- * descent, whatever the optimizer. */
+ *
+ *     norm^2 = sum over matrices of
+ *              rate (1/P^2) sum_mu,nu Delta_mu Delta_nu <y_mu y_nu> <x_mu x_nu>,
+ *
+ * a sum of site averages: of order one at any width, and known in the limit. It is the Euclidean
+ * norm in the units in which plain gradient descent has the same rate eta0 for every entry, so that
+ * the loss falls by eta0 norm^2 in a small step. Rates are those of gradient descent, whatever the
+ * optimizer. */
 int net_gradient_norm(const struct net *net, double *norm, struct err *err);
 
 /* The block of parameter p of the neural tangent kernel [P][P] at the last evaluation,
@@ -298,10 +299,13 @@ void *net_grow(void *list, int *count, size_t size, struct err *err);
 /* iid: draws that are matched with nothing. */
 int net_thin(struct net *net, struct population *population, int K, double amplitude, bool iid,
              struct thin *thin, struct err *err);
-/* The read-in of all inputs. */
-int net_read_in(struct net *net, struct population *bottom, double amplitude, struct thin *W1,
-                struct err *err);
-void net_read(const struct net *net, const struct thin *W1, struct rows h1);
+/* A read-in of all inputs, with what it has for looks. */
+struct node;
+int net_read_in(struct net *net, struct node *v, struct err *err);
+void net_read(const struct net *net, const struct node *v);
+/* Normals that a look may take of a population for each of its inputs: as many numbers of draws lie
+ * between what two inputs begin with. */
+uint32_t net_look_stride(const struct net *net, const struct population *population);
 /* Host numbers [P][K], K of all rows of an input, that are subtracted and belong to W(0). */
 int net_origin(struct net *net, int K, double **now, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
@@ -315,9 +319,9 @@ int net_input(const struct net *net, const struct parameter *p, int i);
 int net_most_rows(const struct net *net);
 /* The kind that a map of this instance is. */
 const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared);
-/* Draws of this instance: of a population's pool, a matrix, ... number `owner`. */
 /* Where the draws of `sites` sites begin in their stream. */
 uint32_t net_first_pair(const struct net_setup *setup, size_t sites);
+/* Draws of this instance: of a population's pool, a matrix, ... number `owner`. */
 struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner);
 
 #endif

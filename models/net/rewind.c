@@ -44,6 +44,7 @@ void net_rewind(struct net *net) {
         else
             rows_copy(carried->rows_start, carried->rows);
     }
+    net_commit(net); /* a pass may have ended between two places */
     net->started = false;
     net->t = 0;
 }

@@ -118,8 +118,8 @@ void net_decay(struct net *net, double factor) {
             map_decay(v->map, factor);
         if (v->thin)
             rows_scale(factor, array_all(&v->thin->W));
-        if (node_is(v, &operation_read_in) && net->unseen)
-            rows_scale(factor, array_all(&net->unseen->W));
+        if (v->unseen)
+            rows_scale(factor, array_all(&v->unseen->W));
     }
 }
 

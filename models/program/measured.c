@@ -60,8 +60,7 @@ static const char *with_tokens(const char *dims) {
     static const char *const known[][2] = {{"t mu", "t mu token"},
                                            {"t mu i", "t mu token i"},
                                            {"t mu j", "t mu token j"},
-                                           {"t mu source", "t mu token source"},
-                                           {"t l mu", "t l mu token"}};
+                                           {"t mu source", "t mu token source"}};
     size_t k = 0;
     while (strcmp(known[k][0], dims))
         assert(++k < sizeof known / sizeof *known);
@@ -96,13 +95,9 @@ void program_show_gradient(struct program *p, struct value s, const char *dims, 
 
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation) {
-    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, p->net->rows}};
-    int width = strstr(dims, " mu") ? p->net->rows : 1, n = p->net->rows / p->net->setup.P;
-    if (width > 1 && n > 1) {
-        numbers.dims = with_tokens(dims);
-        numbers.shape[1] = p->net->setup.P;
-        numbers.shape[2] = n;
-    }
+    int P = p->net->setup.P, n = p->net->setup.n;
+    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, P, n}};
+    int width = strstr(dims, " token") ? P * n : strstr(dims, " mu") ? P : 1;
     for (int k = 0; k < p->net->numbers && !p->code; k++)
         if (!strcmp(p->net->number[k].name, name))
             return p->net->number[k].values + index * width;

@@ -64,8 +64,8 @@ struct node {
     bool frozen;           /* by the settings: it does not even decay */
     struct map *map;
     int use; /* of its matrix, in the order of the nodes: map->declared.uses of them */
-    struct thin *thin;
-    double *start; /* look: origins; bias: its K numbers */
+    struct thin *thin, *unseen; /* of a read-in: columns over the rest, or NULL */
+    double *start;              /* look: origins; bias: its K numbers */
     const struct number_fn *numbers;
     const struct penalty_fn *penalty;
     const struct rows_fn *custom;

@@ -21,11 +21,11 @@ static double *column_of(const struct net *net, const struct node *numbers, int 
 /* --- matrices -------------------------------------------------------------------------------- */
 
 static int read_in_prepare(struct net *net, struct node *v, struct err *err) {
-    return net_read_in(net, v->on, v->weight.a0, v->thin, err);
+    return net_read_in(net, v, err);
 }
 
 static void read_in_forward(struct net *net, struct node *v) {
-    net_read(net, v->thin, v->value);
+    net_read(net, v);
 }
 
 const struct operation operation_read_in = {.name = "read_in",

@@ -135,7 +135,7 @@ static void use_values(struct plan *plan) {
                 continue;
             int item = plan->p->node[v->argument[k]].value_item;
             use(plan, item, i);
-            if (v->op->reads && (v->part[1 - k].due || node_is(v, &operation_look)))
+            if (v->op->reads && v->part[1 - k].due)
                 use(plan, item, back(plan, i));
             if (v->op->reads_value && v->g_count)
                 use(plan, v->value_item, back(plan, i));

@@ -72,6 +72,8 @@ struct population *program_population(struct program *p, const char *name, doubl
     struct net *net = p->net;
     int owner = net->populations, N = net->setup.N;
     struct population *on, **added;
+    if (owner == RNG_OWNERS)
+        program_fail(p, "it has more than %d populations", RNG_OWNERS);
     if (p->code || !(added = program_grow(p, &net->population, &net->populations, sizeof *added)))
         return &nothing;
     if (program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
@@ -98,6 +100,10 @@ struct population *program_population(struct program *p, const char *name, doubl
 
 struct population *program_layer(struct program *p, const char *name, double relative) {
     return program_population(p, name, relative, (size_t)p->net->setup.sites, 1);
+}
+
+int program_count(const struct program *p, struct value x) {
+    return p->code ? 0 : p->node[x.at].count;
 }
 
 struct node *node_of(const struct program *p, struct value x) {
@@ -275,6 +281,8 @@ struct value program_map(struct program *p, struct value x, struct population *t
     struct map **added;
     if (node && weight_tied(p, node, target, W))
         return out;
+    if (net->maps == RNG_OWNERS)
+        program_fail(p, "it has more than %d matrices between populations", RNG_OWNERS);
     if (!node || !weigh(p, node, W))
         return none;
     struct population *source = node->on;

@@ -74,6 +74,9 @@ const char *program_name(struct program *p, const char *format, ...)
 void program_fail(struct program *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Memory of `size` bytes that lives as long as the net, zeroed; NULL after a failure. */
 void *program_memory(struct program *p, size_t size);
+/* Rows of a value, or sets of its numbers: one for each input, token or pair of tokens, or one for
+ * all; 0 after a failure. */
+int program_count(const struct program *p, struct value x);
 
 /* `relative` is the size in units of the width N (or, times another size, of N^2); `sites` of the
  * limit; group: units for each site of the population before. Never NULL. */
@@ -213,7 +216,7 @@ void program_show(struct program *p, struct value s, const char *dims, const cha
 void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
                            const char *about, const char *equation);
 /* Numbers of element `index` of `count` like ones (blocks, say) at every time: [P] if dims is
- * "t l mu", one if it is "t l"; kept by the program. */
+ * "t l mu", [P n] if it is "t l mu token", one if it is "t l"; kept by the program. */
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation);
 /* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */

@@ -23,11 +23,11 @@ const struct param_row balance_rows[] = {
 struct balance {
     size_t K;
     double rho, eta_bias;
-    struct rows b, q;          /* experts [1], [P]: biases, scores + b; none for given masks */
+    struct rows b, q;          /* experts [1], [R]: biases, scores + b; none for given masks */
     struct rows load, largest; /* [1]: mean_mu m - rho, and the mask of the largest */
-    struct rows last;          /* [P] of the last evaluation */
-    double *mean;              /* [P], 1/P; [P] scratch */
-    double *qstar, *b2;        /* [P] thresholds, variance of b; of selections by b */
+    struct rows last;          /* [R] of the last evaluation */
+    double *mean;              /* [R], 1/R; [R] scratch */
+    double *qstar, *b2;        /* [R] thresholds, variance of b; of selections by b */
     double *load2, *most, *flips;
 };
 
@@ -128,21 +128,29 @@ static double *series(struct program *p, const struct balance_rule *rule, const 
                           equation);
 }
 
-/* What given masks and selected ones share; NULL: no memory. */
-static struct balance *make(struct program *p, struct population *experts,
+/* The axes of numbers of each row of x: of inputs, or of tokens. */
+static const char *dims_of(const struct program *p, struct value x) {
+    return program_count(p, x) > program_setup(p)->P ? "t l mu token" : "t l mu";
+}
+
+/* What given masks and selected ones share, for R rows like x; NULL after a failure. */
+static struct balance *make(struct program *p, struct value x, struct population *experts,
                             const struct balance_rule *rule) {
-    size_t P = (size_t)program_net(p)->rows;
+    int R = program_count(p, x);
+    if (R > program_net(p)->rows)
+        program_fail(p, "a selection among experts that is measured takes one row of each input or "
+                        "token, not of each pair of tokens");
     struct balance *s = program_memory(p, sizeof *s);
-    double *mean = program_memory(p, 2 * P * sizeof *mean);
+    double *mean = program_memory(p, 2 * (size_t)R * sizeof *mean);
     if (!s || !mean)
         return NULL;
-    for (size_t mu = 0; mu < P; mu++)
-        mean[mu] = 1.0 / (double)P;
+    for (int mu = 0; mu < R; mu++)
+        mean[mu] = 1.0 / R;
     *s = (struct balance){.rho = rule->rho,
                           .mean = mean,
                           .load = program_keep(p, experts, 1, NULL),
                           .largest = program_keep(p, experts, 1, NULL),
-                          .last = program_keep(p, experts, (int)P, NULL)};
+                          .last = program_keep(p, experts, R, NULL)};
     s->load2 = series(p, rule, "t l", "load2", "spread of the loads of the experts about rho",
                       "<(mean_mu m_k - rho)^2>");
     s->most = series(p, rule, "t l", "load_largest", "largest load of an expert over rho",
@@ -156,23 +164,23 @@ static struct balance *make(struct program *p, struct population *experts,
 struct value balance_watch(struct program *p, struct value mask, struct population *experts,
                            struct balance_rule rule) {
     static const struct rows_fn watch = {.forward = watch_masks};
-    struct balance *s = make(p, experts, &rule);
+    struct balance *s = make(p, mask, experts, &rule);
     return s ? program_rows(p, &watch, s, mask) : mask;
 }
 
 struct value balance_select(struct program *p, struct value scores, struct population *experts,
                             struct balance_rule rule) {
     static const struct rows_fn select = {select_largest, move_biases};
-    struct balance *s = make(p, experts, &rule);
+    struct balance *s = make(p, scores, experts, &rule);
     double *zero = program_memory(p, experts->sites * sizeof *zero);
     if (!s || !zero)
         return (struct value){-1};
     s->K = rule.K;
     s->eta_bias = rule.eta_bias;
     s->b = program_keep(p, experts, 1, rule.start ? rule.start : zero);
-    s->q = program_keep(p, experts, program_net(p)->rows, NULL);
-    s->qstar =
-        series(p, &rule, "t l mu", "qstar", "selection threshold: the K-th largest score + b", "");
+    s->q = program_keep(p, experts, program_count(p, scores), NULL);
+    s->qstar = series(p, &rule, dims_of(p, scores), "qstar",
+                      "selection threshold: the K-th largest score + b", "");
     s->b2 = series(p, &rule, "t l", "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
     return program_rows(p, &select, s, scores);
 }
@@ -182,7 +190,7 @@ static void add_mean(struct program *p, int l, struct value x, bool gradient, in
                      const char *name, const char *about, const char *equation) {
     int L = program_network(p)->depth;
     program_measure(p, x, gradient, power, 1,
-                    program_series(p, "t l mu", L, l, name, about, equation));
+                    program_series(p, dims_of(p, x), L, l, name, about, equation));
 }
 
 struct value balance_write(struct program *p, struct value h, struct population *experts,

@@ -74,7 +74,7 @@ struct router {
     double eta_bias;
     double *b;                      /* [M] selection biases; NULL: none */
     double *load, *largest, *flips; /* [M], [1], [1] measured */
-    double *last;                   /* [rows][M] masks of the last evaluation */
+    double *last;                   /* [count][M] masks of the last evaluation */
 };
 
 double router_normal(const struct program *p, int i) {
@@ -292,7 +292,7 @@ static struct value watch_masks(struct program *p, struct router *router, struct
                                 const char *suffix) {
     static const struct number_fn seen = {.forward = watch, .rule = move_biases};
     int M = router->M;
-    router->last = program_keep_numbers(p, program_net(p)->rows * M);
+    router->last = program_keep_numbers(p, program_count(p, psi) * M);
     if (router->eta_bias != 0)
         router->b = program_keep_numbers(p, M);
     router->load = program_series(p, "t i", M, 0, program_name(p, "load%s", suffix),

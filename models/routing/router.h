@@ -7,9 +7,9 @@
  *
  * Top-K without bias or noise: psi(0) = psi(1) = 0 in the limit, so fluctuations of order 1/sqrt N
  * decide the first selections, and the limit is a random one. Only their signs and order matter,
- * not their size: with iid Q and w, unmatched and not subtracted (`fluctuating`), the fluctuations
- * of order 1/sqrt S of a replicate have the law of those of a network, and each replicate is one
- * draw. */
+ * not their size: with iid Q and w, unmatched and not subtracted (router_fluctuates), the
+ * fluctuations of order 1/sqrt S of a replicate have the law of those of a network, and each
+ * replicate is one draw. */
 #ifndef MODELS_ROUTER_H
 #define MODELS_ROUTER_H
 

@@ -22,10 +22,11 @@ struct script {
 };
 enum {
     SCRIPT_TICK = 1000,
-    SCRIPT_TICKS = 3000,       /* 3 million instructions, */
-    SCRIPT_SECONDS = 5,        /* seconds, */
-    SCRIPT_BYTES = 8 << 20,    /* bytes at once */
-    SCRIPT_TRAFFIC = 256 << 20 /* and in all, that a script may use */
+    SCRIPT_TICKS = 3000,        /* 3 million instructions, */
+    SCRIPT_SECONDS = 5,         /* seconds, */
+    SCRIPT_BYTES = 8 << 20,     /* bytes at once */
+    SCRIPT_TRAFFIC = 256 << 20, /* and in all, that a script may use; */
+    SCRIPT_TEXT = 199           /* bytes of a text that results carry */
 };
 
 /* Values and populations, as scripts hold them. column: of numbers; -1: all. */

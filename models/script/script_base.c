@@ -189,13 +189,13 @@ static const char *keep_word(const char *text) {
 
 const char *script_word(lua_State *L, const char *text) {
     const char *kept;
-    char cut[200];
-    snprintf(cut, sizeof cut, "%s", text);
-    if (text_find_bad(cut))
-        luaL_error(L, "a text that results carry has control characters, is not UTF-8 or longer "
-                      "than 199 bytes");
+    if (strlen(text) > SCRIPT_TEXT || text_find_bad(text))
+        luaL_error(L,
+                   "a text that results carry has control characters, is not UTF-8 or longer than "
+                   "%d bytes",
+                   SCRIPT_TEXT);
 #pragma omp critical(script_words)
-    kept = keep_word(cut);
+    kept = keep_word(text);
     if (!kept)
         luaL_error(L, "out of memory: a word");
     return kept;

@@ -34,7 +34,14 @@ static bool is_matrix(const struct node *v) {
            node_is(v, &operation_look) || node_is(v, &operation_read_out);
 }
 
-static bool exists(const struct node *v, int k, bool parts) {
+static bool is_back(int k) {
+    return k >= BACK && k < DELTA;
+}
+
+/* Of a family of which some matrix hands a signal back, or none does. */
+static bool exists(const struct node *v, int k, bool back, bool parts) {
+    if (is_back(k) && !back)
+        return false;
     if (node_is(v, &operation_read_in))
         return k == INIT || k == EFF || k == WHOLE;
     if (node_is(v, &operation_read_out))
@@ -63,6 +70,18 @@ static int next_family(const struct program *p, int i) {
     return i;
 }
 
+/* A map that reads what does not move is handed no cotangent to pass on. */
+static bool has_back(const struct node *v) {
+    return !v->map || v->part[0].due;
+}
+
+static int count_back(const struct program *p, int i) {
+    int count = 0;
+    for (int j = i; j < p->nodes; j = next_of(p, i, j + 1))
+        count += has_back(&p->node[j]);
+    return count;
+}
+
 int coordinate_declare(struct record *record, const struct net *net, bool parts, struct err *err) {
     const struct program *p = net->program;
     for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1))
@@ -76,7 +95,7 @@ int coordinate_declare(struct record *record, const struct net *net, bool parts,
                                     .shape = {(size_t)record->T}};
             snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family(v),
                      slot[k].suffix);
-            if (exists(v, k, parts))
+            if (exists(v, k, count_back(p, i) > 0, parts))
                 TRY(record_add(record, series, err));
         }
     return aggregation_declare(record, net, err);
@@ -227,7 +246,8 @@ static int split(struct coordinate_matrix *m, const struct net *net, const struc
         return split_read_out(net, v, m, t, square, err);
     TRY(split_map(v, true, net->program->node[v->argument[0]].value, v->value, &m->out, t, square,
                   err));
-    return split_map(v, false, v->g, v->part[0].rows, &m->back, t, square + BACK, err);
+    return has_back(v) ? split_map(v, false, v->g, v->part[0].rows, &m->back, t, square + BACK, err)
+                       : CODE_OK;
 }
 
 /* --- measuring ------------------------------------------------------------------------------- */
@@ -252,12 +272,13 @@ int coordinate_measure(struct coordinate *check, const struct net *net, int t, i
         TRY(begin(check, p->nodes, err));
     for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1)) {
         double square[SLOTS] = {0};
-        int members = 0;
+        int members = 0, back = count_back(p, i);
         for (int j = i; j < p->nodes; j = next_of(p, i, j + 1), members++)
             TRY(split(&check->matrix[j], net, &p->node[j], t, square, err));
         for (int k = 0; k < SLOTS; k++)
-            if (exists(&p->node[i], k, !net->setup.field))
-                *record_at(record, (*next)++, run, t) = sqrt(square[k] / members);
+            if (exists(&p->node[i], k, back > 0, !net->setup.field))
+                *record_at(record, (*next)++, run, t) =
+                    sqrt(square[k] / (is_back(k) ? back : members));
     }
     return aggregation_measure(&check->aggregation, net, t, run, record, next, err);
 }

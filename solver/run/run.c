@@ -73,6 +73,7 @@ int run_prepare(struct run *run, struct err *err) {
         TRY(params_text(&run->params, &run->ini, &size, err));
     TRY(choose(run, err));
     TRY(exchange_data(&run->data, err));
+    config_shape(&run->config, &run->data);
     TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
     TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
     run_split(run);

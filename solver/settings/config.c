@@ -209,6 +209,14 @@ static int check_coordinate(const struct config *config, const struct params *pa
     return CODE_OK;
 }
 
+/* What a network asks of tokens. */
+static int check_tokens(const struct config *config, const struct params *params, struct err *err) {
+    if (config->network.bias && config->network.bias_per == BIAS_PER_TOKEN && !config->shape.V)
+        return params_error(params, "network", "bias_per", err,
+                            "the inputs are no tokens, of which there are kinds: expert");
+    return CODE_OK;
+}
+
 /* A state lies between two times. */
 static int check_states(const struct config *config, const struct params *params, struct err *err) {
     if (config->output.checkpoint > 0 && config->solver.method == METHOD_FIXED_POINT &&
@@ -281,6 +289,7 @@ int config_check(const struct config *config, const struct params *params, int K
     TRY(check_flow(config, params, err));
     TRY(check_schedule(config, params, err));
     TRY(check_coordinate(config, params, err));
+    TRY(check_tokens(config, params, err));
     TRY(check_states(config, params, err));
     if (config->solver.replicates && K > config->solver.sites / (config->solver.halves ? 2 : 1))
         return params_error(params, "solver", "sites", err,
@@ -369,4 +378,17 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
                      config->training.optimizer != OPTIMIZER_ADAMW &&
                      integrator_evaluations(&config->training) == config->training.steps,
     };
+}
+
+struct net_setup config_declare(const struct config *config, int N) {
+    static const int token;
+    const struct data_shape *shape = &config->shape;
+    struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
+    setup.declare_only = true;
+    setup.n = shape->n;
+    setup.C = shape->C;
+    setup.per_token = shape->per_token;
+    setup.V = shape->V;
+    setup.token = setup.V ? &token : NULL;
+    return setup;
 }

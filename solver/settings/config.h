@@ -48,6 +48,12 @@ struct output_settings {
     double checkpoint; /* minutes; 0: no states are kept */
 };
 
+/* What a network knows of the data, as in struct data. */
+struct data_shape {
+    int n, C, V;
+    bool per_token;
+};
+
 struct config {
     struct network network;
     struct data_settings data;
@@ -56,7 +62,8 @@ struct config {
     struct reference_settings reference;
     struct output_settings output;
     struct factor_list rates, init, eps; /* of matrices, by name */
-    int half;                            /* of the sites of the limit: 1, 2; 0: all */
+    struct data_shape shape;
+    int half;             /* of the sites of the limit: 1, 2; 0: all */
     struct backend split; /* with a name: of a limit whose sites are split over ranks */
 };
 
@@ -66,6 +73,9 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
  * folder), checked against the loss and the number of outputs. The path is recorded as an absolute
  * one. Data beyond max_memory are refused before anything is allocated. */
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err);
+/* Takes the shape of the data, which the keys of [data] say but for a file. NULL: there are none
+ * yet, and whatever a network asks of tokens it may. */
+void config_shape(struct config *config, const struct data *data);
 /* The text of a network written in Lua ([network] program; a relative path begins at the ini's
  * folder) into the settings and the record, unless it is there. CODE_INPUT where the file cannot be
  * read or is no text, and where keys of [program] belong to no program. */
@@ -78,12 +88,14 @@ int config_program_keys(const struct config *config, const struct params *params
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
                        int *rest, struct err *err);
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
- * width, K = rank of the inputs for balanced draws. */
+ * width, K = rank of the inputs for balanced draws. config_shape comes before. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);
 /* Of networks of width N, or (0) of the limit. It outlives the nets. */
 const struct backend *config_backend(const struct config *config, int N);
 /* The setup of one run: N = 0 and a replicate of the limit, or a width and a seed. */
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
                               const double *A);
+/* The setup of a net of one input of that shape, without memory. */
+struct net_setup config_declare(const struct config *config, int N);
 
 #endif

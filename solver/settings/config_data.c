@@ -344,6 +344,16 @@ static int check_pooling(const struct config *config, const struct params *param
                                         : "the data have one target for each input: mean");
 }
 
+void config_shape(struct config *config, const struct data *data) {
+    bool file = config->data.source == SOURCE_FILE;
+    int outputs = config->network.outputs;
+    const struct data none = {0}, sizes = !file ? plan(config) : data ? *data : none;
+    config->shape =
+        (struct data_shape){sizes.n, file && outputs ? outputs : sizes.C, sizes.V, sizes.per_token};
+    if (!data && !sizes.V)
+        config->shape.V = 1;
+}
+
 int config_data(struct config *config, struct params *params, struct data *data, struct err *err) {
     TRY(check_loss(config, params, err));
     if (config->data.source == SOURCE_FILE)

@@ -9,14 +9,10 @@
 enum { INIT, RATES, EPS, LISTS };
 static const char *const sections_of[LISTS] = {"init", "rates", "eps"};
 
-/* A network of one input, without memory. Free it in any case. */
+/* Free it in any case. */
 static int declare(struct net *net, const struct config *config, int N,
                    const struct factor_list lines[LISTS], struct err *err) {
-    struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
-    static const int token;
-    setup.declare_only = true;
-    setup.token = &token;
-    setup.V = 1;
+    struct net_setup setup = config_declare(config, N);
     setup.init = lines ? &lines[INIT] : NULL;
     setup.rates = lines ? &lines[RATES] : NULL;
     setup.eps = lines ? &lines[EPS] : NULL;
@@ -177,6 +173,7 @@ static int configure(struct config *config, struct params *params,
     config->network.parameterization = config->network.parameterizations.value[0];
     if (!code && config->network.program[0])
         code = config_program(config, params, err);
+    config_shape(config, NULL);
     return code;
 }
 

@@ -54,14 +54,10 @@ struct known {
 
 /* Those of a network of width N. */
 static int add_rows(struct known *known, const struct config *config, int N, struct err *err) {
-    struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
+    struct net_setup setup = config_declare(config, N);
     struct net net;
-    static const int token;
     char name[NET_NAME];
     int code;
-    setup.declare_only = true;
-    setup.token = &token;
-    setup.V = 1;
     setup.sampled = setup.compared = setup.kernels_of = NULL;
     DO(net_init(&net, &setup, err));
     for (int i = 0; i < net_names(&net); i++)

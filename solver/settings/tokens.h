@@ -13,14 +13,21 @@ void tokens_rows(struct data *data);
 
 /* What is drawn; letters are the numbers 0 ... letters - 1.
  *
- * markov   n + 1 letters of a chain: the first uniform, each further one from a row of the matrix
- *          of tokens_chain. The last is only a target; the target of every token is the next
- * letter. copy     m = n/2 uniform letters a, a separator, and all of them but the last again: a_1
- * ... a_m | a_1 ... a_(m-1) Tokens from the separator (number `letters`) on are asked for the next
- * one, a_1 ... a_m; those before it are not. modular  a, b, '=' (number `letters`), n = 3: the last
- * is asked for a + b mod letters, the others for nothing. Pairs (a, b) are all different, in random
- * order, first those of the training inputs; where more are wanted than there are, the order is
- * gone through again, for test inputs without those that are trained on.
+ * markov:
+ *     n + 1 letters of a chain: the first uniform, each further one from a row of the matrix of
+ *     tokens_chain. The last is only a target; the target of every token is the next letter.
+ *
+ * copy:
+ *     m = n/2 uniform letters a, a separator, and all of them but the last again,
+ *         a_1 ... a_m | a_1 ... a_(m-1)
+ *     Tokens from the separator (number `letters`) on are asked for the next one, a_1 ... a_m;
+ *     those before it are not.
+ *
+ * modular:
+ *     a, b, '=' (number `letters`), n = 3: the last is asked for a + b mod letters, the others for
+ *     nothing. Pairs (a, b) are all different, in random order, first those of the training inputs;
+ *     where more are wanted than there are, the order is gone through again, for test inputs
+ *     without those that are trained on.
  *
  * Sequence mu does not depend on the number of sequences. */
 enum sequence { SEQUENCE_MARKOV, SEQUENCE_COPY, SEQUENCE_MODULAR };

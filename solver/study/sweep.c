@@ -158,6 +158,7 @@ static int check_unit(struct sweep *sweep, int unit, struct inputs *inputs, stru
         DO(read_unit(sweep, unit, &run, err));
     }
     run.config.network.parameterization = run.config.network.parameterizations.value[0];
+    config_shape(&run.config, &inputs->data);
     DO(config_check(&run.config, &run.params, inputs->K, err));
     DO(hash_unit(hash, &run, &inputs->data, err));
 done:
