@@ -134,8 +134,9 @@ def jiang_experts(run, top):
     for k, size in enumerate(np.unique(quarter[:, 3])):
         some = quarter[quarter[:, 3] == size]
         some = some[np.argsort(some[:, 0])]
-        axes[0].errorbar(some[:, 0], some[:, 6], student(some[:, 8] - 1) * some[:, 7],
-                         color=COLOURS[k], marker="osD^"[k], ms=4, capsize=2,
+        axes[0].errorbar(some[:, 0] * 1.05 ** (k - 1), some[:, 6],  # apart, or bars hide bars
+                         student(some[:, 8] - 1) * some[:, 7], color=COLOURS[k],
+                         marker="osD^"[k], ms=4, capsize=2,
                          label=f"{size / 1000:.0f} 000")
         if len(some) > 1:
             gain, error = some[0, 6] - some[-1, 6], np.hypot(some[0, 7], some[-1, 7])
@@ -156,9 +157,11 @@ def jiang_experts(run, top):
         {", ".join(pm(row[1], row[2]) for row in best)}
         with {", ".join(row[0] for row in best)} experts of N_e = N = 32 units, loss there
         {", ".join(f"{row[3]:.3g}" for row in best)}; a step of the grid is a factor {step:.2f}"""))
-    axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the last step")
+    axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the last step",
+                ymargin=0.25)
     widths_axis(axes[0], [4, 8, 16, 32], "number of experts $E$")
-    axes[0].legend(title="parameters\nof a block\n" + BARS, fontsize=7, title_fontsize=7)
+    axes[0].legend(title="parameters\nof a block\n" + BARS, fontsize=7, title_fontsize=7,
+                   loc="lower right")
     axes[1].set(title="one expert selected", ylabel="final loss", xlabel=r"learning rate $\eta_0$",
                 yscale="log")
     sweeps.scale(axes[1].xaxis, top.sweep["training.eta0"].values)
