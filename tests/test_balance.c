@@ -68,14 +68,6 @@ static void many_experts_of_a_transformer(void **state) {
     }
 }
 
-static const struct numbers *numbers_of(const struct net *net, const char *name) {
-    for (int k = 0; k < net->numbers; k++)
-        if (!strcmp(net->number[k].name, name))
-            return &net->number[k];
-    fail_msg("no %s", name);
-    return NULL;
-}
-
 /* From the logits, which are measured. */
 static void values_by_plain_loops(void **state) {
     (void)state;
@@ -101,7 +93,7 @@ static void values_by_plain_loops(void **state) {
             support_learn(&net, &run);
         }
         support_evaluate(&net, &run);
-        const double *psi = numbers_of(&net, "psi")->values, *p = numbers_of(&net, "p")->values;
+        const double *psi = support_measured(&net, "psi"), *p = support_measured(&net, "p");
         for (int mu = 0; mu < P; mu++) {
             double w[M], sum = 0, all = 0;
             for (int i = 0; i < M; i++) {
@@ -118,11 +110,11 @@ static void values_by_plain_loops(void **state) {
         }
         for (int i = 0; i < M; i++)
             L += balance * load[i] * M / K * share[i];
-        CHECK_ABS(*numbers_of(&net, "balance_loss")->values, L, 1e-14, "balance");
-        CHECK_ABS(*numbers_of(&net, "z_loss")->values, Z, 1e-14, "z");
+        CHECK_ABS(*support_measured(&net, "balance_loss"), L, 1e-14, "balance");
+        CHECK_ABS(*support_measured(&net, "z_loss"), Z, 1e-14, "z");
         CHECK_ABS(net.penalty, L + Z, 1e-14, "sum");
         for (int i = 0; i < M; i++)
-            CHECK_ABS(numbers_of(&net, "load")->values[i], load[i], 1e-15, "load %d", i);
+            CHECK_ABS(support_measured(&net, "load")[i], load[i], 1e-15, "load %d", i);
         net_free(&net);
         run_free(&run);
     }
@@ -143,7 +135,7 @@ static void softmax_before_top(void **state) {
         support_run(&run, "data/regime1.ini", overrides);
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
-        const double *p = numbers_of(&net, "p")->values, *psi = numbers_of(&net, "psi")->values;
+        const double *p = support_measured(&net, "p"), *psi = support_measured(&net, "psi");
         for (int mu = 0; mu < run.data.P; mu++) {
             double sum = 0, whole = 0, mine = 0;
             for (int i = 0; i < 4; i++) {

@@ -448,14 +448,6 @@ static void shape_of_the_data(void **state) {
            "t.lua:4: a bias of each kind of token needs inputs that are tokens");
 }
 
-static const struct numbers *numbers_of(const struct net *net, const char *name) {
-    for (int k = 0; k < net->numbers; k++)
-        if (!strcmp(net->number[k].name, name))
-            return &net->number[k];
-    fail_msg("no %s", name);
-    return NULL;
-}
-
 /* Of pooled scores, one row of each input: loads and thresholds by plain loops. */
 static void selection_of_inputs(void **state) {
     (void)state;
@@ -485,13 +477,13 @@ static void selection_of_inputs(void **state) {
             largest = fmax(largest, load * E / K);
             spread += (load - (double)K / E) * (load - (double)K / E) / E;
         }
-        CHECK_ABS(*numbers_of(&net, "load_largest")->values, largest, 1e-14, "largest");
-        CHECK_ABS(*numbers_of(&net, "load2")->values, spread, 1e-14, "spread");
+        CHECK_ABS(*support_measured(&net, "load_largest"), largest, 1e-14, "largest");
+        CHECK_ABS(*support_measured(&net, "load2"), spread, 1e-14, "spread");
         for (int mu = 0; mu < P && biases; mu++) {
             double least = INFINITY;
             for (int k = 0; k < E; k++)
                 least = m[mu * E + k] > 0 ? fmin(least, s[mu * E + k]) : least;
-            CHECK_ABS(numbers_of(&net, "qstar")->values[mu], least, 1e-14, "threshold %d", mu);
+            CHECK_ABS(support_measured(&net, "qstar")[mu], least, 1e-14, "threshold %d", mu);
         }
         support_learn(&net, &run);
         support_evaluate(&net, &run);

@@ -119,6 +119,14 @@ double *support_numbers(const struct net *net, const char *format, ...) {
     return host;
 }
 
+const double *support_measured(const struct net *net, const char *name) {
+    for (int k = 0; k < net->numbers; k++)
+        if (!strcmp(net->number[k].name, name))
+            return net->number[k].values;
+    fail_msg("no numbers %s", name);
+    return NULL;
+}
+
 const struct node *support_weight(const struct net *net, const char *name) {
     for (int i = 0; i < net->program->nodes; i++)
         if (net->program->node[i].weight.name && !strcmp(net->program->node[i].weight.name, name))

@@ -71,6 +71,8 @@ struct thin *support_thin(const struct net *net, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 double *support_numbers(const struct net *net, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Values of the numbers that a net measures under this name. */
+const double *support_measured(const struct net *net, const char *name);
 /* The node of the matrix of this name. */
 const struct node *support_weight(const struct net *net, const char *name);
 const struct model *support_model(const char *name);
