@@ -434,6 +434,26 @@ static void they_are_derivatives(void **state) {
             }
 }
 
+/* Of two inputs of two tokens: maps whose rows have an axis, and those of one row that serves all
+ * or of pairs of tokens, of which the file would have none. */
+static void which_rows_have_responses(void **state) {
+    (void)state;
+    static const struct { int rows, responses; } cases[] = {{1, 0}, {2, 2}, {4, 2}, {8, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct map map = {.declared = {.name = "W", .uses = 1}, .numbers = {1, 1, 1}};
+        struct map *maps[] = {&map};
+        struct node nodes[] = {{.count = cases[i].rows}, {.map = &map, .argument = {0}}};
+        struct program program = {.node = nodes, .nodes = 2};
+        struct net net = {
+            .maps = 1, .map = maps, .rows = 4, .setup = {.P = 2}, .program = &program};
+        struct record record;
+        ASK(record_init(&record, 1, T, err));
+        ASK(response_declare(&record, &net, err));
+        assert_int_equal(record.count, cases[i].responses);
+        record_free(&record);
+    }
+}
+
 /* --- the file -------------------------------------------------------------------------------- */
 
 static void check_set(hid_t file, const char *name, const char *dims, bool chunked) {
@@ -550,6 +570,7 @@ int main(void) {
         cmocka_unit_test(a_linear_network_by_hand),
         cmocka_unit_test(seeds_of_a_linear_network_agree),
         cmocka_unit_test(they_are_derivatives),
+        cmocka_unit_test(which_rows_have_responses),
         cmocka_unit_test(what_the_file_shows),
     };
     return cmocka_run_group_tests(tests, write_pooled, remove_pooled);

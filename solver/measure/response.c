@@ -18,7 +18,7 @@ static const struct {
      "fr^2 <dx_t/dv_s>"},
 };
 
-/* Rows that the map reads in an evaluation: one for each input, or for each token. */
+/* Rows that the map reads in an evaluation. */
 static int rows_of(const struct net *net, const struct map *map) {
     const struct program *p = net->program;
     int i = 0;
@@ -27,12 +27,13 @@ static int rows_of(const struct net *net, const struct map *map) {
     return p->node[p->node[i].argument[0]].count;
 }
 
-/* Uses of one matrix also respond to each other, for which a response has no axis, nor has it one
- * for pairs of tokens. */
+/* There are axes of inputs and of tokens: none for pairs of tokens, for one row that serves all
+ * inputs, or for uses of one matrix, which also respond to each other. */
 static bool exists(const struct net *net, const struct map *map, bool forward) {
     struct map_numbers n = map->numbers;
+    int rows = rows_of(net, map);
     return map->declared.uses == 1 && (forward ? n.fr != 0 : n.fg != 0) &&
-           rows_of(net, map) <= net->rows;
+           (rows == net->setup.P || rows == net->rows);
 }
 
 static void name_series(char name[SERIES_NAME], const struct map *map, bool forward) {
