@@ -62,7 +62,7 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
     it->reached = 0;
     while (it->reached < last) {
         int code = it->reached ? integrator->advance(net, training, it->y, err)
-                               : net_evaluate(net, (enum loss)training->loss, it->y, err);
+                               : net_evaluate(net, training->loss, it->y, err);
         code = backend_cause(net->setup.backend, code, err);
         if (code && code != CODE_NUMERICAL)
             return code;

@@ -39,7 +39,7 @@ static int place(struct net *net, const struct step *step, int stages, const dou
 static int heun_advance(struct net *net, const struct training *training, const double *y,
                         struct err *err) {
     static const double c[] = {0, 1}, euler[] = {1}, heun[] = {0.5, 0.5};
-    enum loss loss = (enum loss)training->loss;
+    const struct loss *loss = training->loss;
     double h = training->dt / training->substeps;
     for (int i = 0; i < training->substeps; i++) {
         struct step step = step_of(training, net->t * h, h, 2, c);
@@ -62,7 +62,7 @@ static int bs32_try(struct net *net, const struct training *training, const doub
     static const double half[] = {0.5}, late[] = {0, 0.75};
     static const double second[] = {7 / 36., 15 / 36., 14 / 36.},
                         third[] = {2 / 9., 3 / 9., 4 / 9.};
-    enum loss loss = (enum loss)training->loss;
+    const struct loss *loss = training->loss;
     TRY(place(net, step, 1, half, err));
     TRY(net_evaluate(net, loss, y, err));
     TRY(net_keep(net, 1, err));

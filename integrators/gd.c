@@ -12,7 +12,7 @@ static int gd_advance(struct net *net, const struct training *training, const do
         double eta = training->eta0 * schedule_factor(training, net->t * h);
         TRY(clip_factor(net, training, &clip, err));
         TRY(net_learn(net, clip * eta * h, err));
-        TRY(net_evaluate(net, (enum loss)training->loss, y, err));
+        TRY(net_evaluate(net, training->loss, y, err));
     }
     return CODE_OK;
 }

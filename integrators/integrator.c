@@ -21,9 +21,8 @@ const struct param_row training_rows[] = {
      "each epoch"},
     {"order_seed", PARAM_SEED, OFFSET(order_seed), "1", 0, 0, NULL, "order=shuffled",
      "of these draws alone: the batches are the same whatever [solver] seed is"},
-    {"loss", PARAM_CHOICE, OFFSET(loss), "mse", 0, 0, "mse logistic cross_entropy", NULL,
-     "mse: (y - f)^2/2; logistic: log(1 + exp(-y f)), labels +-1; cross_entropy: of the softmax of "
-     "several outputs"},
+    {"loss", PARAM_ROW, OFFSET(loss), "mse", 0, 0, loss_list, NULL,
+     "what training makes small, the mean over inputs of l(f, y)"},
     {"integrator", PARAM_CHOICE, OFFSET(integrator), "gd", 0, 0, "gd euler heun bs32", NULL,
      "gd: gradient descent; else gradient flow: fixed steps of order 1 (euler) or 2 (heun), "
      "adaptive ones of order 3 (bs32)"},

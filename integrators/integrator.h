@@ -15,7 +15,8 @@ enum integrators { INTEGRATOR_GD, INTEGRATOR_EULER, INTEGRATOR_HEUN, INTEGRATOR_
 
 /* Section [training]. */
 struct training {
-    int steps, loss, integrator, substeps, optimizer, adam_eps, adam_read_in;
+    const struct loss *loss;
+    int steps, integrator, substeps, optimizer, adam_eps, adam_read_in;
     double eta0, gamma0, dt, rtol, atol, momentum, beta1, beta2, eps, weight_decay;
     int batch, order, schedule;
     double warmup, schedule_steps, schedule_end, schedule_power, schedule_t0; /* schedule.h */

@@ -73,7 +73,7 @@ static int optimizer_advance(struct net *net, const struct training *training, c
     for (int i = 0; i < net->parameters; i++)
         TRY(move(net, training, pace, &net->parameter[i], err));
     net_next(net);
-    return net_evaluate(net, (enum loss)training->loss, y, err);
+    return net_evaluate(net, training->loss, y, err);
 }
 
 const struct integrator integrator_optimizer = {.stages = 1, .advance = optimizer_advance};

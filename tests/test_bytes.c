@@ -395,7 +395,7 @@ static int march(struct net *net, const struct run *run, int N, struct err *err)
     const struct training *training = &run->config.training;
     struct net_setup setup = run_setup(run, N, 0);
     TRY(net_init(net, &setup, err));
-    TRY(net_evaluate(net, (enum loss)training->loss, run->data.y, err));
+    TRY(net_evaluate(net, training->loss, run->data.y, err));
     for (int t = 0; t < 2; t++)
         TRY(integrator_of(training)->advance(net, training, run->data.y, err));
     return CODE_OK;

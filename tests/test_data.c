@@ -65,7 +65,7 @@ struct data_case {
     const char *what; /* the values of X and y that are spoilt, see write_set */
     const char *part; /* of the sentence */
 };
-static const struct data_wanted mse = {.loss = LOSS_MSE, .most = 12};
+static const struct data_wanted mse = {.loss = &loss_mse, .most = 12};
 
 static hid_t type_of(const char *name) {
     if (!strcmp(name, "float"))
@@ -155,7 +155,7 @@ static void test_test_inputs(void **state) {
         {{2, {3, 3}, "double", NULL}, {1, {3}, "double", NULL}, "X_test is too large"},
     };
     const struct data_case train = {good_X, good_y, "", NULL};
-    const struct data_wanted wanted = {.loss = LOSS_MSE, .most = 20};
+    const struct data_wanted wanted = {.loss = &loss_mse, .most = 20};
     char path[PATH_MAX];
     struct err err;
     struct data data;
@@ -235,21 +235,22 @@ static void test_targets(void **state) {
     const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
     const struct {
         struct set X, y;
-        int loss, outputs;
+        const struct loss *loss;
+        int outputs;
         int C;
         bool per_token, classes;
         const double *want; /* [places][C]; NULL: as stored */
     } cases[] = {
-        {X, {1, {3}, "double", ONES(1, -1, 1)}, LOSS_MSE, 0, 1, false, true, NULL},
-        {X, {1, {3}, "int", ONES(1, 0, 1)}, LOSS_MSE, 1, 1, false, false, NULL},
-        {X, {2, {3, 1}, "int", ONES(1, -1, 1)}, LOSS_LOGISTIC, 0, 1, false, true, NULL},
-        {X, {2, {3, 2}, "double", ONES(.5, 2, 1, 0, 0, 1)}, LOSS_MSE, 0, 2, false, false, NULL},
-        {X, {2, {3, 2}, "float", ONES(1, 0, 1, 0, 0, 1)}, LOSS_MSE, 2, 2, false, true, NULL},
-        {X, {2, {3, 2}, "float", ONES(1, 0, 1, 0, 0, 0)}, LOSS_MSE, 2, 2, false, false, NULL},
-        {X, {1, {3}, "int", ONES(1, 0, 1)}, LOSS_MSE, 2, 2, false, true, ONES(0, 1, 1, 0, 0, 1)},
+        {X, {1, {3}, "double", ONES(1, -1, 1)}, &loss_mse, 0, 1, false, true, NULL},
+        {X, {1, {3}, "int", ONES(1, 0, 1)}, &loss_mse, 1, 1, false, false, NULL},
+        {X, {2, {3, 1}, "int", ONES(1, -1, 1)}, &loss_logistic, 0, 1, false, true, NULL},
+        {X, {2, {3, 2}, "double", ONES(.5, 2, 1, 0, 0, 1)}, &loss_mse, 0, 2, false, false, NULL},
+        {X, {2, {3, 2}, "float", ONES(1, 0, 1, 0, 0, 1)}, &loss_mse, 2, 2, false, true, NULL},
+        {X, {2, {3, 2}, "float", ONES(1, 0, 1, 0, 0, 0)}, &loss_mse, 2, 2, false, false, NULL},
+        {X, {1, {3}, "int", ONES(1, 0, 1)}, &loss_mse, 2, 2, false, true, ONES(0, 1, 1, 0, 0, 1)},
         {X,
          {1, {3}, "double", ONES(2, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          3,
          false,
@@ -257,7 +258,7 @@ static void test_targets(void **state) {
          ONES(0, 0, 1, 1, 0, 0, 0, 1, 0)},
         {X,
          {2, {3, 1}, "int", ONES(1, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          3,
          3,
          false,
@@ -265,7 +266,7 @@ static void test_targets(void **state) {
          ONES(0, 1, 0, 1, 0, 0, 0, 1, 0)},
         {X,
          {2, {3, 2}, "int", ONES(1, 0, 1, 0, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          2,
          false,
@@ -274,7 +275,7 @@ static void test_targets(void **state) {
         /* two rows in each input: integers [3][2] are labels of rows, floats are two outputs */
         {rows,
          {1, {3}, "int", ONES(1, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          2,
          false,
@@ -282,7 +283,7 @@ static void test_targets(void **state) {
          ONES(0, 1, 1, 0, 0, 1)},
         {rows,
          {2, {3, 2}, "int", ONES(1, 0, -1, 1, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          2,
          true,
@@ -290,7 +291,7 @@ static void test_targets(void **state) {
          ONES(0, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 1)},
         {rows,
          {2, {3, 2}, "double", ONES(1, 0, 1, 0, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          2,
          false,
@@ -298,17 +299,17 @@ static void test_targets(void **state) {
          NULL},
         {rows,
          {2, {3, 2}, "int", ONES(1, -1, -1, 1, -1, 1)},
-         LOSS_LOGISTIC,
+         &loss_logistic,
          0,
          1,
          true,
          true,
          NULL},
-        {rows, {2, {3, 3}, "int", NULL}, LOSS_MSE, 0, 3, false, false, NULL},
-        {rows, {3, {3, 2, 1}, "double", NULL}, LOSS_MSE, 0, 1, true, false, NULL},
+        {rows, {2, {3, 3}, "int", NULL}, &loss_mse, 0, 3, false, false, NULL},
+        {rows, {3, {3, 2, 1}, "double", NULL}, &loss_mse, 0, 1, true, false, NULL},
         {rows,
          {3, {3, 2, 1}, "double", ONES(1, 0, 1, 1, 0, 1)},
-         LOSS_MSE,
+         &loss_mse,
          2,
          2,
          true,
@@ -316,7 +317,7 @@ static void test_targets(void **state) {
          ONES(0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1)},
         {rows,
          {3, {3, 2, 2}, "int", ONES(1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          2,
          true,
@@ -324,7 +325,7 @@ static void test_targets(void **state) {
          NULL},
         {{3, {3, 1, 2}, "double", NULL},
          {3, {3, 1, 2}, "double", NULL},
-         LOSS_MSE,
+         &loss_mse,
          0,
          2,
          false,
@@ -359,52 +360,61 @@ static void test_targets_refused(void **state) {
     const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
     const struct {
         struct set X, y;
-        int loss, outputs;
+        const struct loss *loss;
+        int outputs;
         const char *part;
     } cases[] = {
-        {X, {2, {3, 2}, "double", NULL}, LOSS_LOGISTIC, 0, "logistic has one output"},
-        {X, {2, {3, 2}, "double", NULL}, LOSS_MSE, 3, "y has 2 columns, but [network] outputs = 3"},
-        {X, {2, {3, 2}, "double", NULL}, LOSS_MSE, 1, "y has 2 columns, but [network] outputs = 1"},
+        {X, {2, {3, 2}, "double", NULL}, &loss_logistic, 0, "logistic has one output"},
+        {X,
+         {2, {3, 2}, "double", NULL},
+         &loss_mse,
+         3,
+         "y has 2 columns, but [network] outputs = 3"},
+        {X,
+         {2, {3, 2}, "double", NULL},
+         &loss_mse,
+         1,
+         "y has 2 columns, but [network] outputs = 1"},
         {X,
          {1, {3}, "double", ONES(0, 1.5, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          "y[1] = 1.5, where classes"},
-        {X, {1, {3}, "double", ONES(0, 1.5, 1)}, LOSS_MSE, 2, "y[1] = 1.5, where classes"},
-        {X, {1, {3}, "int", ONES(1, 1, -1)}, LOSS_CROSS_ENTROPY, 0, "y[2] = -1, where classes"},
-        {X, {1, {3}, "int", ONES(1, 2, 0)}, LOSS_CROSS_ENTROPY, 2, "0 to 1, as [network] outputs"},
-        {X, {1, {3}, "int", ONES(0, 0, 0)}, LOSS_CROSS_ENTROPY, 0, "every label is 0"},
-        {X, {1, {3}, "double", ONES(0, 3e9, 0)}, LOSS_CROSS_ENTROPY, 0, "y[1] = 3e+09, where"},
-        {X, {1, {3}, "int", ONES(0, 99, 0)}, LOSS_CROSS_ENTROPY, 0, "100 classes at 3 places"},
+        {X, {1, {3}, "double", ONES(0, 1.5, 1)}, &loss_mse, 2, "y[1] = 1.5, where classes"},
+        {X, {1, {3}, "int", ONES(1, 1, -1)}, &loss_cross_entropy, 0, "y[2] = -1, where classes"},
+        {X, {1, {3}, "int", ONES(1, 2, 0)}, &loss_cross_entropy, 2, "0 to 1, as [network] outputs"},
+        {X, {1, {3}, "int", ONES(0, 0, 0)}, &loss_cross_entropy, 0, "every label is 0"},
+        {X, {1, {3}, "double", ONES(0, 3e9, 0)}, &loss_cross_entropy, 0, "y[1] = 3e+09, where"},
+        {X, {1, {3}, "int", ONES(0, 99, 0)}, &loss_cross_entropy, 0, "100 classes at 3 places"},
         {X,
          {2, {3, 2}, "double", ONES(1, 0, 1, 1, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          "y[1] is not one-hot"},
         {X,
          {2, {3, 2}, "double", ONES(1, 0, 0, 0, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          "y[1] is not one-hot"},
         {rows,
          {3, {3, 2, 2}, "double", ONES(1, 0, .5, .5, 0, 1, 0, 1, 0, 1, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          "y[0][1] is not one-hot (one 1 and zeros, or zeros alone"},
         {rows,
          {2, {3, 2}, "int", ONES(1, 0, -1, -2, 0, 1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          "y[1][1] = -2, where classes are integers from 0 on, or -1"},
-        {rows, {2, {3, 2}, "int", ONES(1, 0, -1, 0, 0, 1)}, LOSS_MSE, 2, "y[1][0] = -1, where"},
+        {rows, {2, {3, 2}, "int", ONES(1, 0, -1, 0, 0, 1)}, &loss_mse, 2, "y[1][0] = -1, where"},
         {rows,
          {2, {3, 2}, "int", ONES(-1, -1, -1, -1, -1, -1)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          "y asks for nothing"},
         {rows,
          {3, {3, 2, 2}, "int", ONES(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          0,
          "y asks for nothing"},
     };
@@ -429,37 +439,37 @@ static void test_test_targets(void **state) {
     const struct set large = {1, {3}, "int", ONES(0, 2, 0)};
     const struct {
         struct set set[4];
-        int loss;
+        const struct loss *loss;
         const char *part;
     } cases[] = {
         {{X, large, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(1)}},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          NULL},
         {{X, labels, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(2)}},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          NULL},
         {{X, labels, {2, {1, 2}, "double", NULL}, {1, {1}, "int", ONES(-1)}},
-         LOSS_CROSS_ENTROPY,
+         &loss_cross_entropy,
          "y_test[0] = -1"},
         {{X, labels, {2, {1, 2}, "double", NULL}, {2, {1, 2}, "int", NULL}},
-         LOSS_MSE,
+         &loss_mse,
          "not of the same kind, 1 numbers for each input and 2 for each input"},
         {{rows, labels, {3, {1, 2, 2}, "double", NULL}, {2, {1, 2}, "int", NULL}},
-         LOSS_MSE,
+         &loss_mse,
          "not of the same kind, 1 numbers for each input and 1 for each token"},
         {{X, labels, {3, {1, 2, 1}, "double", NULL}, labels},
-         LOSS_MSE,
+         &loss_mse,
          "in rows of another length"},
         {{rows, labels, {3, {1, 4, 1}, "double", NULL}, labels},
-         LOSS_MSE,
+         &loss_mse,
          "in rows of another length"},
         {{rows, labels, {3, {1, 4, 2}, "double", NULL}, labels},
-         LOSS_MSE,
+         &loss_mse,
          "X has 4 numbers in each and X_test 8"},
         {{rows, labels, {2, {1, 2}, "double", NULL}, labels},
-         LOSS_MSE,
+         &loss_mse,
          "X has 4 numbers in each and X_test 2"},
-        {{X, labels, {.rank = -1}, labels}, LOSS_MSE, "has y_test and no X_test"},
+        {{X, labels, {.rank = -1}, labels}, &loss_mse, "has y_test and no X_test"},
     };
     char path[PATH_MAX];
     struct err err;
@@ -505,7 +515,7 @@ static void test_data_huge(void **state) {
         H5Pclose(plist);
     }
     H5Fclose(file);
-    const struct data_wanted wanted = {.loss = LOSS_MSE, .most = SIZE_MAX};
+    const struct data_wanted wanted = {.loss = &loss_mse, .most = SIZE_MAX};
     assert_refused(data_read(&data, path, &wanted, &err), CODE_INPUT, "too large", &err);
 }
 

@@ -86,7 +86,7 @@ static void test_signals(void **state) {
         stop = 1;
         assert_int_equal(net_init(&other, &setup, &told), CODE_INTERRUPTED);
         net_free(&other);
-        assert_int_equal(net_evaluate(&net, LOSS_MSE, run.data.y, &told), CODE_INTERRUPTED);
+        assert_int_equal(net_evaluate(&net, &loss_mse, run.data.y, &told), CODE_INTERRUPTED);
         assert_int_equal(program_backward(&net, &told), CODE_INTERRUPTED);
         assert_int_equal(net_learn(&net, 0.1, &told), CODE_INTERRUPTED);
         struct map *map = support_map(&net, "W2"), again;

@@ -303,7 +303,7 @@ static void test_package(void **state) {
     struct data stored;
     support_run(&run, "data/fashion.ini",
                 (const char *const[]){"data.classes=2 4", "data.inputs=32", "data.side=7", NULL});
-    const struct data_wanted wanted = {.loss = LOSS_LOGISTIC, .most = 32 * 49};
+    const struct data_wanted wanted = {.loss = &loss_logistic, .most = 32 * 49};
     ASK(data_read(&stored, "data/fashion_7x7.h5", &wanted, err));
     assert_true(run.data.P == 32 && run.data.D == 49 && run.data.C == 1 && run.data.classes);
     assert_memory_equal(run.data.X, stored.X, 32 * 49 * sizeof *stored.X);

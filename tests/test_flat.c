@@ -105,7 +105,7 @@ static void good_archive(const char *name, bool packed) {
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-static const struct data_wanted wanted = {.loss = LOSS_MSE, .most = MOST};
+static const struct data_wanted wanted = {.loss = &loss_mse, .most = MOST};
 
 static void check_good(const char *name) {
     struct data data;
@@ -149,7 +149,7 @@ static void test_long_arrays(void **state) {
     (void)state;
     enum { LONG = 1500 };
     static double in[LONG][D], out[LONG];
-    const struct data_wanted all = {.loss = LOSS_MSE, .most = 3 * LONG};
+    const struct data_wanted all = {.loss = &loss_mse, .most = 3 * LONG};
     struct zip zip = {0};
     struct data data;
     for (int k = 0; k < D * LONG; k++)
@@ -195,7 +195,7 @@ static void test_types(void **state) {
     static const uint16_t tokens[2][3] = {{0, 1, 2}, {2, 2, 0}},
                           next[2][3] = {{1, 2, 0}, {2, 0, 1}};
     static const int32_t V = 5;
-    const struct data_wanted entropy = {.loss = LOSS_CROSS_ENTROPY, .most = MOST};
+    const struct data_wanted entropy = {.loss = &loss_cross_entropy, .most = MOST};
     struct data data;
     struct err err = {0};
     add(&letters, "tokens", "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3), }", tokens,

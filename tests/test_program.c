@@ -26,14 +26,15 @@ static struct {
 
 /* What the six inputs of a run are taken for: P of n tokens each, with C outputs. */
 struct shape {
-    int P, n, C, loss;
+    int P, n, C;
+    const struct loss *loss;
     bool per_token;
 };
 static const struct shape shapes[] = {
-    {6, 1, 1, LOSS_MSE, false},           {6, 1, 3, LOSS_MSE, false},
-    {6, 1, 3, LOSS_CROSS_ENTROPY, false}, {2, 3, 1, LOSS_MSE, false},
-    {2, 3, 2, LOSS_CROSS_ENTROPY, false}, {2, 3, 3, LOSS_CROSS_ENTROPY, true},
-    {3, 2, 1, LOSS_LOGISTIC, true},
+    {6, 1, 1, &loss_mse, false},           {6, 1, 3, &loss_mse, false},
+    {6, 1, 3, &loss_cross_entropy, false}, {2, 3, 1, &loss_mse, false},
+    {2, 3, 2, &loss_cross_entropy, false}, {2, 3, 3, &loss_cross_entropy, true},
+    {3, 2, 1, &loss_logistic, true},
 };
 enum { INPUTS = 6, SHAPES = sizeof shapes / sizeof *shapes, VOCABULARY = 3 };
 static const int tokens[INPUTS] = {0, 2, 1, 1, 2, 2};

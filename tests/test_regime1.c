@@ -95,7 +95,7 @@ static void make_pair(struct pair *p, const char *const *overrides, int N) {
               : network->gate == GATE_SIGMOID ? ORACLE1_SIGMOID
                                               : ORACLE1_CONSTANT;
     o->activation = oracles_activation(network->activation);
-    o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
+    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_LOGISTIC;
     o->activated = network->expert_output == EXPERT_OUTPUT_ACTIVATED;
     o->K = network->rho < 1 ? (int)lround(network->rho * M) : 0;
     o->eta0 = c->training.eta0;

@@ -131,7 +131,7 @@ static void make_couple(struct couple *p, const char *const *more, int count, in
               : c->network.gate == GATE_CONSTANT ? ORACLE_CONSTANT
               : c->network.aggregation           ? ORACLE_SIGMOID_K
                                                  : ORACLE_SIGMOID_M;
-    o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
+    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_LOGISTIC;
     o->gamma0 = c->training.gamma0;
     o->beta = c->network.beta;
     o->rho = c->network.rho;

@@ -78,7 +78,7 @@ static void make_couple(struct couple *p, const char *const *more, int N) {
     ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
     struct oracle_resnet *o = p->oracle = oracle_resnet_new(data->P, data->D, N, c->network.depth);
     o->activation = oracles_activation(c->network.activation);
-    o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
+    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_LOGISTIC;
     o->gamma0 = c->training.gamma0;
     o->eta0 = c->training.eta0;
     o->branch = c->network.branch;

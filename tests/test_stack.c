@@ -172,7 +172,7 @@ static void make_oracle(struct couple *p) {
     o->gate = gate[network->gate];
     if (network->gate == GATE_SIGMOID && network->aggregation == AGGREGATION_K && regime > 1)
         o->gate = ORACLE_SIGMOID_K;
-    o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_LOGISTIC;
+    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_LOGISTIC;
     o->stream = network->stream;
     o->before = network->block_norm & 1;
     o->after = network->block_norm & 2;

@@ -19,8 +19,8 @@ static double normal(int number) {
 }
 
 /* A loss of f [t][mu][c] against y; run 1 ended after two times. */
-static void open_record(struct record *record, enum loss loss, int C, const double *y) {
-    struct training training = {.loss = (int)loss};
+static void open_record(struct record *record, const struct loss *loss, int C, const double *y) {
+    struct training training = {.loss = loss};
     const struct mean_loss_rows rows = {y, ROWS, 1, C, true};
     struct series l = {.name = "loss", .dims = "t", .axes = 1, .shape = {TIMES}},
                   f = {.name = "f", .dims = "t k", .axes = 2, .shape = {TIMES}};
@@ -34,15 +34,15 @@ static void open_record(struct record *record, enum loss loss, int C, const doub
 }
 
 /* f = at + spread times normals, and each run's loss. */
-static void fill(struct record *record, enum loss loss, int C, const double *y, const double *at,
-                 double spread, int *number) {
+static void fill(struct record *record, const struct loss *loss, int C, const double *y,
+                 const double *at, double spread, int *number) {
     for (int r = 0; r < RUNS; r++)
         for (int t = 0; t < record->steps[r]; t++) {
             double *f = record_at(record, &record->series[1], r, t), Delta[MOST_C], sum = 0;
             for (int k = 0; k < ROWS * C; k++)
                 f[k] = at[k] + spread * normal((*number)++);
             for (int i = 0; i < ROWS; i++)
-                sum += net_loss(loss, C, f + i * C, y + i * C, Delta) / ROWS;
+                sum += loss->value(C, f + i * C, y + i * C, Delta) / ROWS;
             *record_at(record, &record->series[0], r, t) = sum;
         }
 }
@@ -58,8 +58,8 @@ static void is_exact_for_squares(void **state) {
     double mean[TIMES], se[TIMES], plain[TIMES];
     struct record record;
     int number = 0;
-    open_record(&record, LOSS_MSE, C, y);
-    fill(&record, LOSS_MSE, C, y, at, 1, &number);
+    open_record(&record, &loss_mse, C, y);
+    fill(&record, &loss_mse, C, y, at, 1, &number);
     record_statistics(&record, &record.series[0], mean, se);
     for (int t = 0; t < TIMES; t++) {
         double variance = 0, n = record_reached(&record, t);
@@ -82,7 +82,7 @@ static void is_exact_for_squares(void **state) {
         record.steps[r] = 1;
     record_statistics(&record, &record.series[0], mean, se);
     assert_true(mean[2] == *record_at(&record, &record.series[0], 0, 2) && isnan(se[2]));
-    fill(&record, LOSS_MSE, C, y, at, 0, &number);
+    fill(&record, &loss_mse, C, y, at, 0, &number);
     record_statistics(&record, &record.series[0], mean, se);
     assert_true(mean[0] == *record_at(&record, &record.series[0], 0, 0) && se[0] == 0);
     record_free(&record);
@@ -95,21 +95,20 @@ static void has_no_bias(void **state) {
     (void)state;
     enum { SAMPLES = 4000 };
     static const struct {
-        enum loss loss;
+        const struct loss *loss;
         int C;
         double y[ROWS * MOST_C], at[ROWS * MOST_C];
     } cases[] = {
-        {LOSS_MSE, 1, {1, -1}, {0.9, -0.4}},
-        {LOSS_LOGISTIC, 1, {1, -1}, {0.5, 0.2}},
-        {LOSS_CROSS_ENTROPY, 3, {1, 0, 0, 0, 0, 1}, {0.5, 0.2, 0, -1, 0, 0.3}},
+        {&loss_mse, 1, {1, -1}, {0.9, -0.4}},
+        {&loss_logistic, 1, {1, -1}, {0.5, 0.2}},
+        {&loss_cross_entropy, 3, {1, 0, 0, 0, 0, 1}, {0.5, 0.2, 0, -1, 0, 0.3}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct record record;
         double truth = 0, Delta[MOST_C], sum[4] = {0}, mean[TIMES], se[TIMES];
         int C = cases[k].C, number = 0;
         for (int i = 0; i < ROWS; i++)
-            truth +=
-                net_loss(cases[k].loss, C, cases[k].at + i * C, cases[k].y + i * C, Delta) / ROWS;
+            truth += cases[k].loss->value(C, cases[k].at + i * C, cases[k].y + i * C, Delta) / ROWS;
         open_record(&record, cases[k].loss, C, cases[k].y);
         for (int i = 0; i < SAMPLES; i++) {
             fill(&record, cases[k].loss, C, cases[k].y, cases[k].at, 0.6, &number);

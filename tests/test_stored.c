@@ -20,7 +20,7 @@ static char path[64], other[64], raw[64];
 static bool closely;
 static const double values[6] = {1, 2, 3, 4, 5, 6}, targets[2] = {1, -1};
 static const hsize_t shape[2] = {2, 3};
-static const struct data_wanted wanted = {.loss = LOSS_LOGISTIC, .most = 1000};
+static const struct data_wanted wanted = {.loss = &loss_logistic, .most = 1000};
 
 static int open_folder(void **state) {
     (void)state;

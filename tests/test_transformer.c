@@ -189,7 +189,7 @@ static void copy_settings(struct couple *p, const struct task *task) {
     const struct network *network = &c->network;
     struct oracle_transformer *o = p->oracle;
     o->activation = oracles_activation(network->activation);
-    o->loss = c->training.loss == LOSS_MSE ? ORACLE_MSE : ORACLE_CROSS_ENTROPY;
+    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_CROSS_ENTROPY;
     o->gate = network->gate == GATE_SOFTMAX    ? ORACLE_SOFTMAX
               : network->gate == GATE_CONSTANT ? ORACLE_CONSTANT
                                                : ORACLE_SIGMOID_M;

@@ -317,7 +317,7 @@ static void one_case(const char *name, const char *const *overrides) {
     struct score score = {0};
     open_case(&ref, name, overrides);
     march_all(&ref);
-    if (ref.run.config.training.loss == LOSS_MSE)
+    if (ref.run.config.training.loss == &loss_mse)
         subtract_variance(&ref);
     for (int i = 0; i < ref.count; i++)
         judge(&ref, name, &ref.quantity[i], &score);

@@ -13,6 +13,7 @@ enum param_type {
     PARAM_REAL,    /* double */
     PARAM_CHOICE,  /* int, the index in choices */
     PARAM_CHOICES, /* struct int_list of such, one or more, all different */
+    PARAM_ROW,     /* const struct choice *, one of those in choices */
     PARAM_TEXT,    /* const char *, a path, owned by struct params; "" when empty */
     PARAM_INTS,    /* struct int_list, blank-separated, may be empty */
     PARAM_REALS    /* struct real_list, likewise */
@@ -26,14 +27,24 @@ struct real_list {
     int count;
     double value[INT_LIST_MAX];
 };
+/* One thing of a kind that a key chooses from: a loss, an optimizer. The struct of the kind begins
+ * with this one, so that a pointer to it is a pointer to the thing. */
+struct choice {
+    const char *name, *doc;
+    const char *keys; /* blank-separated: keys of the same section that this thing reads; or NULL */
+};
 struct param_row {
     const char *key;
     enum param_type type;
-    size_t offset;       /* in the struct of its section */
-    const char *value;   /* default as text; NULL: must be given */
-    double min, max;     /* closed range of numbers and of every list element; unused if equal */
-    const char *choices; /* blank-separated */
-    const char *when;    /* "key=choice|choice": used only then (key of the same section) */
+    size_t offset;     /* in the struct of its section */
+    const char *value; /* default as text; NULL: must be given */
+    double min, max;   /* closed range of numbers and of every list element; unused if equal */
+    /* Of a PARAM_CHOICE and PARAM_CHOICES the words, blank-separated; of a PARAM_ROW the things, a
+     * const struct choice *const [], NULL at the end; else NULL. */
+    const void *choices;
+    /* The row is used only then: "key=choice|choice" names choices of an earlier key of the same
+     * section; "key" alone, of a PARAM_ROW, means the choices whose `keys` contain this row. */
+    const char *when;
     const char *doc;
 };
 

@@ -168,43 +168,12 @@ int net_vector(struct net *net, int count, double **vector, struct err *err) {
     return CODE_OK;
 }
 
-static double cross_entropy(int C, const double *f, const double *y, double *Delta) {
-    double largest = f[0], sum = 0, asked = 0, l = 0;
-    for (int c = 0; c < C; c++) {
-        largest = fmax(largest, f[c]);
-        asked += y[c];
-    }
-    for (int c = 0; c < C; c++)
-        sum += exp(f[c] - largest);
-    for (int c = 0; c < C; c++) {
-        Delta[c] = y[c] - asked * exp(f[c] - largest) / sum;
-        l -= y[c] == 0 ? 0 : y[c] * (f[c] - largest - log(sum));
-    }
-    return l;
-}
-
-double net_loss(enum loss loss, int C, const double *f, const double *y, double *Delta) {
-    double l = 0;
-    if (loss == LOSS_CROSS_ENTROPY)
-        return cross_entropy(C, f, y, Delta);
-    if (loss == LOSS_LOGISTIC) {
-        double margin = *y * *f;
-        *Delta = *y / (1 + exp(margin));
-        return margin > 0 ? log1p(exp(-margin)) : log1p(exp(margin)) - margin;
-    }
-    for (int c = 0; c < C; c++) {
-        Delta[c] = y[c] - f[c];
-        l += 0.5 * Delta[c] * Delta[c];
-    }
-    return l;
-}
-
 int net_outputs(const struct net *net) {
     return net->outs / net->setup.P * net->setup.C;
 }
 
 /* Centres f; loss and Delta. */
-static void measure_loss(struct net *net, enum loss loss, const double *y) {
+static void measure_loss(struct net *net, const struct loss *loss, const double *y) {
     int C = net->setup.C, outs = net->outs, each = outs / net->setup.P;
     double zero[C], of_zero = 0;
     memset(zero, 0, sizeof zero);
@@ -217,8 +186,8 @@ static void measure_loss(struct net *net, enum loss loss, const double *y) {
     for (int i = 0; i < outs; i++) {
         size_t asked = (size_t)net->index[i / each] * (size_t)each + (size_t)(i % each);
         double *Delta = net->Delta + i * C;
-        of_zero += net_loss(loss, C, zero, y + asked * (size_t)C, Delta) / outs;
-        net->loss += net_loss(loss, C, net->f + i * C, y + asked * (size_t)C, Delta) / outs;
+        of_zero += loss->value(C, zero, y + asked * (size_t)C, Delta) / outs;
+        net->loss += loss->value(C, net->f + i * C, y + asked * (size_t)C, Delta) / outs;
     }
     net->loss_scale = fmax(of_zero, net->started ? net->loss_scale : fmax(net->loss, 1));
     for (int k = 0; k < outs * C && each > 1; k++)
@@ -229,7 +198,7 @@ bool net_runs_away(const struct net *net) {
     return !(net->loss <= NET_RUNAWAY * net->loss_scale);
 }
 
-int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err) {
+int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err) {
     net_gather(net);
     TRY(program_forward(net, err));
     measure_loss(net, loss, y);

@@ -10,6 +10,7 @@
 #include "kernels/base/key.h"
 #include "kernels/field.h"
 #include "kernels/thin.h"
+#include "models/net/loss.h"
 #include "models/program/program.h"
 
 #include <signal.h>
@@ -224,17 +225,13 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
 /* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
  * place. loss is the mean over these inputs (and their tokens). y [inputs][per_token ? n : 1][C]:
  * of the training set. */
-enum loss { LOSS_MSE, LOSS_LOGISTIC, LOSS_CROSS_ENTROPY };
-int net_evaluate(struct net *net, enum loss loss, const double *y, struct err *err);
+int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err);
 /* Whether the last evaluation shows that training diverges: loss > NET_RUNAWAY loss_scale. Places
  * between two measured times may pass beyond. */
 #define NET_RUNAWAY 1e6
 bool net_runs_away(const struct net *net);
 /* f [outs][C] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);
-/* l and Delta = -dl/df [C]: sum_c (y_c - f_c)^2/2; log(1 + exp(-y f)), of one output; cross entropy
- * -sum_c y_c log softmax_c(f), of y that adds up to 1, or is 0 everywhere: not asked. */
-double net_loss(enum loss loss, int C, const double *f, const double *y, double *Delta);
 /* Numbers of f of one input: C, or of each token. */
 int net_outputs(const struct net *net);
 

@@ -267,6 +267,16 @@ static int write_tolerance(hid_t group, const struct record *record, const struc
     return hdf5_write_array(group, &array, difference, err);
 }
 
+/* The attribute tex of a dataset that is there. */
+static int write_tex(hid_t group, const struct series *series, struct err *err) {
+    int code = CODE_OK;
+    hid_t set = H5Dopen2(group, series->name, H5P_DEFAULT);
+    DO(hdf5_check(set, "open dataset", series->name, err));
+    DO(hdf5_set_text(set, "tex", series->tex, err));
+done:
+    return hdf5_shut(H5Dclose, set, code, series->name, err);
+}
+
 /* NAME, NAME_se, perhaps NAME_runs, NAME_tolerance; mean and se are workspace of the size of
  * the series. */
 static int write_series(hid_t group, const struct record *record, const struct series *series,
@@ -275,6 +285,8 @@ static int write_series(hid_t group, const struct record *record, const struct s
     struct dataset array = dataset_of(series);
     record_statistics(record, series, mean, se);
     TRY(hdf5_write_array(group, &array, mean, err));
+    if (series->tex)
+        TRY(write_tex(group, series, err));
     if (series->first_run)
         return CODE_OK;
 

@@ -6,7 +6,7 @@
 
 /* The targets [rows][C] of each time, or of all times: step 0. */
 struct targets {
-    enum loss loss;
+    const struct loss *loss;
     int rows, C;
     size_t step;
     double y[];
@@ -20,9 +20,8 @@ static double value(const void *context, int t, const double *sum, const double 
     for (int i = 0; i < targets->rows; i++) {
         for (int c = 0; c < C; c++)
             f[c] = (sum[i * C + c] - (without ? without[i * C + c] : 0)) / count;
-        loss +=
-            net_loss(targets->loss, C, f, targets->y + (size_t)t * targets->step + i * C, Delta) /
-            targets->rows;
+        loss += targets->loss->value(C, f, targets->y + (size_t)t * targets->step + i * C, Delta) /
+                targets->rows;
     }
     return loss;
 }
@@ -56,8 +55,7 @@ int mean_loss_set(const struct record *record, const char *name, const char *of,
     char *block;
     TRY(base_alloc(&block, sizeof *targets + all * sizeof(double), 1, err));
     targets = (struct targets *)block;
-    *targets = (struct targets){(enum loss)training->loss, inputs * rows->each, rows->C,
-                                batches ? count : 0};
+    *targets = (struct targets){training->loss, inputs * rows->each, rows->C, batches ? count : 0};
     of_mean.context = targets;
     memcpy(of_mean.of, of, strlen(of) + 1);
     if (!batches)

@@ -98,9 +98,6 @@ static int add_numbers(struct record *record, const struct numbers *numbers, siz
                1 + numbers->axes, shape, err);
 }
 
-static const char *const loss_equation[] = {"sum_c (y - f)^2 / 2", "log(1 + exp(-y f))",
-                                            "-sum_c y_c log softmax_c(f)"};
-
 /* The losses of a limit whose outputs do not fluctuate are those of its mean output, from two
  * replicates on (none: shapes). */
 static bool has_mean_loss(const struct record *record, const struct net *net, const double *y) {
@@ -109,12 +106,15 @@ static bool has_mean_loss(const struct record *record, const struct net *net, co
 
 static int add_loss(struct record *record, const struct config *config, const struct net *net,
                     const double *y, size_t T, struct err *err) {
-    return add(record, "loss", "t",
-               has_mean_loss(record, net, y)
-                   ? "mean over inputs of the loss l(f, y) of the mean f of all replicates, by "
-                     "the jackknife"
-                   : "mean over inputs of the loss l(f, y)",
-               loss_equation[config->training.loss], 1, &T, err);
+    const struct loss *loss = config->training.loss;
+    TRY(add(record, "loss", "t",
+            has_mean_loss(record, net, y)
+                ? "mean over inputs of the loss l(f, y) of the mean f of all replicates, by "
+                  "the jackknife"
+                : "mean over inputs of the loss l(f, y)",
+            loss->equation, 1, &T, err));
+    record->series[record->count - 1].tex = loss->tex;
+    return CODE_OK;
 }
 
 /* f of the test inputs, and their loss. */
@@ -413,7 +413,7 @@ static struct score score_of(const struct observer *observer, const struct net *
     struct score score = {0};
     for (int i = 0; i < count * each; i++) {
         size_t asked = (size_t)(mu ? mu[i / each] : i / each) * (size_t)each + (size_t)(i % each);
-        score_add(&score, (enum loss)config->training.loss, C, config->output.top, f + i * C,
+        score_add(&score, config->training.loss, C, config->output.top, f + i * C,
                   y + asked * (size_t)C);
     }
     return score;

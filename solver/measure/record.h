@@ -35,6 +35,7 @@ struct of_mean {
 struct series {
     char name[SERIES_NAME];
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
+    const char *tex;                     /* NULL, or the equation in TeX, for pictures */
     int axes;
     size_t shape[SERIES_AXES]; /* shape[0] = T, or the number of times record.at */
     size_t size;               /* product of shape */

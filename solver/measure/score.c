@@ -11,11 +11,11 @@ static int place_of(int C, const double *f, const double *y) {
     return class < 0 ? -1 : before;
 }
 
-void score_add(struct score *score, enum loss loss, int C, int K, const double *f,
+void score_add(struct score *score, const struct loss *loss, int C, int K, const double *f,
                const double *y) {
     double Delta[C];
     int place = C > 1 ? place_of(C, f, y) : *y == 0 ? -1 : *f * *y > 0 ? 0 : C;
-    score->loss += net_loss(loss, C, f, y, Delta);
+    score->loss += loss->value(C, f, y, Delta);
     score->rows++;
     score->asked += place >= 0;
     score->right += place == 0;

@@ -11,6 +11,7 @@ struct score {
     double loss;
     int rows, asked, right, top;
 };
-void score_add(struct score *score, enum loss loss, int C, int K, const double *f, const double *y);
+void score_add(struct score *score, const struct loss *loss, int C, int K, const double *f,
+               const double *y);
 
 #endif

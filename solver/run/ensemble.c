@@ -202,7 +202,7 @@ static int one_run(const struct ensemble *e, struct err *err) {
         if (t)
             DO(integrator->advance(&net, training, run->data.y, err));
         else
-            DO(net_evaluate(&net, (enum loss)training->loss, run->data.y, err));
+            DO(net_evaluate(&net, training->loss, run->data.y, err));
         DO(observer_measure(&observer, &net, t, err));
         DO(observer_look(&observer, &net, t, err));
         DO(publish(e, &net, t, err));

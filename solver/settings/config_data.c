@@ -3,6 +3,7 @@
  * drawn then. */
 #define _XOPEN_SOURCE 700
 #include "solver/settings/config_data.h"
+#include "kernels/base/text.h"
 #include "kernels/rng.h"
 #include "solver/settings/config.h"
 #include "solver/settings/fashion.h"
@@ -98,9 +99,13 @@ static bool is_sequences(const struct data_settings *settings) {
            settings->source == SOURCE_MODULAR;
 }
 
+static bool takes(const struct config *config, enum loss_targets targets) {
+    return config->training.loss->targets == targets;
+}
+
 /* Whether there is an output for each class. */
 static bool has_classes(const struct config *config) {
-    return config->training.loss == LOSS_CROSS_ENTROPY || config->network.outputs > 1;
+    return takes(config, LOSS_TARGETS_CLASSES) || config->network.outputs > 1;
 }
 
 /* The sizes of what a source other than a file will give. */
@@ -128,13 +133,16 @@ static struct data plan(const struct config *config) {
 /* --- checks ---------------------------------------------------------------------------------- */
 
 static int check_loss(const struct config *config, const struct params *params, struct err *err) {
+    const char *loss = config->training.loss->choice.name;
     int outputs = config->network.outputs;
-    if (config->training.loss == LOSS_LOGISTIC && outputs > 1)
+    char classes[TEXT_NOTE] = "";
+    loss_name(LOSS_TARGETS_CLASSES, classes);
+    if (takes(config, LOSS_TARGETS_SIGNS) && outputs > 1)
         return params_error(params, "network", "outputs", err,
-                            "loss = logistic has one output; for several there is cross_entropy");
-    if (config->training.loss == LOSS_CROSS_ENTROPY && outputs == 1)
+                            "loss = %s has one output; for several there is %s", loss, classes);
+    if (takes(config, LOSS_TARGETS_CLASSES) && outputs == 1)
         return params_error(params, "network", "outputs", err,
-                            "loss = cross_entropy needs at least 2, one for each class");
+                            "loss = %s needs at least 2, one for each class", loss);
     return CODE_OK;
 }
 
@@ -143,6 +151,8 @@ static int check_sequences(const struct config *config, const struct params *par
     const struct data_settings *settings = &config->data;
     const char *source = params_find(params, "data", "source")->text;
     double pairs = (double)settings->vocabulary * settings->vocabulary;
+    char classes[TEXT_NOTE] = "";
+    loss_name(LOSS_TARGETS_CLASSES, classes);
     if (settings->vocabulary < 2)
         return params_error(params, "data", "vocabulary", err,
                             "source = %s needs at least 2 letters", source);
@@ -155,12 +165,12 @@ static int check_sequences(const struct config *config, const struct params *par
     if (settings->source == SOURCE_MODULAR && settings->tests && settings->inputs >= pairs)
         return params_error(params, "data", "test_inputs", err,
                             "all %.0f pairs are trained on; try fewer inputs", pairs);
-    if (config->training.loss == LOSS_LOGISTIC)
+    if (takes(config, LOSS_TARGETS_SIGNS))
         return params_error(params, "training", "loss", err,
-                            "source = %s has a class for each letter: cross_entropy", source);
-    if (settings->source != SOURCE_MARKOV && config->training.loss != LOSS_CROSS_ENTROPY)
+                            "source = %s has a class for each letter: %s", source, classes);
+    if (settings->source != SOURCE_MARKOV && !takes(config, LOSS_TARGETS_CLASSES))
         return params_error(params, "training", "loss", err,
-                            "source = %s asks at some tokens only: cross_entropy", source);
+                            "source = %s asks at some tokens only: %s", source, classes);
     return CODE_OK;
 }
 
@@ -191,12 +201,15 @@ static int check_source(const struct config *config, const struct params *params
                         const struct data *sizes, struct err *err) {
     const struct data_settings *settings = &config->data;
     const char *source = params_find(params, "data", "source")->text;
+    char numbers[TEXT_NOTE] = "";
+    loss_name(LOSS_TARGETS_NUMBERS, numbers);
     if (settings->source == SOURCE_MULTI_INDEX && settings->dimension < 4)
         return params_error(params, "data", "dimension", err,
                             "source = multi_index needs at least 4");
-    if (settings->source == SOURCE_MULTI_INDEX && config->training.loss == LOSS_CROSS_ENTROPY)
+    if (settings->source == SOURCE_MULTI_INDEX && takes(config, LOSS_TARGETS_CLASSES))
         return params_error(params, "training", "loss", err,
-                            "targets of source = multi_index are numbers, not classes: mse");
+                            "targets of source = multi_index are numbers, not classes: %s",
+                            numbers);
     if (is_sequences(settings))
         TRY(check_sequences(config, params, err));
     if (settings->source == SOURCE_FASHION)
@@ -234,7 +247,7 @@ static int check_inputs(const struct config *config, const struct params *params
                         const struct data *data, struct err *err) {
     const struct training *training = &config->training;
     size_t n = data->per_token ? (size_t)data->n : 1, first = (size_t)data->P * n;
-    for (size_t k = 0; k < data_places(data) && training->loss == LOSS_LOGISTIC; k++) {
+    for (size_t k = 0; k < data_places(data) && takes(config, LOSS_TARGETS_SIGNS); k++) {
         const char *name = k < first ? "y" : "y_test";
         size_t at = k < first ? k : k - first;
         if (fabs(data->y[k]) != 1 && n > 1)

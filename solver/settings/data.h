@@ -4,6 +4,8 @@
 
 #include "kernels/base/base.h"
 
+struct loss; /* models/net/loss.h */
+
 struct data {
     int P, tests;   /* inputs (sequences), test inputs */
     int n;          /* rows (tokens) of an input; 1: an ordinary input */
@@ -24,7 +26,7 @@ size_t data_places(const struct data *data);                /* that have targets
 
 /* What targets of a file are to be. */
 struct data_wanted {
-    int loss;       /* enum loss */
+    const struct loss *loss;
     int outputs;    /* C; 0: from the file */
     int vocabulary; /* V; 0: from the file */
     bool positions; /* of tokens, in X (tokens.h) */

@@ -23,7 +23,7 @@ static int check_presence(const struct params *params, const struct param_sectio
         if (keys)
             return param_fail(params, &at, err, "%s = %s does not use it; its keys: %s",
                               section->rows[0].key, first, keys);
-        row_describe_when(row, note);
+        row_describe_when(section, row, note);
         return param_fail(params, &at, err, "the key is used only when [%s] %s", section->name,
                           note);
     }

@@ -35,17 +35,18 @@ static void write_section(const struct param_section *section, const struct para
         const struct param_row *row = &section->rows[r];
         const char *text = values ? values[r].text : row->value;
         bool used = row_used(section, row, values);
-        char note[TEXT_NOTE] = "Allowed: ";
+        char note[TEXT_NOTE] = "Allowed: ", doc[TEXT_NOTE] = "";
         row_describe(row, note);
         if (!row->value)
             text_append(note, "; must be given");
         if (row->when) {
             text_append(note, "; used only when ");
-            row_describe_when(row, note);
+            row_describe_when(section, row, note);
         }
         row_users(section, row, note);
         fputc('\n', out);
-        write_comment(row->doc, out);
+        row_document(row, doc);
+        write_comment(doc, out);
         fprintf(out, "# %s.\n", note);
         fprintf(out, "%s%s =%s", used && text ? "" : "# ", row->key, text && *text ? " " : "");
         write_value(text ? text : "", out);
@@ -87,9 +88,10 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
 
 static void write_help(const struct param_section *section, const struct param_row *row,
                        FILE *out) {
-    char name[TEXT_NOTE] = "", note[TEXT_NOTE] = "";
-    const char *cursor = row->doc ? row->doc : "";
+    char name[TEXT_NOTE] = "", note[TEXT_NOTE] = "", doc[TEXT_NOTE] = "";
+    const char *cursor = doc;
     struct text_word line;
+    row_document(row, doc);
     text_append(name, "%s.%s", section->name, row->key);
     fprintf(out, "  %-24s ", name);
     while (text_next_word(&cursor, "\n", &line))
@@ -101,7 +103,7 @@ static void write_help(const struct param_section *section, const struct param_r
     row_describe(row, note);
     if (row->when) {
         text_append(note, "; only when ");
-        row_describe_when(row, note);
+        row_describe_when(section, row, note);
     }
     row_users(section, row, note);
     fprintf(out, "[%s]\n", note);

@@ -12,6 +12,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The words that a row allows, one after the other. */
+struct words {
+    const char *cursor;
+    const struct choice *const *next; /* of a PARAM_ROW, else NULL */
+};
+
+static const struct choice *const *things_of(const struct param_row *row) {
+    return row->type == PARAM_ROW ? row->choices : NULL;
+}
+
+static struct words words_of(const struct param_row *row) {
+    return (struct words){row->type == PARAM_ROW ? NULL : row->choices, things_of(row)};
+}
+
+static bool next_word(struct words *words, struct text_word *word) {
+    if (!words->next)
+        return text_next_word(&words->cursor, " ", word);
+    if (!*words->next)
+        return false;
+    const char *name = (*words->next++)->name;
+    *word = (struct text_word){name, strlen(name)};
+    return true;
+}
+
+/* The index of a word in the choices, -1 if it is none; nearest may be NULL. */
+static int find_choice(const struct param_row *row, struct text_word given,
+                       struct text_nearest *nearest) {
+    struct words words = words_of(row);
+    struct text_word word;
+    for (int i = 0; next_word(&words, &word); i++) {
+        if (word.length == given.length && !memcmp(word.text, given.text, given.length))
+            return i;
+        if (nearest)
+            text_nearest_try(nearest, word);
+    }
+    return -1;
+}
+
 static void describe_range(const struct param_row *row, char *note) {
     bool low = row->min > -DBL_MAX, high = row->max < DBL_MAX;
     if (row->min == row->max && (row->type == PARAM_INT || row->type == PARAM_INTS))
@@ -29,7 +67,7 @@ static void describe_range(const struct param_row *row, char *note) {
 }
 
 void row_describe(const struct param_row *row, char *note) {
-    const char *cursor = row->choices;
+    struct words words = words_of(row);
     struct text_word word;
     switch (row->type) {
     case PARAM_INT:
@@ -50,21 +88,70 @@ void row_describe(const struct param_row *row, char *note) {
         return;
     case PARAM_CHOICES:
     case PARAM_CHOICE:
-        text_append(note, row->type == PARAM_CHOICE ? "one of" : "one or several of");
-        while (text_next_word(&cursor, " ", &word))
+    case PARAM_ROW:
+        text_append(note, row->type == PARAM_CHOICES ? "one or several of" : "one of");
+        while (next_word(&words, &word))
             text_append(note, " %.*s", (int)word.length, word.text);
         return;
     }
     describe_range(row, note);
 }
 
-void row_describe_when(const struct param_row *row, char *note) {
-    const char *cursor = row->when;
+void row_document(const struct param_row *row, char *note) {
+    text_append(note, "%s", row->doc ? row->doc : "");
+    const char *joint = ": ";
+    for (const struct choice *const *thing = things_of(row); thing && *thing; thing++) {
+        text_append(note, "%s%s is %s", joint, (*thing)->name, (*thing)->doc);
+        joint = "; ";
+    }
+}
+
+/* The earlier row of the section that `when` names, and the rest of `when`. */
+static const struct param_row *gate_of(const struct param_section *section,
+                                       const struct param_row *row, const char **cursor) {
+    const struct param_row *gate = section->rows;
     struct text_word word;
-    text_next_word(&cursor, "=", &word);
-    text_append(note, "%.*s =", (int)word.length, word.text);
-    for (const char *joint = ""; text_next_word(&cursor, "=|", &word); joint = " or")
-        text_append(note, "%s %.*s", joint, (int)word.length, word.text);
+    *cursor = row->when;
+    text_next_word(cursor, "=", &word);
+    while (gate < row && !text_is(word, gate->key))
+        gate++;
+    assert(gate < row && (gate->type == PARAM_CHOICE || gate->type == PARAM_ROW));
+    return gate;
+}
+
+/* Whether a word of the gate lets the row be used. */
+static bool lets(const struct param_row *gate, const struct param_row *row, const char *cursor,
+                 struct text_word given) {
+    struct text_word word;
+    if (strchr(row->when, '=')) {
+        bool found = false;
+        while (text_next_word(&cursor, "=|", &word)) {
+            assert(find_choice(gate, word, NULL) >= 0);
+            found = found ||
+                    (word.length == given.length && !memcmp(word.text, given.text, given.length));
+        }
+        return found;
+    }
+    int at = find_choice(gate, given, NULL);
+    cursor = at < 0 ? NULL : things_of(gate)[at]->keys;
+    while (cursor && text_next_word(&cursor, " ", &word))
+        if (text_is(word, row->key))
+            return true;
+    return false;
+}
+
+void row_describe_when(const struct param_section *section, const struct param_row *row,
+                       char *note) {
+    const char *cursor, *joint = "";
+    const struct param_row *gate = gate_of(section, row, &cursor);
+    struct words words = words_of(gate);
+    struct text_word word;
+    text_append(note, "%s =", gate->key);
+    while (next_word(&words, &word))
+        if (lets(gate, row, cursor, word)) {
+            text_append(note, "%s %.*s", joint, (int)word.length, word.text);
+            joint = " or";
+        }
 }
 
 __attribute__((format(printf, 3, 4))) static bool refuse(const struct param_row *row, char *note,
@@ -126,20 +213,6 @@ static bool parse_real(const struct param_row *row, struct text_word word, doubl
     return true;
 }
 
-/* The index of a word in the choices, -1 if it is none; nearest may be NULL. */
-static int find_choice(const struct param_row *row, struct text_word given,
-                       struct text_nearest *nearest) {
-    const char *cursor = row->choices;
-    struct text_word word;
-    for (int i = 0; text_next_word(&cursor, " ", &word); i++) {
-        if (word.length == given.length && !memcmp(word.text, given.text, given.length))
-            return i;
-        if (nearest)
-            text_nearest_try(nearest, word);
-    }
-    return -1;
-}
-
 static bool parse_choice(const struct param_row *row, const char *text, int *out, char *note) {
     struct text_nearest nearest = {.given = text};
     *out = find_choice(row, (struct text_word){text, strlen(text)}, &nearest);
@@ -148,6 +221,14 @@ static bool parse_choice(const struct param_row *row, const char *text, int *out
     refuse(row, note, "unknown choice");
     text_nearest_tell(&nearest, note);
     return false;
+}
+
+static bool parse_row(const struct param_row *row, const char *text, void *out, char *note) {
+    int at;
+    if (!parse_choice(row, text, &at, note))
+        return false;
+    memcpy(out, &things_of(row)[at], sizeof(const struct choice *));
+    return true;
 }
 
 static bool parse_choices(const struct param_row *row, const char *text, struct int_list *out,
@@ -198,6 +279,8 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
         return parse_choice(row, text, out, note);
     case PARAM_CHOICES:
         return parse_choices(row, text, out, note);
+    case PARAM_ROW:
+        return parse_row(row, text, out, note);
     case PARAM_INTS:
         return parse_list(row, text, ints->value, NULL, &ints->count, note);
     case PARAM_REALS:
@@ -229,6 +312,9 @@ void row_zero(const struct param_row *row, const char *text, void *out) {
     case PARAM_REALS:
         *(struct real_list *)out = (struct real_list){0};
         break;
+    case PARAM_ROW: /* the first, so that nobody meets NULL */
+        memcpy(out, things_of(row), sizeof(const struct choice *));
+        break;
     case PARAM_TEXT:
         memcpy(out, &text, sizeof text);
         break;
@@ -237,11 +323,11 @@ void row_zero(const struct param_row *row, const char *text, void *out) {
 
 bool row_users(const struct param_section *section, const struct param_row *row, char *note) {
     const struct param_row *kinds = section->rows;
-    const char *cursor = kinds->choices;
+    struct words words = words_of(kinds);
     char name[TEXT_CLIP_SIZE], list[TEXT_NOTE] = "";
     bool all = true;
     struct text_word word;
-    while (section->other_keys && text_next_word(&cursor, " ", &word)) {
+    while (section->other_keys && next_word(&words, &word)) {
         snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
         if (section->other_keys(name, row->key))
             all = false;
@@ -263,20 +349,11 @@ bool row_used(const struct param_section *section, const struct param_row *row,
         return false;
     if (!row->when)
         return true;
-    const char *cursor = row->when;
-    struct text_word word;
-    const struct param_row *gate = section->rows;
-    text_next_word(&cursor, "=", &word);
-    while (gate < row && !text_is(word, gate->key))
-        gate++;
-    assert(gate < row && gate->type == PARAM_CHOICE);
+    const char *cursor;
+    const struct param_row *gate = gate_of(section, row, &cursor);
     if (first && section->other_keys && section->other_keys(first, gate->key))
         return true;
     const char *text = values ? values[gate - section->rows].text : gate->value;
-    bool holds = false;
-    while (text_next_word(&cursor, "=|", &word)) {
-        assert(find_choice(gate, word, NULL) >= 0);
-        holds = holds || (text && text_is(word, text));
-    }
-    return holds && row_used(section, gate, values);
+    return text && lets(gate, row, cursor, (struct text_word){text, strlen(text)}) &&
+           row_used(section, gate, values);
 }

@@ -11,6 +11,7 @@ union row_value {
     uint64_t seed;
     double real;
     const char *text;
+    const struct choice *row;
     struct int_list list;
     struct real_list reals;
 };
@@ -18,7 +19,10 @@ union row_value {
 /* Appends what is allowed, for instance "an integer, 1 to 9", or the condition in `when`, for
  * instance "gate = sigmoid or softmax". */
 void row_describe(const struct param_row *row, char *note);
-void row_describe_when(const struct param_row *row, char *note);
+void row_describe_when(const struct param_section *section, const struct param_row *row,
+                       char *note);
+/* Appends what the key means, and of a PARAM_ROW what each of its words means. */
+void row_document(const struct param_row *row, char *note);
 
 /* Writes the value of the trimmed text to out, of the C type of the row; a PARAM_TEXT is text
  * itself. If the text is refused, appends the reason to note and returns false. */

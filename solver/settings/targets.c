@@ -29,7 +29,7 @@ static int get_columns(const struct data *data, const struct stored *stored, enu
 }
 
 static bool has_labels(const struct data_wanted *wanted) {
-    return wanted->loss == LOSS_CROSS_ENTROPY || wanted->outputs > 1;
+    return wanted->loss->targets == LOSS_TARGETS_CLASSES || wanted->outputs > 1;
 }
 
 /* Every label is a class, or -1 where a token is not asked; finds the largest, and for
@@ -38,7 +38,7 @@ static int check_labels(const struct data *data, const struct stored *stored, en
                         const struct data_wanted *wanted, double *largest, const char *path,
                         struct err *err) {
     const struct stored_set *y = &stored->set[role];
-    int least = data->per_token && wanted->loss == LOSS_CROSS_ENTROPY ? -1 : 0;
+    int least = data->per_token && wanted->loss->targets == LOSS_TARGETS_CLASSES ? -1 : 0;
     int last = wanted->outputs ? wanted->outputs - 1 : INT_MAX - 1;
     double own = -1;
     char place[STORED_NAME], range[STORED_NAME] = "from 0 on";
@@ -70,9 +70,9 @@ static int count_classes(struct data *data, const struct stored *stored,
     data->C = wanted->outputs ? wanted->outputs : 1 + (int)largest;
     if (data->C < 2)
         return err_set(err, CODE_INPUT,
-                       "data file %s: every label is 0, and cross_entropy needs at least two "
-                       "classes; set [network] outputs",
-                       path);
+                       "data file %s: every label is 0, and loss = %s needs at least two classes "
+                       "here; set [network] outputs",
+                       path, wanted->loss->choice.name);
     if ((size_t)data->C > wanted->most / data_places(data))
         return err_set(err, CODE_INPUT,
                        "data file %s: %d classes at %zu places are too many, %zu numbers are "
@@ -99,10 +99,10 @@ int targets_shape(struct data *data, const struct stored *stored, const struct d
     if (columns == 1 && has_labels(wanted))
         return count_classes(data, stored, wanted, path, err);
     data->C = (int)columns;
-    if (columns > 1 && wanted->loss == LOSS_LOGISTIC)
+    if (columns > 1 && wanted->loss->targets == LOSS_TARGETS_SIGNS)
         return err_set(err, CODE_INPUT,
-                       "data file %s: y has %zu columns, and loss = logistic has one output", path,
-                       columns);
+                       "data file %s: y has %zu columns, and loss = %s has one output", path,
+                       columns, wanted->loss->choice.name);
     if (wanted->outputs && wanted->outputs != data->C)
         return err_set(err, CODE_INPUT,
                        "data file %s: y has %zu columns, but [network] outputs = %d", path, columns,
@@ -123,7 +123,7 @@ static int count_ones(const double *y, int C) {
 
 /* Rows given as such are one-hot, or zero where a token is not asked. */
 static int check_rows(const struct data *data, const struct stored *stored, enum stored_role role,
-                      const double *y, const char *path, struct err *err) {
+                      const double *y, const struct loss *loss, const char *path, struct err *err) {
     size_t C = (size_t)data->C, rows = stored->set[role].count / C;
     bool asked = false;
     char place[STORED_NAME];
@@ -135,9 +135,9 @@ static int check_rows(const struct data *data, const struct stored *stored, enum
         stored_place(stored, role, k * C, place);
         *strrchr(place, '[') = 0; /* of the row */
         return err_set(err, CODE_INPUT,
-                       "data file %s: %s is not one-hot (one 1 and zeros%s), as loss = "
-                       "cross_entropy needs",
-                       path, place, data->per_token ? ", or zeros alone: not asked" : "");
+                       "data file %s: %s is not one-hot (one 1 and zeros%s), as loss = %s needs",
+                       path, place, data->per_token ? ", or zeros alone: not asked" : "",
+                       loss->choice.name);
     }
     if (!asked)
         return err_set(err, CODE_INPUT, "data file %s: %s asks for nothing, every row is zero",
@@ -145,8 +145,10 @@ static int check_rows(const struct data *data, const struct stored *stored, enum
     return CODE_OK;
 }
 
+/* classes: NULL, or the loss that asks for rows of classes. */
 static int fill_set(const struct data *data, const struct stored *stored, enum stored_role role,
-                    bool labels, bool rows, double *y, const char *path, struct err *err) {
+                    bool labels, const struct loss *classes, double *y, const char *path,
+                    struct err *err) {
     const struct stored_set *set = &stored->set[role];
     for (size_t k = 0; k < set->count && labels; k++)
         if (set->value[k] >= 0)
@@ -154,7 +156,7 @@ static int fill_set(const struct data *data, const struct stored *stored, enum s
     if (labels)
         return CODE_OK;
     memcpy(y, set->value, set->count * sizeof *y);
-    return rows ? check_rows(data, stored, role, y, path, err) : CODE_OK;
+    return classes ? check_rows(data, stored, role, y, classes, path, err) : CODE_OK;
 }
 
 int targets_fill(struct data *data, const struct stored *stored, const struct data_wanted *wanted,
@@ -162,12 +164,13 @@ int targets_fill(struct data *data, const struct stored *stored, const struct da
     size_t places = data_places(data), C = (size_t)data->C;
     size_t test = (size_t)data->P * (places / ((size_t)data->P + (size_t)data->tests)) * C;
     bool labels = C > 1 && stored->set[STORED_TARGET].count * C == test;
-    bool entropy = wanted->loss == LOSS_CROSS_ENTROPY;
-    TRY(fill_set(data, stored, STORED_TARGET, labels, entropy, data->y, path, err));
+    const struct loss *classes =
+        wanted->loss->targets == LOSS_TARGETS_CLASSES ? wanted->loss : NULL;
+    TRY(fill_set(data, stored, STORED_TARGET, labels, classes, data->y, path, err));
     if (data->tests)
-        TRY(fill_set(data, stored, STORED_TEST_TARGET, labels, entropy, data->y + test, path, err));
+        TRY(fill_set(data, stored, STORED_TEST_TARGET, labels, classes, data->y + test, path, err));
     data->classes = true;
-    for (size_t k = 0; k < places && data->classes && !entropy; k++)
+    for (size_t k = 0; k < places && data->classes && !classes; k++)
         data->classes = C == 1 ? fabs(data->y[k]) == 1 : count_ones(data->y + k * C, data->C) == 1;
     return CODE_OK;
 }

@@ -78,7 +78,7 @@ void support_net(struct net *net, const struct run *run, int N, int replicate) {
 }
 
 void support_evaluate(struct net *net, const struct run *run) {
-    ASK(net_evaluate(net, (enum loss)run->config.training.loss, run->data.y, err));
+    ASK(net_evaluate(net, run->config.training.loss, run->data.y, err));
 }
 
 void support_learn(struct net *net, const struct run *run) {

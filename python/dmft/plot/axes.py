@@ -18,9 +18,6 @@ from matplotlib.ticker import MaxNLocator
 from dmft.plot.select import ensembles, equal, networks, quantity, slope, student, widths_of
 from dmft.plot.style import COLOURS, Missing, symbol
 
-LOSSES = {"sum_c (y - f)^2 / 2": r"(y - f\,)^2 / 2", "log(1 + exp(-y f))": r"\log(1 + e^{-y f\,})",
-          "-sum_c y_c log softmax_c(f)": r"-y \cdot \log\,\mathrm{softmax}\,f"}
-
 
 def band(ax, mean, half, colour, **line) -> None:
     """A curve over t and its interval."""
@@ -83,8 +80,8 @@ def finish_loss(ax, runs) -> None:
     mean = np.concatenate([part.values for part in drawn])
     if 0 < 10 * np.nanmin(mean) < np.nanmax(mean):
         ax.set(yscale="log", ylim=(0.5 * np.nanmin(mean), 1.6 * np.nanmax(mean)))
-    kinds = {part.attrs.get("equation", "") for part in drawn}
-    form = LOSSES.get(kinds.pop(), "") if len(kinds) == 1 else ""
+    kinds = {part.attrs.get("tex", "") for part in drawn}
+    form = kinds.pop() if len(kinds) == 1 else ""
     ax.set_ylabel(rf"loss  $\langle\, {form} \,\rangle_\mu$" if form else "loss, mean over inputs")
 
 

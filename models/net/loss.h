@@ -1,0 +1,39 @@
+/* The losses that a network can be trained with, one row for each.
+ *
+ * A loss l(f, y) is of one row of outputs f [C] and of its targets y [C]. The gradient of the whole
+ * loss, the mean of l over inputs (and tokens), is carried back through Delta = -dl/df. Whoever
+ * adds a loss writes its row in loss.c and enters it in loss_list: the key [training] loss, its
+ * help, the checks of targets, the equation in the file and the tests follow from the row. */
+#ifndef MODELS_LOSS_H
+#define MODELS_LOSS_H
+
+#include "kernels/base/key.h"
+
+/* What the targets of a loss are, which decides what data may be given and how many outputs the
+ * network has. */
+enum loss_targets {
+    LOSS_TARGETS_NUMBERS, /* any numbers; any C */
+    LOSS_TARGETS_SIGNS,   /* +1 or -1; C = 1 */
+    LOSS_TARGETS_CLASSES  /* rows that add up to 1, or zeros where nothing is asked; C >= 2 */
+};
+
+struct loss {
+    struct choice choice; /* first: a key chooses among losses */
+    const char *equation; /* l(f, y) as plain text, for the attribute of the series in the file */
+    const char *tex;      /* the same in TeX, for pictures and pages */
+    enum loss_targets targets;
+    /* Returns l and writes Delta [C] = -dl/df; Delta may not be f or y. */
+    double (*value)(int C, const double *f, const double *y, double *Delta);
+};
+
+/* The losses there are; NULL at the end. The first is the default. */
+extern const struct choice *const loss_list[];
+extern const struct loss loss_mse, loss_logistic, loss_hinge, loss_cross_entropy;
+
+/* Row k of the list, for loops over all losses; NULL behind the last. */
+const struct loss *loss_row(size_t k);
+/* Appends to note [TEXT_NOTE] the names of the losses whose targets are of this kind, joined by
+ * "or": the remedy in messages. */
+void loss_name(enum loss_targets targets, char *note);
+
+#endif
