@@ -129,5 +129,20 @@ done:
     return code;
 }
 
-const struct integrator integrator_heun = {.stages = 2, .advance = heun_advance};
-const struct integrator integrator_bs32 = {.stages = 3, .advance = bs32_advance};
+const struct integrator integrator_heun = {
+    .choice = {.name = "heun",
+               .doc = "gradient flow by fixed steps of order 2",
+               .keys = "dt substeps"},
+    .flow = true,
+    .stages = 2,
+    .advance = heun_advance,
+};
+const struct integrator integrator_bs32 = {
+    .choice = {.name = "bs32",
+               .doc = "gradient flow by adaptive steps of order 3",
+               .keys = "dt rtol atol"},
+    .flow = true,
+    .adaptive = true,
+    .stages = 3,
+    .advance = bs32_advance,
+};

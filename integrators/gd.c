@@ -3,6 +3,7 @@
  * algorithm, exactly. Euler's scheme of gradient flow is the same with steps eta0 dt/substeps; dt
  * and substeps are 1 for gradient descent. */
 #include "integrators/clip.h"
+#include "integrators/optimizer.h"
 #include "integrators/schedule.h"
 
 static int gd_advance(struct net *net, const struct training *training, const double *y,
@@ -17,5 +18,23 @@ static int gd_advance(struct net *net, const struct training *training, const do
     return CODE_OK;
 }
 
-const struct integrator integrator_gd = {.stages = 1, .advance = gd_advance};
-const struct integrator integrator_euler = {.stages = 1, .advance = gd_advance};
+const struct integrator integrator_gd = {
+    .choice = {.name = "gd",
+               .doc = "gradient descent, one step in time 1",
+               .keys = "optimizer clip"},
+    .stages = 1,
+    .advance = gd_advance,
+};
+const struct integrator integrator_euler = {
+    .choice = {.name = "euler",
+               .doc = "gradient flow by fixed steps of order 1",
+               .keys = "dt substeps"},
+    .flow = true,
+    .stages = 1,
+    .advance = gd_advance,
+};
+
+const struct optimizer optimizer_gd = {
+    .choice = {.name = "gd", .doc = "along the gradient"},
+    .plain = true,
+};

@@ -11,25 +11,31 @@
 
 enum adam_eps { ADAM_EPS_OUTSIDE, ADAM_EPS_INSIDE };
 enum adam_read_in { ADAM_READ_IN_ROOT_D, ADAM_READ_IN_1 };
-enum integrators { INTEGRATOR_GD, INTEGRATOR_EULER, INTEGRATOR_HEUN, INTEGRATOR_BS32 };
 
 /* Section [training]. */
 struct training {
     const struct loss *loss;
-    int steps, integrator, substeps, optimizer, adam_eps, adam_read_in;
+    const struct integrator *integrator;
+    const struct optimizer *optimizer;
+    const struct schedule *schedule;
+    int steps, substeps, adam_eps, adam_read_in;
     double eta0, gamma0, dt, rtol, atol, momentum, beta1, beta2, eps, weight_decay;
-    int batch, order, schedule;
+    int batch, order;
     double warmup, schedule_steps, schedule_end, schedule_power, schedule_t0; /* schedule.h */
     double clip;                                                              /* 0: none; clip.h */
     uint64_t order_seed;
 };
 
 struct integrator {
-    int stages; /* kept at once, and evaluations a step */
+    struct choice choice; /* first: a key chooses among integrators */
+    bool flow;            /* of gradient flow: nothing may act once a step */
+    bool adaptive;        /* steps depend on what is computed */
+    int stages;           /* kept at once, and evaluations a step */
     /* From the evaluated time t to the evaluated time t + 1. y [P]: the targets. */
     int (*advance)(struct net *net, const struct training *training, const double *y,
                    struct err *err);
 };
+extern const struct choice *const integrator_list[];             /* NULL at the end */
 extern const struct integrator integrator_gd, integrator_euler;  /* gd.c */
 extern const struct integrator integrator_heun, integrator_bs32; /* flow.c */
 extern const struct integrator integrator_optimizer;             /* optimizer.c */

@@ -1,63 +1,64 @@
-/* Gradient descent with memory, one step after each evaluation, at the rate eta0 s of its time (s:
- * schedule.h), the gradient clipped (clip.h) before anything else:
- *
- * momentum   V = momentum V + K,   W += s V        K: the step of plain gradient descent at eta0
- * adam       of G = (1/P) sum_mu Delta_mu y_mu x_mu^T, minus the gradient of the loss in units
- * where it is of order one at every width: kernels/change.h, with rate eta0 s and eps times the
- *            multipliers of each parameter
- * adamw      the same after W *= 1 - s weight_decay
- *
- * docs/theory/parameterizations.md has the multipliers. */
+/* Gradient descent with memory: one step after each evaluation, with the gradient clipped (clip.h)
+ * before anything else, at the rate eta0 s of its time (schedule.h). Which step it is, the row of
+ * the optimizer says. */
+#include "integrators/optimizer.h"
 #include "integrators/clip.h"
 #include "integrators/schedule.h"
+#include "kernels/base/text.h"
 
 #include <stdlib.h>
 
-/* What a step is made with: factors of the rate and of the gradient. */
-struct pace {
-    double schedule, clip;
-};
+const struct choice *const optimizer_list[] = {&optimizer_gd.choice,   &optimizer_momentum.choice,
+                                               &optimizer_adam.choice, &optimizer_adamw.choice,
+                                               &optimizer_lion.choice, NULL};
 
-static struct adam adam_of(const struct net *net, const struct training *training,
-                           const struct parameter *p, double schedule) {
-    double steps = net->t + 1;
-    return (struct adam){.beta1 = training->beta1,
-                         .beta2 = training->beta2,
-                         .rate = training->eta0 * schedule * p->adam.rate,
-                         .eps = training->eps * p->adam.eps,
-                         .unbias1 = 1 / (1 - pow(training->beta1, steps)),
-                         .unbias2 = 1 / (1 - pow(training->beta2, steps)),
-                         .inside = training->adam_eps == ADAM_EPS_INSIDE};
+const struct optimizer *optimizer_row(size_t k) {
+    return (const struct optimizer *)optimizer_list[k];
 }
 
-/* host [K]: the change of plain gradient descent, or G. */
-static void move_host(const struct parameter *p, const struct training *training,
-                      const struct adam *adam, double schedule, const double *host) {
-    double *first = p->host_moment, *second = p->host_moment + p->K;
-    for (int j = 0; j < p->K; j++)
-        if (adam)
-            p->host[j] += adam_step(adam, host[j], first + j, second + j);
-        else
-            p->host[j] += schedule * (first[j] = training->momentum * first[j] + host[j]);
+void optimizer_name_by_entry(char *note) {
+    const char *joint = "";
+    for (size_t k = 0; optimizer_list[k]; k++)
+        if (optimizer_row(k)->by_entry) {
+            text_append(note, "%s%s", joint, optimizer_list[k]->name);
+            joint = " or ";
+        }
 }
 
-static int move(const struct net *net, const struct training *training, struct pace pace,
+double optimizer_rate(const struct optimizer_step *step) {
+    return step->training->eta0 * step->schedule * step->parameter->adam.rate;
+}
+
+double optimizer_eps(const struct optimizer_step *step) {
+    return step->training->eps * step->parameter->adam.eps;
+}
+
+double optimizer_unscaled(const struct optimizer_step *step, double gamma0) {
+    (void)step, (void)gamma0;
+    return 1;
+}
+
+void optimizer_move_numbers(const struct entry_rule *rule, int K, const double *gradient,
+                            double *memory, double *numbers) {
+    for (int k = 0; k < K; k++)
+        numbers[k] += entry_step(rule, gradient[k], memory + k, memory + K + k);
+}
+
+static int move(const struct net *net, const struct optimizer_step *step, double clip,
                 struct parameter *p, struct err *err) {
-    bool momentum = training->optimizer == OPTIMIZER_MOMENTUM;
-    struct adam adam = adam_of(net, training, p, pace.schedule);
-    double rate = momentum ? training->eta0 * net->setup.gamma0 * p->rate : 1;
+    const struct optimizer *optimizer = step->training->optimizer;
+    double rate = optimizer->gradient_rate(step, net->setup.gamma0);
     struct change change;
     double *host;
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
     int code = CODE_OK;
-    DO(net_change(net, p, 0, pace.clip * rate, &change, host, err));
+    DO(net_change(net, p, 0, clip * rate, &change, host, err));
     if (p->K && !p->host_moment)
         DO(base_alloc(&p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err));
-    move_host(p, training, momentum ? NULL : &adam, pace.schedule, host);
-    if (p->host)
-        goto done;
-    DO(momentum ? change_momentum(&change, training->momentum, pace.schedule, p->moment, err)
-                : change_adam(&change, adam, p->moment, err));
+    if (p->K)
+        optimizer->move_host(step, p->K, host, p->host_moment, p->host);
+    if (!p->host)
+        DO(optimizer->move(step, &change, p->moment, err));
 done:
     free(host);
     return code;
@@ -65,13 +66,17 @@ done:
 
 static int optimizer_advance(struct net *net, const struct training *training, const double *y,
                              struct err *err) {
-    struct pace pace = {.schedule = schedule_factor(training, net->t)};
-    TRY(clip_factor(net, training, &pace.clip, err));
+    struct optimizer_step step = {
+        .training = training, .schedule = schedule_factor(training, net->t), .t = net->t};
+    double clip;
+    TRY(clip_factor(net, training, &clip, err));
     TRY(net_keep(net, 0, err));
-    if (training->optimizer == OPTIMIZER_ADAMW)
-        net_decay(net, 1 - pace.schedule * training->weight_decay);
-    for (int i = 0; i < net->parameters; i++)
-        TRY(move(net, training, pace, &net->parameter[i], err));
+    if (training->optimizer->decays)
+        net_decay(net, 1 - step.schedule * training->weight_decay);
+    for (int i = 0; i < net->parameters; i++) {
+        step.parameter = &net->parameter[i];
+        TRY(move(net, &step, clip, &net->parameter[i], err));
+    }
     net_next(net);
     return net_evaluate(net, training->loss, y, err);
 }

@@ -3,34 +3,74 @@
 
 #include <math.h>
 
+static double constant(const struct training *training, double past, double left) {
+    (void)training, (void)past, (void)left;
+    return 1;
+}
+
+static double linear(const struct training *training, double past, double left) {
+    double end = training->schedule_end;
+    (void)past;
+    return end + (1 - end) * left;
+}
+
+static double cosine(const struct training *training, double past, double left) {
+    double end = training->schedule_end;
+    (void)past;
+    return end + (1 - end) * (1 - cos(acos(-1) * left)) / 2;
+}
+
+static double power(const struct training *training, double past, double left) {
+    (void)left;
+    return pow(1 + past / training->schedule_t0, -training->schedule_power);
+}
+
+const struct schedule schedule_constant = {.choice = {.name = "constant", .doc = "1"},
+                                           .factor = constant};
+const struct schedule schedule_linear = {
+    .choice = {.name = "linear",
+               .doc = "falling along a line to schedule_end, by the last measured time or in "
+                      "schedule_steps",
+               .keys = "schedule_steps schedule_end"},
+    .ends = true,
+    .factor = linear,
+};
+const struct schedule schedule_cosine = {
+    .choice = {.name = "cosine",
+               .doc = "the same along half a cosine",
+               .keys = "schedule_steps schedule_end"},
+    .ends = true,
+    .factor = cosine,
+};
+const struct schedule schedule_power = {
+    .choice = {.name = "power",
+               .doc = "(1 + t/schedule_t0)^-schedule_power",
+               .keys = "schedule_power schedule_t0"},
+    .factor = power,
+};
+
+const struct choice *const schedule_list[] = {&schedule_constant.choice, &schedule_linear.choice,
+                                              &schedule_cosine.choice, &schedule_power.choice,
+                                              NULL};
+
 /* Time from the end of the warmup to that of the decay. */
 static double length(const struct training *training) {
     return training->schedule_steps > 0 ? training->schedule_steps
                                         : (training->steps - 1) * training->dt - training->warmup;
 }
 
-static bool decays(const struct training *training) {
-    return training->schedule == SCHEDULE_LINEAR || training->schedule == SCHEDULE_COSINE;
-}
-
 bool schedule_is_cut(const struct training *training) {
-    return decays(training) && training->warmup > 0 && length(training) <= 0;
+    return training->schedule->ends && training->warmup > 0 && length(training) <= 0;
 }
 
 bool schedule_follows_steps(const struct training *training) {
-    return decays(training) && training->schedule_steps == 0;
+    return training->schedule->ends && training->schedule_steps == 0;
 }
 
 double schedule_factor(const struct training *training, double tau) {
-    double past = tau - training->warmup, end = training->schedule_end;
+    double past = tau - training->warmup;
     if (past < 0)
         return tau / training->warmup;
-    if (training->schedule == SCHEDULE_POWER)
-        return pow(1 + past / training->schedule_t0, -training->schedule_power);
     double left = past < length(training) ? 1 - past / length(training) : 0;
-    if (training->schedule == SCHEDULE_LINEAR)
-        return end + (1 - end) * left;
-    if (training->schedule == SCHEDULE_COSINE)
-        return end + (1 - end) * (1 - cos(acos(-1) * left)) / 2;
-    return 1;
+    return training->schedule->factor(training, past, left);
 }

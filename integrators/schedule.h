@@ -16,7 +16,15 @@
 
 #include "integrators/integrator.h"
 
-enum schedules { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_POWER };
+/* One row for each schedule. */
+struct schedule {
+    struct choice choice; /* first: a key chooses among schedules */
+    bool ends;            /* the rate falls to its end in a given time, and stays there */
+    /* eta/eta0 at a time `past` after warmup; of a schedule that ends, `left` falls from 1 to 0. */
+    double (*factor)(const struct training *training, double past, double left);
+};
+extern const struct choice *const schedule_list[]; /* NULL at the end */
+extern const struct schedule schedule_constant, schedule_linear, schedule_cosine, schedule_power;
 
 /* tau >= 0. */
 double schedule_factor(const struct training *training, double tau);

@@ -64,20 +64,39 @@ enum fn {
     FN_INVERSE
 };
 
-/* A step of Adam: rate and eps, and what takes the bias of their start out of the moments,
- * 1/(1 - beta^steps). */
-struct adam {
+/* How optimizers move one entry along g, minus its gradient, with memories m and v of earlier
+ * steps; each returns the change of the entry:
+ *
+ *     ENTRY_ADAM, _INSIDE   m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2,
+ *                           rate m^/(sqrt(v^) + eps), or with eps inside rate m^/sqrt(v^ + eps^2),
+ *                           m^ = unbias1 m, v^ = unbias2 v, unbias = 1/(1 - beta^steps)
+ *     ENTRY_LION            u = beta1 m + (1 - beta1) g,   m = beta2 m + (1 - beta2) g,
+ *                           rate u/(|u| + eps);   v is not touched
+ */
+enum entry_form { ENTRY_ADAM, ENTRY_ADAM_INSIDE, ENTRY_LION };
+struct entry_rule {
+    enum entry_form form;
     double beta1, beta2, rate, eps, unbias1, unbias2;
-    bool inside; /* eps^2 is added to the second moment, else eps to its root */
 };
 
-/* The step of one entry along g, minus its gradient, and its moments. */
-ON_DEVICE static inline double adam_step(const struct adam *adam, double g, double *m, double *v) {
-    *m = adam->beta1 * *m + (1 - adam->beta1) * g;
-    *v = adam->beta2 * *v + (1 - adam->beta2) * g * g;
-    double square = adam->unbias2 * *v, eps = adam->eps;
-    return adam->rate * adam->unbias1 * *m /
-           (adam->inside ? sqrt(square + eps * eps) : sqrt(square) + eps);
+ON_DEVICE static inline double entry_adam(const struct entry_rule *rule, double g, double *m,
+                                          double *v) {
+    *m = rule->beta1 * *m + (1 - rule->beta1) * g;
+    *v = rule->beta2 * *v + (1 - rule->beta2) * g * g;
+    double square = rule->unbias2 * *v, eps = rule->eps;
+    return rule->rate * rule->unbias1 * *m /
+           (rule->form == ENTRY_ADAM_INSIDE ? sqrt(square + eps * eps) : sqrt(square) + eps);
+}
+
+ON_DEVICE static inline double entry_lion(const struct entry_rule *rule, double g, double *m) {
+    double u = rule->beta1 * *m + (1 - rule->beta1) * g;
+    *m = rule->beta2 * *m + (1 - rule->beta2) * g;
+    return rule->rate * u / (fabs(u) + rule->eps);
+}
+
+ON_DEVICE static inline double entry_step(const struct entry_rule *rule, double g, double *m,
+                                          double *v) {
+    return rule->form == ENTRY_LION ? entry_lion(rule, g, m) : entry_adam(rule, g, m, v);
 }
 
 struct backend {
@@ -118,8 +137,10 @@ struct backend {
     /* mask = 1 on the K largest sites of each row of x, else 0; 0 <= K <= sites; ties go to the
      * lower site. */
     int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
-    /* y += adam_step(g, m, v), entry by entry; the rows are of one shape. */
-    void (*adam)(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y);
+    /* y += entry_step(g, m, v), entry by entry; the rows are of one shape. v may have no array
+     * where the form does not touch it. */
+    void (*entries)(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                    struct rows y);
     /* Waits for all operations of this thread and reports a failure of any of them. An array
      * belongs to the thread that works on it; others may have it after a sync. */
     int (*sync)(struct err *err);

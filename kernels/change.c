@@ -39,23 +39,26 @@ done:
     return code;
 }
 
-int change_adam(struct change *change, struct adam adam, struct array moment[2], struct err *err) {
-    struct rows entries = change->entries, a = change->a, m, v;
+int change_entries(struct change *change, struct entry_rule rule, struct array memory[2],
+                   int memories, struct err *err) {
+    struct rows entries = change->entries, a = change->a, m, v = {0};
     const struct backend *backend = entries.array->backend;
     struct array gradient = {0};
     int code = CODE_OK;
-    adam.rate *= change->s;
-    adam.eps *= change->s;
-    DO(remember(&moment[0], entries, &m, err));
-    DO(remember(&moment[1], entries, &v, err));
+    rule.rate *= change->s;
+    rule.eps *= change->s;
+    DO(remember(&memory[0], entries, &m, err));
+    if (memories == 2)
+        DO(remember(&memory[1], entries, &v, err));
     DO(array_init(&gradient, backend, entries.array->sites, entries.array->group,
                   entries.count < CHUNK ? entries.count : CHUNK, err));
     for (int first = 0; first < entries.count; first += CHUNK) {
         int count = entries.count - first < CHUNK ? entries.count - first : CHUNK;
         struct rows g = array_rows(&gradient, 0, count);
         backend->combine(g, 0, change->C + (size_t)first * (size_t)a.count, a);
-        backend->adam(adam, g, rows_part(m, first, count), rows_part(v, first, count),
-                      rows_part(entries, first, count));
+        backend->entries(rule, g, rows_part(m, first, count),
+                         v.array ? rows_part(v, first, count) : v,
+                         rows_part(entries, first, count));
     }
 done:
     array_free(&gradient);

@@ -493,12 +493,14 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     return CODE_OK;
 }
 
-static void cpu_adam(struct adam adam, struct rows g, struct rows m, struct rows v, struct rows y) {
+static void cpu_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                        struct rows y) {
 #pragma omp parallel for schedule(static) collapse(2) if (worth(10 * cells(y)))
     for (int k = 0; k < y.count; k++)
         for (int block = 0; block < cpu_blocks(y.array); block++)
-            functions_adam(&adam, cpu_at(g, k, block), cpu_used(y.array, block),
-                           cpu_at(m, k, block), cpu_at(v, k, block), cpu_at(y, k, block));
+            functions_entries(&rule, cpu_at(g, k, block), cpu_used(y.array, block),
+                              cpu_at(m, k, block), v.array ? cpu_at(v, k, block) : NULL,
+                              cpu_at(y, k, block));
 }
 
 static int cpu_sync(struct err *err) {
@@ -526,7 +528,7 @@ const struct backend backend_cpu = {
     .tile = cpu_tile,
     .tile_mean = cpu_tile_mean,
     .top = cpu_top,
-    .adam = cpu_adam,
+    .entries = cpu_entries,
     .sync = cpu_sync,
     .can_split = true,
 };

@@ -365,19 +365,19 @@ done:
     return code;
 }
 
-static __global__ void k_adam(struct adam adam, struct view g, struct view m, struct view v,
-                              struct view y, size_t rows, size_t sites) {
+static __global__ void k_entries(struct entry_rule rule, struct view g, struct view m,
+                                 struct view v, struct view y, size_t rows, size_t sites) {
     EACH(k, rows, i, sites) {
-        y.at[k * y.stride + i] += adam_step(&adam, g.at[k * g.stride + i], m.at + k * m.stride + i,
-                                            v.at + k * v.stride + i);
+        y.at[k * y.stride + i] += entry_step(&rule, g.at[k * g.stride + i], m.at + k * m.stride + i,
+                                             v.at + k * v.stride + i);
     }
 }
 
-static void cuda_adam(struct adam adam, struct rows g, struct rows m, struct rows v,
-                      struct rows y) {
+static void cuda_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                         struct rows y) {
     size_t rows = (size_t)y.count;
-    launch("adam", rows, y.array->sites, k_adam, adam, view_of(g), view_of(m), view_of(v),
-           view_of(y), rows, y.array->sites);
+    launch("entries", rows, y.array->sites, k_entries, rule, view_of(g), view_of(m),
+           view_of(v.array ? v : m), view_of(y), rows, y.array->sites);
 }
 
 static int cuda_sync(struct err *err) {
@@ -389,6 +389,6 @@ static int cuda_sync(struct err *err) {
 const struct backend backend_cuda = {
     "cuda",        cuda_open,      cuda_alloc, cuda_resize,    cuda_release, cuda_put,
     cuda_get,      cuda_normals,   cuda_dots,  cuda_averages,  cuda_combine, cuda_pointwise,
-    cuda_multiply, cuda_group_sum, cuda_tile,  cuda_tile_mean, cuda_top,     cuda_adam,
+    cuda_multiply, cuda_group_sum, cuda_tile,  cuda_tile_mean, cuda_top,     cuda_entries,
     cuda_sync,     false,          false,
 };

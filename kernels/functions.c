@@ -182,12 +182,26 @@ void functions_normals(struct rng_stream stream, uint32_t draw, uint32_t first_p
     }
 }
 
-CLONES void functions_adam(const struct adam *adam, const double *restrict g, int n,
-                           double *restrict m, double *restrict v, double *restrict y) {
-    struct adam rule = *adam;
+CLONES static void adam(struct entry_rule rule, const double *restrict g, int n, double *restrict m,
+                        double *restrict v, double *restrict y) {
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        y[i] += adam_step(&rule, g[i], m + i, v + i);
+        y[i] += entry_adam(&rule, g[i], m + i, v + i);
+}
+
+CLONES static void lion(struct entry_rule rule, const double *restrict g, int n, double *restrict m,
+                        double *restrict y) {
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        y[i] += entry_lion(&rule, g[i], m + i);
+}
+
+void functions_entries(const struct entry_rule *rule, const double *g, int n, double *m, double *v,
+                       double *y) {
+    if (rule->form == ENTRY_LION)
+        lion(*rule, g, n, m, y);
+    else
+        adam(*rule, g, n, m, v, y);
 }
 
 CLONES static double sum_of_products(const double *x, const double *y, int n) {

@@ -16,8 +16,8 @@ void functions_normals(struct rng_stream stream, uint32_t draw, uint32_t first_p
                        double *out);
 /* sum_i x_i y_i, or sum_i x_i if y is NULL */
 double functions_sum(const double *x, const double *y, int n);
-/* y_i += adam_step(g_i, m_i, v_i) */
-void functions_adam(const struct adam *adam, const double *g, int n, double *m, double *v,
-                    double *y);
+/* y_i += entry_step(g_i, m_i, v_i) */
+void functions_entries(const struct entry_rule *rule, const double *g, int n, double *m, double *v,
+                       double *y);
 
 #endif

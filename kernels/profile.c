@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum op { DOTS, AVERAGES, COMBINE, POINTWISE, MULTIPLY, NORMALS, ADAM, MOVE, TOP, OTHER, OPS };
+enum op { DOTS, AVERAGES, COMBINE, POINTWISE, MULTIPLY, NORMALS, ENTRIES, MOVE, TOP, OTHER, OPS };
 static const char *const op_name[OPS] = {"dots",    "averages", "combine", "pointwise", "multiply",
-                                         "normals", "adam",     "move",    "top",       ""};
+                                         "normals", "entries",  "move",    "top",       ""};
 
 #define PLACES 512 /* more are "network" */
 
@@ -169,11 +169,11 @@ static int profile_top(struct rows x, size_t K, struct rows mask, struct err *er
     return code;
 }
 
-static void profile_adam(struct adam adam, struct rows g, struct rows m, struct rows v,
-                         struct rows y) {
+static void profile_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                            struct rows y) {
     double start = base_seconds();
-    inner->adam(adam, g, m, v, y);
-    count(ADAM, start, 10 * cells(y), 7 * cells(y));
+    inner->entries(rule, g, m, v, y);
+    count(ENTRIES, start, 10 * cells(y), 7 * cells(y));
 }
 
 static int profile_sync(struct err *err) {
@@ -205,7 +205,7 @@ const struct backend *profile_backend(const struct backend *backend) {
         table->tile = profile_tile;
         table->tile_mean = profile_tile_mean;
         table->top = profile_top;
-        table->adam = profile_adam;
+        table->entries = profile_entries;
         table->sync = profile_sync;
     }
     return table;

@@ -27,10 +27,10 @@ static inline void profile_leave(int before) {
 }
 
 /* seconds: times the threads that an operation has, at work or waiting. flops: two for each product
- * of dots, averages and combine, ten for an element of adam, none for what is only moved (put, get,
- * tile), one for an element of the others. bytes: of rows that are read and of rows that are
- * written; those that are changed (y of adam and its moments, y of combine unless beta = 0) count
- * as both, and so does what put and get move between host and rows. */
+ * of dots, averages and combine, ten for an element of entries, none for what is only moved (put,
+ * get, tile), one for an element of the others. bytes: of rows that are read and of rows that are
+ * written; those that are changed (y of entries and its moments, y of combine unless beta = 0)
+ * count as both, and so does what put and get move between host and rows. */
 struct profile_cost {
     double calls, seconds, flops, bytes;
 };

@@ -136,13 +136,13 @@ static int shadow_top(struct rows x, size_t K, struct rows mask, struct err *err
     return backend_cpu.top(x_real, K, mask_real, err);
 }
 
-static void shadow_adam(struct adam adam, struct rows g, struct rows m, struct rows v,
-                        struct rows y) {
+static void shadow_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                           struct rows y) {
     REAL(g);
     REAL(m);
     REAL(v);
     REAL(y);
-    backend_cpu.adam(adam, g_real, m_real, v_real, y_real);
+    backend_cpu.entries(rule, g_real, m_real, v_real, y_real);
 }
 
 static int shadow_sync(struct err *err) {
@@ -167,7 +167,7 @@ const struct backend backend_shadow = {
     .tile = shadow_tile,
     .tile_mean = shadow_tile_mean,
     .top = shadow_top,
-    .adam = shadow_adam,
+    .entries = shadow_entries,
     .sync = shadow_sync,
     .can_split = true,
 };

@@ -51,7 +51,7 @@ close solver_names_no_network
 
 # An exported name begins with that of its file, whole or up to an underscore (param_fail in
 # param_keys.c), or of a struct in the headers of its folder: the one it works on (net_commit) or is
-# (backend_cpu).
+# (backend_cpu); rows of what a net knows as a struct stand elsewhere too (optimizer_lion).
 stems() { # a_b_|a_
     case $1 in *_*) echo "$1_|$(stems "${1%_*}")" ;; *) echo "$1_" ;; esac
 }
@@ -64,7 +64,7 @@ for file in $(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/.*
     *.cu) [ -e "$object" ] || continue ;; # built with CUDA=1
     esac
     objects=$((objects + 1))
-    structs=$(find "${file%%/*}" -name '*.h' -exec sed -nE 's/^struct ([a-z_0-9]+) \{$/\1_/p' {} + | paste -sd '|')
+    structs=$(find "${file%%/*}" models/net -name '*.h' -exec sed -nE 's/^struct ([a-z_0-9]+) \{$/\1_/p' {} + | paste -sd '|')
     wrong=$(nm -g --defined-only "$object" | awk 'NF == 3 && $2 ~ /[TDBRC]/ {print $3}' |
         grep -vE "^($(stems "$module")|$structs)" | grep -vE '^__odr_asan|^\.gomp_critical')
     [ -z "$wrong" ] || say "$object exports" $wrong

@@ -95,12 +95,17 @@ static void adam(void **state) {
         struct array moment[2] = {{0}};
         start(&f);
         for (int t = 1; t <= STEPS; t++) {
-            struct adam step = {
-                beta1, beta2, rate, eps, 1 / (1 - pow(beta1, t)), 1 / (1 - pow(beta2, t)), inside};
+            struct entry_rule step = {inside ? ENTRY_ADAM_INSIDE : ENTRY_ADAM,
+                                      beta1,
+                                      beta2,
+                                      rate,
+                                      eps,
+                                      1 / (1 - pow(beta1, t)),
+                                      1 / (1 - pow(beta2, t))};
             struct change change = fresh(&f, ROWS, s, (uint32_t)(7 + t));
             for (int k = 0; k < ROWS * INPUTS; k++)
                 change.C[k] *= s;
-            ASK(change_adam(&change, step, moment, &err));
+            ASK(change_entries(&change, step, moment, 2, &err));
             for (int k = 0; k < ROWS * SITES; k++) {
                 double g = gradient(&f, k / SITES, k % SITES);
                 f.first[k] = beta1 * f.first[k] + (1 - beta1) * g;

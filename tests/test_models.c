@@ -10,12 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Ways of training, the fixed point last; where one does not fit a network, that is printed. */
+/* Ways of training, the fixed point last, and behind them one for each optimizer; where one does
+ * not fit a network, that is printed. */
 static const char *const ways[][5] = {
     {0},
-    {"training.optimizer=momentum", "training.eta0=0.05"},
-    {"training.optimizer=adam", "training.eta0=0.02"},
-    {"training.optimizer=adamw", "training.eta0=0.02", "training.weight_decay=0.02"},
     {"training.batch=2", "training.order=shuffled", "data.test_inputs=3"},
     {"training.optimizer=adam", "training.eta0=0.02", "training.batch=2", "data.test_inputs=3"},
     {"training.schedule=cosine", "training.schedule_steps=3", "training.warmup=1",
@@ -30,7 +28,28 @@ static const char *const ways[][5] = {
     {"solver.method=fixed_point", "reference.widths=", "solver.max_sweeps=40",
      "solver.fp_tolerance=1e-4"},
 };
-enum { WAYS = sizeof ways / sizeof *ways };
+enum { FIXED_POINT = sizeof ways / sizeof *ways - 1, TABLE = sizeof ways / sizeof *ways };
+
+static int count_ways(void) {
+    int count = TABLE;
+    while (optimizer_list[count - TABLE])
+        count++;
+    return count;
+}
+
+/* What a way is called, and the keys that it sets. */
+static const char *keys_of(int way, const char *keys[5]) {
+    static char optimizer[64];
+    if (way < TABLE) {
+        memcpy(keys, ways[way], sizeof ways[way]);
+        return keys[0] ? keys[0] : "";
+    }
+    snprintf(optimizer, sizeof optimizer, "training.optimizer=%s",
+             optimizer_list[way - TABLE]->name);
+    keys[0] = optimizer;
+    keys[1] = "training.eta0=0.02";
+    return optimizer;
+}
 
 /* A program whose blocks share one matrix. */
 static const struct model tied = {.name = "../examples/tied"};
@@ -45,7 +64,7 @@ static const struct model *nth(int i) {
 
 static bool begin(struct run *run, const struct model *model, int way, const char *change) {
     const char *overrides[8] = {change};
-    memcpy(overrides + (change != NULL), ways[way], sizeof ways[way]);
+    keys_of(way, overrides + (change != NULL));
     return support_small(run, model, overrides);
 }
 
@@ -141,7 +160,7 @@ static void go_on(const struct model *model, int way, int N, const struct record
     int cut = 1 + (way + (N > 0)) % 5;
     snprintf(first, sizeof first, "training.steps=%d", cut);
     snprintf(what, sizeof what, "%s, %s, N = %d, from step %d on", model->name,
-             ways[way][0] ? ways[way][0] : "", N, cut);
+             keys_of(way, (const char *[5]){0}), N, cut);
     for (int part = 0; part < 2; part++) {
         struct run run;
         struct record record;
@@ -166,14 +185,14 @@ static void go_on(const struct model *model, int way, int N, const struct record
 /* False where the network cannot be trained so. */
 static bool compare(const struct model *model, int way, int N, bool cut) {
     struct record record[CHANGES];
-    int count = way == WAYS - 1 ? CHANGES - 1 : CHANGES; /* a window decides how many sweeps */
+    int count = way == FIXED_POINT ? CHANGES - 1 : CHANGES; /* a window decides how many sweeps */
     for (int k = 0; k < count; k++) {
         char what[128];
         struct run run;
         if (!begin(&run, model, way, changes[k]))
             return false;
         snprintf(what, sizeof what, "%s, %s, N = %d, %s", model->name,
-                 ways[way][0] ? ways[way][0] : "", N, changes[k]);
+                 keys_of(way, (const char *[5]){0}), N, changes[k]);
         ASK(run_ensemble(&run, N, 2, &record[k], err));
         run_free(&run);
         learns(&record[k], what);
@@ -191,8 +210,8 @@ static void bits(void **state) {
     assert_non_null(mkdtemp(folder));
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++)
-        for (int way = 0; way < WAYS; way++)
-            if (way == WAYS - 1) {
+        for (int way = 0; way < count_ways(); way++)
+            if (way == FIXED_POINT) {
                 compare(model, way, 0, false);
             } else {
                 bool limit = (i + way) % 2;

@@ -46,7 +46,7 @@ static struct map *find_map(const struct net *net, const char *name) {
 static void put_read_in(const struct couple *p, const double *W1) {
     const struct data *data = &p->run.data;
     int N = p->net.setup.N, D = data->D, K = p->net.setup.K, rank;
-    bool adam = p->run.config.training.optimizer >= OPTIMIZER_ADAM;
+    bool adam = optimizer_by_entry(p->run.config.training.optimizer);
     double *A, *B, *columns;
     ASK(thin_coordinates(data->X, data->P, D, &A, &B, &rank, err));
     ASK(base_alloc(&columns, (size_t)(K * N), sizeof *columns, err));
@@ -406,6 +406,7 @@ static void equals_oracle(void **state) {
         "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside",
         "optimizer = adam\neta0 = 0.05\nbeta2 = 0.99\neps = 0.1\nadam_eps = inside",
         "optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02",
+        "optimizer = lion\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.9\neps = 0.1\nweight_decay = 0.02",
     };
     for (size_t i = 0; i < NETWORKS; i++)
         for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)

@@ -197,12 +197,14 @@ static void zero_rates_freeze(void **state) {
         "model=dense\ndepth=2", "model=regime1\nq0=1", "model=regime2\n[solver]\nexpert_sites=8",
         "model=regime3\nparameterization=mup\niota=.25\n[solver]\nexpert_sites=8\nunit_sites=8",
         "model=resnet\ndepth=2"};
-    static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
-                                             "training.optimizer=adam", "training.optimizer=adamw"};
     for (size_t i = 0; i < COUNT(networks); i++)
-        for (size_t k = 0; k < COUNT(optimizers); k++)
-            for (int width = 0; width <= N; width += N)
-                check_frozen(networks[i], optimizers[k], width);
+        for (size_t k = 0; optimizer_list[k]; k++)
+            for (int width = 0; width <= N; width += N) {
+                char optimizer[64];
+                snprintf(optimizer, sizeof optimizer, "training.optimizer=%s",
+                         optimizer_list[k]->name);
+                check_frozen(networks[i], optimizer, width);
+            }
 }
 
 /* What a limit loses with a negative power: what a factor of 0 takes. */

@@ -17,22 +17,22 @@ static void formulas(void **state) {
         struct training training;
         double tau, want;
     } cases[] = {
-        {{.schedule = SCHEDULE_CONSTANT}, 7.5, 1},
-        {{.schedule = SCHEDULE_CONSTANT, .warmup = 4}, 0, 0},
-        {{.schedule = SCHEDULE_COSINE, .warmup = 4}, 2.5, 0.625},
-        {{.schedule = SCHEDULE_LINEAR, .warmup = 1}, 1, 1},
-        {{.schedule = SCHEDULE_LINEAR, .warmup = 1}, 4, 0.25},
-        {{.schedule = SCHEDULE_LINEAR, .schedule_end = 0.2}, 5, 0.2},
-        {{.schedule = SCHEDULE_LINEAR, .schedule_end = 0.2}, 9, 0.2},
-        {{.schedule = SCHEDULE_LINEAR, .schedule_steps = 8, .warmup = 2}, 6, 0.5},
-        {{.schedule = SCHEDULE_COSINE, .warmup = 1}, 3, 0.5},
-        {{.schedule = SCHEDULE_COSINE, .warmup = 2, .schedule_end = 0.4}, 3, 0.85},
-        {{.schedule = SCHEDULE_COSINE, .schedule_steps = 3, .schedule_end = 0.4}, 4.75, 0.4},
-        {{.schedule = SCHEDULE_POWER, .schedule_t0 = 2, .schedule_power = 2}, 2, 0.25},
-        {{.schedule = SCHEDULE_POWER, .warmup = 4, .schedule_t0 = 4, .schedule_power = 0.5},
+        {{.schedule = &schedule_constant}, 7.5, 1},
+        {{.schedule = &schedule_constant, .warmup = 4}, 0, 0},
+        {{.schedule = &schedule_cosine, .warmup = 4}, 2.5, 0.625},
+        {{.schedule = &schedule_linear, .warmup = 1}, 1, 1},
+        {{.schedule = &schedule_linear, .warmup = 1}, 4, 0.25},
+        {{.schedule = &schedule_linear, .schedule_end = 0.2}, 5, 0.2},
+        {{.schedule = &schedule_linear, .schedule_end = 0.2}, 9, 0.2},
+        {{.schedule = &schedule_linear, .schedule_steps = 8, .warmup = 2}, 6, 0.5},
+        {{.schedule = &schedule_cosine, .warmup = 1}, 3, 0.5},
+        {{.schedule = &schedule_cosine, .warmup = 2, .schedule_end = 0.4}, 3, 0.85},
+        {{.schedule = &schedule_cosine, .schedule_steps = 3, .schedule_end = 0.4}, 4.75, 0.4},
+        {{.schedule = &schedule_power, .schedule_t0 = 2, .schedule_power = 2}, 2, 0.25},
+        {{.schedule = &schedule_power, .warmup = 4, .schedule_t0 = 4, .schedule_power = 0.5},
          16,
          0.5},
-        {{.schedule = SCHEDULE_POWER, .schedule_t0 = 2}, 5, 1},
+        {{.schedule = &schedule_power, .schedule_t0 = 2}, 5, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct training training = cases[i].training;
@@ -157,11 +157,11 @@ static void flow_is_a_change_of_time(void **state) {
         struct training training;
         double S;
     } cases[] = {
-        {{.schedule = SCHEDULE_LINEAR}, 6},
-        {{.schedule = SCHEDULE_COSINE, .schedule_end = 0.2}, 7.2},
-        {{.schedule = SCHEDULE_LINEAR, .warmup = 4}, 6},
-        {{.schedule = SCHEDULE_COSINE, .schedule_steps = 6, .schedule_end = 0.5}, 7.5},
-        {{.schedule = SCHEDULE_POWER, .schedule_t0 = 4, .schedule_power = 0.5}, 8},
+        {{.schedule = &schedule_linear}, 6},
+        {{.schedule = &schedule_cosine, .schedule_end = 0.2}, 7.2},
+        {{.schedule = &schedule_linear, .warmup = 4}, 6},
+        {{.schedule = &schedule_cosine, .schedule_steps = 6, .schedule_end = 0.5}, 7.5},
+        {{.schedule = &schedule_power, .schedule_t0 = 4, .schedule_power = 0.5}, 8},
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const char *const linear[] = {SMALL, "network.activation=linear", "solver.tolerance=1e-6",
@@ -173,7 +173,7 @@ static void flow_is_a_change_of_time(void **state) {
         support_run(&run, "data/dense.ini", N ? curved : linear);
         for (int k = 0; k < 2; k++) {
             struct training training = run.config.training;
-            training.integrator = INTEGRATOR_BS32;
+            training.integrator = &integrator_bs32;
             training.rtol = training.atol = N ? 1e-9 : 1e-6;
             training.steps = 2;
             training.dt = k ? cases[i / 2].S : 12;

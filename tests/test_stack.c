@@ -194,8 +194,7 @@ static void make_couple(struct couple *p, const char *const more[12]) {
     support_net(&p->net, &p->run, N, 3);
     const struct data *data = &p->run.data;
     ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
-    if (optimizer_by_entry(
-            (enum optimizer)p->run.config.training.optimizer)) { /* the inputs themselves */
+    if (optimizer_by_entry(p->run.config.training.optimizer)) { /* the inputs themselves */
         p->K = data->D;
         free(p->B);
         p->B = calloc((size_t)(p->K * p->K), sizeof *p->B);

@@ -37,21 +37,22 @@ static struct map_costs costs_of(const struct net *net, const struct map *map, d
                               .p = rank_bound(net, map->declared.target, uses, evaluations)};
 }
 
-/* What the optimizer remembers: velocities, of a limit those of Z; or two moments of each entry,
- * and of a limit the entries themselves. */
+/* What the optimizer remembers of each entry, and of a limit the entries themselves where they
+ * learn one by one; else, of a limit, what it remembers of Z. */
 static double moment_bytes(const struct net *net, const struct parameter *p, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    bool adam = optimizer_by_entry(setup->optimizer);
-    if (setup->optimizer == OPTIMIZER_GD)
+    bool by_entry = optimizer_by_entry(setup->optimizer);
+    int memories = optimizer_memories(setup->optimizer);
+    if (!memories)
         return 0;
-    if (p->map && !setup->N && !adam) {
+    if (p->map && !setup->N && !by_entry) {
         const struct population *target = p->map->declared.target;
         return 1.5 * population_bytes(target, 1) *
                rank_bound(net, target, p->map->declared.uses, evaluations);
     }
     if (p->map)
-        return (adam ? 2 + !setup->N : 1) * map_entries_bytes(p->map);
-    return p->thin ? (adam ? 2 : 1) * rows_bytes(array_all(&p->thin->W)) : 0;
+        return (memories + (by_entry && !setup->N)) * map_entries_bytes(p->map);
+    return p->thin ? memories * rows_bytes(array_all(&p->thin->W)) : 0;
 }
 
 /* The normals in Z once more; coefficients [T P][rank] of both sides, and while a response is

@@ -98,7 +98,7 @@ int net_most_rows(const struct net *net) {
 
 const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared) {
     const struct net_setup *setup = &net->setup;
-    struct map_choice choice = {setup->N > 0, setup->optimizer == OPTIMIZER_GD,
+    struct map_choice choice = {setup->N > 0, optimizer_is_plain(setup->optimizer),
                                 optimizer_by_entry(setup->optimizer), setup->field};
     return map_choose(&choice, declared);
 }

@@ -11,17 +11,10 @@
 #include "kernels/field.h"
 #include "kernels/thin.h"
 #include "models/net/loss.h"
+#include "models/net/optimizer.h"
 #include "models/program/program.h"
 
 #include <signal.h>
-
-/* How gradient descent moves: along the gradient, along a decaying sum of gradients, or each entry
- * by the ratio of its gradient's moments (and all weights decay by a factor: adamw). */
-enum optimizer { OPTIMIZER_GD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
-/* Whether entries learn one by one, by their own moments. */
-static inline bool optimizer_by_entry(enum optimizer optimizer) {
-    return optimizer == OPTIMIZER_ADAM || optimizer == OPTIMIZER_ADAMW;
-}
 
 /* A kernel that a model measures: the site average of products of two of its rows, times scale. */
 struct kernel {
@@ -93,9 +86,9 @@ struct net_setup {
      * (integrators/fixed_point.h)
      */
     const struct field_settings *field;
-    int sweep;  /* which draws; 0 unless these are renewed */
-    int stages; /* that the integrator keeps; for net_bytes */
-    enum optimizer optimizer;
+    int sweep;                         /* which draws; 0 unless these are renewed */
+    int stages;                        /* that the integrator keeps; for net_bytes */
+    const struct optimizer *optimizer; /* NULL: plain gradient descent */
     double read_in;                    /* Adam: factor of rate and eps of the read-in */
     bool declare_only;                 /* shapes without memory or draws: for net_bytes */
     const volatile sig_atomic_t *stop; /* NULL, or: not zero ends what is under way */

@@ -167,18 +167,18 @@ static int check_unused(const struct config *config, const struct params *params
 static int check_flow(const struct config *config, const struct params *params, struct err *err) {
     const struct training *training = &config->training;
     const char *rule = network_step_rule(&config->network);
-    if (training->integrator != INTEGRATOR_GD && (rule || training->batch))
+    if (training->integrator->flow && (rule || training->batch))
         return params_error(params, rule ? "network" : "training", rule ? rule : "batch", err,
                             "it acts once a step of gradient descent and has no gradient flow; it "
                             "needs [training] integrator = gd");
-    if (training->integrator == INTEGRATOR_BS32 && config->solver.method == METHOD_FIXED_POINT)
+    if (training->integrator->adaptive && config->solver.method == METHOD_FIXED_POINT)
         return params_error(params, "training", "integrator", err,
                             "method = fixed_point needs the same steps in every sweep: gd, euler "
                             "or heun");
-    if (training->optimizer != OPTIMIZER_GD && config->solver.method == METHOD_FIXED_POINT)
+    if (!training->optimizer->plain && config->solver.method == METHOD_FIXED_POINT)
         return params_error(params, "training", "optimizer", err,
                             "method = fixed_point knows plain gradient descent only: gd");
-    if (training->integrator == INTEGRATOR_BS32 && config->solver.replicates &&
+    if (training->integrator->adaptive && config->solver.replicates &&
         fmin(training->rtol, training->atol) < config->solver.tolerance)
         return params_error(
             params, "training", training->rtol < config->solver.tolerance ? "rtol" : "atol", err,
@@ -322,7 +322,7 @@ int config_coordinates(const struct config *config, const struct data *data, dou
     size_t count = data_rows(data) * (size_t)data->D;
     *rest = 0;
     *K = data->D;
-    if (optimizer_by_entry((enum optimizer)config->training.optimizer)) {
+    if (optimizer_by_entry(config->training.optimizer)) {
         TRY(base_alloc(A, count, sizeof **A, err));
         for (size_t i = 0; i < count; i++)
             (*A)[i] = data->X[i] / sqrt((double)data->D);
@@ -371,11 +371,11 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .kernels_of = config->output.kernels_of,
         .router = config->output.router,
         .stages = integrator_of(&config->training)->stages,
-        .optimizer = (enum optimizer)config->training.optimizer,
+        .optimizer = config->training.optimizer,
         .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),
         /* solved from evaluations that are all measured, of random matrices that do not decay */
         .responses = N == 0 && config->output.kernels == KERNELS_FULL &&
-                     config->training.optimizer != OPTIMIZER_ADAMW &&
+                     !config->training.optimizer->decays &&
                      integrator_evaluations(&config->training) == config->training.steps,
     };
 }

@@ -1,5 +1,7 @@
 /* Names come from the network itself, written without memory or draws. */
 #define _POSIX_C_SOURCE 200809L
+#include "integrators/optimizer.h"
+#include "kernels/base/text.h"
 #include "solver/settings/matrices.h"
 #include "solver/settings/names.h"
 
@@ -56,10 +58,13 @@ static int check_line(const struct params *params, int list, const struct factor
         "matrix %s never learns here and has no rate: take the line out",
         "matrix %s never learns here and needs no eps: take the line out"};
     const char *section = sections_of[list];
+    char optimizers[TEXT_NOTE] = "";
+    optimizer_name_by_entry(optimizers);
     if (list == EPS && !optimizer_by_entry(net->setup.optimizer))
         return params_error(params, section, line->name, err,
-                            "eps is Adam's: take the line out or choose [training] optimizer = "
-                            "adam or adamw");
+                            "eps is Adam's and Lion's: take the line out or choose [training] "
+                            "optimizer = %s",
+                            optimizers);
     if (list == EPS && line->factor == 0)
         return params_error(params, section, line->name, err,
                             "a factor of eps must be above 0: 1e-6, say");
@@ -150,7 +155,7 @@ int matrices_check(const struct config *config, const struct params *params, str
     int code = declare(&net, config, some_width(config), NULL, err);
     if (!code)
         code = check_names(config, params, &net, err);
-    if (!code && net.steps && config->training.integrator != INTEGRATOR_GD)
+    if (!code && net.steps && config->training.integrator->flow)
         code = params_error(params, "training", "integrator", err,
                             "the program has selection biases, which move once a step of gradient "
                             "descent and have no gradient flow: gd");

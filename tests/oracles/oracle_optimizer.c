@@ -240,14 +240,20 @@ double oracle_optimizer_step(struct oracle_optimizer *a) {
                 b->w[k] -= rate * b->sgd * b->first[k];
                 continue;
             }
+            if (!b->bias)
+                b->w[k] *= 1 - a->decay * factor;
+            if (a->lion) {
+                double u = a->beta1 * b->first[k] + (1 - a->beta1) * b->G[k];
+                b->first[k] = a->beta2 * b->first[k] + (1 - a->beta2) * b->G[k];
+                b->w[k] -= rate * b->adam_rate * u / (fabs(u) + a->eps * b->nu);
+                continue;
+            }
             b->first[k] = a->beta1 * b->first[k] + (1 - a->beta1) * b->G[k];
             b->second[k] = a->beta2 * b->second[k] + (1 - a->beta2) * b->G[k] * b->G[k];
             double mhat = b->first[k] / (1 - pow(a->beta1, a->t));
             double vhat = b->second[k] / (1 - pow(a->beta2, a->t));
             double eps = a->eps * b->nu;
             double step = a->inside ? mhat / sqrt(vhat + eps * eps) : mhat / (sqrt(vhat) + eps);
-            if (!b->bias)
-                b->w[k] *= 1 - a->decay * factor;
             b->w[k] -= rate * b->adam_rate * step;
         }
     }

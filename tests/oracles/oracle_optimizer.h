@@ -30,8 +30,8 @@ struct oracle_optimizer {
     const double *f;               /* of the network, [P] */
     int blocks, t;
     struct oracle_weights block[ORACLE_OPTIMIZER_BLOCKS]; /* read-in and read-out first */
-    bool adam, inside;
-    double rate, momentum, beta1, beta2, eps, decay; /* decay: omega */
+    bool adam, inside, lion;                              /* lion: by entry, too, but not Adam */
+    double rate, momentum, beta1, beta2, eps, decay;      /* decay: omega */
     const double *factor; /* NULL, or what the rate of each step, and omega, are multiplied by */
     double clip, norm;    /* 0: none; of the last gradient, (sum of rates sgd times G^2)^1/2 */
 };

@@ -1,5 +1,6 @@
 /* What tests share that set networks beside oracles. */
 #include "tests/support/oracles.h"
+#include "integrators/optimizer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +14,15 @@ enum oracle_activation oracles_activation(int function) {
 }
 
 void oracles_set_optimizer(struct oracle_optimizer *a, const struct training *training) {
-    a->adam = optimizer_by_entry((enum optimizer)training->optimizer);
+    a->adam = optimizer_by_entry(training->optimizer);
+    a->lion = training->optimizer == &optimizer_lion;
     a->inside = training->adam_eps == ADAM_EPS_INSIDE;
     a->rate = training->eta0;
-    a->momentum = training->optimizer == OPTIMIZER_MOMENTUM ? training->momentum : 0;
+    a->momentum = training->optimizer == &optimizer_momentum ? training->momentum : 0;
     a->beta1 = training->beta1;
     a->beta2 = training->beta2;
     a->eps = training->eps;
-    a->decay = training->optimizer == OPTIMIZER_ADAMW ? training->weight_decay : 0;
+    a->decay = training->optimizer->decays ? training->weight_decay : 0;
     a->clip = training->clip;
 }
 

@@ -1,0 +1,27 @@
+/* What optimizers share: the list of rows (models/net/optimizer.h), and the two functions of those
+ * that move every entry by a rule of its own. */
+#ifndef INTEGRATORS_OPTIMIZER_H
+#define INTEGRATORS_OPTIMIZER_H
+
+#include "integrators/integrator.h"
+
+extern const struct optimizer optimizer_gd, optimizer_momentum; /* gd.c, momentum.c */
+extern const struct optimizer optimizer_adam, optimizer_adamw;  /* adam.c */
+extern const struct optimizer optimizer_lion;                   /* lion.c */
+
+/* Row k of the list, for loops over all optimizers; NULL behind the last. */
+const struct optimizer *optimizer_row(size_t k);
+/* Appends to note [TEXT_NOTE] the names of the optimizers by entry, joined by "or": the remedy in
+ * messages about [eps]. */
+void optimizer_name_by_entry(char *note);
+
+/* rate and eps of the parameter at this step: eta0 schedule adam_rate and eps adam_eps. */
+double optimizer_rate(const struct optimizer_step *step);
+double optimizer_eps(const struct optimizer_step *step);
+/* gradient_rate of rows by entry: the gradient as it is. */
+double optimizer_unscaled(const struct optimizer_step *step, double gamma0);
+/* move_host by a rule, of one entry after the other. */
+void optimizer_move_numbers(const struct entry_rule *rule, int K, const double *gradient,
+                            double *memory, double *numbers);
+
+#endif
