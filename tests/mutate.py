@@ -26,6 +26,7 @@ import subprocess
 import time
 
 from mutations import HOME, chosen, every_fault, tracked
+import reach
 
 WORK = HOME / 'build' / 'mutants'
 RESULTS = WORK / 'results.jsonl'
@@ -35,17 +36,6 @@ PROGRAMS = [f'{SHARED}/{name}' for name in ('libprogram.so', 'dmft-solve', 'dmft
                                             'dmft-compare')]
 # Tests that link the program with calls of it replaced.
 WHOLE = {'abc', 'bytes', 'faults', 'stored'}
-# Tests that go through much of the program.
-GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
-# What tests go through most, beside those that are named like a file or include its header.
-REACHED = {'kernels/archive': 'resume', 'kernels/map': 'limit map',
-           'kernels/twotime': 'fixed_point',
-           'models/net/archive': 'resume', 'models/program': 'script', 'models/script': 'script',
-           'solver/command': 'cli cli_files', 'solver/files': 'io cli_files',
-           'solver/main_sweep': 'sweep', 'solver/measure': 'fields outputs rates',
-           'solver/measure/aggregation': 'coordinate', 'solver/run/ensemble': 'resume',
-           'solver/run/report': 'cli cli_runs', 'solver/run/states': 'resume',
-           'solver/settings': 'param include factor', 'solver/study': 'grid sweep'}
 # Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.
 MEMORY, FILE = 24 << 30, 1 << 30
 
@@ -117,7 +107,7 @@ def prepare(job):
         shutil.copytree(HOME / BUILD, tree / BUILD, copy_function=shutil.copy2, ignore=programs)
         (tree / SHARED).mkdir(exist_ok=True)
         (tree / SHARED / 'faults').symlink_to('../faults')
-    tests = sorted(p.stem[5:] for p in (tree / 'tests').glob('test_*.c') if p.stem != 'test_mpi')
+    tests = reach.names()
     if make(tree, *PROGRAMS, *(program_of(t) for t in tests)):
         raise SystemExit('mutate: the tree does not build')
     return tree, tests
@@ -139,13 +129,10 @@ def baseline(tree, tests):
 
 def in_order(times, kills, name, operator):
     """Tests by kills to be expected for each second."""
-    stem, folder = pathlib.Path(name).stem, os.path.dirname(name)
+    folder = os.path.dirname(name)
 
     def worth(test):
-        text = (HOME / 'tests' / f'test_{test}.c').read_text()
-        count = 0.2 + (test in GENERAL) + 2 * (f'"{name[:-2]}.h"' in text)
-        count += 5 * (test in stem or stem.split('_')[0] in test)
-        count += 5 * any(name.startswith(at) and test in REACHED[at].split() for at in REACHED)
+        count = 0.2 + (test in reach.GENERAL) + reach.weight(test, name)
         count += 6 * (test == 'faults' and operator == 'check')
         for killed, by in kills:
             if by == test:

@@ -90,7 +90,8 @@ static void test_refusals(void **state) {
          {"--network.parameterization=sp: attention is in muP: mup or mssp, which"}},
         {"regime1",
          {"--eps.Q=2"},
-         {"--eps.Q=2: eps is Adam's: take the line out or choose [training] optimizer = adam"}},
+         {"--eps.Q=2: eps is Adam's and Lion's: take the line out or choose [training] optimizer = "
+          "adam"}},
         {"regime1",
          {"--training.optimizer=adam", "--eps.Q=0"},
          {"--eps.Q=0: a factor of eps must be above 0"}},

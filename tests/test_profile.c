@@ -104,9 +104,9 @@ static void costs_are_counted(void **state) {
     check("network", "multiply", 1, A * S, (2 * A + 1) * S);
     ASK(ops->top(a, 2, c, err));
     check("network", "top", 1, A * S, 2 * A * S);
-    struct adam adam = {0.9, 0.9, 0.1, 1, 1, 1, false};
-    ops->adam(adam, b, rows_part(a, 0, B), rows_part(a, 0, B), rows_part(c, 0, B));
-    check("network", "adam", 1, 10 * B * S, 7 * B * S);
+    struct entry_rule adam = {ENTRY_ADAM, 0.9, 0.9, 0.1, 1, 1, 1};
+    ops->entries(adam, b, rows_part(a, 0, B), rows_part(a, 0, B), rows_part(c, 0, B));
+    check("network", "entries", 1, 10 * B * S, 7 * B * S);
     ops->group_sum(rows_part(a, 0, 1), sites);
     check("network", "move", 2, S, 2 * A * S + S + S / GROUP);
     ops->tile(group, rows_part(c, 0, 1));

@@ -146,8 +146,10 @@ static void test_file(void **state) {
         {{{{0, 3, 1}, {1, 1, 0}}, 0, "y_test"}, 0, 0, true, "has y_test and no tokens_test"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const struct data_wanted wanted = {
-            .vocabulary = cases[k].vocabulary, .positions = cases[k].positions, .most = 99};
+        const struct data_wanted wanted = {.loss = &loss_mse,
+                                           .vocabulary = cases[k].vocabulary,
+                                           .positions = cases[k].positions,
+                                           .most = 99};
         struct data data;
         struct err err = {0};
         write_tokens(&cases[k].file);

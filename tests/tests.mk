@@ -66,6 +66,18 @@ test: all $(if $(INSTALL_TEST),$(LIBRARY) $(COMPLETION)) $(if $(PYTHON_TEST),pyt
 	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve DMFT_HOME=$(BUILD) PYTHON=$(PYTHON) tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
 	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST) $(INSTALL_TEST) $(PYTHON_TEST)
 
+# make test-NAME runs tests/test_NAME.c alone, with K=PART only those of its functions whose name has
+# this part; make test-changed those that the files reach that differ from main (tests/reach.py).
+ONE = $(if $(K),DMFT_TESTS='$(K)') BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve DMFT_HOME=$(BUILD) PYTHON=$(PYTHON)
+$(TESTS:%=test-%): test-%: all $(BUILD)/test_%
+	@$(ONE) $(BUILD)/test_$*
+
+REACHED = $(shell $(PYTHON) tests/reach.py)
+test-changed: all
+	@$(MAKE) --no-print-directory $(patsubst %,$(BUILD)/test_%,$(filter-out python,$(REACHED)))
+	@$(ONE) tests/run.sh $(patsubst %,$(BUILD)/test_%,$(filter-out python,$(REACHED))) \
+	    $(if $(filter python,$(REACHED)),$(PYTHON_TEST))
+
 test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
 
 FUZZ_SOURCES := tests/fuzz_param.c $(wildcard kernels/base/*.c) solver/settings/row.c \
@@ -141,5 +153,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test test-mpi check-long soak python-test bench bench-against bench-figures coverage coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test bench bench-against bench-figures coverage coverage-check draws bias \
         validation mutants

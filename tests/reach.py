@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Which tests a source file reaches, so that a change need not wait for all of them.
+
+    python3 tests/reach.py [FILE ...]    names of tests for these files; without FILE for what
+                                         differs from the last commit on main, committed or not
+
+`make test-changed` runs what this prints; tests/mutate.py asks `weight` in which order to run them.
+No call graph is kept: a test is reached by a file that is named like it, whose header it includes,
+or that the table below gives to it. What every test needs (kernels/base, tests/support) reaches
+the tests that go through much of the program.
+"""
+import pathlib
+import subprocess
+import sys
+
+HOME = pathlib.Path(__file__).resolve().parent.parent
+# Tests that go through much of the program.
+GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
+# What tests go through most, beside those that are named like a file or include its header.
+REACHED = {'kernels/archive': 'resume', 'kernels/map': 'limit map',
+           'kernels/twotime': 'fixed_point', 'integrators': 'models optimizer flow',
+           'models/net/archive': 'resume', 'models/program': 'script program models',
+           'models/net': 'models', 'models/script': 'script script_fuzz',
+           'models/routing': 'models', 'models/': 'models',
+           'solver/command': 'cli cli_files', 'solver/files': 'io cli_files',
+           'solver/main_sweep': 'sweep', 'solver/measure': 'fields outputs rates',
+           'solver/measure/aggregation': 'coordinate', 'solver/run/ensemble': 'resume',
+           'solver/run/report': 'cli cli_runs', 'solver/run/states': 'resume',
+           'solver/settings': 'param include factor keys', 'solver/study': 'grid sweep'}
+
+
+def names():
+    """All test programs in C but that of MPI, which compares two builds."""
+    return sorted(p.stem[5:] for p in (HOME / 'tests').glob('test_*.c') if p.stem != 'test_mpi')
+
+
+def weight(test, path):
+    """How much of a file this test is about: 0 for nothing that is known."""
+    stem = pathlib.Path(path).stem
+    text = (HOME / 'tests' / f'test_{test}.c').read_text()
+    count = 2 * (f'"{path.rsplit(".", 1)[0]}.h"' in text)
+    count += 5 * (test in stem or stem.split('_')[0] in test)
+    count += 5 * any(path.startswith(at) and test in tests.split() for at, tests in REACHED.items())
+    return count
+
+
+def changed():
+    def lines(*words):
+        return subprocess.run(['git', *words], cwd=HOME, capture_output=True, text=True,
+                              check=True).stdout.split('\n')
+    base = 'main'
+    if lines('rev-parse', '--abbrev-ref', 'HEAD')[0] == base:
+        base = 'HEAD'
+    return {name for name in lines('diff', '--name-only', base) +
+            lines('ls-files', '--others', '--exclude-standard') if name}
+
+
+def reached(paths):
+    """Names of tests in C, and words that tests/python.sh takes, for these files."""
+    tests = {'architecture'}
+    for path in paths:
+        if path.startswith('tests/test_') and path.endswith('.c'):
+            tests.add(path[11:-2])
+        elif path.startswith(('kernels/base', 'tests/support')):
+            tests |= GENERAL
+        elif path.startswith('tests/oracles/oracle_'):
+            tests |= {name for name in names() if path[21:].split('.')[0] in name}
+        elif path.endswith(('.c', '.h', '.cu')):
+            tests |= {name for name in names() if weight(name, path)}
+        elif path.startswith(('python/', 'studies/', 'tests/')) and path.endswith('.py'):
+            tests.add('python')
+    return sorted(test for test in tests if test in names() + ['architecture', 'python'])
+
+
+if __name__ == '__main__':
+    print(*reached(sys.argv[1:] or changed()))
