@@ -123,7 +123,7 @@ static void quantiles_and_sites(void **state) {
     struct run run;
     struct record record;
     struct net net;
-    struct series *next;
+    double *out[4];
     support_run(&run, "data/dense.ini", small);
     support_net(&net, &run, 5, 0);
     double host[10];
@@ -131,10 +131,13 @@ static void quantiles_and_sites(void **state) {
         host[i] = numbers[i % 5] * (i < 5 ? 1 : -2);
     net.sampled[0].rows.array->backend->put(net.sampled[0].rows, host);
     ASK(record_init(&record, 1, 1, err));
-    ASK(fields_declare(&record, &run.config, &net, err));
-    next = record.series;
-    ASK(fields_measure(&net, 0, 0, &record, &next, err));
-    assert_int_equal(next - record.series, 4);
+    ASK(fields_instrument.declare(&record, &run.config, &net, NULL, err));
+    assert_int_equal(record.fillers, 1);
+    assert_int_equal(record.filler[0].count, 4);
+    for (int k = 0; k < 4; k++)
+        out[record.series[k].slot] = record_at(&record, &record.series[k], 0, 0);
+    struct measuring m = {.config = &run.config, .net = &net, .record = &record};
+    ASK(record.filler[0].fill(&m, record.filler[0].item, out, err));
     CHECK_ABS(value(&record, "h1_mean", 0, 0, 0), 2.2, 1e-15, "mean");
     CHECK_ABS(value(&record, "h1_square", 0, 0, 1), 4 * 12.6, 1e-13, "square");
     CHECK_ABS(value(&record, "h1_quantile", 0, 0, 13), 2, 0, "median");

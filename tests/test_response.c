@@ -18,7 +18,6 @@ enum { MAPS = 16 };
 struct march {
     struct run run;
     struct record record;
-    char **labels;
     struct net net;
     struct observer observer;
     struct array x[MAPS], y[MAPS];
@@ -34,7 +33,7 @@ static void march_init(struct march *m, const char *file, const char *const *mor
     support_net(&m->net, &m->run, 0, replicate);
     assert_true(m->net.maps <= MAPS);
     ASK(record_init(&m->record, 1, m->run.config.training.steps, err));
-    ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, NULL, &m->labels, err));
+    ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, NULL, err));
     ASK(observer_init(&m->observer, &m->run.config, m->run.data.y, &m->record, 0, &m->net, err));
     for (int i = 0; i < m->net.maps; i++) {
         const struct population *s = m->net.map[i]->declared.source;
@@ -72,7 +71,6 @@ static void march_free(struct march *m) {
     observer_free(&m->observer);
     net_free(&m->net);
     record_free(&m->record);
-    free(m->labels);
     run_free(&m->run);
 }
 
@@ -393,14 +391,17 @@ static void they_are_derivatives(void **state) {
         struct map *maps[] = {&l.map};
         struct node nodes[] = {{.count = 1}, {.map = &l.map, .argument = {0}}};
         struct program program = {.node = nodes, .nodes = 2};
-        struct net net = {
-            .maps = 1, .map = maps, .rows = 1, .setup = {.P = 1}, .program = &program};
+        struct net net = {.maps = 1,
+                          .map = maps,
+                          .rows = 1,
+                          .setup = {.P = 1, .responses = true},
+                          .program = &program};
         struct record record;
         struct response *response;
         int responses;
         loop_init(&l, r);
         ASK(record_init(&record, 1, T, err));
-        ASK(response_declare(&record, &net, err));
+        ASK(response_instrument.declare(&record, NULL, &net, NULL, err));
         ASK(response_init(&response, &responses, &record, 0, &net, err));
         assert_int_equal(responses, 2);
         loop_run(&l, response, responses, 0, T, 0);
@@ -444,11 +445,14 @@ static void which_rows_have_responses(void **state) {
         struct map *maps[] = {&map};
         struct node nodes[] = {{.count = cases[i].rows}, {.map = &map, .argument = {0}}};
         struct program program = {.node = nodes, .nodes = 2};
-        struct net net = {
-            .maps = 1, .map = maps, .rows = 4, .setup = {.P = 2}, .program = &program};
+        struct net net = {.maps = 1,
+                          .map = maps,
+                          .rows = 4,
+                          .setup = {.P = 2, .responses = true},
+                          .program = &program};
         struct record record;
         ASK(record_init(&record, 1, T, err));
-        ASK(response_declare(&record, &net, err));
+        ASK(response_instrument.declare(&record, NULL, &net, NULL, err));
         assert_int_equal(record.count, cases[i].responses);
         record_free(&record);
     }

@@ -60,33 +60,10 @@ static int key(lua_State *L) {
 
 /* --- what is measured ------------------------------------------------------------------------ */
 
-/* Names that results of every network and their axes have. */
-static bool is_taken(const char *name) {
-    static const char taken[] = "t s mu nu i j c d l row column token source basis N run loss f "
-                                "accuracy top_accuracy test_loss test_accuracy test_top_accuracy "
-                                "fallback rank gradient_norm";
-    struct text_word word;
-    const char *cursor = taken;
-    while (text_next_word(&cursor, " ", &word))
-        if (text_is(word, name))
-            return true;
-    return false;
-}
-
+/* Whether the output has room for this name is asked once all series are known
+ * (solver/measure/record_names.c). */
 const char *script_result(lua_State *L, int arg) {
-    const char *name = script_name(L, arg, "results");
-    size_t n = strlen(name);
-    static const char *const endings[] = {"_diag", "_se", "_runs"};
-    for (size_t k = 0; k < sizeof endings / sizeof *endings; k++) {
-        size_t m = strlen(endings[k]);
-        if (n > m && !strcmp(name + n - m, endings[k]))
-            luaL_error(L, "a result may not be called %s: the output itself adds %s to names", name,
-                       endings[k]);
-    }
-    if (is_taken(name))
-        luaL_error(L, "a result may not be called %s: every output has something of this name",
-                   name);
-    return name;
+    return script_name(L, arg, "results");
 }
 
 const char *script_text(lua_State *L, int options, const char *field, const char *otherwise) {

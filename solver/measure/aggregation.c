@@ -76,9 +76,13 @@ static bool exists(const struct net *net, int k) {
            (net->setup.N || k <= H3_DELTA);
 }
 
-int aggregation_declare(struct record *record, const struct net *net, struct err *err) {
+int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,
+                        struct err *err) {
+    if (declared(net)->rows)
+        TRY(record_fill_by(record, fill, 0, TERMS, err));
     for (int k = 0; k < TERMS; k++) {
-        struct series series = {.dims = "t",
+        struct series series = {.slot = k,
+                                .dims = "t",
                                 .about = term[k].about,
                                 .equation = term[k].equation,
                                 .axes = 1,
@@ -446,11 +450,9 @@ static int begin(struct aggregation_check *c, const struct net *net, struct err 
     return replay_init(&c->replay, net, a->x1, h3_of(net), err);
 }
 
-int aggregation_measure(struct aggregation_check *c, const struct net *net, int t, int run,
-                        struct record *record, struct series **next, struct err *err) {
+int aggregation_fill(struct aggregation_check *c, const struct net *net, int t, double *const *out,
+                     struct err *err) {
     double value[TERMS] = {0};
-    if (!declared(net)->rows)
-        return CODE_OK;
     if (t == 0)
         TRY(begin(c, net, err));
     struct rows h3 = net->program->node[h3_of(net)].value;
@@ -469,8 +471,8 @@ int aggregation_measure(struct aggregation_check *c, const struct net *net, int 
         TRY(backward(c, net, t, value, err));
     }
     for (int k = 0; k < TERMS; k++)
-        if (exists(net, k))
-            *record_at(record, (*next)++, run, t) = value[k];
+        if (out[k])
+            *out[k] = value[k];
     return CODE_OK;
 }
 

@@ -22,10 +22,13 @@ struct aggregation_check {
     struct array back, work; /* A4 + A5 at the start; scratch */
 };
 
-int aggregation_declare(struct record *record, const struct net *net, struct err *err);
+/* Adds the series, if the network has said what its experts are, to be filled by a function that
+ * calls aggregation_fill. */
+int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,
+                        struct err *err);
 double aggregation_bytes(const struct net *net);
-int aggregation_measure(struct aggregation_check *check, const struct net *net, int t, int run,
-                        struct record *record, struct series **next, struct err *err);
+int aggregation_fill(struct aggregation_check *check, const struct net *net, int t,
+                     double *const *out, struct err *err);
 /* What is kept of the start. Read: net has its state back already. */
 int aggregation_archive(struct aggregation_check *check, const struct net *net,
                         struct archive *archive, struct err *err);

@@ -8,6 +8,7 @@
  * over sites, inputs and the matrices of a family. Inputs do not change, nor the cotangent of f:
  * the read-in and, backward, the read-out have no propagating part. */
 #include "solver/measure/coordinate.h"
+#include "solver/measure/observe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,44 +81,6 @@ static int count_back(const struct program *p, int i) {
     for (int j = i; j < p->nodes; j = next_of(p, i, j + 1))
         count += has_back(&p->node[j]);
     return count;
-}
-
-int coordinate_declare(struct record *record, const struct net *net, bool parts, struct err *err) {
-    const struct program *p = net->program;
-    for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1))
-        for (int k = 0; k < SLOTS; k++) {
-            const struct node *v = &p->node[i];
-            bool f = node_is(v, &operation_read_out) && (k < BACK || k == DELTA);
-            struct series series = {.dims = "t",
-                                    .about = slot[k].about,
-                                    .equation = slot[k].equation,
-                                    .axes = 1,
-                                    .shape = {(size_t)record->T}};
-            snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family(v),
-                     slot[k].suffix);
-            if (exists(v, k, count_back(p, i) > 0, parts))
-                TRY(record_add(record, series, err));
-        }
-    return aggregation_declare(record, net, err);
-}
-
-static double bytes_of(struct rows rows) {
-    return rows.array ? (double)array_bytes(rows.array, rows.count) : 0;
-}
-
-double coordinate_bytes(const struct net *net) {
-    double total = 0, work = 0;
-    for (int i = 0; i < net->program->nodes; i++) {
-        const struct node *v = &net->program->node[i];
-        double out = bytes_of(v->value), back = bytes_of(v->part[0].rows);
-        if (!is_matrix(v))
-            continue;
-        if (v->thin)
-            total += bytes_of(array_all(&v->thin->W));
-        total += out + back;
-        work = fmax(work, 3 * fmax(out, back));
-    }
-    return total + work + aggregation_bytes(net);
 }
 
 /* --- parts ----------------------------------------------------------------------------------- */
@@ -265,22 +228,57 @@ static int begin(struct coordinate *check, int nodes, struct err *err) {
     return CODE_OK;
 }
 
-int coordinate_measure(struct coordinate *check, const struct net *net, int t, int run,
-                       struct record *record, struct series **next, struct err *err) {
+/* At the first time, what is kept of it has to be there before the families are split. */
+static int fill_start(const struct measuring *m, int item, double *const *out, struct err *err) {
+    (void)item, (void)out;
+    return m->t == 0 ? begin(&m->observer->coordinate, m->net->program->nodes, err) : CODE_OK;
+}
+
+/* item: the node of the first matrix of a family. */
+static int fill_family(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct program *p = m->net->program;
+    struct coordinate *check = &m->observer->coordinate;
+    double square[SLOTS] = {0};
+    int members = 0, back = count_back(p, item);
+    for (int j = item; j < p->nodes; j = next_of(p, item, j + 1), members++)
+        TRY(split(&check->matrix[j], m->net, &p->node[j], m->t, square, err));
+    for (int k = 0; k < SLOTS; k++)
+        if (out[k])
+            *out[k] = sqrt(square[k] / (is_back(k) ? back : members));
+    return CODE_OK;
+}
+
+static int fill_terms(const struct measuring *m, int item, double *const *out, struct err *err) {
+    (void)item;
+    return aggregation_fill(&m->observer->coordinate.aggregation, m->net, m->t, out, err);
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    bool parts = net->setup.N || config->solver.method == METHOD_MARCH;
+    (void)y;
+    if (!config->reference.coordinate_check)
+        return CODE_OK;
+    TRY(record_fill_by(record, fill_start, 0, 0, err));
     const struct program *p = net->program;
-    if (t == 0)
-        TRY(begin(check, p->nodes, err));
     for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1)) {
-        double square[SLOTS] = {0};
-        int members = 0, back = count_back(p, i);
-        for (int j = i; j < p->nodes; j = next_of(p, i, j + 1), members++)
-            TRY(split(&check->matrix[j], net, &p->node[j], t, square, err));
-        for (int k = 0; k < SLOTS; k++)
-            if (exists(&p->node[i], k, back > 0, !net->setup.field))
-                *record_at(record, (*next)++, run, t) =
-                    sqrt(square[k] / (is_back(k) ? back : members));
+        TRY(record_fill_by(record, fill_family, i, SLOTS, err));
+        for (int k = 0; k < SLOTS; k++) {
+            const struct node *v = &p->node[i];
+            bool f = node_is(v, &operation_read_out) && (k < BACK || k == DELTA);
+            struct series series = {.slot = k,
+                                    .dims = "t",
+                                    .about = slot[k].about,
+                                    .equation = slot[k].equation,
+                                    .axes = 1,
+                                    .shape = {(size_t)record->T}};
+            snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family(v),
+                     slot[k].suffix);
+            if (exists(v, k, count_back(p, i) > 0, parts))
+                TRY(record_add(record, series, err));
+        }
     }
-    return aggregation_measure(&check->aggregation, net, t, run, record, next, err);
+    return aggregation_declare(record, net, fill_terms, err);
 }
 
 int coordinate_archive(struct coordinate *check, const struct net *net, struct archive *archive,
@@ -311,3 +309,26 @@ void coordinate_free(struct coordinate *check) {
     aggregation_free(&check->aggregation);
     *check = (struct coordinate){0};
 }
+
+static double bytes_of(struct rows rows) {
+    return rows.array ? (double)array_bytes(rows.array, rows.count) : 0;
+}
+
+static double kept(const struct config *config, const struct net *net) {
+    if (!config->reference.coordinate_check)
+        return 0;
+    double total = 0, work = 0;
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        double out = bytes_of(v->value), back = bytes_of(v->part[0].rows);
+        if (!is_matrix(v))
+            continue;
+        if (v->thin)
+            total += bytes_of(array_all(&v->thin->W));
+        total += out + back;
+        work = fmax(work, 3 * fmax(out, back));
+    }
+    return total + work + aggregation_bytes(net);
+}
+
+const struct instrument coordinate_instrument = {.declare = declare, .kept = kept};

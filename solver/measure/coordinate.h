@@ -4,6 +4,7 @@
 #define SOLVER_COORDINATE_H
 
 #include "solver/measure/aggregation.h"
+#include "solver/measure/instrument.h"
 
 /* A matrix at t = 0. */
 struct coordinate_matrix {
@@ -20,14 +21,9 @@ struct coordinate {
     struct aggregation_check aggregation;
 };
 
-/* Adds the series rms_... [t] to the record. net: declared; parts: whether its maps tell W(0) from
- * what is learned (all but field maps). */
-int coordinate_declare(struct record *record, const struct net *net, bool parts, struct err *err);
-/* Bytes that a net (declared) will need for it, besides those of net_bytes. */
-double coordinate_bytes(const struct net *net);
-/* After net_evaluate at time t; *next: the first of the series, then what follows the last. */
-int coordinate_measure(struct coordinate *check, const struct net *net, int t, int run,
-                       struct record *record, struct series **next, struct err *err);
+/* The series rms_... [t], for families of matrices and for the terms of aggregation.h; the parts of
+ * all maps but field maps, which do not tell W(0) from what is learned. */
+extern const struct instrument coordinate_instrument;
 /* What is kept of the start. Read: into a check that has measured nothing, of a net that has its
  * state back. */
 int coordinate_archive(struct coordinate *check, const struct net *net, struct archive *archive,

@@ -85,13 +85,16 @@ static int check(const struct net *net, const struct members *members, int *othe
     return CODE_OK;
 }
 
+enum { CROSS, OWN };
+
 static int add(struct record *record, const struct net *net, const struct members *members,
                bool own, struct err *err) {
     static const char *const alone[FIELDS_FORMS] = FIELDS_DIMS("t", ""),
                              *const pairs[FIELDS_FORMS] = FIELDS_DIMS("t", " member other");
     const struct named *first = members->named[0];
     bool several = members->count > 1;
-    struct series series = {.dims = (several ? pairs : alone)[fields_form(net, first)],
+    struct series series = {.slot = own ? OWN : CROSS,
+                            .dims = (several ? pairs : alone)[fields_form(net, first)],
                             .about =
                                 several ? "kernels between experts"
                                 : own   ? "kernel of one expert, mean over experts"
@@ -106,28 +109,6 @@ static int add(struct record *record, const struct net *net, const struct member
         series.shape[series.axes++] = (size_t)members->count;
     snprintf(series.name, sizeof series.name, "%s_%s", own ? "own" : "cross", members->word);
     return record_add(record, series, err);
-}
-
-int experts_declare(struct record *record, const struct config *config, const struct net *net,
-                    struct err *err) {
-    const char *words = config->output.cross;
-    struct members members;
-    bool more = true;
-    int others = 0;
-    while (more) {
-        int code;
-        DO(next_members(&words, net, &members, &more, err));
-        if (members.count)
-            DO(check(net, &members, &others, err));
-        if (has_cross(&members))
-            DO(add(record, net, &members, false, err));
-        if (members.count == 1)
-            DO(add(record, net, &members, true, err));
-    done:
-        free(members.named);
-        TRY(code);
-    }
-    return CODE_OK;
 }
 
 /* out [rows][count][count] */
@@ -168,19 +149,41 @@ static int measure_pairs(const struct named *named, double *cross, double *own, 
     return CODE_OK;
 }
 
-int experts_measure(const struct config *config, const struct net *net, int t, int run,
-                    struct record *record, struct series **next, struct err *err) {
+/* item: the number of a word of [output] cross. */
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const char *words = m->config->output.cross;
+    struct members members = {0};
+    bool more = true;
+    int code = CODE_OK;
+    for (int word = 0; word <= item && more; word++) {
+        free(members.named);
+        DO(next_members(&words, m->net, &members, &more, err));
+    }
+    if (members.count)
+        DO(out[OWN] ? measure_pairs(members.named[0], out[CROSS], out[OWN], err)
+                    : measure_several(&members, out[CROSS], err));
+done:
+    free(members.named);
+    return code;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
     const char *words = config->output.cross;
     struct members members;
     bool more = true;
-    while (more) {
+    int others = 0;
+    (void)y;
+    for (int word = 0; more; word++) {
         int code;
+        DO(record_fill_by(record, fill, word, 2, err));
         DO(next_members(&words, net, &members, &more, err));
-        double *cross = has_cross(&members) ? record_at(record, (*next)++, run, t) : NULL;
-        double *own = members.count == 1 ? record_at(record, (*next)++, run, t) : NULL;
         if (members.count)
-            DO(own ? measure_pairs(members.named[0], cross, own, err)
-                   : measure_several(&members, cross, err));
+            DO(check(net, &members, &others, err));
+        if (has_cross(&members))
+            DO(add(record, net, &members, false, err));
+        if (members.count == 1)
+            DO(add(record, net, &members, true, err));
     done:
         free(members.named);
         TRY(code);
@@ -188,8 +191,9 @@ int experts_measure(const struct config *config, const struct net *net, int t, i
     return CODE_OK;
 }
 
-double experts_bytes(const struct net *net) {
+static double scratch(const struct config *config, const struct net *net) {
     double most = 0;
+    (void)config;
     for (int k = 0; k < net->compareds; k++) {
         const struct named *named = &net->compared[k];
         double units = (double)named->on->group * named->rows.count;
@@ -197,3 +201,5 @@ double experts_bytes(const struct net *net) {
     }
     return most * sizeof(double);
 }
+
+const struct instrument experts_instrument = {.declare = declare, .scratch = scratch};

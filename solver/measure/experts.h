@@ -9,15 +9,9 @@
 #ifndef SOLVER_EXPERTS_H
 #define SOLVER_EXPERTS_H
 
-#include "solver/measure/record.h"
-#include "solver/settings/config.h"
+#include "solver/measure/instrument.h"
 
-/* CODE_INPUT with a sentence where rows cannot be compared. */
-int experts_declare(struct record *record, const struct config *config, const struct net *net,
-                    struct err *err);
-int experts_measure(const struct config *config, const struct net *net, int t, int run,
-                    struct record *record, struct series **next, struct err *err);
-/* Scratch of one run. */
-double experts_bytes(const struct net *net);
+/* Declaring it ends with CODE_INPUT and a sentence where rows cannot be compared. */
+extern const struct instrument experts_instrument;
 
 #endif

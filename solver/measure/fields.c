@@ -37,13 +37,14 @@ void fields_shape(const struct net *net, const struct named *named, size_t *shap
         shape[(*axes)++] = (size_t)net->setup.n;
 }
 
-static int declare(struct record *record, const struct net *net, const struct named *named,
-                   enum part k, int sites, struct err *err) {
+static int add(struct record *record, const struct net *net, const struct named *named, enum part k,
+               int sites, struct err *err) {
     struct series series = {.about = part[k].about,
                             .equation = part[k].equation,
                             .dims = part[k].dims[fields_form(net, named)],
                             .axes = 1,
                             .shape = {(size_t)record->at.count},
+                            .slot = (int)k,
                             .sparse = true,
                             .first_run = k == SITE};
     fields_shape(net, named, series.shape, &series.axes);
@@ -58,22 +59,6 @@ void fields_axis(struct record *record) {
     record->probabilities = FIELDS_PROBABILITIES;
 }
 
-int fields_declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
-    int sites = config->output.field_sites;
-    if (!net->sampleds)
-        return CODE_OK;
-    record->at = config->output.fields_at;
-    if (!record->at.count)
-        record->at = (struct int_list){record->T > 1 ? 2 : 1, {0, record->T - 1}};
-    fields_axis(record);
-    for (int i = 0; i < net->sampleds; i++)
-        for (enum part k = 0; k < PARTS; k++)
-            if (k != SITE || sites)
-                TRY(declare(record, net, &net->sampled[i], k, sites, err));
-    return CODE_OK;
-}
-
 void fields_quantiles(double *x, size_t sites, double *out) {
     gsl_sort(x, 1, sites);
     for (int k = 0; k < FIELDS_PROBABILITIES; k++) {
@@ -85,7 +70,7 @@ void fields_quantiles(double *x, size_t sites, double *out) {
 
 /* Row `row` into the places out of all parts; some are NULL. x [sites]. */
 static void measure_row(const struct named *named, int row, size_t sites, double *x, size_t kept,
-                        double *const out[PARTS]) {
+                        double *const *out) {
     double sum = 0, squares = 0;
     named->rows.array->backend->get(rows_part(named->rows, row, 1), x);
     for (size_t i = 0; i < sites; i++) {
@@ -100,10 +85,13 @@ static void measure_row(const struct named *named, int row, size_t sites, double
     fields_quantiles(x, sites, out[QUANTILE] + row * FIELDS_PROBABILITIES);
 }
 
-static int measure(const struct named *named, double *const out[PARTS], size_t kept,
-                   struct err *err) {
-    size_t sites = named->rows.array->sites;
+/* The sites of one run are the first of the last axis. */
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct named *named = &m->net->sampled[item];
+    size_t sites = named->rows.array->sites, kept = (size_t)m->config->output.field_sites;
     double *x;
+    if (!out[QUANTILE]) /* not a time of [output] fields_at */
+        return CODE_OK;
     TRY(base_alloc(&x, sites, sizeof *x, err));
     for (int row = 0; row < named->rows.count; row++)
         measure_row(named, row, sites, x, kept, out);
@@ -111,26 +99,31 @@ static int measure(const struct named *named, double *const out[PARTS], size_t k
     return CODE_OK;
 }
 
-int fields_measure(const struct net *net, int t, int run, struct record *record,
-                   struct series **next, struct err *err) {
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    int sites = config->output.field_sites;
+    (void)y;
+    if (!net->sampleds)
+        return CODE_OK;
+    record->at = config->output.fields_at;
+    if (!record->at.count)
+        record->at = (struct int_list){record->T > 1 ? 2 : 1, {0, record->T - 1}};
+    fields_axis(record);
     for (int i = 0; i < net->sampleds; i++) {
-        const struct named *named = &net->sampled[i];
-        char name[SERIES_NAME];
-        snprintf(name, sizeof name, "%s_%s", named->name, part[SITE].suffix);
-        const struct series *site = record_find(record, name);
-        double *out[PARTS] = {0};
+        TRY(record_fill_by(record, fill, i, PARTS, err));
         for (enum part k = 0; k < PARTS; k++)
-            if (k != SITE || site)
-                out[k] = record_at(record, (*next)++, run, t);
-        if (out[QUANTILE])
-            TRY(measure(named, out, site ? site->shape[site->axes - 1] : 0, err));
+            if (k != SITE || sites)
+                TRY(add(record, net, &net->sampled[i], k, sites, err));
     }
     return CODE_OK;
 }
 
-double fields_bytes(const struct net *net) {
+static double scratch(const struct config *config, const struct net *net) {
     size_t most = 0;
+    (void)config;
     for (int k = 0; k < net->sampleds; k++)
         most = net->sampled[k].on->sites > most ? net->sampled[k].on->sites : most;
     return (double)most * sizeof(double);
 }
+
+const struct instrument fields_instrument = {.declare = declare, .scratch = scratch};

@@ -9,8 +9,7 @@
 #ifndef SOLVER_FIELDS_H
 #define SOLVER_FIELDS_H
 
-#include "solver/measure/record.h"
-#include "solver/settings/config.h"
+#include "solver/measure/instrument.h"
 
 #define FIELDS_PROBABILITIES 27
 extern const double fields_probability[FIELDS_PROBABILITIES];
@@ -28,11 +27,6 @@ void fields_shape(const struct net *net, const struct named *named, size_t *shap
 void fields_quantiles(double *x, size_t sites, double *out);
 void fields_axis(struct record *record);
 
-int fields_declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err);
-int fields_measure(const struct net *net, int t, int run, struct record *record,
-                   struct series **next, struct err *err);
-/* Scratch of one run. */
-double fields_bytes(const struct net *net);
+extern const struct instrument fields_instrument;
 
 #endif

@@ -1,35 +1,30 @@
 /* What is measured of a net at every time: loss, f, those of test inputs, the kernels of its model,
  * what [output] names, gate statistics, the coordinate check, and for the limit the ranks of the
- * bases and, with full kernels, the responses.
- */
+ * bases and, with full kernels, the responses. observe.c has the list of instruments. */
 #ifndef SOLVER_OBSERVE_H
 #define SOLVER_OBSERVE_H
 
-#include "solver/settings/config.h"
 #include "solver/measure/coordinate.h"
+#include "solver/measure/kernel_series.h"
 #include "solver/measure/response.h"
 
 /* Declares all series of a record for one kind of net (limit or finite). y: the targets of all
- * inputs, from which losses of the limit are those of the mean output; NULL: means of losses. The
- * labels of axis "basis" go to *labels (one block, freed by the caller), NULL for finite nets. */
+ * inputs, from which losses of the limit are those of the mean output; NULL: means of losses.
+ * CODE_INPUT where two arrays of the output would have one name. */
 int observe_declare(struct record *record, const struct config *config,
-                    const struct net_setup *setup, const double *y, char ***labels,
-                    struct err *err);
+                    const struct net_setup *setup, const double *y, struct err *err);
 
-/* One run's measuring: keeps the rows of earlier times when kernels are full. */
+/* One run's measuring, with what instruments keep from time to time. */
 struct observer {
     const struct config *config;
     const double *y; /* targets of all inputs */
     struct record *record;
     int run;
-    struct array *history; /* [histories][T * P] (or [T]) rows of each kernel */
-    int histories;
-    struct array work_array;   /* for gate statistics */
-    struct response *response; /* [responses] */
+    double **out;                  /* [record->slots] of the filler at work */
+    struct kernel_history history; /* with full kernels */
+    struct response *response;     /* [responses] */
     int responses;
     struct coordinate coordinate;
-    struct series *next; /* to be written, in the order of declaration */
-    double *scratch;     /* host coefficients */
 };
 int observer_init(struct observer *observer, const struct config *config, const double *y,
                   struct record *record, int run, const struct net *net, struct err *err);

@@ -55,8 +55,24 @@ static int grow(struct record *record, struct err *err) {
     return CODE_OK;
 }
 
+int record_fill_by(struct record *record, record_fill *fill, int item, int slots, struct err *err) {
+    int capacity = record->fillers;
+    struct filler *added;
+    if ((capacity & (capacity - 1)) == 0) { /* room is doubled at powers of two */
+        TRY(base_alloc(&added, capacity ? 2 * (size_t)capacity : 1, sizeof *added, err));
+        if (capacity)
+            memcpy(added, record->filler, (size_t)capacity * sizeof *added);
+        free(record->filler);
+        record->filler = added;
+    }
+    record->filler[record->fillers++] = (struct filler){fill, item, record->count, 0};
+    record->slots = slots > record->slots ? slots : record->slots;
+    return CODE_OK;
+}
+
 int record_add(struct record *record, struct series series, struct err *err) {
     assert(series.name[0] && series.dims);
+    assert(!record->fillers || series.slot < record->slots);
     if (record_find(record, series.name))
         return err_set(err, CODE_INPUT, "two results of this network are called %s", series.name);
     assert(series.axes > 0 && series.axes <= SERIES_AXES &&
@@ -77,6 +93,8 @@ int record_add(struct record *record, struct series series, struct err *err) {
     for (size_t k = 0; k < runs * series.size; k++)
         series.values[k] = NAN;
     record->series[record->count++] = series;
+    if (record->fillers)
+        record->filler[record->fillers - 1].count++;
     return CODE_OK;
 }
 
@@ -111,6 +129,7 @@ void record_free(struct record *record) {
         free_of_mean(record->series[k].of_mean);
     }
     free(record->series);
+    free(record->filler);
     free(record->steps);
     free(record->failed);
     free(record->labels);

@@ -34,6 +34,7 @@ struct of_mean {
  * differ. */
 struct series {
     char name[SERIES_NAME];
+    int slot;                            /* its place among the series of one filler, from 0 */
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
     const char *tex;                     /* NULL, or the equation in TeX, for pictures */
     int axes;
@@ -47,6 +48,16 @@ struct series {
     bool computation;          /* tells of the computation, and has no error of tolerance */
     double *values;            /* [runs][size], or [size] */
     struct of_mean *of_mean;   /* NULL, or what its mean is instead of that of values */
+};
+
+/* Writes the values of some series at one time of one run. item: what the filler was given; out
+ * [slots]: where the series of this slot goes, NULL where there is none. */
+struct measuring; /* instrument.h */
+typedef int record_fill(const struct measuring *m, int item, double *const *out, struct err *err);
+struct filler {
+    record_fill *fill;
+    int item;
+    int first, count; /* of its series in the record */
 };
 
 struct record {
@@ -66,6 +77,8 @@ struct record {
     struct err failure; /* of the first of these */
     int count, capacity;
     struct series *series;
+    int fillers, slots; /* slots: the most that a filler is given */
+    struct filler *filler;
     struct int_list at; /* times of sparse series, ascending */
     /* NULL, or the numbers along the axis "probability". */
     const double *probability;
@@ -75,9 +88,17 @@ struct record {
 
 /* runs = 0: shapes alone, without memory for values. */
 int record_init(struct record *record, int runs, int T, struct err *err);
+/* The series that are added from here on, until the next call, are filled by this function, which
+ * is given so many slots. */
+int record_fill_by(struct record *record, record_fill *fill, int item, int slots, struct err *err);
 /* Adds a series (values NaN); the other strings must outlive the record. shape[0] must be T
- * (sparse: the number of times `at`). */
+ * (sparse: the number of times `at`). CODE_INPUT where there is a series of this name. */
 int record_add(struct record *record, struct series series, struct err *err);
+/* Once all series are there. A group of the file holds for each NAME also what io_record derives
+ * from it (NAME_se, NAME_runs, NAME_pseudo, NAME_tolerance), a scale for each axis, and a few
+ * arrays of its own. CODE_INPUT with a sentence where two of these would have one name, whoever
+ * gave it: a built-in network, one in C or one in Lua. */
+int record_check_names(const struct record *record, struct err *err);
 /* The first `steps` times of a run, the same however many there are in all. */
 int record_archive(struct record *record, int run, int steps, struct archive *archive,
                    struct err *err);

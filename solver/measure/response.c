@@ -1,6 +1,7 @@
 /* Responses from the coefficients that limit maps keep. */
 #include "solver/measure/response.h"
 #include "models/program/node.h"
+#include "solver/measure/observe.h"
 
 #include <lapacke.h>
 #include <stdio.h>
@@ -38,32 +39,6 @@ static bool exists(const struct net *net, const struct map *map, bool forward) {
 
 static void name_series(char name[SERIES_NAME], const struct map *map, bool forward) {
     snprintf(name, SERIES_NAME, "%s_%s", forward ? "A" : "B", map->declared.name);
-}
-
-int response_declare(struct record *record, const struct net *net, struct err *err) {
-    size_t T = (size_t)record->T;
-    for (int i = 0; i < 2 * net->maps; i++) {
-        const struct map *map = net->map[i / 2];
-        size_t rows = (size_t)rows_of(net, map);
-        bool forward = i % 2 == 0, tokens = rows > (size_t)net->setup.P;
-        struct series series = {.dims = tokens ? "t row s column" : "t mu s nu",
-                                .about = texts[forward].about,
-                                .equation = texts[forward].equation,
-                                .axes = 4,
-                                .shape = {T, rows, T, rows}};
-        name_series(series.name, map, forward);
-        if (map->declared.one_row) {
-            series.dims = forward  ? tokens ? "t row s" : "t mu s"
-                          : tokens ? "t s column"
-                                   : "t s nu";
-            series.axes = 3;
-            if (!forward)
-                memcpy(series.shape, (const size_t[]){T, T, rows}, 3 * sizeof T);
-        }
-        if (exists(net, map, forward))
-            TRY(record_add(record, series, err));
-    }
-    return CODE_OK;
 }
 
 int response_init(struct response **responses, int *count, const struct record *record, int run,
@@ -187,3 +162,43 @@ int response_measure(struct response *response, int t, struct err *err) {
     TRY(keep(response, err));
     return solve(response, t, map->numbers.fg * to_page(response), err);
 }
+
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    (void)out; /* a response is written with all its times */
+    return response_measure(&m->observer->response[item], m->t, err);
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    size_t T = (size_t)record->T;
+    int count = 0;
+    (void)config, (void)y;
+    if (!net->setup.responses)
+        return CODE_OK;
+    for (int i = 0; i < 2 * net->maps; i++) {
+        const struct map *map = net->map[i / 2];
+        size_t rows = (size_t)rows_of(net, map);
+        bool forward = i % 2 == 0, tokens = rows > (size_t)net->setup.P;
+        struct series series = {.dims = tokens ? "t row s column" : "t mu s nu",
+                                .about = texts[forward].about,
+                                .equation = texts[forward].equation,
+                                .axes = 4,
+                                .shape = {T, rows, T, rows}};
+        name_series(series.name, map, forward);
+        if (map->declared.one_row) {
+            series.dims = forward  ? tokens ? "t row s" : "t mu s"
+                          : tokens ? "t s column"
+                                   : "t s nu";
+            series.axes = 3;
+            if (!forward)
+                memcpy(series.shape, (const size_t[]){T, T, rows}, 3 * sizeof T);
+        }
+        if (!exists(net, map, forward))
+            continue;
+        TRY(record_fill_by(record, fill, count++, 1, err));
+        TRY(record_add(record, series, err));
+    }
+    return CODE_OK;
+}
+
+const struct instrument response_instrument = {.declare = declare};

@@ -17,7 +17,7 @@
 #define SOLVER_RESPONSE_H
 
 #include "models/net/net.h"
-#include "solver/measure/record.h"
+#include "solver/measure/instrument.h"
 
 /* A or B of one map during one run. */
 struct response {
@@ -31,7 +31,7 @@ struct response {
 };
 
 /* Adds A_MAP and B_MAP of every map of a net (declare_only will do), in this order. */
-int response_declare(struct record *record, const struct net *net, struct err *err);
+extern const struct instrument response_instrument;
 /* All responses of one run of that record, count of them; free them one by one, then the array. */
 int response_init(struct response **responses, int *count, const struct record *record, int run,
                   const struct net *net, struct err *err);

@@ -27,26 +27,6 @@ static bool exists(const struct net *net, enum part k) {
     return k == THRESHOLD ? selects(net) && rule->by_logits : k == SUM ? rule->sum : true;
 }
 
-int routing_declare(struct record *record, const struct net *net, struct err *err) {
-    size_t T = (size_t)record->T, P = (size_t)net->setup.P, n = (size_t)net->setup.n;
-    if (!net->logits.array)
-        return CODE_OK;
-    bool tokens = net->logits.count > net->setup.P;
-    fields_axis(record);
-    for (enum part k = 0; k < PARTS; k++) {
-        struct series series = {
-            .about = part[k].about, .equation = part[k].equation, .shape = {T, P, n}};
-        series.dims = k == LOAD ? "t probability" : tokens ? "t mu token" : "t mu";
-        series.axes = k == LOAD ? 2 : 2 + tokens;
-        if (k == LOAD)
-            series.shape[1] = FIELDS_PROBABILITIES;
-        snprintf(series.name, sizeof series.name, "%s", part[k].name);
-        if (exists(net, k))
-            TRY(record_add(record, series, err));
-    }
-    return CODE_OK;
-}
-
 /* The K-th largest of x; sorted [sites]. */
 static double threshold_of(const double *x, size_t sites, double share, double *sorted) {
     memcpy(sorted, x, sites * sizeof *x);
@@ -74,18 +54,14 @@ static void add_load(const double *phi, size_t sites, const struct net *net, dou
         load[i] += selects(net) ? (phi[i] > 0) / net->gate_rule.share : phi[i] / mean;
 }
 
-int routing_measure(const struct net *net, int t, int run, struct record *record,
-                    struct series **next, struct err *err) {
-    double *psi, *out[PARTS] = {0};
-    if (!net->logits.array)
-        return CODE_OK;
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct net *net = m->net;
+    double *psi;
+    (void)item;
     const struct backend *backend = net->setup.backend;
     size_t sites = net->logits.array->sites;
     TRY(base_alloc(&psi, 4 * sites, sizeof *psi, err));
     double *phi = psi + sites, *sorted = phi + sites, *load = sorted + sites;
-    for (enum part k = 0; k < PARTS; k++)
-        if (exists(net, k))
-            out[k] = record_at(record, (*next)++, run, t);
     for (int row = 0; row < net->logits.count; row++) {
         backend->get(rows_part(net->logits, row, 1), psi);
         backend->get(rows_part(net->gate, row, 1), phi);
@@ -102,6 +78,34 @@ int routing_measure(const struct net *net, int t, int run, struct record *record
     return CODE_OK;
 }
 
-double routing_bytes(const struct net *net) {
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    size_t T = (size_t)record->T, P = (size_t)net->setup.P, n = (size_t)net->setup.n;
+    (void)config, (void)y;
+    if (!net->logits.array)
+        return CODE_OK;
+    bool tokens = net->logits.count > net->setup.P;
+    fields_axis(record);
+    TRY(record_fill_by(record, fill, 0, PARTS, err));
+    for (enum part k = 0; k < PARTS; k++) {
+        struct series series = {.slot = (int)k,
+                                .about = part[k].about,
+                                .equation = part[k].equation,
+                                .shape = {T, P, n}};
+        series.dims = k == LOAD ? "t probability" : tokens ? "t mu token" : "t mu";
+        series.axes = k == LOAD ? 2 : 2 + tokens;
+        if (k == LOAD)
+            series.shape[1] = FIELDS_PROBABILITIES;
+        snprintf(series.name, sizeof series.name, "%s", part[k].name);
+        if (exists(net, k))
+            TRY(record_add(record, series, err));
+    }
+    return CODE_OK;
+}
+
+static double scratch(const struct config *config, const struct net *net) {
+    (void)config;
     return net->logits.array ? 4.0 * (double)net->logits.array->sites * sizeof(double) : 0;
 }
+
+const struct instrument routing_instrument = {.declare = declare, .scratch = scratch};

@@ -5,13 +5,8 @@
 #ifndef SOLVER_ROUTING_H
 #define SOLVER_ROUTING_H
 
-#include "solver/measure/record.h"
-#include "solver/settings/config.h"
+#include "solver/measure/instrument.h"
 
-int routing_declare(struct record *record, const struct net *net, struct err *err);
-int routing_measure(const struct net *net, int t, int run, struct record *record,
-                    struct series **next, struct err *err);
-/* Scratch of one run. */
-double routing_bytes(const struct net *net);
+extern const struct instrument routing_instrument;
 
 #endif

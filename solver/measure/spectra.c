@@ -69,55 +69,36 @@ static const struct {
     {"alignment", "alignment of the kernel with the targets", "sum K (Y Y^T) / (|K| |Y Y^T|)"},
 };
 
-static bool has_part(const struct chosen *chosen, enum part k) {
-    return k == SPECTRUM || chosen->columns;
-}
-
-/* Where what is measured goes: declared, or written at t of a run. */
-struct place {
-    struct record *record;
-    struct series **next;
-    const double *y;
-    int t, run;
-};
-
-static int for_each(const struct config *config, const struct net *net, const struct place *place,
-                    int (*act)(const struct net *net, const struct chosen *chosen,
-                               const struct place *place, struct err *err),
-                    struct err *err) {
-    const char *words = config->output.spectra;
+/* The next word at *words, and what it chooses; *more: there is one. */
+static int next_chosen(const char **words, const struct net *net, struct chosen *chosen, bool *more,
+                       struct err *err) {
     struct text_word word;
-    while (words && text_next_word(&words, " \t", &word)) {
-        struct chosen chosen = {0};
-        char text[SERIES_NAME];
-        snprintf(text, sizeof text, "%.*s", (int)word.length, word.text);
-        TRY((is_tangent(text) ? find_tangent : find_kernel)(net, text, &chosen, err));
-        TRY(act(net, &chosen, place, err));
-    }
-    return CODE_OK;
+    char text[SERIES_NAME];
+    *chosen = (struct chosen){0};
+    *more = *words && text_next_word(words, " \t", &word);
+    if (!*more)
+        return CODE_OK;
+    snprintf(text, sizeof text, "%.*s", (int)word.length, word.text);
+    return (is_tangent(text) ? find_tangent : find_kernel)(net, text, chosen, err);
 }
 
-static int declare(const struct net *net, const struct chosen *chosen, const struct place *place,
-                   struct err *err) {
+static int add(struct record *record, const struct net *net, const struct chosen *chosen,
+               struct err *err) {
     bool tokens = chosen->rows > net->setup.P;
     for (enum part k = 0; k < PARTS; k++) {
-        struct series series = {.dims = k == ALIGNMENT ? "t"
+        struct series series = {.slot = (int)k,
+                                .dims = k == ALIGNMENT ? "t"
                                         : tokens       ? "t k_row"
                                                        : "t k",
                                 .about = part[k].about,
                                 .equation = part[k].equation,
                                 .axes = k == ALIGNMENT ? 1 : 2,
-                                .shape = {(size_t)place->record->T, (size_t)chosen->rows}};
+                                .shape = {(size_t)record->T, (size_t)chosen->rows}};
         snprintf(series.name, sizeof series.name, "%.36s_%s", chosen->name, part[k].suffix);
-        if (has_part(chosen, k))
-            TRY(record_add(place->record, series, err));
+        if (k == SPECTRUM || chosen->columns)
+            TRY(record_add(record, series, err));
     }
     return CODE_OK;
-}
-
-int spectra_declare(struct record *record, const struct config *config, const struct net *net,
-                    struct err *err) {
-    return for_each(config, net, &(struct place){.record = record}, declare, err);
 }
 
 static int kernel_of(const struct net *net, const struct chosen *chosen, double *K,
@@ -196,34 +177,48 @@ static int solve(double *K, int R, const char *name, double *values, struct err 
     return CODE_OK;
 }
 
-static int measure(const struct net *net, const struct chosen *chosen, const struct place *place,
-                   struct err *err) {
-    double *K, *out[PARTS] = {0};
+/* item: the number of a word of [output] spectra. */
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const char *words = m->config->output.spectra;
+    struct chosen chosen;
+    bool more = true;
+    double *K;
     int code;
-    for (enum part k = 0; k < PARTS; k++)
-        if (has_part(chosen, k))
-            out[k] = record_at(place->record, (*place->next)++, place->run, place->t);
-    DO(base_alloc(&K, (size_t)chosen->rows * (size_t)chosen->rows, sizeof *K, err));
-    DO(kernel_of(net, chosen, K, err));
+    for (int word = 0; word <= item; word++)
+        TRY(next_chosen(&words, m->net, &chosen, &more, err));
+    DO(base_alloc(&K, (size_t)chosen.rows * (size_t)chosen.rows, sizeof *K, err));
+    DO(kernel_of(m->net, &chosen, K, err));
     if (out[ALIGNMENT])
-        *out[ALIGNMENT] = align(net, chosen, K, place->y);
-    DO(solve(K, chosen->rows, chosen->name, out[SPECTRUM], err));
+        *out[ALIGNMENT] = align(m->net, &chosen, K, m->y);
+    DO(solve(K, chosen.rows, chosen.name, out[SPECTRUM], err));
     if (out[SHARE])
-        share(net, chosen, K, place->y, out[SHARE]);
+        share(m->net, &chosen, K, m->y, out[SHARE]);
 done:
     free(K);
     return code;
 }
 
-int spectra_measure(const struct config *config, const struct net *net, const double *y, int t,
-                    int run, struct record *record, struct series **next, struct err *err) {
-    struct place place = {record, next, y, t, run};
-    return for_each(config, net, &place, measure, err);
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    const char *words = config->output.spectra;
+    struct chosen chosen;
+    bool more = true;
+    (void)y;
+    for (int word = 0; more; word++) {
+        TRY(next_chosen(&words, net, &chosen, &more, err));
+        if (!more)
+            break;
+        TRY(record_fill_by(record, fill, word, PARTS, err));
+        TRY(add(record, net, &chosen, err));
+    }
+    return CODE_OK;
 }
 
 /* K, LAPACK's transpose of it, and what a tangent kernel takes. */
-double spectra_bytes(const struct config *config, const struct net *net) {
+static double scratch(const struct config *config, const struct net *net) {
     double R = net->rows;
     bool any = config->output.spectra && *config->output.spectra;
     return any ? 2 * R * R * sizeof(double) + tangent_bytes(net) : 0;
 }
+
+const struct instrument spectra_instrument = {.declare = declare, .scratch = scratch};

@@ -8,16 +8,9 @@
 #ifndef SOLVER_SPECTRA_H
 #define SOLVER_SPECTRA_H
 
-#include "solver/measure/record.h"
-#include "solver/settings/config.h"
+#include "solver/measure/instrument.h"
 
-/* CODE_INPUT with a sentence where a word is no kernel between inputs. */
-int spectra_declare(struct record *record, const struct config *config, const struct net *net,
-                    struct err *err);
-/* y: targets of the training set, as for net_evaluate. */
-int spectra_measure(const struct config *config, const struct net *net, const double *y, int t,
-                    int run, struct record *record, struct series **next, struct err *err);
-/* Scratch of one run. */
-double spectra_bytes(const struct config *config, const struct net *net);
+/* Declaring it ends with CODE_INPUT and a sentence where a word is no kernel between inputs. */
+extern const struct instrument spectra_instrument;
 
 #endif

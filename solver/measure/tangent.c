@@ -9,10 +9,11 @@ const char *tangent_name(const struct net *net) {
     return net->weighted ? "tangent_loss" : "tangent";
 }
 
-static int declare(struct record *record, const struct net *net, const char *name,
-                   struct err *err) {
+static int add_series(struct record *record, const struct net *net, int slot, const char *name,
+                      struct err *err) {
     size_t P = (size_t)net->setup.P;
     struct series series = {
+        .slot = slot,
         .dims = "t mu nu",
         .about = net->weighted ? "products of the gradients of the loss of two inputs"
                                : "neural tangent kernel",
@@ -23,15 +24,6 @@ static int declare(struct record *record, const struct net *net, const char *nam
         .shape = {(size_t)record->T, P, P}};
     snprintf(series.name, sizeof series.name, "%s%s%s", tangent_name(net), *name ? "_" : "", name);
     return record_add(record, series, err);
-}
-
-int tangent_declare(struct record *record, const struct config *config, const struct net *net,
-                    struct err *err) {
-    if (config->output.tangent)
-        TRY(declare(record, net, "", err));
-    for (int i = 0; i < net->parameters && config->output.tangent == TANGENT_BLOCKS; i++)
-        TRY(declare(record, net, net->parameter[i].name, err));
-    return CODE_OK;
 }
 
 static void add(const double *K, size_t count, double *sum) {
@@ -55,20 +47,30 @@ done:
     return code;
 }
 
-int tangent_measure(const struct config *config, const struct net *net, int t, int run,
-                    struct record *record, struct series **next, struct err *err) {
+/* Slot 0 is the whole kernel, slot 1 + i the block of parameter i. */
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct net *net = m->net;
     size_t P = (size_t)net->setup.P;
+    (void)item;
+    if (m->config->output.tangent == TANGENT_SUM)
+        return tangent_kernel(net, "", out[0], err);
+    memset(out[0], 0, P * P * sizeof *out[0]);
+    for (int i = 0; i < net->parameters; i++) {
+        TRY(net_tangent(net, &net->parameter[i], out[1 + i], err));
+        add(out[1 + i], P * P, out[0]);
+    }
+    return CODE_OK;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    (void)y;
     if (!config->output.tangent)
         return CODE_OK;
-    double *sum = record_at(record, (*next)++, run, t);
-    if (config->output.tangent == TANGENT_SUM)
-        return tangent_kernel(net, "", sum, err);
-    memset(sum, 0, P * P * sizeof *sum);
-    for (int i = 0; i < net->parameters; i++) {
-        double *block = record_at(record, (*next)++, run, t);
-        TRY(net_tangent(net, &net->parameter[i], block, err));
-        add(block, P * P, sum);
-    }
+    TRY(record_fill_by(record, fill, 0, 1 + net->parameters, err));
+    TRY(add_series(record, net, 0, "", err));
+    for (int i = 0; i < net->parameters && config->output.tangent == TANGENT_BLOCKS; i++)
+        TRY(add_series(record, net, 1 + i, net->parameter[i].name, err));
     return CODE_OK;
 }
 
@@ -76,3 +78,9 @@ double tangent_bytes(const struct net *net) {
     double R = net_most_rows(net), P = net->setup.P;
     return (2 * R * R + P * P) * sizeof(double);
 }
+
+static double scratch(const struct config *config, const struct net *net) {
+    return config->output.tangent ? tangent_bytes(net) : 0;
+}
+
+const struct instrument tangent_instrument = {.declare = declare, .scratch = scratch};

@@ -4,18 +4,14 @@
 #ifndef SOLVER_TANGENT_H
 #define SOLVER_TANGENT_H
 
-#include "solver/measure/record.h"
-#include "solver/settings/config.h"
+#include "solver/measure/instrument.h"
 
-int tangent_declare(struct record *record, const struct config *config, const struct net *net,
-                    struct err *err);
-int tangent_measure(const struct config *config, const struct net *net, int t, int run,
-                    struct record *record, struct series **next, struct err *err);
+extern const struct instrument tangent_instrument;
 /* K [P][P] of the parameter of this name, or (empty name) of all. */
 int tangent_kernel(const struct net *net, const char *name, double *K, struct err *err);
 /* "tangent", or where Delta is inside "tangent_loss". */
 const char *tangent_name(const struct net *net);
-/* Scratch of one run. */
+/* Bytes that finding one takes. */
 double tangent_bytes(const struct net *net);
 
 #endif

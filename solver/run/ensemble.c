@@ -261,7 +261,7 @@ int ensemble_declare(const struct ensemble *e, int runs, struct err *err) {
     struct net_setup setup = run_setup(e->run, e->N, 0);
     char **kernels = NULL;
     TRY(record_init(e->record, runs, config->training.steps, err));
-    TRY(observe_declare(e->record, config, &setup, e->run->data.y, &e->record->labels, err));
+    TRY(observe_declare(e->record, config, &setup, e->run->data.y, err));
     if (!e->iterations)
         return CODE_OK;
     record_free(e->iterations);

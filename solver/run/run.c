@@ -109,7 +109,7 @@ static int record_bytes(const struct run *run, int N, int runs, double *bytes, s
     double largest = 0, values = 0;
     int code;
     DO(record_init(&record, 0, run->config.training.steps, err));
-    DO(observe_declare(&record, &run->config, &setup, run->data.y, &record.labels, err));
+    DO(observe_declare(&record, &run->config, &setup, run->data.y, err));
     for (int k = 0; k < record.count; k++) {
         double size = (double)record.series[k].size;
         double written = 2 * (2 + (record.series[k].keep_runs ? runs : 0));

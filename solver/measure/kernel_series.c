@@ -1,0 +1,179 @@
+#include "solver/measure/kernel_series.h"
+#include "kernels/profile.h"
+#include "solver/measure/observe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sums of products are NaN only where rows are not finite. */
+static int refuse_nan(const char *name, const double *value, size_t count, struct err *err) {
+    for (size_t k = 0; k < count; k++)
+        if (isnan(value[k]))
+            return err_set(err, CODE_NUMERICAL, "%s is not finite; lower eta0 or gamma0", name);
+    return CODE_OK;
+}
+
+/* Row t of K[t][mu][s][nu] for s <= t, and its mirror K[s][nu][t][mu]. */
+static int fill_full(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct kernel *kernel = &m->net->kernel[item];
+    struct kernel_history *history = &m->observer->history;
+    struct array *past = &history->rows[item];
+    struct rows now = kernel->rows, added;
+    size_t T = (size_t)m->record->T, P = (size_t)now.count, t = (size_t)m->t, n = (t + 1) * P;
+    double *K = out[0] - t * P * T * P; /* of time 0 */
+    TRY(array_append(past, now.count, &added, err));
+    rows_copy(now, added);
+    past->backend->dots(array_all(past), now, history->products);
+    for (size_t mu = 0; mu < P; mu++)
+        for (size_t k = 0; k < n; k++) {
+            double value = kernel->scale * history->products[k * P + mu];
+            K[(t * P + mu) * T * P + k] = value;
+            K[k * T * P + t * P + mu] = value;
+        }
+    return refuse_nan(kernel->name, history->products, n * P, err);
+}
+
+enum { DIAGONAL, EQUAL };
+
+static int fill_one_time(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct kernel *kernel = &m->net->kernel[item];
+    struct rows now = kernel->rows;
+    size_t P = (size_t)now.count;
+    char name[SERIES_NAME];
+    m->net->setup.backend->averages(now, now, out[DIAGONAL]);
+    for (size_t mu = 0; mu < P; mu++)
+        out[DIAGONAL][mu] *= kernel->scale;
+    snprintf(name, sizeof name, "%s_diag", kernel->name);
+    TRY(refuse_nan(name, out[DIAGONAL], P, err));
+    if (!out[EQUAL])
+        return CODE_OK;
+    m->net->setup.backend->dots(now, now, out[EQUAL]);
+    for (size_t k = 0; k < P * P; k++)
+        out[EQUAL][k] *= kernel->scale;
+    return CODE_OK;
+}
+
+/* Rows are inputs mu, or their tokens, or (one_row) outputs c, or a single one. */
+struct form {
+    const char *full, *diagonal, *equal; /* dims */
+    int axes[3];
+};
+
+static const struct form *form_of(const struct kernel *kernel, int P) {
+    static const struct form one = {"t s", "t", "t", {2, 1, 1}},
+                             outputs = {"t c s d", "t c", "t c d", {4, 2, 3}},
+                             inputs = {"t mu s nu", "t mu", "t mu nu", {4, 2, 3}},
+                             tokens = {"t row s column", "t mu token", "t row column", {4, 3, 3}};
+    if (kernel->one_row)
+        return kernel->rows.count == 1 ? &one : &outputs;
+    return kernel->rows.count > P ? &tokens : &inputs;
+}
+
+static int add(struct record *record, const struct kernel *kernel, int slot, const char *ending,
+               const char *dims, int axes, const size_t *shape, struct err *err) {
+    struct series series = {.slot = slot,
+                            .dims = dims,
+                            .about = kernel->about,
+                            .equation = kernel->equation,
+                            .axes = axes};
+    snprintf(series.name, sizeof series.name, "%s%s", kernel->name, ending);
+    memcpy(series.shape, shape, (size_t)axes * sizeof *shape);
+    return record_add(record, series, err);
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    size_t T = (size_t)record->T, P = (size_t)net->setup.P;
+    int kernels = config->output.kernels;
+    (void)y;
+    for (int k = 0; k < net->kernels && kernels; k++) {
+        const struct kernel *kernel = &net->kernel[k];
+        const struct form *form = form_of(kernel, net->setup.P);
+        size_t rows = (size_t)kernel->rows.count;
+        const size_t full[] = {T, rows, T, rows}, times[] = {T, T}, equal[] = {T, rows, rows},
+                     diagonal[] = {T, rows}, tokens[] = {T, P, rows / P};
+        if (kernels == KERNELS_FULL) {
+            TRY(record_fill_by(record, fill_full, k, 1, err));
+            TRY(add(record, kernel, 0, "", form->full, form->axes[0],
+                    form->axes[0] == 2 ? times : full, err));
+            continue;
+        }
+        TRY(record_fill_by(record, fill_one_time, k, 2, err));
+        TRY(add(record, kernel, DIAGONAL, "_diag", form->diagonal, form->axes[1],
+                form->axes[1] == 3 ? tokens : diagonal, err));
+        if (kernels == KERNELS_EQUAL)
+            TRY(add(record, kernel, EQUAL, "_equal", form->equal, form->axes[2], equal, err));
+    }
+    return CODE_OK;
+}
+
+const struct instrument kernel_series = {.declare = declare};
+
+/* --- what full kernels remember -------------------------------------------------------------- */
+
+int kernel_history_init(struct kernel_history *history, const struct config *config,
+                        const struct net *net, int T, struct err *err) {
+    const struct backend *backend = profile_backend(config_backend(config, net->setup.N));
+    size_t R = (size_t)net->rows, C = (size_t)net->setup.C, most = R > C ? R : C;
+    *history = (struct kernel_history){0};
+    if (config->output.kernels != KERNELS_FULL)
+        return CODE_OK;
+    TRY(base_alloc(&history->products, (size_t)T * most * most, sizeof *history->products, err));
+    TRY(base_alloc(&history->rows, (size_t)net->kernels, sizeof *history->rows, err));
+    history->kernels = net->kernels;
+    for (int k = 0; k < net->kernels; k++) {
+        const struct array *array = net->kernel[k].rows.array;
+        TRY(array_init(&history->rows[k], backend, array->sites, array->group, 0, err));
+    }
+    return CODE_OK;
+}
+
+int kernel_history_archive(struct kernel_history *history, struct archive *archive,
+                           struct err *err) {
+    for (int k = 0; k < history->kernels; k++)
+        TRY(archive_array(archive, &history->rows[k], history->rows[k].backend, err));
+    return CODE_OK;
+}
+
+void kernel_history_free(struct kernel_history *history) {
+    for (int k = 0; k < history->kernels; k++)
+        array_free(&history->rows[k]);
+    free(history->rows);
+    free(history->products);
+    *history = (struct kernel_history){0};
+}
+
+/* --- numbers of the network ------------------------------------------------------------------ */
+
+static int fill_numbers(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct numbers *numbers = &m->net->number[item];
+    size_t count = 1;
+    (void)err;
+    for (int k = 0; k < numbers->axes; k++)
+        count *= (size_t)numbers->shape[k];
+    memcpy(out[0], numbers->values, count * sizeof *out[0]);
+    return CODE_OK;
+}
+
+static int declare_numbers(struct record *record, const struct config *config,
+                           const struct net *net, const double *y, struct err *err) {
+    (void)config, (void)y;
+    for (int i = 0; i < net->numbers; i++) {
+        const struct numbers *numbers = &net->number[i];
+        struct series series = {.dims = numbers->dims,
+                                .about = numbers->about,
+                                .equation = numbers->equation,
+                                .axes = 1 + numbers->axes,
+                                .shape = {(size_t)record->T}};
+        snprintf(series.name, sizeof series.name, "%s", numbers->name);
+        for (int k = 0; k < numbers->axes; k++)
+            series.shape[1 + k] = (size_t)numbers->shape[k];
+        TRY(record_fill_by(record, fill_numbers, i, 1, err));
+        TRY(record_add(record, series, err));
+    }
+    return CODE_OK;
+}
+
+const struct instrument kernel_series_numbers = {.declare = declare_numbers};

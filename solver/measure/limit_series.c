@@ -1,0 +1,91 @@
+#include "solver/measure/limit_series.h"
+
+#include <stdio.h>
+
+/* --- of a limit ------------------------------------------------------------------------------ */
+
+static int fill_fallback(const struct measuring *m, int item, double *const *out, struct err *err) {
+    (void)item, (void)err;
+    *out[0] = 0;
+    for (int i = 0; i < m->net->populations; i++)
+        *out[0] += m->net->population[i]->fallback;
+    return CODE_OK;
+}
+
+static int fill_rank(const struct measuring *m, int item, double *const *out, struct err *err) {
+    (void)item, (void)err;
+    for (int i = 0; i < 2 * m->net->maps; i++)
+        out[0][i] = map_rank(m->net->map[i / 2], i % 2 == 0);
+    return CODE_OK;
+}
+
+/* Names along the axis "basis": one block, the pointers and then the strings. */
+static int add_labels(struct record *record, const struct net *net, struct err *err) {
+    static const char *const side[] = {"forward", "backward"};
+    size_t bases = 2 * (size_t)net->maps;
+    TRY(base_alloc(&record->labels, bases, sizeof *record->labels + SERIES_NAME, err));
+    for (size_t i = 0; i < bases; i++) {
+        record->labels[i] = (char *)(record->labels + bases) + i * SERIES_NAME;
+        snprintf(record->labels[i], SERIES_NAME, "%s %s", net->map[i / 2]->declared.name,
+                 side[i % 2]);
+    }
+    return CODE_OK;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    size_t T = (size_t)record->T;
+    const struct series fallback = {
+        .name = "fallback",
+        .dims = "t",
+        .about = "normals drawn so far without full matching, for want of sites",
+        .equation = "",
+        .axes = 1,
+        .shape = {T},
+        .computation = true};
+    const struct series rank = {.name = "rank",
+                                .dims = "t basis",
+                                .about = "rank of the basis of each map and direction",
+                                .equation = "rows of q, p",
+                                .axes = 2,
+                                .shape = {T, 2 * (size_t)net->maps},
+                                .computation = true};
+    (void)y;
+    if (net->setup.N)
+        return CODE_OK;
+    TRY(record_fill_by(record, fill_fallback, 0, 1, err));
+    TRY(record_add(record, fallback, err));
+    if (config->solver.method != METHOD_MARCH || !net->maps)
+        return CODE_OK;
+    TRY(add_labels(record, net, err));
+    TRY(record_fill_by(record, fill_rank, 0, 1, err));
+    return record_add(record, rank, err);
+}
+
+const struct instrument limit_series = {.declare = declare};
+
+/* --- the norm of the gradient ---------------------------------------------------------------- */
+
+static int fill_norm(const struct measuring *m, int item, double *const *out, struct err *err) {
+    (void)item;
+    return net_gradient_norm(m->net, out[0], err);
+}
+
+static int declare_norm(struct record *record, const struct config *config, const struct net *net,
+                        const double *y, struct err *err) {
+    const struct series norm = {
+        .name = "gradient_norm",
+        .dims = "t",
+        .about = "norm of the gradient of the loss, before clipping",
+        .equation = "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu Delta_nu <g_mu g_nu><x_mu "
+                    "x_nu>)^1/2",
+        .axes = 1,
+        .shape = {(size_t)record->T}};
+    (void)net, (void)y;
+    if (config->training.clip == 0)
+        return CODE_OK;
+    TRY(record_fill_by(record, fill_norm, 0, 1, err));
+    return record_add(record, norm, err);
+}
+
+const struct instrument limit_series_gradient_norm = {.declare = declare_norm};

@@ -1,0 +1,16 @@
+/* The loss, the outputs f and how well they answer, at the inputs that are trained on and at test
+ * inputs. */
+#ifndef SOLVER_OUTPUTS_H
+#define SOLVER_OUTPUTS_H
+
+#include "solver/measure/instrument.h"
+
+/* loss and f: the first two series of every record; at the end the series of scores and of test
+ * inputs. */
+extern const struct instrument outputs_first, outputs_last;
+
+/* Evaluates the test inputs where time t asks for it, and fills their series. The net stays as it
+ * is. */
+int outputs_look(const struct measuring *m, struct net *net, struct err *err);
+
+#endif

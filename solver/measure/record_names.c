@@ -1,0 +1,114 @@
+/* Whether every array of a group of the output has a name of its own. */
+#include "kernels/base/text.h"
+#include "solver/measure/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = SERIES_NAME + 16 };
+
+/* An array that a group has, and whose it is. */
+struct entry {
+    char name[MOST];
+    const char *what;
+    const char *of; /* the name of a series, or NULL */
+};
+
+struct names {
+    struct entry *entry;
+    size_t count, capacity;
+};
+
+static int add(struct names *names, const char *what, const char *of, const char *name,
+               size_t length, const char *ending, struct err *err) {
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity ? 2 * names->capacity : 64;
+        struct entry *more = realloc(names->entry, capacity * sizeof *more);
+        if (!more)
+            return err_set(err, CODE_SYSTEM, "out of memory: the names of %zu arrays", capacity);
+        names->entry = more;
+        names->capacity = capacity;
+    }
+    struct entry *entry = &names->entry[names->count++];
+    *entry = (struct entry){.what = what, .of = of};
+    snprintf(entry->name, sizeof entry->name, "%.*s%s", (int)length, name, ending);
+    return CODE_OK;
+}
+
+/* What solver/files/io.c writes for one series. */
+static int add_series(struct names *names, const struct series *series, struct err *err) {
+    static const char *const derived[] = {"_se", "_tolerance", "_runs", "_pseudo"};
+    size_t length = strlen(series->name), endings = series->first_run   ? 0
+                                                    : series->keep_runs ? 4
+                                                                        : 2;
+    if (series->inner)
+        return CODE_OK;
+    TRY(add(names, "a result", NULL, series->name, length, "", err));
+    for (size_t k = 0; k < endings; k++)
+        TRY(add(names, "what is written beside result", series->name, series->name, length,
+                derived[k], err));
+    return CODE_OK;
+}
+
+static bool is_known(const struct names *names, struct text_word word) {
+    for (size_t k = 0; k < names->count; k++)
+        if (text_is(word, names->entry[k].name))
+            return true;
+    return false;
+}
+
+/* The scales of all axes, each once. */
+static int add_axes(struct names *all, const struct record *record, struct err *err) {
+    struct names axes = {0};
+    int code = CODE_OK;
+    for (int k = 0; k < record->count; k++) {
+        const char *dims = record->series[k].dims;
+        struct text_word word;
+        while (!record->series[k].inner && text_next_word(&dims, " ", &word)) {
+            if (is_known(&axes, word))
+                continue;
+            DO(add(&axes, "", NULL, word.text, word.length, "", err));
+            DO(add(all, "an axis", NULL, word.text, word.length, "", err));
+        }
+    }
+done:
+    free(axes.entry);
+    return code;
+}
+
+static int in_order(const void *a, const void *b) {
+    const struct entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static int refuse(const struct entry *a, const struct entry *b, struct err *err) {
+    return err_set(err, CODE_INPUT,
+                   "the output would have two arrays %s: %s%s%s and %s%s%s; call the result of the "
+                   "network by another name",
+                   a->name, a->what, a->of ? " " : "", a->of ? a->of : "", b->what,
+                   b->of ? " " : "", b->of ? b->of : "");
+}
+
+int record_check_names(const struct record *record, struct err *err) {
+    static const char own[] = "what every group has";
+    struct names names = {0};
+    char labels[MOST];
+    int code = CODE_OK;
+    snprintf(labels, sizeof labels, "%s_name", record->named);
+    DO(add(&names, own, NULL, "n", 1, "", err)); /* runs that reached each time */
+    DO(add(&names, own, NULL, labels, strlen(labels), "", err));
+    DO(add(&names, own, NULL, "sweeps", strlen("sweeps"), "",
+           err)); /* the group of a fixed point */
+    DO(add(&names, "an axis", NULL, "run", strlen("run"), "", err));
+    for (int k = 0; k < record->count; k++)
+        DO(add_series(&names, &record->series[k], err));
+    DO(add_axes(&names, record, err));
+    qsort(names.entry, names.count, sizeof *names.entry, in_order);
+    for (size_t k = 1; k < names.count && !code; k++)
+        if (!strcmp(names.entry[k - 1].name, names.entry[k].name))
+            code = refuse(&names.entry[k - 1], &names.entry[k], err);
+done:
+    free(names.entry);
+    return code;
+}

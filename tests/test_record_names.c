@@ -1,0 +1,90 @@
+/* Names of results: what the output needs for something else is refused before anything runs, and
+ * what a series is does not follow from how it is called. */
+#include "tests/support/support.h"
+#include "solver/measure/observe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Declares the record of a network of width 16 that shows the mean of h under this name. */
+static int declare_result(const char *name, const char *const *overrides, struct series *shown,
+                          struct err *out) {
+    char text[512];
+    char *all[8] = {text, (char *)"network.program=t.lua"};
+    int count = 2;
+    struct run run = {0};
+    struct net net;
+    struct record record;
+    snprintf(text, sizeof text,
+             "network.program_text=key('depth', 1)\\nlocal a = population('a')\\nlocal h = "
+             "read_in(a, 'W1')\\n"
+             "name_rows(h, 'u')\\nshow(mean(h), '%s')\\nread_out(h, 'w')\\n",
+             name);
+    for (; *overrides; overrides++)
+        all[count++] = (char *)(uintptr_t)*overrides;
+    *out = (struct err){0};
+    if (run_configure(&run, "examples/dense.ini", count, all, out)) {
+        run_free(&run);
+        return out->code;
+    }
+    support_net(&net, &run, 16, 0);
+    ASK(record_init(&record, 2, run.config.training.steps, err));
+    int code = observe_declare(&record, &run.config, &net.setup, NULL, out);
+    if (!code)
+        *shown = *record_find(&record, name);
+    record_free(&record);
+    net_free(&net);
+    run_free(&run);
+    return code;
+}
+
+/* Names that the output needs for something else, with or without the keys that make it need them,
+ * are refused before anything runs; others are free, and what a series is does not follow from how
+ * it is called. */
+static void names_of_results(void **state) {
+    (void)state;
+    static const char *const keys[] = {"output.fields=u", "output.spectra=tangent", NULL},
+                             *const plain[] = {NULL};
+    static const struct {
+        const char *name, *part;
+    } cases[] = {{"n", "two arrays n: "},
+                 {"sweeps", "two arrays sweeps"},
+                 {"basis_name", "two arrays basis_name"},
+                 {"t", "a result and an axis"},
+                 {"mu", "two arrays mu"},
+                 {"run", "two arrays run"},
+                 {"loss", "two results of this network are called loss"},
+                 {"f_tolerance", "what is written beside result f"},
+                 {"loss_se", "what is written beside result loss"},
+                 {"loss_pseudo", "what is written beside result loss"},
+                 {"f_runs", "what is written beside result f"}},
+      with_keys[] = {{"at", "two arrays at"},
+                     {"site", "two arrays site"},
+                     {"probability", "two arrays probability"},
+                     {"k", "two arrays k"},
+                     {"u_mean", "two results of this network are called u_mean"}};
+    static const char *const free_names[] = {"at",         "site",   "i",   "N",     "largest_mean",
+                                             "accuracy_x", "rank_1", "f_x", "a_diag"};
+    struct series shown;
+    struct err said;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        if (declare_result(cases[k].name, plain, &shown, &said) != CODE_INPUT ||
+            !strstr(said.text, cases[k].part))
+            fail_msg("%s: %s", cases[k].name, said.text);
+    for (size_t k = 0; k < sizeof with_keys / sizeof *with_keys; k++)
+        if (declare_result(with_keys[k].name, keys, &shown, &said) != CODE_INPUT ||
+            !strstr(said.text, with_keys[k].part))
+            fail_msg("%s: %s", with_keys[k].name, said.text);
+    for (size_t k = 0; k < sizeof free_names / sizeof *free_names; k++) {
+        if (declare_result(free_names[k], plain, &shown, &said))
+            fail_msg("%s: %s", free_names[k], said.text);
+        assert_true(!shown.rough && !shown.keep_runs && !shown.computation);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_of_results),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
