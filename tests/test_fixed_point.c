@@ -170,6 +170,8 @@ static void linear_networks_agree(void **state) {
         {"data/regime2_mup.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
         {"data/regime3.ini",
          {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=4", NULL}},
+        {"data/regime3_mup.ini",
+         {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=1", NULL}},
         {"data/transformer.ini",
          {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=0", NULL}},
     };
