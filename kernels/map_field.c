@@ -259,7 +259,7 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
     const struct array *window = field->pass == FIELD_MEASURE ? &to->window : &to->shifted;
     int P = field->settings.P, Q = to->count, columns = end * Q;
     double *C;
-    if (!columns)
+    if (!columns || !window->rows) /* what only kernels read has no cotangents */
         return CODE_OK;
     TRY(base_alloc(&C, (size_t)columns * (size_t)out.count, sizeof *C, err));
     for (int mu = 0; mu < out.count; mu++) {
