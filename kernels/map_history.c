@@ -100,7 +100,9 @@ static int become_finite(struct map *map, struct err *err) {
 static int history_archive(struct map *map, struct archive *archive, struct err *err) {
     struct history_state *history = history_of(map);
     TRY(archive_array(archive, &history->q, history->q.backend, err));
-    return archive_array(archive, &history->Z, history->Z.backend, err);
+    TRY(archive_array(archive, &history->Z, history->Z.backend, err));
+    return archive_expect(archive, &history->Z, history->Z.sites, history->Z.group, history->q.rows,
+                          err);
 }
 
 /* One row when a single y serves all inputs: (1/m) y (sum_mu c_mu x_mu)^T. */

@@ -351,7 +351,6 @@ static int limit_change(struct map *map, int k, const double *c, struct change *
 static int limit_archive(struct map *map, struct archive *archive, struct err *err) {
     const struct backend *backend = map->declared.source->backend;
     struct limit_state *limit = limit_of(map);
-    size_t count;
     if (limit->leader)
         limit->q = limit_of(limit->leader)->q;
     else
@@ -361,9 +360,16 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_array(archive, &limit->p, backend, err));
     TRY(archive_array(archive, &limit->normals, backend, err));
     TRY(archive_bytes(archive, limit->largest, sizeof limit->largest, err));
-    count = (size_t)map->x.count * (size_t)limit->q.rows;
+    TRY(archive_expect(archive, &limit->Z, limit->Z.sites, limit->Z.group, limit->q.rows, err));
+    TRY(archive_expect(archive, &limit->e, limit->e.sites, limit->e.group, limit->p.rows, err));
+    TRY(archive_expect(archive, &limit->normals, limit->normals.sites, limit->normals.group,
+                       map->settings.responses ? limit->q.rows : 0, err));
     limit->known = limit->q.rows;
-    return archive_list(archive, &limit->R, &count, sizeof *limit->R, err);
+    TRY(archive_list(archive, &limit->R, (size_t)map->x.count * (size_t)limit->q.rows,
+                     sizeof *limit->R, err));
+    return limit->R || !archive_reads(archive)
+               ? CODE_OK
+               : archive_misfit(archive, "a basis has no coefficients", err);
 }
 
 /* The normals in Z alone, and the other direction's as in a pass. */
