@@ -179,6 +179,20 @@ static void test_many_rows(void **state) {
     }
 }
 
+/* Clipping takes two numbers for each pair of rows, 64 MB of 2000 inputs: they are in the estimate.
+ */
+static void test_memory_of_clipping(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 2000\ndimension = 2\n"
+                          "[solver]\nsites = 8\nreplicates = 1\nmax_memory = 0.05\n"
+                          "[training]\nsteps = 1\nclip = 1\n[output]\nkernels = none\n");
+    cli_run(&result, ARGS("--quiet", "-o", "out.h5", "case.ini"));
+    assert_true(result.code > 0);
+    assert_non_null(strstr(result.err, "the run would need about 0.06"));
+    cli_free(&result);
+}
+
 /* --- numbers that are none ------------------------------------------------------------------- */
 
 static const char dense[] = "[network]\nmodel = dense\nactivation = linear\n[data]\n%s"
@@ -311,9 +325,9 @@ int main(void) {
         cmocka_unit_test(test_signals),
     };
     const struct CMUnitTest files[] = {
-        TEST(test_files_left_by_kills), TEST(test_disk_full),
-        TEST(test_many_rows),           TEST(test_sums),
-        TEST(test_numerical_failures),  TEST(test_continued_into_divergence),
+        TEST(test_files_left_by_kills),       TEST(test_disk_full), TEST(test_many_rows),
+        TEST(test_memory_of_clipping),        TEST(test_sums),      TEST(test_numerical_failures),
+        TEST(test_continued_into_divergence),
     };
     int failed = cmocka_run_group_tests_name("failures", tests, NULL, NULL);
     return failed + cmocka_run_group_tests_name("failures: files", files, cli_open, cli_close);
