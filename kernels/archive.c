@@ -4,11 +4,15 @@
 #include "kernels/dist.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 20 }; /* numbers of an array that are on the host at once */
+enum {
+    CHUNK = 1 << 20,  /* numbers of an array that are on the host at once */
+    LONGEST = 1 << 28 /* bytes of a text */
+};
 
 struct archive archive_measure(void) {
     return (struct archive){.mode = ARCHIVE_MEASURE};
@@ -132,20 +136,32 @@ int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err 
     return CODE_OK;
 }
 
-int archive_list(struct archive *archive, void *list, size_t *count, size_t size, struct err *err) {
+int archive_list(struct archive *archive, void *list, size_t count, size_t size, struct err *err) {
     void *first;
     memcpy(&first, list, sizeof first);
-    uint64_t stored = first ? *count : UINT64_MAX;
+    uint64_t stored = first ? count : UINT64_MAX;
     TRY(archive_bytes(archive, &stored, sizeof stored, err));
     if (stored == UINT64_MAX)
         return CODE_OK;
-    if (archive_reads(archive)) {
-        free(first);
-        TRY(base_alloc(list, stored, size, err));
+    if (archive_reads(archive) && stored != count)
+        return archive_misfit(archive, "a list has another length", err);
+    if (archive_reads(archive) && !first) {
+        TRY(base_alloc(list, count, size, err));
         memcpy(&first, list, sizeof first);
-        *count = stored;
     }
-    return archive_bytes(archive, first, *count * size, err);
+    return archive_bytes(archive, first, count * size, err);
+}
+
+int archive_text(struct archive *archive, char **text, struct err *err) {
+    uint64_t size = archive_reads(archive) ? 0 : strlen(*text) + 1;
+    TRY(archive_bytes(archive, &size, sizeof size, err));
+    if (archive_reads(archive)) {
+        if (size == 0 || size > LONGEST)
+            return archive_misfit(archive, "a text has an impossible length", err);
+        TRY(base_alloc(text, size, 1, err));
+    }
+    TRY(archive_bytes(archive, *text, size, err));
+    return (*text)[size - 1] ? archive_misfit(archive, "a text has no end", err) : CODE_OK;
 }
 
 /* Some rows at a time, through the host. */
@@ -168,6 +184,15 @@ done:
     return code;
 }
 
+int archive_expect(const struct archive *archive, const struct array *array, size_t sites,
+                   int group, int rows, struct err *err) {
+    bool fits = array->memory && array->sites == sites && array->group == group &&
+                (rows < 0 || array->rows == rows);
+    return fits || !archive_reads(archive)
+               ? CODE_OK
+               : archive_misfit(archive, "an array has another shape", err);
+}
+
 int archive_array(struct archive *archive, struct array *array, const struct backend *backend,
                   struct err *err) {
     struct {
@@ -176,6 +201,9 @@ int archive_array(struct archive *archive, struct array *array, const struct bac
     } shape = {array->sites, array->group, array->memory ? array->rows : -1};
     TRY(archive_bytes(archive, &shape, sizeof shape, err));
     if (archive_reads(archive) && shape.rows >= 0) {
+        if (shape.rows > INT_MAX || shape.group < 1 || shape.group > INT_MAX || !shape.sites ||
+            shape.sites % (uint64_t)shape.group != 0)
+            return archive_misfit(archive, "an array has an impossible shape", err);
         if (!array->memory)
             TRY(array_init(array, backend, shape.sites, (int)shape.group, 0, err));
         if (array->sites != shape.sites || array->group != (int)shape.group)

@@ -4,6 +4,9 @@
  *     archive_create, xxx_archive ..., archive_close   the file is replaced whole or not at all
  *     archive_open, xxx_archive ..., archive_close     refused where its sum disagrees
  *
+ * A sum is no proof of what is inside: numbers that are read and count or place something are
+ * checked by those who read them.
+ *
  * Site arrays cross as numbers in the order of their sites: a state is the same whatever the
  * backend, the threads and the ranks, and any of these can go on from it. */
 #ifndef KERNELS_ARCHIVE_H
@@ -38,12 +41,18 @@ static inline bool archive_reads(const struct archive *archive) {
     return archive->mode == ARCHIVE_READ;
 }
 int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err *err);
-/* A block of `size` bytes for each of *count elements, or NULL. Read: NULL becomes what was
- * written, and a block is replaced. */
-int archive_list(struct archive *archive, void *list, size_t *count, size_t size, struct err *err);
-/* Rows in use. Read: of the sites of the array, or a zeroed one gets its shape, on `backend`. */
+/* A block of `size` bytes for each of `count` elements, or NULL. Read: NULL becomes what was
+ * written, and a block is replaced; a block of another size does not fit. */
+int archive_list(struct archive *archive, void *list, size_t count, size_t size, struct err *err);
+/* A text, to be freed by the caller. Read: *text is NULL before. */
+int archive_text(struct archive *archive, char **text, struct err *err);
+/* Rows in use. Read: of the sites of the array, or a zeroed one gets its shape, on `backend`; those
+ * who count on a shape of it or on its rows ask for it with archive_expect. */
 int archive_array(struct archive *archive, struct array *array, const struct backend *backend,
                   struct err *err);
+/* Read: CODE_INPUT unless the array is there with such sites and, if rows >= 0, so many rows. */
+int archive_expect(const struct archive *archive, const struct array *array, size_t sites,
+                   int group, int rows, struct err *err);
 /* CODE_INPUT: the file does not fit what it is read into. */
 int archive_misfit(const struct archive *archive, const char *what, struct err *err);
 

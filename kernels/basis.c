@@ -26,7 +26,7 @@ struct growth {
     double *overlap2; /* [out.count] of rows that wait, overlap in units of eps, squared */
     double *loss;     /* [out.count] of rows kept */
     int *which;       /* [out.count] rows of x, of rows that wait and then of rows kept; or NULL */
-    double *C;        /* scratch */
+    double *C;        /* scratch: products of all rows with the base, or of a block with all rows */
 };
 
 static struct rows kept_rows(const struct growth *growth, int from) {
@@ -44,7 +44,7 @@ static void project(struct rows base, struct rows y, double *C) {
     if (!base.count || !y.count)
         return;
     y.array->backend->dots(y, base, C);
-    for (int i = 0; i < y.count * base.count; i++)
+    for (size_t i = 0; i < (size_t)y.count * (size_t)base.count; i++)
         C[i] = -C[i];
     y.array->backend->combine(y, 1, C, base);
 }
@@ -55,7 +55,8 @@ static void take_out(struct growth *growth, int from, int end, int mu, int count
     project(rows_part(growth->out, from, end - from), rows_part(growth->out, mu, count), growth->C);
     for (int i = 0; i < count; i++)
         for (int k = from; k < end; k++) {
-            double c = growth->C[i * (end - from) + k - from] * growth->loss[k];
+            double c =
+                growth->C[(size_t)i * (size_t)(end - from) + (size_t)(k - from)] * growth->loss[k];
             growth->overlap2[mu + i] += c * c;
         }
 }
@@ -118,18 +119,19 @@ static void gram_schmidt(struct growth *growth, int count) {
  * short. Returns their number. */
 static int rests(struct growth *growth, struct rows x, const double *known) {
     const struct backend *backend = x.array->backend;
-    int rank = known ? growth->base.count : 0, count = 0;
+    size_t rank = known ? (size_t)growth->base.count : 0;
+    int count = 0;
     double *norm2 = growth->overlap2;
     backend->averages(x, x, norm2);
     for (int mu = 0; mu < x.count; mu++) {
-        const double *c = known + mu * rank;
+        const double *c = known + (size_t)mu * rank;
         double left2 = norm2[mu];
-        for (int a = 0; a < rank; a++)
+        for (size_t a = 0; a < rank; a++)
             left2 -= c[a] * c[a];
         if (!(left2 + UNSURE * norm2[mu] > growth->threshold * growth->threshold))
             continue;
-        for (int a = 0; a < rank; a++)
-            growth->C[count * rank + a] = -c[a];
+        for (size_t a = 0; a < rank; a++)
+            growth->C[(size_t)count * rank + a] = -c[a];
         norm2[count] = norm2[mu];
         if (growth->which)
             growth->which[count] = mu;
@@ -145,7 +147,7 @@ static int rests(struct growth *growth, struct rows x, const double *known) {
 
 static int residual(struct rows base, struct rows x, const double *known, double threshold,
                     struct array *out, int *which, int *kept, struct err *err) {
-    size_t n = (size_t)x.count, widest = (size_t)(base.count > x.count ? base.count : x.count);
+    size_t n = (size_t)x.count, widest = (size_t)(base.count > BLOCK ? base.count : BLOCK);
     double *memory;
     *kept = 0;
     TRY(array_reserve(out, x.count, err));

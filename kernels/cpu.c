@@ -174,7 +174,9 @@ static void cpu_normals(struct rows rows, struct rng_stream stream) {
                               cpu_at(rows, k, block)); /* pairs never straddle blocks */
 }
 
-/* C[k][l] += the sum over a block, rows of C `stride` apart; a is the longer factor. */
+/* C[k][l] += the sum over a block, rows of C `stride` apart; a is the longer factor. The order in
+ * which BLAS adds up an element depends on the number of rows: it always gets the same pieces, so
+ * that the bits are the same for any number of threads. */
 static void block_dots(struct rows a, struct rows b, int block, double *C, size_t stride) {
     size_t width = array_width(a.array);
     int used = cpu_used(a.array, block);
@@ -182,8 +184,11 @@ static void block_dots(struct rows a, struct rows b, int block, double *C, size_
     if (b.count <= few_rows_most())
         few_rows_dots(x, a.count, y, b.count, used, width, C, stride);
     else
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a.count, b.count, used, 1.0, x,
-                    (int)width, y, (int)width, 1.0, C, (int)stride);
+        for (int row = 0; row < a.count; row += PIECE)
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans,
+                        a.count - row < PIECE ? a.count - row : PIECE, b.count, used, 1.0,
+                        x + (size_t)row * width, (int)width, y, (int)width, 1.0,
+                        C + (size_t)row * stride, (int)stride);
 }
 
 static void cpu_add(const double *x, size_t count, double *sum) {
@@ -245,6 +250,7 @@ static void cpu_dots(struct rows a, struct rows b, double *C) {
     size_t along = turned ? 1 : (size_t)b.count, across = turned ? (size_t)b.count : 1;
     bool at_once = over_ranks || worth(cells(a) * (size_t)b.count);
     int columns = y.count < SHORT ? y.count : SHORT, rows = (at_once ? SUMS : LONG_SUMS) / columns;
+    rows = rows / PIECE * PIECE; /* SUMS / SHORT is one piece */
     rows = x.count < rows ? x.count : rows;
     double *sums = scratch(over_ranks, (at_once ? (size_t)a.array->split.parts : 2) * (size_t)rows *
                                            (size_t)columns);
@@ -415,10 +421,16 @@ static void cpu_tile_mean(struct rows x, struct rows y) {
 /* For each row the search for its K-th largest number, ended: `above` numbers of this rank belong
  * to the K largest, and of the `left` ones, which are equal to low, some. keys: room for all of x
  * that is on this rank. */
-static void cpu_search(struct rows x, size_t K, uint64_t *keys, struct top_search *search) {
+static int cpu_search(struct rows x, size_t K, uint64_t *keys, struct top_search *search,
+                      struct err *err) {
     const struct array *a = x.array;
-    uint64_t largest[x.count], smallest[x.count];
-    size_t here[x.count], all[x.count], sites = 0;
+    uint64_t *largest = NULL, *smallest;
+    size_t *here = NULL, *all, sites = 0, count = (size_t)x.count;
+    int code = CODE_OK;
+    DO(base_alloc(&largest, 2 * count, sizeof *largest, err));
+    DO(base_alloc(&here, 2 * count, sizeof *here, err));
+    smallest = largest + count;
+    all = here + count;
     for (int block = 0; block < cpu_blocks(a); block++)
         sites += (size_t)cpu_used(a, block);
 #pragma omp parallel for schedule(static) if (worth(cells(x)))
@@ -452,21 +464,22 @@ static void cpu_search(struct rows x, size_t K, uint64_t *keys, struct top_searc
                 open = true;
             }
     }
+done:
+    free(largest);
+    free(here);
+    return code;
 }
 
 static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     int ranks = x.array->split.over_ranks ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
-    struct top_search search[x.count];
-    size_t *ties; /* [ranks][rows], then how many numbers are larger */
-    uint64_t *keys;
-    TRY(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
-    int code = base_alloc(&keys, cells(x), sizeof *keys, err);
-    if (code) {
-        free(ties);
-        return code;
-    }
-    cpu_search(x, K, keys, search);
-    free(keys);
+    struct top_search *search = NULL;
+    size_t *ties = NULL; /* [ranks][rows], then how many numbers are larger */
+    uint64_t *keys = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&search, (size_t)x.count, sizeof *search, err));
+    DO(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
+    DO(base_alloc(&keys, cells(x), sizeof *keys, err));
+    DO(cpu_search(x, K, keys, search, err));
     for (int k = 0; k < x.count; k++) {
         ties[ranks * x.count + k] = search[k].above;
         ties[rank * x.count + k] = search[k].left;
@@ -489,8 +502,11 @@ static int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
             }
         }
     }
+done:
+    free(search);
     free(ties);
-    return CODE_OK;
+    free(keys);
+    return code;
 }
 
 static void cpu_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,

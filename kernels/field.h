@@ -42,6 +42,7 @@ struct field_settings {
 
 struct field_side {
     struct population *pool;      /* where its normals live: the units of groups that share them */
+    bool shared;                  /* whether these are units and no sites */
     int count;                    /* rows of an evaluation: P, or 1 for some y */
     double amplitude;             /* of the field that lives here: fr, fg */
     double response;              /* fr^2, fg^2 */

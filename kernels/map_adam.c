@@ -68,7 +68,10 @@ static int adam_archive(struct map *map, struct archive *archive, struct err *er
     struct adam_state *adam = adam_of(map);
     TRY(map_limit.archive(map, archive, err));
     TRY(archive_bytes(archive, &adam->decay, sizeof adam->decay, err));
-    return archive_array(archive, &adam->D, map->declared.source->backend, err);
+    const struct population *s = map->declared.source;
+    TRY(archive_array(archive, &adam->D, s->backend, err));
+    return archive_expect(archive, &adam->D, s->sites, s->group, (int)map->declared.target->sites,
+                          err);
 }
 
 static int adam_initial(const struct map *map, int use, bool forward, struct rows in,

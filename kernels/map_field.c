@@ -41,7 +41,8 @@ static void declare_sides(const struct map *map, int P, struct field_side side[2
     const struct map_numbers *n = &map->numbers;
     for (int i = 0; i < 2; i++) {
         struct population *on = i ? map->declared.target : map->declared.source;
-        side[i].pool = on->units ? on->units : on;
+        side[i].shared = on->units != NULL;
+        side[i].pool = side[i].shared ? on->units : on;
         side[i].count = i && map->declared.one_row ? 1 : P;
         side[i].amplitude = i ? n->fg : n->fr;
         side[i].response = i ? n->fg * n->fg : n->fr * n->fr;
@@ -208,7 +209,7 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
         return CODE_OK;
     for (int mu = 0; mu < count; mu++)
         rows_add(&minus, rows_part(shifted, mu, 1), rows_part(difference, mu, 1));
-    if (side->work.sites != side->window.sites) {
+    if (side->shared) {
         ops->tile_mean(difference, array_rows(&side->work, 0, count));
         difference = array_rows(&side->work, 0, count);
     }
@@ -227,14 +228,13 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
     const struct field_side *side = &field->side[i];
     const double *L = field->side[1 - i].L;
     int count = out.count, known = (t + 1) * count;
-    bool shared = side->work.sites != out.array->sites;
     size_t n = (size_t)field->settings.T * (size_t)count;
     double *C;
     if (!side->normals.rows) {
         rows_zero(out);
         return CODE_OK;
     }
-    struct rows u = shared ? array_rows(&side->work, 0, count) : out;
+    struct rows u = side->shared ? array_rows(&side->work, 0, count) : out;
     TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
     for (int mu = 0; mu < count; mu++)
         for (int a = 0; a < known; a++)
@@ -244,7 +244,7 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
         for (int mu = 0; mu < count && side->probes.rows; mu++)
             rows_add(&field->settings.epsilon, array_rows(&side->probes, t * count + mu, 1),
                      rows_part(u, mu, 1));
-    if (shared)
+    if (side->shared)
         ops->tile(u, out);
     free(C);
     return CODE_OK;
@@ -259,7 +259,7 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
     const struct array *window = field->pass == FIELD_MEASURE ? &to->window : &to->shifted;
     int P = field->settings.P, Q = to->count, columns = end * Q;
     double *C;
-    if (!columns)
+    if (!columns || !window->rows) /* what only kernels read has no cotangents */
         return CODE_OK;
     TRY(base_alloc(&C, (size_t)columns * (size_t)out.count, sizeof *C, err));
     for (int mu = 0; mu < out.count; mu++) {

@@ -111,7 +111,10 @@ static void finite_decay(struct map *map, double factor) {
 }
 
 static int finite_archive(struct map *map, struct archive *archive, struct err *err) {
-    return archive_array(archive, &finite_of(map)->W, map->declared.source->backend, err);
+    const struct population *s = map->declared.source;
+    struct array *W = &finite_of(map)->W;
+    TRY(archive_array(archive, W, s->backend, err));
+    return archive_expect(archive, W, s->sites, s->group, (int)map->declared.target->sites, err);
 }
 
 static int finite_matrix(const struct map *map, double *out, struct err *err) {

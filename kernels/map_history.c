@@ -25,9 +25,8 @@ static void history_free(struct map *map) {
 /* out_mu = sum_k <in_mu, known_k> result_k */
 static int history_apply(const struct array *known, const struct array *result, struct rows in,
                          struct rows out, struct err *err) {
-    int count = in.count * known->rows;
     double *C;
-    TRY(base_alloc(&C, (size_t)count, sizeof *C, err));
+    TRY(base_alloc(&C, (size_t)in.count * (size_t)known->rows, sizeof *C, err));
     in.array->backend->dots(in, array_all(known), C);
     in.array->backend->combine(out, 0, C, array_all(result));
     free(C);
@@ -101,24 +100,24 @@ static int become_finite(struct map *map, struct err *err) {
 static int history_archive(struct map *map, struct archive *archive, struct err *err) {
     struct history_state *history = history_of(map);
     TRY(archive_array(archive, &history->q, history->q.backend, err));
-    return archive_array(archive, &history->Z, history->Z.backend, err);
+    TRY(archive_array(archive, &history->Z, history->Z.backend, err));
+    return archive_expect(archive, &history->Z, history->Z.sites, history->Z.group, history->q.rows,
+                          err);
 }
 
 /* One row when a single y serves all inputs: (1/m) y (sum_mu c_mu x_mu)^T. */
 static int history_learn(struct map *map, int k, const double *c, struct err *err) {
     struct history_state *history = history_of(map);
     const struct stage *stage = &map->stage[k];
-    int P = stage->P;
-    struct rows y = array_all(&stage->y), past, target;
-    double *C;
+    const struct rows x = array_all(&stage->x), y = array_all(&stage->y), none = {0};
+    struct rows past, target;
     TRY(array_append(&history->q, y.count, &past, err));
     TRY(array_append(&history->Z, y.count, &target, err));
-    TRY(base_alloc(&C, (size_t)y.count * (size_t)P, sizeof *C, err));
-    for (int mu = 0; mu < P; mu++)
-        C[y.count == 1 ? mu : mu * P + mu] = c[mu];
-    y.array->backend->combine(past, 0, C, array_all(&stage->x));
+    if (y.count == 1)
+        x.array->backend->combine(past, 0, c, x);
+    else
+        x.array->backend->pointwise(FN_LINEAR, c, NULL, x, past, none);
     rows_copy(y, target);
-    free(C);
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
     return (size_t)history->q.rows < (n < m ? n : m) ? CODE_OK : become_finite(map, err);
 }

@@ -122,15 +122,18 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
     struct limit_state *limit = limit_of(map);
     struct array *basis = forward ? &limit->q : &limit->p;
     int P = x.count, rank = basis->rows, kept;
-    double norm2[P], total = 0, rest = 0;
+    double *norm2, total = 0, rest = 0;
+    TRY(base_alloc(&norm2, (size_t)P, sizeof *norm2, err));
     x.array->backend->averages(x, x, norm2);
     for (int mu = 0; mu < P; mu++) {
+        const double *c = C + (size_t)mu * (size_t)rank;
         double left = norm2[mu];
         for (int a = 0; a < rank; a++)
-            left -= C[mu * rank + a] * C[mu * rank + a];
+            left -= c[a] * c[a];
         rest = fmax(rest, left);
         total += norm2[mu];
     }
+    free(norm2);
     if (!isfinite(total))
         return err_set(err, CODE_NUMERICAL,
                        "map %s: its %s input is not finite; lower eta0 or gamma0",
@@ -179,16 +182,16 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
 
 /* C gets columns for the rows of basis that came after the first `rank`. */
 static int widen(struct rows x, const struct array *basis, int rank, double **C, struct err *err) {
-    int P = x.count, all = basis->rows, k = all - rank;
+    size_t P = (size_t)x.count, all = (size_t)basis->rows, old = (size_t)rank, k = all - old;
     double *wide = NULL, *fresh = NULL;
     int code = CODE_OK;
-    DO(base_alloc(&wide, (size_t)P * (size_t)all, sizeof *wide, err));
-    DO(products(x, array_rows(basis, rank, k), &fresh, err));
-    for (int mu = 0; mu < P; mu++) {
-        for (int a = 0; a < rank; a++)
-            wide[mu * all + a] = (*C)[mu * rank + a];
-        for (int a = 0; a < k; a++)
-            wide[mu * all + rank + a] = fresh[mu * k + a];
+    DO(base_alloc(&wide, P * all, sizeof *wide, err));
+    DO(products(x, array_rows(basis, rank, (int)k), &fresh, err));
+    for (size_t mu = 0; mu < P; mu++) {
+        for (size_t a = 0; a < old; a++)
+            wide[mu * all + a] = (*C)[mu * old + a];
+        for (size_t a = 0; a < k; a++)
+            wide[mu * all + old + a] = fresh[mu * k + a];
     }
     free(*C);
     *C = wide;
@@ -217,18 +220,19 @@ static int follow(struct map *map, struct rows x, double **R, struct err *err) {
     struct limit_state *limit = limit_of(map);
     const struct map *leader = limit->leader;
     const struct limit_state *its = limit_of(leader);
-    int rank = limit->Z.rows, count = x.count * its->q.rows;
+    int rank = limit->Z.rows;
+    size_t count = (size_t)x.count * (size_t)its->q.rows;
     assert(leader->x.array == x.array && leader->x.first == x.first);
     limit->q = its->q;
-    TRY(base_alloc(R, (size_t)count, sizeof **R, err));
-    memcpy(*R, its->R, (size_t)count * sizeof **R);
+    TRY(base_alloc(R, count, sizeof **R, err));
+    memcpy(*R, its->R, count * sizeof **R);
     if (limit->q.rows == rank)
         return CODE_OK;
     return draw(map, true, array_rows(&limit->q, rank, limit->q.rows - rank), err);
 }
 
-static void scale_matrix(double *C, int count, double factor) {
-    for (int i = 0; i < count; i++)
+static void scale_matrix(double *C, int rows, int columns, double factor) {
+    for (size_t i = 0; i < (size_t)rows * (size_t)columns; i++)
         C[i] *= factor;
 }
 
@@ -262,7 +266,7 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
     DO(limit->leader ? follow(map, x, &R, err) : meet(map, true, x, &R, err));
     DO(products(x, array_all(&limit->e), &E, err));
     met = limit->e.rows;
-    scale_matrix(E, x.count * met, map->numbers.fr);
+    scale_matrix(E, x.count, met, map->numbers.fr);
     backend->combine(out, 0, R, array_all(&limit->Z));
     if (met)
         backend->combine(out, 1, E, array_all(&limit->p));
@@ -290,7 +294,7 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     DO(products(y, array_all(&limit->Z), &Y, err));
     backend->combine(out, 0, Y, array_all(&limit->q));
     if (limit->p.rows) {
-        scale_matrix(C, y.count * limit->p.rows, map->numbers.fr);
+        scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
         backend->combine(out, 1, C, array_all(&limit->e));
     }
     if (C)
@@ -316,11 +320,11 @@ static int limit_keep(struct map *map, int k, struct rows y, struct err *err) {
 /* x by its coordinates. */
 static void limit_products(const struct map *map, struct rows y, double *X, double *Y) {
     const struct limit_state *limit = limit_of(map);
-    int P = map->x.count, rank = limit->q.rows;
-    for (int mu = 0; mu < P; mu++)
-        for (int nu = 0; nu < P; nu++) {
+    size_t P = (size_t)map->x.count, rank = (size_t)limit->q.rows;
+    for (size_t mu = 0; mu < P; mu++)
+        for (size_t nu = 0; nu < P; nu++) {
             double sum = 0;
-            for (int a = 0; a < rank; a++)
+            for (size_t a = 0; a < rank; a++)
                 sum += limit->R[mu * rank + a] * limit->R[nu * rank + a];
             X[mu * P + nu] = sum;
         }
@@ -333,13 +337,13 @@ static int limit_change(struct map *map, int k, const double *c, struct change *
     struct limit_state *limit = limit_of(map);
     struct rows y = array_all(&map->stage[k].y);
     const double *R = limit->kept[k].R;
-    int P = map->stage[k].P, rank = limit->kept[k].rank, rows = y.count;
+    size_t P = (size_t)map->stage[k].P, rank = (size_t)limit->kept[k].rank, rows = (size_t)y.count;
     double *C;
-    TRY(base_alloc(&C, (size_t)rank * (size_t)rows, sizeof *C, err));
-    for (int a = 0; a < rank; a++)
-        for (int mu = 0; mu < P; mu++)
+    TRY(base_alloc(&C, rank * rows, sizeof *C, err));
+    for (size_t a = 0; a < rank; a++)
+        for (size_t mu = 0; mu < P; mu++)
             C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * R[mu * rank + a];
-    *change = (struct change){array_rows(&limit->Z, 0, rank), y, C, 1};
+    *change = (struct change){array_rows(&limit->Z, 0, (int)rank), y, C, 1};
     return CODE_OK;
 }
 
@@ -347,7 +351,6 @@ static int limit_change(struct map *map, int k, const double *c, struct change *
 static int limit_archive(struct map *map, struct archive *archive, struct err *err) {
     const struct backend *backend = map->declared.source->backend;
     struct limit_state *limit = limit_of(map);
-    size_t count;
     if (limit->leader)
         limit->q = limit_of(limit->leader)->q;
     else
@@ -357,9 +360,16 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_array(archive, &limit->p, backend, err));
     TRY(archive_array(archive, &limit->normals, backend, err));
     TRY(archive_bytes(archive, limit->largest, sizeof limit->largest, err));
-    count = (size_t)map->x.count * (size_t)limit->q.rows;
+    TRY(archive_expect(archive, &limit->Z, limit->Z.sites, limit->Z.group, limit->q.rows, err));
+    TRY(archive_expect(archive, &limit->e, limit->e.sites, limit->e.group, limit->p.rows, err));
+    TRY(archive_expect(archive, &limit->normals, limit->normals.sites, limit->normals.group,
+                       map->settings.responses ? limit->q.rows : 0, err));
     limit->known = limit->q.rows;
-    return archive_list(archive, &limit->R, &count, sizeof *limit->R, err);
+    TRY(archive_list(archive, &limit->R, (size_t)map->x.count * (size_t)limit->q.rows,
+                     sizeof *limit->R, err));
+    return limit->R || !archive_reads(archive)
+               ? CODE_OK
+               : archive_misfit(archive, "a basis has no coefficients", err);
 }
 
 /* The normals in Z alone, and the other direction's as in a pass. */
@@ -369,17 +379,17 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
     const struct limit_state *limit = limit_of(map);
     const struct array *own = forward ? &limit->normals : &limit->q;
     int rank = limit->normals.rows, met = forward ? limit->met : limit->p.rows;
-    int first = use * out.count;
+    size_t first = (size_t)use * (size_t)out.count, count = (size_t)out.count * (size_t)rank;
     double *C;
     (void)in;
-    TRY(base_alloc(&C, (size_t)out.count * (size_t)rank, sizeof *C, err));
-    for (int i = 0; i < out.count * rank; i++)
-        C[i] = map->numbers.fg * (forward ? limit->R : limit->Y)[first * rank + i];
+    TRY(base_alloc(&C, count, sizeof *C, err));
+    for (size_t i = 0; i < count; i++)
+        C[i] = map->numbers.fg * (forward ? limit->R : limit->Y)[first * (size_t)rank + i];
     backend->combine(out, 0, C, array_rows(own, 0, rank));
     if (met && forward)
-        backend->combine(out, 1, limit->E + first * met, array_rows(&limit->p, 0, met));
+        backend->combine(out, 1, limit->E + first * (size_t)met, array_rows(&limit->p, 0, met));
     else if (met)
-        backend->combine(out, 1, limit->C + first * met, array_rows(&limit->e, 0, met));
+        backend->combine(out, 1, limit->C + first * (size_t)met, array_rows(&limit->e, 0, met));
     free(C);
     return CODE_OK;
 }

@@ -39,18 +39,22 @@ static int enter(struct population *population, struct rows normals, struct err 
     struct array *work = &population->work;
     bool looking = population->stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
     int first = waiting(population), count = first + normals.count, kept, early = 0;
-    int which[count + 1];
-    TRY(append(&population->waiting, normals, err));
-    TRY(basis_residual_which(array_all(&population->span),
-                             array_rows(&population->waiting, population->taken, count), inside,
-                             work, which, &kept, err));
+    int *which, code = CODE_OK;
+    TRY(base_alloc(&which, (size_t)count, sizeof *which, err));
+    DO(append(&population->waiting, normals, err));
+    DO(basis_residual_which(array_all(&population->span),
+                            array_rows(&population->waiting, population->taken, count), inside,
+                            work, which, &kept, err));
     while (early < kept && which[early] < first)
         early++;
     rows_zero(normals);
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
     population->waiting.rows = looking ? population->taken + first : 0;
     population->taken = population->waiting.rows;
-    return append(&population->span, array_rows(work, 0, kept), err);
+    DO(append(&population->span, array_rows(work, 0, kept), err));
+done:
+    free(which);
+    return code;
 }
 
 int population_settle(struct population *population, struct err *err) {

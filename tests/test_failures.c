@@ -146,6 +146,53 @@ static void test_disk_full(void **state) {
     cli_free(&result);
 }
 
+/* 100000 inputs on a stack of 768 kB: what has a number for each row is not on it, and nothing has
+ * one for each pair of rows, which would be 80 GB. */
+static void test_many_rows(void **state) {
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* its frames are larger */
+#endif
+#define RUN                                                                                        \
+    "[solver]\nsites = 8\nthreads = 1\n[data]\ninputs = 100000\ndimension = 2\n"                   \
+    "[training]\nsteps = 2\neta0 = 0.01\n[output]\nkernels = none\n"
+#define LIMIT "[solver]\nreplicates = 1\n"
+#define NETWORK "[solver]\nreplicates = 0\n[reference]\nseeds = 1\nwidths = 16\n"
+    static const char *const networks[] = {
+        "[network]\nmodel = dense\n" RUN LIMIT,
+        "[network]\nmodel = regime2\nrho = 0.5\n[solver]\nexpert_sites = 8\n" RUN LIMIT,
+        "[network]\nmodel = regime3\n" RUN NETWORK};
+    struct rlimit limit, small;
+    assert_int_equal(getrlimit(RLIMIT_STACK, &limit), 0);
+    small = limit;
+    small.rlim_cur = 768 << 10;
+    for (size_t k = 0; k < COUNT(networks); k++) {
+        struct cli_result result;
+        cli_print("case.ini", networks[k]);
+        assert_int_equal(setrlimit(RLIMIT_STACK, &small), 0);
+        pid_t pid = cli_start(ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"), 0);
+        assert_int_equal(setrlimit(RLIMIT_STACK, &limit), 0);
+        cli_wait(pid, &result);
+        if (result.code)
+            fail_msg("%s: code %d: %s", networks[k], result.code, result.err);
+        cli_free(&result);
+    }
+}
+
+/* Clipping takes two numbers for each pair of rows, 64 MB of 2000 inputs: they are in the estimate.
+ */
+static void test_memory_of_clipping(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 2000\ndimension = 2\n"
+                          "[solver]\nsites = 8\nreplicates = 1\nmax_memory = 0.05\n"
+                          "[training]\nsteps = 1\nclip = 1\n[output]\nkernels = none\n");
+    cli_run(&result, ARGS("--quiet", "-o", "out.h5", "case.ini"));
+    assert_true(result.code > 0);
+    assert_non_null(strstr(result.err, "the run would need about 0.06"));
+    cli_free(&result);
+}
+
 /* --- numbers that are none ------------------------------------------------------------------- */
 
 static const char dense[] = "[network]\nmodel = dense\nactivation = linear\n[data]\n%s"
@@ -278,10 +325,8 @@ int main(void) {
         cmocka_unit_test(test_signals),
     };
     const struct CMUnitTest files[] = {
-        TEST(test_files_left_by_kills),
-        TEST(test_disk_full),
-        TEST(test_sums),
-        TEST(test_numerical_failures),
+        TEST(test_files_left_by_kills),       TEST(test_disk_full), TEST(test_many_rows),
+        TEST(test_memory_of_clipping),        TEST(test_sums),      TEST(test_numerical_failures),
         TEST(test_continued_into_divergence),
     };
     int failed = cmocka_run_group_tests_name("failures", tests, NULL, NULL);

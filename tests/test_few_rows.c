@@ -1,10 +1,13 @@
 /* Products of few rows (kernels/few_rows.h) in each vector code that this machine has, against
  * plain loops, for shapes around the sizes of tiles, panels, strips and parts. Rows are whole
  * numbers, so that sums are exact in every order; behind the sites in use lies NaN. */
+#include "kernels/backend.h"
 #include "kernels/few_rows.h"
 #include "tests/support/support.h"
 
 #include <math.h>
+#include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 200, WIDEST = 4608 };
@@ -108,6 +111,37 @@ static void avx512_code(void **state) {
     check_code("avx512");
 }
 
+/* Beyond few rows the plain code leaves the products to BLAS, whose order of additions depends on
+ * the shapes that it is given: these must not depend on the number of threads. */
+static void bits_of_plain_code_on_threads(void **state) {
+    (void)state;
+    static const int shapes[][3] = {
+        {700, 17, 300}, {1029, 40, 129}, {301, 150, 700}, {1500, 30, 257}, {277, 277, 515}};
+    assert_true(few_rows_use("plain"));
+    for (int k = 0; k < (int)(sizeof shapes / sizeof *shapes); k++) {
+        const int *shape = shapes[k], rows[2] = {shape[0], shape[1]};
+        size_t sites = (size_t)shape[2], count = (size_t)rows[0] * (size_t)rows[1];
+        double *one = calloc(2 * count, sizeof *one), *many = one + count;
+        struct array x[2];
+        for (int i = 0; i < 2; i++) {
+            struct rng_stream stream = {.seed = 5, .owner = (uint32_t)i};
+            ASK(array_init(&x[i], &backend_cpu, sites, 1, rows[i], err));
+            backend_cpu.normals(array_all(&x[i]), stream);
+        }
+        for (int threads = 1; threads <= 8; threads = threads < 3 ? threads + 1 : threads + 5) {
+            omp_set_num_threads(threads);
+            backend_cpu.dots(array_all(&x[0]), array_all(&x[1]), threads == 1 ? one : many);
+            if (threads > 1 && memcmp(one, many, count * sizeof *one) != 0)
+                fail_msg("%d rows times %d over %d sites: other bits on %d threads", rows[0],
+                         rows[1], shape[2], threads);
+        }
+        free(one);
+        array_free(&x[0]);
+        array_free(&x[1]);
+    }
+    assert_true(few_rows_use(NULL));
+}
+
 static void a_code_that_does_not_exist(void **state) {
     (void)state;
     const char *best = few_rows_name();
@@ -120,6 +154,7 @@ int main(void) {
         cmocka_unit_test(plain_code),
         cmocka_unit_test(avx2_code),
         cmocka_unit_test(avx512_code),
+        cmocka_unit_test(bits_of_plain_code_on_threads),
         cmocka_unit_test(a_code_that_does_not_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

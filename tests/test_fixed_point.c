@@ -158,9 +158,14 @@ static void both_free(struct both *both) {
  * orthogonal probes. */
 static void linear_networks_agree(void **state) {
     (void)state;
+    static const char seen[] = /* a matrix that only a kernel reads has no cotangents */
+        "network.program_text=local a = population('a', {size = key('depth') / 3}) "
+        "local h = read_in(a, 'W1') kernel(map(h, a, {name = 'V', rate = 0}), 'Z') "
+        "read_out(h, 'w')";
     static const struct {
         const char *file, *more[6];
     } cases[] = {
+        {"examples/dense.ini", {"network.program=t.lua", seen}},
         {"data/dense.ini", {"network.depth=3", NULL}},
         {"data/resnet.ini", {"network.depth=3", NULL}},
         {"data/dense.ini", {"training.integrator=heun", "training.steps=5", NULL}},
@@ -170,6 +175,8 @@ static void linear_networks_agree(void **state) {
         {"data/regime2_mup.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
         {"data/regime3.ini",
          {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=4", NULL}},
+        {"data/regime3_mup.ini",
+         {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=1", NULL}},
         {"data/transformer.ini",
          {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=0", NULL}},
     };

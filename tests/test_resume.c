@@ -3,7 +3,7 @@
  * kind of run is cut twenty times.
  *
  * That every network goes on, by every way of training, is in test_models. */
-#define _XOPEN_SOURCE 700
+#define _GNU_SOURCE /* memmem */
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
 
@@ -318,6 +318,49 @@ static void damaged_states_are_refused(void **state) {
     free(good);
 }
 
+/* With a sum that is right but numbers that are not, wherever they stand: a sentence, or a run to
+ * its end, but no crash. */
+static void states_with_a_right_sum_may_be_wrong(void **state) {
+    (void)state;
+    static const char name[] = "out.h5.state/limit_0000.state";
+    static const int64_t wrong[] = {-1, 0, 3, 1ll << 31, 1ll << 62};
+    static const char *const cut[] = {"training.eta0", "eta0 = "}, *const with[] = {"!", "etc"};
+    const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
+    size_t size;
+    int refused = 0, runs = 0;
+    prepare();
+    char *good = cli_read(name, &size), *now = cli_read(name, &size);
+    for (int k = 0; k < 2; k++) {
+        const char *at = memmem(good, size, cut[k], strlen(cut[k]));
+        cli_write(name, good, size);
+        change_state(name, (size_t)(at - good) + (k ? 5u : 8u), with[k], true);
+        refuses(2, go_on, ARGS(name, "its keys and values cannot be read"));
+    }
+    /* counts and shapes: words that are small whole numbers but not zero */
+    for (size_t at = 16; at + 16 <= size; at++) {
+        int64_t word;
+        memcpy(&word, good + at, sizeof word);
+        if (word < 1 || word > 1000)
+            continue;
+        struct cli_result result;
+        int64_t put = wrong[(size_t)runs++ % COUNT(wrong)];
+        memcpy(now, good, size);
+        memcpy(now + at, &put, sizeof put);
+        cli_write(name, now, size);
+        change_state(name, 0, "", true);
+        cli_run(&result, go_on);
+        if (result.code < 0)
+            fail_msg("byte %zu: %lld: ended by signal %d: %s", at, (long long)put, -result.code,
+                     result.err);
+        refused += result.code != 0;
+        cli_free(&result);
+    }
+    print_message("%d of %d states refused\n", refused, runs);
+    assert_true(refused > 0);
+    free(good);
+    free(now);
+}
+
 /* Of networks, too, before anything is computed. */
 static void states_of_networks_are_refused(void **state) {
     (void)state;
@@ -345,6 +388,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(sweeps, clean),
         cmocka_unit_test_setup(other_settings_are_refused, clean),
         cmocka_unit_test_setup(damaged_states_are_refused, clean),
+        cmocka_unit_test_setup(states_with_a_right_sum_may_be_wrong, clean),
         cmocka_unit_test_setup(states_of_networks_are_refused, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);

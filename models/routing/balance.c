@@ -3,6 +3,7 @@
 #include "models/net/net.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 const struct param_row balance_rows[] = {
     {"eta_bias", PARAM_REAL, NETWORK_KEY(eta_bias), "0", 0, 1e6, NULL, NULL,
@@ -59,7 +60,7 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
 static int measure(struct balance *s, const struct net *net, struct rows m, struct rows scratch,
                    struct err *err) {
     const struct backend *backend = net->setup.backend;
-    double shift = -s->rho, minus = -1, largest, changed[m.count], sum = 0;
+    double shift = -s->rho, minus = -1, largest, *changed, sum = 0;
     backend->combine(s->load, 0, s->mean, m);
     TRY(backend->top(s->load, 1, s->largest, err));
     backend->averages(s->load, s->largest, &largest);
@@ -69,9 +70,11 @@ static int measure(struct balance *s, const struct net *net, struct rows m, stru
     rows_copy(m, scratch);
     for (int mu = 0; mu < m.count; mu++)
         rows_add(&minus, rows_part(s->last, mu, 1), rows_part(scratch, mu, 1));
+    TRY(base_alloc(&changed, (size_t)m.count, sizeof *changed, err));
     backend->averages(scratch, scratch, changed);
     for (int mu = 0; mu < m.count; mu++)
         sum += changed[mu];
+    free(changed);
     *s->flips = net->started ? sum / m.count / (2 * s->rho) : 0;
     rows_copy(m, s->last);
     return CODE_OK;

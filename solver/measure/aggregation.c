@@ -118,18 +118,19 @@ double aggregation_bytes(const struct net *net) {
 /* --- arithmetic ------------------------------------------------------------------------------ */
 
 double aggregation_square(struct rows x) {
-    double square[x.count], sum = 0;
-    x.array->backend->averages(x, x, square);
-    for (int k = 0; k < x.count; k++)
-        sum += square[k] / x.count;
+    double square, sum = 0;
+    for (int k = 0; k < x.count; k++) {
+        struct rows row = rows_part(x, k, 1);
+        x.array->backend->averages(row, row, &square);
+        sum += square / x.count;
+    }
     return sum;
 }
 
 void aggregation_subtract(struct rows x, struct rows y) {
-    double minus[x.count];
+    static const double minus = -1;
     for (int k = 0; k < x.count; k++)
-        minus[k] = -1;
-    rows_add(minus, x, y);
+        rows_add(&minus, rows_part(x, k, 1), rows_part(y, k, 1));
 }
 
 static double rms(struct rows x) {

@@ -292,7 +292,7 @@ int coordinate_archive(struct coordinate *check, const struct net *net, struct a
         TRY(archive_array(archive, &m->out, check->backend, err));
         TRY(archive_array(archive, &m->back, check->backend, err));
         TRY(archive_array(archive, &m->W, check->backend, err));
-        TRY(archive_list(archive, &m->s, &count, sizeof *m->s, err));
+        TRY(archive_list(archive, &m->s, count, sizeof *m->s, err));
     }
     return aggregation_archive(&check->aggregation, net, archive, err);
 }

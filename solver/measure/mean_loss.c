@@ -30,17 +30,20 @@ static double value(const void *context, int t, const double *sum, const double 
 static int gather(struct targets *targets, int T, const struct training *training,
                   const struct mean_loss_rows *rows, struct err *err) {
     size_t row = (size_t)(rows->each * rows->C);
-    int P = batch_size(training, rows->inputs), index[P];
-    struct batch batch;
-    TRY(batch_init(&batch, training, rows->inputs, err));
+    int P = batch_size(training, rows->inputs), *index, code = CODE_OK;
+    struct batch batch = {0};
+    TRY(base_alloc(&index, (size_t)P, sizeof *index, err));
+    DO(batch_init(&batch, training, rows->inputs, err));
     for (int t = 0; t < T; t++) {
         batch_at(&batch, t, index);
         for (int i = 0; i < P; i++)
             memcpy(targets->y + (size_t)t * targets->step + (size_t)i * row,
                    rows->y + (size_t)index[i] * row, row * sizeof *rows->y);
     }
+done:
     batch_free(&batch);
-    return CODE_OK;
+    free(index);
+    return code;
 }
 
 int mean_loss_set(const struct record *record, const char *name, const char *of,

@@ -164,6 +164,10 @@ static int archive_sparse(struct record *record, const struct series *series, in
     for (int row = 0; row < count; row++) {
         int t = archive_reads(archive) ? 0 : record->at.value[row];
         DO(archive_bytes(archive, &t, sizeof t, err));
+        if (t < 0 || t >= steps) {
+            code = archive_misfit(archive, "it has a step that it has not reached", err);
+            goto done;
+        }
         double *place = record_at(record, series, run, t);
         DO(archive_bytes(archive, place ? place : unused, size, err));
     }

@@ -74,12 +74,18 @@ void response_free(struct response *response) {
 }
 
 int response_archive(struct response *response, struct archive *archive, struct err *err) {
-    TRY(archive_bytes(archive, &response->times, sizeof response->times, err));
+    int times = response->times;
+    TRY(archive_bytes(archive, &times, sizeof times, err));
+    if (times < 0 || times > response->T)
+        return archive_misfit(archive, "a response has an impossible number of times", err);
+    response->times = times;
     TRY(archive_bytes(archive, response->columns,
                       (size_t)response->times * sizeof *response->columns, err));
     for (int t = 0; t < response->times; t++) {
+        if (response->columns[t] < 0)
+            return archive_misfit(archive, "a response has an impossible number of columns", err);
         size_t count = (size_t)response->count * (size_t)response->columns[t];
-        TRY(archive_list(archive, &response->known[t], &count, sizeof(double), err));
+        TRY(archive_list(archive, &response->known[t], count, sizeof(double), err));
     }
     return CODE_OK;
 }

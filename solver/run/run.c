@@ -137,6 +137,17 @@ static int add_measured(const struct run *run, struct net_setup setup, double *b
     return code;
 }
 
+/* What the norm of the gradient takes while a step is made. */
+static int add_norm(struct net_setup setup, double *bytes, struct err *err) {
+    struct net net;
+    setup.declare_only = true;
+    int code = net_init(&net, &setup, err);
+    if (!code)
+        *bytes += 2.0 * net_most_rows(&net) * net_most_rows(&net) * sizeof(double);
+    net_free(&net);
+    return code;
+}
+
 static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
@@ -147,6 +158,8 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
     TRY(add_measured(run, setup, bytes, err));
+    if (run->config.training.clip != 0)
+        TRY(add_norm(setup, bytes, err));
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.n * setup.P * setup.n;
     *bytes *= ensemble_concurrent(run, N, runs);

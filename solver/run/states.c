@@ -83,34 +83,52 @@ static int head_of(struct head *head, const struct run *run, const struct state 
     return write_lines(&head->ini, &run->params, err);
 }
 
-static int head_archive(struct head *head, struct archive *archive, struct err *err) {
-    size_t version = head->version ? strlen(head->version) + 1 : 0;
-    size_t ini = head->ini ? strlen(head->ini) + 1 : 0;
-    TRY(archive_bytes(archive, head->mark, sizeof head->mark, err));
-    if (memcmp(head->mark, mark, sizeof mark) != 0)
-        return archive_misfit(archive, "it is no state of this program", err);
-    TRY(archive_list(archive, &head->version, &version, 1, err));
-    TRY(archive_list(archive, &head->ini, &ini, 1, err));
-    TRY(archive_bytes(archive, &head->data, sizeof head->data, err));
-    TRY(archive_bytes(archive, &head->N, sizeof head->N, err));
-    TRY(archive_bytes(archive, &head->r, sizeof head->r, err));
-    TRY(archive_bytes(archive, &head->T, sizeof head->T, err));
-    return archive_bytes(archive, &head->steps, sizeof head->steps, err);
-}
-
-/* Takes the next line of a text apart, in place. */
+/* Takes the next line of a text apart, in place; false: the end, or it is no such line and *text
+ * stays at it. */
 static bool next_line(char **text, char **section, char **key, char **value) {
     char *line = *text, *end = strchr(line, '\n');
     if (!end)
         return false;
     *end = 0;
+    *key = strchr(line, '.');
+    *value = *key ? strstr(*key, " = ") : NULL;
+    if (!*value)
+        return false;
     *text = end + 1;
     *section = line;
-    *key = strchr(line, '.') + 1;
-    (*key)[-1] = 0;
-    *value = strstr(*key, " = ") + 3;
-    (*value)[-3] = 0;
+    *(*key)++ = 0;
+    **value = 0;
+    *value += 3;
     return true;
+}
+
+/* Whether a text is lines of keys and values. */
+static int check_lines(const struct archive *archive, const char *text, struct err *err) {
+    char *copy, *section, *key, *value;
+    TRY(base_copy(&copy, text, err));
+    char *rest = copy;
+    while (next_line(&rest, &section, &key, &value))
+        ;
+    int code = *rest ? archive_misfit(archive, "its keys and values cannot be read", err) : CODE_OK;
+    free(copy);
+    return code;
+}
+
+static int head_archive(struct head *head, struct archive *archive, struct err *err) {
+    TRY(archive_bytes(archive, head->mark, sizeof head->mark, err));
+    if (memcmp(head->mark, mark, sizeof mark) != 0)
+        return archive_misfit(archive, "it is no state of this program", err);
+    TRY(archive_text(archive, &head->version, err));
+    TRY(archive_text(archive, &head->ini, err));
+    TRY(check_lines(archive, head->ini, err));
+    TRY(archive_bytes(archive, &head->data, sizeof head->data, err));
+    TRY(archive_bytes(archive, &head->N, sizeof head->N, err));
+    TRY(archive_bytes(archive, &head->r, sizeof head->r, err));
+    TRY(archive_bytes(archive, &head->T, sizeof head->T, err));
+    TRY(archive_bytes(archive, &head->steps, sizeof head->steps, err));
+    return head->steps < 0 || head->steps > head->T
+               ? archive_misfit(archive, "it has more steps than its run", err)
+               : CODE_OK;
 }
 
 /* "0.30" is 0.3. */
