@@ -52,9 +52,9 @@ static int move(const struct net *net, const struct optimizer_step *step, double
     double *host;
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
     int code = CODE_OK;
-    DO(net_change(net, p, 0, clip * rate, &change, host, err));
     if (p->K && !p->host_moment)
         DO(base_alloc(&p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err));
+    DO(net_change(net, p, 0, clip * rate, &change, host, err));
     if (p->K)
         optimizer->move_host(step, p->K, host, p->host_moment, p->host);
     if (!p->host)

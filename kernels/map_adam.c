@@ -70,6 +70,8 @@ static int adam_archive(struct map *map, struct archive *archive, struct err *er
     TRY(archive_bytes(archive, &adam->decay, sizeof adam->decay, err));
     const struct population *s = map->declared.source;
     TRY(archive_array(archive, &adam->D, s->backend, err));
+    if (!adam->D.memory) /* it has not learnt yet */
+        return CODE_OK;
     return archive_expect(archive, &adam->D, s->sites, s->group, (int)map->declared.target->sites,
                           err);
 }

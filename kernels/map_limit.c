@@ -363,11 +363,11 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_expect(archive, &limit->Z, limit->Z.sites, limit->Z.group, limit->q.rows, err));
     TRY(archive_expect(archive, &limit->e, limit->e.sites, limit->e.group, limit->p.rows, err));
     TRY(archive_expect(archive, &limit->normals, limit->normals.sites, limit->normals.group,
-                       map->settings.responses ? limit->q.rows : 0, err));
+                       map->settings.responses && map->numbers.fg != 0 ? limit->q.rows : 0, err));
     limit->known = limit->q.rows;
     TRY(archive_list(archive, &limit->R, (size_t)map->x.count * (size_t)limit->q.rows,
                      sizeof *limit->R, err));
-    return limit->R || !archive_reads(archive)
+    return limit->R || limit->q.rows == 0 || !archive_reads(archive) /* zero matrices have none */
                ? CODE_OK
                : archive_misfit(archive, "a basis has no coefficients", err);
 }
