@@ -1,8 +1,11 @@
-/* What dmft-sweep replaces without --force: files of sweeps whose runs stay, and nothing else. */
+/* The file of a sweep: what it replaces without --force (files of sweeps whose runs stay, and
+ * nothing else), and that its errors are those of its runs. */
 #define _XOPEN_SOURCE 700
+#include "solver/files/result.h"
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -86,10 +89,53 @@ static void test_sweeps_whose_runs_stay_are_replaced(void **state) {
     accept("--force");
 }
 
+/* The error of the tolerance is part of the error of a run, and so of the same loss in a sweep;
+ * that of the median has it, too, in quadrature. */
+static void test_errors_are_those_of_the_runs(void **state) {
+    (void)state;
+    char **file, path[64];
+    int files;
+    size_t count, T;
+    double median_se[2];
+    for (int checked = 0; checked < 2; checked++) {
+        cli_print("sweep.ini", HEAD "tolerance = 0.05\n[sweep]\ntraining.eta0 = 0.2\n");
+        struct cli_result result;
+        cli_run(&result,
+                ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "sweep.ini",
+                     checked ? "--solver.check_tolerance=yes" : "--solver.check_tolerance=no"));
+        assert_int_equal(result.code, 0);
+        cli_free(&result);
+        ASK(result_texts("out.h5", "sweep/file", &file, &files, err));
+        assert_int_equal(files, 1);
+        snprintf(path, sizeof path, "out.d/%s", file[0]);
+        free(file[0]);
+        free(file);
+        hid_t sweep = cli_file("out.h5"), run = cli_file(path);
+        double *se = cli_values(sweep, "sweep/loss_se", &count);
+        double *median = cli_values(sweep, "sweep/loss_median_se", &count);
+        double *want = cli_values(run, "limit/loss_se", &T);
+        double *difference = checked ? cli_values(run, "limit/loss_tolerance", &T) : NULL;
+        CHECK_ABS(se[0], want[T - 1], 1e-14 * want[T - 1], "loss_se");
+        median_se[checked] = median[0];
+        if (checked) { /* it matters, and is part of both */
+            assert_true(fabs(difference[T - 1]) > 1e-6 * want[T - 1]);
+            CHECK_ABS(median[0], hypot(median_se[0], difference[T - 1]), 1e-14 * median[0],
+                      "loss_median_se");
+        }
+        free(se);
+        free(median);
+        free(want);
+        free(difference);
+        H5Fclose(sweep);
+        H5Fclose(run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_other_files_stay, clean),
         cmocka_unit_test_setup(test_results_of_other_programs_stay, clean),
+        cmocka_unit_test_setup(test_errors_are_those_of_the_runs, clean),
         cmocka_unit_test_setup(test_sweeps_whose_runs_stay_are_replaced, clean),
     };
     return cmocka_run_group_tests(tests, open_sweep, cli_close);
