@@ -2,6 +2,7 @@
 #include "solver/measure/stats.h"
 
 #include <assert.h>
+#include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
 #include <gsl/gsl_sort_double.h>
@@ -9,6 +10,14 @@
 
 double stats_interval(double se, int n, double level) {
     return n < 2 ? NAN : se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, n - 1.0);
+}
+
+double stats_round_off(double *const *mean, int count, size_t size) {
+    double largest = 0;
+    for (int i = 0; i < count; i++)
+        for (size_t k = 0; k < size && mean[i]; k++)
+            largest = fmax(largest, fabs(mean[i][k])); /* passes over NaN */
+    return 64 * DBL_EPSILON * largest;
 }
 
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,

@@ -2,9 +2,15 @@
 #ifndef SOLVER_STATS_H
 #define SOLVER_STATS_H
 
+#include <stddef.h>
+
 /* Half width of the two-sided interval of the given level for a mean with standard error se over n
  * runs (Student's t, n - 1 degrees); NaN for n < 2. */
 double stats_interval(double se, int n, double level);
+
+/* Errors of means below this are those of round-off, by whose ratios nothing is told; mean [count]
+ * [size], NULL for those that are not there. */
+double stats_round_off(double *const *mean, int count, size_t size);
 
 /* Weighted least squares of mean_i = a + b/N_i: a and its standard error; NaN unless every se is
  * positive and finite. count >= 2. */
@@ -18,7 +24,8 @@ int stats_approach(const int *N, const double *gap, const double *se, int count,
 
 /* Least squares of value_i = c + exponent ln N_i, all of one weight: values are logarithms with
  * standard errors se. The error is the larger of that from the residuals (three widths or more) and
- * that from se; NaN if a value is not finite. count >= 2. */
+ * that from se, and the former alone where one se is unknown (NaN): NaN then for two widths. Both
+ * are NaN if a value is not finite. count >= 2. */
 void stats_exponent(const int *N, const double *value, const double *se, int count,
                     double *exponent, double *exponent_se);
 
