@@ -28,15 +28,23 @@ static void test_exponents_of_power_laws(void **state) {
         se[i] = 0.01 * fabs(gap[i]);
         log_value[i] = log(5 * pow(N[i], 0.25));
     }
-    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 3);
+    assert_int_equal(stats_approach(N, gap, se, 0, 3, &exponent, &error), 3);
     CHECK_ABS(exponent, -1.5, 1e-13, "approach");
     se[0] = 0.6 * fabs(gap[0]); /* below two errors */
-    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 2);
+    assert_int_equal(stats_approach(N, gap, se, 0, 3, &exponent, &error), 2);
     CHECK_ABS(exponent, -1.5, 1e-13, "approach of two widths");
     CHECK_ABS(error, sqrt(2) * 0.01 / log(2), 1e-13, "its error");
     se[1] = NAN;
-    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 1);
+    assert_int_equal(stats_approach(N, gap, se, 0, 3, &exponent, &error), 1);
     assert_true(isnan(exponent) && isnan(error));
+
+    /* The limit, off by d, shifts all gaps by d: here ln 2^1.5 of two widths, whose gaps are g and
+     * g 2^-1.5, by d (2^1.5 - 1)/g. Independent errors would give the root of 1 + 2^3. */
+    const double exact[2] = {0, 0};
+    double d = 0.01 * fabs(gap[1]);
+    assert_int_equal(stats_approach(N, gap, exact, d, 2, &exponent, &error), 2);
+    CHECK_ABS(exponent, -1.5, 1e-13, "approach to a limit with an error");
+    CHECK_ABS(error, d * (1 / fabs(gap[1]) - 1 / fabs(gap[0])) / log(2), 1e-13, "its error");
 
     const double se_log[WIDTHS] = {0.03, 0.5, 0.04};
     stats_exponent(N, log_value, se_log, 3, &exponent, &error);

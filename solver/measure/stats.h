@@ -17,10 +17,13 @@ double stats_round_off(double *const *mean, int count, size_t size);
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
                        double *a_se);
 
-/* Weighted least squares of ln gap_i = c + exponent ln N_i over the widths with |gap_i| > 2 se_i,
- * where the error of ln gap_i is se_i/|gap_i|. Returns how many these are; NaN below two. */
-int stats_approach(const int *N, const double *gap, const double *se, int count, double *exponent,
-                   double *exponent_se);
+/* Weighted least squares of ln |gap_i| = c + exponent ln N_i, gap_i being a mean over networks with
+ * standard error se_i less a limit with standard error limit_se. Widths count with |gap_i| > 2 e_i,
+ * e_i both errors in quadrature, and weigh (gap_i/e_i)^2. The error of the exponent knows that the
+ * limit is the same at all widths. Returns how many widths count; NaN below two, and an se_i of NaN
+ * leaves out its width. */
+int stats_approach(const int *N, const double *gap, const double *se, double limit_se, int count,
+                   double *exponent, double *exponent_se);
 
 /* Least squares of value_i = c + exponent ln N_i, all of one weight: values are logarithms with
  * standard errors se. The error is the larger of that from the residuals (three widths or more) and

@@ -49,23 +49,21 @@ static int add(struct record *record, const struct series *like, const char *suf
 static void fit_entry(const struct int_list *widths, double *const *mean, double *const *se,
                       size_t k, double least, double *const out[FITS]) {
     int n = widths->count;
-    double value[INT_LIST_MAX], error[INT_LIST_MAX], gap[INT_LIST_MAX], gap_se[INT_LIST_MAX];
+    double value[INT_LIST_MAX], error[INT_LIST_MAX], gap[INT_LIST_MAX], known[INT_LIST_MAX];
     double limit = mean[n] ? mean[n][k] : NAN, limit_se = mean[n] ? se[n][k] : NAN;
     for (int i = 0; i < n; i++) {
         value[i] = mean[i][k];
         error[i] = se[i][k];
         gap[i] = value[i] - limit;
-        gap_se[i] = hypot(error[i], limit_se);
-        if (gap_se[i] <= least)
-            gap_se[i] = NAN;
+        known[i] = hypot(error[i], limit_se) > least ? error[i] : NAN;
     }
     out[INF][k] = out[INF_SE][k] = NAN;
     if (n >= 2)
         stats_extrapolate(widths->value, value, error, n, &out[INF][k], &out[INF_SE][k]);
     double z_se = hypot(out[INF_SE][k], limit_se);
     out[Z][k] = n >= 3 && z_se > least ? (out[INF][k] - limit) / z_se : NAN;
-    out[APPROACH_N][k] =
-        stats_approach(widths->value, gap, gap_se, n, &out[APPROACH][k], &out[APPROACH_SE][k]);
+    out[APPROACH_N][k] = stats_approach(widths->value, gap, known, limit_se, n, &out[APPROACH][k],
+                                        &out[APPROACH_SE][k]);
 }
 
 static int fit_series(const struct run *run, const struct series *series, struct record *record,
