@@ -9,7 +9,8 @@
  *     dmft_free(d);
  *
  * A call that can fail returns 0 or one of enum dmft_code, the exit codes of the programs, and
- * dmft_error has one sentence. Nothing here ends the process, prints, or catches signals.
+ * dmft_error has one sentence; an argument that is NULL, where NULL is not said to be allowed, is
+ * DMFT_INPUT. Nothing here ends the process, prints, or catches signals.
  *
  * One run at a time in a process, and all calls from one thread (but dmft_stop): a run uses threads
  * of its own, [solver] threads. OpenBLAS is set to one thread. Where cores are shared with others,
@@ -56,8 +57,8 @@ size_t dmft_expert_sites(const struct program *p);
 size_t dmft_unit_sites(const struct program *p);
 
 /* What to run: an ini file, or the text of one (paths in it then count from the current folder);
- * the last one given holds. Keys "section.key" go over it, later ones over earlier ones. All are
- * copied, and checked by dmft_run. */
+ * the last one given holds. Keys "section.key" go over it; a key that was set before gets the new
+ * value. All are copied, and checked by dmft_run. */
 int dmft_file(struct dmft *d, const char *ini);
 int dmft_text(struct dmft *d, const char *text);
 int dmft_set(struct dmft *d, const char *key, const char *value);
@@ -66,7 +67,8 @@ int dmft_set(struct dmft *d, const char *key, const char *value);
  * force: over what is there. May be called again, with other settings: results are those of the
  * last run, as far as it came. */
 int dmft_run(struct dmft *d, const char *output, int force);
-/* Ends a run in order, with DMFT_INTERRUPTED: from a handler of signals, or another thread. */
+/* Ends the run that is under way in order, with DMFT_INTERRUPTED: from a handler of signals, or
+ * another thread. Between two runs it does nothing. */
 void dmft_stop(struct dmft *d);
 
 /* A quantity of the limit (N = 0) or of networks of width N (docs/output.md), over `axes` axes, the

@@ -1,6 +1,6 @@
 #!/bin/sh
-# build/dmft-solve_VERSION_ARCH.deb: what `make install PREFIX=/usr` installs, where Debian has it.
-# usage: deb.sh BUILD VERSION
+# build/NAME_VERSION_ARCH.deb: what `make install PREFIX=/usr` installs, where Debian has it.
+# usage: deb.sh BUILD VERSION NAME, where NAME is dmft-solve or, of a build for MPI, dmft-solve-mpi
 set -eu
 arch=$(dpkg --print-architecture)
 work=$1/deb
@@ -11,18 +11,29 @@ make --no-print-directory -s install DESTDIR="$root" PREFIX=/usr
 mkdir -p "$root/usr/share/zsh/vendor-completions"
 mv "$root/usr/share/zsh/site-functions/_dmft-solve" "$root/usr/share/zsh/vendor-completions/"
 rmdir "$root/usr/share/zsh/site-functions"
-strip --strip-unneeded "$root"/usr/bin/dmft-* "$root"/usr/lib/libdmft.so.?.*
+linked= # the programs and, if it is there, libdmft
+for file in "$root"/usr/bin/dmft-* "$root"/usr/lib/libdmft.so.?.*; do
+    [ ! -f "$file" ] || linked="$linked ${file#"$work/"}"
+done
+(cd "$work" && strip --strip-unneeded $linked)
 gzip -9n "$root"/usr/share/man/man1/*.1 "$root/usr/share/doc/dmft-solve/CHANGELOG.md"
 {
     echo 'dmft-solve: GPL-3.0-or-later; the text is in /usr/share/common-licenses/GPL-3'
 } >"$root/usr/share/doc/dmft-solve/copyright"
 
 # The libraries that the programs and libdmft are linked with.
-printf 'Source: dmft-solve\n\nPackage: dmft-solve\nArchitecture: any\n' >"$work/debian/control"
-depends=$(cd "$work" && dpkg-shlibdeps -O root/usr/bin/dmft-solve root/usr/bin/dmft-sweep \
-    root/usr/bin/dmft-compare root/usr/lib/libdmft.so.?.* | sed -n 's/^shlibs:Depends=//p')
+printf 'Source: dmft-solve\n\nPackage: %s\nArchitecture: any\n' "$3" >"$work/debian/control"
+depends=$(cd "$work" && dpkg-shlibdeps -O $linked | sed -n 's/^shlibs:Depends=//p')
+instead= more=
+if [ "$3" != dmft-solve ]; then
+    more=', mpi-default-bin'
+    instead='Provides: dmft-solve
+Conflicts: dmft-solve
+Replaces: dmft-solve
+'
+fi
 cat >"$root/DEBIAN/control" <<END
-Package: dmft-solve
+Package: $3
 Version: $2
 Architecture: $arch
 Section: science
@@ -30,7 +41,7 @@ Priority: optional
 Maintainer: dmft-solve maintainers <dmft-solve@localhost>
 Installed-Size: $(du -ks "$root/usr" | cut -f1)
 Depends: $depends
-Recommends: dataset-fashion-mnist
+${instead}Recommends: dataset-fashion-mnist$more
 Description: infinite-width limits of mixture-of-experts training
  The training of infinitely wide networks, with error bars, beside finite networks trained by the
  same program; sweeps and comparisons; a C library.
@@ -38,4 +49,4 @@ END
 printf '#!/bin/sh\nset -e\nldconfig\n' >"$root/DEBIAN/postinst"
 cp "$root/DEBIAN/postinst" "$root/DEBIAN/postrm"
 chmod 755 "$root/DEBIAN/postinst" "$root/DEBIAN/postrm"
-dpkg-deb --root-owner-group --build "$root" "build/dmft-solve_$2_$arch.deb"
+dpkg-deb --root-owner-group --build "$root" "build/$3_$2_$arch.deb"

@@ -1,5 +1,6 @@
 # What is installed: programs, manual, libdmft with headers and pkg-config file, completion, examples.
-# DESTDIR is put in front of every path; PREFIX is where the files will lie.
+# DESTDIR is put in front of every path; PREFIX is where the files will lie. Both are taken literally, and
+# may have blanks and $ in them.
 SONAME := libdmft.so.0
 RELEASE := $(firstword $(subst +, ,$(VERSION)))
 LIBRARY := $(BUILD)/libdmft.so.$(RELEASE)
@@ -7,7 +8,10 @@ LIBRARY := $(BUILD)/libdmft.so.$(RELEASE)
 HEADERS := $(wildcard models/program/program.h models/settings.h models/block.h models/routing/*.h) \
            kernels/population.h kernels/sobol.h kernels/archive.h kernels/basis.h kernels/backend.h kernels/rng.h \
            kernels/base/base.h kernels/base/key.h
-AT = $(DESTDIR)$(PREFIX)
+QUOTED = '$(subst ','\'',$(1))'
+AT = $(call QUOTED,$(value DESTDIR)$(value PREFIX))
+# As the replacement of a command s of sed.
+PC_PREFIX = $$(printf '%s' $(call QUOTED,$(value PREFIX)) | sed 's/[\\&|]/\\&/g')
 
 lib: $(LIBRARY)
 $(LIBRARY): $(OBJECTS) install/libdmft.map $(BUILD)/objects
@@ -44,7 +48,7 @@ install-library: $(LIBRARY)
 	install -D -m 644 include/dmft.h $(AT)/include/dmft.h
 	for h in $(HEADERS); do install -D -m 644 $$h $(AT)/include/dmft/$$h || exit 1; done
 	mkdir -p $(AT)/lib/pkgconfig
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(RELEASE)|' install/dmft.pc.in > $(AT)/lib/pkgconfig/dmft.pc
+	sed "s|@PREFIX@|$(PC_PREFIX)|; s|@VERSION@|$(RELEASE)|" install/dmft.pc.in > $(AT)/lib/pkgconfig/dmft.pc
 
 uninstall:
 	cd $(AT) && rm -f $(addprefix bin/,$(PROGRAMS)) $(addprefix share/man/man1/,$(notdir $(wildcard docs/man/*.1))) \
@@ -52,8 +56,9 @@ uninstall:
 	    include/dmft.h share/zsh/site-functions/_dmft-solve && rm -rf include/dmft share/doc/dmft-solve
 
 # build/dmft-solve_VERSION_ARCH.deb; wants dpkg-dev for the list of libraries it depends on.
-deb: all $(LIBRARY) $(COMPLETION)
-	@sh install/deb.sh $(BUILD) $(RELEASE)
+# With MPI=1 it is dmft-solve-mpi, in the place of dmft-solve, without the library.
+deb: all $(if $(MPI),,$(LIBRARY)) $(COMPLETION)
+	@sh install/deb.sh $(BUILD) $(RELEASE) dmft-solve$(if $(MPI),-mpi)
 
 # build/site: the documents as pages with a search, by mkdocs.
 site:

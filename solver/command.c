@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
 #include "kernels/dist.h"
+#include "solver/files/result.h"
 #include "solver/run/states.h"
 
 #include <gsl/gsl_errno.h>
@@ -136,14 +137,42 @@ int command_output(char **name, const struct command *command, const char *given
     return CODE_OK;
 }
 
-int command_continue(struct command *command, const char *result, const char *given, char **ini,
-                     char **output, struct err *err) {
+/* The program that goes on with a result must be the one that wrote it: another would not find the
+ * states, begin anew, and replace the result. What was begun last, OUT.h5.partial, decides. */
+static int check_writer(const char *program, const char *result, struct err *err) {
+    size_t size = strlen(result) + sizeof ".partial";
+    struct stat status;
+    char path[size], *writer;
+    snprintf(path, size, "%s.partial", result);
+    if (stat(path, &status) || !status.st_size)
+        snprintf(path, size, "%s", result);
+    if (stat(path, &status))
+        return CODE_OK; /* nothing was written yet */
+    TRY(result_program(path, &writer, err));
+    int code = CODE_OK;
+    bool compared = !strcmp(writer, "dmft-compare");
+    if (!strcmp(writer, "dmft-sweep"))
+        code = err_set(err, CODE_INPUT,
+                       "--continue %s: is of dmft-sweep, which goes on by the command that began "
+                       "the sweep",
+                       result);
+    else if (compared != !strcmp(program, "dmft-compare"))
+        code = err_set(err, CODE_INPUT, "--continue %s: is of %s: %s --continue %s goes on with it",
+                       result, writer, compared ? "dmft-compare" : "dmft-solve", result);
+    free(writer);
+    return code;
+}
+
+int command_continue(struct command *command, const char *program, const char *result,
+                     const char *given, char **ini, char **output, struct err *err) {
     if (command->file || given)
         return err_set(err, CODE_INPUT,
                        "--continue %s goes on with the ini of that run, into that file; it takes "
                        "keys to change, but no %s",
                        result, given ? "-o" : "ini file");
     TRY(base_copy(output, result, err));
+    if (!dist_rank())
+        TRY(check_writer(program, result, err));
     TRY(states_ini(ini, result, err));
     command->file = *ini;
     return CODE_OK;

@@ -28,10 +28,11 @@ void command_log(struct log *log, bool quiet);
  * the current folder. */
 int command_output(char **name, const struct command *command, const char *given,
                    const char *ending, struct err *err);
-/* --continue: the ini and the output (both to be freed) of a result whose states were kept, in the
- * place of those of a command line, which may give neither. */
-int command_continue(struct command *command, const char *result, const char *given, char **ini,
-                     char **output, struct err *err);
+/* --continue of this program: the ini and the output (both to be freed) of a result whose states
+ * were kept, in the place of those of a command line, which may give neither. Refused where another
+ * program wrote the result, complete or partial. */
+int command_continue(struct command *command, const char *program, const char *result,
+                     const char *given, char **ini, char **output, struct err *err);
 /* How to go on after a failure, where states are kept. */
 void command_tell_states(struct log *log, const char *program, const struct run *run,
                          const char *output);

@@ -67,14 +67,24 @@ void dmft_free(struct dmft *d) {
 }
 
 const char *dmft_error(const struct dmft *d) {
-    return d->err.text;
+    return d ? d->err.text : "struct dmft *d is NULL";
+}
+
+/* CODE_INPUT, and a sentence in d, if an argument that a call needs is NULL. Forgets the sentence
+ * of the call before. */
+static int need(struct dmft *d, const char *call, const char *name, const void *argument) {
+    if (!d)
+        return CODE_INPUT;
+    d->err = (struct err){0};
+    return argument ? CODE_OK
+                    : err_set(&d->err, CODE_INPUT, "%s: the argument %s is NULL", call, name);
 }
 
 /* --- networks -------------------------------------------------------------------------------- */
 
 int dmft_add_network(struct dmft *d, const struct model *model) {
-    d->err = (struct err){0};
-    return network_add(model, &d->err);
+    int code = need(d, "dmft_add_network", "model", model);
+    return code ? code : network_add(model, &d->err);
 }
 
 size_t dmft_sites(const struct program *p) {
@@ -94,7 +104,6 @@ size_t dmft_unit_sites(const struct program *p) {
 /* Takes the place of both. */
 static int give(struct dmft *d, char **to, const char *text) {
     char *copy;
-    d->err = (struct err){0};
     TRY(base_copy(&copy, text, &d->err));
     free(d->file);
     free(d->text);
@@ -104,19 +113,28 @@ static int give(struct dmft *d, char **to, const char *text) {
 }
 
 int dmft_file(struct dmft *d, const char *ini) {
-    return give(d, &d->file, ini);
+    int code = need(d, "dmft_file", "ini", ini);
+    return code ? code : give(d, &d->file, ini);
 }
 
 int dmft_text(struct dmft *d, const char *text) {
-    return give(d, &d->text, text);
+    int code = need(d, "dmft_text", "text", text);
+    return code ? code : give(d, &d->text, text);
 }
 
 int dmft_set(struct dmft *d, const char *key, const char *value) {
-    size_t size = strlen(key) + strlen(value) + 4;
+    TRY(need(d, "dmft_set", "key", key));
+    TRY(need(d, "dmft_set", "value", value));
+    size_t length = strlen(key), size = length + strlen(value) + 4;
     char *word;
-    d->err = (struct err){0};
     TRY(base_alloc(&word, size, 1, &d->err));
     snprintf(word, size, "--%s=%s", key, value);
+    for (int k = 0; k < d->overrides; k++)
+        if (!strncmp(d->override[k], word, length + 3)) { /* --key= */
+            free(d->override[k]);
+            d->override[k] = word;
+            return CODE_OK;
+        }
     char **grown = realloc(d->override, ((size_t)d->overrides + 1) * sizeof *grown);
     if (!grown) {
         free(word);
@@ -150,21 +168,22 @@ static int read_settings(struct dmft *d, struct err *err) {
 /* --- runs ------------------------------------------------------------------------------------ */
 
 int dmft_run(struct dmft *d, const char *output, int force) {
+    TRY(need(d, "dmft_run", "d", d));
     struct err *err = &d->err;
     int code;
-    *err = (struct err){0};
+    d->stop = 0; /* one that came after the last run was meant for that */
     forget_results(d);
     DO(read_settings(d, err));
     DO(run_open(&d->run, output, force != 0, err));
     DO(run_march(&d->run, err));
     DO(run_finish(&d->run, force != 0, err));
 done:
-    d->stop = 0;
     return code;
 }
 
 void dmft_stop(struct dmft *d) {
-    d->stop = 1;
+    if (d)
+        d->stop = 1;
 }
 
 /* --- results --------------------------------------------------------------------------------- */
@@ -183,8 +202,9 @@ static const struct record *record_of(struct dmft *d, int N) {
 }
 
 int dmft_series(struct dmft *d, int N, const char *name, struct dmft_series *out) {
+    TRY(need(d, "dmft_series", "name", name));
+    TRY(need(d, "dmft_series", "out", out));
     struct err *err = &d->err;
-    *err = (struct err){0};
     const struct record *record = record_of(d, N);
     const struct series *series = record ? record_find(record, name) : NULL;
     double *mean = NULL, *se = NULL;
@@ -210,7 +230,6 @@ int dmft_series(struct dmft *d, int N, const char *name, struct dmft_series *out
 }
 
 const char *dmft_name(struct dmft *d, int N, int k) {
-    d->err = (struct err){0};
-    const struct record *record = record_of(d, N);
+    const struct record *record = need(d, "dmft_name", "d", d) ? NULL : record_of(d, N);
     return record && k >= 0 && k < record->count ? record->series[k].name : NULL;
 }

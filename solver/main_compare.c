@@ -67,7 +67,8 @@ static int work(struct compare *compare, struct options *options, struct err *er
         compare->run[k].stop = command_signals();
         compare->run[k].go_on = go_on;
     }
-    DO(go_on ? command_continue(command, options->again, options->output, &ini, &output, err)
+    DO(go_on ? command_continue(command, "dmft-compare", options->again, options->output, &ini,
+                                &output, err)
              : command_output(&output, command, options->output, "_compare.h5", err));
     DO(compare_configure(compare, command->file, command->overrides, command->override, err));
     DO(command_spare(output, command->file, err));

@@ -119,7 +119,8 @@ static int solve(struct run *run, struct options *options, struct err *err) {
     profile_on = options->profile;
     run->go_on = options->again != NULL;
     options->force |= run->go_on;
-    DO(run->go_on ? command_continue(command, options->again, options->output, &ini, &output, err)
+    DO(run->go_on ? command_continue(command, "dmft-solve", options->again, options->output, &ini,
+                                     &output, err)
                   : command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
     DO(command_spare(output, command->file, err));

@@ -53,6 +53,22 @@ from_c_plus_plus() {
     g++ x.cc -I"$root/opt/dmft/include" -L"$root/opt/dmft/lib" -ldmft -o x
     LD_LIBRARY_PATH="$root/opt/dmft/lib" ./x
 }
+odd_prefix() { # blanks, quotes and $ in PREFIX
+    prefix="$root/it's \$HOME & |co\\"
+    make --no-print-directory -s install PREFIX="$prefix"
+    "$prefix/bin/dmft-solve" --version | grep -q '^dmft-solve '
+    test "$(ls "$prefix")" = "$(printf 'bin\ninclude\nlib\nshare')"
+    make --no-print-directory -s uninstall PREFIX="$prefix"
+    test -z "$(find "$prefix" -type f -o -type l)"
+}
+odd_prefix_of_a_library() { # pkg-config escapes blanks, but no $
+    prefix="$root/it is odd & |co"
+    make --no-print-directory -s install PREFIX="$prefix"
+    printf '#include <dmft.h>\nint main(void) { return !dmft_version(); }\n' >"$root/odd.c"
+    flags=$(PKG_CONFIG_PATH="$prefix/lib/pkgconfig" pkg-config --cflags --libs dmft)
+    eval "${CC:-cc} \"\$root/odd.c\" $flags -o \"\$root/odd\""
+    LD_LIBRARY_PATH="$prefix/lib" "$root/odd"
+}
 exports() {
     nm -D --defined-only "$root/opt/dmft/lib/libdmft.so" | awk '{print $NF}' >"$root/names"
     grep -q '^dmft_run$' "$root/names"
@@ -93,6 +109,8 @@ test_of install into_root
 test_of installed_programs programs
 test_of library_and_example library
 test_of library_from_c_plus_plus from_c_plus_plus
+test_of odd_prefix odd_prefix
+test_of odd_prefix_of_a_library odd_prefix_of_a_library
 test_of library_exports exports
 test_of completion completion
 if command -v mkdocs >/dev/null; then

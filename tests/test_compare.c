@@ -28,15 +28,23 @@ static void test_exponents_of_power_laws(void **state) {
         se[i] = 0.01 * fabs(gap[i]);
         log_value[i] = log(5 * pow(N[i], 0.25));
     }
-    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 3);
+    assert_int_equal(stats_approach(N, gap, se, 0, 3, &exponent, &error), 3);
     CHECK_ABS(exponent, -1.5, 1e-13, "approach");
     se[0] = 0.6 * fabs(gap[0]); /* below two errors */
-    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 2);
+    assert_int_equal(stats_approach(N, gap, se, 0, 3, &exponent, &error), 2);
     CHECK_ABS(exponent, -1.5, 1e-13, "approach of two widths");
     CHECK_ABS(error, sqrt(2) * 0.01 / log(2), 1e-13, "its error");
     se[1] = NAN;
-    assert_int_equal(stats_approach(N, gap, se, 3, &exponent, &error), 1);
+    assert_int_equal(stats_approach(N, gap, se, 0, 3, &exponent, &error), 1);
     assert_true(isnan(exponent) && isnan(error));
+
+    /* The limit, off by d, shifts all gaps by d: here ln 2^1.5 of two widths, whose gaps are g and
+     * g 2^-1.5, by d (2^1.5 - 1)/g. Independent errors would give the root of 1 + 2^3. */
+    const double exact[2] = {0, 0};
+    double d = 0.01 * fabs(gap[1]);
+    assert_int_equal(stats_approach(N, gap, exact, d, 2, &exponent, &error), 2);
+    CHECK_ABS(exponent, -1.5, 1e-13, "approach to a limit with an error");
+    CHECK_ABS(error, d * (1 / fabs(gap[1]) - 1 / fabs(gap[0])) / log(2), 1e-13, "its error");
 
     const double se_log[WIDTHS] = {0.03, 0.5, 0.04};
     stats_exponent(N, log_value, se_log, 3, &exponent, &error);
@@ -47,6 +55,11 @@ static void test_exponents_of_power_laws(void **state) {
     CHECK_ABS(exponent, 0.25, 1e-13, "the middle point does not count");
     /* residuals 2/3, -1/3, -1/3: variance 2/3 over spread 2 ln^2 2 */
     CHECK_ABS(error, sqrt(1 / 3.) / log(2), 1e-13, "its error, from the residuals");
+    const double unknown[WIDTHS] = {0.03, NAN, 0.04};
+    stats_exponent(N, log_value, unknown, 3, &exponent, &error);
+    CHECK_ABS(error, sqrt(1 / 3.) / log(2), 1e-13, "its error, one of a width being unknown");
+    stats_exponent(N, log_value, unknown, 2, &exponent, &error);
+    assert_true(isfinite(exponent) && isnan(error)); /* two widths leave no residuals */
     log_value[0] = -INFINITY;
     stats_exponent(N, log_value, se_log, 3, &exponent, &error);
     assert_true(isnan(exponent));
@@ -122,7 +135,19 @@ static void test_fits_of_a_known_law(void **state) {
     CHECK_ABS(entry(&fits, "alone_inf"), 2, 1e-12, "extrapolated without a limit");
     assert_true(isnan(entry(&fits, "alone_z")) && isnan(entry(&fits, "alone_approach")));
     CHECK_ABS(entry(&fits, "rms_A1_exponent"), -0.5, 1e-12, "exponent of a term");
+    assert_true(entry(&fits, "rms_A1_exponent_se") < 1e-12); /* all networks of a width agree */
     assert_null(record_find(&fits.record, "rms_A1_inf"));
+    struct comparison single = {0}; /* one network of each of two widths: no error is known */
+    run.config.reference.widths.count = 2;
+    for (int i = 0; i < 2; i++)
+        run.reference[i].steps[1] = 0;
+    ASK(compare_fit(&run, &single, err));
+    CHECK_ABS(entry(&single, "rms_A1_exponent"), -0.5, 1e-12, "exponent of single networks");
+    assert_true(isnan(entry(&single, "rms_A1_exponent_se")));
+    record_free(&single.record);
+    run.config.reference.widths.count = WIDTHS;
+    for (int i = 0; i < 2; i++)
+        run.reference[i].steps[1] = T;
     check_rows(&run, &fits);
     record_free(&fits.record);
     run_free(&run);
@@ -292,6 +317,44 @@ static void test_check_of_networks_of_different_matrices(void **state) {
     cli_free(&result);
 }
 
+/* Regime 3 under MSSP has kernels of units that it does not have under muP, which comes first. */
+static void test_quantities_of_one_side_are_in_the_table(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("case.ini", "[network]\nmodel = regime3\nparameterization = mup mssp\n[training]\n"
+                          "steps = 3\n[solver]\nreplicates = 2\nsites = 64\n[reference]\n"
+                          "widths = 8 16 32\nseeds = 2\n[data]\ninputs = 3\ndimension = 4\n");
+    cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini"));
+    assert_int_equal(result.code, 0);
+    const char *row = strstr(result.out, "\nGtil_diag ");
+    assert_true(row && strspn(row + 11, " ") > 30); /* "-" for mup, then numbers */
+    assert_non_null(strpbrk(row + 11, "0123456789"));
+    cli_free(&result);
+}
+
+/* The characters of the line of a table that begins with this time. */
+static size_t width_of_row(const char *table, const char *time) {
+    const char *row = strstr(table, time);
+    assert_non_null(row);
+    return strcspn(row + 1, "\n");
+}
+
+/* After two steps of a rate that begins at 0 the loss has moved by its round-off, of which z tells
+ * nothing; by the end it has moved further. A row without z is shorter by its eight characters. */
+static void test_no_z_of_round_off(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 3\ndimension = 4\n[training]"
+                          "\nsteps = 21\neta0 = 1.5e-13\nwarmup = 10\n[solver]\nsites = 64\n"
+                          "replicates = 3\n[reference]\nwidths = 8 16 32\nseeds = 3\n");
+    cli_program("dmft-solve");
+    cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini"));
+    assert_int_equal(result.code, 0);
+    size_t early = width_of_row(result.out, "\n   2 "), late = width_of_row(result.out, "\n  20 ");
+    assert_int_equal(late, early + 8);
+    cli_free(&result);
+}
+
 static const char edge[] =
     "[network]\nmodel = regime2\nparameterization = mssp mup\nactivation = linear\n[data]\n"
     "inputs = 3\ndimension = 4\n[training]\nsteps = 12\neta0 = 1\n[solver]\nsites = 64\n"
@@ -369,6 +432,8 @@ int main(void) {
         cmocka_unit_test_setup(test_sides_are_runs_of_dmft_solve, clean),
         cmocka_unit_test_setup(test_refusals, clean),
         cmocka_unit_test_setup(test_check_of_networks_of_different_matrices, clean),
+        cmocka_unit_test_setup(test_quantities_of_one_side_are_in_the_table, clean),
+        cmocka_unit_test_setup(test_no_z_of_round_off, clean),
         cmocka_unit_test_setup(test_networks_that_diverge, clean),
         cmocka_unit_test_setup(test_edge_of_stability, clean),
     };

@@ -79,6 +79,86 @@ static void error_is_that_of_the_jackknife(void **state) {
     run_free(&run);
 }
 
+/* At every time V is that of the networks that reached it, and those that never did are as if they
+ * had not been run: a record with two lost networks beside one of the others alone. The lost ones
+ * would multiply V by (5 - 1)/(7 - 1), at one width, and shift the exponent by .2. */
+static void lost_networks_do_not_count(void **state) {
+    (void)state;
+    struct run run, more;
+    double exponent[2], se[2];
+    fill(&run, -1, 1);
+    fill(&more, -1, 1);
+    struct record *record = &more.reference[0], lost = {0};
+    const struct series f = {.name = "f", .dims = "t mu", .axes = 2, .shape = {TIMES, 2}};
+    ASK(record_init(&lost, RUNS + 2, TIMES, err));
+    ASK(record_add(&lost, f, err));
+    for (int r = 0; r < RUNS; r++) {
+        lost.steps[r + 1] = TIMES;
+        for (int k = 0; k < 2 * TIMES; k++)
+            record_at(&lost, lost.series, r + 1, k / 2)[k % 2] =
+                record_at(record, record->series, r, k / 2)[k % 2];
+    }
+    record_free(record);
+    *record = lost;
+    more.config.reference.seeds = RUNS + 2;
+    ASK(edge_exponent(&run, 1, TIMES, &exponent[0], &se[0], err));
+    ASK(edge_exponent(&more, 1, TIMES, &exponent[1], &se[1], err));
+    CHECK_ABS(exponent[1], exponent[0], 1e-13, "exponent");
+    CHECK_ABS(se[1], se[0], 1e-12, "its error");
+    /* One that ends on the way: each time has its own number of networks. */
+    record->steps[RUNS] = 2;
+    double sum = 0, mean = 0, shift[RUNS + 2] = {0};
+    for (int t = 1; t < TIMES; t++)
+        for (int out = 0; out <= RUNS; out++) { /* 0: none is left out; the others: run `out` */
+            double n = 0, V = 0;
+            for (int r = 1; r <= RUNS; r++)
+                n += r != out && record->steps[r] > t;
+            for (int entry = 0; entry < 2; entry++) {
+                double first = 0, second = 0;
+                for (int r = 1; r <= RUNS; r++)
+                    if (r != out && record->steps[r] > t) {
+                        double x = record_at(record, record->series, r, t)[entry];
+                        first += x / n;
+                        second += x * x;
+                    }
+                V += (second - n * first * first) / (n - 1);
+            }
+            shift[out] += log(V) / (TIMES - 1);
+        }
+    for (int r = 1; r <= RUNS; r++)
+        mean += shift[r] / RUNS;
+    for (int r = 1; r <= RUNS; r++)
+        sum += pow(shift[r] - mean, 2);
+    double of_one = sqrt((RUNS - 1.0) / RUNS * sum), first, second;
+    /* The slope is linear in ln V of each width, the error a root of a sum over widths; no
+     * network of the others is lost. */
+    double x[WIDTHS], middle = 0, spread = 0, errors = 0;
+    ASK(edge_exponent(&run, 1, TIMES, &first, &second, err));
+    for (int i = 0; i < WIDTHS; i++)
+        middle += (x[i] = log(run.config.reference.widths.value[i])) / WIDTHS;
+    for (int i = 0; i < WIDTHS; i++)
+        spread += pow(x[i] - middle, 2);
+    double other = second * sqrt(spread); /* all widths have this one */
+    for (int i = 0; i < WIDTHS; i++)
+        errors += pow((x[i] - middle) * (i ? other : of_one), 2);
+    double before = 0;
+    for (int entry = 0; entry < 2; entry++) {
+        double one = 0, two = 0;
+        for (int r = 1; r <= RUNS; r++) {
+            double y = record_at(record, record->series, r, 1)[entry];
+            one += y / RUNS;
+            two += y * y;
+        }
+        before += (two - RUNS * one * one) / (RUNS - 1);
+    }
+    ASK(edge_exponent(&more, 1, TIMES, &exponent[1], &se[1], err));
+    CHECK_ABS(exponent[1], first + (x[0] - middle) * (shift[0] - log(before)) / spread, 1e-12,
+              "exponent with a network that ends on the way");
+    CHECK_ABS(se[1], sqrt(errors) / spread, 1e-12, "its error, larger than that of residuals");
+    run_free(&run);
+    run_free(&more);
+}
+
 static void round_off_tells_nothing(void **state) {
     (void)state;
     struct run run;
@@ -131,6 +211,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exponents_are_exact),
         cmocka_unit_test(error_is_that_of_the_jackknife),
+        cmocka_unit_test(lost_networks_do_not_count),
         cmocka_unit_test(round_off_tells_nothing),
         cmocka_unit_test(networks_are_told_apart),
     };

@@ -192,11 +192,33 @@ static void test_sweeps(void **state) {
     cli_program("dmft-solve");
 }
 
+/* A source on the command line takes the place of that in the file: keys of [data] that do not go
+ * with it are left out there, in an included file, too, and refused beside it. */
+static void test_another_source(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_make_data("data.h5", 2, 3, 4, 3, -1, -1);
+    cli_print("parts/data.ini", "[data]\ninputs = 6\nseed = 2\n");
+    cli_print("case.ini", "include = parts/data.ini\ninclude = parts/base.ini\n[data]\n"
+                          "dimension = 3\n");
+    solve("case.ini", "out.h5", ARGS("--data.source=file", "--data.file=data.h5"));
+    check_value("out.h5", "source", "file");
+    cli_run(&result, ARGS("-o", "new.h5", "case.ini", "--data.source=file", "--data.file=data.h5",
+                          "--data.inputs=6"));
+    assert_true(cli_ended(&result, 2, ARGS("--data.inputs=6", "used only when")));
+    cli_free(&result);
+    cli_print("case.ini", "include = parts/base.ini\n[data]\nsource = file\nfile = data.h5\n"
+                          "dimension = 3\n");
+    cli_run(&result, ARGS("-o", "new.h5", "case.ini"));
+    assert_true(cli_ended(&result, 2, ARGS("[data] dimension = 3", "used only when")));
+    cli_free(&result);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_values),   TEST(test_record_of_strange_paths),
         TEST(test_includes), TEST(test_refusals),
-        TEST(test_sweeps),
+        TEST(test_sweeps),   TEST(test_another_source),
     };
     return cmocka_run_group_tests_name("include", tests, cli_open, cli_close);
 }

@@ -176,6 +176,57 @@ static void test_refusals(void **state) {
     dmft_free(NULL);
 }
 
+static void test_null_is_refused(void **state) {
+    (void)state;
+    struct dmft *d = dmft_new();
+    struct dmft_series series;
+    refuse(d, dmft_add_network(d, NULL), DMFT_INPUT,
+           "dmft_add_network: the argument model is NULL");
+    refuse(d, dmft_file(d, NULL), DMFT_INPUT, "dmft_file: the argument ini is NULL");
+    refuse(d, dmft_text(d, NULL), DMFT_INPUT, "dmft_text: the argument text is NULL");
+    refuse(d, dmft_set(d, NULL, "1"), DMFT_INPUT, "dmft_set: the argument key is NULL");
+    refuse(d, dmft_set(d, "training.eta0", NULL), DMFT_INPUT, "the argument value is NULL");
+    accept(d, dmft_text(d, ini));
+    accept(d, dmft_run(d, NULL, 0));
+    refuse(d, dmft_series(d, 0, NULL, &series), DMFT_INPUT, "the argument name is NULL");
+    refuse(d, dmft_series(d, 0, "loss", NULL), DMFT_INPUT, "the argument out is NULL");
+    dmft_free(d);
+    refuse(NULL, dmft_file(NULL, "x.ini"), DMFT_INPUT, "is NULL");
+    assert_int_equal(dmft_text(NULL, ini), DMFT_INPUT);
+    assert_int_equal(dmft_set(NULL, "training.eta0", "1"), DMFT_INPUT);
+    assert_int_equal(dmft_add_network(NULL, &copy), DMFT_INPUT);
+    assert_int_equal(dmft_run(NULL, NULL, 0), DMFT_INPUT);
+    assert_int_equal(dmft_series(NULL, 0, "loss", &series), DMFT_INPUT);
+    assert_null(dmft_name(NULL, 0, 0));
+    dmft_stop(NULL);
+}
+
+/* A value that was replaced is gone: it is neither read nor kept, however often a key is set. */
+static void test_a_key_has_one_value(void **state) {
+    (void)state;
+    struct dmft *d = dmft_new();
+    struct dmft_series once, twice;
+    accept(d, dmft_text(d, ini));
+    accept(d, dmft_set(d, "training.eta0", "fast"));
+    accept(d, dmft_set(d, "training.steps", "5")); /* begins as another key does */
+    accept(d, dmft_set(d, "training.eta0", "0.25"));
+    accept(d, dmft_set(d, "training.step", "1"));
+    refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "--training.step=1: unknown key");
+    dmft_free(d);
+    d = dmft_new();
+    accept(d, dmft_text(d, ini));
+    accept(d, dmft_set(d, "training.eta0", "fast"));
+    accept(d, dmft_set(d, "training.eta0", "0.25"));
+    accept(d, dmft_run(d, NULL, 0));
+    accept(d, dmft_series(d, 0, "loss", &once));
+    double last = once.mean[once.size - 1];
+    accept(d, dmft_set(d, "training.eta0", "0.5"));
+    accept(d, dmft_run(d, NULL, 0));
+    accept(d, dmft_series(d, 0, "loss", &twice));
+    assert_true(twice.mean[twice.size - 1] != last);
+    dmft_free(d);
+}
+
 static struct dmft *running;
 
 static void on_alarm(int number) {
@@ -194,6 +245,8 @@ static void test_stop(void **state) {
     refuse(running, dmft_run(running, NULL, 0), DMFT_INTERRUPTED, "interrupted");
     accept(running, dmft_set(running, "training.steps", "2"));
     accept(running, dmft_run(running, NULL, 0));
+    dmft_stop(running); /* too late for that run, and not meant for the next */
+    accept(running, dmft_run(running, NULL, 0));
     dmft_free(running);
 }
 
@@ -203,6 +256,8 @@ int main(void) {
         TEST(test_a_run_is_that_of_the_program),
         TEST(test_an_added_network),
         TEST(test_refusals),
+        TEST(test_null_is_refused),
+        TEST(test_a_key_has_one_value),
         TEST(test_stop),
     };
     return cmocka_run_group_tests_name("library", tests, cli_open, cli_close);

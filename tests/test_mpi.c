@@ -239,6 +239,27 @@ static void failures_end_all_ranks(void **state) {
     assert_int_equal(cli_complete("out.h5.partial"), 0);
 }
 
+/* The sites of the limit are shared, those of its halves are too few: one rank alone makes and
+ * loses a half of the first parameterization. The second is computed all the same. */
+static void halves_that_one_rank_loses(void **state) {
+    (void)state;
+    cli_print("case.ini", "[network]\nmodel = regime1\nparameterization = mssp mup\nexperts = 2\n"
+                          "[data]\ninputs = 4\ndimension = 8\n[training]\nsteps = 8\neta0 = 5.5\n"
+                          "[solver]\nsites = 512\nreplicates = 1\nhalves = yes\nthreads = 1\n"
+                          "[reference]\nwidths = 16 32\nseeds = 2\n");
+    for (int n = 1; n <= 2; n++) {
+        char name[16], arguments[64];
+        snprintf(name, sizeof name, n > 1 ? "two.h5" : "one.h5");
+        snprintf(arguments, sizeof arguments, "-o %s case.ini", name);
+        int code = ranks("timeout 300", n, "dmft-compare", arguments);
+        char *text = cli_read("stderr.txt", NULL);
+        if (code != 3 || occurrences(text, "mssp: with half the sites (halves)") != 1)
+            fail_msg("%d ranks: exit %d\n%s", n, code, text);
+        free(text);
+    }
+    cli_same_files("one.h5.partial", "two.h5.partial", "after a half is lost", 11);
+}
+
 /* Only rank 0 makes the file, and all hear that it cannot: the run goes on, with a warning. */
 static void states_that_cannot_be_made(void **state) {
     (void)state;
@@ -282,15 +303,11 @@ int main(int argc, char **argv) {
         return 1;
     *strrchr(folder, '/') = 0;
     const struct CMUnitTest tests[] = {
-        TEST(ranks_write_the_same),
-        TEST(every_network),
-        TEST(comparisons_are_the_same),
-        TEST(sweeps_are_the_same),
-        TEST(exchanges_are_told),
-        TEST(states_go_on),
-        TEST(failures_end_all_ranks),
-        TEST(states_that_cannot_be_made),
-        TEST(signals_leave_a_readable_file),
+        TEST(ranks_write_the_same),       TEST(every_network),
+        TEST(comparisons_are_the_same),   TEST(sweeps_are_the_same),
+        TEST(exchanges_are_told),         TEST(states_go_on),
+        TEST(failures_end_all_ranks),     TEST(halves_that_one_rank_loses),
+        TEST(states_that_cannot_be_made), TEST(signals_leave_a_readable_file),
     };
     return cmocka_run_group_tests(tests, open_all, cli_close);
 }

@@ -2,6 +2,7 @@
 partial and wrong files. Run by tests/python.sh."""
 import math
 import os
+import pathlib
 import types
 
 import h5py
@@ -407,3 +408,26 @@ def test_wrong_files(files, tmp_path, capsys):
         assert command.main([path]) == 2
         said = capsys.readouterr().err
         assert sentence in said and path in said and said.count("\n") == 1
+
+
+def test_damaged_files(files, tmp_path, monkeypatch, capsys):
+    """Cut, or without a part that every file has: one sentence and a code, no traceback."""
+    monkeypatch.chdir(tmp_path)
+    bad, good = tmp_path / "bad.h5", pathlib.Path(files["dense"]).read_bytes()
+    for size in (100, len(good) // 2):
+        bad.write_bytes(good[:size])
+        assert command.main(["bad.h5", "--what", "loss"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+    def shape(file):
+        del file["limit/loss"]
+        file["limit/loss"] = np.zeros((2, 2))
+    for change in (lambda file: file.__delitem__("parameters"), shape,
+                   lambda file: file.attrs.__delitem__("complete"),
+                   lambda file: file["limit/loss"].attrs.__delitem__("dims")):
+        bad.write_bytes(good)
+        with h5py.File(bad, "a") as file:
+            change(file)
+        assert command.main(["bad.h5", "--what", "loss"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("dmft-plot: bad.h5: ") and said.count("\n") == 1, said

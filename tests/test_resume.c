@@ -377,6 +377,41 @@ static void states_of_networks_are_refused(void **state) {
     }
 }
 
+/* A result goes on by the program that wrote it: another would begin anew and replace it. */
+static void results_of_other_programs_are_refused(void **state) {
+    (void)state;
+    static const char one[] =
+        DATA("regime2") "parameterization = mup\n[training]\nsteps = 3\n" SIZES EXPERTS;
+    static const char *const program[] = {"dmft-solve", "dmft-compare"};
+    const char *const *go_on = ARGS("--quiet", "--continue", "out.h5");
+    size_t size, now;
+    for (int k = 0; k < 2; k++) {
+        char remedy[64];
+        clean(NULL);
+        cli_print("case.ini", one);
+        cli_program(program[k]);
+        must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99"), program[k]);
+        char *before = cli_read("out.h5", &size);
+        snprintf(remedy, sizeof remedy, "%s --continue out.h5", program[k]);
+        cli_program(program[1 - k]);
+        refuses(2, go_on, ARGS("is of", remedy));
+        char *after = cli_read("out.h5", &now);
+        assert_true(size == now && !memcmp(before, after, size));
+        free(after);
+        free(before);
+        refuses(2, ARGS("--quiet", "--continue", "case.ini"), ARGS("case.ini", "is not a result"));
+        assert_int_equal(rename("out.h5", "out.h5.partial"), 0); /* as a run that was cut has it */
+        refuses(2, go_on, ARGS("is of", remedy));
+        cli_program(program[k]);
+        must(go_on, program[k]);
+    }
+    cli_print("case.ini", grid);
+    cli_program("dmft-sweep");
+    must(ARGS("--quiet", "-o", "table.h5", "case.ini", "--training.steps=2"), "dmft-sweep");
+    cli_program("dmft-solve");
+    refuses(2, ARGS("--continue", "table.h5"), ARGS("is of dmft-sweep", "began the sweep"));
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "long"))
         cuts = 20;
@@ -390,6 +425,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(damaged_states_are_refused, clean),
         cmocka_unit_test_setup(states_with_a_right_sum_may_be_wrong, clean),
         cmocka_unit_test_setup(states_of_networks_are_refused, clean),
+        cmocka_unit_test_setup(results_of_other_programs_are_refused, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

@@ -1,6 +1,7 @@
 """The programs: where they are, how they are run, what they say while they run."""
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import re
@@ -99,6 +100,7 @@ def _pieces(source: int):
     """(text, whether it is a line) of what a program writes, read as it comes: its progress follows
     a carriage return and ends in none."""
     rest, after_return = "", False
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a letter may be in two chunks
     while True:
         try:
             chunk = os.read(source, 4096)
@@ -106,7 +108,7 @@ def _pieces(source: int):
             chunk = b""
         if not chunk:
             break
-        *parts, rest = re.split(r"(\r*\n|\r\x1b\[K)", rest + chunk.decode(errors="replace"))
+        *parts, rest = re.split(r"(\r*\n|\r\x1b\[K)", rest + decoder.decode(chunk))
         for text, end in zip(parts[::2], parts[1::2]):
             if "\n" in end:
                 yield text, True
@@ -130,7 +132,8 @@ class _Interrupts:
 
     def __exit__(self, *error):
         if self.main:
-            signal.signal(signal.SIGINT, self.before or signal.default_int_handler)
+            signal.signal(signal.SIGINT, signal.default_int_handler if self.before is None
+                          else self.before)  # SIG_DFL is false
 
     def pass_to(self, child: subprocess.Popen) -> None:
         self.child = child

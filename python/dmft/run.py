@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Mapping
@@ -19,7 +20,9 @@ from dmft.errors import DmftError, InputError, Interrupted
 from dmft.files import Result, load
 from dmft.network import Network
 
-DATASETS = ("X", "y", "X_test", "y_test")
+DATASETS = ("X", "y", "X_test", "y_test", "tokens", "tokens_test", "V")
+# Arrays take the place of all of [data]; what else goes with source = file has its default.
+ARRAYS = {"data.source": "file", "data.vocabulary": "0", "data.positions": "yes"}
 
 
 class Folder:
@@ -35,10 +38,10 @@ class Folder:
 
 
 def text_of(value) -> str:
-    """A value as an ini has it; a list of lists are points of a sweep.
+    """A value as an ini has it; lists in a list are points of a sweep, as are words with blanks.
 
-    >>> text_of([32, 64]), text_of(True), text_of([(0.25, 4), (0.5, 2)])
-    ('32 64', 'yes', '0.25 4 | 0.5 2')
+    >>> text_of([32, 64]), text_of(True), text_of([(0.25, 4), (0.5, 2)]), text_of(["0 1", "2"])
+    ('32 64', 'yes', '0.25 4 | 0.5 2', '0 1 | 2')
     """
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
@@ -55,8 +58,18 @@ def text_of(value) -> str:
     except TypeError:
         raise InputError(f"{value!r} is no value of an ini: text, a number, yes/no as a bool, or a "
                          "list of them") from None
-    points = any(isinstance(item, (list, tuple, np.ndarray)) for item in items)
-    return (" | " if points else " ").join(text_of(item) for item in items)
+    words = [text_of(item) for item in items]
+    points = any(isinstance(item, (list, tuple, np.ndarray)) or " " in word
+                 for item, word in zip(items, words))
+    return (" | " if points else " ").join(words)
+
+
+def _check_point(key: str, value) -> None:
+    """An ini has no way to write a single value with blanks into [sweep]."""
+    if "," not in key and isinstance(value, (list, tuple)) and len(value) == 1 and \
+            " " in text_of(value[0]):
+        raise InputError(f"sweep {key}: a single value with blanks would be several values; give "
+                         "it as the key itself")
 
 
 def flatten(settings: Mapping) -> dict[str, str]:
@@ -67,7 +80,12 @@ def flatten(settings: Mapping) -> dict[str, str]:
         if inner is None and "." not in name:
             raise InputError(f"{name!r}: must be a section with its keys in a dict, or section.key")
         for key, one in inner if inner is not None else [("", value)]:
-            flat[f"{name}.{key}" if key else name] = text_of(one)
+            whole, text = f"{name}.{key}" if key else name, text_of(one)
+            if flat.get(whole, text) != text:
+                raise InputError(f"{whole}: is given twice, as {flat[whole]} and as {text}")
+            if whole.startswith("sweep."):
+                _check_point(whole.removeprefix("sweep."), one)
+            flat[whole] = text
     return flat
 
 
@@ -79,11 +97,17 @@ def split(more: Mapping) -> tuple[dict[str, str], dict[str, np.ndarray]]:
             keys[name] = text_of(value)
             continue
         array = np.asarray(value)
-        near = [] if name in DATASETS else difflib.get_close_matches(name, DATASETS, 1, 0.6)
-        if array.ndim == 0 or array.dtype.kind not in "biuf" or near:
-            hint = f"did you mean {near[0]}?" if near else \
-                "neither an array of numbers nor a key: keys are written **{\"section.key\": value}"
-            raise InputError(f"{name}: {hint}")
+        near = difflib.get_close_matches(name, DATASETS, 1, 0.6)
+        if name not in DATASETS and (near or (array.ndim and array.dtype.kind in "biuf")):
+            raise InputError(f"{name}: did you mean {near[0]}?" if near else
+                             f"{name}: data has no array of this name; there are "
+                             f"{', '.join(DATASETS)}")
+        if array.ndim == 0 or array.dtype.kind not in "biuf":
+            raise InputError(f"{name}: neither an array of numbers nor a key: keys are written "
+                             "**{\"section.key\": value}")
+        if np.ma.is_masked(value):
+            raise InputError(f"{name}: has masked values, which data cannot have; fill them or "
+                             "leave out their inputs")
         arrays[name] = array.astype(np.int8) if array.dtype.kind == "b" else array
     return keys, arrays
 
@@ -98,32 +122,19 @@ def write_data(stem: str, arrays: Mapping[str, np.ndarray]) -> tuple[str, bool]:
     path = f"{stem}_{digest.hexdigest()[:12]}.h5"
     new = not os.path.exists(path)
     if new:
-        with h5py.File(path + ".new", "w") as file:
+        mine = f"{path}.{os.getpid()}.{threading.get_ident()}.new"  # others may write the same
+        with h5py.File(mine, "w") as file:
             for name, array in arrays.items():
                 file[name] = array
-        os.replace(path + ".new", path)
+        os.replace(mine, path)
     return path, new
-
-
-def without_data(text: str) -> str:
-    """An ini without its [data], in as many lines.
-
-    >>> without_data("[data]\\ninputs = 4\\n[training]\\nsteps = 5")
-    '\\n\\n[training]\\nsteps = 5'
-    """
-    lines, inside = [], False
-    for line in text.split("\n"):
-        if line.lstrip().startswith("["):
-            inside = line.strip() == "[data]"
-        lines.append("" if inside else line)
-    return "\n".join(lines)
 
 
 def _ini(config, folder: Folder, arrays) -> tuple[str, dict[str, str]]:
     """(path of an ini, settings on top of it). Settings of a dict go by the command line, where
     paths are relative to the current folder; a sweep must stand in an ini. Arrays take the place
-    of [data]."""
-    settings, name = {}, "run.ini"
+    of [data], in an ini by the override of data.source."""
+    settings = {}
     if isinstance(config, Mapping):
         settings = flatten(config)
         grid = {key.removeprefix("sweep."): settings.pop(key)
@@ -136,17 +147,24 @@ def _ini(config, folder: Folder, arrays) -> tuple[str, dict[str, str]]:
             settings = {key: value for key, value in settings.items()
                         if not key.startswith("data.")}
     elif isinstance(config, str) and "\n" in config:
-        text = without_data(config) if arrays else config
-    elif arrays and os.path.isfile(config):
-        name = os.path.basename(config)
-        with open(config, encoding="utf-8") as file:
-            text = without_data(file.read())
+        text = config
     else:
-        return os.fspath(config), {}
-    path = os.path.join(folder.path, name)
+        path = os.fspath(config)
+        return os.path.join(".", path) if path.startswith("-") else path, {}
+    path = os.path.join(folder.path, "run.ini")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return path, settings
+
+
+def _check_conflicts(keys: Mapping, arrays, network: Network | None) -> None:
+    """Keys of a call that say something else than its arrays or its network."""
+    for key in keys:
+        if arrays and key in ("data.source", "data.file"):
+            raise InputError(f"{key}: the data are the arrays {', '.join(arrays)}; give either")
+        if network is not None and key in ("network.model", "network.program",
+                                           "network.program_text"):
+            raise InputError(f"{key}: the network is the one given as network; give either")
 
 
 def _partial(name: str, output: str, since: float) -> str | None:
@@ -168,7 +186,9 @@ def _run(name: str, config, output, force: bool, progress: bool, network: Networ
          options: list[str], more: Mapping) -> Result:
     folder = Folder()
     keys, arrays = split(more)
-    keys = _network_keys(network) | keys
+    network_keys = _network_keys(network)
+    _check_conflicts(keys, arrays, network)
+    keys = network_keys | keys
     ini, settings = _ini(config, folder, arrays)
     out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
     data, new = None, False
@@ -176,7 +196,7 @@ def _run(name: str, config, output, force: bool, progress: bool, network: Networ
         stem = os.path.join(folder.path, "data") if output is None else \
             out.removesuffix(".h5") + "_data"
         data, new = write_data(stem, arrays)
-        settings |= {"data.source": "file", "data.file": os.path.abspath(data)}
+        settings |= ARRAYS | {"data.file": os.path.abspath(data)}
     words = ["-o", out, *(["--force"] if force else []), *options, ini, *_words(settings | keys)]
     try:
         return _call(name, words, out, progress, network, folder if output is None else None,
@@ -217,8 +237,7 @@ def solve(config, *, output=None, force: bool = False, progress: bool = True,
 
     config: the path of an ini, a dict {"section": {"key": value}} (or "section.key"), or the text
     of an ini. more: keys on top of it, **{"training.eta0": 0.5}, and data as arrays: X [P, D] and
-    y [P], X_test and y_test if there are, or whatever else [data] source = file reads; they take
-    the place of [data].
+    y [P], X_test and y_test if there are, or tokens and tokens_test; they take the place of [data].
     network: a network written in Python, in the place of that of config.
     output: the file to be written, which is refused where it exists without force; arrays are kept
     beside it in OUT_data_HASH.h5. Without output only the Result is kept. progress: whether the
@@ -273,7 +292,7 @@ def resume(run, *, progress: bool = True, **more) -> Result:
     if arrays:
         raise InputError(f"{', '.join(arrays)}: a run goes on with the data that it has; only keys "
                          "are given here")
-    made = next((load(file)["/"].attrs["program"] for file in (out, out + ".partial")
+    made = next((load(file)["/"].attrs.get("program") for file in (out, out + ".partial")
                  if os.path.isfile(file)), "dmft-solve")
     if made == "dmft-sweep":
         raise InputError(f"{out}: is a sweep, which goes on when dmft.sweep is called again with "

@@ -9,4 +9,14 @@
 int result_losses(const char *path, const char *group, double **loss, int *runs, int *T,
                   struct err *err);
 
+/* The last value of the group's loss_tolerance, the error of the tolerance, which is common to all
+ * runs; 0 where none was measured. */
+int result_tolerance(const char *path, const char *group, double *last, struct err *err);
+/* The name of the program that wrote a file, to be freed; CODE_INPUT if the file is not a result of
+ * one, complete or partial. */
+int result_program(const char *path, char **program, struct err *err);
+/* The texts of a dataset with one axis, such as sweep/file, the files of the runs of a sweep. The
+ * caller frees each of them and the list. */
+int result_texts(const char *path, const char *set, char ***text, int *count, struct err *err);
+
 #endif

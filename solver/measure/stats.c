@@ -2,6 +2,7 @@
 #include "solver/measure/stats.h"
 
 #include <assert.h>
+#include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
 #include <gsl/gsl_sort_double.h>
@@ -9,6 +10,14 @@
 
 double stats_interval(double se, int n, double level) {
     return n < 2 ? NAN : se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, n - 1.0);
+}
+
+double stats_round_off(double *const *mean, int count, size_t size) {
+    double largest = 0;
+    for (int i = 0; i < count; i++)
+        for (size_t k = 0; k < size && mean[i]; k++)
+            largest = fmax(largest, fabs(mean[i][k])); /* passes over NaN */
+    return 64 * DBL_EPSILON * largest;
 }
 
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
@@ -45,22 +54,35 @@ void stats_median(double *value, int n, double *median, double *se) {
     *se = n < 2 ? NAN : sqrt(fmax(second - first * first, 0));
 }
 
-int stats_approach(const int *N, const double *gap, const double *se, int count, double *exponent,
-                   double *exponent_se) {
-    double x[count], y[count], w[count], c, cov00, cov01, cov11, chi2;
+int stats_approach(const int *N, const double *gap, const double *se, double limit_se, int count,
+                   double *exponent, double *exponent_se) {
+    double x[count], y[count], w[count], own[count], limit[count], c, cov00, cov01, cov11, chi2;
+    double mean = 0, weight = 0, spread = 0, scatter = 0, shift = 0;
     int used = 0;
     *exponent = *exponent_se = NAN;
     for (int i = 0; i < count; i++) {
-        if (!(se[i] > 0) || !(fabs(gap[i]) > 2 * se[i]))
+        double error = hypot(se[i], limit_se);
+        if (!(error > 0) || !(fabs(gap[i]) > 2 * error))
             continue;
         x[used] = log(N[i]);
         y[used] = log(fabs(gap[i]));
-        w[used++] = gap[i] * gap[i] / (se[i] * se[i]);
+        own[used] = se[i] / gap[i];
+        limit[used] = limit_se / gap[i];
+        w[used] = gap[i] * gap[i] / (error * error);
+        weight += w[used];
+        mean += w[used] * x[used];
+        used++;
     }
     if (used < 2)
         return used;
     gsl_fit_wlinear(x, 1, w, 1, y, 1, (size_t)used, &c, exponent, &cov00, &cov01, &cov11, &chi2);
-    *exponent_se = sqrt(cov11);
+    for (int i = 0; i < used; i++) { /* the exponent is the sum of lever y / spread */
+        double lever = w[i] * (x[i] - mean / weight);
+        spread += lever * x[i];
+        scatter += lever * own[i] * lever * own[i];
+        shift += lever * limit[i];
+    }
+    *exponent_se = hypot(sqrt(scatter), shift) / spread;
     return used;
 }
 

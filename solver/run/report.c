@@ -41,6 +41,7 @@ static int print_table(const struct run *run, struct err *err) {
     DO(record_average(&run->limit, "loss", &mean[0], &se[0], err));
     for (int i = 0; i < n; i++)
         DO(record_average(&run->reference[i], "loss", &mean[i + 1], &se[i + 1], err));
+    double round_off = stats_round_off(mean, n + 1, (size_t)T);
     printf("loss, mean with 95 %% interval (Student's t)\n   t  %18s", "limit");
     for (int i = 0; i < n; i++)
         printf("  %14s%4d", "N =", widths->value[i]);
@@ -62,9 +63,9 @@ static int print_table(const struct run *run, struct err *err) {
         if (n >= 3 && t > 0) {
             stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
             print_cell(a, stats_interval(a_se, least, 0.95));
-            double z = (a - limit) / hypot(a_se, limit_se);
-            if (isfinite(z) && !rests)
-                printf("  %6.1f", z);
+            double z_se = hypot(a_se, limit_se);
+            if (z_se > round_off && !rests)
+                printf("  %6.1f", (a - limit) / z_se);
         }
         printf("\n");
     }

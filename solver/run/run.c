@@ -406,6 +406,8 @@ int run_compute(struct run *run, struct err *err) {
     run->failed = (struct err){0};
     run->place = 0;
     code = again_compute(run, &run->failed);
+    if (run->config.split.name) /* its sites are shared: all ranks begin the limit, or none does */
+        code = exchange_failure(code, run->place, &run->failed);
     for (int k = 0; k < count && !code; k++) {
         int runs = number_of(run, k, &e);
         if (runs)

@@ -116,7 +116,7 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
          "keys of a network written in Lua ([network] program), by the names that it reads", NULL,
          0, offsetof(struct config, network) + offsetof(struct network, words), .words = true},
         {"data", "the inputs and targets", config_data_rows, config_data_rows_count,
-         .offset = offsetof(struct config, data)},
+         .offset = offsetof(struct config, data), .first_replaces = true},
         {"training", "training", training_rows, training_rows_count,
          .offset = offsetof(struct config, training)},
         {"solver", "the numerics of the limit", ROWS(solver_rows),

@@ -45,6 +45,18 @@ static int imply(struct params *params, const struct param_section *section, str
     return base_copy(&first->text, section->implied, err);
 }
 
+/* After the overrides: see first_replaces. */
+static void leave_out(struct params *params, const struct param_section *section) {
+    struct param_value *values = param_values(params, section);
+    if (!section->first_replaces || values[0].line != -1)
+        return;
+    for (size_t r = 1; r < section->count; r++)
+        if (values[r].line > 0 && !row_used(section, &section->rows[r], values)) {
+            free(values[r].text);
+            values[r] = (struct param_value){0};
+        }
+}
+
 /* Completes a row and writes its value into the configuration. */
 static int resolve_row(struct params *params, const struct param_section *section,
                        const struct param_row *row, void *config, struct err *err) {
@@ -79,6 +91,8 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     TRY(base_alloc(&params->values, rows, sizeof *params->values, err));
     TRY(param_read_stream(params, stream, err));
     TRY(param_read_overrides(params, overrides, override, err));
+    for (size_t s = 0; s < count; s++)
+        leave_out(params, &sections[s]);
     for (size_t s = 0; s < count; s++)
         TRY(imply(params, &sections[s], err));
     for (size_t s = 0; s < count; s++)

@@ -4,7 +4,6 @@
 #include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,37 +44,26 @@ static int add(struct record *record, const struct series *like, const char *suf
     return CODE_OK;
 }
 
-/* Errors below this are those of round-off: nothing is told by their ratios. */
-static double round_off(const struct series *series, int widths, double *const *mean) {
-    double largest = 0;
-    for (int i = 0; i <= widths; i++)
-        for (size_t k = 0; k < series->size && mean[i]; k++)
-            largest = fmax(largest, fabs(mean[i][k]));
-    return 64 * DBL_EPSILON * largest;
-}
-
 /* Entry k of all fits; mean, se: of the networks of each width and, behind them, of the limit, NULL
- * where nothing is to be compared with it; least: round_off. */
+ * where nothing is to be compared with it; least: of round-off. */
 static void fit_entry(const struct int_list *widths, double *const *mean, double *const *se,
                       size_t k, double least, double *const out[FITS]) {
     int n = widths->count;
-    double value[INT_LIST_MAX], error[INT_LIST_MAX], gap[INT_LIST_MAX], gap_se[INT_LIST_MAX];
+    double value[INT_LIST_MAX], error[INT_LIST_MAX], gap[INT_LIST_MAX], known[INT_LIST_MAX];
     double limit = mean[n] ? mean[n][k] : NAN, limit_se = mean[n] ? se[n][k] : NAN;
     for (int i = 0; i < n; i++) {
         value[i] = mean[i][k];
         error[i] = se[i][k];
         gap[i] = value[i] - limit;
-        gap_se[i] = hypot(error[i], limit_se);
-        if (gap_se[i] <= least)
-            gap_se[i] = NAN;
+        known[i] = hypot(error[i], limit_se) > least ? error[i] : NAN;
     }
     out[INF][k] = out[INF_SE][k] = NAN;
     if (n >= 2)
         stats_extrapolate(widths->value, value, error, n, &out[INF][k], &out[INF_SE][k]);
     double z_se = hypot(out[INF_SE][k], limit_se);
     out[Z][k] = n >= 3 && z_se > least ? (out[INF][k] - limit) / z_se : NAN;
-    out[APPROACH_N][k] =
-        stats_approach(widths->value, gap, gap_se, n, &out[APPROACH][k], &out[APPROACH_SE][k]);
+    out[APPROACH_N][k] = stats_approach(widths->value, gap, known, limit_se, n, &out[APPROACH][k],
+                                        &out[APPROACH_SE][k]);
 }
 
 static int fit_series(const struct run *run, const struct series *series, struct record *record,
@@ -93,7 +81,7 @@ static int fit_series(const struct run *run, const struct series *series, struct
             out[f] = spare;
         else
             DO(add(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f], err));
-    double least = round_off(series, n, mean);
+    double least = stats_round_off(mean, n + 1, series->size);
     for (size_t k = 0; k < series->size; k++)
         fit_entry(widths, mean, se, k, least, out);
 done:
@@ -103,7 +91,7 @@ done:
     return code;
 }
 
-/* Mean over the runs that reached t of the logarithm, and its standard error. */
+/* Mean over the runs that reached t of the logarithm, and its standard error, NaN for one run. */
 static void log_average(const struct record *record, const char *name, int t, double *mean,
                         double *se) {
     const struct series *series = record_find(record, name);
@@ -115,7 +103,7 @@ static void log_average(const struct record *record, const char *name, int t, do
         if (record->steps[r] > t)
             squares += pow(log(*record_at(record, series, r, t)) - sum, 2);
     *mean = runs > 0 ? sum : NAN;
-    *se = runs > 1 ? sqrt(squares / (runs * (runs - 1))) : 0;
+    *se = runs > 1 ? sqrt(squares / (runs * (runs - 1))) : NAN;
 }
 
 static int fit_term(const struct run *run, const struct series *series, struct record *record,

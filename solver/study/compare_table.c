@@ -36,6 +36,8 @@ static void print_exponent(double exponent, double se) {
     char cell[64];
     if (isnan(exponent))
         snprintf(cell, sizeof cell, "-");
+    else if (isnan(se))
+        snprintf(cell, sizeof cell, "%+.2f", exponent);
     else
         snprintf(cell, sizeof cell, "%+.2f +- %.2f", exponent, se);
     printf("%14s", cell);
@@ -140,9 +142,30 @@ static bool has_fits(const struct comparison *side, const char *name) {
     return record_find(&side->record, full) != NULL;
 }
 
-/* Quantities down, parameterizations across. */
+/* Whether a side before k has fits of this quantity, too. */
+static bool fits_before(const struct compare *compare, int k, const char *name) {
+    for (int i = 0; i < k; i++)
+        if (has_fits(&compare->side[i], name))
+            return true;
+    return false;
+}
+
+static int print_quantity(const struct compare *compare, const char *name, struct err *err) {
+    struct summary summary;
+    printf("%-20s", name);
+    for (int k = 0; k < compare->count; k++)
+        if (has_fits(&compare->side[k], name)) {
+            TRY(summarise(&compare->side[k].record, name, &summary, err));
+            print_summary(&summary);
+        } else {
+            printf("%40s", "-");
+        }
+    printf("\n");
+    return CODE_OK;
+}
+
+/* Quantities of all sides down, parameterizations across. */
 static int print_quantities(const struct compare *compare, struct err *err) {
-    const struct record *networks = &compare->run[0].reference[0];
     printf("\nover all entries: z of the extrapolated networks against the limit, rms and largest "
            "(at t);\nmedian exponent of |network - limit| (entries that gave one)\n%-20s",
            "");
@@ -152,20 +175,13 @@ static int print_quantities(const struct compare *compare, struct err *err) {
     for (int k = 0; k < compare->count; k++)
         printf("%8s%12s%20s", "rms z", "max z (t)", "exponent (entries)");
     printf("\n");
-    for (int q = 0; q < networks->count; q++) {
-        const char *name = networks->series[q].name;
-        struct summary summary;
-        if (!has_fits(&compare->side[0], name))
-            continue;
-        printf("%-20s", name);
-        for (int k = 0; k < compare->count; k++)
-            if (has_fits(&compare->side[k], name)) {
-                TRY(summarise(&compare->side[k].record, name, &summary, err));
-                print_summary(&summary);
-            } else {
-                printf("%40s", "-");
-            }
-        printf("\n");
+    for (int k = 0; k < compare->count; k++) {
+        const struct record *networks = &compare->run[k].reference[0];
+        for (int q = 0; q < networks->count; q++) {
+            const char *name = networks->series[q].name;
+            if (has_fits(&compare->side[k], name) && !fits_before(compare, k, name))
+                TRY(print_quantity(compare, name, err));
+        }
     }
     return CODE_OK;
 }

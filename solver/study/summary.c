@@ -34,7 +34,7 @@ static int find_medians(struct cell *cell, struct err *err) {
 
 static int read_cell(const struct sweep *sweep, int unit, struct cell *cell, struct err *err) {
     char group[ENSEMBLE_GROUP], *path;
-    double *loss = NULL, squares = 0;
+    double *loss = NULL, squares = 0, tolerance;
     int N = sweep_width(sweep, unit % sweep->columns), T = 0, code;
     *cell =
         (struct cell){.loss = NAN, .se = NAN, .median = NAN, .median_se = NAN, .least = INFINITY};
@@ -61,6 +61,9 @@ static int read_cell(const struct sweep *sweep, int unit, struct cell *cell, str
     if (cell->runs > 1)
         cell->se = sqrt(squares / cell->runs / (cell->runs - 1));
     DO(find_medians(cell, err));
+    DO(result_tolerance(path, group, &tolerance, err));
+    cell->se = hypot(cell->se, tolerance);
+    cell->median_se = hypot(cell->median_se, tolerance);
 done:
     free(loss);
     free(path);
@@ -207,9 +210,9 @@ static int write_cells(struct io *io, const struct summary *summary, struct err 
     const char *const name[] = {"loss",     "loss_se", "loss_median", "loss_median_se",
                                 "loss_min", "n",       "failed",      "rests"};
     const char *const about[] = {"mean final loss; NaN where the run failed",
-                                 "standard error of the mean of loss over independent runs",
+                                 "standard error of loss, of the runs and of the tolerance",
                                  "median of the final losses of the runs",
-                                 "standard error of the median",
+                                 "standard error of the median, as loss_se",
                                  "smallest mean loss of all times",
                                  "runs",
                                  "1: the run ended in a numerical failure",

@@ -2,6 +2,7 @@
  * a unit is either done or will be run again from its beginning. */
 #define _GNU_SOURCE
 #include "solver/study/sweep.h"
+#include "solver/study/sweep_output.h"
 #include "kernels/dist.h"
 #include "solver/files/partial.h"
 #include "solver/files/provenance.h"
@@ -187,6 +188,7 @@ done:
 
 /* ---- the folder ---- */
 
+/* Where files cannot be locked (some network file systems) nobody else is seen, as with results. */
 static int lock_folder(struct sweep *sweep, struct err *err) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     size_t size = strlen(sweep->folder) + 8;
@@ -197,7 +199,7 @@ static int lock_folder(struct sweep *sweep, struct err *err) {
     int code = CODE_OK;
     if (sweep->lock < 0)
         code = err_set(err, CODE_SYSTEM, "cannot open %s: %s", path, strerror(errno));
-    else if (fcntl(sweep->lock, F_SETLK, &whole))
+    else if (fcntl(sweep->lock, F_SETLK, &whole) && (errno == EAGAIN || errno == EACCES))
         code = err_set(err, CODE_INPUT, "another dmft-sweep is at work in %s", sweep->folder);
     free(path);
     return code;
@@ -231,9 +233,8 @@ static int open_folder(struct sweep *sweep, bool force, bool retry, struct err *
     TRY(base_alloc(&sweep->folder, length + 3, 1, err));
     memcpy(sweep->folder, sweep->output, suffix ? length - 3 : length);
     strcat(sweep->folder, ".d");
-    bool ours = !access(sweep->folder, F_OK);
-    TRY(partial_check(sweep->output, force || ours, err));
-    if (!ours && mkdir(sweep->folder, 0777))
+    TRY(partial_check(sweep->output, force || sweep_output_replaceable(sweep), err));
+    if (mkdir(sweep->folder, 0777) && errno != EEXIST)
         return err_set(err, CODE_SYSTEM, "cannot make the folder %s: %s", sweep->folder,
                        strerror(errno));
     TRY(lock_folder(sweep, err));

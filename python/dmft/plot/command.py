@@ -8,7 +8,7 @@ written, OUT_loss.png, OUT_kernels.png and so on; of a file of dmft-compare one 
 parameterization, OUT_mup_loss.png, those of all on one axis, OUT_loss.png, and the coordinate
 check; of a sweep (or the folder OUT.d of one that is not complete) its losses and optima. Of
 several files: loss and kernels, or losses of sweeps, on one axis. The exit code is 2 where
-something asked for by name is not there.
+something asked for by name is not there, or a file is damaged, which one sentence says.
 """
 from __future__ import annotations
 
@@ -113,4 +113,7 @@ def main(arguments=None) -> int:
         return 0 if draw(pictures, options, stem, suffix, complain) else 2
     except (Missing, DmftError, OSError, ValueError) as error:
         complain(error)
+    except (LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError) as error:
+        what = " ".join(str(error.args[0] if error.args else "").split())
+        complain(f"is damaged, or not as this version writes it ({type(error).__name__}: {what})")
     return 2

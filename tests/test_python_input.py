@@ -1,0 +1,127 @@
+"""What calls of the package dmft take and refuse: arrays beside inis of any form, lists of words,
+settings that contradict each other, odd paths; and how they read what a program says."""
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import dmft
+from dmft import program, run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DENSE = os.path.join(HERE, "..", "data", "dense.ini")
+SMALL = {"solver.sites": 32, "solver.replicates": 2, "training.steps": 3, "reference.widths": []}
+DATA = {"X": np.eye(4), "y": [1, -1, 1, -1]}
+LUA = """local bottom = population("bottom")
+read_out(tanh(read_in(bottom, "W")), "w")
+"""
+
+
+def test_arrays_beside_an_ini_that_refers_to_other_files(tmp_path, monkeypatch):
+    """Paths and includes count from the ini's folder, and [data] may be written in any way."""
+    (tmp_path / "py" / "more").mkdir(parents=True)
+    (tmp_path / "py" / "net.lua").write_text(LUA)
+    (tmp_path / "py" / "more" / "base.ini").write_text("[data]\nsource = markov\nvocabulary = 3\n"
+                                                       "positions = no\n[training]\nsteps = 3\n")
+    monkeypatch.chdir(tmp_path)
+    for data in ("[data]\ninputs = 6", "[data] # as drawn\ninputs = 6",
+                 "[ data ]\ninputs = 6\nseed = 2", "[data]\nsource = fashion\nside = 14"):
+        (tmp_path / "py" / "x.ini").write_text(f"include = more/base.ini\n{data}\n[network]\n"
+                                               "program = net.lua\n")
+        result = dmft.solve("py/x.ini", progress=False, **DATA,
+                            **{"solver.sites": 32, "solver.replicates": 2})
+        np.testing.assert_array_equal(result.data["X"], DATA["X"])
+        assert result.limit["loss"].sizes["t"] == 3
+        assert result.parameters["data.vocabulary"] == 0
+    text = "[network]\nmodel = dense\n[data] ; drawn\ninputs = 6\n"
+    result = dmft.solve(text, progress=False, **DATA, **SMALL)
+    np.testing.assert_array_equal(result.data["X"], DATA["X"])
+
+
+def test_lists_of_words_with_blanks():
+    assert run.text_of(["0 1", "2"]) == "0 1 | 2"
+    assert run.text_of(["a b.h5", "c.h5"]) == "a b.h5 | c.h5"
+    assert run.text_of(["mup", "mssp"]) == "mup mssp" and run.text_of([[0, 1], [2]]) == "0 1 | 2"
+    for wrong in (["0 1"], [[0, 1]]):
+        with pytest.raises(dmft.InputError, match="a single value with blanks"):
+            run.flatten({"sweep": {"output.fields_at": wrong}})
+
+
+def test_words_with_blanks_are_points_of_a_sweep():
+    rates = dmft.sweep({"network": {"model": "dense"}, **SMALL,
+                        "output": {"fields": "h1"}, "sweep": {"output.fields_at": ["0 1", "2"]}},
+                       progress=False)
+    assert rates.sweep["loss"].sizes["output.fields_at"] == 2
+
+
+def test_arrays_that_are_refused():
+    masked = np.ma.array(np.eye(4), mask=np.eye(4) > 0)
+    with pytest.raises(dmft.InputError, match="X: has masked values"):
+        dmft.solve(DENSE, X=masked, y=DATA["y"])
+    whole = dmft.solve(DENSE, progress=False, X=np.ma.array(np.eye(4)), y=DATA["y"], **SMALL)
+    np.testing.assert_array_equal(whole.data["X"], np.eye(4))
+    with pytest.raises(dmft.InputError, match="Y_test: did you mean y_test?"):
+        dmft.solve(DENSE, **DATA, Y_test=[1.0])
+    with pytest.raises(dmft.InputError, match="weights: data has no array of this name"):
+        dmft.solve(DENSE, **DATA, weights=np.ones(4))
+
+
+def test_settings_that_conflict():
+    with pytest.raises(dmft.InputError, match="training.eta0: is given twice, as 1 and as 2"):
+        dmft.solve({"training": {"eta0": 1}, "training.eta0": 2})
+    assert run.flatten({"training": {"eta0": 1}, "training.eta0": 1}) == {"training.eta0": "1"}
+    with pytest.raises(dmft.InputError, match="data.file: the data are the arrays X, y"):
+        dmft.solve(DENSE, **DATA, **{"data.file": "d.h5"})
+    net = dmft.Network()
+    net.read_out(net.read_in(net.population("bottom"), "W"), "w")
+    with pytest.raises(dmft.InputError, match="network.model: the network is the one given"):
+        dmft.solve(DENSE, network=net, **{"network.model": "dense"})
+
+
+def test_paths_that_begin_with_a_dash(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-x.ini").write_text("[network]\nmodel = dense\n[output]\ncheckpoint = 99\n")
+    first = dmft.solve("-x.ini", output="-x.h5", progress=False, **SMALL)
+    assert first.complete
+    longer = dmft.resume("-x.h5", progress=False, **{"training.steps": 4})
+    assert longer.limit["loss"].sizes["t"] == 4
+
+
+def test_two_calls_write_the_same_arrays(tmp_path, monkeypatch):
+    """Each under a name of its own, until it is whole."""
+    names, first = [], run.h5py.File
+    monkeypatch.setattr(run.h5py, "File",
+                        lambda path, mode: names.append(path) or first(path, mode))
+    stem = str(tmp_path / "x")
+    path, new = run.write_data(stem, {"X": np.eye(2)})
+    assert new
+    os.remove(path)
+    other = threading.Thread(target=run.write_data, args=(stem, {"X": np.eye(2)}))
+    other.start()
+    other.join()
+    assert names[0] != names[1] and str(os.getpid()) in names[0]
+    assert os.listdir(tmp_path) == [os.path.basename(path)]
+
+
+def test_letters_of_several_bytes_between_two_pieces():
+    source, sink = os.pipe()
+    line = "x" * 4095 + "\u03b1\u03b2"  # 4096 bytes are read at a time
+    os.write(sink, (line + "\n").encode())
+    os.close(sink)
+    assert list(program._pieces(source)) == [(line, True)]
+    os.close(source)
+
+
+def test_handlers_of_signals_come_back():
+    code = ("import signal, dmft.program as p\n"
+            "for before in (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler):\n"
+            "    signal.signal(signal.SIGINT, before)\n"
+            "    p.call('dmft-solve', ['--version'], False)\n"
+            "    assert signal.getsignal(signal.SIGINT) is before, before\n")
+    assert signal.SIG_DFL == 0  # false, and yet a handler
+    subprocess.run([sys.executable, "-c", code], check=True,
+                   env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))

@@ -1,0 +1,142 @@
+/* The file of a sweep: what it replaces without --force (files of sweeps whose runs stay, and
+ * nothing else), and that its errors are those of its runs. */
+#define _XOPEN_SOURCE 700
+#include "solver/files/result.h"
+#include "tests/support/cli.h"
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#define HEAD                                                                                       \
+    "[network]\nmodel = dense\n[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 2\n"         \
+    "[solver]\nsites = 64\nreplicates = 2\nthreads = 1\n"
+
+static void write_ini(const char *eta0) {
+    char text[512];
+    snprintf(text, sizeof text, HEAD "[sweep]\ntraining.eta0 = %s\n", eta0);
+    cli_print("sweep.ini", text);
+}
+
+static int clean(void **state) {
+    return system("rm -rf out.d") || cli_clean(state);
+}
+
+static int open_sweep(void **state) {
+    int code = cli_open(state);
+    if (!code)
+        cli_program("dmft-sweep");
+    return code;
+}
+
+static void accept(const char *force) {
+    struct cli_result result;
+    cli_run(&result, ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "sweep.ini", force));
+    if (result.code)
+        fail_msg("exit code %d: %s", result.code, result.err);
+    cli_free(&result);
+}
+
+static void refuse(void) {
+    struct cli_result result;
+    cli_run(&result, ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "sweep.ini"));
+    assert_true(cli_ended(&result, 2, ARGS("out.h5: exists already", "--force")));
+    cli_free(&result);
+}
+
+/* A folder OUT.d, as a stopped sweep leaves it, is no leave to replace what stands at OUT.h5. */
+static void test_other_files_stay(void **state) {
+    (void)state;
+    write_ini("0.2 0.4");
+    assert_int_equal(mkdir("out.d", 0777), 0);
+    cli_print("out.h5", "mine");
+    refuse();
+    char *text = cli_read("out.h5", NULL);
+    assert_string_equal(text, "mine");
+    free(text);
+    accept("--force");
+}
+
+static void test_results_of_other_programs_stay(void **state) {
+    (void)state;
+    struct cli_result result;
+    write_ini("0.2 0.4");
+    assert_int_equal(mkdir("out.d", 0777), 0);
+    cli_print("case.ini", HEAD);
+    cli_program("dmft-solve");
+    cli_run(&result, ARGS("--quiet", "-o", "out.h5", "case.ini"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    cli_program("dmft-sweep");
+    refuse();
+}
+
+/* Another grid in the same folder takes the place of the file, whose runs stay; a run that was
+ * deleted is run again. Where the runs are gone and are none of this sweep, the file stays. */
+static void test_sweeps_whose_runs_stay_are_replaced(void **state) {
+    (void)state;
+    write_ini("0.2 0.4");
+    accept(NULL);
+    accept(NULL);
+    write_ini("0.4 0.8");
+    accept(NULL);
+    assert_int_equal(system("rm -r out.d"), 0);
+    accept(NULL);
+    assert_int_equal(system("rm -r out.d"), 0);
+    write_ini("0.3 0.8");
+    refuse();
+    accept("--force");
+}
+
+/* The error of the tolerance is part of the error of a run, and so of the same loss in a sweep;
+ * that of the median has it, too, in quadrature. */
+static void test_errors_are_those_of_the_runs(void **state) {
+    (void)state;
+    char **file, path[64];
+    int files;
+    size_t count, T;
+    double median_se[2];
+    for (int checked = 0; checked < 2; checked++) {
+        cli_print("sweep.ini", HEAD "tolerance = 0.05\n[sweep]\ntraining.eta0 = 0.2\n");
+        struct cli_result result;
+        cli_run(&result,
+                ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "sweep.ini",
+                     checked ? "--solver.check_tolerance=yes" : "--solver.check_tolerance=no"));
+        assert_int_equal(result.code, 0);
+        cli_free(&result);
+        ASK(result_texts("out.h5", "sweep/file", &file, &files, err));
+        assert_int_equal(files, 1);
+        snprintf(path, sizeof path, "out.d/%s", file[0]);
+        free(file[0]);
+        free(file);
+        hid_t sweep = cli_file("out.h5"), run = cli_file(path);
+        double *se = cli_values(sweep, "sweep/loss_se", &count);
+        double *median = cli_values(sweep, "sweep/loss_median_se", &count);
+        double *want = cli_values(run, "limit/loss_se", &T);
+        double *difference = checked ? cli_values(run, "limit/loss_tolerance", &T) : NULL;
+        CHECK_ABS(se[0], want[T - 1], 1e-14 * want[T - 1], "loss_se");
+        median_se[checked] = median[0];
+        if (checked) { /* it matters, and is part of both */
+            assert_true(fabs(difference[T - 1]) > 1e-6 * want[T - 1]);
+            CHECK_ABS(median[0], hypot(median_se[0], difference[T - 1]), 1e-14 * median[0],
+                      "loss_median_se");
+        }
+        free(se);
+        free(median);
+        free(want);
+        free(difference);
+        H5Fclose(sweep);
+        H5Fclose(run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_other_files_stay, clean),
+        cmocka_unit_test_setup(test_results_of_other_programs_stay, clean),
+        cmocka_unit_test_setup(test_errors_are_those_of_the_runs, clean),
+        cmocka_unit_test_setup(test_sweeps_whose_runs_stay_are_replaced, clean),
+    };
+    return cmocka_run_group_tests(tests, open_sweep, cli_close);
+}
