@@ -130,8 +130,9 @@ static int fresh(struct population *population, int mirror, struct rows opposite
     struct array *work = &population->work;
     struct rng_stream stream = population->stream;
     int kept;
-    bool room;
-    TRY(find_room(population, out.count, &room, err));
+    bool room = false, loose = population->loose && mirror < 0;
+    if (!loose)
+        TRY(find_room(population, out.count, &room, err));
     stream.mirror = population->mirrored ? mirror : 0;
     population->backend->normals(out, stream);
     if (population->even && stream.purpose == PURPOSE_POOL)
@@ -141,7 +142,7 @@ static int fresh(struct population *population, int mirror, struct rows opposite
         return CODE_OK;
     if (room)
         return enter(population, out, err);
-    population->fallback += out.count;
+    population->fallback += loose ? 0 : out.count;
     TRY(basis_residual(opposite, out, NULL, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_zero(out);

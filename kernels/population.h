@@ -43,6 +43,10 @@ struct population {
      * linear in backward normals, is then zero as in the limit, instead of noise that the square in
      * a gradient kernel makes a bias. */
     bool mirrored;
+    /* What backward maps draw here is conditioned on `opposite` and matched with nothing else: for
+     * limits whose selections begin with fluctuations, which are averages of one row of a forward
+     * pass and one of a backward pass (models/program/ties.c). */
+    bool loose;
     bool nodes;  /* sites are nodes of a rule of the model's, not drawn */
     bool even;   /* matched normals of the pool begin as scrambled Sobol points (sobol.h) */
     int half;    /* 1, 2: the sites are this half of twice as many */
@@ -72,7 +76,7 @@ void population_free(struct population *population); /* idempotent */
  * (count 0: none). Matched: exactly orthonormal, else iid. */
 int population_fresh(struct population *population, struct rows opposite, struct rows out,
                      struct err *err);
-/* The same for a backward map, where sites are mirrored. */
+/* The same for a backward map: as the sites are mirrored, or loose. */
 int population_fresh_back(struct population *population, struct rows opposite, struct rows out,
                           struct err *err);
 /* Adds what is new of orthonormal rows to the span, before normals are drawn again. Nothing without

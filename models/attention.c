@@ -48,7 +48,7 @@ static struct value write_head(struct program *p, const struct block *block, int
     bool many = network->head_limit == HEADS_MANY;
     double r = network->attention_width / H, beta = network->attention_beta;
     size_t N_k = many ? (size_t)network->head_width : 1,
-           heads = ((size_t)program_setup(p)->sites + N_k - 1) / N_k;
+           heads = (program_sites(p, network->attention_width) + N_k - 1) / N_k;
     struct population *on_heads = NULL;
     if (many)
         on_heads = program_population(p, block_name(p, block, "heads"), r / (double)N_k, heads, 1);

@@ -53,12 +53,11 @@ struct value block_map(struct program *p, const struct block *block, const char 
     return program_map(p, x, to, W);
 }
 
-void block_network(struct program *p, int regime, block_write *mixture, bool iid) {
+void block_network(struct program *p, int regime, block_write *mixture) {
     struct population *bottom = program_layer(p, "bottom", 1);
     struct weight w = block_weight(p, &alone, regime, "w");
     struct value h1 = program_read_in(p, bottom, block_weight(p, &alone, regime, "W1"));
     struct value x1 = program_sigma(p, h1);
-    w.iid = iid;
     program_name_rows(p, h1, "h1");
     program_kernel(p, x1, 1, "Phi1", "feature kernel of the bottom layer",
                    "<x1 x1>, x1 = sigma(h1)");

@@ -33,7 +33,7 @@ typedef struct value block_write(struct program *p, const struct block *block, s
                                  struct population *top);
 block_write regime1_block, regime2_block, regime3_block;
 /* A network of one mixture, in the parameterization of its regime, with the kernels of the bottom:
- *     h1 = W1 x/sqrt D    x1 = sigma(h1)    f = <w, mixture(x1)>/gamma0      w iid, or as drawn */
-void block_network(struct program *p, int regime, block_write *mixture, bool iid);
+ *     h1 = W1 x/sqrt D    x1 = sigma(h1)    f = <w, mixture(x1)>/gamma0 */
+void block_network(struct program *p, int regime, block_write *mixture);
 
 #endif

@@ -102,8 +102,7 @@ struct value regime1_block(struct program *p, const struct block *block, struct 
 }
 
 static void regime1_write(struct program *p) {
-    block_network(p, PARAMETERIZATION_REGIME1, regime1_block,
-                  router_fluctuates(program_network(p)));
+    block_network(p, PARAMETERIZATION_REGIME1, regime1_block);
 }
 
 const struct model model_regime1 = {

@@ -69,7 +69,7 @@ struct value regime2_block(struct program *p, const struct block *block, struct 
 }
 
 static void regime2_write(struct program *p) {
-    block_network(p, PARAMETERIZATION_REGIME2, regime2_block, false);
+    block_network(p, PARAMETERIZATION_REGIME2, regime2_block);
 }
 
 const struct model model_regime2 = {

@@ -99,7 +99,7 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
 }
 
 static void regime3_write(struct program *p) {
-    block_network(p, PARAMETERIZATION_REGIME3, regime3_block, false);
+    block_network(p, PARAMETERIZATION_REGIME3, regime3_block);
 }
 
 const struct model model_regime3 = {

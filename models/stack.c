@@ -11,7 +11,6 @@
 #include "models/block.h"
 #include "models/net/net.h"
 #include "models/parameterization.h"
-#include "models/routing/router.h"
 
 enum { BEFORE = 1, AFTER = 2 }; /* bits of block_norm */
 
@@ -65,7 +64,6 @@ static void stack_write(struct program *p) {
     const struct network *network = program_network(p);
     int L = network->depth, table = mixtures[network->mixture].parameterization;
     struct weight W1 = {.name = "W1"}, w = {.name = "w"};
-    w.iid = network->mixture == 0 && router_fluctuates(network);
     parameterization_scale(p, table, (struct weight *[]){&W1, &w, NULL});
     struct population *stream = program_layer(p, network->stream ? "stream" : "bottom", 1);
     struct value x = program_sigma(p, program_read_in(p, stream, W1));

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
-    *net = (struct net){.setup = *setup};
+/* random: whether its program is known to select by fluctuations. */
+static int make(struct net *net, const struct net_setup *setup, bool random, struct err *err) {
+    *net = (struct net){.setup = *setup, .random = random};
     int P = setup->P, n = setup->n ? setup->n : 1, C = setup->C ? setup->C : 1;
     net->setup.n = n;
     net->setup.C = C;
@@ -31,6 +32,15 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     for (int k = 0; k < net->rows * n; k++)
         net->ones[k] = 1;
     return program_build(net, err);
+}
+
+/* That selections begin with ties is seen when all is written, and decides how it is drawn. */
+int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
+    TRY(make(net, setup, false, err));
+    if (!net->tied)
+        return CODE_OK;
+    net_free(net);
+    return make(net, setup, true, err);
 }
 
 /* The last object of a list is NULL where memory ran out. */

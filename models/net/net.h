@@ -180,7 +180,9 @@ struct net {
     struct rows logits; /* of it, if setup.router */
     struct gate_rule gate_rule;
     bool has_router;
-    bool random; /* a limit whose outputs are random: its logits begin with fluctuations */
+    /* A selection begins with a tie (program_selects); and so the limit is a random one, whose
+     * outputs differ from draw to draw. */
+    bool tied, random;
     bool started;
     /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
      * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */

@@ -159,6 +159,8 @@ int program_build(struct net *net, struct err *err) {
         *err = p->err;
         return p->code;
     }
+    if (net->tied && !net->random)
+        return CODE_OK;
     TRY(named_select(p, err));
     TRY(plan_storage(net, err));
     TRY(prepare(net, err));

@@ -37,16 +37,16 @@ static void product_backward(struct net *net, struct node *v) {
     }
 }
 
-static const struct operation operation_sum = {.name = "a sum",
-                                               .forward = sum_forward,
-                                               .backward = sum_backward,
-                                               .adds = true,
-                                               .of_all = true};
-static const struct operation operation_product = {.name = "a product",
-                                                   .forward = product_forward,
-                                                   .backward = product_backward,
-                                                   .adds = true,
-                                                   .of_all = true};
+const struct operation operation_sum = {.name = "a sum",
+                                        .forward = sum_forward,
+                                        .backward = sum_backward,
+                                        .adds = true,
+                                        .of_all = true};
+const struct operation operation_product = {.name = "a product",
+                                            .forward = product_forward,
+                                            .backward = product_backward,
+                                            .adds = true,
+                                            .of_all = true};
 
 static struct value append_pair(struct program *p, const struct operation *op, struct value a,
                                 struct value b) {

@@ -85,6 +85,7 @@ struct population *program_population(struct program *p, const char *name, doubl
         .sites = N ? (size_t)lround(relative * N) : sites,
         .group = group,
         .matched = N == 0 || net->setup.balanced,
+        .loose = N == 0 && net->random,
         .stream = net_stream(net, PURPOSE_POOL, owner),
         .even = N == 0 && net->setup.even,
         .half = net->setup.half,
@@ -99,7 +100,7 @@ struct population *program_population(struct program *p, const char *name, doubl
 }
 
 struct population *program_layer(struct program *p, const char *name, double relative) {
-    return program_population(p, name, relative, (size_t)p->net->setup.sites, 1);
+    return program_population(p, name, relative, program_sites(p, relative), 1);
 }
 
 int program_count(const struct program *p, struct value x) {
@@ -314,10 +315,10 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     if (!node || !weigh(p, node, Q))
         return none;
     node->weight.a0 = weight_column(p, node);
-    node->weight.iid |= net->setup.N > 0;
+    net->tied |= Q.iid;
+    node->weight.iid |= net->setup.N > 0 || net->random;
     node->thin = new_thin(p);
-    net->random |= !net->setup.N && Q.iid;
-    if (!net->setup.N && !Q.iid)
+    if (!node->weight.iid)
         program_failed(p, net_origin(net, node->per * K, &node->start, &p->err));
     add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = node->gs},
                   net->setup.gamma0);
@@ -375,6 +376,7 @@ void program_read_out(struct program *p, struct value h, struct weight w) {
         return;
     bool zero = net->setup.network->read_out == READ_OUT_ZERO;
     w.zero |= zero;
+    w.iid |= net->random;
     struct node *node = node_append(p, &operation_read_out, h, none, &out);
     if (!node || !weigh(p, node, w))
         return;

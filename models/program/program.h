@@ -57,8 +57,10 @@ struct weight {
     double adam_rate, adam_eps; /* factors of Adam's rate and eps that a paper asks for */
     bool zero;                  /* W(0) = 0 */
     bool fixed;                 /* never learns */
-    bool iid;                   /* draws of a thin matrix that are matched with nothing */
-    bool tied;                  /* of maps: all that have this name are one matrix */
+    /* Draws of a thin matrix that are matched with nothing. Of a look: its limit is a random one,
+     * as if a selection began with ties (program_selects). */
+    bool iid;
+    bool tied; /* of maps: all that have this name are one matrix */
 };
 
 static inline double weight_or_one(double number) {
@@ -82,7 +84,9 @@ int program_count(const struct program *p, struct value x);
  * limit; group: units for each site of the population before. Never NULL. */
 struct population *program_population(struct program *p, const char *name, double relative,
                                       size_t sites, int group);
-/* The same with [solver] sites, none of them grouped. */
+/* [solver] sites; in a limit whose selections begin with ties (program_selects), times the size. */
+size_t program_sites(const struct program *p, double relative);
+/* The same with that many sites, none of them grouped. */
 struct population *program_layer(struct program *p, const char *name, double relative);
 
 /* Names the rows of a value for [output] fields: `name`, and g_`name` of their cotangent. Others
@@ -122,8 +126,8 @@ struct value program_mean(struct program *p, struct value a);                   
 struct value program_scale(struct program *p, struct value s, int column, struct value x);
 /* x + s, the same number at each site. */
 struct value program_shift(struct program *p, struct value s, struct value x);
-/* <Q_k, x>, K of them. In a limit, unless Q is iid, their values at the first evaluation are
- * subtracted: they are 0 but for sampling errors. */
+/* <Q_k, x>, K of them. In a limit, unless it is a random one, their values at the first evaluation
+ * are subtracted: they are 0 but for sampling errors. */
 struct value program_look(struct program *p, struct value x, int K, struct weight Q);
 /* s + b, with K trained numbers (or fixed ones), at first `start`. */
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b);
@@ -141,6 +145,13 @@ struct number_fn {
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
+
+/* To be told by whatever takes the K largest of the numbers s, as a constant in the backward pass.
+ * Where the K-th and the one after it are equal at the start of the limit, fluctuations select, and
+ * the limit is a random one (models/program/ties.c). */
+void program_selects(struct program *p, struct value s, int K);
+/* Whether the K-th largest of M numbers is equal to the one after it. */
+bool program_tied(const double *x, int M, int K);
 
 /* K numbers of each input, or 1 with any K. */
 struct value program_add_numbers(struct program *p, struct value a, struct value b);

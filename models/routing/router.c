@@ -29,6 +29,15 @@ static double amplitude(const struct network *network) {
     return network->parameterization == PARAMETERIZATION_MSSP ? 0 : 1;
 }
 
+/* Whether initial biases leave the K-th and the next largest logit of some input equal. */
+static bool biases_tied(const struct network *network, int K) {
+    int M = network->experts;
+    bool tied = !network->bias || (!network->biases.count && network->bias_std == 0);
+    for (int k = 0; network->bias && k + M <= network->biases.count; k += M)
+        tied |= program_tied(network->biases.value + k, M, K);
+    return tied;
+}
+
 const char *router_check(const struct network *network, const char **key) {
     int M = network->experts, K = (int)lround(network->rho * M);
     *key = "q0";
@@ -46,16 +55,10 @@ const char *router_check(const struct network *network, const char **key) {
         network->bias_per == BIAS_PER_EXPERT)
         return "biases must be one number per expert, or empty";
     *key = "bias";
-    if (K < M && !network->bias && network->bias_noise == 0 && amplitude(network) == 0)
-        return "top-K with a zero initial router needs a bias or noise: its logits are exactly "
-               "equal";
+    if (K < M && network->bias_noise == 0 && amplitude(network) == 0 && biases_tied(network, K))
+        return "top-K with a zero initial router needs a bias or noise that tells the last expert "
+               "that is selected from the next one: their logits are exactly equal";
     return NULL;
-}
-
-bool router_fluctuates(const struct network *network) {
-    return network->gate != GATE_CONSTANT &&
-           lround(network->rho * network->experts) < network->experts && !network->bias &&
-           network->bias_noise == 0;
 }
 
 /* Normals shared by the limit and all networks of a seed. */
@@ -292,6 +295,7 @@ static struct value watch_masks(struct program *p, struct router *router, struct
                                 const char *suffix) {
     static const struct number_fn seen = {.forward = watch, .rule = move_biases};
     int M = router->M;
+    program_selects(p, psi, router->gate.K);
     router->last = program_keep_numbers(p, program_count(p, psi) * M);
     if (router->eta_bias != 0)
         router->b = program_keep_numbers(p, M);
@@ -323,6 +327,7 @@ static struct router *new_router(struct program *p, int M, struct router_gate ga
 struct value router_top(struct program *p, struct value psi, int M, int K) {
     static const struct number_fn mask = {.forward = masks};
     struct router *router = new_router(p, M, (struct router_gate){.K = K});
+    program_selects(p, psi, K);
     return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
 }
 
@@ -350,6 +355,7 @@ static void add_penalties(struct program *p, const struct block *block, const st
 
 static struct value apply(struct program *p, const struct router *router, struct value psi) {
     static const struct number_fn gate = {.forward = gates, .backward = gates_backward};
+    program_selects(p, psi, router->gate.K);
     return program_numbers(p, &gate, router, psi, router->M);
 }
 
@@ -378,7 +384,6 @@ struct value router_write(struct program *p, const struct block *block, struct v
     Q.rate = network->router_rate * weight_or_one(Q.rate);
     Q.adam_rate = network->router_rate * weight_or_one(Q.adam_rate);
     Q.fixed = network->router_rate == 0;
-    Q.iid = router_fluctuates(network);
     struct value psi = program_look(p, x1, M, Q);
     if (network->bias)
         psi = add_biases(p, psi, b);

@@ -5,11 +5,8 @@
  * Top-K: p = 0 but for the K = rho M largest logits, ties to the lower index; the mask is a
  * constant in the backward pass. Q(0) has amplitude q0; in the limit psi(0) = b.
  *
- * Top-K without bias or noise: psi(0) = psi(1) = 0 in the limit, so fluctuations of order 1/sqrt N
- * decide the first selections, and the limit is a random one. Only their signs and order matter,
- * not their size: with iid Q and w, unmatched and not subtracted (router_fluctuates), the
- * fluctuations of order 1/sqrt S of a replicate have the law of those of a network, and each
- * replicate is one draw. */
+ * Top-K without bias or noise, or with biases that are equal across the K-th place: fluctuations
+ * decide the first selections, and the limit is a random one (models/program/ties.c). */
 #ifndef MODELS_ROUTER_H
 #define MODELS_ROUTER_H
 
@@ -17,8 +14,6 @@
 
 /* NULL, or why the settings do not fit M = experts. */
 const char *router_check(const struct network *network, const char **key);
-/* Whether the limit is a random one. */
-bool router_fluctuates(const struct network *network);
 /* p, M numbers; Q is q0 times as large and learns router_rate times as fast as its weight says.
  * The block names what is measured. */
 struct value router_write(struct program *p, const struct block *block, struct value x1,
