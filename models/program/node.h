@@ -128,7 +128,7 @@ struct node *node_of(const struct program *p, struct value x);
 bool node_given_rows(struct program *p, const char *op, struct value a, struct value b);
 bool node_given_numbers(struct program *p, const char *op, struct value s);
 bool node_paired(struct program *p, const char *op, struct value a, struct value b);
-/* Whether each site of `groups` has a group of units. */
+/* Whether each site of `groups` has a group of these units, as units->of says. */
 bool node_groups(const struct population *groups, const struct population *units);
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);

@@ -79,7 +79,8 @@ void *program_memory(struct program *p, size_t size);
 int program_count(const struct program *p, struct value x);
 
 /* `relative` is the size in units of the width N (or, times another size, of N^2); `sites` of the
- * limit; group: units for each site of the population before. Never NULL. */
+ * limit; group: units for each site of another population, which the author sets as ->of. Never
+ * NULL. */
 struct population *program_population(struct program *p, const char *name, double relative,
                                       size_t sites, int group);
 /* The same with [solver] sites, none of them grouped. */

@@ -334,8 +334,7 @@ struct value program_mix_by_head(struct program *p, struct value A, struct value
         return none;
     const struct node *from = node_of(p, A);
     struct population *units = node_of(p, v)->on;
-    if (from->per != p->net->setup.n * p->net->setup.n ||
-        from->on->sites * (size_t)units->group != units->sites)
+    if (from->per != p->net->setup.n * p->net->setup.n || !node_groups(from->on, units))
         program_fail(p, "a mixture of tokens needs a row for each pair of them, on the heads of %s",
                      units->name);
     struct node *node = node_append(p, &operation_mix_heads, A, v, &out);
