@@ -29,6 +29,7 @@ struct operation {
     bool learns;      /* what follows from it moves with the parameters, whatever it reads */
     bool reads_late;  /* learning reads the (first) argument */
     bool keeps_g;     /* learning reads the cotangent */
+    bool linear;      /* in the rows that it takes, so that moments of its own are exact */
     bool of_all;      /* takes what is one for all inputs */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,

@@ -139,6 +139,7 @@ struct number_fn {
                     double *out);
     void (*backward)(const void *context, const struct net *net, int rows, const double *x,
                      const double *out, const double *g, double *gx);
+    bool jumps; /* masks: limits then need more rows (net_bytes) */
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
