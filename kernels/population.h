@@ -29,11 +29,12 @@
 struct population {
     char name[24];
     const struct backend *backend;
-    double size;  /* n of the network; nominal in the limit */
-    size_t sites; /* S */
-    int group;    /* units per site of the parent population, else 1 */
-    double page;  /* cotangents here are this times those of the theory page; 0: 1 */
-    bool matched; /* limit, and thin matrices of networks with balanced draws */
+    double size;                 /* n of the network; nominal in the limit */
+    size_t sites;                /* S */
+    int group;                   /* units per site of the parent population, else 1 */
+    const struct population *of; /* NULL, or whose sites have these units: `group` each */
+    double page;                 /* cotangents here are this times those of the theory page; 0: 1 */
+    bool matched;                /* limit, and thin matrices of networks with balanced draws */
     /* NULL, or the units of a group (as many sites as a group has): normals are theirs, the same
      * for every group. For the pairs (i, j) of independent experts i, where only averages over j at
      * fixed i, and averages of these over i, enter the limit. */

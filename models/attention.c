@@ -55,6 +55,7 @@ static struct value write_head(struct program *p, const struct block *block, int
     const char *name = block_name(p, block, "head");
     struct population *units = program_population(
         p, i < 0 ? name : program_name(p, "%s_%d", name, i), r, heads * N_k, (int)N_k);
+    units->of = on_heads;
     units->page = block->b * r;
     /* Each of H heads has 1/H of the units: together they are one head of all. */
     struct weight in = {.rate = 1 / r, .adam_eps = 1.0 / H}, queries = in,

@@ -43,6 +43,7 @@ struct value regime2_block(struct program *p, const struct block *block, struct 
         program_population(p, block_name(p, block, "units"), kappa * N_e, M * (size_t)N_e, N_e);
     if (!top)
         top = program_layer(p, block_name(p, block, "top"), 1);
+    units->of = experts;
     experts->page = block->b * kappa;
     units->page = block->b * kappa * N_e;
     struct weight Q = {.name = "Q"}, W_out = {.name = "W_out"};

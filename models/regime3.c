@@ -59,6 +59,7 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
         p, block_name(p, block, "pairs"), iota * experts->size, S_i * S_j, (int)units->sites);
     if (!top)
         top = program_layer(p, block_name(p, block, "top"), 1);
+    pairs->of = experts;
     pairs->units = units;
     units->mirrored = !setup->N && !mssp;
     experts->page = block->b * kappa, pairs->page = units->page = block->b * iota;

@@ -72,6 +72,7 @@ static struct value write_block(struct program *p, const struct block *block, st
     struct population *experts, *units;
     experts = program_population(p, block_name(p, block, "experts"), some, S, 1);
     units = program_population(p, block_name(p, block, "units"), many, S * group, (int)group);
+    units->of = experts;
     experts->nodes = network_has_nodes(network) || (S == 1 && network->q0 <= 0);
     experts->page = units->page = block->b;
     if (sampled && S > 1)

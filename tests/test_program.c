@@ -192,6 +192,7 @@ static void populate(struct program *p) {
     w.on[UNIT] = program_population(p, "unit", 0.25, S / 4, 1);
     w.on[PAIRS] = program_population(p, "pairs", 0.25 * w.on[EXPERTS]->size, S / 2 * (S / 4),
                                      (int)w.on[UNIT]->sites);
+    w.on[UNITS]->of = w.on[PAIRS]->of = w.on[EXPERTS];
     w.on[PAIRS]->units = w.on[UNIT];
     w.on[TOP] = program_population(p, "top", 1, S, 1);
 }

@@ -1,6 +1,6 @@
 /* Networks written in Lua: those of examples/ that are built in too, bit for bit; what a script may
  * not do; keys of its own; a text that repeats the run. */
-#include "tests/support/support.h"
+#include "tests/support/script.h"
 #include "kernels/base/text.h"
 
 #include <math.h>
@@ -192,41 +192,6 @@ static void gradients(void **state) {
 #define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
 #define END "read_out(h, 'w')\n"
 
-/* A script on one line, as runs record it. */
-static const char *fold(const char *text) {
-    static char out[4096];
-    char *to = out;
-    for (; *text; text++) {
-        if (*text == '\n' || *text == '\\')
-            *to++ = '\\';
-        *to++ = *text == '\n' ? 'n' : *text;
-    }
-    *to = '\0';
-    return out;
-}
-
-/* Reads a run of this script, with overrides up to a NULL. */
-static int read_script(struct run *run, const char *text, const char *const *overrides,
-                       struct err *err) {
-    char whole[4200], *all[16] = {whole, "network.program=t.lua", "program.depth=3"};
-    int count = 3;
-    snprintf(whole, sizeof whole, "network.program_text=%s", fold(text));
-    for (; *overrides; overrides++)
-        all[count++] = (char *)(uintptr_t)*overrides;
-    *run = (struct run){0};
-    *err = (struct err){0};
-    return run_configure(run, "examples/dense.ini", count, all, err);
-}
-
-static void refuse(const char *text, const char *const *overrides, const char *sentence) {
-    struct run run;
-    struct err err;
-    int code = read_script(&run, text, overrides, &err);
-    run_free(&run);
-    if (code != CODE_INPUT || !strstr(err.text, sentence))
-        fail_msg("%s\n gives %d: %s\n not: %s", text, code, err.text, sentence);
-}
-
 static void refusals(void **state) {
     (void)state;
     static const char *const none[] = {NULL}, *const depth[] = {"program.depht=2", NULL},
@@ -316,23 +281,26 @@ static void refusals(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[1024];
         snprintf(text, sizeof text, "%s\n", cases[k][0]);
-        refuse(text, none, cases[k][1]);
+        support_refuse_script(text, none, cases[k][1]);
     }
-    refuse(HEAD "h = balance_select(h, 2, {eta_bias = 0.1}) * h\n" END, flow,
-           "integrator=heun: the program has selection biases, which move once a step");
+    support_refuse_script(
+        HEAD "h = balance_select(h, 2, {eta_bias = 0.1}) * h\n" END, flow,
+        "integrator=heun: the program has selection biases, which move once a step");
     char text[512];
     for (int length = 199; length < 201; length++) {
         snprintf(text, sizeof text,
                  "key('depth')\n" HEAD "kernel(h, 'K', {about = '%0*d'})\n%s" END, length, 0,
                  length > 199 ? "" : "unknown()\n");
-        refuse(text, none,
-               length > 199 ? "t.lua:4: a text that results carry has control "
-                              "characters, is not UTF-8 or longer than 199 bytes"
-                            : "t.lua:5: unknown name unknown");
+        support_refuse_script(text, none,
+                              length > 199 ? "t.lua:4: a text that results carry has control "
+                                             "characters, is not UTF-8 or longer than 199 bytes"
+                                           : "t.lua:5: unknown name unknown");
     }
-    refuse("key('depth')\n" HEAD END, depth, "the program never reads this key");
-    refuse("key('depth', 1)\n" HEAD END, word, "[program] depth = two must be a number");
-    refuse("key('depth', 1)\n" HEAD END, infinite, "[program] depth = 1e999 must be a number");
+    support_refuse_script("key('depth')\n" HEAD END, depth, "the program never reads this key");
+    support_refuse_script("key('depth', 1)\n" HEAD END, word,
+                          "[program] depth = two must be a number");
+    support_refuse_script("key('depth', 1)\n" HEAD END, infinite,
+                          "[program] depth = 1e999 must be a number");
 }
 
 /* A network of one hidden layer, which has no matrix between populations; then what was recorded
@@ -347,7 +315,7 @@ static void recorded(void **state) {
     char *text;
     size_t size;
     assert_int_equal(
-        read_script(&run, "local k = key('depth')\n" HEAD "h = tanh(h, k)\n" END, change, &why),
+        support_script(&run, "local k = key('depth')\n" HEAD "h = tanh(h, k)\n" END, change, &why),
         CODE_OK);
     ASK(params_text(&run.params, &text, &size, err));
     FILE *out = fopen("test_script.ini", "w");
@@ -374,13 +342,13 @@ static void attention_by_head(void **state) {
     struct run run;
     struct err why;
     int code =
-        read_script(&run,
-                    "key('depth')\n" HEAD "local heads = population('heads', {size = 0.25})\n"
-                    "local on = population('units', {of = heads, group = 4})\n"
-                    "local q, k, v = map(h, on, 'Q'), map(h, on, 'K'), map(h, on, 'V')\n"
-                    "local A = softmax(attend(q, k, 0.8, heads), {causal = true})\n"
-                    "h = map(mix(A, v), a, 'O')\n" END,
-                    change, &why);
+        support_script(&run,
+                       "key('depth')\n" HEAD "local heads = population('heads', {size = 0.25})\n"
+                       "local on = population('units', {of = heads, group = 4})\n"
+                       "local q, k, v = map(h, on, 'Q'), map(h, on, 'K'), map(h, on, 'V')\n"
+                       "local A = softmax(attend(q, k, 0.8, heads), {causal = true})\n"
+                       "h = map(mix(A, v), a, 'O')\n" END,
+                       change, &why);
     if (code)
         fail_msg("%s", why.text);
     support_gradient(&run, 16, 17);
@@ -402,7 +370,7 @@ static void balanced_draws(void **state) {
         char text[256];
         snprintf(text, sizeof text, "key('depth')\n%s%s", order[i],
                  "read_out(tanh(map(read_in(a, 'W1'), b, 'V')), 'w')\n");
-        assert_int_equal(read_script(&run, text, change, &why), CODE_OK);
+        assert_int_equal(support_script(&run, text, change, &why), CODE_OK);
         support_net(&net, &run, 32, 0);
         double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
         double *w = support_get(array_all(&support_thin(&net, "w")->W));
@@ -437,12 +405,13 @@ static void shape_of_the_data(void **state) {
                              *const others[] = {"data.tokens=4", "program.beta=2", NULL};
     struct run run;
     struct err why;
-    if (read_script(&run, text, change, &why))
+    if (support_script(&run, text, change, &why))
         fail_msg("%s", why.text);
     run_free(&run);
-    refuse(text, others, "program.beta=2: the program never reads this key");
-    refuse("key('depth')\n" HEAD "bias(look(h, 1, 'Q'), {{1}}, 'b')\n" END, others + 2,
-           "t.lua:4: a bias of each kind of token needs inputs that are tokens");
+    support_refuse_script(text, others, "program.beta=2: the program never reads this key");
+    support_refuse_script("key('depth')\n" HEAD "bias(look(h, 1, 'Q'), {{1}}, 'b')\n" END,
+                          others + 2,
+                          "t.lua:4: a bias of each kind of token needs inputs that are tokens");
 }
 
 /* Of pooled scores, one row of each input: loads and thresholds by plain loops. */
@@ -462,7 +431,7 @@ static void selection_of_inputs(void **state) {
                  "local m = balance_select(s, 5%s)\nkernel(s, 'S')\nkernel(m, 'M')\n"
                  "read_out(map(m * s, a, 'V'), 'w')\n",
                  text[biases]);
-        assert_int_equal(read_script(&run, script, change, &why), CODE_OK);
+        assert_int_equal(support_script(&run, script, change, &why), CODE_OK);
         support_net(&net, &run, E, 0);
         support_evaluate(&net, &run);
         double *s = support_get(net.kernel[0].rows), *m = support_get(net.kernel[1].rows);
@@ -505,12 +474,12 @@ static void selection_of_pairs(void **state) {
     struct net net;
     struct err why;
     bool kept = false;
-    assert_int_equal(read_script(&run,
-                                 PAIRS
-                                 "local s = look(A, 4, 'R')\n"
-                                 "penalty(balance_select(s, 2, {eta_bias = 0.1}) * s, 'r')\n" END,
-                                 change, &why),
-                     CODE_OK);
+    assert_int_equal(
+        support_script(&run,
+                       PAIRS "local s = look(A, 4, 'R')\n"
+                             "penalty(balance_select(s, 2, {eta_bias = 0.1}) * s, 'r')\n" END,
+                       change, &why),
+        CODE_OK);
     support_net(&net, &run, 16, 0);
     for (int t = 0; t < 3; t++) {
         support_evaluate(&net, &run);
@@ -521,9 +490,10 @@ static void selection_of_pairs(void **state) {
     assert_true(kept);
     net_free(&net);
     run_free(&run);
-    refuse(PAIRS "balance_select(A, 2)\n" END, change,
-           "t.lua:7: a selection among experts that is measured takes one row of each input or "
-           "token, not of each pair of tokens");
+    support_refuse_script(
+        PAIRS "balance_select(A, 2)\n" END, change,
+        "t.lua:7: a selection among experts that is measured takes one row of each input or "
+        "token, not of each pair of tokens");
 }
 
 /* A map that reads what does not move hands nothing back; of a family, what the others do counts.
@@ -541,7 +511,7 @@ static void coordinates_of_a_constant(void **state) {
         struct run run;
         struct record record;
         struct err why;
-        assert_int_equal(read_script(&run, text, change, &why), CODE_OK);
+        assert_int_equal(support_script(&run, text, change, &why), CODE_OK);
         ASK(run_ensemble(&run, N, 1, &record, err));
         assert_true(record_find(&record, "rms_W") && !record_find(&record, "rms_W_back"));
         assert_non_null(record_find(&record, "rms_F_back"));

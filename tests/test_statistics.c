@@ -223,9 +223,13 @@ static void sites_that_sample(void **state) {
         {"data/regime3.ini", "network.gate=softmax", "pairs", 40},
         {"data/regime3_mup.ini", "network.gate=constant", "pairs", 40},
         {"data/regime3_mup.ini", "network.gate=constant", "top", 0},
+        {"data/transformer.ini", "network.head_limit=fixed", "head_0", 0},
+        {"data/transformer.ini", "network.head_limit=many", "head_0", 100},
+        {"data/transformer.ini", "network.head_limit=many", "heads_0", 25},
+        {"data/transformer.ini", "network.head_limit=many", "stream", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        bool uses[2] = {!strstr(cases[i].ini, "dense"),
+        bool uses[2] = {!strstr(cases[i].ini, "dense") && !strstr(cases[i].ini, "transformer"),
                         strstr(cases[i].ini, "regime3") || strstr(cases[i].ini, "residual")};
         const char *const overrides[] = {"solver.sites=100", cases[i].change,
                                          uses[0] ? "solver.expert_sites=60" : "data.inputs=4",

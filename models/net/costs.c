@@ -7,34 +7,54 @@ static double rows_bytes(struct rows rows) {
     return (double)array_bytes(rows.array, rows.count);
 }
 
-/* Whether a program has functions with kinks or steps by itself, whatever the settings; the largest
- * site alone is a gate's origin. */
+/* Whether a mask is read by more than averages without a cotangent: the mean of rows over the mask
+ * of their largest site is the origin of a softmax, and no row jumps with it. */
+static bool mask_acts(const struct program *p, int mask) {
+    for (int i = mask + 1; i < p->nodes; i++)
+        for (int k = 0; k < 2; k++)
+            if (p->node[i].argument[k] == mask &&
+                (!node_is(&p->node[i], &operation_average) || p->node[i].g_count))
+                return true;
+    return false;
+}
+
+/* Whether a program has functions with kinks or steps by itself, whatever the settings. */
 static bool has_kinks(const struct program *p) {
     for (int i = 0; i < p->nodes; i++) {
         const struct node *v = &p->node[i];
-        if ((node_is(v, &operation_top) && v->top > 1) ||
-            (node_is(v, &operation_fn) && v->fn == FN_RELU))
+        if ((node_is(v, &operation_top) && mask_acts(p, i)) || node_is(v, &operation_rows) ||
+            (v->numbers && v->numbers->jumps) || (node_is(v, &operation_fn) && v->fn == FN_RELU))
             return true;
     }
     return false;
 }
 
-/* Rows that the basis of a limit reaches, of a matrix with so many uses. */
-static double rank_bound(const struct net *net, const struct population *population, int uses,
-                         double evaluations) {
+/* Rows of a token that a matrix meets in an evaluation: those of all its uses, and of pairs of
+ * tokens one for each other token. */
+static double rows_of_token(const struct net *net, const struct map *map) {
+    int most = 1;
+    for (int i = 0; i < net->program->nodes; i++)
+        if (net->program->node[i].map == map && net->program->node[i].count > most * net->rows)
+            most = net->program->node[i].count / net->rows;
+    return (double)most * map->declared.uses;
+}
+
+/* Rows that the basis of a limit reaches where a matrix meets so many of each token. */
+static double rank_bound(const struct net *net, const struct population *population,
+                         double of_token, double evaluations) {
     const struct net_setup *setup = &net->setup;
     double rows = net->rows * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (network_compresses(setup->network) && !has_kinks(net->program))
         rows = fmin(rows, 20.0 * net->setup.inputs * setup->n * -log10(setup->tolerance));
-    return fmin(rows * uses, most);
+    return fmin(rows * of_token, most);
 }
 
 static struct map_costs costs_of(const struct net *net, const struct map *map, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    int uses = map->declared.uses;
-    return (struct map_costs){.learned = uses * net->rows * evaluations * setup->stages,
-                              .q = rank_bound(net, map->declared.source, uses, evaluations),
-                              .p = rank_bound(net, map->declared.target, uses, evaluations)};
+    double of_token = rows_of_token(net, map);
+    return (struct map_costs){.learned = of_token * net->rows * evaluations * setup->stages,
+                              .q = rank_bound(net, map->declared.source, of_token, evaluations),
+                              .p = rank_bound(net, map->declared.target, of_token, evaluations)};
 }
 
 /* What the optimizer remembers of each entry, and of a limit the entries themselves where they
@@ -48,7 +68,7 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
     if (p->map && !setup->N && !by_entry) {
         const struct population *target = p->map->declared.target;
         return 1.5 * population_bytes(target, 1) *
-               rank_bound(net, target, p->map->declared.uses, evaluations);
+               rank_bound(net, target, rows_of_token(net, p->map), evaluations);
     }
     if (p->map)
         return (memories + (by_entry && !setup->N)) * map_entries_bytes(p->map);
@@ -60,8 +80,8 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
  */
 static double response_bytes(const struct net *net, const struct map *map, int T) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double rows = (double)net->rows * T, own = rank_bound(net, t, 1, T),
-           rank = fmax(rank_bound(net, s, 1, T), own);
+    double of_token = rows_of_token(net, map), rows = (double)net->rows * of_token * T,
+           own = rank_bound(net, t, of_token, T), rank = fmax(rank_bound(net, s, of_token, T), own);
     return map->declared.a0 == 0
                ? 0
                : 1.5 * population_bytes(t, 1) * own + 5 * sizeof(double) * rows * rank;
@@ -127,13 +147,9 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
 }
 
 size_t net_sampled_sites(const struct net *net, int k) {
-    static const struct operation *const curved[] = {&operation_fn, &operation_multiply,
-                                                     &operation_top, &operation_rows};
     const struct population *population = net->population[k];
     for (int i = 0; i < net->program->nodes && !population->nodes; i++)
-        for (size_t j = 0; j < sizeof curved / sizeof *curved; j++)
-            if (net->program->node[i].on == population &&
-                node_is(&net->program->node[i], curved[j]))
-                return population->units ? population->units->sites : population->sites;
+        if (net->program->node[i].on == population && !net->program->node[i].op->linear)
+            return population->units ? population->units->sites : population->sites;
     return 0;
 }

@@ -213,7 +213,7 @@ void net_rewind(struct net *net);
 size_t net_sampled_sites(const struct net *net, int k);
 /* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
  * bounded by one row per evaluation and input and by what smooth activations were seen to need, 20
- * log10(1/tolerance) for each input of the training set; ReLU and top-K fill the former. T > 0 adds
+ * log10(1/tolerance) for each input of the training set; ReLU and masks fill the former. T > 0 adds
  * the rows of T measured times that two-time kernels keep. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);

@@ -127,7 +127,7 @@ static int connect(struct net *net, struct err *err) {
     named_connect(net);
     if (p->gates >= 0)
         net->gate = p->node[p->gates].value;
-    if (p->gates >= 0 && net->setup.router)
+    if (p->gates >= 0 && p->logits >= 0 && net->setup.router)
         net->logits = p->node[p->logits].value;
     return CODE_OK;
 }

@@ -29,6 +29,7 @@ struct operation {
     bool learns;      /* what follows from it moves with the parameters, whatever it reads */
     bool reads_late;  /* learning reads the (first) argument */
     bool keeps_g;     /* learning reads the cotangent */
+    bool linear;      /* in the rows that it takes, so that moments of its own are exact */
     bool of_all;      /* takes what is one for all inputs */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
@@ -128,7 +129,7 @@ struct node *node_of(const struct program *p, struct value x);
 bool node_given_rows(struct program *p, const char *op, struct value a, struct value b);
 bool node_given_numbers(struct program *p, const char *op, struct value s);
 bool node_paired(struct program *p, const char *op, struct value a, struct value b);
-/* Whether each site of `groups` has a group of units. */
+/* Whether each site of `groups` has a group of these units, as units->of says. */
 bool node_groups(const struct population *groups, const struct population *units);
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);

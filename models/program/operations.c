@@ -29,6 +29,7 @@ static void read_in_forward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_read_in = {.name = "read_in",
+                                            .linear = true,
                                             .prepare = read_in_prepare,
                                             .forward = read_in_forward,
                                             .learns = true,
@@ -95,6 +96,7 @@ static void map_backward_node(struct net *net, struct node *v) {
 }
 
 const struct operation operation_map = {.name = "map",
+                                        .linear = true,
                                         .prepare = map_prepare,
                                         .forward = map_forward_node,
                                         .backward = map_backward_node,
@@ -121,6 +123,7 @@ static void look_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_look = {.name = "look",
+                                         .linear = true,
                                          .prepare = thin_prepare,
                                          .forward = look_forward,
                                          .backward = look_backward,
@@ -148,6 +151,7 @@ static void read_out_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_read_out = {.name = "read_out",
+                                             .linear = true,
                                              .prepare = thin_prepare,
                                              .forward = read_out_forward,
                                              .backward = read_out_backward,
@@ -204,6 +208,7 @@ static void add_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_add = {.name = "add",
+                                        .linear = true,
                                         .forward = add_forward,
                                         .backward = add_backward,
                                         .over = true,
@@ -226,6 +231,7 @@ static void times_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_times = {.name = "times",
+                                          .linear = true,
                                           .forward = times_forward,
                                           .backward = times_backward,
                                           .over = true,
@@ -277,8 +283,10 @@ static void group_mean_backward(struct net *net, struct node *v) {
     hand_over(net, v, 0);
 }
 
-const struct operation operation_group_mean = {
-    .name = "group_mean", .forward = group_mean_forward, .backward = group_mean_backward};
+const struct operation operation_group_mean = {.name = "group_mean",
+                                               .linear = true,
+                                               .forward = group_mean_forward,
+                                               .backward = group_mean_backward};
 
 static void tile_forward(struct net *net, struct node *v) {
     ops(net)->tile(argument(net, v, 0)->value, v->value);
@@ -299,9 +307,11 @@ static void tile_mean_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_tile = {
-    .name = "tile", .forward = tile_forward, .backward = tile_backward};
-const struct operation operation_tile_mean = {
-    .name = "tile_mean", .forward = tile_mean_forward, .backward = tile_mean_backward};
+    .name = "tile", .linear = true, .forward = tile_forward, .backward = tile_backward};
+const struct operation operation_tile_mean = {.name = "tile_mean",
+                                              .linear = true,
+                                              .forward = tile_mean_forward,
+                                              .backward = tile_mean_backward};
 
 static void shift_forward(struct net *net, struct node *v) {
     ops(net)->pointwise(FN_LINEAR, NULL, column_of(net, argument(net, v, 0), 0),
@@ -321,6 +331,7 @@ static void shift_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_shift = {.name = "shift",
+                                          .linear = true,
                                           .forward = shift_forward,
                                           .backward = shift_backward,
                                           .over = true,
@@ -350,7 +361,7 @@ static void ones_forward(struct net *net, struct node *v) {
 const struct operation operation_top = {.name = "top", .forward = top_forward};
 const struct operation operation_rows = {.name = "rows", .forward = rows_forward};
 const struct operation operation_ones = {
-    .name = "ones", .prepare = ones_prepare, .forward = ones_forward};
+    .name = "ones", .linear = true, .prepare = ones_prepare, .forward = ones_forward};
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
@@ -410,6 +421,7 @@ static void scale_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_scale = {.name = "scale",
+                                          .linear = true,
                                           .forward = scale_forward,
                                           .backward = scale_backward,
                                           .over_g = true,

@@ -21,6 +21,7 @@ static void mean_rows_backward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_mean_rows = {.name = "the mean over inputs",
+                                                     .linear = true,
                                                      .forward = mean_rows_forward,
                                                      .backward = mean_rows_backward,
                                                      .wide = true,

@@ -437,7 +437,8 @@ struct value program_add(struct program *p, struct value a, struct value b) {
 }
 
 bool node_groups(const struct population *groups, const struct population *units) {
-    return groups->group == 1 && groups->sites * (size_t)units->group == units->sites;
+    return groups->group == 1 && units->of == groups &&
+           groups->sites * (size_t)units->group == units->sites;
 }
 
 struct value program_multiply(struct program *p, struct value a, struct value b) {
@@ -470,15 +471,21 @@ struct value program_group_mean(struct program *p, struct value x, struct popula
     return append_on(p, &operation_group_mean, x, groups, fits);
 }
 
+/* Whether each group of `pairs` is a copy of `units`. */
+static bool tiles(const struct population *units, const struct population *pairs) {
+    return units->group == 1 && units->sites == (size_t)pairs->group &&
+           (!pairs->units || pairs->units == units);
+}
+
 struct value program_tile(struct program *p, struct value x, struct population *pairs) {
     const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
-    bool fits = units && units->group == 1 && units->sites == (size_t)pairs->group;
+    bool fits = units && tiles(units, pairs);
     return append_on(p, &operation_tile, x, pairs, fits);
 }
 
 struct value program_tile_mean(struct program *p, struct value x, struct population *units) {
     const struct population *pairs = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
-    bool fits = pairs && units->group == 1 && units->sites == (size_t)pairs->group;
+    bool fits = pairs && tiles(units, pairs);
     return append_on(p, &operation_tile_mean, x, units, fits);
 }
 

@@ -81,7 +81,8 @@ void *program_memory(struct program *p, size_t size);
 int program_count(const struct program *p, struct value x);
 
 /* `relative` is the size in units of the width N (or, times another size, of N^2); `sites` of the
- * limit; group: units for each site of the population before. Never NULL. */
+ * limit; group: units for each site of another population, which the author sets as ->of. Never
+ * NULL. */
 struct population *program_population(struct program *p, const char *name, double relative,
                                       size_t sites, int group);
 /* [solver] sites; in a limit whose selections begin with ties (program_selects), times the size. */
@@ -142,6 +143,7 @@ struct number_fn {
                     double *out);
     void (*backward)(const void *context, const struct net *net, int rows, const double *x,
                      const double *out, const double *g, double *gx);
+    bool jumps; /* masks: limits then need more rows (net_bytes) */
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);

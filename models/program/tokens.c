@@ -148,6 +148,7 @@ static void mix_backward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_mix = {.name = "mix",
+                                               .linear = true,
                                                .forward = mix_forward,
                                                .backward = mix_backward,
                                                .adds = true,
@@ -253,12 +254,32 @@ static int softmax_prepare(struct net *net, struct node *v, struct err *err) {
     return net_rows(net, v->on, 1, &v->work, err);
 }
 
+/* out = x minus the largest of its rows, head by head; `largest` is scratch of one row. */
+static void below_largest(const struct net *net, struct rows x, struct rows largest,
+                          struct rows out) {
+    const double minus = -1;
+    rows_copy(row(x, 0), largest);
+    for (int t = 1; t < x.count; t++) { /* max(a, b) = a + relu(b - a) */
+        struct rows more = row(out, t);
+        rows_copy(row(x, t), more);
+        rows_add(&minus, largest, more);
+        rows_fn(FN_RELU, more, more, (struct rows){0});
+        rows_add(NULL, more, largest);
+    }
+    rows_scale(-1, largest);
+    add_part(net, largest, true, out);
+    rows_add(NULL, x, out);
+}
+
+/* The exponentials are those of logits of at most 0, whatever beta is. */
 static void softmax_heads_forward(struct net *net, struct node *v) {
     int n = net->setup.n;
-    rows_fn(FN_EXP, argument(net, v, 0)->value, v->value, (struct rows){0});
     for (int i = 0; i < net->rows; i++) {
         int count = seen(net, i, v->causal);
         struct rows all = of_token(net, v->value, i), a = rows_part(all, 0, count);
+        below_largest(net, rows_part(of_token(net, argument(net, v, 0)->value, i), 0, count),
+                      v->work, a);
+        rows_fn(FN_EXP, a, a, (struct rows){0});
         sum_rows(net, a, v->work);
         rows_fn(FN_INVERSE, v->work, v->work, (struct rows){0});
         rows_multiply(v->work, a, a);
@@ -334,8 +355,7 @@ struct value program_mix_by_head(struct program *p, struct value A, struct value
         return none;
     const struct node *from = node_of(p, A);
     struct population *units = node_of(p, v)->on;
-    if (from->per != p->net->setup.n * p->net->setup.n ||
-        from->on->sites * (size_t)units->group != units->sites)
+    if (from->per != p->net->setup.n * p->net->setup.n || !node_groups(from->on, units))
         program_fail(p, "a mixture of tokens needs a row for each pair of them, on the heads of %s",
                      units->name);
     struct node *node = node_append(p, &operation_mix_heads, A, v, &out);
@@ -363,8 +383,11 @@ static void pool_backward(struct net *net, struct node *v) {
     hand_over(net, v, 0);
 }
 
-static const struct operation operation_pool = {
-    .name = "pool", .forward = pool_forward, .backward = pool_backward, .wide = true};
+static const struct operation operation_pool = {.name = "pool",
+                                                .linear = true,
+                                                .forward = pool_forward,
+                                                .backward = pool_backward,
+                                                .wide = true};
 
 struct value program_pool(struct program *p, struct value x) {
     struct value out;

@@ -27,9 +27,14 @@ static double setting(const struct program *p, const struct factor_list *list, c
     return product;
 }
 
-/* The power of the nominal infinite size in a number of the limit: a multiple of 1/2. */
+/* The power of the nominal infinite size, N = 2^400, in a number of the limit: the multiple of 1/2
+ * that a constant factor between 2^-40 and 2^40 leads to; else what the number itself says, so that
+ * N^0.2 is not taken for a constant. */
 static double power_in(double number) {
-    return number == 0 ? -INFINITY : round(2 * log2(fabs(number)) / log2(POPULATION_INFINITE)) / 2;
+    if (number == 0)
+        return -INFINITY;
+    double exact = log2(fabs(number)) / log2(POPULATION_INFINITE), half = round(2 * exact) / 2;
+    return fabs(exact - half) <= 0.1 ? half : exact;
 }
 
 enum order { VANISHES, STAYS };

@@ -69,13 +69,48 @@ static struct value over_mean(struct program *p, struct value e) {
     return program_scale(p, program_numbers(p, &inverse, NULL, program_mean(p, e), 1), 0, e);
 }
 
-/* The largest exponent is at 0: a shift of all logits changes nothing, nor has it a gradient. */
+/* exp(beta (psi - max psi)): of a softmax, such a shift of all logits changes nothing, nor has it a
+ * gradient. *shift: -max psi. */
 static struct value exponential(struct program *p, struct value psi,
-                                const struct population *experts) {
-    static const struct number_fn shift = {.forward = minus_largest};
+                                const struct population *experts, struct value *shift) {
+    static const struct number_fn largest = {.forward = minus_largest};
     struct value first = program_average(p, psi, program_top(p, psi, 1));
-    struct value least = program_numbers(p, &shift, experts, first, 1);
-    return program_fn(p, FN_EXP, program_network(p)->beta, program_shift(p, least, psi));
+    *shift = program_numbers(p, &largest, experts, first, 1);
+    return program_fn(p, FN_EXP, program_network(p)->beta, program_shift(p, *shift, psi));
+}
+
+/* ln x, and minus beta times a shift, which is a constant: what it takes from x it gives to the
+ * sum of the two, so that this has the gradient of the unshifted one. */
+static void logarithm(const void *context, const struct net *net, int rows, const double *x,
+                      double *out) {
+    (void)context, (void)net;
+    for (int mu = 0; mu < rows; mu++)
+        out[mu] = log(x[mu]);
+}
+
+static void logarithm_backward(const void *context, const struct net *net, int rows,
+                               const double *x, const double *out, const double *g, double *gx) {
+    (void)context, (void)net, (void)out;
+    for (int mu = 0; mu < rows; mu++)
+        gx[mu] += g[mu] / x[mu];
+}
+
+static void shifted_back(const void *context, const struct net *net, int rows, const double *x,
+                         double *out) {
+    const struct network *network = context;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++)
+        out[mu] = -network->beta * x[mu];
+}
+
+/* ln <exp(beta psi)>, without overflow. */
+static struct value log_mean(struct program *p, struct value psi,
+                             const struct population *experts) {
+    static const struct number_fn ln = {.forward = logarithm, .backward = logarithm_backward},
+                                  back = {.forward = shifted_back};
+    struct value shift, e = exponential(p, psi, experts, &shift);
+    return program_add_numbers(p, program_numbers(p, &ln, NULL, program_mean(p, e), 1),
+                               program_numbers(p, &back, program_network(p), shift, 1));
 }
 
 static double balance_value(const void *context, const struct net *net, int rows, const double *x,
@@ -86,22 +121,22 @@ static double balance_value(const void *context, const struct net *net, int rows
     return g[0] * x[0];
 }
 
-/* coefficient times the mean of (log x)^2 */
+/* coefficient times the mean of x^2 */
 static double z_value(const void *context, const struct net *net, int rows, const double *x,
                       double *g) {
     const struct network *network = context;
     double sum = 0, c = network->z_loss / rows;
     (void)net;
     for (int i = 0; i < rows; i++) {
-        sum += c * log(x[i]) * log(x[i]);
-        g[i] = 2 * c * log(x[i]) / x[i];
+        sum += c * x[i] * x[i];
+        g[i] = 2 * c * x[i];
     }
     return sum;
 }
 
 /* e: the gates without mask or scale. */
 static void add_penalties(struct program *p, const struct block *block, struct value psi,
-                          struct value e, struct value mask) {
+                          const struct population *experts, struct value e, struct value mask) {
     static const struct penalty_fn balance = {balance_value}, z = {z_value};
     const struct network *network = program_network(p);
     if (network->balance_loss > 0) {
@@ -112,8 +147,8 @@ static void add_penalties(struct program *p, const struct block *block, struct v
                         "balance_loss <load M share> / rho");
     }
     if (network->z_loss > 0)
-        program_penalty(p, program_mean(p, program_fn(p, FN_EXP, network->beta, psi)), &z, network,
-                        block_name(p, block, "z_loss"), "z-loss term of the loss",
+        program_penalty(p, log_mean(p, psi, experts), &z, network, block_name(p, block, "z_loss"),
+                        "z-loss term of the loss",
                         "z_loss mean over inputs of (ln <exp(beta psi)>)^2");
 }
 
@@ -123,11 +158,12 @@ struct value gate_write(struct program *p, const struct block *block, struct val
     bool masked = network->rho < 1, softmax = network->gate == GATE_SOFTMAX;
     int l = block->l < 0 ? 0 : block->l, L = block->l < 0 ? 1 : network->depth;
     struct balance_rule rule = balance_rule(network, experts, l, L);
-    struct value mask = {-1}, e, phi;
+    struct value mask = {-1}, e, phi, shift;
     *psi = program_map(p, x1, experts, Q);
     if (masked && network->eta_bias == 0)
         mask = balance_watch(p, program_top(p, *psi, rule.K), experts, rule);
-    e = softmax ? exponential(p, *psi, experts) : program_fn(p, FN_SIGMOID, network->beta, *psi);
+    e = softmax ? exponential(p, *psi, experts, &shift)
+                : program_fn(p, FN_SIGMOID, network->beta, *psi);
     if (masked && network->eta_bias != 0)
         mask = balance_select(p, softmax ? *psi : e, experts, rule);
     phi = e;
@@ -139,7 +175,7 @@ struct value gate_write(struct program *p, const struct block *block, struct val
         phi = program_multiply(p, mask, phi);
     if (!softmax && network->aggregation == AGGREGATION_K)
         phi = program_times(p, 1 / network->rho, phi);
-    add_penalties(p, block, *psi, e, mask);
+    add_penalties(p, block, *psi, experts, e, mask);
     program_gates(p, phi, *psi,
                   (struct gate_rule){.beta = network->beta,
                                      .share = network->rho,

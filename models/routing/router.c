@@ -112,14 +112,14 @@ static bool selected(const struct router *router, const double *psi, int i) {
     return before < router->gate.K;
 }
 
-/* e_i = exp(beta (psi_i - max psi)); returns max psi. */
+/* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. */
 static double exponentials(const struct router *router, const double *psi, double *e) {
-    double largest = psi[0];
+    double origin = psi[0], beta = router->gate.beta;
     for (int i = 1; i < router->M; i++)
-        largest = fmax(largest, psi[i]);
+        origin = beta < 0 ? fmin(origin, psi[i]) : fmax(origin, psi[i]);
     for (int i = 0; i < router->M; i++)
-        e[i] = exp(router->gate.beta * (psi[i] - largest));
-    return largest;
+        e[i] = exp(beta * (psi[i] - origin));
+    return beta * origin;
 }
 
 /* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
@@ -250,7 +250,7 @@ static double z_value(const void *context, const struct net *net, int rows, cons
         double e[INT_LIST_MAX], sum = 0, largest = exponentials(router, x + mu * M, e);
         for (int i = 0; i < M; i++)
             sum += e[i];
-        double z = beta * largest + log(sum);
+        double z = largest + log(sum);
         value += c * z * z;
         for (int i = 0; i < M; i++)
             g[mu * M + i] = 2 * c * z * beta * e[i] / sum;
@@ -293,7 +293,7 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
 /* The masks; what is seen of them, and their biases. */
 static struct value watch_masks(struct program *p, struct router *router, struct value psi,
                                 const char *suffix) {
-    static const struct number_fn seen = {.forward = watch, .rule = move_biases};
+    static const struct number_fn seen = {.forward = watch, .rule = move_biases, .jumps = true};
     int M = router->M;
     program_selects(p, psi, router->gate.K);
     router->last = program_keep_numbers(p, program_count(p, psi) * M);
@@ -325,7 +325,7 @@ static struct router *new_router(struct program *p, int M, struct router_gate ga
 }
 
 struct value router_top(struct program *p, struct value psi, int M, int K) {
-    static const struct number_fn mask = {.forward = masks};
+    static const struct number_fn mask = {.forward = masks, .jumps = true};
     struct router *router = new_router(p, M, (struct router_gate){.K = K});
     program_selects(p, psi, K);
     return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
@@ -354,9 +354,11 @@ static void add_penalties(struct program *p, const struct block *block, const st
 }
 
 static struct value apply(struct program *p, const struct router *router, struct value psi) {
-    static const struct number_fn gate = {.forward = gates, .backward = gates_backward};
+    static const struct number_fn all = {.forward = gates, .backward = gates_backward},
+                                  masked = {
+                                      .forward = gates, .backward = gates_backward, .jumps = true};
     program_selects(p, psi, router->gate.K);
-    return program_numbers(p, &gate, router, psi, router->M);
+    return program_numbers(p, router->gate.K < router->M ? &masked : &all, router, psi, router->M);
 }
 
 struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {

@@ -59,8 +59,8 @@ struct script_population *script_population(lua_State *L, int arg);
 double script_real(lua_State *L, int arg, double least, double most);
 int script_whole(lua_State *L, int arg, int least, int most);
 /* "W", or {name = "W", a0 = ...}. Numbers left out are 1; a0 = 0 and rate = 0 mean what they say.
- */
-struct weight script_weight(lua_State *L, int arg);
+ * iid: whether the matrix may have this option, which others would not heed. */
+struct weight script_weight(lua_State *L, int arg, bool iid);
 const struct node *script_node(lua_State *L, struct value v);
 /* A name of at most 23 letters, digits and _, a letter first, that no other `kind` has. */
 const char *script_name(lua_State *L, int arg, const char *kind);

@@ -74,7 +74,8 @@ const char *script_text(lua_State *L, int options, const char *field, const char
 static int no_pairs(lua_State *L, struct value x) {
     int n = script_program(L)->net->setup.n;
     if (n > 1 && script_node(L, x)->per > n)
-        return luaL_error(L, "rows of pairs of tokens cannot be measured");
+        return luaL_error(L, "%s of pairs of tokens cannot be measured",
+                          script_node(L, x)->on ? "rows" : "numbers");
     return 0;
 }
 
@@ -143,6 +144,7 @@ static void show_of(lua_State *L, bool gradient) {
     struct value s = script_numbers(L, 1);
     if (script_node(L, s)->of_all)
         luaL_error(L, "what is made of a mean over inputs is not shown; penalty() shows its term");
+    no_pairs(L, s);
     script_options(L, 3, "axis about equation");
     const char *name = script_result(L, 2), *dims = dims_of(L, s);
     const char *about = script_text(L, 3, "about", gradient ? "gradient of numbers" : "numbers");

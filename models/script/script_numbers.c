@@ -374,6 +374,13 @@ static double entry(lua_State *L, int list, int k) {
     return x;
 }
 
+/* That the list at `list` has `length` entries, of what is told. */
+static void check_length(lua_State *L, int list, int length, const char *what) {
+    if ((lua_Integer)lua_rawlen(L, list) != length)
+        luaL_error(L, "a bias needs a list of %d %s, not of %d", length, what,
+                   (int)lua_rawlen(L, list));
+}
+
 /* bias(s, {b1, b2, ...}, W), or of each kind of token {{...}, {...}, ...}. */
 static int bias(lua_State *L) {
     struct program *p = script_program(L);
@@ -385,16 +392,19 @@ static int bias(lua_State *L) {
     int sets = tokens ? V : 1;
     if (tokens && !V)
         return luaL_error(L, "a bias of each kind of token needs inputs that are tokens");
+    check_length(L, 2, tokens ? V : K, tokens ? "lists, one for each kind of token" : "numbers");
     double *start = program_memory(p, (size_t)(sets * K) * sizeof *start);
     script_check(L);
     for (int v = 0; v < sets; v++) {
         if (tokens && lua_rawgeti(L, 2, v + 1) != LUA_TTABLE)
             return luaL_error(L, "a bias of each kind of token needs %d lists of %d numbers", V, K);
+        if (tokens)
+            check_length(L, lua_gettop(L), K, "numbers for each kind of token");
         for (int k = 0; k < K; k++)
             start[v * K + k] = entry(L, tokens ? lua_gettop(L) : 2, k + 1);
         lua_settop(L, 3);
     }
-    struct weight b = script_weight(L, 3);
+    struct weight b = script_weight(L, 3, false);
     return script_push(L, tokens ? program_bias_of_tokens(p, s, start, b)
                                  : program_bias(p, s, start, b));
 }

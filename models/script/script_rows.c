@@ -45,6 +45,17 @@ static double option_real(lua_State *L, int options, const char *name, double le
     return x;
 }
 
+/* 1 if it is not given. 0 is refused: struct weight has it for a number that was left out. */
+static double option_above_zero(lua_State *L, int options, const char *name, double most) {
+    double x = option_real(L, options, name, 0, most, 1);
+    if (x == 0)
+        luaL_error(L,
+                   "%s must be above 0; rate = 0 or fixed = true keeps a matrix as it is under "
+                   "every optimizer",
+                   name);
+    return x;
+}
+
 /* size N whole sites in a network of width N, `group` for each of another population. */
 static void check_sites(lua_State *L, const char *name, double size,
                         const struct script_population *of, int group) {
@@ -73,7 +84,8 @@ static int population(lua_State *L) {
     struct script_population *of = option_population(L, 2, "of");
     struct script_population *units = option_population(L, 2, "units");
     int group = units ? (int)units->on->sites : 1;
-    if (script_option(L, 2, "group"))
+    bool counted = script_option(L, 2, "group") && lua_type(L, -1) == LUA_TNUMBER;
+    if (!lua_isnil(L, -1))
         group = sites_of(L, "group", 1000000, units != NULL);
     if (units && (size_t)group != units->on->sites)
         luaL_error(L, "population %s: a group must have the sites of its units", name);
@@ -81,8 +93,17 @@ static int population(lua_State *L) {
         luaL_error(L, "population %s: its `of` and `units` must have no groups themselves", name);
     if (!of && group > 1)
         luaL_error(L, "population %s: a group needs the population `of` whose sites have it", name);
+    if (of && script_option(L, 2, "sites"))
+        luaL_error(L,
+                   "population %s: `sites` beside `of`, whose sites and `group` say how many "
+                   "there are",
+                   name);
     double size = of && units ? units->relative * of->on->size : of ? of->relative * group : 1;
+    double follows = size;
     size = option_real(L, 2, "size", 1e-6, 0x1p900, size);
+    if (of && !units && counted && fabs(size - follows) > 1e-9 * follows)
+        luaL_error(L, "population %s: its size, %f, contradicts `of` and `group`, which make it %f",
+                   name, size, follows);
     double sites = program_setup(p)->sites;
     if (of)
         sites = (double)of->on->sites * group;
@@ -99,6 +120,8 @@ static int population(lua_State *L) {
         (struct script_population){program_population(p, name, size, (size_t)sites, group), size};
     script_check(L);
     out->on->page = page;
+    if (of)
+        out->on->of = of->on;
     if (units)
         out->on->units = units->on;
     out->on->mirrored = mirrored && !program_setup(p)->N;
@@ -136,7 +159,7 @@ static const char *tied_name(lua_State *L) {
     return name;
 }
 
-struct weight script_weight(lua_State *L, int arg) {
+struct weight script_weight(lua_State *L, int arg, bool iid) {
     struct weight W = {0};
     if (lua_type(L, arg) == LUA_TSTRING) {
         W.name = script_name(L, arg, "matrices");
@@ -158,11 +181,13 @@ struct weight script_weight(lua_State *L, int arg) {
     W.a0 = option_real(L, arg, "a0", -most, most, 1);
     W.s_f = option_real(L, arg, "s_f", -most, most, 1);
     W.rate = option_real(L, arg, "rate", 0, fastest, 1);
-    W.adam_rate = option_real(L, arg, "adam_rate", 0, fastest, 1);
-    W.adam_eps = option_real(L, arg, "adam_eps", 0, fastest, 1);
+    W.adam_rate = option_above_zero(L, arg, "adam_rate", fastest);
+    W.adam_eps = option_above_zero(L, arg, "adam_eps", fastest);
     W.zero = flag(L, arg, "zero") || W.a0 == 0;
     W.fixed = flag(L, arg, "fixed") || W.rate == 0;
     W.iid = flag(L, arg, "iid");
+    if (W.iid && !iid)
+        luaL_error(L, "matrix %s: iid is for the matrices of look and read_out", W.name);
     if (W.s_f == 0)
         luaL_argerror(L, arg, "s_f = 0 would make the matrix nothing; a0 = 0 starts it at zero");
     return W;
@@ -170,24 +195,24 @@ struct weight script_weight(lua_State *L, int arg) {
 
 static int read_in(lua_State *L) {
     struct population *bottom = script_population(L, 1)->on;
-    return script_push(L, program_read_in(script_program(L), bottom, script_weight(L, 2)));
+    return script_push(L, program_read_in(script_program(L), bottom, script_weight(L, 2, false)));
 }
 
 static int map(lua_State *L) {
     struct value x = script_rows(L, 1);
     struct population *to = script_population(L, 2)->on;
-    return script_push(L, program_map(script_program(L), x, to, script_weight(L, 3)));
+    return script_push(L, program_map(script_program(L), x, to, script_weight(L, 3, false)));
 }
 
 static int look(lua_State *L) {
     struct value x = script_rows(L, 1);
     int K = script_whole(L, 2, 1, 4096);
-    return script_push(L, program_look(script_program(L), x, K, script_weight(L, 3)));
+    return script_push(L, program_look(script_program(L), x, K, script_weight(L, 3, true)));
 }
 
 static int read_out(lua_State *L) {
     struct value x = script_rows(L, 1);
-    program_read_out(script_program(L), x, script_weight(L, 2));
+    program_read_out(script_program(L), x, script_weight(L, 2, true));
     script_check(L);
     return 0;
 }

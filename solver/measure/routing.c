@@ -22,8 +22,16 @@ static bool selects(const struct net *net) {
     return net->gate_rule.share < 1;
 }
 
+/* Whether the user asks for these series, and the network has gates. */
+static bool is_asked(const struct net *net) {
+    return net->setup.router && net->has_router;
+}
+
+/* Thresholds and sums need logits, which programs in Lua do not tell. */
 static bool exists(const struct net *net, enum part k) {
     const struct gate_rule *rule = &net->gate_rule;
+    if (k != LOAD && !net->logits.array)
+        return false;
     return k == THRESHOLD ? selects(net) && rule->by_logits : k == SUM ? rule->sum : true;
 }
 
@@ -59,11 +67,12 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     double *psi;
     (void)item;
     const struct backend *backend = net->setup.backend;
-    size_t sites = net->logits.array->sites;
+    size_t sites = net->gate.array->sites;
     TRY(base_alloc(&psi, 4 * sites, sizeof *psi, err));
     double *phi = psi + sites, *sorted = phi + sites, *load = sorted + sites;
-    for (int row = 0; row < net->logits.count; row++) {
-        backend->get(rows_part(net->logits, row, 1), psi);
+    for (int row = 0; row < net->gate.count; row++) {
+        if (net->logits.array)
+            backend->get(rows_part(net->logits, row, 1), psi);
         backend->get(rows_part(net->gate, row, 1), phi);
         if (out[THRESHOLD])
             out[THRESHOLD][row] = threshold_of(psi, sites, net->gate_rule.share, sorted);
@@ -72,7 +81,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
         add_load(phi, sites, net, load);
     }
     for (size_t i = 0; i < sites; i++)
-        load[i] /= net->logits.count;
+        load[i] /= net->gate.count;
     fields_quantiles(load, sites, out[LOAD]);
     free(psi);
     return CODE_OK;
@@ -82,9 +91,9 @@ static int declare(struct record *record, const struct config *config, const str
                    const double *y, struct err *err) {
     size_t T = (size_t)record->T, P = (size_t)net->setup.P, n = (size_t)net->setup.n;
     (void)config, (void)y;
-    if (!net->logits.array)
+    if (!is_asked(net))
         return CODE_OK;
-    bool tokens = net->logits.count > net->setup.P;
+    bool tokens = net->gate.count > net->setup.P;
     fields_axis(record);
     TRY(record_fill_by(record, fill, 0, PARTS, err));
     for (enum part k = 0; k < PARTS; k++) {
@@ -105,7 +114,7 @@ static int declare(struct record *record, const struct config *config, const str
 
 static double scratch(const struct config *config, const struct net *net) {
     (void)config;
-    return net->logits.array ? 4.0 * (double)net->logits.array->sites * sizeof(double) : 0;
+    return is_asked(net) ? 4.0 * (double)net->gate.array->sites * sizeof(double) : 0;
 }
 
 const struct instrument routing_instrument = {.declare = declare, .scratch = scratch};

@@ -1,0 +1,37 @@
+#include "tests/support/script.h"
+
+#include <string.h>
+
+/* A script on one line, as runs record it. */
+static const char *fold(const char *text) {
+    static char out[4096];
+    char *to = out;
+    for (; *text; text++) {
+        if (*text == '\n' || *text == '\\')
+            *to++ = '\\';
+        *to++ = *text == '\n' ? 'n' : *text;
+    }
+    *to = '\0';
+    return out;
+}
+
+int support_script(struct run *run, const char *text, const char *const *overrides,
+                   struct err *err) {
+    char whole[4200], *all[16] = {whole, "network.program=t.lua", "program.depth=3"};
+    int count = 3;
+    snprintf(whole, sizeof whole, "network.program_text=%s", fold(text));
+    for (; *overrides; overrides++)
+        all[count++] = (char *)(uintptr_t)*overrides;
+    *run = (struct run){0};
+    *err = (struct err){0};
+    return run_configure(run, "examples/dense.ini", count, all, err);
+}
+
+void support_refuse_script(const char *text, const char *const *overrides, const char *sentence) {
+    struct run run;
+    struct err err;
+    int code = support_script(&run, text, overrides, &err);
+    run_free(&run);
+    if (code != CODE_INPUT || !strstr(err.text, sentence))
+        fail_msg("%s\n gives %d: %s\n not: %s", text, code, err.text, sentence);
+}

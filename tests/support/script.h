@@ -1,0 +1,15 @@
+/* Small networks in Lua that tests write themselves. */
+#ifndef TESTS_SCRIPT_H
+#define TESTS_SCRIPT_H
+
+#include "tests/support/support.h"
+
+/* Reads a run of examples/dense.ini with the network `text`, called t.lua, and overrides up to a
+ * NULL ("section.key=value", at most 12); [program] depth = 3 is given. Returns the code of
+ * run_configure. run_free(run) in any case. */
+int support_script(struct run *run, const char *text, const char *const *overrides,
+                   struct err *err);
+/* Fails the test unless such a run is refused with this sentence, or a part of it. */
+void support_refuse_script(const char *text, const char *const *overrides, const char *sentence);
+
+#endif

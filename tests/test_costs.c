@@ -1,0 +1,115 @@
+/* What is said of a program before it runs: memory that grows with masks and with rows of pairs of
+ * tokens, wherever a script has them. And logits of any size, which are no reason to end. */
+#include "tests/support/script.h"
+
+#include <math.h>
+
+#define HEAD                                                                                       \
+    "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"                        \
+    "local e = population('e', {sites = 2048})\nlocal s = map(h, e, 'Q')\n"                        \
+    "local q = look(h, 4, 'R')\n"
+#define END "h = map(tanh(map(h, a, 'W2')), a, 'W3')\nread_out(h, 'w')\n"
+
+/* Bytes that the limit is said to need after 400 evaluations. */
+static double bytes_of(const char *text, const char *const *overrides) {
+    struct run run;
+    struct err why;
+    double bytes;
+    if (support_script(&run, text, overrides, &why))
+        fail_msg("%s: %s", text, why.text);
+    struct net_setup setup = run_setup(&run, 0, 0);
+    ASK(net_bytes(&setup, 400, 0, &bytes, err));
+    run_free(&run);
+    return bytes;
+}
+
+/* Rows that jump fill the bases of all matrices, as they do after top(s, 2), whose estimate has
+ * long been known; smooth ones, the origin of a softmax among them, do not. */
+static void masks_need_memory(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"solver.sites=4096", "data.inputs=8", NULL};
+    static const char *const jumps[] = {
+        HEAD "h = h * mean(top(s, 1) * s)\nh = h * sum(q)\n" END,
+        HEAD "h = h * mean(balance_select(s, 2, {eta_bias = 0.1}) * s)\nh = h * sum(q)\n" END,
+        HEAD "h = h * mean(balance_select(s, 2) * s)\nh = h * sum(q)\n" END,
+        HEAD "h = h * mean(s)\nh = h * softmax(q, {top = 1})[1]\n" END,
+        HEAD "h = h * mean(s)\nh = h * sigmoid(q, {top = 2})[1]\n" END,
+        HEAD "h = h * mean(s)\nh = h * sum(top(q, 2) * q)\n" END,
+    };
+    static const char *const smooth[] = {
+        HEAD "h = h * mean(s)\nh = h * sigmoid(q)[1]\n" END,
+        HEAD "h = h * mean(exp(s - stop(average(s, top(s, 1)) * e.sites)))\nh = h * sum(q)\n" END,
+    };
+    double most = bytes_of(HEAD "h = h * mean(top(s, 2) * s)\nh = h * sum(q)\n" END, overrides);
+    for (size_t k = 0; k < sizeof jumps / sizeof *jumps; k++)
+        if (!(bytes_of(jumps[k], overrides) > 0.9 * most))
+            fail_msg("%s needs %g, %g with top", jumps[k], bytes_of(jumps[k], overrides), most);
+    for (size_t k = 0; k < sizeof smooth / sizeof *smooth; k++)
+        if (!(bytes_of(smooth[k], overrides) < 0.5 * most))
+            fail_msg("%s needs %g, %g with top", smooth[k], bytes_of(smooth[k], overrides), most);
+}
+
+/* A matrix that reads a row of each pair of tokens meets n = 8 times as many as one of tokens; half
+ * of that is asked for, as some of its memory is not of rows. */
+static void pairs_need_memory(void **state) {
+    (void)state;
+#define HEADS(logits, queries)                                                                     \
+    "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"                        \
+    "local heads = population('heads', {sites = 16384})\n"                                         \
+    "local u = population('u', {of = heads, group = 1})\n"                                         \
+    "local q = map(h, u, 'V')\nq = " queries "\nlocal l = attend(q, q, 1, heads)\nl = " logits     \
+    "\nh = map(mix(softmax(l, {causal = true}), q), a, 'O')\nread_out(h, 'w')\n"
+    static const char *const overrides[] = {"data.inputs=2", "data.tokens=8", NULL};
+    double none = bytes_of(HEADS("l", "q"), overrides),
+           tokens = bytes_of(HEADS("l", "map(tanh(q), u, 'M')"), overrides) - none,
+           pairs = bytes_of(HEADS("map(tanh(l), heads, 'M')", "q"), overrides) - none;
+    if (!(tokens > 0 && pairs > 4 * tokens))
+        fail_msg("%g of tokens, %g of pairs", tokens, pairs);
+}
+
+/* beta = 1000 makes logits of thousands, whose exponentials overflow: many heads, a z-loss of many
+ * experts with sigmoid and with softmax gates, and a negative beta, whose largest exponent is that
+ * of the least logit. */
+static void large_logits(void **state) {
+    (void)state;
+    static const char *const cases[][4] = {
+        {"data/transformer.ini", "network.head_limit=many", "network.attention_beta=3000", NULL},
+        {"data/regime2.ini", "network.beta=3000", "network.z_loss=0.01", NULL},
+        {"data/regime2.ini", "network.beta=3000", "network.z_loss=0.01", "network.gate=softmax"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct run run;
+        struct net net;
+        support_run(&run, cases[k][0],
+                    (const char *const[]){cases[k][1], cases[k][2], cases[k][3], NULL});
+        support_net(&net, &run, 16, 0);
+        support_evaluate(&net, &run);
+        assert_true(isfinite(net.loss) && isfinite(net.penalty));
+        net_free(&net);
+        run_free(&run);
+    }
+    struct run run;
+    struct net net;
+    struct err why;
+    if (support_script(&run,
+                       "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"
+                       "local p = softmax(bias(look(h, 2, 'Q'), {-5000, 5000}, 'b'), {beta = -1})\n"
+                       "show(p, 'p')\nread_out(p[1] * h, 'w')\n",
+                       (const char *const[]){NULL}, &why))
+        fail_msg("%s", why.text);
+    support_net(&net, &run, 16, 0);
+    support_evaluate(&net, &run);
+    const double *p = support_measured(&net, "p");
+    assert_true(p[0] == 1 && p[1] == 0);
+    net_free(&net);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_need_memory),
+        cmocka_unit_test(pairs_need_memory),
+        cmocka_unit_test(large_logits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

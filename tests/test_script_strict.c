@@ -1,0 +1,154 @@
+/* What a network in Lua may not say without a word about it: options that would have no effect,
+ * zeros that stand for numbers left out, populations that only happen to have as many sites, powers
+ * of the width that have no limit. And what it may say and must work. */
+#include "tests/support/script.h"
+
+#include <string.h>
+
+#define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
+#define END "read_out(h, 'w')\n"
+/* Units of the sites of a, and another population that has as many sites as a. */
+#define OTHERS                                                                                     \
+    HEAD "local b = population('b')\nlocal u = population('u', {of = a, group = 2})\n"             \
+         "local v = read_in(u, 'V1')\nlocal c = read_in(b, 'C1')\n"
+
+static const char *const none[] = {NULL}, *const tokens[] = {"data.tokens=4", NULL};
+
+static void options_have_an_effect(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {HEAD "h = map(h, a, {name='W2', adam_rate=0})\n" END,
+         "t.lua:3: adam_rate must be above 0; rate = 0 or fixed = true keeps a matrix as it is"},
+        {HEAD "h = map(h, a, {name='W2', adam_eps=0})\n" END, "t.lua:3: adam_eps must be above 0"},
+        {HEAD "h = map(h, a, {name='W2', iid=true})\n" END,
+         "t.lua:3: matrix W2: iid is for the matrices of look and read_out"},
+        {HEAD "read_in(a, {name='W2', iid=true})\n" END, "t.lua:3: matrix W2: iid is for"},
+        {HEAD "h = h * bias(mean(h), {1, 2}, 'b')\n" END,
+         "t.lua:3: a bias needs a list of 1 numbers, not of 2"},
+        {HEAD "bias(look(h, 2, 'Q'), {1, 2, 3, 4}, 'b')\n" END,
+         "t.lua:3: a bias needs a list of 2 numbers, not of 4"},
+        {HEAD "population('b', {of = a, group = 2, sites = 64})\n" END,
+         "t.lua:3: population b: `sites` beside `of`, whose sites and `group` say how many"},
+        {HEAD "population('b', {of = a, group = 2, size = 3})\n" END,
+         "t.lua:3: population b: its size, 3.0, contradicts `of` and `group`, which make it 2.0"},
+        {"population('a', {group = 2})\n", "t.lua:1: population a: a group needs the population"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        support_refuse_script(cases[k][0], none, cases[k][1]);
+}
+
+/* Biases of each kind of token: a list too many, and a list that is too long. */
+static void biases_of_tokens_fit(void **state) {
+    (void)state;
+    static const char *const lists[][2] = {
+        {"{{1}, {2}, {3}, {4}, {5}}", "a bias needs a list of 4 lists, one for each kind of token"},
+        {"{{1}, {2, 3}, {3}, {4}}", "a bias needs a list of 1 numbers for each kind of token"},
+    };
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        struct run run = {0};
+        struct err why = {0};
+        FILE *out = fopen("test_script_strict.ini", "w");
+        assert_non_null(out);
+        fprintf(out,
+                "[network]\nprogram = t.lua\nprogram_text = local a = population('a') local h = "
+                "read_in(a, 'W1') bias(look(h, 1, 'Q'), %s, 'b') read_out(h, 'w')\n"
+                "[data]\nsource = markov\ntokens = 4\nvocabulary = 4\ninputs = 2\n"
+                "[training]\nsteps = 2\neta0 = 1\n",
+                lists[k][0]);
+        assert_int_equal(fclose(out), 0);
+        int code = run_configure(&run, "test_script_strict.ini", 0, NULL, &why);
+        remove("test_script_strict.ini");
+        run_free(&run);
+        if (code != CODE_INPUT || !strstr(why.text, lists[k][1]))
+            fail_msg("%s gives %d: %s", lists[k][0], code, why.text);
+    }
+}
+
+/* As many sites do not make two populations one, nor one the groups of the other. */
+static void populations_are_told_apart(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"h = h * c\n", "a product of rows of different populations"},
+        {"v = c * v\n", "a product of rows of different populations"},
+        {"v = expand(c, u)\n", "a product of rows of different populations"},
+        {"group_mean(v, b)\n", "t.lua:7: group_mean from population u does not fit b"},
+    };
+    static const char *const of_tokens[][2] = {
+        {"attend(v, v, 1, b)\n", "t.lua:7: attention from population u does not fit b"},
+        {"local w = population('w', {of = b, group = 2})\nlocal A = attend(v, v, 1, a)\n"
+         "mix(A, read_in(w, 'C2'))\n",
+         "t.lua:9: a mixture of tokens needs a row for each pair of them, on the heads of w"},
+    };
+    char text[1024];
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        snprintf(text, sizeof text, OTHERS "%s" END, cases[k][0]);
+        support_refuse_script(text, none, cases[k][1]);
+    }
+    for (size_t k = 0; k < sizeof of_tokens / sizeof *of_tokens; k++) {
+        snprintf(text, sizeof text, OTHERS "%s" END, of_tokens[k][0]);
+        support_refuse_script(text, tokens, of_tokens[k][1]);
+    }
+    /* One unit for each site is as many sites, and does go with them. */
+    struct run run;
+    struct err why;
+    int code =
+        support_script(&run,
+                       "key('depth')\n" HEAD "local u = population('u', {of = a, group = 1})\n"
+                       "h = map(h * tanh(map(h, u, 'V')), a, 'U')\n" END,
+                       none, &why);
+    run_free(&run);
+    if (code)
+        fail_msg("%s", why.text);
+}
+
+static void powers_of_the_width_are_refused(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {HEAD "h = map(h, a, {name='W2', rate = N ^ 0.2})\n" END,
+         "the learning rate of matrix W2 grows as N^0.2"},
+        {HEAD "h = map(h, a, {name='W2', a0 = 3 * N ^ 0.2})\n" END,
+         "the initial scale of matrix W2 grows as N^0.204"},
+        {HEAD "h = map(h, a, {name='W2', a0 = 100 * math.sqrt(N)})\n" END, "grows as N^0.5"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        support_refuse_script(cases[k][0], none, cases[k][1]);
+}
+
+/* Numbers of pairs of tokens have no axis in the output. */
+static void numbers_of_pairs_are_not_shown(void **state) {
+    (void)state;
+    support_refuse_script(OTHERS "show(mean(attend(v, v, 1, a)), 'ml')\n" END, tokens,
+                          "t.lua:7: numbers of pairs of tokens cannot be measured");
+}
+
+/* [output] router = yes measures the loads of gates whose logits nobody knows. */
+static void loads_of_gates_without_logits(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"output.router=yes", "training.steps=2",
+                                            "solver.sites=64",   "solver.expert_sites=32",
+                                            "reference.widths=", NULL};
+    struct run run;
+    struct record record;
+    support_run(&run, "examples/regime2.ini", overrides);
+    ASK(run_ensemble(&run, 0, 1, &record, err));
+    const struct series *load = record_find(&record, "gate_load");
+    assert_non_null(load);
+    assert_null(record_find(&record, "gate_threshold"));
+    /* Quantiles over experts of phi/<phi> increase, around 1. */
+    size_t last = load->size / load->shape[0] - 1;
+    assert_true(load->values[0] < 1 && load->values[last] > 1);
+    record_free(&record);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_have_an_effect),
+        cmocka_unit_test(biases_of_tokens_fit),
+        cmocka_unit_test(populations_are_told_apart),
+        cmocka_unit_test(powers_of_the_width_are_refused),
+        cmocka_unit_test(numbers_of_pairs_are_not_shown),
+        cmocka_unit_test(loads_of_gates_without_logits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
