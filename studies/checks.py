@@ -162,7 +162,8 @@ def multipliers(run, units):
                 for data in plain.reference.values()]
         other = [float(data[top].values[EARLY] / data[bottom].values[EARLY])
                  for data in units.points[0.001, 12288.0].reference.values()]
-        seen.append((min(other) > 1e6 or None, f"""multipliers of 1, {words}: {top[4:]} over {bottom[4:]} is
+        seen.append((min(other) > 1e6 or None, f"""multipliers of 1, {words}: {top[4:]} over
+            {bottom[4:]} is
             {", ".join(f"{one:.2g}" for one in ratio)} at t = {EARLY}, {", ".join(
                 f"{one:.2g}" for one in late)} at the end, N = {", ".join(
                 f"{n:g}" for n in plain.reference)}; with the rate of W1 that the paper has, without

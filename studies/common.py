@@ -106,8 +106,8 @@ def drift(best, step: float) -> tuple[float, float]:
     """Logarithm of the ratio of the best rate at the largest width to that at the smallest, by a
     line through all widths in the logarithms, and its error. Where the error of a rate is not known
     (an end of the grid) it is a step of the grid, a factor; errors that are too small for the line
-    are multiplied by the root of chi squared per degree of freedom, and the error is at least by how
-    much the line differs from the ratio of the two ends."""
+    are multiplied by the root of chi squared per degree of freedom, and the error is at least by
+    how much the line differs from the ratio of the two ends."""
     N = np.isfinite(best[0])
     x, at, se = np.log(best[0][N]), np.log(best[1][N]), best[2][N] / best[1][N]
     se = np.where(np.isfinite(se), np.maximum(se, 1e-6), np.log(step))

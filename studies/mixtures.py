@@ -140,7 +140,8 @@ def jiang_experts(run, top):
                          label=f"{size / 1000:.0f} 000")
         if len(some) > 1:
             gain, error = some[0, 6] - some[-1, 6], np.hypot(some[0, 7], some[-1, 7])
-            seen.append((decided(gain, error, 0, np.inf), f"""{size / 1000:.0f} 000 parameters in a block: test
+            seen.append((decided(gain, error, 0, np.inf), f"""{size / 1000:.0f} 000 parameters in a
+                block: test
                 loss
                 {", ".join(f"{pm(a, b)}" for a, b in some[:, 6:8])} with
                 {", ".join(f"{E:.0f}" for E in some[:, 0])} experts"""))
