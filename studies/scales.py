@@ -67,7 +67,8 @@ def scales(second, third):
             verdicts = [decided(value, error, said - 0.25, said + 0.25)
                         for _, said, value, error in rows]
             most = verdicts.count(True) >= 0.9 * len(rows) or None
-            seen.append((False if False in verdicts else most, f"""{title}, {words}: {verdicts.count(True)} of {len(rows)} exponents
+            seen.append((False if False in verdicts else most, f"""{title}, {words}:
+                {verdicts.count(True)} of {len(rows)} exponents
                 are those printed, within 1/4 and two standard errors, {verdicts.count(False)} are
                 not; measured (printed): {", ".join(f"{term} {pm(value, error)} ({said:g})"
                                                     for term, said, value, error in rows)}"""))

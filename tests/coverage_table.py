@@ -15,9 +15,9 @@ checkout in it; same commands are run once. They end with exit code 0, or N wher
 is compared: numbers to one unit of their last digit, which of entries that should be zero is at
 least the round-off of the dataset's largest entry. .62(3) is a value with its standard error in
 units of the last digit; the error is that of the dataset NAME_se beside NAME, and is known within
-half of itself. Exponents and places of optima must have one, so an optimum at an end of the grid
-or beside a failed run, whose error nobody knows, is refused, and so is an optimum whose row does not
-say of which key ("best eta0"). --update writes the numbers that are seen into the page."""
+half of itself. Exponents and places of optima must have one. An optimum at an end of the grid or
+beside a failed run, whose error nobody knows, is refused, and so is one whose row does not say of
+which key it is ("best eta0"). --update writes the numbers that are seen into the page."""
 
 import math
 import os
@@ -101,7 +101,7 @@ def short(value, error=None):
     """Three digits, without what they do not need: .25, -.0512, 1.23e-4; with an error, the digits
     that it leaves: .62(3), -.0(2), 1.2(3)e-4."""
     if error is not None and math.isfinite(error) and error > 0:
-        power = math.floor(math.log10(abs(value))) if value and abs(value) < 1e-3 else 0
+        power = math.floor(math.log10(abs(value))) if 0 < abs(value) < 1e-3 > error else 0
         value, error = value / 10.0 ** power, error / 10.0 ** power
         digits = max(0, -math.floor(math.log10(error)))
         digits -= digits > 0 and round(error * 10 ** digits) == 10
