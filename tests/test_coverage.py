@@ -107,6 +107,8 @@ def test_round_off_is_zero_on_every_machine(tmp_path):
 
 
 def test_numbers_are_written_with_the_digits_of_their_errors():
-    assert [table.short(*pair) for pair in ((0.6234, 0.031), (-0.0157, 0.2), (1.234e-4, 3e-5),
-                                            (1.08, 0.0099), (0.5, float("nan")), (12.4, 3.2), (6e-4, 0.03))] == \
-        [".62(3)", "-.0(2)", "1.2(3)e-4", "1.08(1)", ".5", "12(3)", ".00(3)"]
+    for value, error, text in ((0.6234, 0.031, ".62(3)"), (-0.0157, 0.2, "-.0(2)"),
+                               (1.234e-4, 3e-5, "1.2(3)e-4"), (6e-4, 0.03, ".00(3)"),
+                               (1.08, 0.0099, "1.08(1)"), (12.4, 3.2, "12(3)"),
+                               (0.5, float("nan"), ".5")):
+        assert table.short(value, error) == text
