@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from common import at_widths, exponent, grid, name, optimum, pm, widths_axis
+from common import at_widths, decided, exponent, grid, name, optimum, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -115,7 +115,7 @@ def coordinate_checks(second, third):
     return legend(figure, axes[0, 0], BARS), seen
 
 
-def multipliers(run):
+def multipliers(run, units):
     figure, axes = grid(2, 3, 2.2, width_ratios=[1, 1, 1.1])
     key = run.sweep["loss"].dims[0]
     points = np.array([[float(word) for word in str(text).split()] for text in
@@ -160,10 +160,15 @@ def multipliers(run):
                  for data in plain.reference.values()]
         late = [float(data[top].values[-1] / data[bottom].values[-1])
                 for data in plain.reference.values()]
-        seen.append((ratio[-1] > 10, f"""multipliers of 1, {words}: {top[4:]} over {bottom[4:]} is
+        other = [float(data[top].values[EARLY] / data[bottom].values[EARLY])
+                 for data in units.points[0.001, 12288.0].reference.values()]
+        seen.append((min(other) > 1e6 or None, f"""multipliers of 1, {words}: {top[4:]} over
+            {bottom[4:]} is
             {", ".join(f"{one:.2g}" for one in ratio)} at t = {EARLY}, {", ".join(
                 f"{one:.2g}" for one in late)} at the end, N = {", ".join(
-                f"{n:g}" for n in plain.reference)}"""))
+                f"{n:g}" for n in plain.reference)}; with the rate of W1 that the paper has, without
+            1/D, its D = 12288 and \u03b7\u2080 = 0.001
+            {", ".join(f"{one:.2g}" for one in other)} at t = {EARLY}"""))
     return figure, seen
 
 
@@ -250,6 +255,29 @@ def cures(third, second, plain):
     return figure, seen
 
 
+def at_the_ends(sweep):
+    """At the largest depth: the places of the rates that are best at the smallest depth and at this
+    one, and (loss, error) at both."""
+    loss, se = (sweep[name_].transpose("network.depth", "training.eta0").values
+                for name_ in ("loss", "loss_se"))
+    first, own = np.nanargmin(loss[0]), np.nanargmin(loss[-1])
+    return first, own, (loss[-1, first], se[-1, first]), (loss[-1, own], se[-1, own])
+
+
+def taken_over(sweep):
+    """Whether the rate of the smallest depth costs the largest less than a quarter of its loss."""
+    _, _, (there, there_se), (own, own_se) = at_the_ends(sweep)
+    return decided(there / own, np.hypot(there_se, own_se) / own, 0, 1.25)
+
+
+def cost_of_taking_over(sweep) -> str:
+    first, own, there, best = at_the_ends(sweep)
+    eta0 = sweep["training.eta0"].values
+    depths = sweep["network.depth"].values
+    return f"""at depth {depths[-1]:g} the loss is {pm(*there)} at the rate that is best at depth
+        {depths[0]:g}, {eta0[first]:.2f}, and {pm(*best)} at its own, {eta0[own]:.2f}"""
+
+
 def stack_depth(rates, blocks):
     figure, axes = grid(2, 3, 2.2)
     sweep, best = rates.sweep, rates["optimum"]
@@ -271,16 +299,10 @@ def stack_depth(rates, blocks):
         axes[0, 2].errorbar(depths, at, se * student(sweep["n"].values.max() - 1),
                             color=COLOURS[n], marker="os"[n], ms=4, capsize=2,
                             label=f"$N = {N:.0f}$")
-        ratio = at[-1] / at[0]
-        seen.append((0.75 < ratio < 1.33, f"""best \u03b7\u2080 at depth
+        seen.append((taken_over(sweep.isel(N=n)), f"""best \u03b7\u2080 at depth
             {", ".join(f"{depth:g}" for depth in depths)}, N = {N:g}:
-            {" ".join(pm(a, b) for a, b in zip(at, se))}"""))
-    low = sweep["training.eta0"].values < 1
-    loss = sweep["loss"].transpose("network.depth", "training.eta0", "N").values[:, low]
-    ratio = (loss.max(0) / loss.min(0)).max()
-    seen.append((ratio < 1.4, f"""at rates below 1 losses of all these depths differ by a factor of
-        at most
-        {ratio:.2f}"""))
+            {" ".join(pm(a, b) for a, b in zip(at, se))};
+            {cost_of_taking_over(sweep.isel(N=n))}"""))
     axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$", title="best rate",
                    ylim=(0, 2 * np.nanmax(best["at"].values)))
     axes[0, 2].set_xticks(depths, [f"{depth:g}" for depth in depths])

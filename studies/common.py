@@ -102,12 +102,28 @@ def rates(run, cells, titles, columns: int = 3):
     return legend(figure, full, "means;\ndashed: medians\n" + BARS)
 
 
-def drift(best) -> tuple[float, float]:
-    """Ratio of the best rate at the largest width to that at the smallest, and its error."""
+def drift(best, step: float) -> tuple[float, float]:
+    """Logarithm of the ratio of the best rate at the largest width to that at the smallest, by a
+    line through all widths in the logarithms, and its error. Where the error of a rate is not known
+    (an end of the grid) it is a step of the grid, a factor; errors that are too small for the line
+    are multiplied by the root of chi squared per degree of freedom, and the error is at least by
+    how much the line differs from the ratio of the two ends."""
     N = np.isfinite(best[0])
-    at, se = best[1][N], np.nan_to_num(best[2][N]) / best[1][N]
-    ratio = at[-1] / at[0]
-    return ratio, ratio * np.hypot(se[0], se[-1])
+    x, at, se = np.log(best[0][N]), np.log(best[1][N]), best[2][N] / best[1][N]
+    se = np.where(np.isfinite(se), np.maximum(se, 1e-6), np.log(step))
+    x = (x - np.average(x, weights=se ** -2)) / np.ptp(x)
+    slope = np.sum(x * at / se ** 2) / np.sum((x / se) ** 2)
+    rest = at - np.average(at, weights=se ** -2) - slope * x
+    scale = np.sqrt(max(1, np.sum((rest / se) ** 2) / max(1, len(x) - 2)))
+    return slope, max(scale / np.sqrt(np.sum((x / se) ** 2)), abs(at[-1] - at[0] - slope))
+
+
+def decided(value: float, error: float, low: float, high: float):
+    """True where value is between low and high with two standard errors to spare, False where it is
+    outside with as many, otherwise None."""
+    if low < value - 2 * error and value + 2 * error < high:
+        return True
+    return False if value + 2 * error < low or value - 2 * error > high else None
 
 
 def pm(value: float, error: float) -> str:

@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,14 +36,16 @@ import checks  # noqa: E402
 import dynamics  # noqa: E402
 import mixtures  # noqa: E402
 import routers  # noqa: E402
+import scales  # noqa: E402
 import scaling  # noqa: E402
 from dmft.plot.style import STYLE  # noqa: E402
 
-MODULES = scaling, checks, routers, mixtures, dynamics
+MODULES = scaling, checks, scales, routers, mixtures, dynamics
 PAPERS = """S: *How to Scale Mixture-of-Experts*; F: *Why Routers Freeze*;
 J: *Hyperparameter Transfer with Mixture-of-Experts Layers*;
 M: *mu-Parametrization for Mixture of Experts*; B: Bordelon's slides."""
 LARGEST = 120_000  # bytes of a picture
+VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
 
 
 def table() -> dict[str, dict]:
@@ -82,8 +85,9 @@ def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150) -> list[tuple[bool, str]]:
-    """The picture of a study; what is seen: (whether it is what the paper says, a sentence)."""
+def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150):
+    """The picture of a study; what is seen: (whether it is what the paper says, True, False or,
+    where the numbers with their errors do not decide it, None; a sentence)."""
     function = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     runs = [dmft.load(os.path.join(folder, study + ".h5")) for study in entry["data"]]
     with plt.rc_context(STYLE | {"savefig.dpi": dpi}):
@@ -93,12 +97,16 @@ def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150) -> list[
     Image.open(out).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
     if os.path.getsize(out) > LARGEST:
         raise SystemExit(f"gallery.py: {out} has {os.path.getsize(out)} bytes, more than {LARGEST}")
-    return [(bool(good), " ".join(sentence.split())) for good, sentence in seen]
+    return [(good if good is None else bool(good), " ".join(sentence.split()))
+            for good, sentence in seen]
 
 
 def verdict(seen) -> str:
-    good = [one for one, _ in seen]
-    return "yes" if all(good) else "in part" if any(good) else "no"
+    """shown, where everything is; otherwise how many sentences are what."""
+    counts = Counter(good for good, _ in seen)
+    if len(counts) == 1:
+        return VERDICTS[seen[0][0]]
+    return ", ".join(f"{counts[good]} {word}" for good, word in VERDICTS.items() if counts[good])
 
 
 def section(name: str, entry: dict, seen, cost: float) -> list[str]:
@@ -107,7 +115,8 @@ def section(name: str, entry: dict, seen, cost: float) -> list[str]:
              f"![{entry['title']}](gallery/{name}.png)", "", f"The paper: {entry['claim']}", "",
              f"Seen here ({', '.join(f'`studies/{study}.ini`' for study in entry['data'])}, "
              f"{cost / 60:.1f} core-minutes):", ""]
-    lines += [f"- {'yes' if good else '**no**'}: {sentence}" for good, sentence in seen]
+    lines += [f"- {VERDICTS[good] if good else f'**{VERDICTS[good]}**'}: {sentence}"
+              for good, sentence in seen]
     return lines + (["", entry["note"]] if "note" in entry else []) + [""]
 
 
@@ -121,7 +130,11 @@ def page(entries, seen, costs) -> str:
              "something depends on the width, the depth or a rate, and that is what is looked at. "
              "Numbers in brackets are standard errors in the last digit, bands and bars 95 % "
              "intervals. The sentences below are written from the data by the functions that draw; "
-             "`no` marks what is not as the paper says.", "",
+             "each is *shown*, *not shown* (it is otherwise here) or *cannot tell* (the numbers, "
+             "with their errors, do not decide it). A best rate that transfers is one that moves, "
+             "by a line through all widths, by less than 25 per cent from the smallest to the "
+             "largest, and one that does not by more than 10, with two standard errors to spare.",
+             "",
              "| study | shows | | is it so? |", "| --- | --- | --- | --- |"]
     lines += [f"| [`{name}`](#{name}) | {entry['figures']} | {entry['title']} | "
               f"{verdict(seen[name])} |" for name, entry in entries.items()]
@@ -167,7 +180,7 @@ def main(arguments=None) -> None:
     for name in names:
         out = os.path.join(pictures, name + ".png")
         seen[name] = draw(name, entries[name], folder, out)
-        print(out, *(f"\n  {'yes' if good else 'no '} {sentence}" for good, sentence in seen[name]))
+        print(out, *(f"\n  {VERDICTS[good]}: {sentence}" for good, sentence in seen[name]))
     if options.all and not options.name:
         with open(os.path.join(ROOT, "docs", "gallery.md"), "w", encoding="utf-8") as file:
             file.write(page(entries, seen, costs))

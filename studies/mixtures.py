@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import grid, pm, widths_axis
+from common import decided, grid, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -140,7 +140,8 @@ def jiang_experts(run, top):
                          label=f"{size / 1000:.0f} 000")
         if len(some) > 1:
             gain, error = some[0, 6] - some[-1, 6], np.hypot(some[0, 7], some[-1, 7])
-            seen.append((gain > 2 * error, f"""{size / 1000:.0f} 000 parameters in a block: test
+            seen.append((decided(gain, error, 0, np.inf), f"""{size / 1000:.0f} 000 parameters in a
+                block: test
                 loss
                 {", ".join(f"{pm(a, b)}" for a, b in some[:, 6:8])} with
                 {", ".join(f"{E:.0f}" for E in some[:, 0])} experts"""))

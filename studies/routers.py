@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import at_widths, exponent, grid, name, optimum, pm, rates, widths_axis
+from common import at_widths, decided, exponent, grid, name, optimum, pm, rates, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -74,13 +74,15 @@ def router_updates(run):
                         ms=4, lw=1.1, capsize=2, label=label)
             words.append(f"{term[4:].replace('_eff', '').replace('_delta', '')} "
                          f"{pm(*scaled(exponent(part, term, -1)))}")
-        router = exponent(part, "rms_Q_eff", -1)[0]
         frozen = gate == "softmax" and rho == 1
+        last = scaled(slope(*(one[-3:] for one in at_widths(part, "rms_Q_eff"))))
+        good = decided(*scaled(exponent(part, "rms_Q_eff", -1)), -0.65, -0.35) if frozen else \
+            decided(*last, -0.25, 0.25)
         title = f"{gate}, {'soft' if rho == 1 else 'top-2 of 4'}"
         ax.set(yscale="log", title=title)
         widths_axis(ax, N)
-        seen.append(((router < -0.35) == frozen, f"{title}: exponents in N at the last step: "
-                     + ", ".join(words)))
+        seen.append((good, f"{title}: exponents in N at the last step: " + ", ".join(words)
+                     + f"; Q through the three largest widths {pm(*last)}"))
     guide = axes[0, 0].get_ylim()[0] * 2.5 * (N / N[0]) ** -0.5
     axes[0, 0].plot(N, guide, color="grey", ls=":", lw=1.2, label="$N^{-1/2}$")
     for ax in axes[:, 0]:
@@ -92,21 +94,15 @@ def router_updates(run):
 
 def router_bias(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
-    titles = ["without a bias", "with a bias"]
-    figure = rates(run, cells, titles)
-    seen = rates_seen(run, cells, titles, [None, True])
-    se = [np.nanmean((run["sweep"]["loss_se"] / run["sweep"]["loss"]).sel(cell).values)
-          for cell in cells]
-    seen.append((se[1] < se[0], "standard error over the loss, mean over rates and widths: "
-                 f"{se[0]:.3f} without, {se[1]:.3f} with the bias"))
-    return figure, seen
+    titles = ["without a bias", "with a schedule of biases"]
+    return rates(run, cells, titles), rates_seen(run, cells, titles, ["stays", "stays"])
 
 
 def simp(mixture, dense):
     cells = [{"network.parameterization": side} for side in ("sp", "simp", "mup")]
     titles = ["SP", "simP", "\u03bcP"]
     figure = rates(mixture, cells, titles)
-    seen = rates_seen(mixture, cells, titles, [False, True, True])
+    seen = rates_seen(mixture, cells, titles, ["falls", "stays", "stays"])
     without = [{"network.parameterization": side} for side in ("sp", "mup")]
     axes = figure.axes
     axes[3].legend(loc="center right", fontsize=7)
@@ -114,7 +110,8 @@ def simp(mixture, dense):
         ax.set_visible(True)
         sweeps.losses(ax, dense.sweep.sel(cell), "training.eta0")
         ax.set(title=title, yscale="log", ylim=axes[0].get_ylim())
-    return figure, seen + rates_seen(dense, without, ["dense SP", "dense \u03bcP"], [False, True])
+    return figure, seen + rates_seen(dense, without, ["dense SP", "dense \u03bcP"],
+                                      ["falls", "stays"])
 
 
 def granularity(run):
@@ -136,12 +133,16 @@ def granularity(run):
         ax.set(title=title, xlabel=r"learning rate $\eta_0$", yscale="log")
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
         ax.legend(fontsize=7)
-        at, se, loss = (best[name_].isel({key: places, "N": 0}).values
-                        for name_ in ("at", "at_se", "loss"))
-        ratio = at[-1] / at[0]
-        stays = 0.75 < ratio < 1.33
-        seen.append((stays == (title == "number of experts"), f"""{title}: best \u03b7\u2080
-            {" ".join(pm(a, b) for a, b in zip(at, se))} (times {ratio:.2f}), loss there
-            {" ".join(f"{one:.3g}" for one in loss)}"""))
+        for mean in ("at", "median_at"):
+            value = "loss" if mean == "at" else "median"
+            at, se, loss, loss_se = (best[name_].isel({key: places, "N": 0}).values
+                                     for name_ in (mean, mean + "_se", value, value + "_se"))
+            moved, error = np.log(at[-1] / at[0]), np.hypot(se[0] / at[0], se[-1] / at[-1])
+            good = decided(moved, error, -np.log(1.25), np.log(1.25)) \
+                if title == "number of experts" else decided(moved, error, np.log(1.1), np.inf)
+            seen.append((good, f"""{title}, {"means" if mean == "at" else "medians"}: best
+                \u03b7\u2080 {" ".join(pm(a, b) for a, b in zip(at, se))} (times
+                {pm(np.exp(moved), np.exp(moved) * error)}), loss there
+                {" ".join(pm(a, b) for a, b in zip(loss, loss_se))}"""))
     axes[0].set_ylabel(r"final loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
     return figure, seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
-from common import (at_widths, drift, exponent, grid, name, of_limit, optimum, pm, rates,
+from common import (at_widths, decided, drift, exponent, grid, name, of_limit, optimum, pm, rates,
                     widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
@@ -113,29 +113,37 @@ def scaled(pair):
     return pair[0], pair[1] / 2
 
 
-def rates_seen(run, cells, titles, still):
-    """A sentence for each panel. still[k]: whether the best rate is said to transfer; None: no
-    claim. It does where it moves by less than half a step of the grid and two standard errors, and
-    the loss there gets no worse with the width (two standard errors); it is said rightly not to
-    where it moves by more than 10 per cent and two standard errors, or the loss gets no better."""
+def transfers(said, moved, error, gain, doubt):
+    """Whether the best rate does what is said of it (common.decided): "stays", and the loss there
+    gets no worse with the width; "rises", or the loss gets worse; "falls". moved: drift of its
+    logarithm. gain: by how much the loss falls, and twice its error."""
+    if said == "stays":
+        stays = decided(moved, error, -np.log(1.25), np.log(1.25))
+        return False if gain < -doubt else stays
+    if said == "falls":
+        return decided(moved, error, -np.inf, -np.log(1.1))
+    rises = decided(moved, error, np.log(1.1), np.inf)
+    return True if gain < -doubt else rises
+
+
+def rates_seen(run, cells, titles, said):
+    """A sentence for each panel. said[k]: what is said of the best rate (transfers)."""
     seen, grid_ = [], run["sweep"][run["optimum"].attrs["key"]].values
-    for cell, title, stays in zip(cells, titles, still):
+    for cell, title, claim in zip(cells, titles, said):
         best = optimum(run, cell)
         finite = np.isfinite(best[0])
-        ratio, error = drift(best)
+        moved, error = drift(best, grid_[1] / grid_[0])
         N, at, at_se, loss, loss_se = best[:, finite]
         gain, doubt = loss[0] - loss[-1], 2 * np.hypot(loss_se[0], loss_se[-1])
-        moves, about = abs(np.log(ratio)), 2 * error / ratio
-        good = moves < np.log(grid_[1] / grid_[0]) / 2 + about and gain > -doubt if stays else \
-            moves > max(0.1, about) or gain < doubt
         words = [pm(a, se) + "*" * bool(np.isnan(se)) for a, se in zip(at, at_se)]
         losses = [pm(a, se) for a, se in zip(loss, loss_se)]
         limit = best[:, ~finite]
         tail = f", limit {pm(limit[1, 0], limit[2, 0])} and {pm(limit[3, 0], limit[4, 0])}" \
             if limit.size else ""
         star = "; *: an end of the grid, or beside a run that failed" * bool(np.isnan(at_se).any())
-        seen.append((stays is None or good, f"""{title}: best \u03b7\u2080
-            {" ".join(words)} (times {pm(ratio, error)}), loss there {" ".join(losses)} at N =
+        seen.append((transfers(claim, moved, error, gain, doubt), f"""{title}: best
+            \u03b7\u2080 {" ".join(words)} (a line through them: times
+            {pm(np.exp(moved), np.exp(moved) * error)}), loss there {" ".join(losses)} at N =
             {" ".join(f"{n:g}" for n in N)}{tail}{star}"""))
     return seen
 
@@ -144,13 +152,14 @@ def lr_transfer(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = [f"{name(cell['network.parameterization'])}, w(0) "
               f"{'zero' if cell['network.read_out'] == 'zero' else '1/N'}" for cell in cells]
-    return rates(run, cells, titles), rates_seen(run, cells, titles, [False, True, None, True])
+    said = ["rises", "stays", "stays", "stays"]
+    return rates(run, cells, titles), rates_seen(run, cells, titles, said)
 
 
 def rates_adam(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = [f"{name(cell['network.parameterization'])}, Adam" for cell in cells]
-    return rates(run, cells, titles), rates_seen(run, cells, titles, [False, True])
+    return rates(run, cells, titles), rates_seen(run, cells, titles, ["rises", "stays"])
 
 
 def rates_regime3(run):
@@ -158,15 +167,15 @@ def rates_regime3(run):
     titles = ["\u03bcP, gradient descent", "MSSP, gradient descent", "\u03bcP, Adam", "MSSP, Adam",
               "MSSP, Adam, top-K"]
     return rates(run, cells, titles), rates_seen(run, cells, titles,
-                                                 [False, True, False, True, True])
+                                                 ["rises", "stays", "rises", "stays", "stays"])
 
 
 def rates_regime1(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = ["\u03bcP", "MSSP", "\u03bcP, Adam", "MSSP, Adam", "\u03bcP, softmax",
               "SP, softmax"]
-    return rates(run, cells, titles), rates_seen(run, cells, titles,
-                                                 [True, True, True, True, None, False])
+    said = ["stays", "stays", "stays", "stays", "stays", "falls"]
+    return rates(run, cells, titles), rates_seen(run, cells, titles, said)
 
 
 def fig2(*runs):
@@ -195,8 +204,11 @@ def fig2(*runs):
         widths_axis(ax, N)
         ax.set(title=title, yscale="log", ylabel="loss at the last step")
         (mup, mup_se, a), (mssp, mssp_se, b) = ends["mup"], ends["mssp"]
-        gap = (mup[-1] - mssp[-1]) / np.hypot(mup_se[-1], mssp_se[-1])
-        seen.append((gap > 2 and mssp[-1] < mssp[0], f"""{title}: at N = {N[-1]:g} \u03bcP ends at
+        pairs = ((mup[-1], mup_se[-1]), (mssp[0], mssp_se[0]))
+        better = [decided(one - mssp[-1], np.hypot(se, mssp_se[-1]), 0, np.inf)
+                  for one, se in pairs]
+        good = False if False in better else None if None in better else True
+        seen.append((good, f"""{title}: at N = {N[-1]:g} \u03bcP ends at
             {pm(mup[-1], mup_se[-1])} (\u03b7\u2080 = {a:.3g}), MSSP at
             {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 = {b:.3g}); at N = {N[0]:g} at
             {pm(mup[0], mup_se[0])} and {pm(mssp[0], mssp_se[0])}"""))

@@ -12,9 +12,14 @@ checkout in it; same commands are run once. They end with exit code 0, or N wher
     `first.h5:/limit/loss[8]`        of another file than that of the last command,
     "rests"                          what was printed (a quotation in ordinary quotes)
 
-is compared: numbers to one unit of their last digit. --update writes the numbers that are seen
-into the page."""
+is compared: numbers to one unit of their last digit, which of entries that should be zero is at
+least the round-off of the dataset's largest entry. .62(3) is a value with its standard error in
+units of the last digit; the error is that of the dataset NAME_se beside NAME, and is known within
+half of itself. Exponents and places of optima must have one. An optimum at an end of the grid or
+beside a failed run, whose error nobody knows, is refused, and so is one whose row does not say of
+which key it is ("best eta0"). --update writes the numbers that are seen into the page."""
 
+import math
 import os
 import re
 import subprocess
@@ -25,8 +30,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "coverage.md"
-VERDICTS = ("yes", "partly", "no")
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf|\?"
+VERDICTS = ("shown", "cannot tell", "not shown")
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:\(\d+\))?(?:e[-+]?\d+)?|nan|inf|\?"
+NEEDS_ERROR = re.compile(r"_exponent$|_approach$|^/optimum/(?:median_)?at$")
+ROUND_OFF = 1e-12  # of sums of some thousand products, relative to the largest entry
 SEEN = re.compile(r"`(?:(\w+)\()?(?:(\w+\.h5):)?(/[\w./,-]+)(?:\[([^\]]*)\])?\)?`"
                   rf"(?: = ((?:{NUMBER})(?: (?:{NUMBER}))*))?")
 
@@ -83,52 +90,94 @@ def spoken(text):
 
 
 def unit(text):
-    """One of the last digit."""
-    mantissa, _, power = text.lower().partition("e")
+    """One of the last digit; numbers are written with three, so that 2 is 2.00 and 0 is zero."""
+    if text.lstrip("+-").isdigit():
+        return 10.0 ** (len(text.lstrip("+-")) - 3) if int(text) else 0.0
+    mantissa, _, power = re.sub(r"\(\d+\)", "", text.lower()).partition("e")
     return 10.0 ** (int(power or 0) - len(mantissa.partition(".")[2]))
 
 
-def short(value):
-    """Three digits, without what they do not need: .25, -.0512, 1.23e-4."""
-    text = f"{value:.2e}" if value and abs(value) < 1e-3 else f"{value:.3g}"
-    text = re.sub(r"e([-+])0*(\d)", r"e\1\2", text).replace("e+", "e")
+def short(value, error=None):
+    """Three digits, without what they do not need: .25, -.0512, 1.23e-4; with an error, the digits
+    that it leaves: .62(3), -.0(2), 1.2(3)e-4."""
+    if error is not None and math.isfinite(error) and error > 0:
+        power = math.floor(math.log10(abs(value))) if 0 < abs(value) < 1e-3 > error else 0
+        value, error = value / 10.0 ** power, error / 10.0 ** power
+        digits = max(0, -math.floor(math.log10(error)))
+        digits -= digits > 0 and round(error * 10 ** digits) == 10
+        text = f"{value:.{digits}f}({round(error * 10 ** digits)})" + f"e{power}" * (power != 0)
+    else:
+        text = f"{value:.2e}" if value and abs(value) < 1e-3 else f"{value:.3g}"
+        text = re.sub(r"e([-+])0*(\d)", r"e\1\2", text).replace("e+", "e")
     return re.sub(r"^(-?)0\.", r"\1.", text)
 
 
+def error_in(text):
+    """The standard error that .62(3) says, .03; NaN without one."""
+    said = re.search(r"\((\d+)\)", text)
+    return int(said[1]) * unit(text) if said else math.nan
+
+
 def values_of(file, reduction, path, index):
+    """The entries that are meant, and the size below which a difference of them is round-off."""
     import numpy as np
     array = np.asarray(file[path][()], dtype=float)
+    floor = ROUND_OFF * np.nanmax(np.abs(array), initial=0)
     if index:
         array = eval(f"array[{index}]", {"array": array})
     if reduction == "rms":
-        return [float(np.sqrt(np.nanmean(np.square(array))))]
+        return [float(np.sqrt(np.nanmean(np.square(array))))], floor
     if reduction == "count":
-        return [float(np.sum(np.isfinite(array)))]
+        return [float(np.sum(np.isfinite(array)))], floor
     if reduction:
-        return [float(getattr(np, "nan" + reduction)(array))]
-    return [float(value) for value in np.ravel(array)]
+        return [float(getattr(np, "nan" + reduction)(array))], floor
+    return [float(value) for value in np.ravel(array)], floor
+
+
+def refused(file, path, index, errors, before):
+    """Why the values of this dataset may not be printed, or None. before: what the row says until
+    there."""
+    if path.startswith("/optimum/"):
+        key = file["optimum"].attrs["key"].rpartition(".")[2]
+        if f"best {key}" not in before:
+            return f'this is the optimum of {key}, and the row does not say "best {key}"'
+        edge = "/optimum/median_edge" if "median" in path else "/optimum/edge"
+        if any(values_of(file, None, edge, index)[0]):
+            return "the optimum lies at an end of the grid, or beside runs that failed"
+    if NEEDS_ERROR.search(path) and not all(math.isfinite(error) for error in errors):
+        return "its error is not known"
+    return None
 
 
 def compare(match, folder, output, problems):
     """What the row says of one dataset; returns it as it should be written."""
     import h5py
     reduction, name, path, index, said = match.groups()
+    errors = None
     try:
         with h5py.File(folder / (name or output)) as file:
-            seen = values_of(file, reduction, path, index)
+            seen, floor = values_of(file, reduction, path, index)
+            if not reduction and said and ("(" in said or NEEDS_ERROR.search(path)):
+                errors, _ = values_of(file, None, path + "_se", index)
+            reason = refused(file, path, index, errors or [], match.string[:match.start()])
     except (OSError, KeyError) as error:
         problems.append(f"{path}: {error}")
         return match[0]
     if not said:
         return match[0]
+    if reason:
+        problems.append(f"{match[0]}: {reason}")
     said = said.split()
     if len(said) != len(seen) and said != ["?"]:
         problems.append(f"{match[0]}: {len(seen)} values are seen")
-    for one, value in zip(said, seen):
-        if one == "?" or not abs(float(one) - value) <= 1.01 * unit(one):
-            if one != short(value):
-                problems.append(f"{match[0]}: {value:.6g} is seen")
-    return match[0].rpartition(" = ")[0] + " = " + " ".join(short(value) for value in seen)
+    seen = [0.0 if abs(value) < floor else value for value in seen]
+    written = [short(*pair) for pair in zip(seen, errors or [None] * len(seen))]
+    for one, value, new, error in zip(said, seen, written, errors or seen):
+        far = one == "?" or not abs(float(re.sub(r"\(\d+\)", "", one)) - value) <= 1.01 * unit(one)
+        wrong = errors and not abs(error_in(one) - error) <= 0.5 * error + 1.01 * unit(one)
+        if (far or wrong) and one != new:
+            problems.append(f"{match[0]}: {new} is seen")
+    return match[0].rpartition(" = ")[0] + " = " + " ".join(written)
 
 
 def check(row, result):

@@ -104,7 +104,7 @@ def test_page():
         for word in ("title", "figures", "claim", "note"):
             assert entry.get(word, "") in parts[name], (name, word)
         assert all(f"`studies/{study}.ini`" in parts[name] for study in entry["data"])
-        assert re.search(r"(?m)^- (yes|\*\*no\*\*): ", parts[name])
+        assert re.search(r"(?m)^- (shown|\*\*not shown\*\*|\*\*cannot tell\*\*): ", parts[name])
     pictures = os.path.join(ROOT, "docs", "gallery")
     assert sorted(os.listdir(pictures)) == sorted(f"{name}.png" for name in TABLE)
     assert all(os.path.getsize(os.path.join(pictures, name)) < gallery.LARGEST
@@ -168,3 +168,25 @@ def test_refusals(tmp_path, monkeypatch):
         gallery.main(["what"])
     with pytest.raises(SystemExit, match="no study"):
         gallery.main([])
+
+
+def test_verdicts_need_two_standard_errors():
+    from common import decided, drift
+    from scaling import transfers
+    assert [decided(1, error, 0.5, 2) for error in (0.2, 0.3)] == [True, None]
+    assert [decided(3, error, 0.5, 2) for error in (0.4, 0.6)] == [False, None]
+    N = np.array([64.0, 128.0, 256.0])
+
+    def rates(at, se):
+        return np.array([N, at, se, np.ones(3), np.ones(3)])
+
+    moved, error = drift(rates([1.0, 1.1, 1.21], [0.01, 0.01, 0.01]), 2)
+    assert np.isclose(moved, np.log(1.21)) and np.isclose(error, 0.01 * np.sqrt(2), rtol=0.2)
+    assert drift(rates([1.0, 1.1, 1.21], [0.01, np.nan, np.nan]), 2)[1] > 0.5
+    assert drift(rates([1.0, 1.6, 1.0], [0.01, 0.01, 0.5]), 2)[1] > 0.3
+    for said, one, worse in (("rises", True, True), ("stays", True, False),
+                             ("falls", False, False)):
+        assert transfers(said, moved, error, 0.0, 0.1) is one, said
+        assert transfers(said, moved, error, -0.2, 0.1) is worse, said
+    assert transfers("stays", 0.0, 1.0, 0.0, 1.0) is None, "noise shows nothing"
+    assert transfers("rises", 0.0, 1.0, 0.0, 1.0) is None, "noise shows nothing"
