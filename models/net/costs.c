@@ -7,25 +7,11 @@ static double rows_bytes(struct rows rows) {
     return (double)array_bytes(rows.array, rows.count);
 }
 
-/* Whether a mask is read by more than averages without a cotangent: the mean of rows over the mask
- * of their largest site is the origin of a softmax, and no row jumps with it. */
-static bool mask_acts(const struct program *p, int mask) {
-    for (int i = mask + 1; i < p->nodes; i++)
-        for (int k = 0; k < 2; k++)
-            if (p->node[i].argument[k] == mask &&
-                (!node_is(&p->node[i], &operation_average) || p->node[i].g_count))
-                return true;
-    return false;
-}
-
 /* Whether a program has functions with kinks or steps by itself, whatever the settings. */
 static bool has_kinks(const struct program *p) {
-    for (int i = 0; i < p->nodes; i++) {
-        const struct node *v = &p->node[i];
-        if ((node_is(v, &operation_top) && mask_acts(p, i)) || node_is(v, &operation_rows) ||
-            (v->numbers && v->numbers->jumps) || (node_is(v, &operation_fn) && v->fn == FN_RELU))
+    for (int i = 0; i < p->nodes; i++)
+        if (p->node[i].op->jumps && p->node[i].op->jumps(p, i))
             return true;
-    }
     return false;
 }
 

@@ -117,7 +117,7 @@ static int connect(struct net *net, struct err *err) {
         const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
         if (parameter->node == p->read_out)
             parameter->A = net->weighted ? net->Delta : net->ones;
-        bool reads = parameter->thin && !node_is(v, &operation_read_in);
+        bool reads = parameter->thin && v->op->matrix != MATRIX_READ_IN;
         parameter->rows = tied ? v->map->gather[0].count : x->count;
         parameter->y = tied              ? v->map->gather[1]
                        : parameter->host ? (struct rows){0}
@@ -139,7 +139,8 @@ static int prepare(struct net *net, struct err *err) {
         for (int i = 0; i < p->nodes; i++) {
             TRY(program_poll(net, err));
             struct node *v = &p->node[i];
-            int mine = node_is(v, &operation_read_in) ? 0 : node_is(v, &operation_read_out) ? 1 : 2;
+            enum operation_matrix matrix = v->op->matrix;
+            int mine = matrix == MATRIX_READ_IN ? 0 : matrix == MATRIX_READ_OUT ? 1 : 2;
             if (mine == pass && v->op->prepare)
                 TRY(v->op->prepare(net, v, err));
         }

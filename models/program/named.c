@@ -17,12 +17,12 @@ static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     char inner[NET_NAME];
     if (v->per > p->net->setup.n)
         return false;
-    bool matrix = v->on ? v->map || node_is(v, &operation_read_in) : i == p->read_out;
+    bool matrix = v->on ? v->map || v->op->matrix == MATRIX_READ_IN : i == p->read_out;
     if (matrix && v->use && !v->label)
         return snprintf(name, NET_NAME, "%s_use%d", v->weight.name, v->use + 1) < NET_NAME;
     if (matrix || (v->label && v->on))
         return snprintf(name, NET_NAME, "%s", v->label ? v->label : v->weight.name) < NET_NAME;
-    return node_is(v, &operation_fn) && name_of(p, v->argument[0], inner) &&
+    return v->op->function && name_of(p, v->argument[0], inner) &&
            snprintf(name, NET_NAME, "sigma_%s", inner) < NET_NAME;
 }
 

@@ -13,24 +13,60 @@
 #include "models/net/net.h"
 
 struct node;
+/* Which sides of a matrix are populations: what the coordinate check, names, ties and the order of
+ * draws go by. */
+enum operation_matrix {
+    MATRIX_NONE,
+    MATRIX_READ_IN, /* from the inputs to a population */
+    MATRIX_MAP,     /* from a population to a population */
+    MATRIX_LOOK,    /* from a population to K numbers */
+    MATRIX_READ_OUT /* from a population to the outputs; its cotangent is that of the program */
+};
+
+/* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
+ * names, coordinate check and replays ask these fields and never which operation they meet. Most
+ * operations leave most fields at 0, and then hold: the value and the cotangent have rows of their
+ * own, backward writes the part of each argument's cotangent into part[k].rows and calls hand_over,
+ * and reads nothing but its own cotangent. Set a field where the comment behind it is true. */
 struct operation {
-    const char *name;
+    const char *name;                                                    /* in messages: "a sum" */
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
     void (*forward)(struct net *net, struct node *node);
-    void (*backward)(struct net *net, struct node *node);
-    bool slope;       /* keeps f'(x) */
-    bool over;        /* the value may take the place of an argument */
-    bool over_g;      /* the last part of a cotangent may take the place of the own cotangent */
-    bool passes;      /* its own cotangent is its part of an argument's, which may share the rows */
-    bool adds;        /* backward adds to cotangents itself: no rows for its parts are planned */
-    bool reads;       /* the backward pass reads the arguments */
-    bool reads_value; /* and the value */
-    bool wide;        /* its cotangent has all rows, and so have the parts of the arguments' */
-    bool learns;      /* what follows from it moves with the parameters, whatever it reads */
-    bool reads_late;  /* learning reads the (first) argument */
-    bool keeps_g;     /* learning reads the cotangent */
-    bool linear;      /* in the rows that it takes, so that moments of its own are exact */
-    bool of_all;      /* takes what is one for all inputs */
+    void (*backward)(struct net *net, struct node *node); /* called where a part is due */
+    /* Rows of the part of argument k's cotangent; NULL: as many as the own cotangent has. */
+    int (*part_rows)(const struct program *p, const struct node *node, int k);
+    /* Of numbers made of numbers, x [K] at the start of the limit from those of the arguments, for
+     * tokens of this kind (ties.c); NULL: they are not known there. */
+    void (*start)(const struct program *p, const struct node *node, int kind, const double *a,
+                  const double *b, double *x);
+    /* Whether the value jumps or has a kink, so that bases do not stop growing (costs.c). */
+    bool (*jumps)(const struct program *p, int node);
+    enum operation_matrix matrix;
+    /* What the language says of it (language.h); NULL: a function of the language's own makes it.
+     */
+    const struct operation_words *words;
+
+    /* What is kept for the backward pass. */
+    bool keeps_slope;              /* forward writes f'(x) to `slope` */
+    bool backward_reads_arguments; /* each part is made of the values of the other arguments */
+    bool backward_reads_value;     /* parts are made of the own value */
+    bool learning_reads_argument;  /* the first argument is read once the passes are done */
+    bool learning_reads_cotangent; /* so is the own cotangent */
+    /* What may share storage. */
+    bool value_in_place;       /* forward allows its value in the place of an argument */
+    bool cotangent_in_place;   /* backward allows its last part in the place of its cotangent */
+    bool backward_is_identity; /* the own cotangent is the part, which may share its rows */
+    bool accumulates_itself;   /* backward adds to cotangents: no rows for parts are planned */
+    bool full_cotangent;       /* its cotangent has a row for each of its own, never one for all */
+    /* What it is. */
+    bool learns;          /* it has parameters, so what follows from it moves */
+    bool linear;          /* in the rows that it takes, so that moments of its own are exact */
+    bool across_inputs;   /* takes what is one for all inputs */
+    bool constant;        /* its rows never change and lie outside of the plan */
+    bool function;        /* of one variable: names of its rows are sigma_NAME */
+    bool starts_backward; /* a term of the loss: its parts are due though nothing reads it */
+    bool grouped_factor;  /* the first argument may live on the groups of the second */
+    bool mean_of_copies;  /* of what all experts share */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
@@ -129,16 +165,14 @@ struct node *node_of(const struct program *p, struct value x);
 bool node_given_rows(struct program *p, const char *op, struct value a, struct value b);
 bool node_given_numbers(struct program *p, const char *op, struct value s);
 bool node_paired(struct program *p, const char *op, struct value a, struct value b);
+/* part_rows of operations whose part has as many rows as the argument. */
+int node_part_like_argument(const struct program *p, const struct node *v, int k);
 /* Whether each site of `groups` has a group of these units, as units->of says. */
 bool node_groups(const struct population *groups, const struct population *units);
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);
 /* One more element of a list, as net_grow; NULL after a failure. */
 void *program_grow(struct program *p, void *list, int *count, size_t size);
-
-static inline bool node_is(const struct node *node, const struct operation *op) {
-    return node->op == op;
-}
 
 /* Of node->weight: missing numbers are 1, those of the settings of the user are multiplied in, and
  * the net lists it. false after a failure. */

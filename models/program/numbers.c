@@ -37,16 +37,34 @@ static void product_backward(struct net *net, struct node *v) {
     }
 }
 
+static void sum_start(const struct program *p, const struct node *v, int kind, const double *a,
+                      const double *b, double *x) {
+    (void)kind;
+    for (int k = 0; k < v->K; k++)
+        x[k] = a[index_of(&p->node[v->argument[0]], 0, k)] +
+               b[index_of(&p->node[v->argument[1]], 0, k)];
+}
+
+static void product_start(const struct program *p, const struct node *v, int kind, const double *a,
+                          const double *b, double *x) {
+    (void)kind;
+    for (int k = 0; k < v->K; k++)
+        x[k] = a[index_of(&p->node[v->argument[0]], 0, k)] *
+               b[index_of(&p->node[v->argument[1]], 0, k)];
+}
+
 const struct operation operation_sum = {.name = "a sum",
                                         .forward = sum_forward,
                                         .backward = sum_backward,
-                                        .adds = true,
-                                        .of_all = true};
+                                        .start = sum_start,
+                                        .accumulates_itself = true,
+                                        .across_inputs = true};
 const struct operation operation_product = {.name = "a product",
                                             .forward = product_forward,
                                             .backward = product_backward,
-                                            .adds = true,
-                                            .of_all = true};
+                                            .start = product_start,
+                                            .accumulates_itself = true,
+                                            .across_inputs = true};
 
 static struct value append_pair(struct program *p, const struct operation *op, struct value a,
                                 struct value b) {

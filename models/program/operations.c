@@ -18,6 +18,20 @@ static double *column_of(const struct net *net, const struct node *numbers, int 
     return out;
 }
 
+static int larger(int a, int b) {
+    return a > b ? a : b;
+}
+
+/* part_rows: as many as the argument has. */
+int node_part_like_argument(const struct program *p, const struct node *v, int k) {
+    return p->node[v->argument[k]].count;
+}
+
+static bool always(const struct program *p, int i) {
+    (void)p, (void)i;
+    return true;
+}
+
 /* --- matrices -------------------------------------------------------------------------------- */
 
 static int read_in_prepare(struct net *net, struct node *v, struct err *err) {
@@ -33,7 +47,9 @@ const struct operation operation_read_in = {.name = "read_in",
                                             .prepare = read_in_prepare,
                                             .forward = read_in_forward,
                                             .learns = true,
-                                            .keeps_g = true};
+                                            .learning_reads_cotangent = true,
+                                            .full_cotangent = true,
+                                            .matrix = MATRIX_READ_IN};
 
 /* An earlier limit map that reads the same rows: it meets the same directions. */
 static const struct map *leader_of(const struct net *net, const struct node *v) {
@@ -101,8 +117,9 @@ const struct operation operation_map = {.name = "map",
                                         .forward = map_forward_node,
                                         .backward = map_backward_node,
                                         .learns = true,
-                                        .reads_late = true,
-                                        .keeps_g = true};
+                                        .learning_reads_argument = true,
+                                        .learning_reads_cotangent = true,
+                                        .matrix = MATRIX_MAP};
 
 static int thin_prepare(struct net *net, struct node *v, struct err *err) {
     return net_thin(net, argument(net, v, 0)->on, v->K, v->weight.a0, v->weight.iid, v->thin, err);
@@ -128,8 +145,14 @@ const struct operation operation_look = {.name = "look",
                                          .forward = look_forward,
                                          .backward = look_backward,
                                          .learns = true,
-                                         .adds = true,
-                                         .reads_late = true};
+                                         .accumulates_itself = true,
+                                         .learning_reads_argument = true,
+                                         .matrix = MATRIX_LOOK,
+                                         .part_rows = node_part_like_argument};
+
+static int read_out_part(const struct program *p, const struct node *v, int k) {
+    return p->net->weighted ? node_part_like_argument(p, v, k) : 1;
+}
 
 static void read_out_forward(struct net *net, struct node *v) {
     struct rows h = argument(net, v, 0)->value, w = array_all(&v->thin->W);
@@ -156,10 +179,21 @@ const struct operation operation_read_out = {.name = "read_out",
                                              .forward = read_out_forward,
                                              .backward = read_out_backward,
                                              .learns = true,
-                                             .adds = true,
-                                             .reads_late = true};
+                                             .accumulates_itself = true,
+                                             .learning_reads_argument = true,
+                                             .matrix = MATRIX_READ_OUT,
+                                             .part_rows = read_out_part};
 
 /* --- rows ------------------------------------------------------------------------------------ */
+
+static int fn_part(const struct program *p, const struct node *v, int k) {
+    (void)p, (void)k;
+    return larger(v->g_count, v->count);
+}
+
+static bool fn_jumps(const struct program *p, int i) {
+    return p->node[i].fn == FN_RELU;
+}
 
 static void fn_forward(struct net *net, struct node *v) {
     double *k = net->program->c;
@@ -179,10 +213,13 @@ static void fn_backward(struct net *net, struct node *v) {
 const struct operation operation_fn = {.name = "fn",
                                        .forward = fn_forward,
                                        .backward = fn_backward,
-                                       .slope = true,
-                                       .over = true,
-                                       .over_g = true,
-                                       .of_all = true};
+                                       .keeps_slope = true,
+                                       .value_in_place = true,
+                                       .cotangent_in_place = true,
+                                       .across_inputs = true,
+                                       .function = true,
+                                       .part_rows = fn_part,
+                                       .jumps = fn_jumps};
 
 static bool same(struct rows a, struct rows b) {
     return a.array == b.array && a.first == b.first;
@@ -211,10 +248,10 @@ const struct operation operation_add = {.name = "add",
                                         .linear = true,
                                         .forward = add_forward,
                                         .backward = add_backward,
-                                        .over = true,
-                                        .adds = true,
-                                        .passes = true,
-                                        .of_all = true};
+                                        .value_in_place = true,
+                                        .accumulates_itself = true,
+                                        .backward_is_identity = true,
+                                        .across_inputs = true};
 
 static void times_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
@@ -234,9 +271,13 @@ const struct operation operation_times = {.name = "times",
                                           .linear = true,
                                           .forward = times_forward,
                                           .backward = times_backward,
-                                          .over = true,
-                                          .over_g = true,
-                                          .of_all = true};
+                                          .value_in_place = true,
+                                          .cotangent_in_place = true,
+                                          .across_inputs = true};
+
+static int multiply_part(const struct program *p, const struct node *v, int k) {
+    return larger(v->g_count, p->node[v->argument[1 - k]].count);
+}
 
 static void multiply_forward(struct net *net, struct node *v) {
     rows_multiply(argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
@@ -263,10 +304,12 @@ static void multiply_backward(struct net *net, struct node *v) {
 const struct operation operation_multiply = {.name = "multiply",
                                              .forward = multiply_forward,
                                              .backward = multiply_backward,
-                                             .over = true,
-                                             .over_g = true,
-                                             .reads = true,
-                                             .of_all = true};
+                                             .value_in_place = true,
+                                             .cotangent_in_place = true,
+                                             .backward_reads_arguments = true,
+                                             .across_inputs = true,
+                                             .grouped_factor = true,
+                                             .part_rows = multiply_part};
 
 static void group_mean_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
@@ -311,7 +354,8 @@ const struct operation operation_tile = {
 const struct operation operation_tile_mean = {.name = "tile_mean",
                                               .linear = true,
                                               .forward = tile_mean_forward,
-                                              .backward = tile_mean_backward};
+                                              .backward = tile_mean_backward,
+                                              .mean_of_copies = true};
 
 static void shift_forward(struct net *net, struct node *v) {
     ops(net)->pointwise(FN_LINEAR, NULL, column_of(net, argument(net, v, 0), 0),
@@ -334,9 +378,19 @@ const struct operation operation_shift = {.name = "shift",
                                           .linear = true,
                                           .forward = shift_forward,
                                           .backward = shift_backward,
-                                          .over = true,
-                                          .adds = true,
-                                          .passes = true};
+                                          .value_in_place = true,
+                                          .accumulates_itself = true,
+                                          .backward_is_identity = true};
+
+/* Whether a mask is read by more than averages without a cotangent: the mean of rows over the mask
+ * of their largest site is the origin of a softmax, and no row jumps with it. */
+static bool mask_acts(const struct program *p, int mask) {
+    for (int i = mask + 1; i < p->nodes; i++)
+        for (int k = 0; k < 2; k++)
+            if (p->node[i].argument[k] == mask && (p->node[i].on || p->node[i].g_count))
+                return true;
+    return false;
+}
 
 static void top_forward(struct net *net, struct node *v) {
     latch(net, ops(net)->top(argument(net, v, 0)->value, v->top, v->value, &net->program->err));
@@ -358,10 +412,13 @@ static void ones_forward(struct net *net, struct node *v) {
     ops(net)->pointwise(FN_LINEAR, NULL, &one, v->value, v->value, (struct rows){0});
 }
 
-const struct operation operation_top = {.name = "top", .forward = top_forward};
-const struct operation operation_rows = {.name = "rows", .forward = rows_forward};
-const struct operation operation_ones = {
-    .name = "ones", .linear = true, .prepare = ones_prepare, .forward = ones_forward};
+const struct operation operation_top = {.name = "top", .forward = top_forward, .jumps = mask_acts};
+const struct operation operation_rows = {.name = "rows", .forward = rows_forward, .jumps = always};
+const struct operation operation_ones = {.name = "ones",
+                                         .linear = true,
+                                         .prepare = ones_prepare,
+                                         .forward = ones_forward,
+                                         .constant = true};
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
@@ -393,9 +450,10 @@ static void average_backward(struct net *net, struct node *v) {
 const struct operation operation_average = {.name = "average",
                                             .forward = average_forward,
                                             .backward = average_backward,
-                                            .adds = true,
-                                            .reads = true,
-                                            .of_all = true};
+                                            .accumulates_itself = true,
+                                            .backward_reads_arguments = true,
+                                            .across_inputs = true,
+                                            .part_rows = node_part_like_argument};
 
 static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_of(net, argument(net, v, 0), v->column);
@@ -424,12 +482,20 @@ const struct operation operation_scale = {.name = "scale",
                                           .linear = true,
                                           .forward = scale_forward,
                                           .backward = scale_backward,
-                                          .over_g = true,
-                                          .reads = true};
+                                          .cotangent_in_place = true,
+                                          .backward_reads_arguments = true,
+                                          .part_rows = node_part_like_argument};
 
 /* The first of the biases of a row. */
 static int set_of(const struct net *net, const struct node *v, int row) {
     return v->groups > 1 ? net->token[row] * v->K : 0;
+}
+
+static void bias_start(const struct program *p, const struct node *v, int kind, const double *a,
+                       const double *b, double *x) {
+    (void)p, (void)b;
+    for (int k = 0; k < v->K; k++)
+        x[k] = a[k] + v->start[(v->groups > 1 ? kind * v->K : 0) + k];
 }
 
 static void bias_forward(struct net *net, struct node *v) {
@@ -455,7 +521,18 @@ const struct operation operation_bias = {.name = "bias",
                                          .forward = bias_forward,
                                          .backward = bias_backward,
                                          .learns = true,
-                                         .adds = true};
+                                         .accumulates_itself = true,
+                                         .start = bias_start};
+
+static void numbers_start(const struct program *p, const struct node *v, int kind, const double *a,
+                          const double *b, double *x) {
+    (void)kind, (void)b;
+    v->numbers->forward(v->context, p->net, 1, a, x);
+}
+
+static bool numbers_jump(const struct program *p, int i) {
+    return p->node[i].numbers->jumps;
+}
 
 static void numbers_forward(struct net *net, struct node *v) {
     v->numbers->forward(v->context, net, v->count, argument(net, v, 0)->s, v->s);
@@ -470,5 +547,7 @@ static void numbers_backward(struct net *net, struct node *v) {
 const struct operation operation_numbers = {.name = "numbers",
                                             .forward = numbers_forward,
                                             .backward = numbers_backward,
-                                            .adds = true,
-                                            .of_all = true};
+                                            .accumulates_itself = true,
+                                            .across_inputs = true,
+                                            .start = numbers_start,
+                                            .jumps = numbers_jump};

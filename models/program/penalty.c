@@ -24,8 +24,9 @@ static const struct operation operation_mean_rows = {.name = "the mean over inpu
                                                      .linear = true,
                                                      .forward = mean_rows_forward,
                                                      .backward = mean_rows_backward,
-                                                     .wide = true,
-                                                     .of_all = true};
+                                                     .full_cotangent = true,
+                                                     .part_rows = node_part_like_argument,
+                                                     .across_inputs = true};
 
 static void mean_numbers_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
@@ -45,8 +46,8 @@ static void mean_numbers_backward(struct net *net, struct node *v) {
 static const struct operation operation_mean_numbers = {.name = "the mean over inputs",
                                                         .forward = mean_numbers_forward,
                                                         .backward = mean_numbers_backward,
-                                                        .adds = true,
-                                                        .of_all = true};
+                                                        .accumulates_itself = true,
+                                                        .across_inputs = true};
 
 struct value program_mean_of_rows(struct program *p, struct value x) {
     struct value out = none;
@@ -82,8 +83,9 @@ static void penalty_backward(struct net *net, struct node *v) {
 const struct operation operation_penalty = {.name = "a penalty",
                                             .forward = penalty_forward,
                                             .backward = penalty_backward,
-                                            .adds = true,
-                                            .of_all = true};
+                                            .accumulates_itself = true,
+                                            .across_inputs = true,
+                                            .starts_backward = true};
 
 void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
                      const void *context, const char *name, const char *about,
@@ -104,7 +106,7 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
 double program_penalties(const struct net *net) {
     double sum = 0;
     for (int i = 0; i < net->program->nodes; i++)
-        if (node_is(&net->program->node[i], &operation_penalty))
+        if (net->program->node[i].op->starts_backward)
             sum += net->program->node[i].s[0];
     return sum;
 }

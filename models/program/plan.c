@@ -48,31 +48,21 @@ static int larger(int a, int b) {
 
 /* Rows of the part of the cotangent that node v hands to argument k. */
 static int part_count(const struct program *p, const struct node *v, int k) {
-    if (node_is(v, &operation_read_out) && !p->net->weighted)
-        return 1;
-    if (v->op->wide || node_is(v, &operation_scale) || node_is(v, &operation_average) ||
-        node_is(v, &operation_look) || node_is(v, &operation_read_out))
-        return p->node[v->argument[k]].count;
-    if (node_is(v, &operation_fn))
-        return larger(v->g_count, v->count);
-    if (node_is(v, &operation_multiply))
-        return larger(v->g_count, p->node[v->argument[1 - k]].count);
-    return v->g_count;
+    return v->op->part_rows ? v->op->part_rows(p, v, k) : v->g_count;
 }
 
 /* Which cotangents there are, with how many rows, and who is first to add to them. */
 static int find_cotangents(struct program *p, struct err *err) {
     for (int i = p->nodes - 1; i >= 0; i--) {
         struct node *v = &p->node[i];
-        bool wide = v->measured_g || v->op->wide || node_is(v, &operation_read_in) ||
-                    (v->map && v->map->declared.uses > 1);
+        bool wide = v->measured_g || v->op->full_cotangent || (v->map && v->map->declared.uses > 1);
         if (wide && v->on && v->g_count)
             v->g_count = v->count;
         if ((v->measured_g || v->kept_g) && !v->g_count)
             return err_set(err, CODE_INPUT,
                            "network %s: it measures a gradient that the output does not have",
                            p->net->model->name);
-        if (!v->g_count && i != p->read_out && !node_is(v, &operation_penalty))
+        if (!v->g_count && i != p->read_out && !v->op->starts_backward)
             continue;
         for (int k = 0; k < 2; k++) {
             struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
@@ -91,8 +81,8 @@ static void keep_values(struct program *p) {
     const struct mixture *mixture = &p->mixture;
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
-        v->measured |= node_is(v, &operation_map) || node_is(v, &operation_read_in);
-        if (node_is(v, &operation_map))
+        v->measured |= v->map || v->op->matrix == MATRIX_READ_IN;
+        if (v->map)
             p->node[v->argument[0]].measured = true;
     }
     for (int k = 0; k < mixture->rows; k++) {
@@ -100,7 +90,7 @@ static void keep_values(struct program *p) {
         s2->measured = p->node[mixture->x1].measured = true;
         if (mixture->phi >= 0)
             p->node[mixture->phi].measured = true;
-        if (node_is(s2, &operation_fn))
+        if (s2->op->function)
             p->node[s2->argument[0]].measured = true;
     }
 }
@@ -110,15 +100,15 @@ static int plan_values(struct plan *plan, struct err *err) {
     const struct program *p = plan->p;
     for (int i = 0; i < plan->n; i++) {
         struct node *v = &p->node[i];
-        if (!v->on || node_is(v, &operation_ones))
+        if (!v->on || v->op->constant)
             continue;
         TRY(add_item(plan, v->on, v->count, i, v->measured ? 2 * plan->n : i, &v->value_item, err));
-        for (int k = 0; k < 2 && v->op->over; k++) {
+        for (int k = 0; k < 2 && v->op->value_in_place; k++) {
             const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
             if (a && a->on == v->on && a->count == v->count)
                 plan->item[v->value_item].over[k] = a->value_item;
         }
-        if (v->op->slope && v->g_count)
+        if (v->op->keeps_slope && v->g_count)
             TRY(add_item(plan, v->on, v->count, i, back(plan, i), &v->slope_item, err));
     }
     return CODE_OK;
@@ -135,11 +125,11 @@ static void use_values(struct plan *plan) {
                 continue;
             int item = plan->p->node[v->argument[k]].value_item;
             use(plan, item, i);
-            if (v->op->reads && v->part[1 - k].due)
+            if (v->op->backward_reads_arguments && v->part[1 - k].due)
                 use(plan, item, back(plan, i));
-            if (v->op->reads_value && v->g_count)
+            if (v->op->backward_reads_value && v->g_count)
                 use(plan, v->value_item, back(plan, i));
-            if (v->op->reads_late && (entries || !v->map))
+            if (v->op->learning_reads_argument && (entries || !v->map))
                 use(plan, item, 2 * plan->n);
         }
     }
@@ -147,10 +137,10 @@ static void use_values(struct plan *plan) {
 
 /* The only part of argument a's cotangent is v's own cotangent, as it is. */
 static bool passes(const struct plan *plan, const struct node *v, const struct node *a) {
-    bool read_out = node_is(v, &operation_read_out);
+    bool read_out = v->op->matrix == MATRIX_READ_OUT;
     if (read_out && plan->p->net->weighted)
         return false;
-    return a->parts == 1 && (read_out || v->op->passes) &&
+    return a->parts == 1 && (read_out || v->op->backward_is_identity) &&
            a->g_count == (read_out ? 1 : v->g_count);
 }
 
@@ -163,25 +153,25 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
         return CODE_OK;
     if (part->first && a->g_item == NOWHERE) {
         if (passes(plan, v, a)) {
-            a->g_item = node_is(v, &operation_read_out) ? READ_OUT : v->g_item;
+            a->g_item = v->op->matrix == MATRIX_READ_OUT ? READ_OUT : v->g_item;
             use(plan, a->g_item, back(plan, v->argument[k]));
         } else
             TRY(add_item(plan, a->on, a->g_count, step, back(plan, v->argument[k]), &a->g_item,
                          err));
-        if (a->measured_g || a->kept_g || a->op->keeps_g)
+        if (a->measured_g || a->kept_g || a->op->learning_reads_cotangent)
             use(plan, a->g_item, 2 * plan->n);
     }
-    if (v->op->adds)
+    if (v->op->accumulates_itself)
         return CODE_OK;
-    bool stays = plan->p->net->setup.check && node_is(v, &operation_map);
+    bool stays = plan->p->net->setup.check && v->map;
     if (part->first && count == a->g_count && !stays)
         part->item = a->g_item;
     else
         TRY(add_item(plan, a->on, count, step, stays ? 2 * plan->n : step, &part->item, err));
     bool last = k == 1 || !v->part[1].due;
-    if (v->op->over_g && last && a->on == v->on && v->g_count == count)
+    if (v->op->cotangent_in_place && last && a->on == v->on && v->g_count == count)
         plan->item[part->item].over[0] = v->g_item;
-    if (!node_is(v, &operation_multiply) || k == 1)
+    if (!v->op->grouped_factor || k == 1)
         return CODE_OK;
     struct node *b = &plan->p->node[v->argument[1]];
     int *product = a->on == v->on ? &part->item : &v->work_item;

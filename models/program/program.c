@@ -138,7 +138,7 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
             node->moves |= p->node[node->argument[k]].moves;
             node->of_all |= p->node[node->argument[k]].of_all;
         }
-    if (node->of_all && !op->of_all)
+    if (node->of_all && !op->across_inputs)
         program_fail(p, "%s of a mean over inputs, which only terms of the loss are made of",
                      op->name);
     node_shape(p, node, a.at < 0 ? p->net->setup.n : p->node[a.at].per);
@@ -229,7 +229,7 @@ struct node *node_append_numbers(struct program *p, const struct operation *op, 
 
 static bool weigh(struct program *p, struct node *node, struct weight W) {
     node->weight = node->written = W;
-    if (W.tied && !node_is(node, &operation_map))
+    if (W.tied && node->op->matrix != MATRIX_MAP)
         program_fail(p, "matrix %s: only maps may be tied, not %s", W.name, node->op->name);
     return weight_settle(p, node);
 }

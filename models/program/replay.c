@@ -32,7 +32,7 @@ static int new_vector(struct replay *r, size_t count, double **vector, struct er
 static int copy_node(struct replay *r, int i, struct err *err) {
     struct node *v = &r->program.node[i];
     size_t count = (size_t)v->count * (size_t)v->K;
-    if (node_is(v, &operation_ones))
+    if (v->op->constant)
         return CODE_OK;
     struct rows *all[] = {&v->value, &v->slope,        &v->g,
                           &v->work,  &v->part[0].rows, &v->part[1].rows};
@@ -168,7 +168,7 @@ int replay_forward(struct replay *r, bool initial, int target, struct err *err) 
             if (r->program.node[i].argument[k] >= 0)
                 r->active[r->program.node[i].argument[k]] = true;
     for (int i = r->first; i <= target; i++)
-        if (r->active[i] && !r->given[i] && !node_is(&r->program.node[i], &operation_ones))
+        if (r->active[i] && !r->given[i] && !r->program.node[i].op->constant)
             TRY(run(r, i, initial, node_forward, err));
     memset(r->active, 0, (size_t)r->program.nodes * sizeof *r->active);
     return CODE_OK;

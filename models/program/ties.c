@@ -61,23 +61,11 @@ static void find_start(const struct program *p, int i, int kind, struct start *s
     const int *from = v->argument;
     const struct start *a = from[0] < 0 ? &nothing : &start[from[0]],
                        *b = from[1] < 0 ? &nothing : &start[from[1]];
-    bool look = node_is(v, &operation_look), bias = node_is(v, &operation_bias),
-         sum = node_is(v, &operation_sum), product = node_is(v, &operation_product);
-    start[i].known =
-        look || (a->known && (bias || v->numbers)) || (a->known && b->known && (sum || product));
+    bool look = v->op->matrix == MATRIX_LOOK, pair = from[1] >= 0;
+    start[i].known = look || (v->op->start && a->known && (!pair || b->known));
     start[i].fluctuates = look ? v->weight.a0 != 0 : a->fluctuates || b->fluctuates;
-    if (!start[i].known || look)
-        return;
-    if (v->numbers) {
-        v->numbers->forward(v->context, p->net, 1, a->x, start[i].x);
-        return;
-    }
-    for (int k = 0; k < v->K; k++) {
-        double x = a->x[p->node[from[0]].K > 1 ? k : 0],
-               y = bias ? v->start[(v->groups > 1 ? kind * v->K : 0) + k]
-                        : b->x[p->node[from[1]].K > 1 ? k : 0];
-        start[i].x[k] = product ? x * y : x + y;
-    }
+    if (start[i].known && !look)
+        v->op->start(p, v, kind, a->x, b->x, start[i].x);
 }
 
 /* Nodes of numbers that those of node `last` come from, in order, into list; returns how many. */

@@ -61,9 +61,10 @@ static void attend_backward(struct net *net, struct node *v) {
 static const struct operation operation_attend = {.name = "attend",
                                                   .forward = attend_forward,
                                                   .backward = attend_backward,
-                                                  .adds = true,
-                                                  .wide = true,
-                                                  .reads = true};
+                                                  .accumulates_itself = true,
+                                                  .full_cotangent = true,
+                                                  .part_rows = node_part_like_argument,
+                                                  .backward_reads_arguments = true};
 
 struct value program_attend(struct program *p, struct value q, struct value k, double beta) {
     struct value out;
@@ -151,9 +152,10 @@ static const struct operation operation_mix = {.name = "mix",
                                                .linear = true,
                                                .forward = mix_forward,
                                                .backward = mix_backward,
-                                               .adds = true,
-                                               .wide = true,
-                                               .reads = true};
+                                               .accumulates_itself = true,
+                                               .full_cotangent = true,
+                                               .part_rows = node_part_like_argument,
+                                               .backward_reads_arguments = true};
 
 struct value program_mix(struct program *p, struct value A, struct value v) {
     struct value out;
@@ -229,8 +231,9 @@ static const struct operation operation_attend_heads = {.name = "attend_by_head"
                                                         .prepare = units_prepare,
                                                         .forward = attend_heads_forward,
                                                         .backward = attend_heads_backward,
-                                                        .wide = true,
-                                                        .reads = true};
+                                                        .full_cotangent = true,
+                                                        .part_rows = node_part_like_argument,
+                                                        .backward_reads_arguments = true};
 
 struct value program_attend_by_head(struct program *p, struct value q, struct value k,
                                     struct population *heads, double beta) {
@@ -308,8 +311,9 @@ static const struct operation operation_softmax_heads = {.name = "softmax_by_hea
                                                          .prepare = softmax_prepare,
                                                          .forward = softmax_heads_forward,
                                                          .backward = softmax_heads_backward,
-                                                         .wide = true,
-                                                         .reads_value = true};
+                                                         .full_cotangent = true,
+                                                         .part_rows = node_part_like_argument,
+                                                         .backward_reads_value = true};
 
 struct value program_softmax_by_head(struct program *p, struct value logits, bool causal) {
     struct value out;
@@ -346,8 +350,9 @@ static const struct operation operation_mix_heads = {.name = "mix_by_head",
                                                      .prepare = units_prepare,
                                                      .forward = mix_heads_forward,
                                                      .backward = mix_heads_backward,
-                                                     .wide = true,
-                                                     .reads = true};
+                                                     .full_cotangent = true,
+                                                     .part_rows = node_part_like_argument,
+                                                     .backward_reads_arguments = true};
 
 struct value program_mix_by_head(struct program *p, struct value A, struct value v) {
     struct value out;
@@ -387,7 +392,8 @@ static const struct operation operation_pool = {.name = "pool",
                                                 .linear = true,
                                                 .forward = pool_forward,
                                                 .backward = pool_backward,
-                                                .wide = true};
+                                                .full_cotangent = true,
+                                                .part_rows = node_part_like_argument};
 
 struct value program_pool(struct program *p, struct value x) {
     struct value out;

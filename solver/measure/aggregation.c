@@ -219,13 +219,13 @@ static int forward(struct aggregation_check *c, const struct net *net, double *v
 /* Whether node v is a matrix out of the experts of node s2, through gates or not; *shared: the same
  * for all of them. */
 static bool leaves(const struct program *p, const struct node *v, int s2, bool *shared) {
-    if (!node_is(v, &operation_map))
+    if (!v->map)
         return false;
     int a = v->argument[0];
-    *shared = node_is(&p->node[a], &operation_tile_mean);
+    *shared = p->node[a].op->mean_of_copies;
     if (*shared)
         a = p->node[a].argument[0];
-    return a == s2 || (node_is(&p->node[a], &operation_multiply) && p->node[a].argument[1] == s2);
+    return a == s2 || (p->node[a].op->grouped_factor && p->node[a].argument[1] == s2);
 }
 
 /* W3_0 and dW3 of rows k: [N][experts][N_e], N_e = units/experts. Both zero at first. */
@@ -442,7 +442,7 @@ static int begin(struct aggregation_check *c, const struct net *net, struct err 
     for (int k = 1; k < c->nodes; k++) {
         const struct node *v = &p->node[a->s2[k - 1]];
         c->s2[k] = a->s2[k - 1];
-        c->h[k] = node_is(v, &operation_fn) ? v->argument[0] : c->s2[k];
+        c->h[k] = v->op->function ? v->argument[0] : c->s2[k];
         TRY(array_keep(&c->start[k].rows, v->value, err));
     }
     TRY(array_keep(&c->w, array_all(&p->node[p->read_out].thin->W), err));

@@ -31,8 +31,7 @@ static const struct {
 };
 
 static bool is_matrix(const struct node *v) {
-    return node_is(v, &operation_read_in) || node_is(v, &operation_map) ||
-           node_is(v, &operation_look) || node_is(v, &operation_read_out);
+    return v->op->matrix != MATRIX_NONE;
 }
 
 static bool is_back(int k) {
@@ -43,11 +42,11 @@ static bool is_back(int k) {
 static bool exists(const struct node *v, int k, bool back, bool parts) {
     if (is_back(k) && !back)
         return false;
-    if (node_is(v, &operation_read_in))
+    if (v->op->matrix == MATRIX_READ_IN)
         return k == INIT || k == EFF || k == WHOLE;
-    if (node_is(v, &operation_read_out))
+    if (v->op->matrix == MATRIX_READ_OUT)
         return k != BACK + PROP;
-    if (node_is(v, &operation_map) && !parts)
+    if (v->op->matrix == MATRIX_MAP && !parts)
         return k == WHOLE || k == BACK + WHOLE;
     return k != DELTA;
 }
@@ -201,11 +200,11 @@ static int split(struct coordinate_matrix *m, const struct net *net, const struc
                  double *square, struct err *err) {
     if (t == 0 && v->thin)
         TRY(array_keep(&m->W, array_all(&v->thin->W), err));
-    if (node_is(v, &operation_read_in))
+    if (v->op->matrix == MATRIX_READ_IN)
         return split_read_in(v, m, t, square, err);
-    if (node_is(v, &operation_look))
+    if (v->op->matrix == MATRIX_LOOK)
         return split_look(net, v, m, t, square, err);
-    if (node_is(v, &operation_read_out))
+    if (v->op->matrix == MATRIX_READ_OUT)
         return split_read_out(net, v, m, t, square, err);
     TRY(split_map(v, true, net->program->node[v->argument[0]].value, v->value, &m->out, t, square,
                   err));
@@ -265,7 +264,7 @@ static int declare(struct record *record, const struct config *config, const str
         TRY(record_fill_by(record, fill_family, i, SLOTS, err));
         for (int k = 0; k < SLOTS; k++) {
             const struct node *v = &p->node[i];
-            bool f = node_is(v, &operation_read_out) && (k < BACK || k == DELTA);
+            bool f = v->op->matrix == MATRIX_READ_OUT && (k < BACK || k == DELTA);
             struct series series = {.slot = k,
                                     .dims = "t",
                                     .about = slot[k].about,
