@@ -1,6 +1,7 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
 #include "kernels/dist.h"
 #include "kernels/profile.h"
+#include "models/script/script.h"
 #include "solver/command.h"
 #include "solver/run/costs.h"
 #include "solver/files/provenance.h"
@@ -14,7 +15,7 @@
 struct options {
     struct command command;
     const char *output, *again;
-    bool force, help, version, defaults, quiet, profile;
+    bool force, help, version, defaults, operations, quiet, profile;
 };
 
 static const char usage[] =
@@ -22,7 +23,8 @@ static const char usage[] =
     "[--section.key=value ...]\n"
     "       dmft-solve --continue OUT.h5 [--quiet] [--profile] [--section.key=value ...]\n"
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
-    "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]";
+    "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]\n"
+    "       dmft-solve --operations";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
     *options = (struct options){0};
@@ -34,13 +36,14 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"-h", &options->help, NULL, NULL},
         {"--version", &options->version, NULL, NULL},
         {"--defaults", &options->defaults, NULL, NULL},
+        {"--operations", &options->operations, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
         {"--continue", NULL, &options->again, "the output of a run that kept its state"},
         {0},
     };
     TRY(command_read(&options->command, known, usage, argc, argv, err));
     if (!options->command.file && !options->again && !options->help && !options->version &&
-        !options->defaults)
+        !options->defaults && !options->operations)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     return CODE_OK;
 }
@@ -76,6 +79,8 @@ static int print_help(const struct options *options, struct err *err) {
     TRY(config_sections(&sections, &count, err));
     if (options->version) {
         printf("dmft-solve %s\n", provenance_version);
+    } else if (options->operations) {
+        script_print_words(stdout);
     } else if (options->defaults && command->file) {
         code = print_whole(command, sections, count, err);
     } else if (options->defaults) {
@@ -151,7 +156,7 @@ int main(int argc, char **argv) {
     command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &err);
     command_log(&run.log, options.quiet);
-    if (!code && (options.help || options.version || options.defaults))
+    if (!code && (options.help || options.version || options.defaults || options.operations))
         code = print_help(&options, &err);
     else if (!code)
         code = solve(&run, &options, &err);

@@ -4,6 +4,7 @@ import doctest
 import glob
 import os
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -104,14 +105,25 @@ def test_operators_are_those_of_numbers():
 
 
 def test_every_operation_of_the_programs_is_known():
-    text = "".join(open(path, encoding="utf-8").read()
-                   for path in glob.glob(os.path.join(HERE, "..", "models", "script", "*.c")))
-    there = set(re.findall(r'\{"([a-z][a-z_]+)", +-?\w+(?:, -?\w+)?\}', text))
-    assert len(there) > 30
-    network = sys.modules["dmft.network"]
-    assert there - {"error", "assert", "tostring"} == set(network.OPERATIONS)
-    assert set(re.findall(r'lua_setglobal\(L, "(\w+)"\)', text)) - {"math", "string"} == \
-        set(network.CONSTANTS)
+    """The rows of models/script/, as dmft-solve prints them, are those of the package and of the
+    tables of docs/programs.md; and no operation is a global of Lua without a row."""
+    root = os.path.join(HERE, "..")
+    program = os.path.join(os.environ["DMFT_HOME"], "dmft-solve")
+    rows = subprocess.run([program, "--operations"], capture_output=True, text=True,
+                          check=True).stdout
+    with open(os.path.join(root, "python", "dmft", "operations.tsv"), encoding="utf-8") as kept:
+        assert kept.read() == rows, "dmft-solve --operations > python/dmft/operations.tsv"
+    with open(os.path.join(root, "docs", "programs.md"), encoding="utf-8") as page:
+        text = page.read()
+    assert rows.count("\n") > 30
+    for line in rows.splitlines():
+        chapter, name, arguments, _, about = line.split("\t")
+        assert f"| `{name}({arguments})` | {about} |\n" in text, f"docs/programs.md, {chapter}"
+    source = "".join(open(path, encoding="utf-8").read()
+                     for path in glob.glob(os.path.join(root, "models", "script", "*.c")))
+    assert set(re.findall(r'lua_setglobal\(L, "(\w+)"\)', source)) - {"math", "string"} == \
+        set(sys.modules["dmft.network"].CONSTANTS)
+    assert dmft.Network().look.__doc__.startswith("look(x, K, W) -> numbers: ")
 
 
 def test_sweeps_go_on(tmp_path):

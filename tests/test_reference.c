@@ -227,7 +227,8 @@ static void one_case(const char *folder, const char *name) {
     judge_loss_and_f(file, name, &record, &score);
     judge_kernels(file, name, first ? regime1 : regime2, &record, &score);
     if (first)
-        judge_logits(file, name, run.config.training.optimizer->plain ? "dpsi" : "psi", &record, &score);
+        judge_logits(file, name, run.config.training.optimizer->plain ? "dpsi" : "psi", &record,
+                     &score);
     H5Fclose(file);
     print_message("%s: largest |z| %.2f, rms %.2f of %d\n", name, score.largest,
                   sqrt(score.squares / score.count), score.count);

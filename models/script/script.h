@@ -10,6 +10,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdio.h>
 
 struct script {
     struct program *p;
@@ -46,8 +47,31 @@ struct program *script_program(lua_State *L);
 void script_check(lua_State *L);
 /* The result of a function that gives a value; script_check first. */
 int script_push(lua_State *L, struct value v);
-/* Functions of a list ended by a NULL name, as globals. */
-void script_register(lua_State *L, const luaL_Reg *list);
+
+/* One word of the language. Lua, `dmft-solve --operations`, the tables of docs/programs.md and the
+ * class dmft.Network know it by this row alone. */
+struct script_word {
+    const char *name;
+    /* As in docs/programs.md: x rows, s numbers, p a population, W a matrix (always last), `name` a
+     * text; optional ones in brackets, a table of options in braces. */
+    const char *arguments;
+    const char *gives; /* "rows", "numbers", "population", ...; "": nothing */
+    const char *doc;   /* what it is, one clause, in Markdown */
+    lua_CFunction call;
+    int number; /* upvalue of call, for those that share one */
+};
+/* Words of one section of docs/programs.md; the last has no name. */
+struct script_chapter {
+    const char *title;
+    const struct script_word *words;
+};
+extern const struct script_word script_matrices[], script_rows_words[], script_numbers_words[],
+    script_tokens[], script_balance_words[], script_ends_words[];
+extern const struct script_chapter script_chapters[]; /* the last has no title */
+/* Prints all words, a line each, tabs between: chapter, name, arguments, gives, doc. */
+void script_print_words(FILE *out);
+/* The words of a list become globals. */
+void script_register(lua_State *L, const struct script_word *words);
 
 /* Arguments; anything else is an error at this line. */
 struct value script_rows(lua_State *L, int arg);
@@ -78,10 +102,10 @@ bool script_option(lua_State *L, int table, const char *name);
 /* The options may have these fields, blank-separated, and no others. */
 void script_options(lua_State *L, int table, const char *known);
 
+int script_bias(lua_State *L); /* a word of script_matrices */
 void script_open_rows(lua_State *L);
 void script_open_numbers(lua_State *L);
 void script_open_ends(lua_State *L);
-void script_open_balance(lua_State *L);
 void script_open_base(lua_State *L);
 
 #endif

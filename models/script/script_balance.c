@@ -112,11 +112,19 @@ static int balance_selection(lua_State *L) {
     return script_push(L, router_select(p, s, M, K, eta_bias, suffix));
 }
 
-void script_open_balance(lua_State *L) {
-    static const luaL_Reg list[] = {{"mean_of_rows", mean_of_rows},
-                                    {"penalty", penalty},
-                                    {"top", top},
-                                    {"balance_select", balance_selection},
-                                    {NULL, NULL}};
-    script_register(L, list);
-}
+const struct script_word script_balance_words[] = {
+    {"top", "x, K", "rows or numbers",
+     "a mask: 1 on the K largest sites of rows, or of K numbers; ties to the first; constant in "
+     "the backward pass",
+     top, 0},
+    {"balance_select", "x, K, {eta_bias=, name=}", "rows or numbers",
+     "the mask of the K largest x + b; b starts at 0 and moves by -eta_bias (load - share) after "
+     "each step. Loads are measured: `load_largest`, `flips`, `load` (numbers) or `load2` (rows; "
+     "with biases `qstar`, `b2`), followed by `_name`",
+     balance_selection, 0},
+    {"mean_of_rows", "x", "rows or numbers",
+     "the mean of rows or numbers over all inputs, for terms of the loss alone", mean_of_rows, 0},
+    {"penalty", "s, name, {about=, equation=}", "",
+     "adds to the loss the mean over inputs of the numbers s, summed; measured as `name`", penalty,
+     0},
+    {0}};

@@ -201,9 +201,10 @@ const char *script_word(lua_State *L, const char *text) {
     return kept;
 }
 
-void script_register(lua_State *L, const luaL_Reg *list) {
+void script_register(lua_State *L, const struct script_word *list) {
     for (; list->name; list++) {
-        lua_pushcfunction(L, list->func);
+        lua_pushinteger(L, list->number);
+        lua_pushcclosure(L, list->call, 1);
         lua_setglobal(L, list->name);
     }
 }
@@ -319,5 +320,7 @@ void script_open_base(lua_State *L) {
     lua_setfield(L, -2, "__index");
     lua_setmetatable(L, -2);
     lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
-    script_register(L, own);
+    lua_pushglobaltable(L);
+    luaL_setfuncs(L, own, 0);
+    lua_pop(L, 1);
 }

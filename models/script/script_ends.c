@@ -183,18 +183,46 @@ static int gates(lua_State *L) {
     return 0;
 }
 
+const struct script_word script_ends_words[] = {
+    {"key", "name, [default]", "word",
+     "of `[program]`: a number, yes or no, or a word, as the default is", key, 0},
+    {"kernel", "x, name, {scale=, about=, equation=}", "",
+     "measures scale `<x x>` over times and inputs", kernel, 0},
+    {"gradient", "x, name, {scale=, about=, equation=}", "", "the same of its cotangent n dF/dx",
+     gradient, 0},
+    {"read_out_kernel", "name, {scale=, about=, equation=}", "", "measures `<w w>`",
+     read_out_kernel, 0},
+    {"show", "s, name, {axis=, about=, equation=}", "",
+     "measures numbers at every time; `axis` is `i`, `j` or `source` (tokens attended to)", show,
+     0},
+    {"show_gradient", "s, name, {axis=, about=, equation=}", "", "the same of their cotangent",
+     show_gradient, 0},
+    {"name_rows", "x, name", "", "the name of rows for `[output] fields`, `kernels_of`", name_rows,
+     0},
+    {"gates", "phi", "",
+     "rows over many experts that are their gates: participation ratio, largest gate, and with "
+     "`[output] router = yes` loads",
+     gates, 0},
+    {0}};
+
+const struct script_chapter script_chapters[] = {
+    {"Populations and matrices", script_matrices},
+    {"Functions of rows", script_rows_words},
+    {"Functions of rows and numbers", script_numbers_words},
+    {"Tokens", script_tokens},
+    {"Selections and terms of the loss", script_balance_words},
+    {"What is measured, and keys", script_ends_words},
+    {0}};
+
+void script_print_words(FILE *out) {
+    for (const struct script_chapter *chapter = script_chapters; chapter->title; chapter++)
+        for (const struct script_word *word = chapter->words; word->name; word++)
+            fprintf(out, "%s\t%s\t%s\t%s\t%s\n", chapter->title, word->name, word->arguments,
+                    word->gives, word->doc);
+}
+
 void script_open_ends(lua_State *L) {
-    static const luaL_Reg list[] = {{"key", key},
-                                    {"kernel", kernel},
-                                    {"gradient", gradient},
-                                    {"read_out_kernel", read_out_kernel},
-                                    {"show", show},
-                                    {"show_gradient", show_gradient},
-                                    {"gates", gates},
-                                    {"name_rows", name_rows},
-                                    {NULL, NULL}};
     const struct net_setup *setup = program_setup(script_program(L));
-    script_register(L, list);
     lua_pushnumber(L, setup->N ? setup->N : POPULATION_INFINITE);
     lua_setglobal(L, "N");
     lua_pushboolean(L, !setup->N);

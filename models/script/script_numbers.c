@@ -290,20 +290,22 @@ static int power(lua_State *L) {
 
 /* --- functions by name ----------------------------------------------------------------------- */
 
+enum { F_TANH, F_ERF, F_RELU, F_GELU, F_SILU, F_SOFTPLUS, F_SIGMOID, F_EXP, F_LOG, FUNCTIONS };
 static const struct {
     const char *name;
     int rows, numbers; /* enum fn, enum kind; -1: none */
 } functions[] = {
-    {"tanh", FN_TANH, TANH},
-    {"erf", FN_ERF, -1},
-    {"relu", FN_RELU, -1},
-    {"gelu", FN_GELU, -1},
-    {"silu", FN_SILU, -1},
-    {"softplus", FN_SOFTPLUS, -1},
-    {"sigmoid", FN_SIGMOID, SIGMOID},
-    {"exp", FN_EXP, EXP},
-    {"log", -1, LOG},
+    [F_TANH] = {"tanh", FN_TANH, TANH},
+    [F_ERF] = {"erf", FN_ERF, -1},
+    [F_RELU] = {"relu", FN_RELU, -1},
+    [F_GELU] = {"gelu", FN_GELU, -1},
+    [F_SILU] = {"silu", FN_SILU, -1},
+    [F_SOFTPLUS] = {"softplus", FN_SOFTPLUS, -1},
+    [F_SIGMOID] = {"sigmoid", FN_SIGMOID, SIGMOID},
+    [F_EXP] = {"exp", FN_EXP, EXP},
+    [F_LOG] = {"log", -1, LOG},
 };
+_Static_assert(sizeof functions / sizeof *functions == FUNCTIONS, "a row for each function");
 
 /* softmax or sigmoid of beta s, 0 but for the K largest. */
 static int gate(lua_State *L, bool softmax) {
@@ -382,7 +384,7 @@ static void check_length(lua_State *L, int list, int length, const char *what) {
 }
 
 /* bias(s, {b1, b2, ...}, W), or of each kind of token {{...}, {...}, ...}. */
-static int bias(lua_State *L) {
+int script_bias(lua_State *L) {
     struct program *p = script_program(L);
     struct value s = script_numbers(L, 1);
     int K = script_node(L, s)->K, V = p->net->setup.V;
@@ -420,9 +422,31 @@ static int normals(lua_State *L) {
     return 1;
 }
 
+const struct script_word script_numbers_words[] = {
+    {"tanh", "x, [k]", "rows or numbers", "tanh(k x) of rows; of numbers without k", function,
+     F_TANH},
+    {"erf", "x, [k]", "rows", "erf(k x)", function, F_ERF},
+    {"relu", "x, [k]", "rows", "the larger of k x and 0", function, F_RELU},
+    {"gelu", "x, [k]", "rows", "k x Phi(k x), Phi the distribution of a normal", function, F_GELU},
+    {"silu", "x, [k]", "rows", "k x/(1 + exp(-k x))", function, F_SILU},
+    {"softplus", "x, [k]", "rows", "log(1 + exp(k x))", function, F_SOFTPLUS},
+    {"sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
+     "1/(1 + exp(-k x)) of rows; of numbers gates with beta in the place of k, 0 but for the `top` "
+     "largest",
+     function, F_SIGMOID},
+    {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows; of numbers without k", function, F_EXP},
+    {"log", "s", "numbers", "the natural logarithm", function, F_LOG},
+    {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
+     "gates exp(beta s) over their sum, 0 but for the `top` largest; with `causal` said, true or "
+     "false, attention weights of logits of either kind",
+     softmax, 0},
+    {"stop", "s", "numbers", "the same numbers, constant in the backward pass", stop, 0},
+    {"sum", "s", "numbers", "one number, the sum of the K", sum, 0},
+    {"normals", "K", "list", "K normals for Lua, the same for the limit and all networks of a seed",
+     normals, 0},
+    {0}};
+
 void script_open_numbers(lua_State *L) {
-    static const luaL_Reg list[] = {{"softmax", softmax}, {"stop", stop},       {"sum", sum},
-                                    {"bias", bias},       {"normals", normals}, {NULL, NULL}};
     static const luaL_Reg operators[] = {
         {"__add", add},    {"__sub", subtract}, {"__mul", multiply},
         {"__div", divide}, {"__unm", negate},   {"__index", index_numbers},
@@ -430,10 +454,4 @@ void script_open_numbers(lua_State *L) {
     luaL_newmetatable(L, SCRIPT_VALUE);
     luaL_setfuncs(L, operators, 0);
     lua_pop(L, 1);
-    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
-        lua_pushinteger(L, (lua_Integer)k);
-        lua_pushcclosure(L, function, 1);
-        lua_setglobal(L, functions[k].name);
-    }
-    script_register(L, list);
 }

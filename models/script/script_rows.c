@@ -286,28 +286,55 @@ static int norm(lua_State *L) {
     return script_push(L, program_norm(script_program(L), script_rows(L, 1)));
 }
 
+/* --- the words ------------------------------------------------------------------------------- */
+
+const struct script_word script_matrices[] = {
+    {"population", "name, {size=, sites=, of=, group=, units=, page=, mirrored=}", "population",
+     "sites, as many as `size` widths; see above", population, 0},
+    {"read_in", "p, W", "rows", "rows W x/sqrt D on p", read_in, 0},
+    {"map", "x, p, W", "rows", "rows s_f W x on p", map, 0},
+    {"look", "x, K, W", "numbers",
+     "K numbers `<W_k x>`; of the limit, unless it is a random one, those of the first evaluation "
+     "are subtracted",
+     look, 0},
+    {"bias", "s, {b1, ...}, W", "numbers",
+     "s + b, trained, at first a0 s_f times the numbers of the list, as many as s has; `{{...}, "
+     "{...}}`: a set for each kind of token",
+     script_bias, 0},
+    {"read_out", "x, W", "",
+     "f = `<w x>`/gamma0, once; tokens are pooled where outputs are of inputs", read_out, 0},
+    {0}};
+
+const struct script_word script_rows_words[] = {
+    {"sigma", "x", "rows", "the function `[network] activation`", sigma, 0},
+    {"sigma_of_experts", "x", "rows", "the function `[network] expert_activation`",
+     sigma_of_experts, 0},
+    {"average", "x, y", "numbers", "one number `<x y>`, the mean over sites", average, 0},
+    {"mean", "x", "numbers", "one number `<x>`, the mean over sites", mean, 0},
+    {"expand", "x, p", "rows", "rows over experts to their units p", expand, 0},
+    {"group_mean", "x, p", "rows", "the mean over the units of each expert, to the experts p",
+     group_mean, 0},
+    {"tile", "x, p", "rows", "units that all experts share, at every expert of the pairs p", tile,
+     0},
+    {"tile_mean", "x, p", "rows", "the mean over experts of rows on pairs, to the units p",
+     tile_mean, 0},
+    {"norm", "x", "rows", "x/sqrt`<x x>`, of each input and token by itself", norm, 0},
+    {0}};
+
+const struct script_word script_tokens[] = {
+    {"attend", "q, k, [beta, p]", "numbers or rows",
+     "logits beta `<q_s k_t>` of the tokens of an input, n numbers for each; with a population p "
+     "of "
+     "heads, rows of logits at every head",
+     attend, 0},
+    {"mix", "a, v", "rows", "sum_t a_st v_t: rows v mixed by attention weights a of either kind",
+     mix, 0},
+    {"pool", "x", "rows", "the mean over the tokens of an input", pool, 0},
+    {0}};
+
 void script_open_rows(lua_State *L) {
-    static const luaL_Reg list[] = {{"population", population},
-                                    {"read_in", read_in},
-                                    {"map", map},
-                                    {"look", look},
-                                    {"read_out", read_out},
-                                    {"sigma", sigma},
-                                    {"expand", expand},
-                                    {"group_mean", group_mean},
-                                    {"tile", tile},
-                                    {"tile_mean", tile_mean},
-                                    {"average", average},
-                                    {"mean", mean},
-                                    {"attend", attend},
-                                    {"mix", mix},
-                                    {"pool", pool},
-                                    {"norm", norm},
-                                    {"sigma_of_experts", sigma_of_experts},
-                                    {NULL, NULL}};
     luaL_newmetatable(L, SCRIPT_POPULATION);
     lua_pushcfunction(L, population_field);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    script_register(L, list);
 }

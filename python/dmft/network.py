@@ -25,14 +25,12 @@ import numpy as np
 
 from dmft.errors import InputError
 
-VALUES = ("read_in map look bias tanh erf relu gelu silu softplus sigmoid exp log sigma "
-          "sigma_of_experts softmax stop sum average mean mean_of_rows top balance_select expand "
-          "group_mean tile tile_mean norm attend mix pool normals key").split()
-ENDS = ("read_out penalty kernel gradient read_out_kernel show show_gradient gates "
-        "name_rows").split()
+# What dmft-solve --operations prints: chapter, name, arguments, what it gives, what it is.
+with open(os.path.join(os.path.dirname(__file__), "operations.tsv"), encoding="utf-8") as _lines:
+    OPERATIONS = {name: (arguments, gives, about)
+                  for _, name, arguments, gives, about in
+                  (line.rstrip("\n").split("\t") for line in _lines)}
 CONSTANTS = "N limit tokens vocabulary outputs gamma0".split()
-OPERATIONS = ["population", *VALUES, *ENDS]
-MATRICES = "read_in map look bias read_out".split()  # their last argument is one
 FILE = "network.lua"  # by which the programs call it
 MOST = 100000  # of what goes on a command line
 
@@ -138,21 +136,27 @@ class Network:
         if name in CONSTANTS:
             return Value(self, name)
         if name in OPERATIONS:
-            return lambda *given, **options: self._call(name, given, options)
-        near = difflib.get_close_matches(name, OPERATIONS + CONSTANTS, 1, 0.6)
+            def operation(*given, **options):
+                return self._call(name, given, options)
+            arguments, gives, about = OPERATIONS[name]
+            operation.__name__ = name
+            operation.__doc__ = f"{name}({arguments}){f' -> {gives}' if gives else ''}: {about}"
+            return operation
+        near = difflib.get_close_matches(name, [*OPERATIONS, *CONSTANTS], 1, 0.6)
         hint = f"did you mean {near[0]}?" if near else "docs/programs.md lists them"
         raise AttributeError(f"a network has no operation {name}; {hint}")
 
     def _call(self, name: str, given, options):
+        arguments, gives, _ = OPERATIONS[name]
         given = list(given)
-        if options and name in MATRICES and given and isinstance(given[-1], str):
+        if options and arguments.endswith("W") and given and isinstance(given[-1], str):
             given[-1] = {"name": given[-1], **options}
         elif options:
             given.append(options)
         text = f"{name}({', '.join(self._lua(one) for one in given)})"
-        if name in ENDS:
+        if not gives:
             return self._write(text)
-        return self._value(text, Population if name == "population" else Value)
+        return self._value(text, Population if gives == "population" else Value)
 
     def _value(self, text: str, kind=Value) -> Value:
         # globals: Lua has at most 200 locals
