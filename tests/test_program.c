@@ -96,8 +96,12 @@ static void numbers(struct program *p, int i) {
 
 static void use_numbers(struct program *p, int s) {
     static const double start[] = {0.3, -0.2};
-    int x = pick(-2);
-    if (w.columns[s] == 2 && draw(2)) {
+    int x = pick(-2), other = pick(-1), K = w.columns[s], L = w.columns[other];
+    if ((K == L || K == 1 || L == 1) && draw(3) == 0) {
+        struct value a = take(s), b = take(other);
+        push(draw(2) ? program_add_numbers(p, a, b) : program_multiply_numbers(p, a, b), -1,
+             K > L ? K : L);
+    } else if (w.columns[s] == 2 && draw(2)) {
         static const double starts[2 * VOCABULARY] = {0.3, -0.2, 0.1, 0, -0.4, 0.2};
         struct weight b = {.name = program_name(p, "b%d", w.names++)};
         if (program_setup(p)->n > 1 && draw(2))
@@ -151,7 +155,7 @@ static void attention(struct program *p, int i) {
 static void append(struct program *p) {
     static const enum fn fns[] = {FN_TANH, FN_SIGMOID, FN_SOFTPLUS, FN_GELU, FN_ERF};
     int i = pick(-2), s = pick(-1), place = w.place[i];
-    switch (draw(program_setup(p)->n > 1 ? 12 : 8)) {
+    switch (draw(program_setup(p)->n > 1 ? 13 : 8)) {
     case 0:
     case 1:
         map_to(p, i, draw(PLACES));
@@ -177,6 +181,9 @@ static void append(struct program *p) {
         break;
     case 8:
         push(program_fn(p, FN_TANH, 1, program_norm(p, take(i))), place, 0);
+        break;
+    case 9: /* no rows of zeros alone, which a norm could meet */
+        push(program_add(p, take(i), program_lag(p, take(i), draw(5) - 2)), place, 0);
         break;
     default:
         attention(p, i);
@@ -232,6 +239,23 @@ static void start(struct run *run, const char *const *more) {
     support_run(run, "data/dense.ini", overrides);
 }
 
+static const char *met[64]; /* names of operations */
+
+static bool is_met(const char *name) {
+    for (int k = 0; k < 64 && met[k]; k++)
+        if (!strcmp(met[k], name))
+            return true;
+    return false;
+}
+
+static void note(const char *name) {
+    int k = 0;
+    while (met[k] && strcmp(met[k], name))
+        k++;
+    assert_true(k < 63);
+    met[k] = name;
+}
+
 static void new_net(struct net *net, const struct run *run, int N, const struct model *model,
                     const struct shape *shape) {
     struct net_setup setup = run_setup(run, N, 0);
@@ -243,6 +267,36 @@ static void new_net(struct net *net, const struct run *run, int N, const struct 
     setup.token = shape->n > 1 ? tokens : NULL;
     setup.V = VOCABULARY;
     ASK(net_init(net, &setup, err));
+    for (int i = 0; i < net->program->nodes; i++)
+        note(net->program->node[i].op->name);
+}
+
+/* Every operation of the sources that has a backward pass is met by a program of this file: one
+ * that is added and not drawn is named here. Terms of the loss are judged by test_balance. */
+static void every_operation_is_drawn(void **state) {
+    (void)state;
+    static const char *const files[] = {"operations", "tokens", "numbers"};
+    static char text[1 << 16];
+    int found = 0;
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+        char path[64], name[64];
+        snprintf(path, sizeof path, "models/program/%s.c", files[k]);
+        FILE *in = fopen(path, "r");
+        assert_non_null(in);
+        text[fread(text, 1, sizeof text - 1, in)] = '\0';
+        assert_true(feof(in));
+        fclose(in);
+        for (char *at = text; (at = strstr(at, ".name = \"")); at++) {
+            const char *end = strstr(at, "};"), *backward = strstr(at, ".backward");
+            if (!end || !backward || backward > end)
+                continue;
+            assert_int_equal(sscanf(at, ".name = \"%63[^\"]", name), 1);
+            found++;
+            if (!is_met(name))
+                fail_msg("%s: no program of tests/test_program.c has %s", path, name);
+        }
+    }
+    assert_true(found > 20);
 }
 
 /* The loss of this shape, with targets: +-1; or class i mod C of row i, the last not asked for. */
@@ -484,7 +538,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradient_by_differences), cmocka_unit_test(same_bits_on_poisoned_memory),
         cmocka_unit_test(wrong_programs_are_told), cmocka_unit_test(storage_is_reused),
-        cmocka_unit_test(draws_are_of_one_owner),
+        cmocka_unit_test(draws_are_of_one_owner),  cmocka_unit_test(every_operation_is_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

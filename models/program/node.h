@@ -93,6 +93,7 @@ struct node {
     size_t top;
     int column;            /* of the numbers of scale */
     bool causal;           /* of a softmax over tokens */
+    int by;                /* tokens of a lag */
     int groups;            /* bias: sets of K numbers, one for each kind of token, or 1 */
     double *A;             /* bias: cotangents, each at its token's place; penalty: its gradient */
     struct weight weight;  /* of matrices, with everything that settings multiply */

@@ -173,6 +173,9 @@ struct value program_attend_by_head(struct program *p, struct value q, struct va
                                     struct population *heads, double beta);
 struct value program_softmax_by_head(struct program *p, struct value logits, bool causal);
 struct value program_mix_by_head(struct program *p, struct value A, struct value v);
+/* Rows of the token `tokens` places before (negative: behind), 0 where there is none: what causal
+ * convolutions are made of. */
+struct value program_lag(struct program *p, struct value x, int tokens);
 /* The mean over the tokens of an input: one row of it. */
 struct value program_pool(struct program *p, struct value x);
 /* x/sqrt<x x> */

@@ -4,6 +4,7 @@
 #include "models/program/operation.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const struct value none = {-1};
 
@@ -368,6 +369,44 @@ struct value program_mix_by_head(struct program *p, struct value A, struct value
         return none;
     node->on = units;
     node_shape(p, node, p->net->setup.n);
+    return out;
+}
+
+/* --- the token before ------------------------------------------------------------------------ */
+
+/* Rows of each input, moved by `by` tokens; those without a source are 0. */
+static void move_rows(const struct net *net, struct rows x, int by, struct rows out) {
+    int n = net->setup.n, left = abs(by) < n ? n - abs(by) : 0;
+    for (int mu = 0; mu < net->setup.P; mu++) {
+        struct rows from = of_input(net, x, mu), to = of_input(net, out, mu);
+        rows_zero(to);
+        if (left)
+            rows_copy(rows_part(from, by < 0 ? -by : 0, left),
+                      rows_part(to, by > 0 ? by : 0, left));
+    }
+}
+
+static void lag_forward(struct net *net, struct node *v) {
+    move_rows(net, argument(net, v, 0)->value, v->by, v->value);
+}
+
+static void lag_backward(struct net *net, struct node *v) {
+    move_rows(net, v->g, -v->by, v->part[0].rows);
+    hand_over(net, v, 0);
+}
+
+static const struct operation operation_lag = {.name = "a lag",
+                                               .linear = true,
+                                               .forward = lag_forward,
+                                               .backward = lag_backward,
+                                               .full_cotangent = true,
+                                               .part_rows = node_part_like_argument};
+
+struct value program_lag(struct program *p, struct value x, int tokens) {
+    struct value out;
+    struct node *node = node_append_rows(p, &operation_lag, x, &out);
+    if (node && of_tokens(p, "a lag", x))
+        node->by = tokens;
     return out;
 }
 

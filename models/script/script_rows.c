@@ -278,6 +278,11 @@ static int mix(lua_State *L) {
     return script_push(L, program_mix(p, A, script_rows(L, 2)));
 }
 
+static int lag(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    return script_push(L, program_lag(script_program(L), x, script_whole(L, 2, -100000, 100000)));
+}
+
 static int pool(lua_State *L) {
     return script_push(L, program_pool(script_program(L), script_rows(L, 1)));
 }
@@ -329,6 +334,8 @@ const struct script_word script_tokens[] = {
      attend, 0},
     {"mix", "a, v", "rows", "sum_t a_st v_t: rows v mixed by attention weights a of either kind",
      mix, 0},
+    {"lag", "x, k", "rows",
+     "rows of the token k places before, 0 where there is none; k below 0: behind", lag, 0},
     {"pool", "x", "rows", "the mean over the tokens of an input", pool, 0},
     {0}};
 
