@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import at_widths, exponent, grid, name, optimum, pm, rates, widths_axis
+from common import error, at_widths, exponent, grid, name, optimum, pm, rates, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -124,7 +124,7 @@ def granularity(run):
     cells = [dict(zip(("E", "iota", "rho"), map(float, text.split())))
              for text in sweep[key].values]
     groups = [("number of experts", [0, 1, 2]), ("granularity", [1, 3, 4])]
-    best = run["optimum"]
+    best = run["optimum"].assign(at_se=(run["optimum"]["at"].dims, error(run["optimum"])))
     seen = []
     for ax, (title, places) in zip(axes, groups):
         for k, place in enumerate(places):
@@ -137,7 +137,7 @@ def granularity(run):
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
         ax.legend(fontsize=7)
         at, se, loss = (best[name_].isel({key: places, "N": 0}).values
-                        for name_ in ("at", "at_se", "loss"))
+                        for name_ in ("at", "at_se", "objective"))
         ratio = at[-1] / at[0]
         stays = 0.75 < ratio < 1.33
         seen.append((stays == (title == "number of experts"), f"""{title}: best \u03b7\u2080

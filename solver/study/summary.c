@@ -232,14 +232,19 @@ done:
 }
 
 int summary_grid(const struct sweep *sweep, const char *path, struct err *err) {
+    struct series series;
     struct io io = {0};
+    char *dims;
     int code;
+    TRY(summary_axes(&series, &dims, sweep, -1, err));
     DO(io_create(&io, path, true, err));
     DO(io_text(&io, "", "program", "dmft-sweep", err));
     DO(summary_scales(&io, "sweep", sweep, -1, err));
     DO(write_names(&io, sweep, err));
+    DO(io_text(&io, "sweep", "dims", dims, err));
     DO(io_finish(&io, true, err));
 done:
     io_close(&io);
+    free(dims);
     return code;
 }
