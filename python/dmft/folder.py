@@ -97,7 +97,8 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
             if one in data:
                 array[index + tuple(slice(size) for size in data[one].shape)] = data[one].values
         found[one] = (grid.dims + tuple(own), array)
-    coords = {key: value for key, value in sweep.coords.items() if set(value.dims) <= set(grid.dims)}
+    coords = {key: value for key, value in sweep.coords.items()
+              if set(value.dims) <= set(grid.dims)}
     first = next(iter(parts.values()))
     coords |= {dim: first[dim] for dim in first[name].dims if dim in first.coords}
     return xarray.Dataset(found, coords)
