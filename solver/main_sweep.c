@@ -1,6 +1,7 @@
 /* dmft-sweep: the runs of an ini file over a grid of its keys, in parallel processes. */
 #include "kernels/dist.h"
 #include "solver/command.h"
+#include "solver/files/partial.h"
 #include "solver/files/provenance.h"
 #include "solver/study/summary.h"
 #include "solver/study/sweep.h"
@@ -12,12 +13,15 @@
 struct options {
     struct command command;
     const char *output, *jobs;
+    const char *optimum; /* a sweep that is done, to be looked at again */
+    struct summary_choice choice;
     bool force, help, version, quiet, retry;
 };
 
 static const char usage[] =
     "usage: dmft-sweep [-o OUT.h5] [--jobs N] [--retry] [--force] [--quiet] FILE.ini "
     "[--section.key=value ...]\n"
+    "       dmft-sweep --optimum OUT.h5 [--along section.key] [--objective NAME] [-o FILE.h5]\n"
     "       dmft-sweep --help | --version";
 
 static const char help[] =
@@ -35,7 +39,11 @@ static const char help[] =
     "its own, N at\na time (--jobs; default: all cores). Files go to OUT.d, the summary to OUT.h5, "
     "and a table of the optimum\n(or of the losses) to the screen. The same command goes on with a "
     "sweep that was stopped or changed; done\nruns are not repeated. Runs that ended in a "
-    "numerical failure count as done unless --retry.\n";
+    "numerical failure count as done unless --retry.\n\n"
+    "Points are compared by [sweep] objective = test_loss, loss, smooth_loss, time_to=X or NAME[t] "
+    "(--objective;\ndefault: test_loss where there is one), and the optimum is sought along "
+    "[sweep] along = section.key (--along;\ndefault: training.eta0). --optimum does so once more "
+    "with a sweep that is done, and runs nothing.\n";
 
 static int read_options(struct options *options, int argc, char **argv, int *jobs,
                         struct err *err) {
@@ -49,10 +57,15 @@ static int read_options(struct options *options, int argc, char **argv, int *job
         {"--version", &options->version, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
         {"--jobs", NULL, &options->jobs, "the number of processes"},
+        {"--optimum", NULL, &options->optimum, "the file of a sweep"},
+        {"--along", NULL, &options->choice.along, "a key of the sweep"},
+        {"--objective", NULL, &options->choice.objective, "what points are compared by"},
         {0},
     };
     TRY(command_read(&options->command, known, usage, argc, argv, err));
-    if (!options->command.file && !options->help && !options->version)
+    if (options->optimum && (options->command.file || options->command.overrides))
+        return err_set(err, CODE_INPUT, "--optimum takes a sweep that is done, and no ini or keys");
+    if (!options->command.file && !options->help && !options->version && !options->optimum)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     *jobs = omp_get_num_procs();
     char rest;
@@ -66,9 +79,19 @@ static int read_options(struct options *options, int argc, char **argv, int *job
     return CODE_OK;
 }
 
+/* --optimum: tables, and with -o a file, of other choices than those of the sweep. */
+static int look_again(struct sweep *sweep, const struct options *options, struct err *err) {
+    if (options->output) {
+        TRY(command_spare(options->output, options->optimum, err));
+        TRY(partial_check(options->output, options->force, err));
+    }
+    TRY(sweep_reopen(sweep, options->optimum, err));
+    return summary_write(sweep, &options->choice, options->output, err);
+}
+
 static int run(struct sweep *sweep, const struct options *options, int jobs, struct err *err) {
     const struct command *command = &options->command;
-    char *output = NULL;
+    char *output = NULL, *grid = NULL;
     int code;
     if (dist_rank())
         return sweep_work_by_ranks(sweep, err);
@@ -77,14 +100,18 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
     DO(sweep_open(sweep, command->file, command->overrides, command->override, output,
                   options->force, options->retry, err));
     DO(command_spare(output, sweep->base.config.data.file, err));
+    DO(summary_check(sweep, &options->choice, err));
+    DO(sweep_file(&grid, sweep, "grid", err));
+    DO(summary_grid(sweep, grid, err));
     DO(dist_ranks() > 1 ? sweep_work_by_ranks(sweep, err) : sweep_work(sweep, jobs, err));
-    code = summary_write(sweep, err);
+    code = summary_write(sweep, &options->choice, output, err);
     if (code == CODE_SYSTEM)
         err_set(err, code, "%.1200s; the runs in %.600s are complete, the same command goes on",
                 err->text, sweep->folder);
     DO(code);
     log_line(&sweep->log, "wrote %s", output);
 done:
+    free(grid);
     free(output);
     return code;
 }
@@ -101,6 +128,8 @@ int main(int argc, char **argv) {
         printf("dmft-sweep %s\n", provenance_version);
     else if (!code && options.help)
         printf(help, usage);
+    else if (!code && options.optimum)
+        code = look_again(&sweep, &options, &err);
     else if (!code)
         code = run(&sweep, &options, jobs, &err);
     sweep_free(&sweep);

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from common import at_widths, decided, exponent, grid, name, optimum, pm, widths_axis
+from common import at_widths, decided, error, exponent, grid, name, optimum, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -295,8 +295,8 @@ def stack_depth(rates, blocks):
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
     axes[0, 0].legend(fontsize=7, title=BARS, title_fontsize=7)
     for n, N in enumerate(widths):
-        at, se = best["at"].values[:, n], best["at_se"].values[:, n]
-        axes[0, 2].errorbar(depths, at, se * student(sweep["n"].values.max() - 1),
+        at, se = best["at"].values[:, n], error(best)[:, n]
+        axes[0, 2].errorbar(depths, at, 1.96 * np.nan_to_num(se),
                             color=COLOURS[n], marker="os"[n], ms=4, capsize=2,
                             label=f"$N = {N:.0f}$")
         seen.append((taken_over(sweep.isel(N=n)), f"""best \u03b7\u2080 at depth

@@ -50,13 +50,23 @@ def exponent(run, name: str, t: int):
 
 def optimum(run, cell: dict):
     """Of one combination of the other keys, at every width and in the limit: N, the best value of
-    the key, its error, the loss there, its error; without limits at rest, widths where all failed,
-    and those whose smallest loss, a jackknife's, is not known to be above zero. At an end of the
-    grid, or beside a run that failed, the error is NaN."""
+    the key, its error, the objective there, its error, of the samples of dmft-sweep; without those
+    of which nothing can be used. Where no optimum is known the best value of the grid, and the
+    errors are NaN."""
     best = run["optimum"].sel(cell)
-    rows = np.array([best[name].values for name in ("N", "at", "at_se", "loss", "loss_se")])
-    rows[2] = np.where(best["edge"].values == 0, rows[2], np.nan)
-    return rows[:, np.isin(best["edge"].values, (0, 1, 2, 3)) & (rows[3] > 2 * rows[4])]
+    known = best["reason"].values == 0
+    rows = [best["N"].values, np.where(known, best["at"], best["least_at"]), error(best),
+            np.where(known, best["objective"], best["least"]), error(best, "objective")]
+    rows = np.array(rows)
+    return rows[:, np.isfinite(rows[1])]
+
+
+def error(best, name: str = "at", kind: str = ""):
+    """The standard error of an optimum: of its samples between the ends of the interval of 95 %,
+    which are 3.92 errors apart; NaN where it is not known. kind: "median_" for that of medians."""
+    ends = ("low", "high") if name == "at" else (name + "_low", name + "_high")
+    low, high = (kind + end for end in ends)
+    return np.where(best[kind + "reason"] == 0, (best[high] - best[low]) / 3.92, np.nan)
 
 
 def rates(run, cells, titles, columns: int = 3):

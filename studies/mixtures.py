@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import decided, grid, pm, widths_axis
+from common import decided, error, grid, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -38,7 +38,7 @@ def jiang_transfer(rates, init, decay):
     at = np.array([float(one["at"]) for one in best])
     step = np.log(np.divide(*rates.sweep["training.eta0"].values[[1, 0]]))
     seen.append((np.abs(np.log(at / at[0])).max() < step, "best rate: " + ", ".join(
-        f"{label.replace('$', '')}: {pm(float(one['at']), float(one['at_se']))}"
+        f"{label.replace('$', '')}: {pm(float(one['at']), float(error(one)))}"
         for (label, _), one in zip(shapes, best))
         + f"; a step of the grid is a factor {np.exp(step):.2f}"))
     places = [int(np.nanargmin(init.sweep["loss"].sel(where).values)) for _, where in shapes]
@@ -151,7 +151,7 @@ def jiang_experts(run, top):
         label = f"{float(str(text).split()[0]):.0f}"
         curve(axes[1], top.sweep["training.eta0"].values, top.sweep.sel(where), k, label)
         one = top["optimum"].sel(where)
-        best.append((label, float(one["at"]), float(one["at_se"]), float(one["loss"])))
+        best.append((label, float(one["at"]), float(error(one)), float(one["objective"])))
     ratio = max(row[1] for row in best) / min(row[1] for row in best)
     step = np.divide(*top.sweep["training.eta0"].values[[1, 0]])
     seen.append((ratio > 1.5, f"""top-1: best \u03b7\u2080

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import at_widths, decided, exponent, grid, name, optimum, pm, rates, widths_axis
+from common import (at_widths, decided, error, exponent, grid, name, optimum, pm, rates,
+                    widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -133,16 +134,16 @@ def granularity(run):
         ax.set(title=title, xlabel=r"learning rate $\eta_0$", yscale="log")
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
         ax.legend(fontsize=7)
-        for mean in ("at", "median_at"):
-            value = "loss" if mean == "at" else "median"
-            at, se, loss, loss_se = (best[name_].isel({key: places, "N": 0}).values
-                                     for name_ in (mean, mean + "_se", value, value + "_se"))
-            moved, error = np.log(at[-1] / at[0]), np.hypot(se[0] / at[0], se[-1] / at[-1])
-            good = decided(moved, error, -np.log(1.25), np.log(1.25)) \
-                if title == "number of experts" else decided(moved, error, np.log(1.1), np.inf)
-            seen.append((good, f"""{title}, {"means" if mean == "at" else "medians"}: best
+        for kind in ("", "median_"):
+            part = best.isel({key: places, "N": 0})
+            at, loss = part[kind + "at"].values, part[kind + "objective"].values
+            se, loss_se = error(part, "at", kind), error(part, "objective", kind)
+            moved, spread = np.log(at[-1] / at[0]), np.hypot(se[0] / at[0], se[-1] / at[-1])
+            good = decided(moved, spread, -np.log(1.25), np.log(1.25)) \
+                if title == "number of experts" else decided(moved, spread, np.log(1.1), np.inf)
+            seen.append((good, f"""{title}, {"medians" if kind else "means"}: best
                 \u03b7\u2080 {" ".join(pm(a, b) for a, b in zip(at, se))} (times
-                {pm(np.exp(moved), np.exp(moved) * error)}), loss there
+                {pm(np.exp(moved), np.exp(moved) * spread)}), loss there
                 {" ".join(pm(a, b) for a, b in zip(loss, loss_se))}"""))
     axes[0].set_ylabel(r"final loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
     return figure, seen

@@ -173,13 +173,21 @@ def test_sweeps_whole_and_in_progress(tmp_path):
     folder = tmp_path / "s.d"
     stamps = {name: os.stat(folder / name).st_mtime_ns for name in os.listdir(folder)}
     dmft.sweep(config, output=out, force=True, progress=False, **data)
-    assert stamps == {name: os.stat(folder / name).st_mtime_ns for name in stamps}
+    assert all(stamps[name] == os.stat(folder / name).st_mtime_ns for name in stamps
+               if name != "grid")
     part = dmft.load(folder)
     assert not part.complete
     for name in ("loss", "loss_se", "loss_median", "loss_min", "n", "failed"):
         np.testing.assert_array_equal(part.sweep[name], whole.sweep[name].values)
     np.testing.assert_array_equal(part.points[0.2,].limit["loss"],
                                   whole.points[0.2,].limit["loss"])
+    series = part.series("loss")
+    assert series["loss"].dims == (axis, "N", "t") and "loss_se" in series
+    np.testing.assert_array_equal(series["loss"].isel(t=-1), whole.sweep["loss"])
+    best = whole.find_optimum(objective="loss[0]")
+    assert best.attrs["objective"] == "loss[0]" and best.attrs["key"] == axis
+    with pytest.raises(dmft.InputError, match="along = network.kappa"):
+        whole.find_optimum(along="network.kappa")
     os.remove(folder / str(whole.sweep["file"].values[1]))  # 0.1, N = 32
     part = dmft.load(folder)
     assert np.isnan(part.sweep["loss"].sel({axis: 0.1, "N": 32}))
@@ -187,6 +195,18 @@ def test_sweeps_whole_and_in_progress(tmp_path):
     os.remove(out)
     with pytest.raises(FileNotFoundError, match="s.d is there, of a sweep that is not complete"):
         dmft.load(out)
+
+
+def test_keys_that_vary_together_have_one_form(tmp_path):
+    """In the file, in the folder, and in points."""
+    out = str(tmp_path / "s.h5")
+    pair = "training.eta0,training.gamma0"
+    config = {"network.model": "dense", "sweep": {pair: [(0.2, 1), (0.1, 2)]}, **SMALL}
+    whole = dmft.sweep(config, output=out, progress=False, X=np.eye(4, 6), y=[1, -1, 1, -1])
+    part = dmft.load(tmp_path / "s.d")
+    assert part.sweep["loss"].dims == whole.sweep["loss"].dims == (pair, "N")
+    assert list(part.points) == list(whole.points) == [(0.2, 1.0), (0.1, 2.0)]
+    np.testing.assert_array_equal(part.sweep["training.gamma0"], [1, 2])
 
 
 @pytest.mark.filterwarnings("error")

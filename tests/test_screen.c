@@ -190,7 +190,7 @@ static void test_sweep(void **state) {
         const char *optimum = strstr(result.out, "optimum"), *line = strchr(result.out, '\n');
         assert_true(!optimum == !table[k].optimum);
         assert_true(!optimum || strstr(optimum, table[k].optimum));
-        int lines = -1; /* the head */
+        int lines = -2; /* two lines of head */
         while (line && line[1] && line[1] != '\n') {
             lines++;
             line = strchr(line + 1, '\n');

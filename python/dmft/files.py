@@ -177,6 +177,25 @@ class Result(Mapping):
         return self._get("optimum", "; a sweep has one where it is complete and a key has three "
                          "numbers or more")
 
+    def find_optimum(self, *, along: str | None = None,
+                     objective: str | None = None) -> xarray.Dataset:
+        """Where a sweep that is done is best along another key, or by another objective, by
+        dmft-sweep --optimum; nothing is run. Without a choice it is that of the sweep.
+
+        >>> rates.find_optimum(along="training.eta0", objective="time_to=0.1")  # doctest: +SKIP
+        """
+        from dmft.run import optimum_of
+        return optimum_of(self, along, objective)
+
+    def series(self, name: str) -> xarray.Dataset:
+        """A series NAME of all runs of a sweep, with NAME_se and whatever else belongs to it
+        (NAME_runs, NAME_pseudo), over the swept keys, N and its own axes; NaN where there is none.
+
+        >>> sweep.series("Phi3_diag")["Phi3_diag"].sel(N=np.inf)                # doctest: +SKIP
+        """
+        from dmft.folder import series_of
+        return series_of(self, name)
+
     @property
     def compare(self) -> xarray.Dataset:
         """Extrapolations, their z and exponents, along the axis parameterization."""
@@ -209,7 +228,7 @@ class Result(Mapping):
     @property
     def points(self) -> dict[tuple, "Result"]:
         """{values of the swept keys in their order: limit and networks of all widths} of a sweep,
-        from the folder beside it; without what failed."""
+        from the folder beside it; without what failed as a whole."""
         if "sweep" not in self:
             raise InputError(f"{self.path}: has no sweep; it is not of dmft-sweep")
         sweep, found = self["sweep"], {}
@@ -220,11 +239,17 @@ class Result(Mapping):
         for index in np.ndindex(names.shape[:-1]):
             point = tuple(sweep[key].values.tolist()[index[axes.index(axis)]] for axis, key in keys)
             groups = {}
-            for name, failed in zip(names[index], sweep["failed"].values[index]):
-                if name and not failed:
-                    groups.update(load(os.path.join(folder, name), self._owner))
+            for name, ended in zip(names[index], sweep["n"].values[index]):
+                if ended > 0:
+                    groups.update(load(unit_path(folder, name), self._owner))
             found[point] = Result(folder, groups, self._owner)
         return found
+
+
+def unit_path(folder: str, name: str) -> str:
+    """The file of a unit of a sweep; of one of which some runs failed, what it left."""
+    path = os.path.join(folder, name)
+    return path if os.path.exists(path) else path + ".partial"
 
 
 def _refuse_missing(path: str) -> None:

@@ -1,7 +1,6 @@
-"""The runs of a sweep that is not complete, put together as dmft-sweep would."""
+"""The runs of a sweep, put together: of one that is not complete, as dmft-sweep would."""
 from __future__ import annotations
 
-import glob
 import os
 
 import h5py
@@ -9,57 +8,97 @@ import numpy as np
 import xarray
 
 from dmft.errors import InputError
-
-# What differs between the runs of one point, and what no result depends on.
-OWN = ("ini", "reference.widths", "solver.replicates", "solver.threads")
+from dmft.files import Result, load, unit_path
 
 
-def _unit(path: str, failed: bool) -> dict:
-    """Its keys, width and final loss."""
+def _group(file: h5py.File):
+    """The limit or the networks of a unit, or None where nothing was written."""
+    if "limit" in file:
+        return file["limit"]
+    return next(iter(file.get("reference", {}).values()), None)
+
+
+def _numbers(path: str, failed: bool) -> dict:
+    """What /sweep has of a unit; of networks some of which failed, of the others."""
     with h5py.File(path, "r") as file:
-        keys = {name: value for name, value in file["parameters"].attrs.items() if name not in OWN}
-        groups = [file["limit"]] if "limit" in file else list(file.get("reference", {}).values())
-        unit = {"file": os.path.basename(path), "failed": float(failed), "N": np.inf,
-                "keys": {name: value.item() if isinstance(value, np.generic) else str(value)
-                         for name, value in keys.items()}}
-        widths = file["parameters"].attrs["reference.widths"]
-        if len(widths) and not file["parameters"].attrs["solver.replicates"]:
-            unit["N"] = float(widths[0])
-        if groups and not failed:
-            loss = groups[0]["loss"][...]
-            # of a limit, what its mean and error are made from (docs/output.md)
-            each = groups[0]["loss_pseudo" if "loss_pseudo" in groups[0] else "loss_runs"]
-            unit |= {"loss": loss[-1], "loss_se": groups[0]["loss_se"][-1],
-                     "loss_median": np.median(each[:, -1]),
-                     "loss_min": loss.min(), "n": float(groups[0]["n"][-1])}
-    return unit
+        group = _group(file)
+        if group is None or "loss" not in group or (failed and "limit" in file):
+            return {"failed": 1.0, "n": 0.0}
+        # of a limit, what its mean and error are made from (docs/output.md)
+        kind = "pseudo" if "loss_pseudo" in group else "runs"
+        ended = np.isfinite(group["loss_" + kind][:, -1])
+        numbers = {"n": float(ended.sum()), "failed": float((~ended).sum())}
+        for name in ("loss", "test_loss"):
+            if name not in group or not ended.any():
+                continue
+            known = np.flatnonzero(np.isfinite(group[name][...]))
+            if f"{name}_{kind}" not in group or not len(known):
+                continue
+            each = group[f"{name}_{kind}"][...][ended]
+            numbers |= {name: each[:, known[-1]].mean() if failed else group[name][known[-1]],
+                        name + "_se": group[name + "_se"][known[-1]],
+                        name + "_median": np.median(each[:, known[-1]])}
+            if name == "loss":
+                numbers["loss_min"] = each.mean(axis=0).min() if failed else group[name][...].min()
+        return numbers
 
 
 def unfinished(folder: str) -> dict[str, xarray.Dataset]:
-    """{"/": attributes, "sweep": Dataset} like those of a summary: axes are the keys in which the
-    runs differ (keys that vary together are axes of their own), NaN where none is done."""
-    done = sorted(glob.glob(os.path.join(glob.escape(folder), "*.h5")))
-    diverged = [path.removesuffix(".failed") + ".h5.partial"
-                for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.failed")))]
-    units = [_unit(path, path.endswith(".partial")) for path in done + diverged
-             if os.path.exists(path)]
-    if not units:
+    """{"/": attributes, "sweep": Dataset} like those of a summary, of what is done; n and failed
+    are NaN where nothing is."""
+    if not os.path.exists(os.path.join(folder, "grid")):
+        raise InputError(f"{folder}: holds no sweep; the same dmft-sweep once more makes it one")
+    sweep = load(os.path.join(folder, "grid")).sweep.load()
+    dims = [dim for dim in sweep.attrs["dims"].split()]
+    shape = tuple(sweep.sizes[dim] for dim in dims)
+    units = []
+    for name in sweep["file"].values:
+        path, failed = unit_path(folder, str(name)), False
+        if path.endswith(".partial"):
+            failed = os.path.exists(os.path.join(folder, str(name).removesuffix(".h5") + ".failed"))
+            units.append(({"failed": 1.0, "n": 0.0} | (
+                _numbers(path, True) if os.path.exists(path) else {})) if failed else {})
+        else:
+            units.append(_numbers(path, False))
+    if not any(units):
         raise InputError(f"{folder}: holds no run of a sweep that is done")
-    values = {key: sorted({unit["keys"].get(key) for unit in units}, key=lambda value: (
-        isinstance(value, str), value)) for key in units[0]["keys"]}
-    axes = {key: some for key, some in values.items() if len(some) > 1}
-    axes["N"] = sorted({unit["N"] for unit in units})
-    shape = tuple(len(some) for some in axes.values())
-    arrays = {name: np.full(shape, np.nan) for name in ("loss", "loss_se", "loss_median",
-                                                         "loss_min", "n", "failed")}
-    files = np.full(shape, "", dtype=object)
-    for unit in units:
-        place = tuple(some.index(unit["N"] if key == "N" else unit["keys"].get(key))
-                      for key, some in axes.items())
-        files[place] = unit["file"]
-        for name, array in arrays.items():
-            array[place] = unit.get(name, np.nan)
-    variables = {name: (tuple(axes), array) for name, array in arrays.items()}
-    variables["file"] = ("file", files.ravel())
-    sweep = xarray.Dataset(variables, {key: (key, some) for key, some in axes.items()})
-    return {"/": xarray.Dataset(attrs={"program": "dmft-sweep", "complete": 0}), "sweep": sweep}
+    names = ["loss", "loss_se", "loss_median", "loss_min", "n", "failed"]
+    names += ["test_loss", "test_loss_se"] if any("test_loss" in unit for unit in units) else []
+    arrays = {name: (tuple(dims), np.array([unit.get(name, np.nan) for unit in units],
+                                           dtype=float).reshape(shape)) for name in names}
+    return {"/": xarray.Dataset(attrs={"program": "dmft-sweep", "complete": 0}),
+            "sweep": sweep.assign(arrays)}
+
+
+def series_of(run: Result, name: str) -> xarray.Dataset:
+    """For Result.series."""
+    sweep = run.sweep
+    grid = sweep["loss"]
+    folder = run.path if os.path.isdir(run.path) else run.path.removesuffix(".h5") + ".d"
+    files = sweep["file"].values.reshape(grid.shape)
+    parts = {}
+    for index in np.ndindex(files.shape):
+        if not sweep["n"].values[index] > 0:
+            continue
+        unit = load(unit_path(folder, str(files[index])))
+        data = unit["limit"] if "limit" in unit else next(iter(unit.reference.values()))
+        if name in data:
+            wanted = [one for one in (name, name + "_se", name + "_runs", name + "_pseudo")
+                      if one in data]
+            parts[index] = data[wanted].load()
+    if not parts:
+        raise InputError(f"{run.path}: no run of the sweep has a series {name}")
+    found = {}
+    for one in dict.fromkeys(key for data in parts.values() for key in data.data_vars):
+        some = [data[one] for data in parts.values() if one in data]
+        own = {dim: max(part.sizes[dim] for part in some) for dim in some[0].dims}
+        array = np.full(grid.shape + tuple(own.values()), np.nan)
+        for index, data in parts.items():
+            if one in data:
+                array[index + tuple(slice(size) for size in data[one].shape)] = data[one].values
+        found[one] = (grid.dims + tuple(own), array)
+    coords = {key: value for key, value in sweep.coords.items()
+              if set(value.dims) <= set(grid.dims)}
+    first = next(iter(parts.values()))
+    coords |= {dim: first[dim] for dim in first[name].dims if dim in first.coords}
+    return xarray.Dataset(found, coords)

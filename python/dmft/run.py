@@ -275,6 +275,16 @@ def sweep(config, *, output=None, force: bool = False, progress: bool = True,
     return _run("dmft-sweep", config, output, force, progress, network, options, more)
 
 
+def optimum_of(run: Result, along: str | None, objective: str | None):
+    """For Result.find_optimum."""
+    folder = Folder()
+    out = os.path.join(folder.path, "optimum.h5")
+    choice = {"--along": along, "--objective": objective}
+    words = [word for pair in choice.items() if pair[1] is not None for word in pair]
+    program.call("dmft-sweep", ["--quiet", "--optimum", run.path, *words, "-o", out], False)
+    return load(out, folder).optimum.load()
+
+
 def resume(run, *, progress: bool = True, **more) -> Result:
     """Goes on with a run of solve or compare that had **{"output.checkpoint": minutes}, where it
     was cut or further: **{"training.steps": 400}, and more replicates, seeds or widths.

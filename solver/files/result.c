@@ -39,29 +39,6 @@ int result_losses(const char *path, const char *group, double **loss, int *runs,
     return code ? err_set(err, code, "%.700s: %.1000s", path, err->text) : CODE_OK;
 }
 
-int result_tolerance(const char *path, const char *group, double *last, struct err *err) {
-    char set[128];
-    hsize_t T = 0;
-    double *difference = NULL;
-    int rank = 0, code = CODE_OK;
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    snprintf(set, sizeof set, "%s/loss_tolerance", group);
-    *last = 0;
-    bool exists = file >= 0 && H5LTpath_valid(file, set, false) > 0;
-    bool good = exists && H5LTget_dataset_ndims(file, set, &rank) >= 0 && rank == 1 &&
-                H5LTget_dataset_info(file, set, &T, NULL, NULL) >= 0 && T > 0;
-    if (good)
-        code = base_alloc(&difference, (size_t)T, sizeof *difference, err);
-    if (good && !code)
-        good = H5LTread_dataset_double(file, set, difference) >= 0;
-    if (good && !code && isfinite(difference[T - 1]))
-        *last = difference[T - 1];
-    if (!code && (file < 0 || exists != good))
-        code = err_set(err, CODE_SYSTEM, "%.700s: %s cannot be read", path, set);
-    free(difference);
-    return hdf5_shut(H5Fclose, file, code, path, err);
-}
-
 int result_program(const char *path, char **program, struct err *err) {
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), type = -1;
     hid_t attribute = file < 0 ? -1 : H5Aopen(file, "program", H5P_DEFAULT);

@@ -9,9 +9,6 @@
 int result_losses(const char *path, const char *group, double **loss, int *runs, int *T,
                   struct err *err);
 
-/* The last value of the group's loss_tolerance, the error of the tolerance, which is common to all
- * runs; 0 where none was measured. */
-int result_tolerance(const char *path, const char *group, double *last, struct err *err);
 /* The name of the program that wrote a file, to be freed; CODE_INPUT if the file is not a result of
  * one, complete or partial. */
 int result_program(const char *path, char **program, struct err *err);

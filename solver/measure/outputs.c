@@ -154,7 +154,8 @@ static int add_test_loss(struct record *record, const struct config *config, con
                          : "mean over test inputs of the loss, NaN where not evaluated",
         .equation = "as loss",
         .axes = 1,
-        .shape = {T}};
+        .shape = {T},
+        .keep_runs = true};
     if (y && !setup->N)
         TRY(record_add(record, f, err));
     TRY(record_add(record, loss, err));

@@ -191,7 +191,7 @@ static bool same_point(const struct grid_axis *axis, int i, int j) {
     return true;
 }
 
-/* Numbers of a single key must increase; all else must differ. */
+/* Numbers of a single key must increase, or decrease; all else must differ. */
 static int check_points(struct grid *grid, struct grid_axis *axis, struct err *err) {
     const struct grid_key *key = axis->key;
     char cut[TEXT_CLIP_SIZE];
@@ -199,9 +199,11 @@ static int check_points(struct grid *grid, struct grid_axis *axis, struct err *e
         TRY(find_numbers(&axis->key[k], axis->count, err));
     bool ordered = axis->keys == 1 && key->value;
     for (int i = 1; i < axis->count; i++) {
-        if (ordered && key->value[i] <= key->value[i - 1])
-            return fail(grid, axis, err, "values must increase, but %s follows %s", key->text[i],
-                        key->text[i - 1]);
+        double step = ordered ? key->value[i] - key->value[i - 1] : 0;
+        if (ordered && (step == 0 || step * (key->value[1] - key->value[0]) < 0))
+            return fail(grid, axis, err,
+                        "values must increase or decrease, each once, but %s follows %s",
+                        key->text[i], key->text[i - 1]);
         for (int j = 0; !ordered && j < i; j++)
             if (same_point(axis, i, j)) {
                 char *text;
@@ -285,6 +287,19 @@ static int add_axis(struct grid *grid, char *keys, char *values, int line, struc
     return CODE_OK;
 }
 
+/* objective = ..., along = ...: *taken is false if the line is none of these. */
+static int take_setting(struct grid *grid, const char *name, const char *value, int number,
+                        bool *taken, struct err *err) {
+    char **setting = !strcmp(name, "objective") ? &grid->objective
+                     : !strcmp(name, "along")   ? &grid->along
+                                                : NULL;
+    *taken = setting != NULL;
+    if (setting && (*setting || !*value))
+        return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] %s: %s", grid->file, number, name,
+                       *value ? "is given twice" : "has no value");
+    return setting ? base_copy(setting, value, err) : CODE_OK;
+}
+
 static int take_line(struct grid *grid, char *line, int number, struct err *err) {
     char *text = text_trim(line), *equals = strchr(text, '='), cut[TEXT_CLIP_SIZE];
     if (!*text || *text == '#' || *text == ';')
@@ -300,7 +315,9 @@ static int take_line(struct grid *grid, char *line, int number, struct err *err)
     if (!values)
         return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] a quote without its end", grid->file,
                        number);
-    return add_axis(grid, text_trim(text), values, number, err);
+    bool taken;
+    TRY(take_setting(grid, text_trim(text), values, number, &taken, err));
+    return taken ? CODE_OK : add_axis(grid, text_trim(text), values, number, err);
 }
 
 /* Whether a line is [sweep], with blanks wherever an ini may have them. */
@@ -357,14 +374,8 @@ static bool close_text(FILE *text) {
     return (text && fclose(text)) || failed;
 }
 
-int grid_read(struct grid *grid, const char *file, struct err *err) {
+static int read_stream(struct grid *grid, FILE *in, struct err *err) {
     size_t size[3];
-    *grid = (struct grid){.points = 1};
-    TRY(base_copy(&grid->file, file, err));
-    FILE *in = fopen(file, "r");
-    if (!in)
-        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
-                       strerror(errno));
     FILE *rest = open_memstream(&grid->rest, &size[0]);
     FILE *whole = open_memstream(&grid->ini, &size[1]);
     FILE *lines = open_memstream(&grid->lines, &size[2]);
@@ -377,8 +388,27 @@ int grid_read(struct grid *grid, const char *file, struct err *err) {
     failed = close_text(lines) || failed;
     fclose(in);
     if (!code && failed)
-        code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", file);
+        code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", grid->file);
     return code;
+}
+
+int grid_read(struct grid *grid, const char *file, struct err *err) {
+    *grid = (struct grid){.points = 1};
+    TRY(base_copy(&grid->file, file, err));
+    FILE *in = fopen(file, "r");
+    if (!in)
+        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
+                       strerror(errno));
+    return read_stream(grid, in, err);
+}
+
+int grid_read_text(struct grid *grid, const char *file, const char *text, struct err *err) {
+    *grid = (struct grid){.points = 1};
+    TRY(base_copy(&grid->file, file, err));
+    FILE *in = fmemopen((void *)text, strlen(text), "r");
+    if (!in)
+        return err_set(err, CODE_INPUT, "%s: has no text of an ini", file);
+    return read_stream(grid, in, err);
 }
 
 void grid_free(struct grid *grid) {
@@ -399,6 +429,8 @@ void grid_free(struct grid *grid) {
     free(grid->ini);
     free(grid->rest);
     free(grid->lines);
+    free(grid->objective);
+    free(grid->along);
     *grid = (struct grid){0};
 }
 

@@ -14,7 +14,11 @@
  *     training.eta0, network.q0 = 0.1 1 | 0.2 2 | 0.4 4
  *     data.classes, training.eta0 = 0 1, 0.1 | 2 4, 0.2
  *
- * Numbers of a single key must increase; points come in any order, each once. */
+ * Numbers of a single key increase or decrease; points come in any order, each once. Two lines more
+ * say what dmft-sweep does with the runs (solver/study/objective.h, solver/study/optima.h):
+ *
+ *     objective = test_loss
+ *     along = training.eta0 */
 #ifndef SOLVER_GRID_H
 #define SOLVER_GRID_H
 
@@ -39,12 +43,15 @@ struct grid {
     char *file;
     char *ini, *rest; /* the text as it is; and without [sweep], other lines where they were */
     char *lines;      /* of [sweep] */
-    int axes, keys, points; /* keys: of all axes */
+    char *objective, *along; /* NULL: not given */
+    int axes, keys, points;  /* keys: of all axes */
     struct grid_axis *axis;
 };
 
 /* CODE_INPUT with one sentence for what is wrong in [sweep]; the rest is not looked at. */
 int grid_read(struct grid *grid, const char *file, struct err *err);
+/* The same of the text of an ini; file: its name in messages. */
+int grid_read_text(struct grid *grid, const char *file, const char *text, struct err *err);
 void grid_free(struct grid *grid); /* accepts a zeroed struct; idempotent */
 /* Which value of an axis a point has. */
 int grid_index(const struct grid *grid, int point, int axis);

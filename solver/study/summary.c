@@ -1,10 +1,8 @@
 /* What a sweep found. */
 #include "solver/study/summary.h"
+#include "solver/study/optima.h"
 #include "solver/study/summary_table.h"
-#include "solver/run/ensemble.h"
 #include "solver/files/provenance.h"
-#include "solver/files/result.h"
-#include "solver/measure/stats.h"
 #include "kernels/base/text.h"
 
 #include <math.h>
@@ -12,89 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- collecting ---- */
-
-static double mean_of(const double *loss, int runs) {
-    double sum = 0;
-    for (int r = 0; r < runs; r++)
-        sum += loss[r];
-    return sum / runs;
-}
-
-/* Median and its error; the order of the runs stays. */
-static int find_medians(struct cell *cell, struct err *err) {
-    double *copy;
-    TRY(base_alloc(&copy, (size_t)cell->runs, sizeof *copy, err));
-    memcpy(copy, cell->last, (size_t)cell->runs * sizeof *copy);
-    stats_median(copy, cell->runs, &cell->median, &cell->median_se);
-    free(copy);
-    return CODE_OK;
-}
-
-static int read_cell(const struct sweep *sweep, int unit, struct cell *cell, struct err *err) {
-    char group[ENSEMBLE_GROUP], *path;
-    double *loss = NULL, squares = 0, tolerance;
-    int N = sweep_width(sweep, unit % sweep->columns), T = 0, code;
-    *cell =
-        (struct cell){.loss = NAN, .se = NAN, .median = NAN, .median_se = NAN, .least = INFINITY};
-    if (sweep->unit[unit].status != SWEEP_DONE) {
-        cell->least = NAN;
-        return CODE_OK;
-    }
-    ensemble_group(group, N);
-    TRY(sweep_path(&path, sweep, unit, ".h5", err));
-    DO(result_losses(path, group, &loss, &cell->runs, &T, err));
-    DO(base_alloc(&cell->last, (size_t)cell->runs, sizeof *cell->last, err));
-    cell->still = T > 1;
-    for (int t = 0; t < T; t++) {
-        for (int r = 0; r < cell->runs; r++) {
-            cell->last[r] = loss[r * T + t];
-            double first = loss[r * T], moved = fabs(cell->last[r] - first);
-            cell->still = cell->still && moved <= 1e-12 * fabs(first); /* round-off */
-        }
-        cell->loss = mean_of(cell->last, cell->runs);
-        cell->least = fmin(cell->least, cell->loss);
-    }
-    for (int r = 0; r < cell->runs; r++)
-        squares += pow(cell->last[r] - cell->loss, 2);
-    if (cell->runs > 1)
-        cell->se = sqrt(squares / cell->runs / (cell->runs - 1));
-    DO(find_medians(cell, err));
-    DO(result_tolerance(path, group, &tolerance, err));
-    cell->se = hypot(cell->se, tolerance);
-    cell->median_se = hypot(cell->median_se, tolerance);
-done:
-    free(loss);
-    free(path);
-    return code;
-}
-
-/* Whether a key has an order: numbers have, words and seeds have not, whatever they look like. */
-static bool has_order(const struct sweep *sweep, const struct grid_key *key) {
-    const struct params *params = &sweep->base.params;
-    for (size_t s = 0; s < params->count; s++) {
-        const struct param_section *section = &params->sections[s];
-        size_t length = strlen(section->name);
-        if (strncmp(key->name, section->name, length) || key->name[length] != '.')
-            continue;
-        for (size_t r = 0; r < section->count; r++)
-            if (!strcmp(section->rows[r].key, key->name + length + 1))
-                return section->rows[r].type == PARAM_INT || section->rows[r].type == PARAM_REAL;
-        return !section->rows; /* factors of matrices */
-    }
-    return false;
-}
-
-/* Lists of points have no order along which to seek. */
-static int find_axis(const struct sweep *sweep) {
-    for (int a = 0; a < sweep->grid.axes; a++) {
-        const struct grid_axis *axis = &sweep->grid.axis[a];
-        if (axis->keys == 1 && axis->key->value && axis->count >= 3 && has_order(sweep, axis->key))
-            return a;
-    }
-    return -1;
-}
 
 /* ---- the file ---- */
 
@@ -124,10 +39,8 @@ done:
     return code;
 }
 
-/* Scales of the group: every axis but `without`, and N (infinite: the limit). The group's attribute
- * `coordinates` names the keys of lists of points, as netCDF's conventions have it. */
-static int write_scales(struct io *io, const char *group, const struct sweep *sweep, int without,
-                        struct err *err) {
+int summary_scales(struct io *io, const char *group, const struct sweep *sweep, int without,
+                   struct err *err) {
     double N[INT_LIST_MAX + 1];
     const struct grid *grid = &sweep->grid;
     size_t size = 1;
@@ -154,9 +67,8 @@ done:
     return code;
 }
 
-/* A series over every axis but `without`, and N; *dims, to be freed, holds their names. */
-static int series_over(struct series *series, char **dims, const struct sweep *sweep, int without,
-                       struct err *err) {
+int summary_axes(struct series *series, char **dims, const struct sweep *sweep, int without,
+                 struct err *err) {
     const struct grid *grid = &sweep->grid;
     size_t size = sizeof "N";
     for (int a = 0; a < grid->axes; a++)
@@ -175,8 +87,8 @@ static int series_over(struct series *series, char **dims, const struct sweep *s
     return CODE_OK;
 }
 
-static int write_one(struct io *io, const char *group, struct series series, const char *name,
-                     const char *about, double *values, struct err *err) {
+int summary_series(struct io *io, const char *group, struct series series, const char *name,
+                   const char *about, double *values, struct err *err) {
     snprintf(series.name, sizeof series.name, "%s", name);
     series.about = about;
     series.values = values;
@@ -200,147 +112,57 @@ done:
     return code;
 }
 
-static int write_cells(struct io *io, const struct summary *summary, struct err *err) {
-    const struct sweep *sweep = summary->sweep;
+/* The numbers of a unit, in the order of `written`. */
+enum { WRITTEN = 15 };
+static const struct {
+    const char *name, *about;
+} written[WRITTEN] = {
+    {"objective", "what points are compared by (attribute objective of the group), mean over runs"},
+    {"objective_se", "standard error of objective, of the runs and of the tolerance"},
+    {"objective_median", "median over runs of the objective"},
+    {"objective_median_se", "standard error of the median"},
+    {"loss", "mean final loss of the runs that ended (with batches, of the last batch)"},
+    {"loss_se", "standard error of loss, of the runs and of the tolerance"},
+    {"loss_median", "median of the final losses of the runs"},
+    {"loss_median_se", "standard error of the median"},
+    {"loss_min", "smallest mean loss of all times"},
+    {"n", "runs that came to their end, over which the means are; 0: there is none"},
+    {"failed",
+     "runs that ended in a numerical failure; where it is above 0, means are of the others"},
+    {"rests", "1: the limit rests, training moves networks alone"},
+    {"test_loss", "mean over runs of the last test loss"},
+    {"test_loss_se", "standard error of the mean of test_loss"},
+    {"test_loss_median", "median over runs of the last test loss"},
+};
+
+static int write_cells(struct io *io, const struct cells *cells, struct err *err) {
+    const struct sweep *sweep = cells->sweep;
     struct series series;
     double *all = NULL;
     char *dims;
     int code;
-    TRY(series_over(&series, &dims, sweep, -1, err));
-    const char *const name[] = {"loss",     "loss_se", "loss_median", "loss_median_se",
-                                "loss_min", "n",       "failed",      "rests"};
-    const char *const about[] = {"mean final loss; NaN where the run failed",
-                                 "standard error of loss, of the runs and of the tolerance",
-                                 "median of the final losses of the runs",
-                                 "standard error of the median, as loss_se",
-                                 "smallest mean loss of all times",
-                                 "runs",
-                                 "1: the run ended in a numerical failure",
-                                 "1: the limit rests, training moves networks alone"};
-    enum { SERIES = sizeof name / sizeof *name };
-    DO(base_alloc(&all, SERIES * series.size, sizeof *all, err));
+    TRY(summary_axes(&series, &dims, sweep, -1, err));
+    size_t count = cells->has_tests ? WRITTEN : WRITTEN - 3;
+    DO(base_alloc(&all, WRITTEN * series.size, sizeof *all, err));
     for (size_t u = 0; u < series.size; u++) {
-        const struct cell *cell = &summary->cell[u];
-        const double values[] = {
-            cell->loss,  cell->se,   cell->median, cell->median_se,
-            cell->least, cell->runs, !cell->last,  summary_rests(summary, (int)u)};
-        for (size_t k = 0; k < SERIES; k++)
+        const struct cell *cell = &cells->cell[u];
+        const struct measured *objective = &cell->objective, *loss = &cell->loss,
+                              *test = &cell->test_loss;
+        const double values[WRITTEN] = {
+            objective->mean, objective->error, objective->median, objective->median_error,
+            loss->mean,      loss->error,      loss->median,      loss->median_error,
+            cell->least,     cell->ended,      cell->failed,      cells_rest(cells, (int)u),
+            test->mean,      test->error,      test->median};
+        for (size_t k = 0; k < count; k++)
             all[k * series.size + u] = values[k];
     }
-    DO(write_scales(io, "sweep", sweep, -1, err));
+    DO(summary_scales(io, "sweep", sweep, -1, err));
     DO(write_names(io, sweep, err));
-    for (size_t k = 0; k < SERIES; k++)
-        DO(write_one(io, "sweep", series, name[k], about[k], all + k * series.size, err));
-done:
-    free(all);
-    free(dims);
-    return code;
-}
-
-/* ---- the optimum ---- */
-
-/* Whether the limit rests at all values of the key. */
-static bool rests_along(const struct summary *summary, int unit) {
-    int stride = summary_stride(summary, summary->axis);
-    bool all = true;
-    for (int i = 0; i < summary->sweep->grid.axis[summary->axis].count; i++)
-        all = all && summary_rests(summary, unit + i * stride);
-    return all;
-}
-
-/* In the units of the key, from those of the axis x of the parabola. */
-static int find_optimum(const struct summary *summary, int unit, enum optimum_kind kind,
-                        struct optimum *optimum, struct err *err) {
-    const struct sweep *sweep = summary->sweep;
-    const struct grid_axis *axis = &sweep->grid.axis[summary->axis];
-    int stride = summary_stride(summary, summary->axis), runs = 0, code;
-    const double *value = axis->key->value;
-    bool logarithmic = value[0] > 0;
-    double *x;
-    const double **loss = NULL;
-    *optimum = (struct optimum){NAN, NAN, NAN, NAN, -1, EDGE_RESTS};
-    if (rests_along(summary, unit))
-        return CODE_OK;
-    TRY(base_alloc(&x, (size_t)axis->count, sizeof *x, err));
-    DO(base_alloc(&loss, (size_t)axis->count, sizeof *loss, err));
-    for (int i = 0; i < axis->count; i++) {
-        const struct cell *cell = &summary->cell[unit + i * stride];
-        x[i] = logarithmic ? log(value[i]) : value[i];
-        loss[i] = cell->last;
-        runs = cell->last && (!runs || cell->runs < runs) ? cell->runs : runs;
-    }
-    optimum->edge = optimum_find(kind, axis->count, x, loss, runs, &optimum->at, &optimum->at_se,
-                                 &optimum->best);
-    if (optimum->best < 0)
-        goto done;
-    if (optimum->edge != EDGE_NONE) {
-        optimum->at = value[optimum->best];
-    } else if (logarithmic) {
-        optimum->at = exp(optimum->at);
-        optimum->at_se *= optimum->at;
-    }
-    const struct cell *cell = &summary->cell[unit + optimum->best * stride];
-    bool means = kind == OPTIMUM_MEANS;
-    optimum->loss = means ? cell->loss : cell->median;
-    optimum->loss_se = means ? cell->se : cell->median_se;
-done:
-    free(x);
-    free(loss);
-    return code;
-}
-
-/* --quiet */
-static bool is_told(const struct summary *summary) {
-    return summary->sweep->log.verbose;
-}
-
-static int write_optima(struct io *io, const struct summary *summary, struct err *err) {
-    static const char *const name[] = {"at",        "at_se",      "loss",         "loss_se",
-                                       "edge",      "median_at",  "median_at_se", "median",
-                                       "median_se", "median_edge"};
-    const char *about[] = {
-        "where the mean final loss is smallest, by a parabola",
-        "jackknife standard error of at over the runs",
-        "smallest mean final loss of the grid",
-        "its standard error",
-        "0: inside; at is a value of the grid for 1: its lowest, 2: its "
-        "highest, 3: beside a failed run, 5: where a loss is not above zero; 4: all "
-        "failed; 6: the limit rests",
-        "where the median of the final losses is smallest, by a parabola",
-        "bootstrap standard error of median_at over the runs",
-        "smallest median of the final losses of the grid",
-        "its standard error",
-        "as edge, of median_at"};
-    const struct sweep *sweep = summary->sweep;
-    struct series series;
-    int code;
-    double *all = NULL;
-    char *dims;
-    enum { SERIES = sizeof name / sizeof *name, EACH = SERIES / OPTIMUM_KINDS };
-    TRY(series_over(&series, &dims, sweep, summary->axis, err));
-    DO(base_alloc(&all, SERIES * series.size, sizeof *all, err));
-    if (is_told(summary))
-        summary_head_print(summary);
-    for (int u = 0, row = 0; u < sweep->count; u++) {
-        struct optimum optimum[OPTIMUM_KINDS];
-        if (grid_index(&sweep->grid, u / sweep->columns, summary->axis))
-            continue;
-        for (int kind = 0; kind < OPTIMUM_KINDS; kind++) {
-            const struct optimum *found = &optimum[kind];
-            DO(find_optimum(summary, u, (enum optimum_kind)kind, &optimum[kind], err));
-            const double values[] = {found->at, found->at_se, found->loss, found->loss_se,
-                                     found->edge};
-            for (size_t k = 0; k < EACH; k++)
-                all[((size_t)kind * EACH + k) * series.size + (size_t)row] = values[k];
-        }
-        if (is_told(summary))
-            summary_optimum_print(summary, u, optimum);
-        row++;
-    }
-    DO(write_scales(io, "optimum", sweep, summary->axis, err));
-    DO(io_text(io, "optimum", "key", sweep->grid.axis[summary->axis].name, err));
-    for (size_t k = 0; k < SERIES; k++)
-        DO(write_one(io, "optimum", series, name[k], about[k], all + k * series.size, err));
+    DO(io_text(io, "sweep", "objective", cells->objective.text, err));
+    DO(io_text(io, "sweep", "objective_about", cells->objective.about, err));
+    for (size_t k = 0; k < count; k++)
+        DO(summary_series(io, "sweep", series, written[k].name, written[k].about,
+                          all + k * series.size, err));
 done:
     free(all);
     free(dims);
@@ -365,35 +187,64 @@ done:
     return code;
 }
 
-static int write_file(struct io *io, const struct summary *summary, struct err *err) {
-    const struct sweep *sweep = summary->sweep;
+static int write_file(struct io *io, const struct cells *cells, struct err *err) {
+    const struct sweep *sweep = cells->sweep;
     TRY(io_text(io, "", "program", "dmft-sweep", err));
     TRY(write_ini(io, sweep, err));
     TRY(provenance_write(io, backend_list[sweep->base.config.solver.backend]->name,
                          omp_get_max_threads(), err)); /* of all jobs together */
-    TRY(write_cells(io, summary, err));
-    if (is_told(summary))
-        summary_losses_print(summary);
-    if (summary->axis >= 0)
-        TRY(write_optima(io, summary, err));
-    if (is_told(summary))
-        summary_rests_print(summary);
-    return io_finish(io, true, err);
+    return write_cells(io, cells, err);
 }
 
-int summary_write(const struct sweep *sweep, struct err *err) {
-    struct summary summary = {.sweep = sweep, .axis = find_axis(sweep)};
+int summary_check(const struct sweep *sweep, const struct summary_choice *choice, struct err *err) {
+    struct objective objective;
+    int axis;
+    const char *text = choice->objective ? choice->objective : sweep->grid.objective;
+    if (text)
+        TRY(objective_read(&objective, text, err));
+    return optima_axis(sweep, choice->along, &axis, err);
+}
+
+int summary_write(const struct sweep *sweep, const struct summary_choice *choice,
+                  const char *output, struct err *err) {
+    struct cells cells = {0};
+    struct io file = {0}, *io = output ? &file : NULL;
+    int axis, code;
+    bool tell = sweep->log.verbose;
+    DO(optima_axis(sweep, choice->along, &axis, err));
+    DO(cells_read(&cells, sweep, choice->objective, err));
+    if (io)
+        DO(io_create(io, output, true, err));
+    if (io)
+        DO(write_file(io, &cells, err));
+    if (tell)
+        summary_losses_print(&cells);
+    if (axis >= 0)
+        DO(optima_write(io, &cells, axis, tell, err));
+    if (tell)
+        summary_rests_print(&cells);
+    if (io)
+        DO(io_finish(io, true, err));
+done:
+    io_close(&file);
+    cells_free(&cells);
+    return code;
+}
+
+int summary_grid(const struct sweep *sweep, const char *path, struct err *err) {
+    struct series series;
     struct io io = {0};
+    char *dims;
     int code;
-    TRY(base_alloc(&summary.cell, (size_t)sweep->count, sizeof *summary.cell, err));
-    for (int u = 0; u < sweep->count; u++)
-        DO(read_cell(sweep, u, &summary.cell[u], err));
-    DO(io_create(&io, sweep->output, true, err));
-    DO(write_file(&io, &summary, err));
+    TRY(summary_axes(&series, &dims, sweep, -1, err));
+    DO(io_create(&io, path, true, err));
+    DO(io_text(&io, "", "program", "dmft-sweep", err));
+    DO(summary_scales(&io, "sweep", sweep, -1, err));
+    DO(write_names(&io, sweep, err));
+    DO(io_text(&io, "sweep", "dims", dims, err));
+    DO(io_finish(&io, true, err));
 done:
     io_close(&io);
-    for (int u = 0; u < sweep->count; u++)
-        free(summary.cell[u].last);
-    free(summary.cell);
+    free(dims);
     return code;
 }

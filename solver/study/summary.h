@@ -1,18 +1,37 @@
-/* What a sweep found: the losses of all units, and the optimum of the swept key at each width.
- *
- * The optimum (solver/study/optimum.h) is sought along the first line with a single key whose
- * values are at least three numbers (never along a list of points), for each width and each
- * combination of the other keys: ln loss against ln key, against the key itself where values are
- * not all positive. Where a neighbour is missing, or a loss is not above zero (sampling), there is
- * no parabola: the value of the grid is given, without an error, and `edge` says why. A limit that
- * rests has none. */
+/* The file that a sweep leaves, and what its groups share. */
 #ifndef SOLVER_SUMMARY_H
 #define SOLVER_SUMMARY_H
 
-#include "solver/study/optimum.h"
+#include "solver/files/io.h"
 #include "solver/study/sweep.h"
 
-/* Reads the files of a sweep that is done, writes OUT.h5 and prints the table. */
-int summary_write(const struct sweep *sweep, struct err *err);
+/* What is asked for instead of what [sweep] says (NULL: nothing): how points are compared
+ * (solver/study/objective.h), and the key along which the optimum is sought
+ * (solver/study/optima.h). */
+struct summary_choice {
+    const char *objective, *along;
+};
+
+/* Whether the choice can be met, before anything is run: CODE_INPUT. */
+int summary_check(const struct sweep *sweep, const struct summary_choice *choice, struct err *err);
+/* Reads the files of a sweep that is done, writes `output` (NULL: nothing), and prints its tables
+ * (unless the log is quiet): the objective of all units, then the optima. */
+int summary_write(const struct sweep *sweep, const struct summary_choice *choice,
+                  const char *output, struct err *err);
+/* Before anything is run: the axes and the names of the files, from which the folder of a sweep in
+ * progress is read (python/dmft/folder.py). */
+int summary_grid(const struct sweep *sweep, const char *path, struct err *err);
+
+/* A series over every axis but `without` (-1: all), and N; *dims, to be freed, holds their names.
+ */
+int summary_axes(struct series *series, char **dims, const struct sweep *sweep, int without,
+                 struct err *err);
+/* Scales of the group: every axis but `without`, and N (infinite: the limit). The group's attribute
+ * `coordinates` names the keys of lists of points, as netCDF's conventions have it. */
+int summary_scales(struct io *io, const char *group, const struct sweep *sweep, int without,
+                   struct err *err);
+/* A series of this shape under this name. */
+int summary_series(struct io *io, const char *group, struct series series, const char *name,
+                   const char *about, double *values, struct err *err);
 
 #endif

@@ -48,6 +48,13 @@ int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suf
     return CODE_OK;
 }
 
+int sweep_file(char **path, const struct sweep *sweep, const char *name, struct err *err) {
+    size_t size = strlen(sweep->folder) + strlen(name) + 2;
+    TRY(base_alloc(path, size, 1, err));
+    snprintf(*path, size, "%s/%s", sweep->folder, name);
+    return CODE_OK;
+}
+
 /* The values of a point as overrides, behind those that were given. */
 static int point_overrides(const struct sweep *sweep, int point, char **override, struct err *err) {
     for (int k = 0, axis; k < sweep->grid.keys; k++) {
@@ -60,10 +67,8 @@ static int point_overrides(const struct sweep *sweep, int point, char **override
     return CODE_OK;
 }
 
-/* The ini of a point without [sweep], read with the point's values as overrides; `last` are those
- * that pick the width, ended by NULL. */
-static int read_point(const struct sweep *sweep, int point, const char *const *last,
-                      struct run *run, struct err *err) {
+int sweep_read_point(const struct sweep *sweep, int point, const char *const *last, struct run *run,
+                     struct err *err) {
     const struct grid *grid = &sweep->grid;
     int code, count = sweep->overrides + grid->keys;
     char **override;
@@ -96,9 +101,9 @@ static int read_unit(const struct sweep *sweep, int unit, struct run *run, struc
     char widths[48];
     int N = sweep_width(sweep, unit % sweep->columns);
     snprintf(widths, sizeof widths, N ? "--reference.widths=%d" : "--reference.widths=", N);
-    return read_point(sweep, unit / sweep->columns,
-                      (const char *const[]){widths, N ? "--solver.replicates=0" : NULL, NULL}, run,
-                      err);
+    return sweep_read_point(sweep, unit / sweep->columns,
+                            (const char *const[]){widths, N ? "--solver.replicates=0" : NULL, NULL},
+                            run, err);
 }
 
 /* A refused value of a point came as an override "--section.key=value": tells its line instead. */
@@ -227,12 +232,17 @@ static int look_up(struct sweep *sweep, int unit, bool retry, struct err *err) {
     return code;
 }
 
-static int open_folder(struct sweep *sweep, bool force, bool retry, struct err *err) {
+int sweep_name_folder(struct sweep *sweep, struct err *err) {
     size_t length = strlen(sweep->output);
     bool suffix = length > 3 && !strcmp(sweep->output + length - 3, ".h5");
     TRY(base_alloc(&sweep->folder, length + 3, 1, err));
     memcpy(sweep->folder, sweep->output, suffix ? length - 3 : length);
     strcat(sweep->folder, ".d");
+    return CODE_OK;
+}
+
+static int open_folder(struct sweep *sweep, bool force, bool retry, struct err *err) {
+    TRY(sweep_name_folder(sweep, err));
     TRY(partial_check(sweep->output, force || sweep_output_replaceable(sweep), err));
     if (mkdir(sweep->folder, 0777) && errno != EEXIST)
         return err_set(err, CODE_SYSTEM, "cannot make the folder %s: %s", sweep->folder,
@@ -263,7 +273,7 @@ int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const
     TRY(base_copy(&sweep->output, output, err));
     TRY(grid_read(&sweep->grid, file, err));
     TRY(check_overrides(sweep, err));
-    int code = read_point(sweep, 0, (const char *const[]){NULL}, &sweep->base, err);
+    int code = sweep_read_point(sweep, 0, (const char *const[]){NULL}, &sweep->base, err);
     if (code)
         tell_line(&sweep->grid, err);
     TRY(code);

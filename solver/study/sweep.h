@@ -6,8 +6,10 @@
  * a unit that it does not belong to, whatever is changed between two calls. HASH.h5 exists once it
  * is complete; HASH.sum, the sum of its name and bytes, shows that it still is what was written. A
  * unit of which a run ends in a numerical failure (divergence) leaves HASH.failed with the message,
- * and all trajectories in HASH.h5.partial: without the networks that diverge the mean of a rate at
- * the edge would be too good. Both are done, and are not run again. */
+ * and all trajectories in HASH.h5.partial: its means are over the runs that ended, and it bounds
+ * where an optimum may be known, since without the networks that diverge the mean of a rate at the
+ * edge is too good. Both are done, and are not run again. OUT.d/grid holds the axes and the names
+ * of all files. */
 #ifndef SOLVER_SWEEP_H
 #define SOLVER_SWEEP_H
 
@@ -39,6 +41,9 @@ struct sweep {
  * what is done. retry: forget failures. */
 int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const *override,
                const char *output, bool force, bool retry, struct err *err);
+/* A sweep that is done, from its OUT.h5 and OUT.d, to be looked at again: nothing is run, checked
+ * or locked. */
+int sweep_reopen(struct sweep *sweep, const char *output, struct err *err);
 /* Runs what is pending, up to `jobs` units at a time. */
 int sweep_work(struct sweep *sweep, int jobs, struct err *err);
 /* The same by ranks, one unit for each at a time. Ranks but 0 have nothing in sweep but `stop`. */
@@ -48,6 +53,13 @@ void sweep_free(struct sweep *sweep); /* accepts a zeroed struct; idempotent */
 /* OUT.d/HASH and a suffix, to be freed. */
 int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suffix,
                struct err *err);
+/* The ini of a point without [sweep], read with the point's values as overrides; `last` are those
+ * that pick the width, ended by NULL. */
+int sweep_read_point(const struct sweep *sweep, int point, const char *const *last, struct run *run,
+                     struct err *err);
+int sweep_name_folder(struct sweep *sweep, struct err *err); /* OUT.d, from output */
+/* OUT.d/NAME, to be freed. */
+int sweep_file(char **path, const struct sweep *sweep, const char *name, struct err *err);
 int sweep_width(const struct sweep *sweep, int column); /* 0: the limit */
 
 #endif

@@ -112,16 +112,17 @@ def losses(ax, part, key: str) -> None:
 
 
 def optima(ax, sweep, optimum) -> None:
-    """Where the mean final loss is smallest, against the width, for every combination of other
-    keys, and where its median is, dashed; hollow where that is an end of the grid, or beside a run
-    that failed."""
+    """Where the mean of the objective is smallest, against the width, with intervals of 95 %, for
+    every combination of other keys, and where its median is, dashed; hollow, and without a bar,
+    the best value of the grid where no optimum is known."""
     key = optimum.attrs["key"]
     x = widths_axis(ax, optimum["N"].values)
     for k, cell in enumerate(cells(sweep, key)):
-        best, runs = optimum.sel(cell), sweep["n"].sel(cell).transpose(key, "N").values
-        half = best["at_se"].values * student(np.maximum(np.nanmax(runs, axis=0) - 1, 1))
-        colour, inside = COLOURS[k % 7], best["edge"].values == 0
-        ax.errorbar(x, best["at"].values, np.nan_to_num(half), color=colour, lw=1.1, capsize=2,
+        best = optimum.sel(cell)
+        colour, inside = COLOURS[k % 7], best["reason"].values == 0
+        at = np.where(inside, best["at"].values, best["least_at"].values)
+        half = np.where(inside, [at - best["low"].values, best["high"].values - at], 0)
+        ax.errorbar(x, at, half, color=colour, lw=1.1, capsize=2,
                     marker=MARKERS[k % 8], ms=4.5, mfc="none", label=words_of(cell) or None)
         ax.plot(np.array(x)[inside], best["at"].values[inside], MARKERS[k % 8], color=colour,
                 ms=4.5)
@@ -130,7 +131,7 @@ def optima(ax, sweep, optimum) -> None:
     grid = sweep[key].values
     scale(ax.yaxis, grid)
     ax.set(ylim=(grid.min(), grid.max()), title="optimum" + (
-        "" if np.isin(optimum["edge"].values, (0, 6)).all() else "  (hollow: not inside the grid)"))
+        "" if np.isin(optimum["reason"].values, (0, 8)).all() else "  (hollow: not known)"))
     ax.set_ylabel("optimal " + name_of_axis(key))
 
 

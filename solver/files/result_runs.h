@@ -1,0 +1,33 @@
+/* Reading series of a run from its file, run by run where they were kept: for sweeps. */
+#ifndef SOLVER_RESULT_RUNS_H
+#define SOLVER_RESULT_RUNS_H
+
+#include "kernels/base/base.h"
+
+/* A series NAME [t] of one group. run: NAME_pseudo, the pseudo-values of the jackknife, where there
+ * are such, else NAME_runs, else NULL; mean, error: NAME and NAME_se, n runs reached the last time.
+ * NaN where a run had ended or nothing was measured. */
+struct result_runs {
+    int runs, T, n;
+    bool pseudo;
+    double *run;          /* [runs][T] */
+    double *mean, *error; /* [T] */
+    double *tolerance;    /* [T], or NULL: NAME_tolerance, an error common to all runs */
+};
+
+/* *there is false, and all of *series zero, where the group has no NAME. CODE_INPUT if NAME has
+ * other axes than t. path: OUT.h5, or OUT.h5.partial, complete or not. */
+int result_runs_read(struct result_runs *series, const char *path, const char *group,
+                     const char *name, bool *there, struct err *err);
+void result_runs_free(struct result_runs *series); /* accepts a zeroed struct; idempotent */
+
+/* The inputs in /data of a run, and how many of them are in a batch: 0 where all are. */
+int result_runs_batch(const char *path, int *inputs, int *batch, struct err *err);
+
+/* The attribute `ini` of /parameters, to be freed. */
+int result_runs_ini(const char *path, char **ini, struct err *err);
+/* The numbers of a dataset, in the order of its axes, to be freed. */
+int result_runs_numbers(const char *path, const char *set, double **value, int *count,
+                        struct err *err);
+
+#endif

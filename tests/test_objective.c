@@ -1,0 +1,137 @@
+/* What a sweep compares its points by. */
+#define _XOPEN_SOURCE 700
+#include "solver/study/objective.h"
+#include "tests/support/cli.h"
+#include "tests/support/support.h"
+
+#include <hdf5_hl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two runs of six times, the third failed; time_to is interpolated, and NaN of a run that does not
+ * get there. Sums of five numbers of order one: 1e-15. */
+static void test_numbers_of_runs(void **state) {
+    (void)state;
+    double run[18] = {3, 2, 1, 0.5, 0.25, 0.5, 4, 3, 2, 1, 1, 1, 1, 1, NAN, NAN, NAN, NAN};
+    struct result_runs series = {.runs = 3, .T = 6, .run = run};
+    const bool ended[3] = {true, true, false};
+    struct objective objective;
+    double value[3] = {0};
+    static const struct {
+        const char *text;
+        double want[2];
+    } table[] = {{"loss", {0.5, 1}},          {"smooth_loss", {1.25 / 3, 1}},
+                 {"test_loss", {0.5, 1}},     {"time_to=0.75", {2.5, NAN}},
+                 {"time_to=1.5", {1.5, 2.5}}, {"loss[1]", {2, 3}},
+                 {"loss[6]", {NAN, NAN}}};
+    for (size_t k = 0; k < COUNT(table); k++) {
+        ASK(objective_read(&objective, table[k].text, err));
+        objective_runs(&objective, &series, ended, 3, value);
+        for (int r = 0; r < 2; r++)
+            if (isnan(table[k].want[r]))
+                assert_true(isnan(value[r]));
+            else
+                CHECK_ABS(value[r], table[k].want[r], 1e-15, "%s", table[k].text);
+    }
+    assert_int_equal(objective_window(81, 1296, 16), 17); /* a fifth of the times */
+    assert_int_equal(objective_window(41, 64, 16), 4);    /* one pass */
+    assert_int_equal(objective_window(41, 64, 0), 1);     /* every loss is of all inputs */
+}
+
+/* Pseudo-values: their mean is the time of the mean curve but for the jackknife's correction, none
+ * where the time is linear in the loss. */
+static void test_times_of_pseudo_values(void **state) {
+    (void)state;
+    double run[4] = {1, 0.1, 1, 0.3}, value[2];
+    struct result_runs series = {.runs = 2, .T = 2, .run = run, .pseudo = true};
+    struct objective objective;
+    ASK(objective_read(&objective, "time_to=0.5", err));
+    objective_runs(&objective, &series, (const bool[]){true, true}, 1, value);
+    /* 2 T(0.2) - T(0.3), 2 T(0.2) - T(0.1), with T(l) = 0.5/(1 - l) */
+    CHECK_ABS(value[0], 1 / 0.8 - 0.5 / 0.7, 1e-15, "without run 0");
+    CHECK_ABS(value[1], 1 / 0.8 - 0.5 / 0.9, 1e-15, "without run 1");
+}
+
+static void check_refused(const char *const *arg, const char *const *part) {
+    struct cli_result result;
+    cli_run(&result, arg);
+    assert_true(cli_ended(&result, 2, part));
+    cli_free(&result);
+}
+
+static char *sweep(const char *more) {
+    struct cli_result result;
+    cli_run(&result, ARGS("--jobs", "2", "-o", "out.h5", "sweep.ini", more));
+    if (result.code)
+        fail_msg("exit code %d: %s", result.code, result.err);
+    free(result.err);
+    return result.out;
+}
+
+static int clean(void **state) {
+    return system("rm -rf out.d") || cli_clean(state);
+}
+
+static int open_sweep(void **state) {
+    int code = cli_open(state);
+    if (!code)
+        cli_program("dmft-sweep");
+    return code;
+}
+
+/* Batches: the last one is no objective. With test inputs it is test_loss, else the loss over the
+ * last times; another choice gives from the file what the sweep would have given. */
+static void test_objectives(void **state) {
+    (void)state;
+    static const char batches[] =
+        "[network]\nmodel = dense\n[data]\ninputs = 8\ndimension = 4\n[training]\nsteps = 20\n"
+        "batch = 2\n[solver]\nreplicates = 0\nthreads = 1\n[reference]\nwidths = 8 16\nseeds = 4\n";
+    static const char *const more[] = {"--data.test_inputs=4", NULL};
+    static const char *const want[] = {"test_loss: ", "smooth_loss: "};
+    char text[1024];
+    size_t count;
+    for (int k = 0; k < 2; k++) {
+        clean(NULL);
+        snprintf(text, sizeof text, "%s[sweep]\ntraining.eta0 = 4 2 1 0.5 0.25 0.125\n", batches);
+        cli_print("sweep.ini", text);
+        char *table = sweep(more[k]);
+        assert_int_equal(strncmp(table, want[k], strlen(want[k])), 0);
+        free(table);
+        cli_done("dmft-sweep", ARGS("--quiet", "--optimum", "out.h5", "--objective", "time_to=0.3",
+                                    "-o", "again.h5"));
+        cli_program("dmft-sweep");
+        snprintf(text, sizeof text,
+                 "%s[sweep]\ntraining.eta0 = 4 2 1 0.5 0.25 0.125\nobjective = time_to=0.3\n",
+                 batches);
+        cli_print("sweep.ini", text);
+        free(sweep(more[k])); /* runs nothing */
+        assert_true(cli_same("out.h5", "again.h5", "optimum/at_samples"));
+        assert_true(cli_same("out.h5", "again.h5", "sweep/objective"));
+        hid_t file = cli_file("out.h5");
+        double *objective = cli_values(file, "sweep/objective", &count);
+        assert_int_equal(count, 12);
+        assert_int_equal(H5Lexists(file, "sweep/test_loss", H5P_DEFAULT) > 0, k == 0);
+        for (size_t u = 0; u < count; u++)
+            assert_true(isnan(objective[u]) || (objective[u] >= 0 && objective[u] <= 19));
+        H5Fclose(file);
+        free(objective);
+        remove("again.h5");
+    }
+    check_refused(ARGS("--optimum", "out.h5", "--along", "network.kappa"),
+                  ARGS("along = network.kappa: must be a key of [sweep]", "training.eta0"));
+    check_refused(ARGS("--optimum", "out.h5", "--objective", "best"), ARGS("has no series best"));
+    check_refused(ARGS("--optimum", "out.h5", "--objective", "time_to=0"),
+                  ARGS("objective \"time_to=0\": must be test_loss, loss, smooth_loss"));
+    check_refused(ARGS("--optimum", "none.h5"), ARGS("none.h5: cannot be opened"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers_of_runs),
+        cmocka_unit_test(test_times_of_pseudo_values),
+        cmocka_unit_test_setup(test_objectives, clean),
+    };
+    return cmocka_run_group_tests(tests, open_sweep, cli_close);
+}
