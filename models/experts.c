@@ -12,7 +12,7 @@ const char *experts_check(const struct network *network, int N, const char **key
         return "at most 32 experts, with the shared ones";
     if (network->shared_experts && !network->experts)
         return "shared experts stand beside routed ones";
-    return network->experts && network->gate != GATE_CONSTANT ? router_check(network, key) : NULL;
+    return network->experts ? router_check(network, key) : NULL;
 }
 
 /* What expert e of `count` puts out. */

@@ -28,7 +28,7 @@ static const char *regime1_check(const struct network *network, int N, int exper
     if (network->experts < 1 || network->experts + network->shared_experts > INT_LIST_MAX)
         return "1 to 32 experts, with the shared ones";
     const char *wrong = network_check_iota(network, N, key);
-    return wrong || network->gate == GATE_CONSTANT ? wrong : router_check(network, key);
+    return wrong ? wrong : router_check(network, key);
 }
 
 /* Kernels of layer k; with one expert they carry no expert index. What the last layer writes to may

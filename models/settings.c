@@ -109,18 +109,22 @@ int network_rows(const struct param_row **rows, size_t *count, struct err *err) 
     return CODE_OK;
 }
 
-const char *network_other_keys(const char *name, const char *key) {
+bool network_lists(const char *keys, const char *key) {
     size_t size = strlen(key);
+    for (const char *at = keys; (at = strstr(at, key)); at += size)
+        if ((at == keys || at[-1] == ' ') && (at[size] == ' ' || !at[size]))
+            return true;
+    return false;
+}
+
+const char *network_other_keys(const char *name, const char *key) {
     for (const struct model *const *model = model_list; *model; model++) {
         const char *keys = (*model)->keys;
         if (strcmp((*model)->name, name))
             continue;
         if (!strcmp(key, "model") || !strcmp(key, "outputs") || !strcmp(key, "pooling"))
             return NULL;
-        for (const char *at = keys; (at = strstr(at, key)); at += size)
-            if ((at == keys || at[-1] == ' ') && (at[size] == ' ' || !at[size]))
-                return NULL;
-        return keys;
+        return network_lists(keys, key) ? NULL : keys;
     }
     return NULL; /* an unknown name is refused for itself */
 }
@@ -147,6 +151,19 @@ bool network_has_nodes(const struct network *network) {
 
 const char *network_step_rule(const struct network *network) {
     return network->eta_bias != 0 ? "eta_bias" : network->bias_noise != 0 ? "bias_noise" : NULL;
+}
+
+const char *network_check_balance(const struct network *network, const char **key) {
+    bool routed = network->gate != GATE_CONSTANT;
+    bool terms[] = {network->balance_loss > 0, network->eta_bias != 0, network->z_loss > 0};
+    const char *const keys[] = {"balance_loss", "eta_bias", "z_loss"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        if (terms[k] && (!routed || (network->rho == 1 && k < 2))) {
+            *key = keys[k];
+            return routed ? "with rho = 1 every expert has every input: there is nothing to balance"
+                          : "gate = constant has no router, which this acts on";
+        }
+    return NULL;
 }
 
 bool network_whole(double count) {

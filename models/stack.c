@@ -48,6 +48,15 @@ static const char *stack_check(const struct network *network, int N, int expert_
     return mixtures[network->mixture].model->check(network, N, expert_sites, key);
 }
 
+/* Keys that only other mixtures have. */
+static const char *stack_idle(const struct network *network, const char *key) {
+    bool others = false;
+    for (size_t k = 0; k < sizeof mixtures / sizeof *mixtures; k++)
+        others |= network_lists(mixtures[k].model->keys, key);
+    bool mine = network_lists(mixtures[network->mixture].model->keys, key);
+    return others && !mine ? "mixture" : NULL;
+}
+
 /* At the top the cotangent is w, which is one for all inputs. */
 static void add_kernels(struct program *p, int l, bool top, struct value x) {
     program_name_rows(p, x, program_name(p, "x_%d", l));
@@ -93,4 +102,5 @@ const struct model model_stack = {
     .rows = stack_rows,
     .check = stack_check,
     .write = stack_write,
+    .idle = stack_idle,
 };

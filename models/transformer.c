@@ -42,12 +42,25 @@ static const char *transformer_check(const struct network *network, int N, int e
     if (network->parameterization > PARAMETERIZATION_MSSP)
         return "attention is in muP: mup or mssp, which decide how a router and many experts "
                "start; scales and rates of single matrices are those of [init] and [rates]";
-    *key = "bias";
-    if (network->many_experts && network->bias)
-        return "many experts have no biases of their logits: none";
     if (network->many_experts)
         return many(network)->check(network, N, expert_sites, key);
     return experts_check(network, N, key);
+}
+
+/* Keys that only other experts than the chosen ones have, a fixed number or many of two kinds.
+ * Where experts = 0 switches them off, their keys may stay. */
+static const char *transformer_idle(const struct network *network, const char *key) {
+    static const char common[] = "parameterization read_out activation",
+                      fixed[] = "experts gated_experts iota gate beta rho expert_activation "
+                                "shared_experts q0 router_rate bias bias_per biases bias_std "
+                                "bias_noise eta_bias balance_loss z_loss softmax_over";
+    const char *const keys[] = {fixed, model_regime2.keys, model_regime3.keys};
+    bool others = false;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        others |= network_lists(keys[k], key);
+    bool mine = network_lists(common, key) || network_lists(keys[network->many_experts], key),
+         off = !network->many_experts && !network->experts;
+    return others && !mine && !off ? "many_experts" : NULL;
 }
 
 static struct value normed(struct program *p, bool norm, struct value x) {
@@ -99,4 +112,5 @@ const struct model model_transformer = {
     .rows = transformer_rows,
     .check = transformer_check,
     .write = transformer_write,
+    .idle = transformer_idle,
 };

@@ -221,12 +221,42 @@ static void bits(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* A key that the chosen mixture, experts or gate would not use is refused; with experts = 0, which
+ * switches them off, their keys may stay. */
+static void keys_have_an_effect(void **state) {
+    (void)state;
+    static const char *const cases[][4] = {
+        {"data/stack.ini", "network.router_rate=0", NULL, "no effect with mixture = regime2"},
+        {"data/stack.ini", "network.bias=trained", NULL, "no effect with mixture = regime2"},
+        {"data/stack.ini", "network.q0=2", NULL, "no effect with mixture = regime2"},
+        {"data/stack.ini", "network.expert_layers=2", NULL, "no effect with mixture = regime2"},
+        {"data/stack.ini", "network.mixture=regime3", "network.kappa=2", NULL},
+        {"data/transformer.ini", "network.iota=1", "network.many_experts=regime2",
+         "it has no effect with many_experts = regime2"},
+        {"data/transformer.ini", "network.lambda_in=kappa", NULL, "with many_experts = no"},
+        {"data/transformer.ini", "network.experts=0", NULL, NULL},
+        {"data/regime2.ini", "network.eta_bias=0.5", NULL, "there is nothing to balance"},
+        {"data/regime1.ini", "network.eta_bias=0.5", "network.rho=1", "nothing to balance"},
+        {"data/regime2.ini", "network.gate=constant", "network.z_loss=1", "has no router"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char *overrides[] = {(char *)(uintptr_t)cases[k][1], (char *)(uintptr_t)cases[k][2]};
+        struct run run = {0};
+        struct err why = {0};
+        int code = run_configure(&run, cases[k][0], cases[k][2] ? 2 : 1, overrides, &why);
+        run_free(&run);
+        if (cases[k][3] ? !code || !strstr(why.text, cases[k][3]) : code)
+            fail_msg("%s %s: %d %s", cases[k][0], cases[k][1], code, why.text);
+    }
+}
+
 int main(int argc, char **argv) {
     all = argc > 1 && !strcmp(argv[1], "long");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(gradient_norms),
         cmocka_unit_test(bits),
+        cmocka_unit_test(keys_have_an_effect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define ADAM "training.optimizer=adam", "training.eta0=0.05", "training.eps=0.1"
-#define ONE "network.mixture=regime1", "network.experts=2", "network.bias=trained"
+#define ONE                                                                                        \
+    "network.mixture=regime1", "network.kappa=1", "network.experts=2", "network.bias=trained"
 #define THREE "network.mixture=regime3", "network.iota=0.25"
 #define MUP "network.parameterization=mup"
 

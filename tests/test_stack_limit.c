@@ -175,8 +175,8 @@ static void networks_approach_the_limit(void **state) {
          "solver.expert_sites=128", "solver.unit_sites=128"},
         {"network.stream=no", "training.eta0=0.6"},
         {"network.parameterization=mup", "training.eta0=0.6"},
-        {"network.mixture=regime1", "network.experts=2", "network.bias=trained",
-         "network.iota=0.5"},
+        {"network.mixture=regime1", "network.experts=2", "network.bias=trained", "network.iota=0.5",
+         "network.kappa=1"},
         {"network.mixture=regime3", "network.iota=0.25", "network.parameterization=mup",
          "network.block_norm=before", "solver.expert_sites=128", "solver.unit_sites=128"},
     };
@@ -259,7 +259,8 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
 static void closed_forms(void **state) {
     (void)state;
     static const char *const one[] = {"network.mixture=regime1", "network.experts=2",
-                                      "network.expert_layers=2", "network.iota=0.5", NULL},
+                                      "network.expert_layers=2", "network.iota=0.5",
+                                      "network.kappa=1",         NULL},
                              *const two[] = {"network.lambda_in=kappa", NULL},
                              *const three[] = {"network.mixture=regime3", "network.iota=0.75",
                                                NULL};

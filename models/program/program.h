@@ -40,6 +40,9 @@ struct model {
      * with these sites), with *key = the key to blame. */
     const char *(*check)(const struct network *network, int N, int expert_sites, const char **key);
     void (*write)(struct program *p);
+    /* NULL: none; else NULL, or the key that, as it is set, leaves a key of `keys` without effect.
+     * That is then refused, unless it has its default. */
+    const char *(*idle)(const struct network *network, const char *key);
 };
 enum { MODEL_MOST = 40 };
 /* Index = struct network.model; ends with NULL. Changed by network_add alone. */

@@ -19,9 +19,6 @@ const struct param_row gate_rows[] = {
 
 const char *gate_check(const struct network *network, double experts, const char **key) {
     double K = network->rho * experts;
-    *key = "balance_loss";
-    if (network->balance_loss > 0 && network->rho == 1)
-        return "with rho = 1 every expert has every input: there is nothing to balance";
     *key = "rho";
     if (fabs(K - round(K)) > 1e-9 * experts || K < 0.5)
         return "rho times the number of experts must be a whole number of at least 1";
@@ -31,6 +28,9 @@ const char *gate_check(const struct network *network, double experts, const char
 const char *gate_check_kappa(const struct network *network, int N, int expert_sites,
                              const char **key) {
     double M = N ? network->kappa * N : expert_sites;
+    const char *idle = network_check_balance(network, key);
+    if (idle)
+        return idle;
     *key = "kappa";
     if (!network_whole(M))
         return "kappa times the width must be a whole number of experts, at least 1";

@@ -40,6 +40,9 @@ static bool biases_tied(const struct network *network, int K) {
 
 const char *router_check(const struct network *network, const char **key) {
     int M = network->experts, K = (int)lround(network->rho * M);
+    const char *idle = network_check_balance(network, key);
+    if (idle || network->gate == GATE_CONSTANT)
+        return idle;
     *key = "q0";
     if (network->q0 < 0 && network->q0 != -1)
         return "an amplitude must be at least 0; -1 stands for that of the parameterization: 0 for "
@@ -47,9 +50,6 @@ const char *router_check(const struct network *network, const char **key) {
     *key = "rho";
     if (K < 1 || fabs(network->rho * M - K) > 1e-9)
         return "rho times experts must be a whole number of at least 1";
-    *key = "balance_loss";
-    if (network->balance_loss > 0 && K == M)
-        return "with rho = 1 every expert has every input: there is nothing to balance";
     *key = "biases";
     if (network->bias && network->biases.count && network->biases.count != M &&
         network->bias_per == BIAS_PER_EXPERT)

@@ -12,7 +12,7 @@
 
 #include "models/block.h"
 
-/* NULL, or why the settings do not fit M = experts. */
+/* NULL, or why the settings, a constant gate among them, do not fit M = experts. */
 const char *router_check(const struct network *network, const char **key);
 /* p, M numbers; Q is q0 times as large and learns router_rate times as fast as its weight says.
  * The block names what is measured. */

@@ -140,6 +140,26 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
     return CODE_OK;
 }
 
+/* A key of the network that another one leaves without effect; at its default it does no harm. */
+static int check_idle(const struct config *config, const struct params *params, struct err *err) {
+    const struct model *model = model_list[config->network.model];
+    const struct param_row *rows;
+    size_t count;
+    TRY(network_rows(&rows, &count, err));
+    for (size_t i = 0; i < count && model->idle; i++) {
+        const struct param_value *value = params_find(params, "network", rows[i].key);
+        const char *by = NULL;
+        if (value->line && rows[i].value && strcmp(value->text, rows[i].value) != 0)
+            by = model->idle(&config->network, rows[i].key);
+        if (by)
+            return params_error(params, "network", rows[i].key, err,
+                                "it has no effect with %s = %s; take it out, or give it its "
+                                "default, %s",
+                                by, params_find(params, "network", by)->text, rows[i].value);
+    }
+    return CODE_OK;
+}
+
 /* Keys of [solver] and [reference] that nothing would use. One at its default does no harm: the
  * recorded ini of a run has them all. Networks may be switched off by an empty `widths`; then the
  * rest of [reference] may stay. */
@@ -154,6 +174,7 @@ static int check_unused(const struct config *config, const struct params *params
             return params_error(params, "solver", row->key, err, "model %s does not use it",
                                 model->name);
     }
+    TRY(check_idle(config, params, err));
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
         if (params_find(params, "reference", networks[i])->line &&
             !params_find(params, "reference", "widths")->line)
