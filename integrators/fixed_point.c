@@ -282,7 +282,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     if (it->reached < training->steps && (converged || it->reached <= it->front))
         code = err_set(err, CODE_NUMERICAL,
                        "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
-                       it->reached, NET_RUNAWAY, network_hint(setup->network));
+                       it->reached, NET_RUNAWAY, net_hint(&it->net));
     else if (!converged)
         code = err_set(err, CODE_NUMERICAL,
                        "not converged in %d sweeps: %s still changes by %.2g, fp_tolerance is %g; "

@@ -141,10 +141,6 @@ const char *network_uncompressed(const struct network *network) {
     return !has_relu(network) ? "rho < 1" : network->rho == 1 ? "relu" : "relu and rho < 1";
 }
 
-bool network_may_condense(const struct network *network) {
-    return network->gate == GATE_SOFTMAX;
-}
-
 bool network_has_nodes(const struct network *network) {
     return network->bias_draws == BIAS_STRATIFIED && network->q0 <= 0;
 }
@@ -175,10 +171,4 @@ const char *network_check_iota(const struct network *network, int N, const char 
     return N && !network_whole(network->iota * N)
                ? "iota times the width must be a whole number of hidden units, at least 1"
                : NULL;
-}
-
-const char *network_hint(const struct network *network) {
-    return network_may_condense(network)
-               ? ", or beta (softmax gates condense: docs/method.md, section 5)"
-               : "";
 }

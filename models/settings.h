@@ -61,8 +61,6 @@ const char *network_check_balance(const struct network *network, const char **ke
 /* Whether bases compress in time, and where not (with ReLU or a mask) the settings to blame. */
 bool network_compresses(const struct network *network);
 const char *network_uncompressed(const struct network *network);
-/* Whether a few experts may come to carry all averages over experts: gates have no bound. */
-bool network_may_condense(const struct network *network);
 /* Whether the experts of its limit are nodes of a rule: stratified biases, no random router. */
 bool network_has_nodes(const struct network *network);
 /* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
@@ -73,7 +71,5 @@ const char *network_step_rule(const struct network *network);
 bool network_whole(double count);
 /* NULL, or why a width N (0: the limit) has no whole number iota N of hidden units. */
 const char *network_check_iota(const struct network *network, int N, const char **key);
-/* What else to try when such a network diverges: "" or ", or ...". */
-const char *network_hint(const struct network *network);
 
 #endif

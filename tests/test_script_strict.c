@@ -3,6 +3,7 @@
  * of the width that have no limit. And what it may say and must work. */
 #include "tests/support/script.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
@@ -141,6 +142,78 @@ static void loads_of_gates_without_logits(void **state) {
     run_free(&run);
 }
 
+/* Whether a few experts may carry the averages is asked of the gates, not of a key: exponentials of
+ * rows have no bound, sigmoids and the z-loss beside them do no harm. */
+static void gates_that_condense(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *change, *other;
+        bool condenses;
+    } cases[] = {
+        {"examples/regime2.ini", "program.gate=softmax", "program.rho=0.5", true},
+        {"examples/regime2.ini", "program.gate=sigmoid", "program.z_loss=0.1", false},
+        {"data/regime2.ini", "network.gate=softmax", NULL, true},
+        {"data/regime2.ini", "network.gate=sigmoid", "network.z_loss=0.1", false},
+        {"data/regime1.ini", "network.gate=softmax", NULL, false},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct run run;
+        struct net net;
+        support_run(
+            &run, cases[k].ini,
+            (const char *const[]){"reference.widths=16", cases[k].change, cases[k].other, NULL});
+        support_net(&net, &run, 16, 0);
+        if (net.condenses != cases[k].condenses)
+            fail_msg("%s %s", cases[k].ini, cases[k].change);
+        assert_true((net_hint(&net)[0] != '\0') == cases[k].condenses);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* It says which row is zero, and not that the rate is too large. */
+static void norm_of_zero(void **state) {
+    (void)state;
+    struct run run;
+    struct net net;
+    struct err why = {0};
+    if (support_script(&run,
+                       "key('depth')\n" HEAD "h = norm(map(h, a, {name = 'V', a0 = 0}))\n" END,
+                       none, &why))
+        fail_msg("%s", why.text);
+    support_net(&net, &run, 16, 0);
+    assert_int_equal(net_evaluate(&net, run.config.training.loss, run.data.y, &why),
+                     CODE_NUMERICAL);
+    if (!strstr(why.text, "norm of rows on population a: row 0 of input 0 is zero"))
+        fail_msg("%s", why.text);
+    net_free(&net);
+    run_free(&run);
+}
+
+/* A matrix that never learns decays, unless [rates] freezes it. */
+static void fixed_matrices_decay_or_are_frozen(void **state) {
+    (void)state;
+    static const char *const adamw = "training.optimizer=adamw";
+    for (int frozen = 0; frozen < 2; frozen++) {
+        struct run run;
+        struct net net;
+        struct err why;
+        if (support_script(&run,
+                           "key('depth')\n" HEAD "h = map(h, a, {name = 'V', fixed = true})\n" END,
+                           (const char *const[]){adamw, frozen ? "rates.V=0" : NULL, NULL}, &why))
+            fail_msg("%s", why.text);
+        support_net(&net, &run, 16, 0);
+        double *before = support_matrix(net.map[0]);
+        net_decay(&net, 0.5);
+        double *after = support_matrix(net.map[0]);
+        assert_true(after[3] == (frozen ? 1 : 0.5) * before[3] && before[3] != 0);
+        free(before);
+        free(after);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_have_an_effect),
@@ -149,6 +222,9 @@ int main(void) {
         cmocka_unit_test(powers_of_the_width_are_refused),
         cmocka_unit_test(numbers_of_pairs_are_not_shown),
         cmocka_unit_test(loads_of_gates_without_logits),
+        cmocka_unit_test(gates_that_condense),
+        cmocka_unit_test(norm_of_zero),
+        cmocka_unit_test(fixed_matrices_decay_or_are_frozen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,6 +208,10 @@ bool net_runs_away(const struct net *net) {
     return !(net->loss <= NET_RUNAWAY * net->loss_scale);
 }
 
+const char *net_hint(const struct net *net) {
+    return net->condenses ? ", or beta (softmax gates condense: docs/method.md, section 5)" : "";
+}
+
 int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err) {
     net_gather(net);
     TRY(program_forward(net, err));
@@ -215,7 +219,7 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
     net->penalty = program_penalties(net);
     if (!isfinite(net->loss) || isnan(net->penalty))
         return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0%s",
-                       network_hint(net->setup.network));
+                       net_hint(net));
     TRY(program_backward(net, err));
     if (!net->started)
         TRY(net_start(net, err));

@@ -180,6 +180,7 @@ struct net {
     struct rows logits; /* of it, if setup.router */
     struct gate_rule gate_rule;
     bool has_router;
+    bool condenses; /* a few experts may come to carry all averages: gates are exponentials */
     /* A selection begins with a tie (program_selects); and so the limit is a random one, whose
      * outputs differ from draw to draw. */
     bool tied, random;
@@ -225,6 +226,8 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
  * between two measured times may pass beyond. */
 #define NET_RUNAWAY 1e6
 bool net_runs_away(const struct net *net);
+/* What else to try when such a network diverges: "" or ", or ...". */
+const char *net_hint(const struct net *net);
 /* f [outs][C] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);
 /* Numbers of f of one input: C, or of each token. */

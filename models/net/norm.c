@@ -76,6 +76,6 @@ int net_gradient_norm(const struct net *net, double *norm, struct err *err) {
     if (!isfinite(square))
         return err_set(err, CODE_NUMERICAL,
                        "the norm of the gradient is not finite; lower eta0 or gamma0%s",
-                       network_hint(net->setup.network));
+                       net_hint(net));
     return CODE_OK;
 }

@@ -117,12 +117,33 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
     *added = (struct measure){x.at, gradient, power, scale, out};
 }
 
+/* Whether rows are made of exponentials of what matrices write, site by site: they have no bound.
+ */
+static bool has_exponential(struct program *p, int last) {
+    bool *reached = program_memory(p, (size_t)p->nodes * sizeof *reached);
+    if (!reached)
+        return false;
+    reached[last] = true;
+    for (int i = last; i >= 0; i--) {
+        const struct node *v = &p->node[i];
+        if (!reached[i] || v->map || !v->on)
+            continue;
+        if (node_is(v, &operation_fn) && v->fn == FN_EXP)
+            return true;
+        for (int k = 0; k < 2; k++)
+            if (v->argument[k] >= 0)
+                reached[v->argument[k]] = true;
+    }
+    return false;
+}
+
 void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule) {
     if (p->code)
         return;
     p->gates = phi.at;
     p->logits = psi.at;
     p->net->gate_rule = rule;
+    p->net->condenses = has_exponential(p, phi.at);
     if (psi.at >= 0)
         p->node[psi.at].measured |= p->net->setup.router;
     p->node[phi.at].measured = p->net->has_router = true;

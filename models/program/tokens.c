@@ -444,11 +444,22 @@ struct value program_pool(struct program *p, struct value x) {
     return out;
 }
 
+/* A row that is zero ends the run with a sentence; of a replay, which may have parts that are zero,
+ * the result is no number. */
 static void root(const void *context, const struct net *net, int rows, const double *x,
                  double *out) {
-    (void)context, (void)net;
-    for (int i = 0; i < rows; i++)
+    const struct population *on = context;
+    struct program *p = net->program;
+    for (int i = 0; i < rows; i++) {
         out[i] = 1 / sqrt(x[i]);
+        if (x[i] == 0 && p->net == net && !p->code)
+            p->code =
+                err_set(&p->err, CODE_NUMERICAL,
+                        "norm of rows on population %s: row %d of input %d is zero, which no "
+                        "factor scales to 1; what makes it must not start at 0 (a0, [init]), "
+                        "or the norm must come before it",
+                        on->name, i % (rows / net->setup.P), net->index[i / (rows / net->setup.P)]);
+    }
 }
 
 static void root_backward(const void *context, const struct net *net, int rows, const double *x,
@@ -460,6 +471,8 @@ static void root_backward(const void *context, const struct net *net, int rows, 
 
 struct value program_norm(struct program *p, struct value x) {
     static const struct number_fn inverse_root = {.forward = root, .backward = root_backward};
-    struct value s = program_numbers(p, &inverse_root, NULL, program_average(p, x, x), 1);
+    struct value square = program_average(p, x, x);
+    const struct population *on = p->code ? NULL : node_of(p, x)->on;
+    struct value s = program_numbers(p, &inverse_root, on, square, 1);
     return program_scale(p, s, 0, x);
 }

@@ -98,12 +98,12 @@ bool weight_settle(struct program *p, struct node *node) {
         *ones[k] = weight_or_one(*ones[k]);
     W->a0 = W->zero ? 0 : weight_or_one(W->a0);
     W->a0 *= setting(p, setup->init, W->name, &node->power);
+    double factor = setting(p, setup->rates, W->name, &power);
+    node->frozen = factor == 0;
     if (W->fixed)
         return !p->code;
-    double factor = setting(p, setup->rates, W->name, &power);
     double *rate = optimizer_by_entry(setup->optimizer) ? &W->adam_rate : &W->rate;
     *rate = rate_left(p, W->name, *rate * factor, power);
-    node->frozen = factor == 0;
     factor = setting(p, setup->eps, W->name, &power);
     W->adam_eps = eps_left(p, W->name, W->adam_eps * factor, power);
     W->fixed = *rate == 0;

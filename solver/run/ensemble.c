@@ -127,7 +127,7 @@ static int stop_if_asked(const struct ensemble *e, struct err *err) {
 
 /* Results that explode are none, even where they are numbers. */
 static int judge(const struct ensemble *e, const struct net *net, int t, struct err *err) {
-    const char *hint = network_hint(&e->run->config.network);
+    const char *hint = net_hint(net);
     const char *name = record_overflow(e->record, e->r, t);
     if (net_runs_away(net))
         return err_set(err, CODE_NUMERICAL,

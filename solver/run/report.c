@@ -98,21 +98,29 @@ bool report_gates(const struct record *record, struct report_gates *gates) {
     return true;
 }
 
-/* docs/method.md section 5. */
-static void print_gates(const struct run *run) {
+/* docs/method.md section 5; the program knows whether its gates are bounded. */
+static int print_gates(const struct run *run, struct err *err) {
     struct report_gates gates;
+    struct net_setup setup = run_setup(run, 0, 0);
+    struct net net;
     if (!report_gates(&run->limit, &gates))
-        return;
+        return CODE_OK;
+    setup.declare_only = true;
+    int code = net_init(&net, &setup, err);
+    bool unbounded = net.condenses;
+    net_free(&net);
+    if (code)
+        return code;
     printf("gates: participation ratio down to %.3f of its initial value (t = %d); largest gate "
            "%.3g times the mean\n",
            gates.lowest, gates.at, gates.peak);
-    bool unbounded = network_may_condense(&run->config.network);
     if (unbounded && (gates.lowest < 0.75 || (gates.peak > 30 && gates.growth > 2)))
         printf("warning: a handful of experts carries the average: the limit is not self-averaging "
                "here, and the mean over replicates depends on expert_sites\n");
     else if (unbounded && gates.lowest < 0.9)
         printf("warning: gates are concentrating: standard errors may be too small and not fall as "
                "1/sqrt(sites); repeat with 4 times the expert_sites\n");
+    return CODE_OK;
 }
 
 static void print_room(const struct run *run) {
@@ -176,6 +184,5 @@ int report_print(const struct run *run, struct err *err) {
     report_failures(run);
     TRY(report_tolerance(run, err));
     print_room(run);
-    print_gates(run);
-    return CODE_OK;
+    return print_gates(run, err);
 }

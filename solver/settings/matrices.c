@@ -68,6 +68,9 @@ static int check_line(const struct params *params, int list, const struct factor
     if (list == EPS && line->factor == 0)
         return params_error(params, section, line->name, err,
                             "a factor of eps must be above 0: 1e-6, say");
+    const struct optimizer *optimizer = net->setup.optimizer;
+    if (list == RATES && line->factor == 0 && optimizer && optimizer->decays)
+        return CODE_OK; /* then even what never learns does not decay */
     for (int i = 0; i < net->matrices; i++) {
         const struct matrix *matrix = &net->matrix[i];
         if (program_addresses(line->name, matrix->name) &&
