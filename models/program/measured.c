@@ -128,7 +128,7 @@ static bool has_exponential(struct program *p, int last) {
         const struct node *v = &p->node[i];
         if (!reached[i] || v->map || !v->on)
             continue;
-        if (node_is(v, &operation_fn) && v->fn == FN_EXP)
+        if (v->op->function && v->fn == FN_EXP)
             return true;
         for (int k = 0; k < 2; k++)
             if (v->argument[k] >= 0)
