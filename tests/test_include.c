@@ -97,6 +97,46 @@ static void test_record_of_strange_paths(void **state) {
     free(text);
 }
 
+/* The text of an attribute of this file, to be freed. */
+static char *text_of(const char *name, const char *object, const char *attribute) {
+    hid_t file = cli_file(name);
+    char *text = cli_text(file, object, attribute);
+    H5Fclose(file);
+    return text;
+}
+
+static const char program[] =
+    "local s = population('s')\nlocal h = read_in(s, 'W1')\n"
+    "if key('act') == 'tanh # \"x' then h = tanh(h) else h = 3 * relu(h) end\n"
+    "read_out(h, 'w')\n";
+static const char program_rest[] =
+    "[data]\ninputs = 2\n[training]\nsteps = 2\n[solver]\nsites = 16\nreplicates = 1\n";
+
+/* What is recorded of a network in Lua repeats the run without its file, also words that need
+ * quotes; and readers get its text as it was written, no more and no less. */
+static void test_record_of_programs(void **state) {
+    (void)state;
+    char text[512];
+    cli_print("words.lua", program);
+    snprintf(text, sizeof text,
+             "[network]\nprogram = words.lua\n%s[program]\nact = \"tanh # \"\"x\"\n", program_rest);
+    cli_print("words.ini", text);
+    solve("words.ini", "words.h5", NULL);
+    char *ini = text_of("words.h5", "parameters", "ini");
+    assert_non_null(strstr(ini, "\nact = \"tanh # \"\"x\"\n"));
+    assert_int_equal(rename("words.lua", "words.old"), 0);
+    cli_print("reworded.ini", ini);
+    solve("reworded.ini", "reworded.h5", NULL);
+    assert_true(cli_same("words.h5", "reworded.h5", "limit/loss"));
+    setenv("MALLOC_PERTURB_", "165", 1); /* fresh memory is not zero */
+    solve("reworded.ini", "reworded.h5", NULL);
+    unsetenv("MALLOC_PERTURB_");
+    char *kept = text_of("reworded.h5", "provenance", "network");
+    assert_string_equal(kept, program);
+    free(kept);
+    free(ini);
+}
+
 /* Later lines go over earlier ones, the including file over all, the command line over it; paths
  * count from the file that they stand in. The record alone repeats the run. */
 static void test_includes(void **state) {
@@ -129,6 +169,46 @@ static void test_includes(void **state) {
     solve("parts/alone.ini", "alone.h5", NULL);
     assert_true(cli_same("main.h5", "alone.h5", "limit/loss"));
     assert_true(cli_same("main.h5", "alone.h5", "data/X"));
+    free(ini);
+}
+
+/* Names of rows are no paths; paths of an included file count from its folder alone, wherever the
+ * program is started; and the record of a network in Lua may be included. */
+static void test_included_from_elsewhere(void **state) {
+    (void)state;
+    char text[512];
+    assert_int_equal(mkdir("far", 0777), 0);
+    assert_int_equal(mkdir("far/sub", 0777), 0);
+    cli_print("far/base.ini", base);
+    cli_make_data("far/x.h5", 2, 3, 4, 3, 3, -1);
+    cli_make_data("far/sub/x.h5", 2, 2, 4, 2, 3, -1);
+    cli_print("far/rows.ini", "include = base.ini\n[data]\nsource = file\nfile = x.h5\n"
+                              "[output]\nfields = h1\nkernels_of = h1\n");
+    cli_print("far/sub/data.ini", "[data]\nfile = x.h5\n");
+    cli_print("far/one.ini", "include = rows.ini\n");
+    cli_print("far/two.ini", "include = rows.ini\ninclude = sub/data.ini\n");
+    solve("far/one.ini", "one.h5", NULL);
+    solve("far/two.ini", "two.h5", NULL);
+    check_value("one.h5", "fields", "h1");
+    for (int k = 0; k < 2; k++) {
+        size_t count;
+        hid_t file = cli_file(k ? "two.h5" : "one.h5");
+        free(cli_values(file, "data/X", &count));
+        H5Fclose(file);
+        assert_int_equal(count, k ? 8 : 12);
+    }
+
+    cli_print("far/sub/words.lua", program);
+    snprintf(text, sizeof text, "[network]\nprogram = words.lua\n%s[program]\nact = b\n",
+             program_rest);
+    cli_print("far/sub/words.ini", text);
+    cli_print("far/words.ini", "include = sub/words.ini\n");
+    solve("far/words.ini", "far.h5", NULL);
+    char *ini = text_of("far.h5", "parameters", "ini");
+    cli_print("far/sub/record.ini", ini);
+    cli_print("far/record.ini", "include = sub/record.ini\n");
+    solve("far/record.ini", "record.h5", NULL);
+    assert_true(cli_same("far.h5", "record.h5", "limit/loss"));
     free(ini);
 }
 
@@ -216,9 +296,14 @@ static void test_another_source(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_values),   TEST(test_record_of_strange_paths),
-        TEST(test_includes), TEST(test_refusals),
-        TEST(test_sweeps),   TEST(test_another_source),
+        TEST(test_values),
+        TEST(test_record_of_strange_paths),
+        TEST(test_includes),
+        TEST(test_refusals),
+        TEST(test_sweeps),
+        TEST(test_another_source),
+        TEST(test_record_of_programs),
+        TEST(test_included_from_elsewhere),
     };
     return cmocka_run_group_tests_name("include", tests, cli_open, cli_close);
 }

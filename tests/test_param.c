@@ -328,7 +328,7 @@ static void test_conditions_are_checked(void **state) {
         {"[network]\ngate = sigmoid\nshape = smooth",
          {0},
          {": [network] slope: the key must be given; a number, -3 to 3"}},
-        {"[network]\ngate = softmax", {0}, {": [network] weights: the key must be given; text"}},
+        {"[network]\ngate = softmax", {0}, {": [network] weights: the key must be given; a path"}},
         {"[network]\nexperts = 2",
          {"--network.gate=sigmoid"},
          {":4: [network] experts = 2", "used only when [network] gate = none or topk"}},

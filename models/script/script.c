@@ -122,6 +122,8 @@ char *script_unfold(const char *folded, size_t *size) {
             }
         *to++ = c;
     }
+    if (text)
+        *to = '\0';
     *size = text ? (size_t)(to - text) : 0;
     return text;
 }
@@ -179,7 +181,7 @@ static void script_write(struct program *p) {
 }
 
 static const struct param_row script_keys[] = {
-    {"program", PARAM_TEXT, NETWORK_KEY(program), "", 0, 0, NULL, NULL,
+    {"program", PARAM_PATH, NETWORK_KEY(program), "", 0, 0, NULL, NULL,
      "a network written in Lua (docs/programs.md): the file, relative to the ini; its keys are in "
      "section [program]"},
     {"program_text", PARAM_TEXT, NETWORK_KEY(program_text), "", 0, 0, NULL, NULL,

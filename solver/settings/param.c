@@ -149,7 +149,7 @@ int params_path(const struct params *params, const char *section, const char *ke
                 struct err *err) {
     const struct param_value *value = params_find(params, section, key);
     const char *slash = strrchr(params->file, '/');
-    bool relative = value->text[0] != '/' && slash && value->line > 0;
+    bool relative = value->text[0] != '/' && slash && value->line > 0 && !value->file;
     size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
     TRY(base_alloc(path, folder + strlen(value->text) + 1, 1, err));
     memcpy(*path, params->file, folder);

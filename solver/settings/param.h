@@ -3,8 +3,8 @@
  * File: [section] lines, `key = value` lines, comments with # or ;, alone or behind a blank. A
  * value is trimmed, or stands between double quotes (text_value). Lines `include = FILE` before the
  * first section read other files first: what stands in this one goes over them, what is included
- * later over what is included before. Their paths, and texts in them (which are paths), count from
- * the folder of the file that they stand in. Unknown, duplicate, ill-typed, out-of-range, missing
+ * later over what is included before. Their paths, and those of values (PARAM_PATH), count from the
+ * folder of the file that they stand in. Unknown, duplicate, ill-typed, out-of-range, missing
  * and unused keys are errors (CODE_INPUT) of one sentence that names file and line, the value, what
  * is allowed, and for an unknown name the nearest known one. Parsed by inih through
  * ini_parse_stream with our own line reader (any line length, line numbers). Text is UTF-8 without
@@ -90,8 +90,8 @@ void params_free(struct params *params); /* accepts a zeroed struct; idempotent 
 /* The value of a row, or of a free key that was given; else NULL. */
 const struct param_value *params_find(const struct params *params, const char *section,
                                       const char *key);
-/* The path that a row gives, to be freed: a relative one of an ini begins at the folder of the ini,
- * of the command line (or of text that is no file) at the current one. */
+/* The path that a PARAM_PATH gives, to be freed: a relative one of an ini begins at the folder of
+ * that ini, of the command line (or of text that is no file) at the current one. */
 int params_path(const struct params *params, const char *section, const char *key, char **path,
                 struct err *err);
 /* Replaces the text of a row, for the record (the typed value stays). */

@@ -42,7 +42,7 @@ static int store(struct params *params, const struct param_section *section,
         value = &key->value;
     }
     char *text;
-    if (row && row->type == PARAM_TEXT && at->file)
+    if (row && row->type == PARAM_PATH && at->file)
         TRY(path_beside(&text, at->file, at->text, err));
     else
         TRY(base_copy(&text, at->text, err));

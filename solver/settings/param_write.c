@@ -57,8 +57,10 @@ static void write_whole(const struct params *params, const struct param_section 
                         FILE *out) {
     write_section(section, param_values(params, section), out);
     for (size_t i = 0; i < params->frees; i++)
-        if (params->free[i].section == section)
-            fprintf(out, "%s = %s\n", params->free[i].key, params->free[i].value.text);
+        if (params->free[i].section == section) {
+            fprintf(out, "%s = ", params->free[i].key);
+            write_value(params->free[i].value.text, out);
+        }
 }
 
 void params_defaults(const struct param_section *sections, size_t count, FILE *out) {
