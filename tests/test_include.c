@@ -222,6 +222,7 @@ static void test_refusals(void **state) {
         {"include = /dev/zero\n", {"/dev/zero is not a regular file"}},
         {"include = parts\n", {"parts is not a regular file"}},
         {"include = case.ini\n", {"case.ini:1:", "case.ini would include itself"}},
+        {"include = parts/many_7.ini\n", {"more than 1000 files are included"}},
         {"include = parts/a.ini\n", {"parts/b.ini:2: include = a.ini", "would include itself"}},
         {"include = parts/bad.ini\n", {"parts/bad.ini:3: [training] eta: unknown key", "\"eta0\""}},
         {"include = parts/value.ini\n", {"parts/value.ini:2: [training] eta0 = fast: not a"}},
@@ -232,6 +233,14 @@ static void test_refusals(void **state) {
         {"include = parts/unused.ini\n[network]\nmodel = dense\n",
          {"parts/unused.ini:2: [network] kappa = 2: model = dense does not use it"}},
     };
+    for (int k = 0; k < 8; k++) { /* eight files of the next kind each: 8^7 */
+        char name[32], text[256] = "";
+        snprintf(name, sizeof name, "parts/many_%d.ini", k);
+        for (int j = 0; k && j < 8; j++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "include = many_%d.ini\n",
+                     k - 1);
+        cli_print(name, text);
+    }
     cli_print("parts/a.ini", "include = b.ini\n");
     cli_print("parts/b.ini", "\ninclude = a.ini\n");
     cli_print("parts/bad.ini", "[training]\n\neta = 1\n");

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +54,9 @@ int base_copy(char **out, const char *text, struct err *err);
 /* What a file that cannot be opened or read for this cause (errno) is: CODE_INPUT where a name or a
  * right is wrong, else CODE_SYSTEM. */
 int base_file_code(int cause);
+/* Opens a regular file to be read; the caller closes *stream. CODE_INPUT, and a sentence that
+ * begins with the path, also of a folder, and of a pipe, whose writer may never come. */
+int base_open(FILE **stream, const char *path, struct err *err);
 
 /* FNV-1a, 64 bits, of more bytes; begins with BASE_HASH. */
 #define BASE_HASH UINT64_C(0xcbf29ce484222325)

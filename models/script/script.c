@@ -77,10 +77,27 @@ static const char *complaint(const struct program *p) {
     return begins ? text + n + m + 2 : text;
 }
 
+/* What a call has made the builder allocate. */
+static void check_size(lua_State *L) {
+    struct script *script = script_of(L);
+    const struct net *net = program_net(script->p);
+    while (script->vectors < net->vectors)
+        script->numbers += (size_t)net->vector[script->vectors++].length;
+    if (script->p->nodes > SCRIPT_NODES)
+        luaL_error(L, "a network has more than %d operations", SCRIPT_NODES);
+    if (script->numbers > SCRIPT_NUMBERS)
+        luaL_error(
+            L,
+            "a network has more than %d million numbers of its inputs: take fewer inputs, or fewer "
+            "numbers of each",
+            SCRIPT_NUMBERS / 1000000);
+}
+
 void script_check(lua_State *L) {
     const struct program *p = script_program(L);
     if (p->code)
         luaL_error(L, "%s", complaint(p));
+    check_size(L);
 }
 
 /* One line, without control characters. */

@@ -1,15 +1,12 @@
 /* The ini file as a whole. Order of a read: lines of the file, overrides (param_file.c), then every
  * row in declared order (resolve_row): its default where no value was given, checked once more when
  * it is written into the configuration, which is the check that defaults pass through. */
-#define _POSIX_C_SOURCE 200809L
 #include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* A given value of an unused row is refused, a missing one that is needed too. */
 static int check_presence(const struct params *params, const struct param_section *section,
@@ -105,17 +102,10 @@ int params_read(struct params *params, const struct param_section *sections, siz
                 const char *file, int overrides, char *const *override, void *config,
                 struct err *err) {
     *params = (struct params){0};
-    FILE *stream = fopen(file, "r");
-    if (!stream)
-        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
-                       strerror(errno));
-    struct stat status;
-    int code;
-    if (!fstat(fileno(stream), &status) && S_ISDIR(status.st_mode))
-        code = err_set(err, CODE_INPUT, "%s: is a directory, not an ini file", file);
-    else
-        code = params_read_stream(params, sections, count, file, stream, overrides, override,
-                                  config, err);
+    FILE *stream;
+    TRY(base_open(&stream, file, err));
+    int code =
+        params_read_stream(params, sections, count, file, stream, overrides, override, config, err);
     fclose(stream);
     return code;
 }

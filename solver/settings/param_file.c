@@ -55,7 +55,10 @@ static int store(struct params *params, const struct param_section *section,
 
 /* ---- the file ---- */
 
-enum { DEEPEST = 16 }; /* files that include each other */
+enum {
+    DEEPEST = 16, /* files that include each other */
+    FILES = 1000  /* that are included in all */
+};
 
 struct reader {
     struct params *params;
@@ -159,6 +162,8 @@ static int read_included(const struct reader *reader, const struct entry *at) {
     FILE *stream;
     if (!*at->text)
         return param_fail(params, at, err, "which file?");
+    if (params->includes == FILES)
+        return param_fail(params, at, err, "more than %d files are included", FILES);
     char **grown = realloc(params->include, (params->includes + 1) * sizeof *grown);
     if (!grown)
         return err_set(err, CODE_SYSTEM, "out of memory: names of files");

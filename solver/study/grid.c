@@ -361,10 +361,8 @@ int grid_read(struct grid *grid, const char *file, struct err *err) {
     size_t size[3];
     *grid = (struct grid){.points = 1};
     TRY(base_copy(&grid->file, file, err));
-    FILE *in = fopen(file, "r");
-    if (!in)
-        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
-                       strerror(errno));
+    FILE *in;
+    TRY(base_open(&in, file, err));
     FILE *rest = open_memstream(&grid->rest, &size[0]);
     FILE *whole = open_memstream(&grid->ini, &size[1]);
     FILE *lines = open_memstream(&grid->lines, &size[2]);
