@@ -66,6 +66,17 @@ static int read_options(struct options *options, int argc, char **argv, int *job
     return CODE_OK;
 }
 
+/* The files that the sweep goes through are not written over either. */
+static int spare_values(const struct sweep *sweep, const char *output, struct err *err) {
+    for (int k = 0, a; k < sweep->grid.keys; k++) {
+        const struct grid_key *key = grid_key(&sweep->grid, k, &a);
+        for (int i = 0; i < sweep->grid.axis[a].count; i++)
+            if (params_is_path(&sweep->base.params, key->name))
+                TRY(command_spare(output, key->text[i], err));
+    }
+    return CODE_OK;
+}
+
 static int run(struct sweep *sweep, const struct options *options, int jobs, struct err *err) {
     const struct command *command = &options->command;
     char *output = NULL;
@@ -76,7 +87,8 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
     DO(command_spare(output, command->file, err));
     DO(sweep_open(sweep, command->file, command->overrides, command->override, output,
                   options->force, options->retry, err));
-    DO(command_spare(output, sweep->base.config.data.file, err));
+    DO(command_spare_all(output, &sweep->base.params, err));
+    DO(spare_values(sweep, output, err));
     DO(dist_ranks() > 1 ? sweep_work_by_ranks(sweep, err) : sweep_work(sweep, jobs, err));
     code = summary_write(sweep, err);
     if (code == CODE_SYSTEM)

@@ -281,8 +281,90 @@ static void test_sweeps(void **state) {
     cli_program("dmft-solve");
 }
 
-/* A source on the command line takes the place of that in the file: keys of [data] that do not go
- * with it are left out there, in an included file, too, and refused beside it. */
+static void sweep(const char *output, const char *ini) {
+    struct cli_result result;
+    cli_program("dmft-sweep");
+    cli_run(&result, ARGS("--quiet", "--jobs", "2", "-o", output, ini));
+    if (result.code)
+        fail_msg("%s: %s", ini, result.err);
+    cli_free(&result);
+    cli_program("dmft-solve");
+}
+
+/* Paths among the values of a sweep count from its ini, and what is recorded repeats the sweep from
+ * another folder: with the data, the text of a program, words of choices that use other keys. */
+static void test_sweeps_from_elsewhere(void **state) {
+    (void)state;
+    char text[512];
+    assert_int_equal(mkdir("away", 0777), 0);
+    assert_int_equal(mkdir("away/again", 0777), 0);
+    cli_make_data("away/a.h5", 2, 3, 4, 3, 3, -1);
+    cli_make_data("away/b.h5", 2, 3, 4, 3, 2, 1);
+    cli_print("away/words.lua", program);
+    cli_print("away/other.lua", "local s = population('s')\nlocal h = read_in(s, 'W1')\n"
+                                "read_out(tanh(h), 'w')\n");
+    cli_print("away/third.lua", "local s = population('s')\nlocal h = read_in(s, 'W1')\n"
+                                "read_out(relu(h), 'w')\n");
+    static const char rest[] = "[training]\nsteps = 2\n[solver]\nsites = 16\nreplicates = 1\n";
+    static const char *const inis[] = {
+        "[network]\nmodel = dense\n[data]\nsource = file\nfile = a.h5\n[sweep]\n"
+        "data.file = a.h5 b.h5\ntraining.optimizer = adam gd\n",
+        "[network]\nprogram = words.lua\n[data]\ninputs = 2\n[program]\nact = \"tanh # \"\"x\"\n"
+        "[sweep]\ntraining.eta0, training.gamma0 = 0.1 1 | 0.2 0.5 # two\n",
+        "[network]\nprogram = words.lua\n[data]\ninputs = 2\n"
+        "[sweep]\nnetwork.program = other.lua third.lua\n",
+    };
+    for (int k = 0; k < 3; k++) {
+        char first[16], second[16];
+        snprintf(first, sizeof first, "away_%d.h5", k);
+        snprintf(second, sizeof second, "again_%d.h5", k);
+        snprintf(text, sizeof text, "%s%s", rest, inis[k]);
+        cli_print("away/sweep.ini", text);
+        sweep(first, "away/sweep.ini");
+        char *ini = text_of(first, "parameters", "ini");
+        cli_print("away/again/sweep.ini", ini);
+        assert_int_equal(rename("away/words.lua", "away/hidden"), 0);
+        sweep(second, "away/again/sweep.ini");
+        assert_int_equal(rename("away/hidden", "away/words.lua"), 0);
+        assert_true(cli_same(first, second, "sweep/loss"));
+        free(ini);
+    }
+}
+
+/* What was read is not written over: not the ini alone. */
+static void test_inputs_are_spared(void **state) {
+    (void)state;
+    char text[512];
+    cli_print("spared.ini", "[training]\neta0 = 0.5\n");
+    cli_print("spared.lua", program);
+    snprintf(text, sizeof text,
+             "include = spared.ini\n[network]\nprogram = spared.lua\n[program]\nact = b\n%s",
+             program_rest);
+    cli_print("sparing.ini", text);
+    static const char *const names[] = {"spared.ini", "spared.lua", "sparing.ini"};
+    for (int k = 0; k < 3; k++) {
+        struct cli_result result;
+        cli_run(&result, ARGS("--force", "-o", names[k], "sparing.ini"));
+        if (!cli_ended(&result, 2, ARGS("would overwrite an input of this run")))
+            fail_msg("%s", names[k]);
+        cli_free(&result);
+    }
+    struct cli_result result;
+    cli_program("dmft-sweep");
+    cli_print("blank.ini", "include = parts/base.ini\n[sweep]\ntraining.eta0 = 0.1 1\n");
+    cli_run(&result, ARGS("-o", "blank.h5", "blank.ini", "-- training . eta0 = 0.5"));
+    assert_true(cli_ended(&result, 2, ARGS("[sweep] varies this key")));
+    cli_free(&result);
+    cli_print("paths.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = away/a.h5\n"
+                           "[sweep]\ndata.file = away/a.h5 away/b.h5\n");
+    cli_run(&result, ARGS("--force", "-o", "away/b.h5", "paths.ini"));
+    assert_true(cli_ended(&result, 2, ARGS("-o away/b.h5 would overwrite an input")));
+    cli_free(&result);
+    cli_program("dmft-solve");
+}
+
+/* A source on the command line takes the place of that in the file: keys of [data] that do not
+ * go with it are left out there, in an included file, too, and refused beside it. */
 static void test_another_source(void **state) {
     (void)state;
     struct cli_result result;
@@ -307,12 +389,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_values),
         TEST(test_record_of_strange_paths),
+        TEST(test_record_of_programs),
         TEST(test_includes),
+        TEST(test_included_from_elsewhere),
         TEST(test_refusals),
         TEST(test_sweeps),
+        TEST(test_sweeps_from_elsewhere),
+        TEST(test_inputs_are_spared),
         TEST(test_another_source),
-        TEST(test_record_of_programs),
-        TEST(test_included_from_elsewhere),
     };
     return cmocka_run_group_tests_name("include", tests, cli_open, cli_close);
 }

@@ -135,16 +135,33 @@ const struct param_value *params_find(const struct params *params, const char *s
                       : NULL;
 }
 
+int params_beside(char **out, const char *file, const char *path, struct err *err) {
+    const char *slash = strrchr(file, '/');
+    size_t folder = slash && *path && *path != '/' ? (size_t)(slash - file) + 1 : 0;
+    TRY(base_alloc(out, folder + strlen(path) + 1, 1, err));
+    memcpy(*out, file, folder);
+    strcpy(*out + folder, path);
+    return CODE_OK;
+}
+
+bool params_is_path(const struct params *params, const char *name) {
+    for (const struct param_section *s = params->sections; s < params->sections + params->count;
+         s++) {
+        size_t length = strlen(s->name);
+        const struct param_row *row = strncmp(name, s->name, length) || name[length] != '.'
+                                          ? NULL
+                                          : param_find_row(s, name + length + 1);
+        if (row)
+            return row->type == PARAM_PATH;
+    }
+    return false;
+}
+
 int params_path(const struct params *params, const char *section, const char *key, char **path,
                 struct err *err) {
     const struct param_value *value = params_find(params, section, key);
-    const char *slash = strrchr(params->file, '/');
-    bool relative = value->text[0] != '/' && slash && value->line > 0 && !value->file;
-    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
-    TRY(base_alloc(path, folder + strlen(value->text) + 1, 1, err));
-    memcpy(*path, params->file, folder);
-    strcpy(*path + folder, value->text);
-    return CODE_OK;
+    bool beside = value->line > 0 && !value->file;
+    return params_beside(path, beside ? params->file : "", value->text, err);
 }
 
 int params_record(struct params *params, const char *section, const char *key, const char *text,
