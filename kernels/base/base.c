@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,16 @@ uint64_t base_hash(uint64_t hash, const void *bytes, size_t size) {
     for (const unsigned char *byte = bytes; size--; byte++)
         hash = (hash ^ *byte) * UINT64_C(0x100000001b3);
     return hash;
+}
+
+void *base_locale_begin(void) {
+    return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+}
+
+void base_locale_end(void *before) {
+    locale_t own = uselocale(before);
+    if (own != before)
+        freelocale(own);
 }
 
 double base_seconds(void) {

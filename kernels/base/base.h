@@ -62,6 +62,11 @@ int base_open(FILE **stream, const char *path, struct err *err);
 #define BASE_HASH UINT64_C(0xcbf29ce484222325)
 uint64_t base_hash(uint64_t hash, const void *bytes, size_t size);
 
+/* From begin to end this thread reads and writes numbers with a decimal point, whatever the locale
+ * of the process: who calls the library may have set another. end gets what begin gave. */
+void *base_locale_begin(void);
+void base_locale_end(void *before);
+
 double base_seconds(void); /* wall clock, from an arbitrary origin */
 
 /* What the user sees while a run goes on; everything goes to standard error. */
