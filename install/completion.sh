@@ -51,6 +51,7 @@ _dmft() {
     elif [[ $before == --help && ${COMP_WORDS[0]} == *-solve ]]; then
         COMPREPLY=($(compgen -W "$_dmft_networks" -- "$word"))
     else
+        local IFS=$'\n' # names may have blanks
         compopt -o filenames 2>/dev/null
         COMPREPLY=($(compgen -d -- "$word") $(compgen -f -X '!*.ini' -- "$word")
             $(compgen -f -X '!*.h5' -- "$word"))

@@ -55,10 +55,7 @@ static int damaged(const struct archive *archive, struct err *err) {
 static int verify(struct archive *archive, struct err *err) {
     unsigned char block[1 << 12];
     uint64_t sum = BASE_HASH, wanted;
-    archive->stream = fopen(archive->path, "rb");
-    if (!archive->stream)
-        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", archive->path,
-                       strerror(errno));
+    TRY(base_open(&archive->stream, archive->path, err));
     if (fseek(archive->stream, 0, SEEK_END))
         return damaged(archive, err);
     long left = ftell(archive->stream) - (long)sizeof wanted;

@@ -192,6 +192,24 @@ int command_spare(const char *output, const char *input, struct err *err) {
     return CODE_OK;
 }
 
+int command_spare_all(const char *output, const struct params *params, struct err *err) {
+    TRY(command_spare(output, params->file, err));
+    for (size_t k = 0; k < params->includes; k++)
+        TRY(command_spare(output, params->include[k], err));
+    for (const struct param_section *s = params->sections; s < params->sections + params->count;
+         s++)
+        for (size_t r = 0; r < s->count; r++) {
+            char *path;
+            if (s->rows[r].type != PARAM_PATH)
+                continue;
+            TRY(params_path(params, s->name, s->rows[r].key, &path, err));
+            int code = command_spare(output, path, err);
+            free(path);
+            TRY(code);
+        }
+    return CODE_OK;
+}
+
 int command_end(const char *program, int code, struct err *err) {
     if (!code && (fflush(stdout) || ferror(stdout)))
         code = err_set(err, CODE_SYSTEM, "cannot write to standard output");

@@ -38,6 +38,8 @@ void command_tell_states(struct log *log, const char *program, const struct run 
                          const char *output);
 /* CODE_INPUT if the output is this input, --force or not (where files are looked at: rank 0). */
 int command_spare(const char *output, const char *input, struct err *err);
+/* The same of all that was read: the ini, those that it includes, and every path in it. */
+int command_spare_all(const char *output, const struct params *params, struct err *err);
 /* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. A
  * file that grows too large (ulimit -f) is an error of write. */
 const volatile sig_atomic_t *command_signals(void);

@@ -170,6 +170,7 @@ static int read_settings(struct dmft *d, struct err *err) {
 int dmft_run(struct dmft *d, const char *output, int force) {
     TRY(need(d, "dmft_run", "d", d));
     struct err *err = &d->err;
+    void *before = base_locale_begin();
     int code;
     d->stop = 0; /* one that came after the last run was meant for that */
     forget_results(d);
@@ -178,6 +179,7 @@ int dmft_run(struct dmft *d, const char *output, int force) {
     DO(run_march(&d->run, err));
     DO(run_finish(&d->run, force != 0, err));
 done:
+    base_locale_end(before);
     return code;
 }
 

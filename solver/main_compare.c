@@ -71,8 +71,7 @@ static int work(struct compare *compare, struct options *options, struct err *er
                                 &output, err)
              : command_output(&output, command, options->output, "_compare.h5", err));
     DO(compare_configure(compare, command->file, command->overrides, command->override, err));
-    DO(command_spare(output, command->file, err));
-    DO(command_spare(output, compare->run[0].config.data.file, err));
+    DO(command_spare_all(output, &compare->run[0].params, err));
     DO(compare_run(compare, output, options->force || go_on, err));
     log_line(&compare->run[0].log, "wrote %s", output);
     if (!options->quiet)

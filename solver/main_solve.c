@@ -128,8 +128,7 @@ static int solve(struct run *run, struct options *options, struct err *err) {
                                      &output, err)
                   : command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
-    DO(command_spare(output, command->file, err));
-    DO(command_spare(output, run->config.data.file, err));
+    DO(command_spare_all(output, &run->params, err));
     DO(run_open(run, output, options->force, err));
     begun = true;
     DO(run_march(run, err));

@@ -89,6 +89,17 @@ static int look_again(struct sweep *sweep, const struct options *options, struct
     return summary_write(sweep, &options->choice, options->output, err);
 }
 
+/* The files that the sweep goes through are not written over either. */
+static int spare_values(const struct sweep *sweep, const char *output, struct err *err) {
+    for (int k = 0, a; k < sweep->grid.keys; k++) {
+        const struct grid_key *key = grid_key(&sweep->grid, k, &a);
+        for (int i = 0; i < sweep->grid.axis[a].count; i++)
+            if (params_is_path(&sweep->base.params, key->name))
+                TRY(command_spare(output, key->text[i], err));
+    }
+    return CODE_OK;
+}
+
 static int run(struct sweep *sweep, const struct options *options, int jobs, struct err *err) {
     const struct command *command = &options->command;
     char *output = NULL, *grid = NULL;
@@ -99,7 +110,8 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
     DO(command_spare(output, command->file, err));
     DO(sweep_open(sweep, command->file, command->overrides, command->override, output,
                   options->force, options->retry, err));
-    DO(command_spare(output, sweep->base.config.data.file, err));
+    DO(command_spare_all(output, &sweep->base.params, err));
+    DO(spare_values(sweep, output, err));
     DO(summary_check(sweep, &options->choice, err));
     DO(sweep_file(&grid, sweep, "grid", err));
     DO(summary_grid(sweep, grid, err));

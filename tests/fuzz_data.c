@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <unistd.h>
+#include <zip.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -49,6 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
         read_array(&flat, &flat.array[k]);
     for (int k = 0; k < flat.count; k++)
         free(flat.array[k].values);
+    if (flat.archive)
+        zip_discard(flat.archive);
     if (flat.stream)
         fclose(flat.stream);
     unlink(path);

@@ -75,7 +75,7 @@ exports() {
     grep -q '^program_map$' "$root/names"
     ! grep -vE '^(dmft|program|gate|router|balance|block)_|^network_whole$' "$root/names"
 }
-bash_says() { # LINE: what completes it, in one line
+bash_says() { # LINE [SEPARATOR]: what completes it, in one line
     bash -c '
         . "$1"
         COMP_LINE=$2 COMP_POINT=${#2}
@@ -83,7 +83,8 @@ bash_says() { # LINE: what completes it, in one line
         [[ $2 != *" " ]] || COMP_WORDS+=("")
         COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
         _dmft 2>/dev/null
-        echo "${COMPREPLY[*]}"' - "$root/opt/dmft/share/bash-completion/completions/dmft-solve" "$1"
+        IFS=${3:- }
+        echo "${COMPREPLY[*]}"' - "$root/opt/dmft/share/bash-completion/completions/dmft-solve" "$1" "${2:- }"
 }
 completion() {
     test "$(bash_says 'dmft-solve --network.gat')" = '--network.gate= --network.gated_experts='
@@ -96,7 +97,8 @@ completion() {
     test "$(bash_says 'dmft-compare --cont')" = --continue
     test "$(bash_says 'dmft-sweep --cont')" = ''
     cd "$root"
-    touch a.ini a.txt
+    touch a.ini a.txt 'my run.ini'
+    test "$(bash_says 'dmft-solve m' '|')" = 'my run.ini'
     test "$(bash_says 'dmft-sweep --help regime')" = ''
     test "$(bash_says 'dmft-solve a')" = a.ini
     # every key of --help is there

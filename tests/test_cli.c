@@ -317,7 +317,10 @@ static void test_command_lines_are_refused(void **state) {
         {{"small.ini", "--steps=3"}, {"--steps=3"}},
         {{"none.ini"}, {"none.ini: cannot be opened: No such file"}},
         {{""}, {": cannot be opened"}},
-        {{"folder"}, {"folder: is a directory, not an ini file"}},
+        {{"folder"}, {"folder: is a folder, not a file"}},
+        {{"pipe.ini"}, {"pipe.ini: is not a regular file; what comes from a pipe"}},
+        {{"small.ini", "--network.program=pipe.ini", "--network.model=program"},
+         {"pipe.ini: is not a regular file"}},
         {{"nul.ini"}, {"nul.ini:2: not a text file (byte 0x00)"}},
         {{"good.h5"}, {"good.h5:1: ", "(byte 0x89)"}},
         {{"small.ini", "-o", "nowhere/out.h5"}, {"output nowhere/out.h5: folder nowhere: No such"}},
@@ -331,6 +334,7 @@ static void test_command_lines_are_refused(void **state) {
     };
     size_t size, after, failures = 0;
     assert_int_equal(mkfifo("pipe.h5.partial", 0600), 0);
+    assert_int_equal(mkfifo("pipe.ini", 0600), 0);
     char *before = cli_read("good.h5", &size);
     for (size_t i = 0; i < COUNT(table); i++)
         failures += !line_refused(table[i].arg, 2, table[i].part);

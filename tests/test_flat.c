@@ -248,6 +248,8 @@ static void test_refused_tables(void **state) {
         {"1,2\nnan,4\n", "X[1][0] is NaN"},
         {"1,2\n3,inf\n", "y[1] is infinite"},
         {"1,2\n3,4\001\n", ":2: not text (byte 0x01)"},
+        {"1,2\r3,4\r5,6\r", ":1: a carriage return within a line"},
+        {"a,y\n1,2\r3,4\n5,6\n", ":2: a carriage return within a line"},
     };
     for (size_t k = 0; k < COUNT(table); k++) {
         cli_print("bad.csv", table[k].text);
@@ -298,6 +300,22 @@ static void test_refused_archives(void **state) {
         {"X", FLOATS "(3, 2", sizeof X, "is not understood"},
         {"X", FLOATS "(1,1,1,1,1,1,1,1,1), }", sizeof X, "is not understood"},
         {"X", "{'shape': (3, 2), }", sizeof X, "is not understood"},
+        {"X", FLOATS "(3, 2), 'more': 1, }", sizeof X, "is not understood"},
+        {"X", FLOATS "(3, 2), 'descr': '<f8', }", sizeof X, "is not understood"},
+        {"X", FLOATS "(3, 2), } }", sizeof X, "is not understood"},
+        {"X", FLOATS "(3, , 2), }", sizeof X, "is not understood"},
+        {"X", FLOATS "(3 2), }", sizeof X, "is not understood"},
+        {"X", FLOATS "(03, 2), }", sizeof X, "is not understood"},
+        {"X", FLOATS "(6), }", sizeof X, "is not understood"},
+        {"X", FLOATS "[3, 2], }", sizeof X, "is not understood"},
+        {"X", "{'descr': '<f8', 'fortran_order': Truest, 'shape': (3, 2), }", sizeof X,
+         "is not understood"},
+        {"X", "{'descr': '<f8' 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
+         "is not understood"},
+        {"X", "{descr: '<f8', 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
+         "is not understood"},
+        {"X", "x = {'descr': '<f8', 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
+         "is not understood"},
         {"X", "{'descr': '|O', 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
          "does not hold integers or floats"},
         {"X", "{'descr': '<c8', 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
@@ -314,6 +332,33 @@ static void test_refused_archives(void **state) {
     }
     cli_print("name.npz", "neither");
     refuse("name.npz", MOST, "is not an HDF5 file, npz or .csv");
+}
+
+/* Which of two arrays of one name would be read depends on the reader; a boolean is one of two
+ * bytes; and a product of extents that is 1 only modulo 2^64 is not one number. */
+static void test_refused_arrays(void **state) {
+    (void)state;
+    static const unsigned char odd[P] = {0, 2, 1};
+    static const double tokens[2][2] = {{0, 1}, {1, 0}};
+    static const int64_t V = 2;
+    struct zip twice = {0}, booleans = {0}, wrapped = {0};
+    add(&twice, "X", FLOATS "(3, 2), }", X, sizeof X, false);
+    add(&twice, "y", FLOATS "(3,), }", y, sizeof y, false);
+    add(&twice, "X", FLOATS "(3, 2), }", X, sizeof X, false);
+    finish(&twice, "twice.npz");
+    refuse("twice.npz", MOST, "has two arrays X");
+    add(&booleans, "X", FLOATS "(3, 2), }", X, sizeof X, false);
+    add(&booleans, "y", "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", odd,
+        sizeof odd, false);
+    finish(&booleans, "odd.npz");
+    refuse("odd.npz", MOST, "y has booleans that are neither 0 nor 1");
+    add(&wrapped, "tokens", FLOATS "(2, 2), }", tokens, sizeof tokens, false);
+    add(&wrapped, "y", FLOATS "(2, 2), }", tokens, sizeof tokens, false);
+    add(&wrapped, "V",
+        "{'descr': '<i8', 'fortran_order': False, 'shape': (3, 12297829382473034411), }", &V,
+        sizeof V, false);
+    finish(&wrapped, "wrapped.npz");
+    refuse("wrapped.npz", MOST, "V must be one positive integer");
 }
 
 /* Cut at every length, and with bytes changed: read or refused by a sentence; what is read has been
@@ -374,15 +419,11 @@ static void test_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_good_files),
-        TEST(test_long_names_are_passed_over),
-        TEST(test_long_arrays),
-        TEST(test_types),
-        TEST(test_refused_tables),
-        TEST(test_wide_tables),
-        TEST(test_refused_archives),
-        TEST(test_damaged_archives),
-        TEST(test_runs),
+        TEST(test_good_files),       TEST(test_long_names_are_passed_over),
+        TEST(test_long_arrays),      TEST(test_types),
+        TEST(test_refused_tables),   TEST(test_wide_tables),
+        TEST(test_refused_archives), TEST(test_refused_arrays),
+        TEST(test_damaged_archives), TEST(test_runs),
     };
     return cmocka_run_group_tests_name("flat", tests, cli_open, cli_close);
 }

@@ -105,6 +105,36 @@ static void test_lists_of_points_are_refused(void **state) {
         check_refused(table[i].sweep, table[i].part);
 }
 
+/* Whole numbers beyond six digits and beyond those of a double; a mark of the order of bytes before
+ * [sweep]; and a zero byte, which would end a line early. */
+static void test_numbers_and_bytes(void **state) {
+    (void)state;
+    static const char marked[] = "\xef\xbb\xbf[sweep]\na.x = linspace(1000000, 3000000, 3)\n"
+                                 "a.y = 18446744073709551614 18446744073709551615\n"
+                                 "a.z = logspace(1, 1e6, 3)\na.w = linspace(0.1, 1, 2)\n",
+                      zero[] = "[sweep]\na.x = 0.1 0.2\0 0.4\n";
+    static const char *const want[] = {"1000000", "2000000", "3000000"}, *const powers[] = {
+                                                                             "1", "1000",
+                                                                             "1000000"};
+    struct grid grid;
+    struct err err;
+    cli_print("case.ini", marked);
+    if (grid_read(&grid, "case.ini", &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(grid.axes, 4);
+    assert_int_equal(grid.axis[1].count, 2);
+    for (int k = 0; k < 3; k++) {
+        assert_string_equal(grid.axis[0].key->text[k], want[k]);
+        assert_string_equal(grid.axis[2].key->text[k], powers[k]);
+    }
+    assert_string_equal(grid.axis[3].key->text[0], "0.1");
+    grid_free(&grid);
+    cli_write("case.ini", zero, sizeof zero - 1);
+    assert_int_equal(grid_read(&grid, "case.ini", &err), CODE_INPUT);
+    assert_non_null(strstr(err.text, "case.ini:2: not a text file (byte 0x00)"));
+    grid_free(&grid);
+}
+
 /* A line more than an array can have axes, and points more than anybody can run. */
 static void test_too_much_is_refused(void **state) {
     (void)state;
@@ -116,6 +146,10 @@ static void test_too_much_is_refused(void **state) {
     check_refused("a.x = linspace(0, 1, 10000)\na.y = linspace(1, 2, 11)\n",
                   ARGS(":19: [sweep] a.y: more than 100000 points in all; try fewer values"));
     check_refused("a.x = linspace(0, 1, 10001)\n", ARGS("2 to 10000 values"));
+    check_refused("a.x = linspace(0, 1, 4294967299)\n", ARGS("2 to 10000 values")); /* 2^32 + 3 */
+    check_refused("a.x = linspace(0, 1, 2.5)\n", ARGS("2 to 10000 values"));
+    check_refused("a.x = 18446744073709551615 18446744073709551614\n",
+                  ARGS("values must increase, but 18446744073709551614 follows"));
 }
 
 /* --- points ---------------------------------------------------------------------------------- */
@@ -481,6 +515,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         GRID_TEST(test_lists_of_points_are_refused),
         GRID_TEST(test_too_much_is_refused),
+        GRID_TEST(test_numbers_and_bytes),
         GRID_TEST(test_order_of_points),
         GRID_TEST(test_names_of_points),
         GRID_TEST(test_a_list_of_points_is_the_grid_it_spells),

@@ -97,6 +97,46 @@ static void test_record_of_strange_paths(void **state) {
     free(text);
 }
 
+/* The text of an attribute of this file, to be freed. */
+static char *text_of(const char *name, const char *object, const char *attribute) {
+    hid_t file = cli_file(name);
+    char *text = cli_text(file, object, attribute);
+    H5Fclose(file);
+    return text;
+}
+
+static const char program[] =
+    "local s = population('s')\nlocal h = read_in(s, 'W1')\n"
+    "if key('act') == 'tanh # \"x' then h = tanh(h) else h = 3 * relu(h) end\n"
+    "read_out(h, 'w')\n";
+static const char program_rest[] =
+    "[data]\ninputs = 2\n[training]\nsteps = 2\n[solver]\nsites = 16\nreplicates = 1\n";
+
+/* What is recorded of a network in Lua repeats the run without its file, also words that need
+ * quotes; and readers get its text as it was written, no more and no less. */
+static void test_record_of_programs(void **state) {
+    (void)state;
+    char text[512];
+    cli_print("words.lua", program);
+    snprintf(text, sizeof text,
+             "[network]\nprogram = words.lua\n%s[program]\nact = \"tanh # \"\"x\"\n", program_rest);
+    cli_print("words.ini", text);
+    solve("words.ini", "words.h5", NULL);
+    char *ini = text_of("words.h5", "parameters", "ini");
+    assert_non_null(strstr(ini, "\nact = \"tanh # \"\"x\"\n"));
+    assert_int_equal(rename("words.lua", "words.old"), 0);
+    cli_print("reworded.ini", ini);
+    solve("reworded.ini", "reworded.h5", NULL);
+    assert_true(cli_same("words.h5", "reworded.h5", "limit/loss"));
+    setenv("MALLOC_PERTURB_", "165", 1); /* fresh memory is not zero */
+    solve("reworded.ini", "reworded.h5", NULL);
+    unsetenv("MALLOC_PERTURB_");
+    char *kept = text_of("reworded.h5", "provenance", "network");
+    assert_string_equal(kept, program);
+    free(kept);
+    free(ini);
+}
+
 /* Later lines go over earlier ones, the including file over all, the command line over it; paths
  * count from the file that they stand in. The record alone repeats the run. */
 static void test_includes(void **state) {
@@ -132,6 +172,46 @@ static void test_includes(void **state) {
     free(ini);
 }
 
+/* Names of rows are no paths; paths of an included file count from its folder alone, wherever the
+ * program is started; and the record of a network in Lua may be included. */
+static void test_included_from_elsewhere(void **state) {
+    (void)state;
+    char text[512];
+    assert_int_equal(mkdir("far", 0777), 0);
+    assert_int_equal(mkdir("far/sub", 0777), 0);
+    cli_print("far/base.ini", base);
+    cli_make_data("far/x.h5", 2, 3, 4, 3, 3, -1);
+    cli_make_data("far/sub/x.h5", 2, 2, 4, 2, 3, -1);
+    cli_print("far/rows.ini", "include = base.ini\n[data]\nsource = file\nfile = x.h5\n"
+                              "[output]\nfields = h1\nkernels_of = h1\n");
+    cli_print("far/sub/data.ini", "[data]\nfile = x.h5\n");
+    cli_print("far/one.ini", "include = rows.ini\n");
+    cli_print("far/two.ini", "include = rows.ini\ninclude = sub/data.ini\n");
+    solve("far/one.ini", "one.h5", NULL);
+    solve("far/two.ini", "two.h5", NULL);
+    check_value("one.h5", "fields", "h1");
+    for (int k = 0; k < 2; k++) {
+        size_t count;
+        hid_t file = cli_file(k ? "two.h5" : "one.h5");
+        free(cli_values(file, "data/X", &count));
+        H5Fclose(file);
+        assert_int_equal(count, k ? 8 : 12);
+    }
+
+    cli_print("far/sub/words.lua", program);
+    snprintf(text, sizeof text, "[network]\nprogram = words.lua\n%s[program]\nact = b\n",
+             program_rest);
+    cli_print("far/sub/words.ini", text);
+    cli_print("far/words.ini", "include = sub/words.ini\n");
+    solve("far/words.ini", "far.h5", NULL);
+    char *ini = text_of("far.h5", "parameters", "ini");
+    cli_print("far/sub/record.ini", ini);
+    cli_print("far/record.ini", "include = sub/record.ini\n");
+    solve("far/record.ini", "record.h5", NULL);
+    assert_true(cli_same("far.h5", "record.h5", "limit/loss"));
+    free(ini);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     static const struct {
@@ -142,6 +222,7 @@ static void test_refusals(void **state) {
         {"include = /dev/zero\n", {"/dev/zero is not a regular file"}},
         {"include = parts\n", {"parts is not a regular file"}},
         {"include = case.ini\n", {"case.ini:1:", "case.ini would include itself"}},
+        {"include = parts/many_7.ini\n", {"more than 1000 files are included"}},
         {"include = parts/a.ini\n", {"parts/b.ini:2: include = a.ini", "would include itself"}},
         {"include = parts/bad.ini\n", {"parts/bad.ini:3: [training] eta: unknown key", "\"eta0\""}},
         {"include = parts/value.ini\n", {"parts/value.ini:2: [training] eta0 = fast: not a"}},
@@ -152,6 +233,14 @@ static void test_refusals(void **state) {
         {"include = parts/unused.ini\n[network]\nmodel = dense\n",
          {"parts/unused.ini:2: [network] kappa = 2: model = dense does not use it"}},
     };
+    for (int k = 0; k < 8; k++) { /* eight files of the next kind each: 8^7 */
+        char name[32], text[256] = "";
+        snprintf(name, sizeof name, "parts/many_%d.ini", k);
+        for (int j = 0; k && j < 8; j++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "include = many_%d.ini\n",
+                     k - 1);
+        cli_print(name, text);
+    }
     cli_print("parts/a.ini", "include = b.ini\n");
     cli_print("parts/b.ini", "\ninclude = a.ini\n");
     cli_print("parts/bad.ini", "[training]\n\neta = 1\n");
@@ -192,8 +281,90 @@ static void test_sweeps(void **state) {
     cli_program("dmft-solve");
 }
 
-/* A source on the command line takes the place of that in the file: keys of [data] that do not go
- * with it are left out there, in an included file, too, and refused beside it. */
+static void sweep(const char *output, const char *ini) {
+    struct cli_result result;
+    cli_program("dmft-sweep");
+    cli_run(&result, ARGS("--quiet", "--jobs", "2", "-o", output, ini));
+    if (result.code)
+        fail_msg("%s: %s", ini, result.err);
+    cli_free(&result);
+    cli_program("dmft-solve");
+}
+
+/* Paths among the values of a sweep count from its ini, and what is recorded repeats the sweep from
+ * another folder: with the data, the text of a program, words of choices that use other keys. */
+static void test_sweeps_from_elsewhere(void **state) {
+    (void)state;
+    char text[512];
+    assert_int_equal(mkdir("away", 0777), 0);
+    assert_int_equal(mkdir("away/again", 0777), 0);
+    cli_make_data("away/a.h5", 2, 3, 4, 3, 3, -1);
+    cli_make_data("away/b.h5", 2, 3, 4, 3, 2, 1);
+    cli_print("away/words.lua", program);
+    cli_print("away/other.lua", "local s = population('s')\nlocal h = read_in(s, 'W1')\n"
+                                "read_out(tanh(h), 'w')\n");
+    cli_print("away/third.lua", "local s = population('s')\nlocal h = read_in(s, 'W1')\n"
+                                "read_out(relu(h), 'w')\n");
+    static const char rest[] = "[training]\nsteps = 2\n[solver]\nsites = 16\nreplicates = 1\n";
+    static const char *const inis[] = {
+        "[network]\nmodel = dense\n[data]\nsource = file\nfile = a.h5\n[sweep]\n"
+        "data.file = a.h5 b.h5\ntraining.optimizer = adam gd\n",
+        "[network]\nprogram = words.lua\n[data]\ninputs = 2\n[program]\nact = \"tanh # \"\"x\"\n"
+        "[sweep]\ntraining.eta0, training.gamma0 = 0.1 1 | 0.2 0.5 # two\n",
+        "[network]\nprogram = words.lua\n[data]\ninputs = 2\n"
+        "[sweep]\nnetwork.program = other.lua third.lua\n",
+    };
+    for (int k = 0; k < 3; k++) {
+        char first[16], second[16];
+        snprintf(first, sizeof first, "away_%d.h5", k);
+        snprintf(second, sizeof second, "again_%d.h5", k);
+        snprintf(text, sizeof text, "%s%s", rest, inis[k]);
+        cli_print("away/sweep.ini", text);
+        sweep(first, "away/sweep.ini");
+        char *ini = text_of(first, "parameters", "ini");
+        cli_print("away/again/sweep.ini", ini);
+        assert_int_equal(rename("away/words.lua", "away/hidden"), 0);
+        sweep(second, "away/again/sweep.ini");
+        assert_int_equal(rename("away/hidden", "away/words.lua"), 0);
+        assert_true(cli_same(first, second, "sweep/loss"));
+        free(ini);
+    }
+}
+
+/* What was read is not written over: not the ini alone. */
+static void test_inputs_are_spared(void **state) {
+    (void)state;
+    char text[512];
+    cli_print("spared.ini", "[training]\neta0 = 0.5\n");
+    cli_print("spared.lua", program);
+    snprintf(text, sizeof text,
+             "include = spared.ini\n[network]\nprogram = spared.lua\n[program]\nact = b\n%s",
+             program_rest);
+    cli_print("sparing.ini", text);
+    static const char *const names[] = {"spared.ini", "spared.lua", "sparing.ini"};
+    for (int k = 0; k < 3; k++) {
+        struct cli_result result;
+        cli_run(&result, ARGS("--force", "-o", names[k], "sparing.ini"));
+        if (!cli_ended(&result, 2, ARGS("would overwrite an input of this run")))
+            fail_msg("%s", names[k]);
+        cli_free(&result);
+    }
+    struct cli_result result;
+    cli_program("dmft-sweep");
+    cli_print("blank.ini", "include = parts/base.ini\n[sweep]\ntraining.eta0 = 0.1 1\n");
+    cli_run(&result, ARGS("-o", "blank.h5", "blank.ini", "-- training . eta0 = 0.5"));
+    assert_true(cli_ended(&result, 2, ARGS("[sweep] varies this key")));
+    cli_free(&result);
+    cli_print("paths.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = away/a.h5\n"
+                           "[sweep]\ndata.file = away/a.h5 away/b.h5\n");
+    cli_run(&result, ARGS("--force", "-o", "away/b.h5", "paths.ini"));
+    assert_true(cli_ended(&result, 2, ARGS("-o away/b.h5 would overwrite an input")));
+    cli_free(&result);
+    cli_program("dmft-solve");
+}
+
+/* A source on the command line takes the place of that in the file: keys of [data] that do not
+ * go with it are left out there, in an included file, too, and refused beside it. */
 static void test_another_source(void **state) {
     (void)state;
     struct cli_result result;
@@ -216,9 +387,16 @@ static void test_another_source(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_values),   TEST(test_record_of_strange_paths),
-        TEST(test_includes), TEST(test_refusals),
-        TEST(test_sweeps),   TEST(test_another_source),
+        TEST(test_values),
+        TEST(test_record_of_strange_paths),
+        TEST(test_record_of_programs),
+        TEST(test_includes),
+        TEST(test_included_from_elsewhere),
+        TEST(test_refusals),
+        TEST(test_sweeps),
+        TEST(test_sweeps_from_elsewhere),
+        TEST(test_inputs_are_spared),
+        TEST(test_another_source),
     };
     return cmocka_run_group_tests_name("include", tests, cli_open, cli_close);
 }

@@ -7,6 +7,7 @@
 #include "tests/support/support.h"
 
 #include <cblas.h>
+#include <locale.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -234,6 +235,41 @@ static void on_alarm(int number) {
     dmft_stop(running);
 }
 
+/* In a host whose numbers have a comma: keys, defaults and programs mean what they do elsewhere, in
+ * all threads, and the host's own numbers stay as they were. */
+static void test_decimal_comma(void **state) {
+    (void)state;
+    static const char program[] = "if tostring(0.5) ~= '0.5' then error('a comma') end\\n"
+                                  "read_out(tanh(read_in(population('a'), 'W1')), 'w')";
+    char text[16];
+    cli_print("comma.src", "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \"\"\ngrouping -1\n"
+                           "END LC_NUMERIC\n");
+    /* its exit status tells of the categories that are not there */
+    assert_true(system("localedef -c -i ./comma.src -f ANSI_X3.4-1968 ./comma 2>localedef.txt") >=
+                0);
+    assert_int_equal(setenv("LOCPATH", ".", 1), 0);
+    if (!setlocale(LC_NUMERIC, "comma"))
+        skip(); /* a C library without localedef */
+    struct dmft *d = dmft_new();
+    struct dmft_series series;
+    accept(d, dmft_text(d, "[network]\nmodel = program\n[data]\ninputs = 3\n[solver]\nsites = 64\n"
+                           "replicates = 4\nthreads = 2\n"));
+    accept(d, dmft_set(d, "network.program_text", program));
+    accept(d, dmft_set(d, "training.steps", "2"));
+    accept(d, dmft_set(d, "training.eta0", "0.25"));
+    int code = dmft_run(d, NULL, 0);
+    snprintf(text, sizeof text, "%g", 0.5);
+    setlocale(LC_NUMERIC, "C");
+    unsetenv("LOCPATH");
+    accept(d, code);
+    assert_string_equal(text, "0,5");
+    accept(d, dmft_series(d, 0, "loss", &series));
+    assert_true(isfinite(series.mean[0]));
+    accept(d, dmft_set(d, "training.eta0", "0,25"));
+    refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "trailing characters \",25\"");
+    dmft_free(d);
+}
+
 static void test_stop(void **state) {
     (void)state;
     const struct itimerval soon = {.it_value = {.tv_usec = 200000}};
@@ -258,6 +294,7 @@ int main(void) {
         TEST(test_refusals),
         TEST(test_null_is_refused),
         TEST(test_a_key_has_one_value),
+        TEST(test_decimal_comma),
         TEST(test_stop),
     };
     return cmocka_run_group_tests_name("library", tests, cli_open, cli_close);

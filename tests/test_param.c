@@ -328,7 +328,7 @@ static void test_conditions_are_checked(void **state) {
         {"[network]\ngate = sigmoid\nshape = smooth",
          {0},
          {": [network] slope: the key must be given; a number, -3 to 3"}},
-        {"[network]\ngate = softmax", {0}, {": [network] weights: the key must be given; text"}},
+        {"[network]\ngate = softmax", {0}, {": [network] weights: the key must be given; a path"}},
         {"[network]\nexperts = 2",
          {"--network.gate=sigmoid"},
          {":4: [network] experts = 2", "used only when [network] gate = none or topk"}},
@@ -422,10 +422,10 @@ static void test_not_a_text_file(void **state) {
 static void test_not_a_file(void **state) {
     (void)state;
     static const char *const cases[][2] = {
-        {"/tmp", "/tmp: is a directory"},
+        {"/tmp", "/tmp: is a folder"},
         {"/no/such.ini", "/no/such.ini: cannot be opened: No such file"},
         {"", "cannot be opened"},
-        {"/dev/zero", "/dev/zero:1: not a text file (byte 0x00)"},
+        {"/dev/zero", "/dev/zero: is not a regular file"},
     };
     struct fixture f;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

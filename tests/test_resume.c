@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -315,6 +316,9 @@ static void damaged_states_are_refused(void **state) {
     cli_write("out.h5.state/limit_0001.state", good, size);
     refuses(2, ARGS("--quiet", "--continue", "out.h5", "--solver.replicates=2"),
             ARGS("limit_0001.state", "another replicate"));
+    assert_int_equal(remove(name), 0);
+    assert_int_equal(mkfifo(name, 0600), 0);
+    refuses(2, go_on, ARGS(name, "is not a regular file"));
     free(good);
 }
 

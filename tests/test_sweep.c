@@ -114,7 +114,7 @@ static void test_each_program_names_the_other(void **state) {
     check_refused(ARGS("small.ini"), ARGS("small.ini: there is no section [sweep]", "dmft-solve"));
     check_refused(ARGS("none.ini"), ARGS("none.ini: cannot be opened"));
     check_refused(ARGS(NULL), ARGS("which ini file?"));
-    check_refused(ARGS("."), ARGS(".: cannot be read"));
+    check_refused(ARGS("."), ARGS(".: is a folder, not a file"));
     cli_program("dmft-solve");
     check_refused(ARGS("-o", "out.h5", "case.ini"),
                   ARGS("case.ini:17: [sweep]: a sweep over values of keys is run by dmft-sweep"));

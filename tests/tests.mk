@@ -88,7 +88,7 @@ build/fuzz_param: $(FUZZ_SOURCES)
 	$(FUZZ) $^ -linih -o $@
 build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/settings/flat*.c)
 	@mkdir -p $(@D)
-	$(FUZZ) $^ -lz -o $@
+	$(FUZZ) $^ -lzip -o $@
 # With the keys of all networks, so that what is not fuzzed is linked as it is built.
 FUZZED := solver/command.c $(wildcard kernels/base/*.c solver/settings/*.c)
 build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(BUILD)/%.o),$(OBJECTS))

@@ -3,10 +3,13 @@
 #include "kernels/base/base.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,10 +47,41 @@ int base_file_code(int cause) {
     return CODE_SYSTEM;
 }
 
+int base_open(FILE **stream, const char *path, struct err *err) {
+    struct stat status;
+    *stream = NULL;
+    /* a pipe that nobody writes would wait here */
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor >= 0 && !fstat(descriptor, &status) && !S_ISREG(status.st_mode)) {
+        close(descriptor);
+        return err_set(
+            err, CODE_INPUT, "%s: is %s", path,
+            S_ISDIR(status.st_mode)
+                ? "a folder, not a file"
+                : "not a regular file; what comes from a pipe is written to a file first");
+    }
+    if (descriptor >= 0 && (*stream = fdopen(descriptor, "rb")))
+        return CODE_OK;
+    int cause = errno;
+    if (descriptor >= 0)
+        close(descriptor);
+    return err_set(err, base_file_code(cause), "%s: cannot be opened: %s", path, strerror(cause));
+}
+
 uint64_t base_hash(uint64_t hash, const void *bytes, size_t size) {
     for (const unsigned char *byte = bytes; size--; byte++)
         hash = (hash ^ *byte) * UINT64_C(0x100000001b3);
     return hash;
+}
+
+void *base_locale_begin(void) {
+    return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+}
+
+void base_locale_end(void *before) {
+    locale_t own = uselocale(before);
+    if (own != before)
+        freelocale(own);
 }
 
 double base_seconds(void) {

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,10 +54,18 @@ int base_copy(char **out, const char *text, struct err *err);
 /* What a file that cannot be opened or read for this cause (errno) is: CODE_INPUT where a name or a
  * right is wrong, else CODE_SYSTEM. */
 int base_file_code(int cause);
+/* Opens a regular file to be read; the caller closes *stream. CODE_INPUT, and a sentence that
+ * begins with the path, also of a folder, and of a pipe, whose writer may never come. */
+int base_open(FILE **stream, const char *path, struct err *err);
 
 /* FNV-1a, 64 bits, of more bytes; begins with BASE_HASH. */
 #define BASE_HASH UINT64_C(0xcbf29ce484222325)
 uint64_t base_hash(uint64_t hash, const void *bytes, size_t size);
+
+/* From begin to end this thread reads and writes numbers with a decimal point, whatever the locale
+ * of the process: who calls the library may have set another. end gets what begin gave. */
+void *base_locale_begin(void);
+void base_locale_end(void *before);
 
 double base_seconds(void); /* wall clock, from an arbitrary origin */
 

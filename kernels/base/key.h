@@ -14,7 +14,8 @@ enum param_type {
     PARAM_CHOICE,  /* int, the index in choices */
     PARAM_CHOICES, /* struct int_list of such, one or more, all different */
     PARAM_ROW,     /* const struct choice *, one of those in choices */
-    PARAM_TEXT,    /* const char *, a path, owned by struct params; "" when empty */
+    PARAM_TEXT,    /* const char *, owned by struct params; "" when empty */
+    PARAM_PATH,    /* the same, of a file or folder: params_path says where it is */
     PARAM_INTS,    /* struct int_list, blank-separated, may be empty */
     PARAM_REALS    /* struct real_list, likewise */
 };

@@ -77,10 +77,27 @@ static const char *complaint(const struct program *p) {
     return begins ? text + n + m + 2 : text;
 }
 
+/* What a call has made the builder allocate. */
+static void check_size(lua_State *L) {
+    struct script *script = script_of(L);
+    const struct net *net = program_net(script->p);
+    while (script->vectors < net->vectors)
+        script->numbers += (size_t)net->vector[script->vectors++].length;
+    if (script->p->nodes > SCRIPT_NODES)
+        luaL_error(L, "a network has more than %d operations", SCRIPT_NODES);
+    if (script->numbers > SCRIPT_NUMBERS)
+        luaL_error(
+            L,
+            "a network has more than %d million numbers of its inputs: take fewer inputs, or fewer "
+            "numbers of each",
+            SCRIPT_NUMBERS / 1000000);
+}
+
 void script_check(lua_State *L) {
     const struct program *p = script_program(L);
     if (p->code)
         luaL_error(L, "%s", complaint(p));
+    check_size(L);
 }
 
 /* One line, without control characters. */
@@ -122,6 +139,8 @@ char *script_unfold(const char *folded, size_t *size) {
             }
         *to++ = c;
     }
+    if (text)
+        *to = '\0';
     *size = text ? (size_t)(to - text) : 0;
     return text;
 }
@@ -180,7 +199,7 @@ static void script_write(struct program *p) {
 }
 
 static const struct param_row script_keys[] = {
-    {"program", PARAM_TEXT, NETWORK_KEY(program), "", 0, 0, NULL, NULL,
+    {"program", PARAM_PATH, NETWORK_KEY(program), "", 0, 0, NULL, NULL,
      "a network written in Lua (docs/programs.md): the file, relative to the ini; its keys are in "
      "section [program]"},
     {"program_text", PARAM_TEXT, NETWORK_KEY(program_text), "", 0, 0, NULL, NULL,

@@ -20,6 +20,8 @@ struct script {
     size_t bytes, traffic; /* in use; ever asked for */
     int ticks;             /* of SCRIPT_TICK instructions */
     double start;          /* seconds of this thread */
+    int vectors;           /* of the net whose numbers are counted */
+    size_t numbers;        /* in them */
 };
 enum {
     SCRIPT_TICK = 1000,
@@ -27,6 +29,8 @@ enum {
     SCRIPT_SECONDS = 5,         /* seconds, */
     SCRIPT_BYTES = 8 << 20,     /* bytes at once */
     SCRIPT_TRAFFIC = 256 << 20, /* and in all, that a script may use; */
+    SCRIPT_NODES = 20000,       /* operations of a network, each with its plan, */
+    SCRIPT_NUMBERS = 1 << 27,   /* and numbers of all inputs (1 GB), which the builder allocates */
     SCRIPT_TEXT = 199           /* bytes of a text that results carry */
 };
 
@@ -43,7 +47,7 @@ struct script_population {
 
 struct script *script_of(lua_State *L);
 struct program *script_program(lua_State *L);
-/* An error at this line, if the builder has failed. */
+/* An error at this line, if the builder has failed or the network has become too large. */
 void script_check(lua_State *L);
 /* The result of a function that gives a value; script_check first. */
 int script_push(lua_State *L, struct value v);

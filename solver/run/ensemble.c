@@ -337,8 +337,10 @@ int ensemble_compute(const struct ensemble *e, int *first, struct err *err) {
     else
 #pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) firstprivate(one)
         for (int r = 0; r < runs; r++) {
+            void *before = base_locale_begin();
             one.r = r;
             attempt(one, first, err);
+            base_locale_end(before);
         }
     int code = err->code, written = write(e, code ? &ignored : err);
     return code ? code : written;

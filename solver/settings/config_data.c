@@ -45,7 +45,7 @@ const struct param_row config_data_rows[] = {
      "X of tokens: one-hot token and one-hot place in the sequence, or the former alone"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL,
      "source=gaussian|multi_index|markov|copy|modular", "seed of the drawn inputs"},
-    {"file", PARAM_TEXT, OFFSET(file), "", 0, 0, NULL, "source=file",
+    {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file",
      "path of the data set; in an ini file relative to the folder of the ini"},
     {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
      "labels; with one output an even number, the first half has y = +1, the second y = -1; with "
@@ -53,7 +53,7 @@ const struct param_row config_data_rows[] = {
     {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
      "pixels along an edge after averaging blocks, a divisor of 28: D = side^2; features are "
      "centred over the inputs, then each input scaled to |x|^2 = D"},
-    {"folder", PARAM_TEXT, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
+    {"folder", PARAM_PATH, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
      "source=fashion", "where the data set is; in an ini file relative to the folder of the ini"},
 };
 const size_t config_data_rows_count = sizeof config_data_rows / sizeof *config_data_rows;

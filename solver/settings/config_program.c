@@ -13,10 +13,8 @@ static bool is_program(const struct config *config) {
 }
 
 static int read_file(const char *path, char **text, struct err *err) {
-    FILE *stream = fopen(path, "r");
-    if (!stream)
-        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", path,
-                       strerror(errno));
+    FILE *stream;
+    TRY(base_open(&stream, path, err));
     int code = base_alloc(text, MOST + 2, 1, err);
     size_t size = code ? 0 : fread(*text, 1, MOST + 1, stream);
     if (!code && ferror(stream))

@@ -16,6 +16,10 @@ int flat_open(struct flat *flat, bool *is, const char *path, size_t most, struct
                (!memcmp(first, "PK\3\4", 4) || !memcmp(first, "PK\5\6", 4));
     rewind(flat->stream);
     *is = npz || csv;
+    if (!csv || npz) {
+        fclose(flat->stream);
+        flat->stream = NULL;
+    }
     return npz ? flat_npz_open(flat, err) : csv ? flat_csv_open(flat, most, err) : CODE_OK;
 }
 
@@ -28,11 +32,8 @@ const struct flat_array *flat_find(const struct flat *flat, const char *name) {
 
 int flat_read(const struct flat *flat, const struct flat_array *array, double *values,
               struct err *err) {
-    size_t count = 1;
     if (!array->values)
         return flat_npz_read(flat, array, values, err);
-    for (int axis = 0; axis < array->rank; axis++)
-        count *= array->shape[axis];
-    memcpy(values, array->values, count * sizeof *values);
+    memcpy(values, array->values, array->count * sizeof *values);
     return CODE_OK;
 }

@@ -1,13 +1,13 @@
 /* Arrays of data files that are not HDF5: npz as numpy writes it, and csv. For the child process of
  * stored.c, which ends behind it: nothing is freed.
  *
- * npz: entries NAME.npy of a zip archive, stored or deflated, of booleans, integers or floats in
- * any byte order, C or Fortran order.
+ * npz: entries NAME.npy of a zip archive (read by libzip), each name once, of booleans, integers or
+ * floats in any byte order, C or Fortran order.
  *
  * csv: numbers between commas (tabs or semicolons where the first line has no comma), one input a
- * line; empty lines and those that begin with # are passed over. A first line that is not all
- * numbers has names: columns y, or y0, y1, ..., are the targets y and all others X, in their order.
- * Without names the last column is y. */
+ * line, which ends with LF or CR LF; empty lines and those that begin with # are passed over. A
+ * first line that is not all numbers has names: columns y, or y0, y1, ..., are the targets y and
+ * all others X, in their order. Without names the last column is y. */
 #ifndef SOLVER_FLAT_H
 #define SOLVER_FLAT_H
 
@@ -20,18 +20,20 @@ struct flat_array {
     char name[FLAT_NAME];
     int rank;
     size_t shape[FLAT_RANK];
-    bool whole; /* integers */
-    /* npz: where the entry is and how its numbers are */
-    size_t place, packed, size, header; /* header: bytes before the numbers */
-    unsigned method, crc;
-    char kind; /* f, i, u, b, or another letter: not numbers */
+    bool whole;   /* integers */
+    size_t count; /* product of the shape, SIZE_MAX where that is larger */
+    /* npz: which entry of the archive it is and how its numbers are */
+    uint64_t entry;
+    size_t size, header; /* bytes: all, before the numbers */
+    char kind;           /* f, i, u, b, or another letter: not numbers */
     int bytes;
     bool swapped, columns_first;
     double *values; /* csv */
 };
 struct flat {
     const char *path;
-    FILE *stream;
+    FILE *stream;        /* csv */
+    struct zip *archive; /* npz */
     int count;
     struct flat_array array[FLAT_ARRAYS];
 };

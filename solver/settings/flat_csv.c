@@ -96,8 +96,9 @@ static int take(struct flat *flat, const struct table *table, bool target, struc
     array->rank = target && columns == 1 ? 1 : 2;
     array->shape[0] = table->rows;
     array->shape[1] = columns;
+    array->count = table->rows * columns;
     array->whole = true;
-    TRY(base_alloc(&array->values, table->rows * columns, sizeof *array->values, err));
+    TRY(base_alloc(&array->values, array->count, sizeof *array->values, err));
     for (size_t k = 0; k < table->rows * (size_t)table->columns; k++)
         if (table->target[k % (size_t)table->columns] == target) {
             array->values[at++] = table->values[k];
@@ -110,12 +111,23 @@ int flat_csv_open(struct flat *flat, size_t most, struct err *err) {
     struct table table = {.flat = flat, .most = most < SIZE_MAX / 2 ? 2 * most : most};
     char *line = NULL;
     size_t size = 0;
-    while (getline(&line, &size, flat->stream) >= 0) {
+    for (ssize_t length; (length = getline(&line, &size, flat->stream)) >= 0;) {
         char *text = line;
         table.line++;
         if (table.line == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
             text += 3;
-        text[strcspn(text, "\r\n")] = '\0';
+        if (length && line[length - 1] == '\n')
+            line[--length] = '\0';
+        if (length && line[length - 1] == '\r')
+            line[--length] = '\0';
+        if (memchr(line, '\r', (size_t)length))
+            return err_set(err, CODE_INPUT,
+                           "data file %s:%d: a carriage return within a line; lines end with LF or "
+                           "CR LF, not with CR alone",
+                           flat->path, table.line);
+        if (memchr(line, '\0', (size_t)length))
+            return err_set(err, CODE_INPUT, "data file %s:%d: not text (byte 0x00)", flat->path,
+                           table.line);
         if (!text[strspn(text, " \t")] || *text == '#')
             continue;
         const char *bad = text_find_bad(text);

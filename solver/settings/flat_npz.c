@@ -1,182 +1,211 @@
-/* npz: a zip archive of arrays. Everything in it is checked before it is used: places and sizes
- * against the file, the text of headers, sums. */
-#define _POSIX_C_SOURCE 200809L
+/* npz: arrays of numpy in a zip archive. libzip reads the archive, unpacks its entries and checks
+ * their sums; here each entry is read as numpy.lib.format describes it: a line that is a dictionary
+ * of Python, then the numbers. What numpy refuses in that line is refused here too. */
 #include "solver/settings/flat.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
+#include <zip.h>
 
-enum { HEADER = 1 << 14, END = 22, CENTRAL = 46, LOCAL = 30, COMMENT = 65535 };
+enum { HEADER = 1 << 14 }; /* bytes of the longest header that is read */
 
 static int damaged(const struct flat *flat, const char *what, struct err *err) {
     return err_set(err, CODE_INPUT, "data file %s: is damaged, %s", flat->path, what);
 }
 
-static unsigned number(const unsigned char *bytes, int count) {
-    unsigned value = 0;
+/* The first `size` bytes of an entry; whole: they are all of it, and agree with its sum, which
+ * libzip compares when an entry ends. */
+static bool unpack(const struct flat *flat, const struct flat_array *array, unsigned char *bytes,
+                   size_t size, bool whole) {
+    unsigned char more;
+    zip_int64_t got = 1;
+    zip_file_t *file = zip_fopen_index(flat->archive, array->entry, 0);
+    for (size_t at = 0; file && at < size && got > 0; at += (size_t)(got > 0 ? got : 0))
+        got = zip_fread(file, bytes + at, size - at);
+    bool good = file && (got > 0 || !size) && (!whole || zip_fread(file, &more, 1) == 0);
+    if (file)
+        good = !zip_fclose(file) && good;
+    return good;
+}
+
+/* --- the header of an array ------------------------------------------------------------------ */
+
+static const char *skip(const char *text) {
+    return text + strspn(text, " \t\n\r\f");
+}
+
+/* If the text goes on with this sign, the place behind it and blanks; else NULL. */
+static const char *past(const char *text, char sign) {
+    return text && *text == sign ? skip(text + 1) : NULL;
+}
+
+/* A word between quotes of either kind; the place behind it, or NULL. */
+static const char *read_word(const char *text, char *word, size_t size) {
+    const char *end = *text == '\'' || *text == '"' ? strchr(text + 1, *text) : NULL;
+    size_t length = end ? (size_t)(end - text) - 1 : size;
+    if (length >= size)
+        return NULL;
+    memcpy(word, text + 1, length);
+    word[length] = '\0';
+    return skip(end + 1);
+}
+
+/* '<f8': byte order, kind, bytes of a number; what is none of these is kind 'O'. A list is a type
+ * with fields, which are not numbers either. */
+static const char *read_type(struct flat_array *array, const char *text) {
+    char word[16] = "";
+    const char *kind = word;
+    array->kind = 'O';
+    if (*text == '[') {
+        int depth = 0;
+        do {
+            depth += (*text == '[') - (*text == ']');
+            if (!*text++)
+                return NULL;
+        } while (depth);
+        return skip(text);
+    }
+    text = read_word(text, word, sizeof word);
+    bool swapped = *word == '>';
+    kind += *word && strchr("<>|=", *word) ? 1 : 0;
+    if (!text || strlen(kind) != 2 || !strchr("fiub", kind[0]) || !strchr("1248", kind[1]) ||
+        (kind[0] == 'b' && kind[1] != '1') || (kind[0] == 'f' && kind[1] == '1'))
+        return text;
+    array->kind = kind[0];
+    array->bytes = kind[1] - '0';
+    array->swapped = swapped;
+    array->whole = kind[0] != 'f';
+    return text;
+}
+
+static const char *read_order(struct flat_array *array, const char *text) {
+    size_t letters = strspn(text, "TrueFals");
+    array->columns_first = letters == 4 && !memcmp(text, "True", 4);
+    bool good = array->columns_first || (letters == 5 && !memcmp(text, "False", 5));
+    return good ? skip(text + letters) : NULL;
+}
+
+/* (3, 4), (3,) or (). The count is SIZE_MAX where the product is larger than that. */
+static const char *read_shape(struct flat_array *array, const char *text) {
+    const char *next = past(text, '(');
+    bool comma = true, zero = false;
+    array->count = 1;
+    for (array->rank = 0; next && *next != ')'; array->rank++) {
+        char *end;
+        if (array->rank == FLAT_RANK || !comma || *next < '0' || *next > '9' ||
+            (*next == '0' && next[1] >= '0' && next[1] <= '9'))
+            return NULL;
+        size_t extent = array->shape[array->rank] = strtoull(next, &end, 10);
+        zero = zero || !extent;
+        array->count =
+            extent && array->count > SIZE_MAX / extent ? SIZE_MAX : array->count * extent;
+        next = skip(end);
+        comma = *next == ',';
+        next = comma ? skip(next + 1) : next;
+    }
+    if (zero)
+        array->count = 0;
+    /* (3) is no tuple */
+    return array->rank == 1 && !comma ? NULL : past(next, ')');
+}
+
+/* {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }: each of the three once. */
+static bool read_dictionary(struct flat_array *array, const char *text) {
+    static const struct {
+        const char *key;
+        const char *(*read)(struct flat_array *array, const char *text);
+    } parts[] = {{"descr", read_type}, {"fortran_order", read_order}, {"shape", read_shape}};
+    bool given[3] = {false}, comma = true;
+    text = past(skip(text), '{');
+    while (text && *text != '}') {
+        char key[16];
+        int k = 0;
+        text = comma ? read_word(text, key, sizeof key) : NULL;
+        while (text && k < 3 && strcmp(key, parts[k].key) != 0)
+            k++;
+        text = past(text, ':');
+        if (!text || k == 3 || given[k])
+            return false;
+        given[k] = true;
+        text = parts[k].read(array, text);
+        comma = text && *text == ',';
+        text = comma ? skip(text + 1) : text;
+    }
+    text = past(text, '}');
+    return text && !*text && given[0] && given[1] && given[2];
+}
+
+static size_t number(const unsigned char *bytes, int count) {
+    size_t value = 0;
     while (count--)
         value = value << 8 | bytes[count];
     return value;
 }
 
-static bool read_at(const struct flat *flat, size_t place, void *bytes, size_t size) {
-    return place <= LONG_MAX && !fseek(flat->stream, (long)place, SEEK_SET) &&
-           fread(bytes, 1, size, flat->stream) == size;
-}
-
-/* The first `size` bytes of an entry, as they were before it was packed. */
-static bool unpack(const struct flat *flat, const struct flat_array *array, unsigned char *bytes,
-                   size_t size) {
-    unsigned char block[1 << 14];
-    z_stream stream = {.next_out = bytes, .avail_out = (uInt)size};
-    size_t left = array->packed;
-    if (!array->method)
-        return read_at(flat, array->place, bytes, size);
-    if (fseek(flat->stream, (long)array->place, SEEK_SET) || inflateInit2(&stream, -MAX_WBITS))
-        return false;
-    int status = Z_OK;
-    while (status == Z_OK && stream.avail_out && left) {
-        size_t piece = left < sizeof block ? left : sizeof block;
-        if (fread(block, 1, piece, flat->stream) != piece)
-            break;
-        left -= piece;
-        stream.next_in = block;
-        stream.avail_in = (uInt)piece;
-        status = inflate(&stream, Z_NO_FLUSH);
-    }
-    inflateEnd(&stream);
-    return !stream.avail_out && (status == Z_OK || status == Z_STREAM_END);
-}
-
-/* --- the header of an array ------------------------------------------------------------------ */
-
-/* What follows 'KEY': in the text of a dictionary. */
-static const char *value_of(const char *text, const char *key) {
-    char quoted[32];
-    snprintf(quoted, sizeof quoted, "'%s':", key);
-    const char *at = strstr(text, quoted);
-    return at ? at + strlen(quoted) + strspn(at + strlen(quoted), " ") : NULL;
-}
-
-/* '<f8': byte order, kind, bytes of a number; what is none of these is kind 'O'. */
-static void read_type(struct flat_array *array, const char *text) {
-    char order, kind, quote;
-    int bytes;
-    array->kind = 'O';
-    if (sscanf(text, "'%c%c%1d%c", &order, &kind, &bytes, &quote) != 4 || quote != '\'' ||
-        !strchr("<>|=", order) || !strchr("fiub", kind) || !strchr("\1\2\4\10", bytes) || !bytes ||
-        (kind == 'b' && bytes != 1) || (kind == 'f' && bytes == 1))
-        return;
-    array->kind = kind;
-    array->bytes = bytes;
-    array->swapped = order == '>';
-    array->whole = kind != 'f';
-}
-
-/* (3, 4) */
-static bool read_shape(struct flat_array *array, const char *text) {
-    if (*text++ != '(')
-        return false;
-    for (array->rank = 0; array->rank < FLAT_RANK; array->rank++) {
-        char *end;
-        text += strspn(text, " ,");
-        if (*text == ')')
-            return true;
-        if (*text < '0' || *text > '9')
-            return false;
-        array->shape[array->rank] = strtoull(text, &end, 10);
-        text = end;
-    }
-    return *(text + strspn(text, " ,")) == ')';
-}
-
 static int read_header(const struct flat *flat, struct flat_array *array, struct err *err) {
-    unsigned char start[12], bytes[HEADER + 1];
-    const char *text = (char *)bytes, *type, *order, *shape;
-    if (array->size < sizeof start || !unpack(flat, array, start, sizeof start) ||
-        memcmp(start, "\x93NUMPY", 6) || start[6] < 1 || start[6] > 3)
+    unsigned char bytes[HEADER + 1];
+    size_t size = array->size < HEADER ? array->size : HEADER;
+    if (size < 12 || !unpack(flat, array, bytes, size, false) || memcmp(bytes, "\x93NUMPY", 6) ||
+        bytes[6] < 1 || bytes[6] > 3 || bytes[7])
         return damaged(flat, "an entry is no array of numpy", err);
-    size_t before = start[6] == 1 ? 10 : 12;
-    array->header = before + number(start + 8, start[6] == 1 ? 2 : 4);
-    if (array->header > HEADER || array->header > array->size ||
-        !unpack(flat, array, bytes, array->header))
+    size_t before = bytes[6] == 1 ? 10 : 12;
+    array->header = before + number(bytes + 8, bytes[6] == 1 ? 2 : 4);
+    if (array->header > size)
         return damaged(flat, "the header of an array does not end", err);
     bytes[array->header] = '\0';
-    text += before;
-    type = value_of(text, "descr");
-    order = value_of(text, "fortran_order");
-    shape = value_of(text, "shape");
-    if (!type || !order || !shape || !read_shape(array, shape))
+    if (strlen((char *)bytes + before) != array->header - before ||
+        !read_dictionary(array, (char *)bytes + before))
         return damaged(flat, "the header of an array is not understood", err);
-    read_type(array, type);
-    array->columns_first = !strncmp(order, "True", 4);
     return CODE_OK;
 }
 
 /* --- the archive ----------------------------------------------------------------------------- */
 
-/* From an entry of the list at the end, whose name is given; other entries are passed over. */
-static int add_entry(struct flat *flat, const unsigned char *entry, const char *name,
-                     struct err *err) {
-    size_t length = strlen(name), place = number(entry + 42, 4);
-    struct flat_array *array = &flat->array[flat->count];
-    unsigned char local[LOCAL];
-    if (length < 5 || strcmp(name + length - 4, ".npy") || length - 4 >= FLAT_NAME)
+/* An entry NAME.npy; others are passed over. */
+static int add_entry(struct flat *flat, zip_uint64_t entry, struct err *err) {
+    static const zip_uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_ENCRYPTION_METHOD;
+    struct zip_stat stat;
+    if (zip_stat_index(flat->archive, entry, 0, &stat) || (stat.valid & needed) != needed)
+        return damaged(flat, "an entry is not described", err);
+    size_t length = strlen(stat.name);
+    if (length < 5 || strcmp(stat.name + length - 4, ".npy") != 0 || length - 4 >= FLAT_NAME)
         return CODE_OK;
+    char name[FLAT_NAME] = "";
+    memcpy(name, stat.name, length - 4);
+    if (flat_find(flat, name))
+        return err_set(err, CODE_INPUT, "data file %s: has two arrays %s", flat->path, name);
     if (flat->count == FLAT_ARRAYS)
         return err_set(err, CODE_INPUT, "data file %s: has more than %d arrays", flat->path,
                        FLAT_ARRAYS);
-    *array = (struct flat_array){.method = number(entry + 10, 2),
-                                 .crc = number(entry + 16, 4),
-                                 .packed = number(entry + 20, 4),
-                                 .size = number(entry + 24, 4)};
-    memcpy(array->name, name, length - 4);
-    if (array->packed == UINT32_MAX || array->size == UINT32_MAX || place == UINT32_MAX)
+    struct flat_array *array = &flat->array[flat->count];
+    *array = (struct flat_array){.entry = entry, .size = stat.size};
+    memcpy(array->name, name, sizeof name);
+    zip_file_t *file = zip_fopen_index(flat->archive, entry, 0);
+    int reason = zip_error_code_zip(zip_get_error(flat->archive));
+    if (file)
+        zip_fclose(file);
+    else if (reason == ZIP_ER_COMPNOTSUPP || stat.encryption_method != ZIP_EM_NONE)
         return err_set(err, CODE_INPUT,
-                       "data file %s: %s is larger than 4 GB, which npz is not read for; write "
-                       "HDF5",
-                       flat->path, array->name);
-    if ((number(entry + 8, 2) & 1) || (array->method != 0 && array->method != 8) ||
-        (!array->method && array->packed != array->size))
-        return err_set(err, CODE_INPUT,
-                       "data file %s: %s is encrypted or packed in a way that numpy does not use",
-                       flat->path, array->name);
-    if (!read_at(flat, place, local, LOCAL) || memcmp(local, "PK\3\4", 4))
-        return damaged(flat, "an entry is not where the list says", err);
-    array->place = place + LOCAL + number(local + 26, 2) + number(local + 28, 2);
+                       "data file %s: %s is encrypted or packed in a way that is not read",
+                       flat->path, name);
     TRY(read_header(flat, array, err));
     flat->count++;
     return CODE_OK;
 }
 
 int flat_npz_open(struct flat *flat, struct err *err) {
-    static unsigned char tail[END + COMMENT];
-    if (fseek(flat->stream, 0, SEEK_END))
-        return damaged(flat, "it has no end", err);
-    long length = ftell(flat->stream);
-    size_t size = length < (long)sizeof tail ? (size_t)length : sizeof tail, at = size;
-    if (length < END || !read_at(flat, (size_t)length - size, tail, size))
-        return damaged(flat, "it is cut off", err);
-    for (at = size - END; at && memcmp(tail + at, "PK\5\6", 4); at--)
-        ;
-    if (memcmp(tail + at, "PK\5\6", 4))
-        return damaged(flat, "the list at its end is missing", err);
-    unsigned entries = number(tail + at + 10, 2);
-    size_t place = number(tail + at + 16, 4);
-    for (unsigned k = 0; k < entries; k++) {
-        unsigned char entry[CENTRAL];
-        char name[256] = "";
-        if (!read_at(flat, place, entry, CENTRAL) || memcmp(entry, "PK\1\2", 4))
-            return damaged(flat, "the list at its end is cut off", err);
-        size_t letters = number(entry + 28, 2);
-        if (letters < sizeof name && !read_at(flat, place + CENTRAL, name, letters))
-            return damaged(flat, "the list at its end is cut off", err);
-        TRY(add_entry(flat, entry, name, err));
-        place += CENTRAL + letters + number(entry + 30, 2) + number(entry + 32, 2);
+    int reason;
+    flat->archive = zip_open(flat->path, ZIP_RDONLY, &reason);
+    if (!flat->archive) {
+        zip_error_t error;
+        zip_error_init_with_code(&error, reason);
+        return err_set(err, CODE_INPUT, "data file %s: is damaged, libzip says: %s", flat->path,
+                       zip_error_strerror(&error));
     }
+    zip_int64_t entries = zip_get_num_entries(flat->archive, 0);
+    for (zip_int64_t k = 0; k < entries; k++)
+        TRY(add_entry(flat, (zip_uint64_t)k, err));
     return CODE_OK;
 }
 
@@ -238,18 +267,20 @@ static size_t place_of(const struct flat_array *array, size_t k) {
 
 int flat_npz_read(const struct flat *flat, const struct flat_array *array, double *values,
                   struct err *err) {
-    size_t count = 1;
+    const size_t each = (size_t)array->bytes;
     unsigned char *bytes;
-    for (int axis = 0; axis < array->rank; axis++)
-        count *= array->shape[axis];
-    if (array->size != array->header + count * (size_t)array->bytes)
+    if (array->count > (SIZE_MAX - array->header) / each ||
+        array->size != array->header + array->count * each)
         return damaged(flat, "an array has another size than its shape", err);
     TRY(base_alloc(&bytes, array->size, 1, err));
-    bool good =
-        unpack(flat, array, bytes, array->size) && crc32(0, bytes, (uInt)array->size) == array->crc;
-    for (size_t k = 0; k < count && good; k++)
-        values[k] =
-            value_at(array, bytes + array->header + place_of(array, k) * (size_t)array->bytes);
+    bool good = unpack(flat, array, bytes, array->size, true), odd = false;
+    for (size_t k = 0; k < array->count && good; k++) {
+        values[k] = value_at(array, bytes + array->header + place_of(array, k) * each);
+        odd = odd || (array->kind == 'b' && values[k] > 1);
+    }
     free(bytes);
+    if (good && odd)
+        return err_set(err, CODE_INPUT, "data file %s: %s has booleans that are neither 0 nor 1",
+                       flat->path, array->name);
     return good ? CODE_OK : damaged(flat, "an array does not unpack to what its sum says", err);
 }

@@ -1,15 +1,12 @@
 /* The ini file as a whole. Order of a read: lines of the file, overrides (param_file.c), then every
  * row in declared order (resolve_row): its default where no value was given, checked once more when
  * it is written into the configuration, which is the check that defaults pass through. */
-#define _POSIX_C_SOURCE 200809L
 #include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* A given value of an unused row is refused, a missing one that is needed too. */
 static int check_presence(const struct params *params, const struct param_section *section,
@@ -105,17 +102,10 @@ int params_read(struct params *params, const struct param_section *sections, siz
                 const char *file, int overrides, char *const *override, void *config,
                 struct err *err) {
     *params = (struct params){0};
-    FILE *stream = fopen(file, "r");
-    if (!stream)
-        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
-                       strerror(errno));
-    struct stat status;
-    int code;
-    if (!fstat(fileno(stream), &status) && S_ISDIR(status.st_mode))
-        code = err_set(err, CODE_INPUT, "%s: is a directory, not an ini file", file);
-    else
-        code = params_read_stream(params, sections, count, file, stream, overrides, override,
-                                  config, err);
+    FILE *stream;
+    TRY(base_open(&stream, file, err));
+    int code =
+        params_read_stream(params, sections, count, file, stream, overrides, override, config, err);
     fclose(stream);
     return code;
 }
@@ -145,16 +135,33 @@ const struct param_value *params_find(const struct params *params, const char *s
                       : NULL;
 }
 
+int params_beside(char **out, const char *file, const char *path, struct err *err) {
+    const char *slash = strrchr(file, '/');
+    size_t folder = slash && *path && *path != '/' ? (size_t)(slash - file) + 1 : 0;
+    TRY(base_alloc(out, folder + strlen(path) + 1, 1, err));
+    memcpy(*out, file, folder);
+    strcpy(*out + folder, path);
+    return CODE_OK;
+}
+
+bool params_is_path(const struct params *params, const char *name) {
+    for (const struct param_section *s = params->sections; s < params->sections + params->count;
+         s++) {
+        size_t length = strlen(s->name);
+        const struct param_row *row = strncmp(name, s->name, length) || name[length] != '.'
+                                          ? NULL
+                                          : param_find_row(s, name + length + 1);
+        if (row)
+            return row->type == PARAM_PATH;
+    }
+    return false;
+}
+
 int params_path(const struct params *params, const char *section, const char *key, char **path,
                 struct err *err) {
     const struct param_value *value = params_find(params, section, key);
-    const char *slash = strrchr(params->file, '/');
-    bool relative = value->text[0] != '/' && slash && value->line > 0;
-    size_t folder = relative ? (size_t)(slash - params->file) + 1 : 0;
-    TRY(base_alloc(path, folder + strlen(value->text) + 1, 1, err));
-    memcpy(*path, params->file, folder);
-    strcpy(*path + folder, value->text);
-    return CODE_OK;
+    bool beside = value->line > 0 && !value->file;
+    return params_beside(path, beside ? params->file : "", value->text, err);
 }
 
 int params_record(struct params *params, const char *section, const char *key, const char *text,

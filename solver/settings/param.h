@@ -3,8 +3,8 @@
  * File: [section] lines, `key = value` lines, comments with # or ;, alone or behind a blank. A
  * value is trimmed, or stands between double quotes (text_value). Lines `include = FILE` before the
  * first section read other files first: what stands in this one goes over them, what is included
- * later over what is included before. Their paths, and texts in them (which are paths), count from
- * the folder of the file that they stand in. Unknown, duplicate, ill-typed, out-of-range, missing
+ * later over what is included before. Their paths, and those of values (PARAM_PATH), count from the
+ * folder of the file that they stand in. Unknown, duplicate, ill-typed, out-of-range, missing
  * and unused keys are errors (CODE_INPUT) of one sentence that names file and line, the value, what
  * is allowed, and for an unknown name the nearest known one. Parsed by inih through
  * ini_parse_stream with our own line reader (any line length, line numbers). Text is UTF-8 without
@@ -90,10 +90,14 @@ void params_free(struct params *params); /* accepts a zeroed struct; idempotent 
 /* The value of a row, or of a free key that was given; else NULL. */
 const struct param_value *params_find(const struct params *params, const char *section,
                                       const char *key);
-/* The path that a row gives, to be freed: a relative one of an ini begins at the folder of the ini,
- * of the command line (or of text that is no file) at the current one. */
+/* The path that a PARAM_PATH gives, to be freed: a relative one of an ini begins at the folder of
+ * that ini, of the command line (or of text that is no file) at the current one. */
 int params_path(const struct params *params, const char *section, const char *key, char **path,
                 struct err *err);
+/* The path from the folder of a file; an empty one stays empty. To be freed. */
+int params_beside(char **out, const char *file, const char *path, struct err *err);
+/* Whether "section.key" is a PARAM_PATH; only the sections of params are looked at. */
+bool params_is_path(const struct params *params, const char *name);
 /* Replaces the text of a row, for the record (the typed value stays). */
 int params_record(struct params *params, const char *section, const char *key, const char *text,
                   struct err *err);
@@ -113,6 +117,11 @@ void params_defaults(const struct param_section *sections, size_t count, FILE *o
 /* The same with the values as read: an ini file that gives this configuration again, to be freed
  * in any case; its length without the final 0. */
 int params_text(const struct params *params, char **text, size_t *size, struct err *err);
+/* What was given or recorded alone, which also goes with other values of keys that are varied; its
+ * paths are absolute. */
+int params_given(const struct params *params, char **text, size_t *size, struct err *err);
+/* A value as an ini has it, with quotes if it needs them, and the end of its line. */
+void params_write_value(const char *text, FILE *out);
 /* One line per key, and one for the keys of a section with free ones, for --help. */
 void params_help(const struct param_section *sections, size_t count, FILE *out);
 

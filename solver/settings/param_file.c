@@ -12,16 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The path from the folder of a file; an empty one stays empty. */
-static int path_beside(char **out, const char *file, const char *path, struct err *err) {
-    const char *slash = strrchr(file, '/');
-    size_t folder = slash && *path && *path != '/' ? (size_t)(slash - file) + 1 : 0;
-    TRY(base_alloc(out, folder + strlen(path) + 1, 1, err));
-    memcpy(*out, file, folder);
-    strcpy(*out + folder, path);
-    return CODE_OK;
-}
-
 /* Checks a given value and keeps its text. row: NULL for a free key. */
 static int store(struct params *params, const struct param_section *section,
                  const struct param_row *row, const struct entry *at, struct err *err) {
@@ -42,8 +32,8 @@ static int store(struct params *params, const struct param_section *section,
         value = &key->value;
     }
     char *text;
-    if (row && row->type == PARAM_TEXT && at->file)
-        TRY(path_beside(&text, at->file, at->text, err));
+    if (row && row->type == PARAM_PATH && at->file)
+        TRY(params_beside(&text, at->file, at->text, err));
     else
         TRY(base_copy(&text, at->text, err));
     free(value->text);
@@ -55,7 +45,10 @@ static int store(struct params *params, const struct param_section *section,
 
 /* ---- the file ---- */
 
-enum { DEEPEST = 16 }; /* files that include each other */
+enum {
+    DEEPEST = 16, /* files that include each other */
+    FILES = 1000  /* that are included in all */
+};
 
 struct reader {
     struct params *params;
@@ -159,11 +152,13 @@ static int read_included(const struct reader *reader, const struct entry *at) {
     FILE *stream;
     if (!*at->text)
         return param_fail(params, at, err, "which file?");
+    if (params->includes == FILES)
+        return param_fail(params, at, err, "more than %d files are included", FILES);
     char **grown = realloc(params->include, (params->includes + 1) * sizeof *grown);
     if (!grown)
         return err_set(err, CODE_SYSTEM, "out of memory: names of files");
     params->include = grown;
-    TRY(path_beside(&path, name_of(reader), at->text, err));
+    TRY(params_beside(&path, name_of(reader), at->text, err));
     params->include[params->includes++] = path;
     TRY(open_included(reader, at, path, &stream, err));
     struct reader inner = {

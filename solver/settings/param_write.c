@@ -1,8 +1,11 @@
 /* What is written of the keys: an ini with the defaults or with the values as read, and the help.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static void write_comment(const char *text, FILE *out) {
     struct text_word line;
@@ -10,7 +13,7 @@ static void write_comment(const char *text, FILE *out) {
         fprintf(out, "# %.*s\n", (int)line.length, line.text);
 }
 
-static void write_value(const char *text, FILE *out) {
+void params_write_value(const char *text, FILE *out) {
     bool quotes = text_wants_quotes(text);
     fputs(quotes ? "\"" : "", out);
     for (; *text; text++) {
@@ -49,16 +52,8 @@ static void write_section(const struct param_section *section, const struct para
         write_comment(doc, out);
         fprintf(out, "# %s.\n", note);
         fprintf(out, "%s%s =%s", used && text ? "" : "# ", row->key, text && *text ? " " : "");
-        write_value(text ? text : "", out);
+        params_write_value(text ? text : "", out);
     }
-}
-
-static void write_whole(const struct params *params, const struct param_section *section,
-                        FILE *out) {
-    write_section(section, param_values(params, section), out);
-    for (size_t i = 0; i < params->frees; i++)
-        if (params->free[i].section == section)
-            fprintf(out, "%s = %s\n", params->free[i].key, params->free[i].value.text);
 }
 
 void params_defaults(const struct param_section *sections, size_t count, FILE *out) {
@@ -69,6 +64,22 @@ void params_defaults(const struct param_section *sections, size_t count, FILE *o
           out);
     for (size_t s = 0; s < count; s++)
         write_section(&sections[s], NULL, out);
+}
+
+/* Lines of free keys that were given. */
+static void write_free(const struct params *params, const struct param_section *section,
+                       FILE *out) {
+    for (size_t i = 0; i < params->frees; i++)
+        if (params->free[i].section == section) {
+            fprintf(out, "%s = ", params->free[i].key);
+            params_write_value(params->free[i].value.text, out);
+        }
+}
+
+static void write_whole(const struct params *params, const struct param_section *section,
+                        FILE *out) {
+    write_section(section, param_values(params, section), out);
+    write_free(params, section, out);
 }
 
 int params_text(const struct params *params, char **text, size_t *size, struct err *err) {
@@ -84,6 +95,45 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
     }
     return failed ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
                   : CODE_OK;
+}
+
+/* A value that is not its default, or was given as this. */
+static int write_given(const struct params *params, const struct param_section *section,
+                       const struct param_row *row, FILE *out, struct err *err) {
+    const struct param_value *value = param_values(params, section) + (row - section->rows);
+    char *path = NULL, *whole = NULL;
+    if (!value->line && !strcmp(value->text, row->value ? row->value : ""))
+        return CODE_OK;
+    if (row->type == PARAM_PATH && *value->text) {
+        TRY(params_path(params, section->name, row->key, &path, err));
+        whole = realpath(path, NULL);
+    }
+    fprintf(out, "%s = ", row->key);
+    params_write_value(whole ? whole : path ? path : value->text, out);
+    free(path);
+    free(whole);
+    return CODE_OK;
+}
+
+int params_given(const struct params *params, char **text, size_t *size, struct err *err) {
+    *text = NULL;
+    FILE *out = open_memstream(text, size);
+    bool failed = !out;
+    int code = CODE_OK;
+    for (const struct param_section *s = params->sections;
+         out && s < params->sections + params->count; s++) {
+        fprintf(out, "%s[%s]\n", s == params->sections ? "" : "\n", s->name);
+        for (size_t r = 0; r < s->count && !code; r++)
+            code = write_given(params, s, &s->rows[r], out, err);
+        write_free(params, s, out);
+    }
+    if (out) {
+        failed = ferror(out) != 0;
+        failed = fclose(out) || failed;
+    }
+    if (!code && failed)
+        code = err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
+    return code;
 }
 
 static void write_help(const struct param_section *section, const struct param_row *row,

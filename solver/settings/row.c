@@ -86,6 +86,9 @@ void row_describe(const struct param_row *row, char *note) {
     case PARAM_TEXT:
         text_append(note, "text");
         return;
+    case PARAM_PATH:
+        text_append(note, "a path");
+        return;
     case PARAM_CHOICES:
     case PARAM_CHOICE:
     case PARAM_ROW:
@@ -266,7 +269,8 @@ static bool parse_list(const struct param_row *row, const char *text, int *ints,
 bool row_parse(const struct param_row *row, const char *text, void *out, char *note) {
     struct int_list *ints = out;
     struct real_list *reals = out;
-    if (!*text && row->type != PARAM_TEXT && row->type != PARAM_INTS && row->type != PARAM_REALS)
+    if (!*text && row->type != PARAM_TEXT && row->type != PARAM_PATH && row->type != PARAM_INTS &&
+        row->type != PARAM_REALS)
         return refuse(row, note, "empty value");
     switch (row->type) {
     case PARAM_INT:
@@ -286,6 +290,7 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
     case PARAM_REALS:
         return parse_list(row, text, NULL, reals->value, &reals->count, note);
     case PARAM_TEXT:
+    case PARAM_PATH:
         memcpy(out, &text, sizeof text);
         return true;
     }
@@ -316,6 +321,7 @@ void row_zero(const struct param_row *row, const char *text, void *out) {
         memcpy(out, things_of(row), sizeof(const struct choice *));
         break;
     case PARAM_TEXT:
+    case PARAM_PATH:
         memcpy(out, &text, sizeof text);
         break;
     }

@@ -24,10 +24,11 @@ void row_describe_when(const struct param_section *section, const struct param_r
 /* Appends what the key means, and of a PARAM_ROW what each of its words means. */
 void row_document(const struct param_row *row, char *note);
 
-/* Writes the value of the trimmed text to out, of the C type of the row; a PARAM_TEXT is text
- * itself. If the text is refused, appends the reason to note and returns false. */
+/* Writes the value of the trimmed text to out, of the C type of the row; a PARAM_TEXT or
+ * PARAM_PATH is text itself. If the text is refused, appends the reason to note and returns false.
+ */
 bool row_parse(const struct param_row *row, const char *text, void *out, char *note);
-/* The value 0, or for a PARAM_TEXT text itself. */
+/* The value 0, or for a PARAM_TEXT and PARAM_PATH text itself. */
 void row_zero(const struct param_row *row, const char *text, void *out);
 
 /* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets

@@ -256,12 +256,9 @@ static int read_set(const struct source *source, struct stored *stored, enum sto
 static int read_flat_vocabulary(const struct source *source, struct stored *stored,
                                 struct err *err) {
     const struct flat_array *array = flat_find(&source->flat, "V");
-    size_t count = 1;
     if (!array)
         return CODE_OK;
-    for (int axis = 0; axis < array->rank; axis++)
-        count *= array->shape[axis];
-    if (count != 1 || !strchr("iu", array->kind))
+    if (array->count != 1 || !strchr("iu", array->kind))
         return err_set(err, CODE_INPUT, "data file %s: V must be one positive integer",
                        source->path);
     return flat_read(&source->flat, array, &stored->vocabulary, err);

@@ -68,28 +68,40 @@ static int set_value(struct grid *grid, struct grid_axis *axis, int k, const cha
     return base_copy(&axis->key[k].text[axis->count - 1], text, err);
 }
 
+/* Six digits, and whole numbers without an exponent, which keys of integers would not take. */
+static void write_number(char text[32], double value) {
+    double most = 1e15;
+    snprintf(text, 32, "%.6g", value);
+    double rounded = value == floor(value) ? value : strtod(text, NULL);
+    if (rounded == floor(rounded) && fabs(rounded) < most)
+        snprintf(text, 32, "%.0f", rounded);
+}
+
 /* logspace(first, last, n) and linspace(first, last, n). */
 static int add_space(struct grid *grid, struct grid_axis *axis, const char *values,
                      struct err *err) {
     bool logarithmic = values[1] == 'o';
-    double first, last;
-    int n, end = 0;
+    double first, last, count;
+    int end = 0;
     char text[32];
-    sscanf(values + strlen("linspace"), " ( %lf , %lf , %d ) %n", &first, &last, &n, &end);
+    /* the count as a double, which does not wrap round */
+    sscanf(values + strlen("linspace"), " ( %lf , %lf , %lf ) %n", &first, &last, &count, &end);
     if (!end || values[strlen("linspace") + (size_t)end])
         return fail(grid, axis, err, "must be %.8s(first, last, n)", values);
-    if (!isfinite(first) || !(last > first) || isinf(last) || n < 2 || n > VALUES)
+    if (!isfinite(first) || !(last > first) || isinf(last) || !(count >= 2 && count <= VALUES) ||
+        count != floor(count))
         return fail(grid, axis, err, "%.8s(first, last, n) needs first < last and 2 to %d values",
                     values, VALUES);
     if (logarithmic && first <= 0)
         return fail(grid, axis, err,
                     "logspace(first, last, n) goes from the value first to the value last, which "
                     "must be positive");
+    int n = (int)count;
     for (int i = 0; i < n; i++) {
         double share = (double)i / (n - 1);
         double value =
             logarithmic ? first * pow(last / first, share) : first + (last - first) * share;
-        snprintf(text, sizeof text, "%.6g", value);
+        write_number(text, value);
         TRY(add_point(grid, axis, err));
         TRY(set_value(grid, axis, 0, text, err));
     }
@@ -182,10 +194,22 @@ static int find_numbers(struct grid_key *key, int count, struct err *err) {
     return CODE_OK;
 }
 
+/* Less than, equal to or greater than 0: value i of a key of numbers is below, at or above value j;
+ * whole numbers beyond those of a double, as seeds may be, are compared as such. */
+static int compare_values(const struct grid_key *key, int i, int j) {
+    const char *a = key->text[i], *b = key->text[j];
+    if (key->value[i] != key->value[j])
+        return key->value[i] < key->value[j] ? -1 : 1;
+    if (a[strspn(a, "0123456789")] || b[strspn(b, "0123456789")])
+        return 0;
+    unsigned long long x = strtoull(a, NULL, 10), y = strtoull(b, NULL, 10);
+    return (x > y) - (x < y);
+}
+
 static bool same_point(const struct grid_axis *axis, int i, int j) {
     for (int k = 0; k < axis->keys; k++) {
         const struct grid_key *key = &axis->key[k];
-        if (key->value ? key->value[i] != key->value[j] : strcmp(key->text[i], key->text[j]) != 0)
+        if (key->value ? compare_values(key, i, j) : strcmp(key->text[i], key->text[j]) != 0)
             return false;
     }
     return true;
@@ -199,8 +223,8 @@ static int check_points(struct grid *grid, struct grid_axis *axis, struct err *e
         TRY(find_numbers(&axis->key[k], axis->count, err));
     bool ordered = axis->keys == 1 && key->value;
     for (int i = 1; i < axis->count; i++) {
-        double step = ordered ? key->value[i] - key->value[i - 1] : 0;
-        if (ordered && (step == 0 || step * (key->value[1] - key->value[0]) < 0))
+        int step = ordered ? compare_values(key, i, i - 1) : 0;
+        if (ordered && (step == 0 || (step > 0) != (compare_values(key, 1, 0) > 0)))
             return fail(grid, axis, err,
                         "values must increase or decrease, each once, but %s follows %s",
                         key->text[i], key->text[i - 1]);
@@ -332,29 +356,29 @@ static bool is_section(const char *line) {
     return text_ends(line);
 }
 
-struct texts {
-    FILE *rest, *whole, *lines;
-};
-
 /* Copies lines and takes those of [sweep]; a section line ends it. */
-static int split(struct grid *grid, FILE *in, struct texts out, struct err *err) {
+static int split(struct grid *grid, FILE *in, FILE *rest, struct err *err) {
     char *line = NULL;
     size_t size = 0;
     bool inside = false, found = false;
     int code = CODE_OK, number = 0;
     for (ssize_t length; (length = getline(&line, &size, in)) >= 0;) {
-        fwrite(line, 1, (size_t)length, out.whole);
         number++;
-        if (line[strspn(line, " \t")] == '[') {
-            inside = is_section(line);
+        if (memchr(line, '\0', (size_t)length))
+            DO(err_set(err, CODE_INPUT, "%.700s:%d: not a text file (byte 0x00)", grid->file,
+                       number));
+        const char *text = line;
+        if (number == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
+            text += 3;
+        if (text[strspn(text, " \t")] == '[') {
+            inside = is_section(text);
             found = found || inside;
-            fwrite(inside ? "\n" : line, 1, inside ? 1 : (size_t)length, out.rest);
+            fwrite(inside ? "\n" : line, 1, inside ? 1 : (size_t)length, rest);
         } else if (inside) {
-            fputc('\n', out.rest);
-            fwrite(line, 1, (size_t)length, out.lines);
+            fputc('\n', rest);
             DO(take_line(grid, line, number, err));
         } else {
-            fwrite(line, 1, (size_t)length, out.rest);
+            fwrite(line, 1, (size_t)length, rest);
         }
     }
     if (ferror(in))
@@ -368,24 +392,12 @@ done:
     return code;
 }
 
-/* Whether it could not be written. */
-static bool close_text(FILE *text) {
-    bool failed = text && ferror(text);
-    return (text && fclose(text)) || failed;
-}
-
 static int read_stream(struct grid *grid, FILE *in, struct err *err) {
-    size_t size[3];
-    FILE *rest = open_memstream(&grid->rest, &size[0]);
-    FILE *whole = open_memstream(&grid->ini, &size[1]);
-    FILE *lines = open_memstream(&grid->lines, &size[2]);
-    int code = CODE_OK;
-    bool failed = !rest || !whole || !lines;
-    if (!failed)
-        code = split(grid, in, (struct texts){rest, whole, lines}, err);
-    failed = close_text(rest) || failed;
-    failed = close_text(whole) || failed;
-    failed = close_text(lines) || failed;
+    size_t size;
+    FILE *rest = open_memstream(&grid->rest, &size);
+    int code = rest ? split(grid, in, rest, err) : CODE_OK;
+    bool failed = !rest || ferror(rest);
+    failed = (rest && fclose(rest)) || failed;
     fclose(in);
     if (!code && failed)
         code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", grid->file);
@@ -395,10 +407,8 @@ static int read_stream(struct grid *grid, FILE *in, struct err *err) {
 int grid_read(struct grid *grid, const char *file, struct err *err) {
     *grid = (struct grid){.points = 1};
     TRY(base_copy(&grid->file, file, err));
-    FILE *in = fopen(file, "r");
-    if (!in)
-        return err_set(err, base_file_code(errno), "%s: cannot be opened: %s", file,
-                       strerror(errno));
+    FILE *in;
+    TRY(base_open(&in, file, err));
     return read_stream(grid, in, err);
 }
 
@@ -426,9 +436,7 @@ void grid_free(struct grid *grid) {
     }
     free(grid->axis);
     free(grid->file);
-    free(grid->ini);
     free(grid->rest);
-    free(grid->lines);
     free(grid->objective);
     free(grid->along);
     *grid = (struct grid){0};

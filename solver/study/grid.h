@@ -7,9 +7,9 @@
  *     section.key, section.key = POINTS  a list of points: keys that vary together
  *
  * VALUES is logspace(first, last, n) or linspace(first, last, n), both ends included and numbers
- * rounded to six digits, or a blank-separated list; with | in it, | separates (for values that have
- * blanks themselves). POINTS are separated by |; each has one value for every key, separated by
- * blanks, or, with a comma anywhere in POINTS, by commas:
+ * rounded to six digits (whole numbers are left as they are), or a blank-separated list; with | in
+ * it, | separates (for values that have blanks themselves). POINTS are separated by |; each has one
+ * value for every key, separated by blanks, or, with a comma anywhere in POINTS, by commas:
  *
  *     training.eta0, network.q0 = 0.1 1 | 0.2 2 | 0.4 4
  *     data.classes, training.eta0 = 0 1, 0.1 | 2 4, 0.2
@@ -41,8 +41,7 @@ struct grid_axis {
 
 struct grid {
     char *file;
-    char *ini, *rest; /* the text as it is; and without [sweep], other lines where they were */
-    char *lines;      /* of [sweep] */
+    char *rest;              /* the text without [sweep], other lines where they were */
     char *objective, *along; /* NULL: not given */
     int axes, keys, points;  /* keys: of all axes */
     struct grid_axis *axis;

@@ -169,28 +169,14 @@ done:
     return code;
 }
 
-/* An ini that repeats the sweep: as it is, or with what the command line and included files say. */
-static int write_ini(struct io *io, const struct sweep *sweep, struct err *err) {
-    const struct grid *grid = &sweep->grid;
-    char *text = NULL, *whole = NULL;
-    size_t size;
-    int code;
-    if (!sweep->base.params.includes && !sweep->overrides)
-        return io_text(io, "parameters", "ini", grid->ini, err);
-    DO(params_text(&sweep->base.params, &text, &size, err));
-    DO(base_alloc(&whole, size + strlen(grid->lines) + 16, 1, err));
-    strcat(strcat(strcpy(whole, text), "\n[sweep]\n"), grid->lines);
-    DO(io_text(io, "parameters", "ini", whole, err));
-done:
-    free(text);
-    free(whole);
-    return code;
-}
-
 static int write_file(struct io *io, const struct cells *cells, struct err *err) {
     const struct sweep *sweep = cells->sweep;
     TRY(io_text(io, "", "program", "dmft-sweep", err));
-    TRY(write_ini(io, sweep, err));
+    char *ini;
+    TRY(sweep_ini_text(&ini, sweep, err));
+    int code = io_text(io, "parameters", "ini", ini, err);
+    free(ini);
+    TRY(code);
     TRY(provenance_write(io, backend_list[sweep->base.config.solver.backend]->name,
                          omp_get_max_threads(), err)); /* of all jobs together */
     return write_cells(io, cells, err);

@@ -253,18 +253,6 @@ static int open_folder(struct sweep *sweep, bool force, bool retry, struct err *
     return CODE_OK;
 }
 
-/* An override of a key that the sweep varies would be lost. */
-static int check_overrides(const struct sweep *sweep, struct err *err) {
-    for (int i = 0; i < sweep->overrides; i++)
-        for (int k = 0; k < sweep->grid.keys; k++) {
-            const char *text = sweep->override[i], *key = grid_key(&sweep->grid, k, NULL)->name;
-            text += strncmp(text, "--", 2) ? 0 : 2;
-            if (!strncmp(text, key, strlen(key)) && text[strlen(key)] == '=')
-                return err_set(err, CODE_INPUT, "--%.700s: [sweep] varies this key", text);
-        }
-    return CODE_OK;
-}
-
 int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const *override,
                const char *output, bool force, bool retry, struct err *err) {
     sweep->overrides = overrides;
@@ -272,11 +260,13 @@ int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const
     sweep->lock = -1;
     TRY(base_copy(&sweep->output, output, err));
     TRY(grid_read(&sweep->grid, file, err));
-    TRY(check_overrides(sweep, err));
+    TRY(sweep_ini_place(sweep, err));
+    TRY(sweep_ini_check(sweep, err));
     int code = sweep_read_point(sweep, 0, (const char *const[]){NULL}, &sweep->base, err);
     if (code)
         tell_line(&sweep->grid, err);
     TRY(code);
+    TRY(sweep_ini_base(sweep, err));
     sweep->widths = sweep->base.config.reference.widths;
     sweep->limit = sweep->base.config.solver.replicates > 0;
     sweep->columns = sweep->widths.count + sweep->limit;

@@ -62,4 +62,16 @@ int sweep_name_folder(struct sweep *sweep, struct err *err); /* OUT.d, from outp
 int sweep_file(char **path, const struct sweep *sweep, const char *name, struct err *err);
 int sweep_width(const struct sweep *sweep, int column); /* 0: the limit */
 
+/* For sweep_open. Paths among the values of [sweep] count from the folder of the ini, as those of
+ * its other sections do. */
+int sweep_ini_place(struct sweep *sweep, struct err *err);
+/* CODE_INPUT where an override gives a key that the sweep varies: it would be lost. */
+int sweep_ini_check(const struct sweep *sweep, struct err *err);
+/* Takes out of the base what is not the same at all points: the text of a program that is varied.
+ */
+int sweep_ini_base(struct sweep *sweep, struct err *err);
+/* An ini that repeats the sweep from anywhere: all that was given, also by the command line and by
+ * included files, with the text of a program and absolute paths. To be freed. */
+int sweep_ini_text(char **text, const struct sweep *sweep, struct err *err);
+
 #endif

@@ -43,7 +43,7 @@ static const struct param_row table_network_rows[] = {
     {"floor", PARAM_REAL, NETWORK(floor), "-0.25", 0, 0, NULL, NULL, "Any number."},
     {"widths", PARAM_INTS, NETWORK(widths), "64 128", 1, 4096, NULL, NULL, "Widths N."},
     {"any", PARAM_INTS, NETWORK(any), "none", 0, 0, NULL, NULL, NULL},
-    {"weights", PARAM_TEXT, NETWORK(weights), NULL, 0, 0, NULL, "gate=softmax", "Weights."},
+    {"weights", PARAM_PATH, NETWORK(weights), NULL, 0, 0, NULL, "gate=softmax", "Weights."},
     {"experts", PARAM_INT, NETWORK(experts), "4", 1, INFINITY, NULL, "gate=none|topk", "Experts."},
 };
 #undef RUN
