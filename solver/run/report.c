@@ -124,7 +124,7 @@ static void print_room(const struct run *run) {
         most = fmax(most, *record_at(&run->limit, series, r, run->limit.T - 1));
     if (most > 0)
         printf("note: up to %g normals of a replicate were not fully matched, for want of sites "
-               "(no bias is known; more sites give smaller error bars)\n",
+               "(more sites give smaller errors and biases)\n",
                most);
 }
 
