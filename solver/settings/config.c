@@ -28,9 +28,8 @@ static const struct param_row solver_rows[] = {
     {"draws", PARAM_CHOICE, OFFSET(draws), "normal", 0, 0, "normal sobol", NULL,
      "normals of the limit: independent, or the first 40 of each site from scrambled Sobol points"},
     {"halves", PARAM_CHOICE, OFFSET(halves), "no", 0, 0, "no yes", NULL,
-     "each replicate again in two halves of its sites, which removes the bias of order 1/sites "
-     "where "
-     "draws = normal; twice the cost"},
+     "each replicate again in two halves of its sites, which removes the bias of order 1/sites; "
+     "twice the cost"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "seed of all random weights, of the limit and of the networks"},
     {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
