@@ -19,7 +19,8 @@ void population_free(struct population *population) {
     array_free(&population->work);
     array_free(&population->waiting);
     array_free(&population->span);
-    sobol_free(&population->sobol);
+    sobol_free(&population->sobol[0]);
+    sobol_free(&population->sobol[1]);
 }
 
 static int append(struct array *array, struct rows rows, struct err *err) {
@@ -62,9 +63,13 @@ int population_settle(struct population *population, struct err *err) {
                                : CODE_OK;
 }
 
+/* The sites are two halves, which are computed, too. */
+static int parts(const struct population *population) {
+    return population->halved && !population->nodes ? 2 : 1;
+}
+
 static bool beyond(const struct population *population, int k) {
-    bool halved = population->halved && !population->nodes;
-    int share = (population->mirrored ? 2 : 1) * (halved ? 2 : 1);
+    int share = (population->mirrored ? 2 : 1) * parts(population);
     return population->span.rows + k > POPULATION_ROOM * (double)population->sites / share;
 }
 
@@ -102,22 +107,25 @@ done:
 static int sobol_rows(struct population *population, struct rng_stream stream, struct rows out,
                       struct err *err) {
     size_t S = population->sites, group = (size_t)population->group, pair = stream.mirror ? 2 : 1;
-    size_t members = group == S ? 1 : group, points = (S / members + pair - 1) / pair;
+    size_t members = group == S ? 1 : group, sets = (size_t)parts(population);
+    size_t points = (S / members + pair * sets - 1) / (pair * sets),
+           length = points * pair * members;
     size_t first = stream.draw * members, rows = 0;
-    struct sobol *sobol = &population->sobol;
     double *row;
     while (rows < (size_t)out.count && first + (rows + 1) * members <= SOBOL_DIMENSIONS)
         rows++;
     if (!rows)
         return CODE_OK;
-    if (!sobol->points)
-        TRY(sobol_init(sobol, stream, population->half ? 2 * points : points, err));
-    TRY(base_alloc(&row, 2 * points * members, sizeof *row, err));
+    for (size_t k = 0; k < sets && !population->sobol[k].points; k++)
+        TRY(sobol_init(&population->sobol[k], stream, population->half == 2 ? 1 : (uint32_t)k,
+                       points, err));
+    TRY(base_alloc(&row, sets * length, sizeof *row, err));
     for (size_t k = 0; k < rows; k++) {
-        for (size_t j = 0; j < members; j++)
-            sobol_normals(sobol, stream, (uint32_t)(first + k * members + j),
-                          population->half == 2 ? points : 0, points, row + j, members * pair);
-        for (size_t i = 0; i < points && pair == 2; i++)
+        for (size_t j = 0; j < sets * members; j++)
+            sobol_normals(&population->sobol[j / members], stream,
+                          (uint32_t)(first + k * members + j % members),
+                          row + j / members * length + j % members, members * pair);
+        for (size_t i = 0; i < sets * points && pair == 2; i++)
             row[2 * i + 1] = stream.mirror * row[2 * i];
         population->backend->put(rows_part(out, (int)k, 1), row);
     }

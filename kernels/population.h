@@ -54,8 +54,8 @@ struct population {
     bool halved; /* computed beside its halves: has room where they have (nodes have no halves) */
     bool drawn;  /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
-    struct sobol sobol; /* made for the first draw */
-    struct array span;  /* orthonormal basis of all normals and basis vectors, but for those ... */
+    struct sobol sobol[2]; /* made for the first draw; the second of sites beside their halves */
+    struct array span; /* orthonormal basis of all normals and basis vectors, but for those ... */
     struct array waiting; /* ... that enter it with the next normals, in one pass over it */
     int taken;            /* rows of `waiting` that have; 0 outside of a look */
     struct array work;    /* for basis_residual */

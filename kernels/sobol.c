@@ -5,8 +5,15 @@
 #include <gsl/gsl_qrng.h>
 #include <stdlib.h>
 
-/* Pairs of sites end below 2^32 - 2: these numbers are no site's. */
+/* Of set 0, and two less for each further one. Pairs of sites end below 2^32 - 4: these numbers are
+ * no site's. */
 enum { KEY_ORDER = -1, KEY_SCRAMBLE = -2 };
+
+static void bits_of(const struct sobol *sobol, struct rng_stream stream, uint32_t draw, int key,
+                    uint32_t bits[4]) {
+    stream.first_pair = 0;
+    rng_bits(stream, draw, (uint32_t)key - 2 * sobol->set, bits);
+}
 
 /* Sobol points are x_i = x_(i-1) ^ v_c, c the lowest zero bit of i - 1, x_0 = 0 (which GSL leaves
  * out): v_c is met at i = 2^c. */
@@ -30,17 +37,17 @@ static int directions(struct sobol *sobol, struct err *err) {
     return CODE_OK;
 }
 
-int sobol_init(struct sobol *sobol, struct rng_stream stream, size_t points, struct err *err) {
-    *sobol = (struct sobol){.points = points};
+int sobol_init(struct sobol *sobol, struct rng_stream stream, uint32_t set, size_t points,
+               struct err *err) {
+    *sobol = (struct sobol){.points = points, .set = set};
     while (1ull << sobol->bits < points)
         sobol->bits++;
     TRY(base_alloc(&sobol->order, points, sizeof *sobol->order, err));
     TRY(base_alloc(&sobol->direction, (size_t)(SOBOL_DIMENSIONS * (sobol->bits + 1)),
                    sizeof *sobol->direction, err));
-    stream.first_pair = 0;
     for (size_t i = 0; i < points; i++) { /* each place changes with one up to it */
         uint32_t bits[4];
-        rng_bits(stream, (uint32_t)i, (uint32_t)KEY_ORDER, bits);
+        bits_of(sobol, stream, (uint32_t)i, KEY_ORDER, bits);
         size_t j = (size_t)(((uint64_t)bits[0] * (i + 1)) >> 32);
         sobol->order[i] = sobol->order[j];
         sobol->order[j] = (uint32_t)i;
@@ -72,14 +79,13 @@ static uint32_t scrambled(uint32_t x, uint32_t key) {
     return reversed(x);
 }
 
-void sobol_normals(const struct sobol *sobol, struct rng_stream stream, uint32_t d, size_t first,
-                   size_t count, double *out, size_t stride) {
+void sobol_normals(const struct sobol *sobol, struct rng_stream stream, uint32_t d, double *out,
+                   size_t stride) {
     const uint32_t *v = sobol->direction + (size_t)d * (size_t)sobol->bits;
     uint32_t key[4];
-    stream.first_pair = 0;
-    rng_bits(stream, d, (uint32_t)KEY_SCRAMBLE, key);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t number = sobol->order[first + i], x = 0;
+    bits_of(sobol, stream, d, KEY_SCRAMBLE, key);
+    for (size_t i = 0; i < sobol->points; i++) {
+        uint32_t number = sobol->order[i], x = 0;
         number ^= number >> 1;
         for (int c = 0; number >> c; c++)
             x ^= number >> c & 1 ? v[c] : 0;

@@ -126,7 +126,8 @@ static const struct layout common[] = {
     {"gate_largest", "t mu", {T, P}},
     {"gate_top", "t mu", {T, P}},
 };
-static const struct layout of_limit[] = {{"rank", "t basis", {T, BASES}}, {"fallback", "t", {T}}};
+static const struct layout of_limit[] = {
+    {"rank", "t basis", {T, BASES}}, {"fallback", "t", {T}}, {"unmatched", "t", {T}}};
 static const struct layout diagonal[] = {
     {"Phi1_diag", "t mu", {T, P}}, {"Phi3_diag", "t mu", {T, P}}, {"G1_diag", "t mu", {T, P}},
     {"G3_diag", "t", {T}},         {"Phib_diag", "t mu", {T, P}}, {"Gb_diag", "t mu", {T, P}},
@@ -276,6 +277,34 @@ static void test_table(void **state) {
     cli_clean(NULL);
 }
 
+/* Normals that were not matched: none, fewer than the sites of their population, which is noted,
+ * and more, of which the run warns; so says the file. */
+static void test_unmatched(void **state) {
+    (void)state;
+    static const char *const sites[] = {"--solver.sites=512", "--solver.sites=64",
+                                        "--solver.sites=32"};
+    cli_print("dense.ini", "[network]\nmodel = dense\ndepth = 3\nactivation = tanh\n"
+                           "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
+                           "[training]\nsteps = 50\neta0 = 0.96\ngamma0 = 1\n"
+                           "[solver]\nreplicates = 2\n");
+    for (int k = 0; k < 3; k++) {
+        struct cli_result result;
+        size_t count;
+        cli_run(&result, ARGS("dense.ini", "-o", "out.h5", "--force", sites[k]));
+        assert_int_equal(result.code, 0);
+        assert_true(!strstr(result.out, "note: up to ") == (k != 1));
+        assert_true(!strstr(result.out, "warning: up to ") == (k != 2));
+        assert_true(k != 2 || strstr(result.out, "biases may be several standard errors"));
+        cli_free(&result);
+        hid_t file = cli_file("out.h5");
+        double *unmatched = cli_values(file, "limit/unmatched", &count);
+        assert_int_equal(count, 50);
+        assert_true((unmatched[49] > 0) == (k > 0) && (unmatched[49] > 1) == (k > 1));
+        free(unmatched);
+        H5Fclose(file);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_overrides),
@@ -284,6 +313,7 @@ int main(void) {
         TEST(test_layout_without_router),
         TEST(test_layout_of_batches),
         TEST(test_table),
+        TEST(test_unmatched),
     };
     return cmocka_run_group_tests_name("cli_files", tests, cli_open, cli_close);
 }

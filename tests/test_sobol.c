@@ -20,8 +20,8 @@ static void digits(uint32_t replicate, uint32_t d, uint32_t out[S]) {
     struct sobol sobol;
     struct rng_stream stream = stream_of(replicate, 1);
     double z[S];
-    ASK(sobol_init(&sobol, stream, S, err));
-    sobol_normals(&sobol, stream, d, 0, S, z, 1);
+    ASK(sobol_init(&sobol, stream, 0, S, err));
+    sobol_normals(&sobol, stream, d, z, 1);
     for (int i = 0; i < S; i++)
         out[i] = (uint32_t)(gsl_cdf_ugaussian_P(z[i]) * 0x1p32);
     sobol_free(&sobol);
@@ -68,8 +68,8 @@ static void averages_are_without_bias(void **state) {
         double z[2][S], value[2] = {0};
         for (uint32_t owner = 0; owner < 2; owner++) {
             struct sobol sobol;
-            ASK(sobol_init(&sobol, stream_of(r, owner), S, err));
-            sobol_normals(&sobol, stream_of(r, owner), 0, 0, S, z[owner], 1);
+            ASK(sobol_init(&sobol, stream_of(r, owner), 0, S, err));
+            sobol_normals(&sobol, stream_of(r, owner), 0, z[owner], 1);
             sobol_free(&sobol);
         }
         for (int i = 0; i < S; i++) {
@@ -132,16 +132,55 @@ static void limits_are_the_same(void **state) {
     }
 }
 
-/* Half 2 goes on where half 1 of the same points ends. */
-static void halves_share_the_points(void **state) {
+/* The first draw on the sites of a population that is a whole beside its halves, or a half. */
+static void first_draw(uint32_t replicate, bool halved, int half, int sites, double *z) {
+    struct array out;
+    struct population p = {.name = "p",
+                           .backend = backend_list[0],
+                           .size = POPULATION_INFINITE,
+                           .sites = (size_t)sites,
+                           .group = 1,
+                           .even = true,
+                           .halved = halved,
+                           .half = half,
+                           .stream = stream_of(replicate, 1)};
+    p.stream.first_pair = half == 2 ? (uint32_t)sites / 2 : 0;
+    ASK(population_init(&p, err));
+    ASK(array_init(&out, p.backend, p.sites, 1, 1, err));
+    ASK(population_fresh(&p, (struct rows){0}, array_all(&out), err));
+    double *values = support_get(array_all(&out));
+    memcpy(z, values, (size_t)sites * sizeof *z);
+    free(values);
+    array_free(&out);
+    population_free(&p);
+}
+
+/* Each half has one point in each of its 2^(M-1) intervals, as a half of one set would not, and the
+ * whole has the points of both. Which half of an interval has the point is decided by independent
+ * scrambles: it is the same half in every second interval, by four errors. */
+static void halves_are_sets_of_their_own(void **state) {
     (void)state;
-    struct sobol sobol;
-    double all[S], half[S / 2];
-    ASK(sobol_init(&sobol, stream_of(0, 1), S, err));
-    sobol_normals(&sobol, stream_of(0, 1), 3, 0, S, all, 1);
-    sobol_normals(&sobol, stream_of(0, 1), 3, S / 2, S / 2, half, 1);
-    assert_memory_equal(half, all + S / 2, sizeof half);
-    sobol_free(&sobol);
+    double sum = 0, squares = 0;
+    for (uint32_t r = 0; r < REPLICATES; r++) {
+        double whole[S], half[S / 2], shared = 0;
+        int at[2][S / 2];
+        first_draw(r, true, 0, S, whole);
+        for (int k = 0; k < 2; k++) {
+            memset(at[k], -1, sizeof at[k]);
+            first_draw(r, false, k + 1, S / 2, half);
+            assert_memory_equal(half, whole + k * S / 2, sizeof half);
+            for (int i = 0; i < S / 2; i++) {
+                int number = (int)(gsl_cdf_ugaussian_P(half[i]) * S);
+                assert_int_equal(at[k][number / 2], -1);
+                at[k][number / 2] = number;
+            }
+        }
+        for (int i = 0; i < S / 2; i++)
+            shared += (at[0][i] == at[1][i]) / (S / 2.);
+        sum += shared / REPLICATES;
+        squares += shared * shared / REPLICATES;
+    }
+    CHECK_ABS(sum, 0.5, 4 * sqrt((squares - sum * sum) / REPLICATES), "shared intervals");
 }
 
 /* Rows first, ..., first + count - 1 of what a population draws, in one go. */
@@ -161,7 +200,7 @@ static void check_draws(struct population *p, const struct sobol *sobol, int cou
             memcpy(want, independent + (size_t)k * S, sizeof want);
         else
             for (uint32_t j = 0; j < group; j++)
-                sobol_normals(sobol, stream, first + j, 0, S / group, want + j, group);
+                sobol_normals(sobol, stream, first + j, want + j, group);
         assert_memory_equal(got + (size_t)k * S, want, sizeof want);
     }
     free(got);
@@ -186,7 +225,7 @@ static void forty_draws_are_coordinates(void **state) {
                                .even = true,
                                .stream = stream_of(0, 1)};
         ASK(population_init(&p, err));
-        ASK(sobol_init(&sobol, p.stream, S / (size_t)groups[i], err));
+        ASK(sobol_init(&sobol, p.stream, 0, S / (size_t)groups[i], err));
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
             check_draws(&p, &sobol, counts[k]);
         assert_int_equal(p.stream.draw, 43);
@@ -197,9 +236,12 @@ static void forty_draws_are_coordinates(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(coordinates_are_even),      cmocka_unit_test(two_coordinates_are_a_net),
-        cmocka_unit_test(averages_are_without_bias), cmocka_unit_test(limits_are_the_same),
-        cmocka_unit_test(halves_share_the_points),   cmocka_unit_test(forty_draws_are_coordinates),
+        cmocka_unit_test(coordinates_are_even),
+        cmocka_unit_test(two_coordinates_are_a_net),
+        cmocka_unit_test(averages_are_without_bias),
+        cmocka_unit_test(limits_are_the_same),
+        cmocka_unit_test(halves_are_sets_of_their_own),
+        cmocka_unit_test(forty_draws_are_coordinates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

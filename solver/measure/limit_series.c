@@ -1,14 +1,18 @@
 #include "solver/measure/limit_series.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* --- of a limit ------------------------------------------------------------------------------ */
 
 static int fill_fallback(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item, (void)err;
-    *out[0] = 0;
-    for (int i = 0; i < m->net->populations; i++)
-        *out[0] += m->net->population[i]->fallback;
+    *out[0] = *out[1] = 0;
+    for (int i = 0; i < m->net->populations; i++) {
+        const struct population *population = m->net->population[i];
+        *out[0] += population->fallback;
+        *out[1] = fmax(*out[1], population->fallback / (double)population->sites);
+    }
     return CODE_OK;
 }
 
@@ -43,6 +47,15 @@ static int declare(struct record *record, const struct config *config, const str
         .axes = 1,
         .shape = {T},
         .computation = true};
+    const struct series unmatched = {
+        .slot = 1,
+        .name = "unmatched",
+        .dims = "t",
+        .about = "the same of one population, over its sites: the largest of all",
+        .equation = "",
+        .axes = 1,
+        .shape = {T},
+        .computation = true};
     const struct series rank = {.name = "rank",
                                 .dims = "t basis",
                                 .about = "rank of the basis of each map and direction",
@@ -53,8 +66,9 @@ static int declare(struct record *record, const struct config *config, const str
     (void)y;
     if (net->setup.N)
         return CODE_OK;
-    TRY(record_fill_by(record, fill_fallback, 0, 1, err));
+    TRY(record_fill_by(record, fill_fallback, 0, 2, err));
     TRY(record_add(record, fallback, err));
+    TRY(record_add(record, unmatched, err));
     if (config->solver.method != METHOD_MARCH || !net->maps)
         return CODE_OK;
     TRY(add_labels(record, net, err));

@@ -123,17 +123,27 @@ static int print_gates(const struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-static void print_room(const struct run *run) {
-    const struct series *series = record_find(&run->limit, "fallback");
+/* Of all replicates at the last step. */
+static double most_of(const struct record *record, const char *name) {
+    const struct series *series = record_find(record, name);
     double most = 0;
-    if (!series)
-        return;
-    for (int r = 0; r < run->limit.runs; r++)
-        most = fmax(most, *record_at(&run->limit, series, r, run->limit.T - 1));
-    if (most > 0)
+    for (int r = 0; series && r < record->runs; r++)
+        most = fmax(most, *record_at(record, series, r, record->T - 1)); /* passes over NaN */
+    return most;
+}
+
+/* docs/method.md section 4. */
+static void print_room(const struct run *run) {
+    double normals = most_of(&run->limit, "fallback"), share = most_of(&run->limit, "unmatched");
+    if (share > REPORT_UNMATCHED)
+        printf("warning: up to %g normals of a replicate were not fully matched, for want of "
+               "sites, on one population %.2g for each of its sites: biases may be several "
+               "standard errors; repeat with twice the sites, or with [solver] halves = yes\n",
+               normals, share);
+    else if (normals > 0)
         printf("note: up to %g normals of a replicate were not fully matched, for want of sites "
-               "(no bias is known; more sites give smaller error bars)\n",
-               most);
+               "(more sites give smaller errors and biases)\n",
+               normals);
 }
 
 /* Of all entries. */

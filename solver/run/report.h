@@ -22,6 +22,10 @@ struct report_gates {
 };
 bool report_gates(const struct record *record, struct report_gates *gates);
 
+/* Of unmatched normals for each site of a population; below it no bias was seen (docs/testing.md,
+ * unmatched normals). */
+#define REPORT_UNMATCHED 1.0
+
 #define REPORT_TIMES 6
 /* A few times, ending with the last one; returns how many. */
 int report_times(int T, int time[REPORT_TIMES]);

@@ -300,11 +300,12 @@ static int warn_sites(struct run *run, struct err *err) {
                      net.population[k]->name, sites);
     }
     if (*kinds)
-        log_line(&run->log,
-                 "warning: too few sites for %d replicates (%s): with %zu or more of each kind "
-                 "biases stay below %s of a standard error; raise them in [solver], or lower "
-                 "replicates",
-                 replicates, kinds, wanted, run->config.solver.halves ? "a fifth" : "half");
+        log_line(
+            &run->log,
+            "warning: too few sites for %d replicates (%s): with %zu or more of each kind, and "
+            "all normals matched, biases are mostly below %s of a standard error; raise them "
+            "in [solver], or lower replicates",
+            replicates, kinds, wanted, run->config.solver.halves ? "a fifth" : "half");
 done:
     net_free(&net);
     return code;
