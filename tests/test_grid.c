@@ -148,8 +148,9 @@ static void test_too_much_is_refused(void **state) {
     check_refused("a.x = linspace(0, 1, 10001)\n", ARGS("2 to 10000 values"));
     check_refused("a.x = linspace(0, 1, 4294967299)\n", ARGS("2 to 10000 values")); /* 2^32 + 3 */
     check_refused("a.x = linspace(0, 1, 2.5)\n", ARGS("2 to 10000 values"));
-    check_refused("a.x = 18446744073709551615 18446744073709551614\n",
-                  ARGS("values must increase, but 18446744073709551614 follows"));
+    check_refused("a.x = 1 18446744073709551615 18446744073709551614\n",
+                  ARGS("values must increase or decrease, each once, but 18446744073709551614 "
+                       "follows"));
 }
 
 /* --- points ---------------------------------------------------------------------------------- */
