@@ -1,6 +1,7 @@
 /* Several outputs in every network: explicit matrices against finite differences of the loss, and
  * the dense one against its plain-loop oracle with C outputs. That one output is the same with its
  * loss inside of the cotangents: tests/test_transformer_limit.c. */
+#include "tests/support/couple.h"
 #include "tests/support/sequences.h"
 #include "tests/oracles/oracle_dense.h"
 
@@ -11,30 +12,27 @@
 static const struct sequences inputs = {4, 1, 3, false, 0, NULL, false};
 static const char *const losses[] = {"loss = mse", "loss = cross_entropy"};
 
+static int settings_of(const struct couple_oracle *kind) {
+    int count = 0;
+    while (kind->settings[count])
+        count++;
+    return count;
+}
+
 static void gradient_by_differences(void **state) {
     (void)state;
-    static const char *const networks[] = {
-        "model = dense\ndepth = 3",
-        "model = dense\ndepth = 2\nactivation = softplus",
-        "model = regime1\nexperts = 3\nexpert_layers = 2\ngate = softmax\nbias = trained\nq0 = 1",
-        "model = regime1\nexperts = 2\ngate = sigmoid\nexpert_output = activated",
-        "model = regime2\nkappa = 0.5\nexpert_width = 2\nparameterization = mssp\ngate = softmax",
-        "model = regime2\nkappa = 0.5\nexpert_width = 3\nparameterization = mup",
-        "model = regime3\nkappa = 0.5\niota = 0.25\nparameterization = mssp",
-        "model = regime3\nkappa = 0.25\niota = 0.5\nparameterization = mup\ngate = softmax",
-        "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2",
-        "model = resnet\ndepth = 3\nbranch = 1.6",
-    };
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        for (size_t k = 0; k < sizeof losses / sizeof *losses; k++) {
-            char training[128];
+    for (const struct couple_oracle *const *kind = couple_list; *kind; kind++)
+        for (int k = 0; k < 2 * settings_of(*kind); k++) {
+            char training[128], network[256];
             struct run run;
             struct net net;
             snprintf(training, sizeof training,
                      "eta0 = 0.2\n%s\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
                      "centre = no",
-                     losses[k]);
-            sequences_run(&run, &inputs, networks[i], training);
+                     losses[k % 2]);
+            snprintf(network, sizeof network, "model = %s\n%s", (*kind)->model,
+                     (*kind)->settings[k / 2]);
+            sequences_run(&run, &inputs, network, training);
             support_net(&net, &run, 16, 0);
             support_gradient_of(&net, &run, 7, NULL);
             net_free(&net);
@@ -42,90 +40,19 @@ static void gradient_by_differences(void **state) {
         }
 }
 
-/* The oracle's weights: the net's, in its normalisation; W1 only in the span of the inputs, where
- * X/sqrt(D) = A B. */
-static void copy_block(const struct net *net, const struct run *run, const double *B, int block,
-                       double *out) {
-    int N = net->setup.N, D = run->data.D, K = run->K;
-    if (block == 0) {
-        support_copy(out, array_all(&support_thin(net, "w")->W), 1);
-        return;
-    }
-    double *W = block > 1 ? support_matrix(support_map(net, "W%d", block))
-                          : support_get(array_all(&support_thin(net, "W1")->W));
-    for (int k = 0; k < N * N && block > 1; k++)
-        out[k] = sqrt(N) * W[k];
-    for (int k = 0; k < N * D && block == 1; k++) {
-        out[k] = 0;
-        for (int j = 0; j < K; j++)
-            out[k] += W[j * N + k / D] * B[j * D + k % D];
-    }
-    free(W);
-}
-
 /* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
  * four steps by no more than the loss falls, 10: 1e-12. */
-static void compare(struct net *net, const struct run *run, struct oracle_dense *o,
-                    const double *B) {
-    double *got = calloc((size_t)(o->N * o->N + o->N * o->D), sizeof *got), K[64];
-    for (int t = 0; t < 4; t++) {
-        support_evaluate(net, run);
-        double loss = oracle_dense_step(o);
-        CHECK_ABS(net->loss, loss, 1e-12, "loss at %d", t);
-        for (int k = 0; k < o->P * o->C; k++)
-            CHECK_ABS(net->f[k], o->f[k], 1e-12, "f[%d] at %d", k, t);
-        for (int k = 0; k < net->kernels; k++) {
-            struct rows rows = net->kernel[k].rows;
-            const char *name = net->kernel[k].name;
-            bool phi = !strncmp(name, "Phi", 3);
-            int l = strcmp(name, "PhiL") ? atoi(name + (phi ? 3 : 1)) : o->depth;
-            rows.array->backend->dots(rows, rows, K);
-            for (int i = 0; i < o->P * o->P; i++)
-                CHECK_ABS(net->kernel[k].scale * K[i],
-                          (phi ? oracle_dense_phi : oracle_dense_gg)(o, l, i / o->P, i % o->P),
-                          1e-12, "%s[%d] at %d", name, i, t);
-        }
-        support_learn(net, run);
-        for (int block = 0, count; block <= o->depth; block++) {
-            const double *want = oracle_dense_block(o, block, &count);
-            copy_block(net, run, B, block, got);
-            for (int k = 0; k < count; k++)
-                CHECK_ABS(got[k], want[k], 1e-12 * fmax(1, fabs(want[k])), "W_%d[%d] at %d", block,
-                          k, t);
-        }
-    }
-    free(got);
-}
-
 static void dense_equals_oracle(void **state) {
     (void)state;
-    enum { N = 14, DEPTH = 3 };
     for (int k = 0; k < 2; k++) {
         char training[128];
-        struct run run;
-        struct net net;
-        double *A, *B;
-        int rank;
+        struct couple p;
         snprintf(training, sizeof training, "eta0 = 0.3\n%s\n[reference]\nwidths = 14\ncentre = no",
                  losses[k]);
-        sequences_run(&run, &inputs, "model = dense\ndepth = 3", training);
-        support_net(&net, &run, N, 0);
-        const struct data *data = &run.data;
-        ASK(thin_coordinates(data->X, data->P, data->D, &A, &B, &rank, err));
-        struct oracle_dense *o = oracle_dense_new_outputs(data->P, data->D, N, DEPTH, data->C);
-        o->loss = k ? ORACLE_CROSS_ENTROPY : ORACLE_MSE;
-        o->eta0 = run.config.training.eta0;
-        o->gamma0 = run.config.training.gamma0;
-        memcpy(o->X, data->X, (size_t)(data->P * data->D) * sizeof *o->X);
-        memcpy(o->y, data->y, (size_t)(data->P * data->C) * sizeof *o->y);
-        for (int block = 0, count; block <= DEPTH; block++)
-            copy_block(&net, &run, B, block, oracle_dense_block(o, block, &count));
-        compare(&net, &run, o, B);
-        oracle_dense_free(o);
-        net_free(&net);
-        run_free(&run);
-        free(A);
-        free(B);
+        sequences_run(&p.run, &inputs, "model = dense\ndepth = 3", training);
+        couple_open(&p, 14, 0, "%s", losses[k]);
+        couple_train(&p, 4, 1e-12);
+        couple_close(&p);
     }
 }
 

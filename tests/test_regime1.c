@@ -1,10 +1,8 @@
 /* The networks of models/regime1.c with explicit matrices (regime1 and dense), judged by finite
  * differences of the loss and by plain-loop oracles over several training steps; and what the
  * theory says of them exactly. */
-#include "tests/support/oracles.h"
+#include "tests/support/couple.h"
 #include "solver/measure/stats.h"
-#include "tests/oracles/oracle_dense.h"
-#include "tests/oracles/oracle_regime1.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -51,159 +49,18 @@ static void gradient_by_differences(void **state) {
     }
 }
 
-/* W1 [N][D] of a net whose read-in works in the span of the inputs. */
-static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
-    double *A, *B, *columns = support_get(array_all(&net->thin[0]->W));
-    int K, N = net->setup.N, D = run->data.D;
-    ASK(thin_coordinates(run->data.X, run->data.P, D, &A, &B, &K, err));
-    for (int n = 0; n < N; n++)
-        for (int d = 0; d < D; d++) {
-            W1[n * D + d] = 0;
-            for (int k = 0; k < K; k++)
-                W1[n * D + d] += columns[k * N + n] * B[k * D + d];
-        }
-    free(columns);
-    free(A);
-    free(B);
-}
-
-struct pair {
-    struct run run;
-    struct net net;
-    struct oracle1 *oracle;
-};
-
-/* The noise on the logits at step t: the same normals for the limit and all networks of a seed. */
-static void set_noise(struct pair *p, int t) {
-    struct rng_stream stream = {.seed = 1, .purpose = PURPOSE_BIAS, .owner = 1};
-    double pair[2];
-    for (int i = 0; i < p->oracle->M; i++) {
-        rng_normal_pair(stream, (uint32_t)t, (uint32_t)i / 2, pair);
-        p->oracle->noise[i] = p->run.config.network.bias_noise * pair[i % 2];
-    }
-}
-
-static void make_pair(struct pair *p, const char *const *overrides, int N) {
-    run_of(&p->run, "[network]\nmodel=regime1\n", overrides);
-    support_net(&p->net, &p->run, N, 1);
-    const struct config *c = &p->run.config;
-    const struct network *network = &c->network;
-    const struct data *data = &p->run.data;
-    int M = network->experts, E = network->expert_layers;
-    struct oracle1 *o = p->oracle = oracle1_new(data->P, data->D, N, M, E);
-    o->gate = network->gate == GATE_SOFTMAX   ? ORACLE1_SOFTMAX
-              : network->gate == GATE_SIGMOID ? ORACLE1_SIGMOID
-                                              : ORACLE1_CONSTANT;
-    o->activation = oracles_activation(network->activation);
-    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_LOGISTIC;
-    o->activated = network->expert_output == EXPERT_OUTPUT_ACTIVATED;
-    o->K = network->rho < 1 ? (int)lround(network->rho * M) : 0;
-    o->eta0 = c->training.eta0;
-    o->gamma0 = c->training.gamma0;
-    o->kappa_Q = network->router_rate;
-    o->kappa_b = network->bias == BIAS_TRAINED;
-    memcpy(o->X, data->X, (size_t)(data->P * data->D) * sizeof *o->X);
-    memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
-    copy_read_in(o->W1, &p->net, &p->run);
-    support_copy(o->w, array_all(&support_thin(&p->net, "w")->W), 1);
-    for (int l = 0; l < E; l++)
-        for (int i = 0; i < M; i++)
-            support_copy(oracle1_W(o, l, i),
-                         array_all(support_entries(support_map(&p->net, "W%d_%d", l + 2, i))),
-                         sqrt(N));
-    if (network->gate != GATE_CONSTANT)
-        support_copy(o->Q, array_all(&support_thin(&p->net, "Q")->W), 1);
-    for (int i = 0; i < M && network->bias; i++)
-        o->b[i] = network->biases.value[i];
-    set_noise(p, 0);
-    oracle1_forward(o);
-    if (c->reference.centre)
-        oracle1_centre_here(o);
-}
-
-static const double *numbers_of(const struct net *net, const char *name) {
-    for (int k = 0; k < net->numbers; k++)
-        if (!strcmp(net->number[k].name, name))
-            return net->number[k].values;
-    return NULL;
-}
-
-/* Kernel `name` of the net, [P][P]. */
-static void kernel_of(const struct net *net, const char *name, double *K) {
-    for (int k = 0; k < net->kernels; k++)
-        if (!strcmp(net->kernel[k].name, name)) {
-            net->setup.backend->dots(net->kernel[k].rows, net->kernel[k].rows, K);
-            return;
-        }
-    fail_msg("no kernel %s", name);
-}
-
-/* Another form of it: ln sum p - sum_i p_i ln p_i / sum p. */
-static void check_entropy(const struct net *net, int P, int M, const char *what) {
-    const double *p = numbers_of(net, "p"), *entropy = numbers_of(net, "router_entropy");
-    for (int mu = 0; mu < P && p && M > 1; mu++) {
-        double sum = 0, part = 0;
-        for (const double *q = p + mu * M; q < p + (mu + 1) * M; q++) {
-            sum += *q;
-            part += *q > 0 ? *q * log(*q) : 0;
-        }
-        CHECK_ABS(entropy[mu], (log(sum) - part / sum) / log(M), 1e-14, "%s: entropy", what);
-    }
-}
-
-static void check_state(struct pair *p, int t, const char *what) {
-    const struct oracle1 *o = p->oracle;
-    const double *psi = numbers_of(&p->net, "psi"), *gphi = numbers_of(&p->net, "gphi");
-    double Phi1[64], G1[64], PhiL[64], G[64];
-    char name[32];
-    for (int mu = 0; mu < o->P; mu++)
-        CHECK_ABS(p->net.f[mu], o->f[mu], 1e-12, "%s: f[%d] at %d", what, mu, t);
-    for (int k = 0; k < o->P * o->M && psi; k++) {
-        CHECK_ABS(psi[k], o->psi[k], 1e-12, "%s: psi[%d] at %d", what, k, t);
-        CHECK_ABS(gphi[k], o->gphi[k], 1e-12, "%s: gphi[%d] at %d", what, k, t);
-    }
-    check_entropy(&p->net, o->P, o->M, what);
-    kernel_of(&p->net, "Phi1", Phi1);
-    kernel_of(&p->net, "G1", G1);
-    kernel_of(&p->net, "PhiL", PhiL);
-    for (int a = 0; a < o->P * o->P; a++) {
-        int mu = a / o->P, nu = a % o->P;
-        CHECK_ABS(Phi1[a], oracle1_phi1(o, mu, nu), 1e-12, "%s: Phi1[%d] at %d", what, a, t);
-        CHECK_ABS(G1[a], oracle1_g1(o, mu, nu), 1e-12, "%s: G1[%d] at %d", what, a, t);
-        CHECK_ABS(PhiL[a], oracle1_phiL(o, mu, nu), 1e-12, "%s: PhiL[%d] at %d", what, a, t);
-    }
-    for (int l = 0; l < o->E; l++)
-        for (int i = 0; i < o->M; i++) {
-            snprintf(name, sizeof name, o->M > 1 ? "G%d_%d" : "G%d", l + 2, i);
-            kernel_of(&p->net, name, G);
-            for (int a = 0; a < o->P * o->P; a++)
-                CHECK_ABS(G[a], oracle1_gg(o, l, i, a / o->P, a % o->P), 1e-12, "%s: %s[%d] at %d",
-                          what, name, a, t);
-        }
-}
-
 /* Sums have fewer than 200 terms of order one, round-off is below 4e-14, and four steps amplify it
  * no more than tenfold: 1e-12. */
 static void compare(const char *const *overrides, int N) {
-    struct pair p;
+    struct couple p;
     char what[256] = "";
     for (int i = 0; overrides[i]; i++)
         snprintf(what + strlen(what), sizeof what - strlen(what), "%s ",
                  strchr(overrides[i], '.') + 1);
-    make_pair(&p, overrides, N);
-    for (int t = 0; t < 4; t++) {
-        support_evaluate(&p.net, &p.run);
-        set_noise(&p, t);
-        double loss = oracle1_forward(p.oracle);
-        oracle1_backward(p.oracle);
-        CHECK_ABS(p.net.loss, loss, 1e-12, "%s: loss at %d", what, t);
-        check_state(&p, t, what);
-        support_learn(&p.net, &p.run);
-        oracle1_step(p.oracle);
-    }
-    oracle1_free(p.oracle);
-    net_free(&p.net);
-    run_free(&p.run);
+    run_of(&p.run, "[network]\nmodel=regime1\n", overrides);
+    couple_open(&p, N, 1, "%s", what);
+    couple_train(&p, 4, 1e-12);
+    couple_close(&p);
 }
 
 static void equals_oracle(void **state) {
@@ -250,34 +107,12 @@ static void dense_equals_its_oracle(void **state) {
     for (int depth = 2; depth < 5; depth++) {
         char deep[32];
         const char *const overrides[] = {deep, "training.eta0=0.3", NULL};
-        struct run run;
-        struct net net;
+        struct couple p;
         snprintf(deep, sizeof deep, "network.depth=%d", depth);
-        support_run(&run, "data/dense.ini", overrides);
-        support_net(&net, &run, 14, 2);
-        struct oracle_dense *o = oracle_dense_new(run.data.P, run.data.D, 14, depth);
-        o->eta0 = run.config.training.eta0;
-        o->gamma0 = run.config.training.gamma0;
-        memcpy(o->X, run.data.X, (size_t)(run.data.P * run.data.D) * sizeof *o->X);
-        memcpy(o->y, run.data.y, (size_t)run.data.P * sizeof *o->y);
-        copy_read_in(o->W1, &net, &run);
-        support_copy(o->w, array_all(&support_thin(&net, "w")->W), 1);
-        for (int l = 0; l < depth - 1; l++)
-            support_copy(o->W + l * 14 * 14,
-                         array_all(support_entries(support_map(&net, "W%d", l + 2))), sqrt(14));
-        oracle_dense_forward(o);
-        oracle_dense_centre_here(o);
-        for (int t = 0; t < 4; t++) {
-            support_evaluate(&net, &run);
-            CHECK_ABS(net.loss, oracle_dense_forward(o), 1e-12, "depth %d, loss at %d", depth, t);
-            for (int mu = 0; mu < run.data.P; mu++)
-                CHECK_ABS(net.f[mu], o->f[mu], 1e-12, "depth %d, f[%d] at %d", depth, mu, t);
-            support_learn(&net, &run);
-            oracle_dense_step(o);
-        }
-        oracle_dense_free(o);
-        net_free(&net);
-        run_free(&run);
+        support_run(&p.run, "data/dense.ini", overrides);
+        couple_open(&p, 14, 2, "%s", deep);
+        couple_train(&p, 4, 1e-12);
+        couple_close(&p);
     }
 }
 
@@ -317,7 +152,7 @@ static void softmax_without_bias_stays_uniform(void **state) {
     support_net(&net, &run, 0, 0);
     for (int t = 0; t < 12; t++) {
         support_evaluate(&net, &run);
-        const double *psi = numbers_of(&net, "psi");
+        const double *psi = support_measured(&net, "psi");
         for (int k = 0; k < run.data.P * 3; k++)
             CHECK_ABS(psi[k], 0, 1e-6, "psi[%d] at %d", k, t);
         support_learn(&net, &run);
@@ -419,11 +254,11 @@ static double first_move(const char *parameterization, int N) {
         double before[64], most = 0;
         support_net(&net, &run, N, seed);
         support_evaluate(&net, &run);
-        memcpy(before, numbers_of(&net, "psi"), (size_t)run.data.P * 4 * sizeof *before);
+        memcpy(before, support_measured(&net, "psi"), (size_t)run.data.P * 4 * sizeof *before);
         support_learn(&net, &run);
         support_evaluate(&net, &run);
         for (int k = 0; k < run.data.P * 4; k++)
-            most = fmax(most, fabs(numbers_of(&net, "psi")[k] - before[k]));
+            most = fmax(most, fabs(support_measured(&net, "psi")[k] - before[k]));
         sum += most / 24;
         net_free(&net);
     }

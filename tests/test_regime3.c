@@ -2,8 +2,7 @@
  * in every parameter and by the plain-loop oracle (tests/oracles/oracle_regime3.c, itself judged by
  * finite differences here) in the forward pass, the kernels and the parameters over several steps;
  * and the reproducibility of its limit. */
-#include "tests/support/oracles.h"
-#include "tests/oracles/oracle_regime3.h"
+#include "tests/support/couple.h"
 
 #include <math.h>
 #include <omp.h>
@@ -51,145 +50,6 @@ static void gradient_by_differences(void **state) {
     }
 }
 
-struct couple {
-    struct run run;
-    struct net net;
-    struct oracle3 *oracle;
-    double *A, *B; /* of the inputs: X/sqrt(D) = A B */
-    int K;
-};
-
-static const struct map *find_map(const struct net *net, const char *name) {
-    for (int i = 0; i < net->maps; i++)
-        if (!strcmp(net->map[i]->declared.name, name))
-            return net->map[i];
-    return NULL;
-}
-
-/* out += factor s_f W of the map, if there is one, as oracle entries [i][row][column] of M experts:
- * transposed for a map out of pairs; a map of units counts for every expert. */
-static void add_matrix(const struct couple *p, const char *name, double factor, bool out_of,
-                       double *out) {
-    const struct map *map = find_map(&p->net, name);
-    int N = p->oracle->N, M = p->oracle->M, Ne = p->oracle->Ne;
-    if (!map)
-        return;
-    double *W = support_matrix(map);
-    int copies = (int)(out_of ? map->declared.source->sites : map->declared.target->sites) / Ne;
-    for (int i = 0; i < M; i++)
-        for (int j = 0; j < Ne; j++)
-            for (int n = 0; n < N; n++) {
-                int unit = (copies == 1 ? 0 : i) * Ne + j;
-                double w = out_of ? W[n * copies * Ne + unit] : W[unit * N + n];
-                out[out_of ? (i * N + n) * Ne + j : (i * Ne + j) * N + n] +=
-                    factor * map->declared.s_f * w;
-            }
-    free(W);
-}
-
-/* The parameters of the net in the normalisation of the oracle: psi = Q s1/sqrt N = W_Q s1, so
- * Q = sqrt N W; h3 = (1/M) sum_i phit Wout sigma/sqrt N is s_f W on all pairs or s_f W on the mean
- * over experts. */
-static void copy_parameters(const struct couple *p, double *const block[ORACLE3_BLOCKS]) {
-    const struct net *net = &p->net;
-    const struct oracle3 *o = p->oracle;
-    double *columns = support_get(array_all(&net->thin[0]->W)); /* [K][N] */
-    double *w = support_get(array_all(&net->thin[1]->W));
-    for (int b = 0; b < ORACLE3_BLOCKS; b++)
-        memset(block[b], 0, (size_t)oracle3_count(o, b) * sizeof(double));
-    for (int n = 0; n < o->N; n++)
-        for (int d = 0; d < o->D; d++)
-            for (int k = 0; k < p->K; k++)
-                block[ORACLE3_W1][n * o->D + d] += columns[k * o->N + n] * p->B[k * o->D + d];
-    memcpy(block[ORACLE3_W4], w, (size_t)o->N * sizeof *w);
-    free(columns);
-    free(w);
-    if (find_map(net, "Q")) {
-        double *Q = support_matrix(find_map(net, "Q"));
-        for (int k = 0; k < o->M * o->N; k++)
-            block[ORACLE3_Q][k] = sqrt(o->N) * Q[k];
-        free(Q);
-    }
-    add_matrix(p, "A_in", sqrt(o->N), false, block[ORACLE3_WIN]);
-    add_matrix(p, "P_in", sqrt(o->N), false, block[ORACLE3_WIN]);
-    add_matrix(p, "W_in", sqrt(o->N), false, block[ORACLE3_WIN]);
-    add_matrix(p, "A_out", sqrt(o->N), true, block[ORACLE3_WOUT]);
-    add_matrix(p, "P_out", o->M * sqrt(o->N), true, block[ORACLE3_WOUT]);
-    add_matrix(p, "W_out", o->M * sqrt(o->N), true, block[ORACLE3_WOUT]);
-}
-
-static void make_couple(struct couple *p, const char *const *more, int count, int N) {
-    start(&p->run, more, count);
-    support_net(&p->net, &p->run, N, 3);
-    const struct config *c = &p->run.config;
-    const struct data *data = &p->run.data;
-    int M = (int)lround(c->network.kappa * N), Ne = (int)lround(c->network.iota * N);
-    ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
-    struct oracle3 *o = p->oracle = oracle3_new(data->P, data->D, N, M, Ne);
-    o->activation = oracles_activation(c->network.activation);
-    o->gate = c->network.gate == GATE_SOFTMAX    ? ORACLE_SOFTMAX
-              : c->network.gate == GATE_CONSTANT ? ORACLE_CONSTANT
-              : c->network.aggregation           ? ORACLE_SIGMOID_K
-                                                 : ORACLE_SIGMOID_M;
-    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_LOGISTIC;
-    o->gamma0 = c->training.gamma0;
-    o->beta = c->network.beta;
-    o->rho = c->network.rho;
-    o->eta0 = c->training.eta0;
-    memcpy(o->X, data->X, (size_t)(data->P * data->D) * sizeof *o->X);
-    memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
-    copy_parameters(p, o->block);
-    oracle3_forward(o);
-    for (int mu = 0; mu < o->P && c->reference.centre; mu++)
-        o->f0[mu] = o->f[mu];
-}
-
-static void free_couple(struct couple *p) {
-    oracle3_free(p->oracle);
-    net_free(&p->net);
-    run_free(&p->run);
-    free(p->A);
-    free(p->B);
-}
-
-static void check_kernels(const struct couple *p, const char *what) {
-    static const char *const names[ORACLE3_KERNELS] = {
-        "Phi1", "Phi3", "G1", "G3", "Phibar", "Gbar", "PhiE", "Phitil", "Gtil", "G1phi", "phit2"};
-    const struct net *net = &p->net;
-    bool mssp = find_map(net, "A_in"), router = net->has_router;
-    int P = p->run.data.P;
-    double K[64];
-    assert_int_equal(net->kernels, 7 + 2 * mssp + 2 * router);
-    for (int k = 0; k < net->kernels; k++) {
-        int which = 0;
-        while (strcmp(net->kernel[k].name, names[which]))
-            which++;
-        struct rows rows = net->kernel[k].rows;
-        rows.array->backend->dots(rows, rows, K);
-        for (int a = 0; a < rows.count * rows.count; a++) {
-            double want = oracle3_kernel(p->oracle, which, a / P, a % P);
-            CHECK_ABS(net->kernel[k].scale * K[a], want, 1e-12 * fmax(1, fabs(want)),
-                      "%s: kernel %s[%d]", what, names[which], a);
-        }
-    }
-}
-
-/* W1 outside of the span of the inputs never moves nor enters, so W1 is compared through h1 (in
- * Phi1) alone. */
-static void check_blocks(const struct couple *p, const char *what) {
-    const struct oracle3 *o = p->oracle;
-    double *got[ORACLE3_BLOCKS];
-    for (int b = 0; b < ORACLE3_BLOCKS; b++)
-        got[b] = calloc((size_t)oracle3_count(o, b), sizeof *got[b]);
-    copy_parameters(p, got);
-    for (int b = 1; b < ORACLE3_BLOCKS; b++)
-        for (int k = 0; k < oracle3_count(o, b); k++)
-            CHECK_ABS(got[b][k], o->block[b][k], 1e-12 * fmax(1, fabs(o->block[b][k])),
-                      "%s: block %d entry %d", what, b, k);
-    for (int b = 0; b < ORACLE3_BLOCKS; b++)
-        free(got[b]);
-}
-
 /* All sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14 and the four
  * steps amplify it by no more than the loss falls, 10: 1e-12. */
 static void compare(const char *const *more, int count, int N) {
@@ -197,20 +57,10 @@ static void compare(const char *const *more, int count, int N) {
     char what[256] = "";
     for (int i = 0; i < count && more[i]; i++)
         snprintf(what + strlen(what), sizeof what - strlen(what), "%s ", more[i]);
-    make_couple(&p, more, count, N);
-    for (int t = 0; t < 4; t++) {
-        support_evaluate(&p.net, &p.run);
-        double loss = oracle3_forward(p.oracle);
-        oracle3_backward(p.oracle);
-        CHECK_ABS(p.net.loss, loss, 1e-12, "%s: loss at %d", what, t);
-        for (int mu = 0; mu < p.run.data.P; mu++)
-            CHECK_ABS(p.net.f[mu], p.oracle->f[mu], 1e-12, "%s: f[%d] at %d", what, mu, t);
-        check_kernels(&p, what);
-        support_learn(&p.net, &p.run);
-        oracle3_step(p.oracle);
-        check_blocks(&p, what);
-    }
-    free_couple(&p);
+    start(&p.run, more, count);
+    couple_open(&p, N, 3, "%s", what);
+    couple_train(&p, 4, 1e-12);
+    couple_close(&p);
 }
 
 static const char *const gates[][2] = {
@@ -259,26 +109,7 @@ static void equals_oracle_odd_shapes(void **state) {
     compare(single, 5, 4);
 }
 
-/* The gradient of the oracle itself: fourth-order differences, known as in oracles_judge. */
-static void check_oracle(struct oracle3 *o) {
-    static const double at[] = {-2, -1, 1, 2}, weight[] = {1 / 12., -8 / 12., 8 / 12., -1 / 12.};
-    const double h = 1e-4;
-    oracle3_forward(o);
-    oracle3_backward(o);
-    o->hold_mask = true;
-    for (int b = 0; b < ORACLE3_BLOCKS; b++)
-        for (int k = 0; k < oracle3_count(o, b); k += 3) {
-            double sum = 0, saved = o->block[b][k];
-            for (int a = 0; a < 4; a++) {
-                o->block[b][k] = saved + at[a] * h;
-                sum += weight[a] * oracle3_forward(o) / h;
-            }
-            o->block[b][k] = saved;
-            CHECK_ABS(o->df_block[b][k], sum, 1.5e-10, "block %d entry %d", b, k);
-        }
-}
-
-static void oracle_gradient(void **state) {
+static void oracle_by_differences(void **state) {
     (void)state;
     for (int gate = 0; gate < 4; gate++)
         for (int variant = 0; variant < 4; variant++) {
@@ -291,14 +122,12 @@ static void oracle_gradient(void **state) {
                               : "network.rho=1",
                 gate == 1 ? gates[1][1] : NULL};
             struct couple p;
-            make_couple(&p, more, 5, 8);
-            for (int step = 0; step < 2; step++) {
-                oracle3_forward(p.oracle);
-                oracle3_backward(p.oracle);
-                oracle3_step(p.oracle);
-            }
-            check_oracle(p.oracle);
-            free_couple(&p);
+            start(&p.run, more, 5);
+            couple_open(&p, 8, 3, "gate %d, variant %d", gate, variant);
+            p.optimizer->step(p.oracle);
+            p.kind->forward(p.oracle);
+            couple_judge(&p, 3);
+            couple_close(&p);
         }
 }
 
@@ -461,7 +290,7 @@ int main(void) {
         cmocka_unit_test(bits_depend_on_nothing),
         cmocka_unit_test(linear_limits_have_no_sampling_error),
         cmocka_unit_test(mup_starts_without_gradients_below),
-        cmocka_unit_test(oracle_gradient),
+        cmocka_unit_test(oracle_by_differences),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(equals_oracle_odd_shapes),

@@ -1,8 +1,7 @@
 /* The network of models/resnet.c: explicit matrices against finite differences of the loss and the
  * plain-loop oracle (tests/oracles/oracle_resnet.c, itself judged by differences); its limit
  * against closed forms and the extrapolated networks of an independent code (data/ref/resnet). */
-#include "tests/support/oracles.h"
-#include "tests/oracles/oracle_resnet.h"
+#include "tests/support/couple.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -43,144 +42,27 @@ static void gradient_by_differences(void **state) {
     }
 }
 
-struct couple {
-    struct run run;
-    struct net net;
-    struct oracle_resnet *oracle;
-    double *A, *B; /* of the inputs: X/sqrt(D) = A B */
-    int K;
-};
-
-/* A block of the net in the normalisation of the oracle: variance one. */
-static void copy_block(const struct couple *p, int block, double *out) {
-    const struct oracle_resnet *o = p->oracle;
-    if (block == 0) {
-        support_copy(out, array_all(&support_thin(&p->net, "w")->W), 1);
-        return;
-    }
-    double *W = block > 1 ? support_matrix(support_map(&p->net, "W_%d", block - 2))
-                          : support_get(array_all(&support_thin(&p->net, "W0")->W));
-    for (int k = 0; k < o->N * o->N && block > 1; k++)
-        out[k] = sqrt(o->N) * W[k];
-    for (int n = 0; n < o->N * o->D && block == 1; n++) {
-        out[n] = 0;
-        for (int k = 0; k < p->K; k++)
-            out[n] += W[k * o->N + n / o->D] * p->B[k * o->D + n % o->D];
-    }
-    free(W);
-}
-
-static void make_couple(struct couple *p, const char *const *more, int N) {
-    configure(&p->run, more);
-    support_net(&p->net, &p->run, N, 3);
-    const struct config *c = &p->run.config;
-    const struct data *data = &p->run.data;
-    ASK(thin_coordinates(data->X, data->P, data->D, &p->A, &p->B, &p->K, err));
-    struct oracle_resnet *o = p->oracle = oracle_resnet_new(data->P, data->D, N, c->network.depth);
-    o->activation = oracles_activation(c->network.activation);
-    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_LOGISTIC;
-    o->gamma0 = c->training.gamma0;
-    o->eta0 = c->training.eta0;
-    o->branch = c->network.branch;
-    memcpy(o->X, data->X, (size_t)(data->P * data->D) * sizeof *o->X);
-    memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
-    for (int block = 0, count; block < o->L + 2; block++)
-        copy_block(p, block, oracle_resnet_block(o, block, &count));
-    oracle_resnet_forward(o);
-    for (int mu = 0; mu < o->P && c->reference.centre; mu++)
-        o->f0[mu] = o->f[mu];
-}
-
-static void free_couple(struct couple *p) {
-    oracle_resnet_free(p->oracle);
-    net_free(&p->net);
-    run_free(&p->run);
-    free(p->A);
-    free(p->B);
-}
-
-static void check_kernels(const struct couple *p, int index) {
-    const struct net *net = &p->net;
-    const struct oracle_resnet *o = p->oracle;
-    double K[64];
-    assert_int_equal(net->kernels, 2 * (o->L + 1) + o->L);
-    for (int k = 0; k < net->kernels; k++) {
-        struct rows rows = net->kernel[k].rows;
-        const char *name = net->kernel[k].name;
-        int l = strchr(name, '_')[1] - '0';
-        rows.array->backend->dots(rows, rows, K);
-        for (int a = 0; a < rows.count * rows.count; a++) {
-            int mu = a / rows.count, nu = a % rows.count; /* one row of the read-out */
-            double want = name[0] == 'P'   ? oracle_resnet_phi(o, l, mu, nu)
-                          : name[1] == 'h' ? oracle_resnet_hh(o, l, mu, nu)
-                                           : oracle_resnet_gg(o, l, mu, nu);
-            CHECK_ABS(net->kernel[k].scale * K[a], want, 1e-12 * fmax(1, fabs(want)),
-                      "case %d: %s[%d]", index, name, a);
-        }
-    }
-}
-
-/* W0 outside of the span of the inputs never moves nor enters. */
-static void check_blocks(const struct couple *p, int index) {
-    const struct oracle_resnet *o = p->oracle;
-    for (int block = 0, count; block < o->L + 2; block++) {
-        const double *want = oracle_resnet_block(o, block, &count);
-        double *got = calloc((size_t)count, sizeof *got);
-        copy_block(p, block, got);
-        for (int k = 0; k < count; k++)
-            CHECK_ABS(got[k], want[k], 1e-12 * fmax(1, fabs(want[k])), "case %d: block %d entry %d",
-                      index, block, k);
-        free(got);
-    }
-}
-
 /* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
  * four steps by no more than the loss falls, 10: 1e-12. */
 static void equals_oracle(void **state) {
     (void)state;
     for (int i = 0; i < CASES; i++) {
         struct couple p;
-        make_couple(&p, cases[i], 14);
-        for (int t = 0; t < 4; t++) {
-            support_evaluate(&p.net, &p.run);
-            double loss = oracle_resnet_forward(p.oracle);
-            oracle_resnet_backward(p.oracle);
-            CHECK_ABS(p.net.loss, loss, 1e-12, "case %d: loss at %d", i, t);
-            for (int mu = 0; mu < p.run.data.P; mu++)
-                CHECK_ABS(p.net.f[mu], p.oracle->f[mu], 1e-12 * fmax(1, fabs(p.oracle->f[mu])),
-                          "case %d: f[%d] at %d", i, mu, t);
-            check_kernels(&p, i);
-            support_learn(&p.net, &p.run);
-            oracle_resnet_step(p.oracle);
-            check_blocks(&p, i);
-        }
-        free_couple(&p);
+        configure(&p.run, cases[i]);
+        couple_open(&p, 14, 3, "case %d", i);
+        couple_train(&p, 4, 1e-12);
+        couple_close(&p);
     }
-}
-
-static double loss_of(void *oracle) {
-    return oracle_resnet_forward(oracle);
-}
-
-static double step_of(void *oracle) {
-    return oracle_resnet_step(oracle);
 }
 
 static void oracle_by_differences(void **state) {
     (void)state;
     for (int i = 0; i < CASES; i++) {
         struct couple p;
-        struct oracles_parameter all[ORACLES_PARAMETERS];
-        char what[24];
-        make_couple(&p, cases[i], 6);
-        const struct oracle_resnet *o = p.oracle;
-        for (int k = 0; k < o->L + 2; k++) {
-            all[k].w = oracle_resnet_block(o, k, &all[k].count);
-            all[k].rate = o->eta0 * o->gamma0 * o->gamma0 * o->N;
-        }
-        snprintf(what, sizeof what, "case %d", i);
-        oracles_judge(p.oracle, loss_of, step_of, all, o->L + 2, 1, what);
-        free_couple(&p);
+        configure(&p.run, cases[i]);
+        couple_open(&p, 6, 3, "case %d", i);
+        couple_judge(&p, 1);
+        couple_close(&p);
     }
 }
 

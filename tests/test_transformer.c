@@ -2,7 +2,7 @@
  * with the rates of docs/theory/transformer.md, and against the plain-loop oracle written from that
  * page (tests/oracles/oracle_transformer.c, itself judged by differences), by gradient descent,
  * momentum and Adam. Its limit: tests/test_transformer_limit.c. */
-#include "tests/support/oracles.h"
+#include "tests/support/couple.h"
 #include "tests/support/sequences.h"
 
 #include <math.h>
@@ -123,231 +123,20 @@ static void gradient_by_differences(void **state) {
 
 /* --- beside the oracle ----------------------------------------------------------------------- */
 
-struct couple {
-    struct run run;
-    struct net net;
-    struct oracle_transformer *oracle;
-};
-
-/* The matrix of one head or expert of several: _l_i, or _l if it is the only one. */
-static const struct parameter *find(const struct net *net, const char *name, int l, int i) {
-    char one[32], several[48];
-    snprintf(one, sizeof one, "%s_%d", name, l);
-    snprintf(several, sizeof several, "%s_%d", one, i);
-    for (int k = 0; k < net->parameters; k++)
-        if (!strcmp(net->parameter[k].name, one) || !strcmp(net->parameter[k].name, several))
-            return &net->parameter[k];
-    return NULL;
-}
-
-/* out [to][from] of matrices [to][from] side by side along `to` (units); or along `from`. */
-static bool copy_maps(const struct net *net, const char *name, int l, int N, int units, int parts,
-                      bool back, double *out) {
-    int each = parts ? units / parts : 0;
-    for (int i = 0; i < parts; i++) {
-        const struct parameter *p = find(net, name, l, i);
-        if (!p)
-            return false;
-        double *W = support_matrix(p->map);
-        for (int n = 0; n < N; n++)
-            for (int j = 0; j < each; j++)
-                if (back)
-                    out[n * units + i * each + j] = W[n * each + j];
-                else
-                    out[(i * each + j) * N + n] = W[j * N + n];
-        free(W);
-    }
-    return parts > 0;
-}
-
-/* A block of the net as the oracle has it; false: the net has none, or it never learns. */
-static bool copy_block(const struct couple *p, int block, double *out) {
-    static const char *const names[] = {"W_Q", "W_K", "W_V", "W_O", "R", "b", "W1", "W3", "W2"};
-    const struct oracle_transformer *o = p->oracle;
-    int l = (block - 2) / ORACLE_PER_BLOCK, kind = (block - 2) % ORACLE_PER_BLOCK;
-    bool fixed = p->run.config.network.head_limit == HEADS_FIXED;
-    if (block < 2) {
-        support_copy(out, array_all(&support_thin(&p->net, block ? "w" : "W0")->W), 1);
-        return true;
-    }
-    if (kind <= ORACLE_W_O)
-        return copy_maps(&p->net, names[kind], l, o->N, o->H * o->N_k, fixed ? o->H : 1,
-                         kind == ORACLE_W_O, out);
-    if (kind >= ORACLE_W_1)
-        return copy_maps(&p->net, names[kind], l, o->N, o->E * o->N_e, o->E, kind == ORACLE_W_2,
-                         out);
-    const struct parameter *found = find(&p->net, names[kind], l, 0);
-    if (found && found->thin)
-        support_copy(out, array_all(&found->thin->W), 1);
-    else if (found)
-        memcpy(out, found->host, (size_t)found->K * sizeof *out);
-    return found;
-}
-
-static void copy_settings(struct couple *p, const struct task *task) {
-    const struct config *c = &p->run.config;
-    const struct network *network = &c->network;
-    struct oracle_transformer *o = p->oracle;
-    o->activation = oracles_activation(network->activation);
-    o->loss = c->training.loss == &loss_mse ? ORACLE_MSE : ORACLE_CROSS_ENTROPY;
-    o->gate = network->gate == GATE_SOFTMAX    ? ORACLE_SOFTMAX
-              : network->gate == GATE_CONSTANT ? ORACLE_CONSTANT
-                                               : ORACLE_SIGMOID_M;
-    o->top = (int)lround(network->rho * o->E);
-    o->causal = network->causal;
-    o->norm = network->norm;
-    o->final_norm = network->final_norm;
-    o->per_token = task->sequences.per_token;
-    o->gated = network->gated_experts;
-    o->gamma0 = c->training.gamma0;
-    o->eta0 = c->training.eta0;
-    o->b = pow(o->L, -network->branch_power);
-    o->beta_A = network->attention_beta;
-    o->beta = network->beta;
-    o->kappa_r = network->router_rate;
-    o->kappa_b = network->bias == BIAS_TRAINED;
-    for (int k = 0; k < o->L * o->V * o->E && network->bias; k++)
-        o->bias[k] = network->biases.value[k % (o->V * o->E)];
-}
-
-static void make_couple(struct couple *p, const struct task *task, const char *optimizer) {
-    int N = task->N;
+static void open_task(struct couple *p, const struct task *task, const char *optimizer) {
     configure(&p->run, task, optimizer);
-    support_net(&p->net, &p->run, N, 3);
-    const struct sequences *s = &task->sequences;
-    const struct network *network = &p->run.config.network;
-    int units = (int)lround(network->attention_width * N), R = s->P * s->n;
-    bool many = network->head_limit == HEADS_MANY, tokens = network->bias_per == BIAS_PER_TOKEN;
-    int H = many ? units / network->head_width : network->heads;
-    struct oracle_sizes sizes = {.P = s->P, .n = s->n, .C = s->C, .K = p->run.K, .N = N};
-    sizes.V = tokens ? s->V : 1;
-    sizes.L = network->depth;
-    sizes.H = H;
-    sizes.N_k = units / H;
-    sizes.E = network->experts;
-    sizes.N_e = (int)lround(network->iota * N);
-    struct oracle_transformer *o = p->oracle = oracle_transformer_new(&sizes);
-    copy_settings(p, task);
-    memcpy(o->A, p->run.A, (size_t)(R * o->K) * sizeof *o->A);
-    memcpy(o->y, p->run.data.y, (size_t)(sequences_outs(s) * o->C) * sizeof *o->y);
-    for (int r = 0; r < R && tokens; r++)
-        o->token[r] = s->token[r];
-    for (int block = 0, count; block < oracle_transformer_blocks(o); block++)
-        copy_block(p, block, oracle_transformer_block(o, block, &count));
-    oracle_transformer_forward(o);
-    for (int k = 0; k < sequences_outs(s) * o->C && p->run.config.reference.centre; k++)
-        o->f0[k] = o->f[k];
-}
-
-static void free_couple(struct couple *p) {
-    oracle_transformer_free(p->oracle);
-    net_free(&p->net);
-    run_free(&p->run);
+    couple_open(p, task->N, 3, "%s", task->network);
 }
 
 /* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
  * four steps by no more than the loss falls, 10: 1e-12. */
-static const double tolerance = 1e-12;
-
-static void check(double got, double want, const char *task, const char *what, int k) {
-    CHECK_ABS(got, want, tolerance * fmax(1, fabs(want)), "%s: %s[%d]", task, what, k);
-}
-
-/* What the page has in cotangents and the net, with one output of an input, has not. */
-static double carried(const struct couple *p, int row) {
-    return p->net.weighted ? 1 : p->oracle->Delta[row];
-}
-
-static void check_kernels(const struct couple *p, const char *task) {
-    const struct net *net = &p->net;
-    const struct oracle_transformer *o = p->oracle;
-    int R = o->P * o->n;
-    double *K = calloc((size_t)(R * R), sizeof *K);
-    assert_int_equal(net->kernels, 2 * (o->L + 1 + (o->E ? o->L : 0)));
-    for (int k = 0; k < net->kernels; k++) {
-        struct rows rows = net->kernel[k].rows;
-        const char *name = net->kernel[k].name;
-        int l = strrchr(name, '_')[1] - '0', place = 2 * l + (strstr(name, "_mid_") ? 1 : 0);
-        rows.array->backend->dots(rows, rows, K);
-        assert_int_equal(rows.count, R);
-        for (int i = 0; i < R * R; i++) {
-            double hh = oracle_transformer_hh(o, place, i / R, i % R),
-                   gg = oracle_transformer_gg(o, place, i / R, i % R) /
-                        (carried(p, i / R) * carried(p, i % R));
-            check(net->kernel[k].scale * K[i], name[1] == 'h' ? hh : gg, task, name, i);
-        }
-    }
-    free(K);
-}
-
-/* Logits, attention weights and gates. */
-static void check_numbers(const struct couple *p, const char *task) {
-    const struct net *net = &p->net;
-    const struct oracle_transformer *o = p->oracle;
-    int R = o->P * o->n, found = 0;
-    for (int k = 0; k < net->numbers; k++) {
-        const struct numbers *x = &net->number[k];
-        char name[32] = "";
-        int l = 0, head = 0;
-        sscanf(x->name, "%31[a-z]_%d_%d", name, &l, &head);
-        bool pair = !strcmp(name, "logits") || !strcmp(name, "attention");
-        int width = pair ? o->n : o->E;
-        const double *want = !strcmp(name, "logits")      ? o->logit
-                             : !strcmp(name, "attention") ? o->a
-                             : !strcmp(name, "psi")       ? o->psi
-                             : !strcmp(name, "p")         ? o->p
-                             : !strcmp(name, "gphi")      ? o->gphi
-                                                          : NULL;
-        if (!want)
-            continue; /* router_entropy */
-        found++;
-        want += (pair ? l * o->H + head : l) * R * width;
-        for (int i = 0; i < R * width; i++)
-            check(x->values[i],
-                  strcmp(name, "gphi") ? want[i] : o->b * want[i] / carried(p, i / width), task,
-                  x->name, i);
-    }
-    bool fixed = p->run.config.network.head_limit == HEADS_FIXED,
-         routed = o->E && o->gate != ORACLE_CONSTANT;
-    assert_int_equal(found, o->L * ((fixed ? 2 * o->H : 0) + (routed ? 3 : 0)));
-}
-
-static void check_blocks(const struct couple *p, const char *task) {
-    const struct oracle_transformer *o = p->oracle;
-    for (int block = 0, count; block < oracle_transformer_blocks(o); block++) {
-        const double *want = oracle_transformer_block(o, block, &count);
-        double *got = calloc((size_t)count + 1, sizeof *got);
-        if (copy_block(p, block, got))
-            for (int k = 0; k < count; k++)
-                CHECK_ABS(got[k], want[k], tolerance * fmax(1, fabs(want[k])),
-                          "%s: block %d entry %d", task, block, k);
-        free(got);
-    }
-}
-
-static void check_outputs(const struct couple *p, const struct task *task, double loss) {
-    check(p->net.loss, loss, task->network, "loss", 0);
-    for (int k = 0; k < sequences_outs(&task->sequences) * task->sequences.C; k++)
-        check(p->net.f[k], p->oracle->f[k], task->network, "f", k);
-}
-
 static void equals_oracle(void **state) {
     (void)state;
     for (int i = 0; i < TASKS; i++) {
         struct couple p;
-        make_couple(&p, &tasks[i], "eta0 = 0.1");
-        for (int t = 0; t < 4; t++) {
-            support_evaluate(&p.net, &p.run);
-            double loss = oracle_transformer_forward(p.oracle);
-            oracle_transformer_backward(p.oracle);
-            check_outputs(&p, &tasks[i], loss);
-            check_kernels(&p, tasks[i].network);
-            check_numbers(&p, tasks[i].network);
-            support_learn(&p.net, &p.run);
-            oracle_transformer_step(p.oracle);
-            check_blocks(&p, tasks[i].network);
-        }
-        free_couple(&p);
+        open_task(&p, &tasks[i], "eta0 = 0.1");
+        couple_train(&p, 4, 1e-12);
+        couple_close(&p);
     }
 }
 
@@ -364,18 +153,11 @@ static void optimizers(void **state) {
     for (int i = 0; i < TASKS; i++)
         for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
             struct couple p;
-            make_couple(&p, &tasks[i], lines[k]);
-            const struct training *training = &p.run.config.training;
-            struct oracle_optimizer *a = oracle_optimizer_transformer(p.oracle);
-            oracles_set_optimizer(a, training);
+            open_task(&p, &tasks[i], lines[k]);
             support_evaluate(&p.net, &p.run);
-            for (int t = 0; t < 4; t++) {
-                check_outputs(&p, &tasks[i], oracle_optimizer_step(a));
-                ASK(integrator_of(training)->advance(&p.net, training, p.run.data.y, err));
-                check_blocks(&p, tasks[i].network);
-            }
-            oracle_optimizer_free(a);
-            free_couple(&p);
+            for (int t = 0; t < 4; t++)
+                couple_advance(&p, t, 1e-12, 1e-12);
+            couple_close(&p);
         }
 }
 
@@ -392,15 +174,16 @@ static void oracle_by_differences(void **state) {
     for (int i = 0; i < TASKS; i++) {
         struct couple p;
         struct oracles_parameter all[ORACLES_PARAMETERS];
-        make_couple(&p, &tasks[i], "eta0 = 0.1");
-        int blocks = oracle_transformer_blocks(p.oracle);
+        open_task(&p, &tasks[i], "eta0 = 0.1");
+        const struct oracle_transformer *o = p.oracle;
+        int blocks = oracle_transformer_blocks(o);
         assert_true(blocks <= ORACLES_PARAMETERS);
         for (int k = 0; k < blocks; k++) {
-            all[k].w = oracle_transformer_block(p.oracle, k, &all[k].count);
-            all[k].rate = p.oracle->eta0 * oracle_transformer_rate(p.oracle, k);
+            all[k].w = oracle_transformer_block(o, k, &all[k].count);
+            all[k].rate = o->eta0 * oracle_transformer_rate(o, k);
         }
         oracles_judge(p.oracle, loss_of, step_of, all, blocks, 7, tasks[i].network);
-        free_couple(&p);
+        couple_close(&p);
     }
 }
 

@@ -68,7 +68,8 @@ struct oracle_optimizer *oracle_optimizer_dense(struct oracle_dense *o) {
     struct oracle_optimizer *a = start(o, step_dense, &o->eta0, o->f);
     double sgd = o->gamma0 * o->gamma0 * o->N, N = o->N;
     int count;
-    add_ends(a, o->W1, o->w, sgd, o->N, o->D, o->gamma0);
+    add(a, o->W1, o->N * o->D, sgd, 1 / sqrt(o->D), 1 / sqrt(o->D) / N);
+    add(a, o->w, o->C * o->N, sgd, 1, 1 / (o->gamma0 * N));
     for (int l = 2; l <= o->depth; l++) {
         double *W = oracle_dense_block(o, l, &count);
         add(a, W, count, sgd, pow(N, -0.5), pow(N, -1.5));

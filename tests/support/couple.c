@@ -1,0 +1,339 @@
+#include "tests/support/couple.h"
+#include "kernels/map_finite.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct couple_oracle *const couple_list[] = {
+    &couple_dense,   &couple_regime1,     &couple_regime2,
+    &couple_regime3, &couple_residual,    &couple_resnet,
+    &couple_stack,   &couple_transformer, NULL};
+
+enum oracle_gate couple_gate(const struct couple *p) {
+    const struct network *network = &p->run.config.network;
+    if (network->gate == GATE_SIGMOID)
+        return network->aggregation == AGGREGATION_K ? ORACLE_SIGMOID_K : ORACLE_SIGMOID_M;
+    return network->gate == GATE_SOFTMAX ? ORACLE_SOFTMAX : ORACLE_CONSTANT;
+}
+
+enum oracle_loss couple_loss(const struct couple *p) {
+    const struct loss *loss = p->run.config.training.loss;
+    assert_true(loss == &loss_mse || loss == &loss_logistic || loss == &loss_cross_entropy);
+    return loss == &loss_mse        ? ORACLE_MSE
+           : loss == &loss_logistic ? ORACLE_LOGISTIC
+                                    : ORACLE_CROSS_ENTROPY;
+}
+
+struct couple_part couple_part(double factor, const char *format, ...) {
+    struct couple_part part = {.factor = factor};
+    va_list list;
+    va_start(list, format);
+    vsnprintf(part.name, sizeof part.name, format, list);
+    va_end(list);
+    return part;
+}
+
+void couple_experts(struct couple_part *part, int M, int n, int m, bool out, bool shared) {
+    part->acts = true;
+    part->axis[0] = (struct couple_axis){M, n * m, shared ? 0 : out ? m : n * m};
+    part->axis[1] = (struct couple_axis){n, m, out && !shared ? M * m : m};
+    part->axis[2] = (struct couple_axis){m, 1, 1};
+}
+
+/* --- weights --------------------------------------------------------------------------------- */
+
+/* Of this name: a map, whether it learns or not, columns, host numbers, or nothing. */
+struct found {
+    struct map *map;
+    struct thin *thin;
+    double *host;
+};
+
+static struct found find(const struct net *net, const char *name) {
+    for (int i = 0; i < net->maps; i++)
+        if (!strcmp(net->map[i]->declared.name, name))
+            return (struct found){.map = net->map[i]};
+    for (int i = 0; i < net->parameters; i++)
+        if (!strcmp(net->parameter[i].name, name))
+            return (struct found){.thin = net->parameter[i].thin, .host = net->parameter[i].host};
+    return (struct found){0};
+}
+
+static double scale(const struct couple_part *part, struct found found) {
+    return part->factor * (part->acts ? found.map->declared.s_f : 1);
+}
+
+/* Entries of a part, and where entry e of them lies. */
+static int entries(const struct couple_part *part, int count) {
+    const struct couple_axis *axis = part->axis;
+    return axis[0].count ? axis[0].count * axis[1].count * axis[2].count : count;
+}
+
+static void locate(const struct couple_part *part, int e, int *oracle, int *net) {
+    const struct couple_axis *axis = part->axis;
+    *oracle = *net = e;
+    if (!axis[0].count)
+        return;
+    *oracle = part->first;
+    *net = 0;
+    for (int k = 2; k >= 0; e /= axis[k--].count) {
+        *oracle += e % axis[k].count * axis[k].oracle;
+        *net += e % axis[k].count * axis[k].net;
+    }
+}
+
+/* out += what the net has of this part of a block. */
+static void take_part(const struct couple *p, const struct couple_part *part, int count,
+                      double *out) {
+    struct found found = find(&p->net, part->name);
+    double *values = found.map    ? support_matrix(found.map)
+                     : found.thin ? support_get(array_all(&found.thin->W))
+                                  : NULL;
+    const double *from = values ? values : found.host;
+    for (int e = 0, oracle, net; from && e < entries(part, count); e++) {
+        locate(part, e, &oracle, &net);
+        out[oracle] += scale(part, found) * from[net];
+    }
+    free(values);
+}
+
+/* A history cannot be given weights: it starts at zero. Returns whether there were any to be given.
+ */
+static bool put_part(const struct couple *p, const struct couple_part *part, int count,
+                     const double *w) {
+    struct found found = find(&p->net, part->name);
+    bool explicit = found.map && found.map->kind == &map_finite;
+    struct array *array = explicit     ? support_entries(found.map)
+                          : found.thin ? &found.thin->W
+                                       : NULL;
+    double *values = array ? support_get(array_all(array)) : NULL,
+           *to = array ? values : found.host;
+    for (int e = entries(part, count) - 1, oracle, net; to && e >= 0; e--) {
+        locate(part, e, &oracle, &net); /* the first of many that share an entry stays */
+        to[net] = w[oracle] / scale(part, found);
+    }
+    if (array)
+        array->backend->put(array_all(array), values);
+    free(values);
+    return to;
+}
+
+static int parts_of(const struct couple *p, int block, struct couple_part *part) {
+    if (block == 1) {
+        part[0] = couple_part(1, "w");
+        return 1;
+    }
+    int parts = p->kind->parts(p, p->optimizer->block[block].w, part);
+    assert_in_range(parts, 0, COUPLE_PARTS);
+    return parts;
+}
+
+/* Of parts at one place, the first takes all. */
+static void put_parts(const struct couple *p, int block) {
+    const struct oracle_weights *weights = &p->optimizer->block[block];
+    struct couple_part part[COUPLE_PARTS];
+    int place = -1;
+    for (int i = 0, parts = parts_of(p, block, part); i < parts; i++)
+        if (part[i].first != place && put_part(p, &part[i], weights->count, weights->w))
+            place = part[i].first;
+}
+
+/* W [N][D] from columns over the coordinates of the inputs, or back. */
+static void take_read_in(const struct couple *p, double *W) {
+    int N = p->net.setup.N, D = p->run.data.D, K = p->net.setup.K;
+    double *columns = support_get(array_all(&p->net.thin[0]->W)); /* [K][N] */
+    for (int a = 0; a < N * D; a++)
+        for (int k = 0; k < K; k++)
+            W[a] += columns[k * N + a / D] * p->B[k * D + a % D];
+    free(columns);
+}
+
+static void put_read_in(const struct couple *p, const double *W) {
+    int N = p->net.setup.N, D = p->run.data.D, K = p->net.setup.K;
+    const struct array *array = &p->net.thin[0]->W;
+    double *columns = calloc((size_t)(K * N), sizeof *columns);
+    for (int a = 0; a < N * D; a++)
+        for (int k = 0; k < K; k++)
+            columns[k * N + a / D] += W[a] * p->B[k * D + a % D];
+    array->backend->put(array_all(array), columns);
+    free(columns);
+}
+
+/* A block of the oracle as the net has it; what the net has not is zero. */
+static void take(const struct couple *p, int block, double *out) {
+    const struct oracle_weights *weights = &p->optimizer->block[block];
+    struct couple_part part[COUPLE_PARTS];
+    memset(out, 0, (size_t)weights->count * sizeof *out);
+    if (block == 0 && !p->kind->coordinates) {
+        take_read_in(p, out);
+        return;
+    }
+    for (int i = 0, parts = parts_of(p, block, part); i < parts; i++)
+        take_part(p, &part[i], weights->count, out);
+}
+
+void couple_put(struct couple *p) {
+    for (int block = 0; block < p->optimizer->blocks; block++) {
+        struct oracle_weights *weights = &p->optimizer->block[block];
+        if (block == 0 && !p->kind->coordinates)
+            put_read_in(p, weights->w);
+        else
+            put_parts(p, block);
+        take(p, block, weights->w);
+    }
+}
+
+/* --- the pair -------------------------------------------------------------------------------- */
+
+/* The coordinates that the net has: Adam's are the inputs themselves. */
+static void find_coordinates(struct couple *p) {
+    const struct data *data = &p->run.data;
+    double *A;
+    int K;
+    ASK(thin_coordinates(data->X, data->P, data->D, &A, &p->B, &K, err));
+    free(A);
+    if (!optimizer_by_entry(p->run.config.training.optimizer))
+        return;
+    free(p->B);
+    p->B = calloc((size_t)(data->D * data->D), sizeof *p->B);
+    for (int d = 0; d < data->D; d++)
+        p->B[d * data->D + d] = 1;
+}
+
+void couple_open(struct couple *p, int N, int seed, const char *what, ...) {
+    struct run run = p->run;
+    const struct data *data = &p->run.data;
+    int k = 0;
+    va_list list;
+    *p = (struct couple){.run = run};
+    va_start(list, what);
+    vsnprintf(p->what, sizeof p->what, what, list);
+    va_end(list);
+    support_net(&p->net, &p->run, N, seed);
+    while (couple_list[k] && strcmp(couple_list[k]->model, p->net.model->name))
+        k++;
+    p->kind = couple_list[k];
+    assert_non_null(p->kind);
+    find_coordinates(p);
+    p->kind->make(p);
+    *p->optimizer->eta0 = run.config.training.eta0;
+    oracles_set_optimizer(p->optimizer, &run.config.training);
+    if (p->X)
+        memcpy(p->X, data->X, (size_t)(data->P * data->D) * sizeof *p->X);
+    memcpy(p->y, data->y, (size_t)(p->net.outs * data->C) * sizeof *p->y);
+    for (int block = 0; block < p->optimizer->blocks; block++)
+        take(p, block, p->optimizer->block[block].w);
+    if (!run.config.reference.centre)
+        return;
+    if (p->kind->at)
+        p->kind->at(p, 0);
+    p->kind->forward(p->oracle);
+    memcpy(p->f0, p->optimizer->f, (size_t)(p->net.outs * data->C) * sizeof *p->f0);
+    if (p->centre)
+        *p->centre = true;
+}
+
+void couple_close(struct couple *p) {
+    oracle_optimizer_free(p->optimizer);
+    p->kind->free(p->oracle);
+    net_free(&p->net);
+    run_free(&p->run);
+    free(p->B);
+}
+
+/* --- comparisons ----------------------------------------------------------------------------- */
+
+static void check_outputs(const struct couple *p, double loss, int t, double tolerance) {
+    CHECK_ABS(p->net.loss, loss, tolerance, "%s: loss at %d", p->what, t);
+    for (int k = 0; k < p->net.outs * p->run.data.C; k++)
+        CHECK_ABS(p->net.f[k], p->optimizer->f[k], tolerance, "%s: f[%d] at %d", p->what, k, t);
+}
+
+static void check_kernels(const struct couple *p, int t, double tolerance) {
+    const struct net *net = &p->net;
+    if (p->kind->kernels)
+        assert_int_equal(net->kernels, p->kind->kernels(p));
+    for (int i = 0; i < net->kernels; i++) {
+        const struct kernel *kernel = &net->kernel[i];
+        int n = kernel->rows.count;
+        double *K = calloc((size_t)(n * n), sizeof *K);
+        net->setup.backend->dots(kernel->rows, kernel->rows, K);
+        for (int a = 0; a < n * n; a++) {
+            double want = p->kind->kernel(p, kernel->name, a / n, a % n);
+            CHECK_ABS(kernel->scale * K[a], want,
+                      tolerance * (p->kind->absolute ? 1 : fmax(1, fabs(want))),
+                      "%s: kernel %s[%d] at %d", p->what, kernel->name, a, t);
+        }
+        free(K);
+    }
+}
+
+static void check_weights(const struct couple *p, int t, double tolerance) {
+    for (int block = 0; block < p->optimizer->blocks; block++) {
+        const struct oracle_weights *weights = &p->optimizer->block[block];
+        double *got = calloc((size_t)weights->count + 1, sizeof *got);
+        take(p, block, got);
+        for (int k = 0; k < weights->count; k++)
+            CHECK_ABS(got[k], weights->w[k], tolerance * fmax(1, fabs(weights->w[k])),
+                      "%s: block %d, entry %d after step %d", p->what, block, k, t);
+        free(got);
+    }
+}
+
+void couple_train(struct couple *p, int steps, double tolerance) {
+    for (int t = 0; t < steps; t++) {
+        support_evaluate(&p->net, &p->run);
+        if (p->kind->at)
+            p->kind->at(p, t);
+        double loss = p->kind->forward(p->oracle);
+        p->kind->backward(p->oracle);
+        check_outputs(p, loss, t, tolerance);
+        check_kernels(p, t, tolerance);
+        if (p->kind->more)
+            p->kind->more(p, t, tolerance);
+        support_learn(&p->net, &p->run);
+        p->optimizer->step(p->oracle);
+        check_weights(p, t, tolerance);
+    }
+}
+
+double couple_advance(struct couple *p, int t, double tolerance, double weights) {
+    const struct training *training = &p->run.config.training;
+    double norm;
+    ASK(net_gradient_norm(&p->net, &norm, err));
+    check_outputs(p, oracle_optimizer_step(p->optimizer), t, tolerance);
+    CHECK_ABS(norm, p->optimizer->norm, tolerance, "%s: norm of the gradient at %d", p->what, t);
+    ASK(integrator_of(training)->advance(&p->net, training, p->run.data.y, err));
+    if (weights > 0)
+        check_weights(p, t, weights);
+    return norm;
+}
+
+static double loss_with_held_mask(void *couple) {
+    const struct couple *p = couple;
+    if (p->hold_mask)
+        *p->hold_mask = true;
+    double loss = p->kind->forward(p->oracle);
+    if (p->hold_mask)
+        *p->hold_mask = false;
+    return loss;
+}
+
+/* Leaves the mask that is held next. */
+static double step_and_look(void *couple) {
+    const struct couple *p = couple;
+    p->optimizer->step(p->oracle);
+    return p->kind->forward(p->oracle);
+}
+
+void couple_judge(struct couple *p, int stride) {
+    struct oracles_parameter all[ORACLE_OPTIMIZER_BLOCKS];
+    for (int k = 0; k < p->optimizer->blocks; k++) {
+        const struct oracle_weights *weights = &p->optimizer->block[k];
+        all[k] = (struct oracles_parameter){weights->w, weights->count,
+                                            weights->own * *p->optimizer->eta0};
+    }
+    oracles_judge(p, loss_with_held_mask, step_and_look, all, p->optimizer->blocks, stride,
+                  p->what);
+}
