@@ -538,7 +538,7 @@ static void test_a_star_is_more_than_half(void **state) {
     struct cell cell[] = {{4, less, 0.25, NAN, 0.1675, NAN, 0.1675, false},
                           {4, more, 0.25, NAN, 0.1675, NAN, 0.1625, false}};
     struct sweep sweep = {.widths = {.count = 2, {8, 16}}, .columns = 2, .count = 2};
-    struct summary summary = {&sweep, cell, -1};
+    struct summary summary = {.sweep = &sweep, .cell = cell, .axis = -1};
     fflush(stdout);
     int kept = dup(STDOUT_FILENO);
     assert_true(freopen("table", "w", stdout) != NULL);

@@ -1,14 +1,17 @@
 #include "solver/measure/limit_series.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* --- of a limit ------------------------------------------------------------------------------ */
 
 static int fill_fallback(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item, (void)err;
-    *out[0] = 0;
-    for (int i = 0; i < m->net->populations; i++)
+    *out[0] = *out[1] = 0;
+    for (int i = 0; i < m->net->populations; i++) {
         *out[0] += m->net->population[i]->fallback;
+        *out[1] += m->net->population[i]->stream.draw;
+    }
     return CODE_OK;
 }
 
@@ -43,6 +46,11 @@ static int declare(struct record *record, const struct config *config, const str
         .axes = 1,
         .shape = {T},
         .computation = true};
+    struct series drawn = fallback;
+    strcpy(drawn.name, LIMIT_SERIES_DRAWN);
+    drawn.about = "normals drawn so far";
+    drawn.slot = 1;
+    drawn.inner = true;
     const struct series rank = {.name = "rank",
                                 .dims = "t basis",
                                 .about = "rank of the basis of each map and direction",
@@ -53,8 +61,9 @@ static int declare(struct record *record, const struct config *config, const str
     (void)y;
     if (net->setup.N)
         return CODE_OK;
-    TRY(record_fill_by(record, fill_fallback, 0, 1, err));
+    TRY(record_fill_by(record, fill_fallback, 0, 2, err));
     TRY(record_add(record, fallback, err));
+    TRY(record_add(record, drawn, err));
     if (config->solver.method != METHOD_MARCH || !net->maps)
         return CODE_OK;
     TRY(add_labels(record, net, err));

@@ -5,6 +5,9 @@
 
 #include "solver/measure/instrument.h"
 
+/* The name of what `fallback` is a part of: normals drawn, of each run at each time; not stored. */
+#define LIMIT_SERIES_DRAWN "normals_drawn"
+
 extern const struct instrument limit_series, limit_series_gradient_norm;
 
 #endif

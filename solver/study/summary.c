@@ -231,6 +231,7 @@ static int write_cells(struct io *io, const struct summary *summary, struct err 
     DO(write_names(io, sweep, err));
     for (size_t k = 0; k < SERIES; k++)
         DO(write_one(io, "sweep", series, name[k], about[k], all + k * series.size, err));
+    DO(marks_write(io, &summary->marks, series, err));
 done:
     free(all);
     free(dims);
@@ -388,10 +389,12 @@ int summary_write(const struct sweep *sweep, struct err *err) {
     TRY(base_alloc(&summary.cell, (size_t)sweep->count, sizeof *summary.cell, err));
     for (int u = 0; u < sweep->count; u++)
         DO(read_cell(sweep, u, &summary.cell[u], err));
+    DO(marks_read(&summary.marks, sweep, err));
     DO(io_create(&io, sweep->output, true, err));
     DO(write_file(&io, &summary, err));
 done:
     io_close(&io);
+    marks_free(&summary.marks);
     for (int u = 0; u < sweep->count; u++)
         free(summary.cell[u].last);
     free(summary.cell);

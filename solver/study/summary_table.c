@@ -103,9 +103,12 @@ void summary_losses_print(const struct summary *summary) {
         print_number(20, cell->last, "%.5g", cell->loss, cell->se);
         print_star(is_carried(cell));
         print_number(20, cell->last, "%.5g", cell->median, cell->median_se);
-        printf("%s\n", !cell->last ? "  failed" : summary_rests(summary, u) ? "  (it rests)" : "");
+        printf("%s", !cell->last ? "  failed" : summary_rests(summary, u) ? "  (it rests)" : "");
+        marks_print(&summary->marks, u);
+        printf("\n");
     }
     explain_stars(summary);
+    marks_explain(&summary->marks);
 }
 
 void summary_head_print(const struct summary *summary) {

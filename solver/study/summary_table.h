@@ -3,6 +3,7 @@
 #define SOLVER_SUMMARY_TABLE_H
 
 #include "solver/study/optimum.h"
+#include "solver/study/marks.h"
 #include "solver/study/sweep.h"
 
 struct cell {
@@ -16,6 +17,7 @@ struct summary {
     const struct sweep *sweep;
     struct cell *cell; /* [unit] */
     int axis;          /* of the optimum, -1: there is none */
+    struct marks marks;
 };
 
 /* Of means or of medians: the optimum, and the smallest loss of the grid. */

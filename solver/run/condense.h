@@ -1,0 +1,23 @@
+/* Gates over many experts that condense: a handful of experts comes to carry the average, and the
+ * limit is no longer self-averaging (docs/method.md, section 5). */
+#ifndef SOLVER_CONDENSE_H
+#define SOLVER_CONDENSE_H
+
+#include "solver/run/run.h"
+
+/* Gates against their values at t = 0, input by input and token by token. The replicate that
+ * concentrates most decides: it alone can carry a mean. */
+struct condense {
+    double lowest;       /* participation ratio, of its initial value ... */
+    int at;              /* ... at this time */
+    double peak, growth; /* largest gate: in units of the mean, and of its initial value */
+    /* The first times from which a handful of experts carries the average, and from which gates
+     * concentrate so much that errors may be too small; T: never. */
+    int condensed, concentrated;
+};
+/* Judged by what the gates of the built network do, whether it is built in or a program of the
+ * user's. False: the network has no gates over many experts, or nothing has been run. */
+bool condense_find(const struct record *record, const struct config *config,
+                   struct condense *gates);
+
+#endif
