@@ -114,7 +114,7 @@ static int bs32_advance(struct net *net, const struct training *training, const 
             net_commit(net);
             left -= h;
             net->step = h < net->step ? fmax(proposed, net->step) : proposed;
-        } else if ((net->step = proposed) < 1e-9 * training->dt) {
+        } else if ((net->step = proposed) < FLOW_LEAST * training->dt) {
             code = err_set(err, CODE_NUMERICAL,
                            "the step of bs32 fell to %.2g; raise rtol and atol, or take fixed "
                            "steps: integrator = heun",

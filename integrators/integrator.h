@@ -38,7 +38,8 @@ struct integrator {
 extern const struct choice *const integrator_list[];             /* NULL at the end */
 extern const struct integrator integrator_gd, integrator_euler;  /* gd.c */
 extern const struct integrator integrator_heun, integrator_bs32; /* flow.c */
-extern const struct integrator integrator_optimizer;             /* optimizer.c */
+#define FLOW_LEAST 1e-9 /* of dt: a step of bs32 below it ends the run */
+extern const struct integrator integrator_optimizer; /* optimizer.c */
 /* The one that `integrator` and `optimizer` choose. */
 const struct integrator *integrator_of(const struct training *training);
 extern const struct param_row training_rows[];

@@ -259,10 +259,11 @@ int population_archive(struct population *population, struct archive *archive, s
     return archive_array(archive, &population->span, population->backend, err);
 }
 
-int population_check_rank(const struct population *population, int rank, const char *who,
+int population_check_rank(struct population *population, int rank, const char *who,
                           struct err *err) {
-    if (population->sites > POPULATION_SMALL &&
-        rank > POPULATION_RANK_LIMIT * (double)population->sites)
+    population->exhausted = population->sites > POPULATION_SMALL &&
+                            rank > POPULATION_RANK_LIMIT * (double)population->sites;
+    if (population->exhausted)
         return err_set(
             err, CODE_NUMERICAL,
             "population %s has too few sites: the basis of %s reached rank %d of %zu "

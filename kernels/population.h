@@ -60,6 +60,7 @@ struct population {
     int taken;            /* rows of `waiting` that have; 0 outside of a look */
     struct array work;    /* for basis_residual */
     bool full;            /* something found no room: from then on nothing enters the span */
+    bool exhausted;       /* population_check_rank has refused a basis */
     int fallback;         /* draws that were not matched for want of room */
     uint32_t probes;      /* handed out so far */
 };
@@ -100,7 +101,7 @@ void population_probes(struct population *population, int k, double *signs);
 /* What draws and bases have left here. */
 int population_archive(struct population *population, struct archive *archive, struct err *err);
 /* Error if a basis of `rank` rows is too long for the sites (limit only). `who` names the basis. */
-int population_check_rank(const struct population *population, int rank, const char *who,
+int population_check_rank(struct population *population, int rank, const char *who,
                           struct err *err);
 
 #endif

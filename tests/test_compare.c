@@ -418,6 +418,14 @@ static void test_edge_of_stability(void **state) {
         assert_true(H5LTget_attribute_double(file, "dense/compare", "edge_of_stability", &value) >=
                     0);
         assert_true(value == (k == 0));
+        assert_true(H5LTget_attribute_double(file, "dense/limit", "edge_of_stability", &value) >=
+                    0);
+        assert_true(value == (k == 0));
+        assert_true(H5LTget_attribute_double(file, "dense/limit", "valid_until", &value) >= 0);
+        assert_true(value == (k ? 41 : 20));
+        double *from = cli_values(file, "dense/notes/t", &count);
+        assert_true(k || from[0] == 20);
+        free(from);
         double *exponent = cli_values(file, "dense/compare/f_variance_exponent", &count);
         assert_true(count == 41 && isnan(exponent[0]) && exponent[1] < -0.5);
         free(exponent);

@@ -171,6 +171,18 @@ def test_convergence(ax):
     assert (points[3].get_facecolors()[:, :3] == 1).all()
 
 
+def test_a_limit_that_is_none_is_dotted(ax):
+    """From valid_until on, and not drawn where that is at once."""
+    run = law()
+    for until, styles in ((1, ["-", ":"]), (0, []), (3, ["-"])):
+        ax.clear()
+        run["limit"].attrs["valid_until"] = float(until)
+        axes.curves(ax, run, "loss")
+        lines = [line for line in ax.lines if str(line.get_color()) == "black"]
+        assert [line.get_linestyle() for line in lines] == styles
+        assert sum(len(line.get_xdata()) for line in lines) == 3 * bool(styles) + (until == 1)
+
+
 def test_interval_of_the_difference(ax):
     """Welch: at equal errors and numbers of runs 14 degrees of freedom."""
     run = law()

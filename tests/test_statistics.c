@@ -4,6 +4,7 @@
 #include "kernels/rng.h"
 #include "solver/measure/mean_loss.h"
 #include "solver/measure/stats.h"
+#include "solver/run/condense.h"
 #include "solver/run/report.h"
 
 #include <math.h>
@@ -303,9 +304,9 @@ static void gates_of_tokens(void **state) {
     enum { T = 4, P = 2, TOKENS = 3, WIDE = P * TOKENS, LATE = 3 * WIDE + 4 };
     struct series series = {.dims = "t mu token", .axes = 3, .shape = {T, P, TOKENS}};
     struct record record;
-    struct report_gates gates;
+    struct condense gates;
     ASK(record_init(&record, 2, T, err));
-    assert_false(report_gates(&record, &gates));
+    assert_false(condense_find(&record, true, &gates));
     strcpy(series.name, "gate_participation");
     ASK(record_add(&record, series, err));
     strcpy(series.name, "gate_largest");
@@ -317,14 +318,20 @@ static void gates_of_tokens(void **state) {
             ratio[i] = 0.1 * (1 + i % WIDE);
             largest[i] = 1 + i % WIDE;
         }
+        record.steps[r] = T;
         ratio[LATE] = r ? 0.2 : 0.3; /* of 0.5 */
         largest[LATE] = r ? 15 : 10;
     }
-    assert_true(report_gates(&record, &gates));
+    assert_true(condense_find(&record, true, &gates));
     assert_int_equal(gates.at, 3);
     CHECK_ABS(gates.lowest, 0.4, 1e-15, "participation ratio");
     CHECK_ABS(gates.peak, 15, 0, "largest gate");
     CHECK_ABS(gates.growth, 3, 1e-15, "its growth");
+    assert_int_equal(gates.condensed, 3); /* 0.4 is below 3/4 */
+    assert_int_equal(gates.concentrated, 3);
+    assert_true(condense_find(&record, false, &gates)); /* bounded gates shut experts off */
+    assert_int_equal(gates.condensed, T);
+    assert_int_equal(gates.concentrated, T);
     record_free(&record);
 }
 

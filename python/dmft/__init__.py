@@ -9,11 +9,13 @@ dmft.solve, dmft.sweep and dmft.compare run the programs of these names, dmft.re
 run; dmft.load reads what they wrote, whole or in progress. dmft.Network is a network written in
 Python. dmft.plot draws what runs computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
 """
-from dmft.errors import DmftError, InputError, Interrupted, NumericalFailure, SystemFailure
-from dmft.files import Result, load
+from dmft.errors import (DmftError, InputError, Interrupted, NoteWarning, NumericalFailure,
+                         SystemFailure)
+from dmft.files import Note, Result, load, valid
 from dmft.network import Network
 from dmft.run import compare, resume, solve, sweep
 
-__all__ = ["solve", "sweep", "compare", "resume", "load", "Network", "Result", "DmftError",
-           "SystemFailure", "InputError", "NumericalFailure", "Interrupted"]
+__all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "Network", "Result", "Note",
+           "DmftError", "SystemFailure", "InputError", "NumericalFailure", "Interrupted",
+           "NoteWarning"]
 __version__ = "0.1.0"

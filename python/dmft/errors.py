@@ -53,3 +53,8 @@ def failure(code: int, sentence: str, partial: str | None) -> BaseException:
     """
     kinds = {kind.code: kind for kind in (InputError, NumericalFailure, Interrupted)}
     return kinds.get(code, SystemFailure)(sentence, partial)
+
+
+class NoteWarning(UserWarning):
+    """What a run says of its own numbers, a note of Result.notes, given to warnings.warn. To be
+    quiet: warnings.filterwarnings("ignore", category=dmft.NoteWarning)."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import h5py
 import numpy as np
@@ -88,6 +89,31 @@ def _dataset(path: str, group: h5py.Group, owner) -> xarray.Dataset:
     if "N" in attributes and "N" not in data.variables:
         data = data.assign_coords(N=int(attributes["N"]))
     return data
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a reader must know of the numbers of a group: kind is "warning" or "note", group the
+    path of what it speaks of ("/": the whole run), t the first time from which it holds, or
+    None."""
+    code: str
+    kind: str
+    text: str
+    group: str
+    t: int | None
+
+    def __str__(self) -> str:
+        return f"{self.group}: {self.text}"
+
+
+def valid(data: xarray.Dataset) -> xarray.DataArray:
+    """Over t: whether the numbers of a limit, or of networks of one width, hold at this time,
+    before valid_until, which the run has found (docs/output.md). All of them in files that do not
+    say.
+
+    >>> run.limit["loss"].where(dmft.valid(run.limit))      # doctest: +SKIP
+    """
+    return (data["t"] < data.attrs.get("valid_until", np.inf)).rename("valid")
 
 
 class Result(Mapping):
@@ -224,6 +250,19 @@ class Result(Mapping):
     def provenance(self) -> dict:
         """Versions, compiler, backend, source of the equations."""
         return dict(self._get("provenance", "").attrs)
+
+    @property
+    def notes(self) -> list[Note]:
+        """All notes and warnings of a run, of a comparison those of all sides."""
+        found = []
+        for name, data in self.items():
+            if name != "notes" and not name.endswith("/notes"):
+                continue
+            words = [data[key].values for key in ("code", "kind", "text", "group", "t")]
+            for code, kind, text, group, t in zip(*words):
+                place = name.removesuffix("notes") + group.removeprefix("/") or "/"
+                found.append(Note(code, kind, text, place, int(t) if np.isfinite(t) else None))
+        return found
 
     @property
     def points(self) -> dict[tuple, "Result"]:

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Mapping
 
@@ -16,7 +17,7 @@ import h5py
 import numpy as np
 
 from dmft import program
-from dmft.errors import DmftError, InputError, Interrupted
+from dmft.errors import DmftError, InputError, Interrupted, NoteWarning
 from dmft.files import Result, load
 from dmft.network import Network
 
@@ -228,6 +229,8 @@ def _call(name: str, words: list[str], out: str, progress: bool, network: Networ
         raise
     result = load(out, owner)
     result.report = report
+    for note in result.notes:
+        warnings.warn(str(note), NoteWarning, stacklevel=4)
     return result
 
 

@@ -38,6 +38,7 @@ int record_init(struct record *record, int runs, int T, struct err *err) {
     assert(runs >= 0 && T > 0);
     *record = (struct record){.axis = "t", .named = "basis", .runs = runs, .T = T};
     TRY(base_alloc(&record->steps, (size_t)runs, sizeof *record->steps, err));
+    TRY(base_alloc(&record->cause, (size_t)runs, sizeof *record->cause, err));
     return base_alloc(&record->failed, (size_t)runs, sizeof *record->failed, err);
 }
 
@@ -132,6 +133,7 @@ void record_free(struct record *record) {
     free(record->filler);
     free(record->steps);
     free(record->failed);
+    free(record->cause);
     free(record->labels);
     free(record->whole);
     *record = (struct record){0};

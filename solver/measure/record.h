@@ -60,6 +60,10 @@ struct filler {
     int first, count; /* of its series in the record */
 };
 
+/* Why a run failed: what it computes explodes, its bases need more sites than it has, or its steps
+ * or sweeps do not come to what their tolerance asks for. */
+enum record_cause { CAUSE_NONE, CAUSE_DIVERGED, CAUSE_SITES, CAUSE_TOLERANCE, CAUSES };
+
 struct record {
     /* NULL, or [2], each with all runs: run r with the first and the second half of its sites. An
      * average over S sites that share what they average has a bias b/S in what follows from it
@@ -72,9 +76,10 @@ struct record {
     const char *axis;  /* name of the first axis of all series: "t" */
     const char *named; /* of the axis whose entries have names: "basis" */
     int runs, T;
-    int *steps;         /* [runs] times recorded */
-    bool *failed;       /* [runs] ended by a numerical failure, which the others outlived */
-    struct err failure; /* of the first of these */
+    int *steps;               /* [runs] times recorded */
+    bool *failed;             /* [runs] ended by a numerical failure, which the others outlived */
+    enum record_cause *cause; /* [runs] why */
+    struct err failure;       /* of the first of these */
     int count, capacity;
     struct series *series;
     int fillers, slots; /* slots: the most that a filler is given */

@@ -3,7 +3,6 @@
 #include "solver/measure/stats.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* A standard deviation below this share of rms f tells nothing. */
@@ -93,19 +92,5 @@ int edge_reached(const struct run *run, bool *reached, struct err *err) {
     double exponent, se;
     TRY(edge_exponent(run, T / 2, T, &exponent, &se, err));
     *reached = exponent > -0.5 && exponent + 1 > 3 * se;
-    return CODE_OK;
-}
-
-int edge_print(const struct run *run, struct err *err) {
-    int T = run->config.training.steps;
-    double exponent, se;
-    bool reached;
-    TRY(edge_reached(run, &reached, err));
-    TRY(edge_exponent(run, T / 2, T, &exponent, &se, err));
-    if (reached)
-        printf("warning: at the edge of stability: from t = %d on the variance of f over networks "
-               "goes as N^%.2f(%.2f),\n  not as 1/N; a + b/N and z mean nothing there; lower eta0 "
-               "or gamma0\n",
-               T / 2, exponent, se);
     return CODE_OK;
 }

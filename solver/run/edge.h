@@ -15,7 +15,5 @@ int edge_exponent(const struct run *run, int first, int end, double *exponent, d
 /* Whether, in the second half of the times, the variance falls more slowly than N^-1/2 and not as
  * 1/N, by three errors. */
 int edge_reached(const struct run *run, bool *reached, struct err *err);
-/* A warning if it is. */
-int edge_print(const struct run *run, struct err *err);
 
 #endif

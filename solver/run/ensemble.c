@@ -63,10 +63,9 @@ static const char *const *labels_of(const struct record *record) {
     return (const char *const *)record->labels;
 }
 
-/* Attributes of networks: how many have failed, and how the first of them did. */
+/* An attribute of networks: how the first of them failed, if any did; notes.c writes how many. */
 static int write_failures(const struct ensemble *e, struct err *err) {
     int first, count = record_failures(e->record, &first);
-    TRY(io_attribute(&e->run->io, e->group, "failed", count, err));
     return count ? io_text(&e->run->io, e->group, "failure", e->record->failure.text, err)
                  : CODE_OK;
 }
@@ -178,6 +177,16 @@ static int pause_at(const struct ensemble *e, struct net *net, struct observer *
  */
 static const double patience = 2;
 
+/* Why a run has failed, from what it has left. */
+static enum record_cause cause_of(const struct integrator *integrator,
+                                  const struct training *training, const struct net *net) {
+    for (int i = 0; i < net->populations; i++)
+        if (net->population[i]->exhausted)
+            return CAUSE_SITES;
+    bool tiny = integrator->adaptive && net->step < FLOW_LEAST * training->dt;
+    return tiny ? CAUSE_TOLERANCE : CAUSE_DIVERGED;
+}
+
 /* One trajectory into run number e->r of the record, from its beginning or from its state. */
 static int one_run(const struct ensemble *e, struct err *err) {
     const struct run *run = e->run;
@@ -211,6 +220,8 @@ static int one_run(const struct ensemble *e, struct err *err) {
         net.setup.stop = finish ? NULL : setup.stop;
     }
 done:
+    if (code == CODE_NUMERICAL)
+        e->record->cause[e->r] = cause_of(integrator, training, &net);
     if (code == CODE_NUMERICAL && e->N)
         err_set(err, code, "N = %d, network %d, step %d: %.1800s", e->N, e->r, t, err->text);
     else if (code == CODE_NUMERICAL)
@@ -251,8 +262,11 @@ static int run(struct ensemble *e, struct err *err) {
     const struct iteration_calls calls = {e, sweep, step};
     int code = iteration_run(&run->config, &setup, run->data.y, e->r, e->record, e->iterations,
                              &calls, err);
-    if (code == CODE_NUMERICAL)
+    if (code == CODE_NUMERICAL) {
+        bool late = e->iterations->steps[e->r] >= run->config.solver.fixed_point.max_sweeps;
+        e->record->cause[e->r] = late ? CAUSE_TOLERANCE : CAUSE_DIVERGED;
         err_set(err, code, "limit, replicate %d: %.1800s", e->r, err->text);
+    }
     return code;
 }
 
@@ -313,6 +327,7 @@ static void attempt(struct ensemble one, int *first, struct err *err) {
     if (code == CODE_NUMERICAL && one.N) {
         lose(&one, &mine_err);
     } else if (code && one.r < *first) {
+        one.record->failed[one.r] = code == CODE_NUMERICAL;
         *first = one.r;
         *err = mine_err;
     }

@@ -53,6 +53,7 @@ int exchange_data(struct data *data, struct err *err) {
 void exchange_run(struct record *record, int r, int root) {
     dist_broadcast(&record->steps[r], sizeof *record->steps, root);
     dist_broadcast(&record->failed[r], sizeof *record->failed, root);
+    dist_broadcast(&record->cause[r], sizeof *record->cause, root);
     for (int k = 0; k < record->count; k++) {
         const struct series *series = &record->series[k];
         if (series->first_run && r)

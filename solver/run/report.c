@@ -1,7 +1,7 @@
 /* What the user reads at the end: the loss of the limit beside the networks, and whether a handful
  * of experts carries the average. */
 #include "solver/run/report.h"
-#include "solver/run/edge.h"
+#include "solver/run/condense.h"
 #include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
@@ -77,75 +77,6 @@ done:
     return code;
 }
 
-bool report_gates(const struct record *record, struct report_gates *gates) {
-    const struct series *pr = record_find(record, "gate_participation");
-    const struct series *largest = record_find(record, "gate_largest");
-    *gates = (struct report_gates){.lowest = 1};
-    if (!pr)
-        return false;
-    int size = (int)pr->size, rows = size / (int)pr->shape[0];
-    for (int r = 0; r < record->runs; r++) {
-        const double *p = record_at(record, pr, r, 0), *l = record_at(record, largest, r, 0);
-        for (int i = 0; i < size; i++) {
-            if (p[i] / p[i % rows] < gates->lowest) {
-                gates->lowest = p[i] / p[i % rows];
-                gates->at = i / rows;
-            }
-            gates->peak = fmax(gates->peak, l[i]);
-            gates->growth = fmax(gates->growth, l[i] / l[i % rows]);
-        }
-    }
-    return true;
-}
-
-/* docs/method.md section 5; the program knows whether its gates are bounded. */
-static int print_gates(const struct run *run, struct err *err) {
-    struct report_gates gates;
-    struct net_setup setup = run_setup(run, 0, 0);
-    struct net net;
-    if (!report_gates(&run->limit, &gates))
-        return CODE_OK;
-    setup.declare_only = true;
-    int code = net_init(&net, &setup, err);
-    bool unbounded = net.condenses;
-    net_free(&net);
-    if (code)
-        return code;
-    printf("gates: participation ratio down to %.3f of its initial value (t = %d); largest gate "
-           "%.3g times the mean\n",
-           gates.lowest, gates.at, gates.peak);
-    if (unbounded && (gates.lowest < 0.75 || (gates.peak > 30 && gates.growth > 2)))
-        printf("warning: a handful of experts carries the average: the limit is not self-averaging "
-               "here, and the mean over replicates depends on expert_sites\n");
-    else if (unbounded && gates.lowest < 0.9)
-        printf("warning: gates are concentrating: standard errors may be too small and not fall as "
-               "1/sqrt(sites); repeat with 4 times the expert_sites\n");
-    return CODE_OK;
-}
-
-/* Of all replicates at the last step. */
-static double most_of(const struct record *record, const char *name) {
-    const struct series *series = record_find(record, name);
-    double most = 0;
-    for (int r = 0; series && r < record->runs; r++)
-        most = fmax(most, *record_at(record, series, r, record->T - 1)); /* passes over NaN */
-    return most;
-}
-
-/* docs/method.md section 4. */
-static void print_room(const struct run *run) {
-    double normals = most_of(&run->limit, "fallback"), share = most_of(&run->limit, "unmatched");
-    if (share > REPORT_UNMATCHED)
-        printf("warning: up to %g normals of a replicate were not fully matched, for want of "
-               "sites, on one population %.2g for each of its sites: biases may be several "
-               "standard errors; repeat with twice the sites, or with [solver] halves = yes\n",
-               normals, share);
-    else if (normals > 0)
-        printf("note: up to %g normals of a replicate were not fully matched, for want of sites "
-               "(more sites give smaller errors and biases)\n",
-               normals);
-}
-
 /* Of all entries. */
 static double largest(const double *values, size_t size) {
     double most = 0;
@@ -161,38 +92,30 @@ int report_tolerance(const struct run *run, struct err *err) {
     if (!record->runs || run->config.solver.method != METHOD_MARCH)
         return CODE_OK;
     TRY(record_average(record, "f", &mean, &se, err));
-    bool noiseless = record->runs > 1 && largest(se, f->size) <= 1e-8 * largest(mean, f->size);
     if (record_tolerance(record, f, mean)) {
         double f_most = largest(mean, f->size);
         record_tolerance(record, loss, se);
         printf("tolerance: a third of it changes the loss by up to %.2g and f by up to %.2g "
                "(replicate 0); the intervals contain it\n",
                largest(se, loss->size), f_most);
-    } else if (noiseless && largest(mean, f->size) > 0)
-        printf("warning: the limit has no sampling error here, and its intervals leave out what "
-               "[solver] tolerance does;\n  check_tolerance = yes adds that\n");
+    }
     free(mean);
     return CODE_OK;
 }
 
-void report_failures(const struct run *run) {
-    const struct int_list *widths = &run->config.reference.widths;
-    for (int i = 0; i < widths->count; i++) {
-        const struct record *record = &run->reference[i];
-        int first, failed = record_failures(record, &first);
-        if (failed)
-            printf(
-                "note: %d of %d networks of N = %d failed and count until then; the first:\n  %s\n",
-                failed, record->runs, widths->value[i], record->failure.text);
-    }
+/* What the table shows of the gates. */
+static void print_gates(const struct run *run) {
+    struct condense gates;
+    if (condense_find(&run->limit, run->gates_unbounded, &gates))
+        printf("gates: participation ratio down to %.3f of its initial value (t = %d); largest "
+               "gate %.3g times the mean\n",
+               gates.lowest, gates.at, gates.peak);
 }
 
 int report_print(const struct run *run, struct err *err) {
     TRY(print_table(run, err));
-    rest_print(run);
-    TRY(edge_print(run, err));
-    report_failures(run);
     TRY(report_tolerance(run, err));
-    print_room(run);
-    return print_gates(run, err);
+    print_gates(run);
+    notes_print(&run->notes);
+    return CODE_OK;
 }

@@ -3,7 +3,6 @@
 #include "solver/measure/stats.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Rows that do not depend on t, of runs that went to the end; round-off of sums over sites. */
@@ -77,33 +76,32 @@ void rest_escape(const struct record *networks, double *time, double *se) {
     *se = sqrt((n - 1) / n * (spread < 0 ? 0 : spread));
 }
 
-void rest_print(const struct run *run) {
+void rest_tell(const struct run *run, struct note *note) {
     const struct int_list *widths = &run->config.reference.widths;
     int N[INT_LIST_MAX], count = 0;
     double time[INT_LIST_MAX], se[INT_LIST_MAX], slope, slope_se;
-    if (!rest_of_limit(run))
-        return;
-    printf(
-        "note: the limit rests: training changes nothing of it, at any time. Networks leave this "
+    notes_text(
+        note,
+        "the limit rests: training changes nothing of it, at any time. Networks leave this "
         "point,\n  the later the wider, as ln N; the limit predicts none that has left, so no z "
-        "is given\n");
+        "is given");
     for (int i = 0; i < widths->count; i++) {
         double *at = &time[count], *error = &se[count];
         rest_escape(&run->reference[i], at, error);
         if (isnan(*at))
-            printf("  N = %d: the mean loss has not fallen to half in %d steps\n", widths->value[i],
-                   run->config.training.steps - 1);
+            notes_text(note, "\n  N = %d: the mean loss has not fallen to half in %d steps",
+                       widths->value[i], run->config.training.steps - 1);
         else if (isnan(*error))
-            printf("  N = %d: the mean loss has fallen to half at t = %.1f\n", widths->value[i],
-                   *at);
+            notes_text(note, "\n  N = %d: the mean loss has fallen to half at t = %.1f",
+                       widths->value[i], *at);
         else
-            printf("  N = %d: the mean loss has fallen to half at t = %.1f +- %.1f\n",
-                   widths->value[i], *at, *error);
+            notes_text(note, "\n  N = %d: the mean loss has fallen to half at t = %.1f +- %.1f",
+                       widths->value[i], *at, *error);
         if (!isnan(*at) && !isnan(*error))
             N[count++] = widths->value[i];
     }
     if (count < 2)
         return;
     stats_exponent(N, time, se, count, &slope, &slope_se);
-    printf("  slope in ln N: %.2f +- %.2f steps (standard errors)\n", slope, slope_se);
+    notes_text(note, "\n  slope in ln N: %.2f +- %.2f steps (standard errors)", slope, slope_se);
 }

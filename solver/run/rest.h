@@ -17,7 +17,8 @@ bool rest_of_limit(const struct run *run);
  * NaN where it has not without one of them. */
 void rest_escape(const struct record *networks, double *time, double *se);
 
-/* If the limit rests: a note with the escape times of all widths and their slope in ln N. */
-void rest_print(const struct run *run);
+/* The text of the note where the limit rests: the escape times of all widths, their slope in ln N.
+ */
+void rest_tell(const struct run *run, struct note *note);
 
 #endif

@@ -8,6 +8,7 @@
 #include "solver/measure/observe.h"
 #include "solver/files/provenance.h"
 #include "solver/run/exchange.h"
+#include "solver/run/forecast.h"
 #include "solver/run/states.h"
 #include "solver/settings/matrices.h"
 #include "kernels/base/text.h"
@@ -17,8 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
 
 int run_configure(struct run *run, const char *file, int overrides, char *const *override,
                   struct err *err) {
@@ -238,79 +237,6 @@ static int check_memory(struct run *run, struct err *err) {
         remedy);
 }
 
-/* Bases that do not compress grow by P n an evaluation; and so does any basis while every step
- * brings inputs of its own. A population between two maps holds a basis and normals for each of
- * them. */
-static void warn_rank(struct run *run) {
-    const struct solver_settings *solver = &run->config.solver;
-    const char *keys = model_list[run->config.network.model]->solver_keys;
-    const struct training *training = &run->config.training;
-    int P = batch_size(training, run->data.P), n = run->data.n, least = solver->sites;
-    double evaluations = integrator_evaluations(training), rows = (double)P * n * evaluations;
-    double step = rows / training->steps;
-    bool compresses = network_compresses(&run->config.network);
-    int parts = solver->halves ? 2 : 1;
-    char end[64] = "";
-    if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
-        least = solver->expert_sites;
-    least /= parts;
-    if (compresses)
-        rows = fmin(rows, (double)run->data.P * n);
-    if (!solver->replicates || ensemble_iterates(run, 0) || (compresses && P == run->data.P) ||
-        4 * rows <= POPULATION_ROOM * least)
-        return;
-    if (rows > POPULATION_RANK_LIMIT * least && least > POPULATION_SMALL)
-        snprintf(end, sizeof end, "; the run will probably end at step %d",
-                 (int)(POPULATION_RANK_LIMIT * least / step));
-    log_line(&run->log,
-             "warning: with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; "
-             "more than %.0f sites keep all normals matched",
-             compresses ? "new inputs at every step" : network_uncompressed(&run->config.network),
-             P * n, fmin(rows, least), least, parts > 1 ? " in each half" : "", end,
-             parts * 4 * rows / POPULATION_ROOM);
-}
-
-/* Scales and rates of all networks are meant for inputs with |x|^2 = D, which drawn ones have. */
-static void note_scale(struct run *run) {
-    const struct data *data = &run->data;
-    size_t count = (size_t)data->P * (size_t)data->n * (size_t)data->D;
-    double sum = 0;
-    for (size_t k = 0; k < count; k++)
-        sum += data->X[k] * data->X[k] / (double)count;
-    if (run->config.data.file[0] && (sum < 0.5 || sum > 2))
-        log_line(&run->log,
-                 "note: |x|^2/D of the inputs is %.3g on average, where networks expect about 1%s",
-                 sum, sum > 0 ? "; scale X, or centre it" : "");
-}
-
-/* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
- * few for the replicates. */
-static int warn_sites(struct run *run, struct err *err) {
-    int replicates = run->config.solver.replicates, code;
-    size_t wanted = (size_t)SITES_PER_REPLICATE * (size_t)replicates;
-    struct net_setup setup = run_setup(run, 0, 0);
-    char kinds[400] = "";
-    struct net net;
-    setup.declare_only = true;
-    DO(net_init(&net, &setup, err));
-    for (int k = 0; k < net.populations; k++) {
-        size_t sites = net_sampled_sites(&net, k), used = strlen(kinds);
-        if (sites && sites < wanted)
-            snprintf(kinds + used, sizeof kinds - used, "%s%s %zu", used ? ", " : "",
-                     net.population[k]->name, sites);
-    }
-    if (*kinds)
-        log_line(
-            &run->log,
-            "warning: too few sites for %d replicates (%s): with %zu or more of each kind, and "
-            "all normals matched, biases are mostly below %s of a standard error; raise them "
-            "in [solver], or lower replicates",
-            replicates, kinds, wanted, run->config.solver.halves ? "a fifth" : "half");
-done:
-    net_free(&net);
-    return code;
-}
-
 static int write_batches(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
     int T = training->steps, P = training->batch, *index = NULL, code = CODE_OK;
@@ -355,10 +281,7 @@ static int write_program(struct run *run, struct err *err) {
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
-    warn_rank(run);
-    note_scale(run);
-    if (run->config.solver.replicates > 1)
-        TRY(warn_sites(run, err));
+    TRY(forecast_notes(run, err));
     if (!dist_rank() && output)
         TRY(states_open(run, output, force, err));
     TRY(states_share(run, err));
@@ -432,7 +355,8 @@ int run_failures(const struct run *run, bool any, struct err *err) {
     return CODE_OK;
 }
 
-int run_collect(struct run *run, struct err *err) {
+/* What all ranks made, to all ranks. */
+static int collect(struct run *run, struct err *err) {
     int count = 1 + run->config.reference.widths.count;
     struct ensemble e;
     *err = run->failed;
@@ -451,6 +375,19 @@ int run_collect(struct run *run, struct err *err) {
         }
     }
     return code ? code : run_failures(run, false, err);
+}
+
+/* Whatever has become of the runs, the file says what they are worth. */
+int run_collect(struct run *run, struct err *err) {
+    struct err mine;
+    int code = collect(run, err);
+    if (code)
+        run->failed = *err;
+    int noted = notes_collect(run, &mine);
+    noted = noted ? noted : notes_write(run, &mine);
+    if (noted && !code)
+        *err = mine;
+    return code ? code : noted;
 }
 
 int run_march(struct run *run, struct err *err) {
@@ -477,6 +414,7 @@ void run_free(struct run *run) {
     for (int i = 0; i < INT_LIST_MAX; i++)
         record_free(&run->reference[i]);
     states_close(run);
+    notes_free(&run->notes);
     params_free(&run->params);
     data_free(&run->data);
     free(run->A);

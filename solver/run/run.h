@@ -3,6 +3,7 @@
 #define SOLVER_RUN_H
 
 #include "solver/files/io.h"
+#include "solver/run/notes.h"
 #include "solver/settings/config.h"
 #include <signal.h>
 
@@ -30,8 +31,10 @@ struct run {
     struct record limit, iterations;   /* iterations: of a fixed-point iteration */
     struct record finer, half[2];      /* the limit again, if asked for (again.h) */
     struct record reference[INT_LIST_MAX];
-    struct err failed; /* the first on this rank that ends the run; code 0: none */
-    int place;         /* the number of the run that failed, counted through all ensembles */
+    struct err failed;    /* the first on this rank that ends the run; code 0: none */
+    struct notes notes;   /* what is to be said of it all */
+    bool gates_unbounded; /* condense.h */
+    int place;            /* the number of the run that failed, counted through all ensembles */
 };
 
 /* Reads and checks everything; nothing is written yet. */

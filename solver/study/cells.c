@@ -222,6 +222,7 @@ int cells_read(struct cells *cells, const struct sweep *sweep, const char *objec
     TRY(base_alloc(&cells->cell, (size_t)sweep->count, sizeof *cells->cell, err));
     for (int u = 0; u < sweep->count; u++)
         TRY(read_cell(cells, u, &cells->cell[u], err));
+    TRY(marks_read(&cells->marks, sweep, err));
     if (cells->objective.kind == OBJECTIVE_SMOOTH && cells->window <= 1) /* without batches */
         TRY(objective_read(&cells->objective, "loss", err));
     return CODE_OK;
@@ -233,6 +234,7 @@ void cells_free(struct cells *cells) {
         free(cells->cell[u].test_loss.run);
         free(cells->cell[u].objective.run);
     }
+    marks_free(&cells->marks);
     free(cells->cell);
     cells->cell = NULL;
 }

@@ -3,6 +3,7 @@
 #ifndef SOLVER_CELLS_H
 #define SOLVER_CELLS_H
 
+#include "solver/study/marks.h"
 #include "solver/study/objective.h"
 #include "solver/study/sweep.h"
 
@@ -28,6 +29,7 @@ struct cells {
     int window;     /* of smooth_loss, times; the largest of all units */
     bool has_tests; /* some unit has a test loss */
     struct cell *cell;
+    struct marks marks; /* what the units are worth */
 };
 
 /* Reads the files in sweep->folder. objective: as objective_read takes it; NULL: as the file of the

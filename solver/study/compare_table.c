@@ -1,8 +1,6 @@
 /* What dmft-compare says on standard output. */
 #include "solver/study/compare.h"
-#include "solver/run/edge.h"
 #include "solver/run/report.h"
-#include "solver/run/rest.h"
 #include "solver/measure/stats.h"
 
 #include <gsl/gsl_sort_double.h>
@@ -78,10 +76,8 @@ static int print_loss(const struct run *run, const struct comparison *side, stru
                        value_of(fits, "loss", "approach_se", t));
         printf("\n");
     }
-    rest_print(run);
-    DO(edge_print(run, err));
-    report_failures(run);
     DO(report_tolerance(run, err));
+    notes_print(&run->notes);
 done:
     for (int i = 0; i < 3; i++)
         free(mean[i]);

@@ -163,6 +163,7 @@ static int write_cells(struct io *io, const struct cells *cells, struct err *err
     for (size_t k = 0; k < count; k++)
         DO(summary_series(io, "sweep", series, written[k].name, written[k].about,
                           all + k * series.size, err));
+    DO(marks_write(io, &cells->marks, series, err));
 done:
     free(all);
     free(dims);

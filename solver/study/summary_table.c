@@ -110,9 +110,12 @@ void summary_losses_print(const struct cells *cells) {
         print_number(20, isfinite(objective->median), "%.5g", objective->median,
                      objective->median_error);
         print_failures(cell);
-        printf("%s\n", cells_rest(cells, u) ? "  (it rests)" : "");
+        printf("%s", cells_rest(cells, u) ? "  (it rests)" : "");
+        marks_print(&cells->marks, u);
+        printf("\n");
     }
     explain_stars(cells);
+    marks_explain(&cells->marks);
 }
 
 void summary_head_print(const struct cells *cells, int axis) {

@@ -30,6 +30,18 @@ def band(ax, mean, half, colour, **line) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
+def limit_band(ax, data, mean, half, colour, **line) -> None:
+    """The curve of a limit: dotted and without its interval from the time on at which a warning
+    of the run says that it is none (valid_until), and not drawn where it never was."""
+    until = int(data.attrs.get("valid_until", len(mean)))
+    if until <= 0:
+        return
+    band(ax, mean[:until], half[:until], colour, **line)
+    if until < len(mean):
+        t = np.arange(until - 1, len(mean))
+        ax.plot(t, mean[until - 1:], color=colour, **line | {"ls": ":", "label": None})
+
+
 def curves(ax, run, name: str, **select) -> None:
     """A quantity over time, of limit and networks; select picks along other axes (l=0).
 
@@ -38,8 +50,11 @@ def curves(ax, run, name: str, **select) -> None:
     for words, colour, data in ensembles(run):
         if name in data:
             mean, half = (part.isel(select) for part in quantity(data, name))
-            below = {} if "N" in data.attrs else {"lw": 2.6, "zorder": 2}
-            band(ax, mean, half, colour, label=f"{words}  ({data['n'].values.max()})", **below)
+            words = f"{words}  ({data['n'].values.max()})"
+            if "N" in data.attrs:
+                band(ax, mean, half, colour, label=words)
+            else:
+                limit_band(ax, data, mean, half, colour, label=words, lw=2.6, zorder=2)
 
 
 def distribution(ax, run, name: str, place: int = -1) -> None:

@@ -83,10 +83,18 @@ def half_bars(part):
     return np.array([np.minimum(half, 0.9 * np.abs(part["loss"].values)), half])
 
 
+def doubtful(one) -> np.ndarray:
+    """Where a limit is marked as not self-averaging, or at the edge of stability."""
+    marks = [one[name].values == bad for name, bad in (("self_averaging", 0),
+                                                       ("edge_of_stability", 1)) if name in one]
+    return np.any(marks, axis=0) if marks else np.zeros(one["loss"].shape, bool)
+
+
 def losses(ax, part, key: str) -> None:
     """Final losses against a key at every width (at most three of them, and the limit), of one
     combination of the other keys: means with bars, medians dashed and hollow. A limit that rests
-    is left out.
+    is left out; hollow points of a limit are marked as not self-averaging or at the edge of
+    stability.
 
     >>> losses(plt.gca(), dmft.load("rates.h5").sweep, "training.eta0")         # doctest: +SKIP
     """
@@ -104,6 +112,9 @@ def losses(ax, part, key: str) -> None:
                     va="top", fontsize=8)
             continue
         ax.errorbar(one[key].values, one["loss"].values, half_bars(one), marker="o", **style)
+        bad = doubtful(one) & np.isinf(N[c])
+        ax.plot(one[key].values[bad], one["loss"].values[bad], "o", color="black", mfc="white",
+                ms=5, zorder=2.5)
         if "loss_median" in one and np.isfinite(one["N"]):
             ax.plot(one[key].values, one["loss_median"].values, marker="o", mfc="white",
                     **style | {"ls": "--", "lw": 0.9, "label": None, "zorder": 4})

@@ -57,7 +57,10 @@ def overlay(ax, runs, stored: str) -> None:
 
 def band_of(ax, data, stored, colour, style) -> None:
     mean, half = quantity(data, stored)
-    draw.band(ax, mean, half, colour, ls=style)
+    if "N" in data.attrs:
+        draw.band(ax, mean, half, colour, ls=style)
+    else:
+        draw.limit_band(ax, data, mean, half, colour, ls=style)
 
 
 def _figure(runs, rows: int, columns: int, *size):

@@ -1,0 +1,55 @@
+/* Gates that condense. */
+#include "solver/run/condense.h"
+
+#include <math.h>
+
+/* What the gates of one run are at t, added to what they have been before. */
+static void look(const struct record *record, const struct series *participation,
+                 const struct series *largest, int r, int t, struct condense *gates) {
+    const double *p = record_at(record, participation, r, t), *p0 = p,
+                 *l = record_at(record, largest, r, t), *l0 = l;
+    int rows = (int)(participation->size / participation->shape[0]);
+    p0 -= (size_t)t * (size_t)rows;
+    l0 -= (size_t)t * (size_t)rows;
+    for (int i = 0; i < rows; i++) {
+        if (p[i] / p0[i] < gates->lowest) {
+            gates->lowest = p[i] / p0[i];
+            gates->at = t;
+        }
+        gates->peak = fmax(gates->peak, l[i]);
+        gates->growth = fmax(gates->growth, l[i] / l0[i]);
+    }
+}
+
+static void judge(bool unbounded, int t, struct condense *gates) {
+    bool few = gates->lowest<0.75, large = gates->peak> 30 && gates->growth > 2;
+    if (unbounded && (few || large))
+        gates->condensed = t < gates->condensed ? t : gates->condensed;
+    if (unbounded && gates->lowest < 0.9)
+        gates->concentrated = t < gates->concentrated ? t : gates->concentrated;
+}
+
+bool condense_find(const struct record *record, bool unbounded, struct condense *gates) {
+    const struct series *participation = record_find(record, "gate_participation"),
+                        *largest = record_find(record, "gate_largest");
+    *gates = (struct condense){.lowest = 1, .condensed = record->T, .concentrated = record->T};
+    if (!participation || !record->runs)
+        return false;
+    for (int t = 0; t < record->T; t++) {
+        for (int r = 0; r < record->runs; r++)
+            if (record->steps[r] > t)
+                look(record, participation, largest, r, t, gates);
+        judge(unbounded, t, gates);
+    }
+    return true;
+}
+
+int condense_unbounded(struct run *run, struct err *err) {
+    struct net_setup setup = run_setup(run, 0, 0);
+    struct net net;
+    setup.declare_only = true;
+    int code = net_init(&net, &setup, err);
+    run->gates_unbounded = !code && net.condenses;
+    net_free(&net);
+    return code;
+}

@@ -1,0 +1,25 @@
+/* Gates over many experts that condense: a handful of experts comes to carry the average, and the
+ * limit is no longer self-averaging (docs/method.md, section 5). */
+#ifndef SOLVER_CONDENSE_H
+#define SOLVER_CONDENSE_H
+
+#include "solver/run/run.h"
+
+/* Gates against their values at t = 0, input by input and token by token. The replicate that
+ * concentrates most decides: it alone can carry a mean. */
+struct condense {
+    double lowest;       /* participation ratio, of its initial value ... */
+    int at;              /* ... at this time */
+    double peak, growth; /* largest gate: in units of the mean, and of its initial value */
+    /* The first times from which a handful of experts carries the average, and from which gates
+     * concentrate so much that errors may be too small; T: never. */
+    int condensed, concentrated;
+};
+/* Judged by what the gates did; only those that are not bounded can condense (condense_unbounded).
+ * False: the network has no gates over many experts, or nothing has been run. */
+bool condense_find(const struct record *record, bool unbounded, struct condense *gates);
+/* Asks the network of the run, built in or a program of the user's, whether its gates have no bound
+ * (exponentials), and keeps the answer in run->gates_unbounded. */
+int condense_unbounded(struct run *run, struct err *err);
+
+#endif

@@ -1,0 +1,110 @@
+/* Notes of a run that has not begun. */
+#include "solver/run/forecast.h"
+#include "integrators/batch.h"
+#include "solver/run/ensemble.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
+
+/* Adds a note and says it at once. */
+static int tell(struct run *run, const char *code, const char *group, bool warning, struct err *err,
+                const char *format, ...) __attribute__((format(printf, 6, 7)));
+static int tell(struct run *run, const char *code, const char *group, bool warning, struct err *err,
+                const char *format, ...) {
+    char text[NOTES_TEXT];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    struct note *note = notes_add(&run->notes, code, group, -1, warning, err);
+    if (!note)
+        return err->code;
+    notes_text(note, "%s", text);
+    note->told = true;
+    log_line(&run->log, "%s: %s", warning ? "warning" : "note", text);
+    return CODE_OK;
+}
+
+/* Bases that do not compress grow by P n an evaluation; and so does any basis while every step
+ * brings inputs of its own. A population between two maps holds a basis and normals for each of
+ * them. */
+static int warn_rank(struct run *run, struct err *err) {
+    const struct solver_settings *solver = &run->config.solver;
+    const char *keys = model_list[run->config.network.model]->solver_keys;
+    const struct training *training = &run->config.training;
+    int P = batch_size(training, run->data.P), n = run->data.n, least = solver->sites;
+    double evaluations = integrator_evaluations(training), rows = (double)P * n * evaluations;
+    double step = rows / training->steps;
+    bool compresses = network_compresses(&run->config.network);
+    int parts = solver->halves ? 2 : 1;
+    char end[64] = "";
+    if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
+        least = solver->expert_sites;
+    least /= parts;
+    if (compresses)
+        rows = fmin(rows, (double)run->data.P * n);
+    if (!solver->replicates || ensemble_iterates(run, 0) || (compresses && P == run->data.P) ||
+        4 * rows <= POPULATION_ROOM * least)
+        return CODE_OK;
+    if (rows > POPULATION_RANK_LIMIT * least && least > POPULATION_SMALL)
+        snprintf(end, sizeof end, "; the run will probably end at step %d",
+                 (int)(POPULATION_RANK_LIMIT * least / step));
+    return tell(run, "bases_grow", "limit", true, err,
+                "with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; "
+                "more than %.0f sites keep all normals matched",
+                compresses ? "new inputs at every step"
+                           : network_uncompressed(&run->config.network),
+                P * n, fmin(rows, least), least, parts > 1 ? " in each half" : "", end,
+                parts * 4 * rows / POPULATION_ROOM);
+}
+
+/* Scales and rates of all networks are meant for inputs with |x|^2 = D, which drawn ones have. */
+static int note_scale(struct run *run, struct err *err) {
+    const struct data *data = &run->data;
+    size_t count = (size_t)data->P * (size_t)data->n * (size_t)data->D;
+    double sum = 0;
+    for (size_t k = 0; k < count; k++)
+        sum += data->X[k] * data->X[k] / (double)count;
+    if (run->config.data.file[0] && (sum < 0.5 || sum > 2))
+        return tell(run, "scale_of_inputs", "", false, err,
+                    "|x|^2/D of the inputs is %.3g on average, where networks expect about 1%s",
+                    sum, sum > 0 ? "; scale X, or centre it" : "");
+    return CODE_OK;
+}
+
+/* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
+ * few for the replicates. */
+static int warn_sites(struct run *run, struct err *err) {
+    int replicates = run->config.solver.replicates, code;
+    size_t wanted = (size_t)SITES_PER_REPLICATE * (size_t)replicates;
+    struct net_setup setup = run_setup(run, 0, 0);
+    char kinds[400] = "";
+    struct net net;
+    setup.declare_only = true;
+    DO(net_init(&net, &setup, err));
+    for (int k = 0; k < net.populations; k++) {
+        size_t sites = net_sampled_sites(&net, k), used = strlen(kinds);
+        if (sites && sites < wanted)
+            snprintf(kinds + used, sizeof kinds - used, "%s%s %zu", used ? ", " : "",
+                     net.population[k]->name, sites);
+    }
+    if (*kinds)
+        DO(tell(run, "few_sites", "limit", true, err,
+                "too few sites for %d replicates (%s): with %zu or more of each kind, and all "
+                "normals matched, biases are mostly below %s of a standard error; raise them in "
+                "[solver], or lower replicates",
+                replicates, kinds, wanted, run->config.solver.halves ? "a fifth" : "half"));
+done:
+    net_free(&net);
+    return code;
+}
+
+int forecast_notes(struct run *run, struct err *err) {
+    TRY(warn_rank(run, err));
+    TRY(note_scale(run, err));
+    return run->config.solver.replicates > 1 ? warn_sites(run, err) : CODE_OK;
+}

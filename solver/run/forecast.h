@@ -1,0 +1,11 @@
+/* What can be said of a run before it begins: bases that will grow, inputs of another scale, sites
+ * that are too few. */
+#ifndef SOLVER_FORECAST_H
+#define SOLVER_FORECAST_H
+
+#include "solver/run/run.h"
+
+/* Adds these notes to run->notes and tells them on the log. For run_open. */
+int forecast_notes(struct run *run, struct err *err);
+
+#endif

@@ -1,0 +1,304 @@
+/* Notes of a run: how they are found, printed and written. */
+#include "solver/run/notes.h"
+#include "solver/run/condense.h"
+#include "solver/run/edge.h"
+#include "solver/run/ensemble.h"
+#include "solver/run/rest.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the list ---- */
+
+struct note *notes_add(struct notes *notes, const char *code, const char *group, int t,
+                       bool warning, struct err *err) {
+    size_t size = ((size_t)notes->count + 1) * sizeof *notes->note;
+    struct note *grown = realloc(notes->note, size), *added;
+    if (!grown) {
+        err_set(err, CODE_SYSTEM, "out of memory: a list of notes");
+        return NULL;
+    }
+    notes->note = grown;
+    added = &grown[notes->count++];
+    *added = (struct note){.t = t, .warning = warning};
+    snprintf(added->code, sizeof added->code, "%s", code);
+    snprintf(added->group, sizeof added->group, "%s", group);
+    return added;
+}
+
+void notes_text(struct note *note, const char *format, ...) {
+    size_t used = strlen(note->text);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(note->text + used, sizeof note->text - used, format, list);
+    va_end(list);
+}
+
+void notes_free(struct notes *notes) {
+    free(notes->note);
+    *notes = (struct notes){0};
+}
+
+static const char *kind_of(const struct note *note) {
+    return note->warning ? "warning" : "note";
+}
+
+void notes_print(const struct notes *notes) {
+    for (int k = 0; k < notes->count; k++)
+        if (!notes->note[k].told)
+            printf("%s: %s\n", kind_of(&notes->note[k]), notes->note[k].text);
+}
+
+/* ---- what is found ---- */
+
+/* One whose text is known; the arguments of `format` are behind it. */
+#define ADD(word, where, when, warns, ...)                                                         \
+    do {                                                                                           \
+        struct note *added_ = notes_add(&run->notes, word, where, when, warns, err);               \
+        if (!added_)                                                                               \
+            return err->code;                                                                      \
+        notes_text(added_, __VA_ARGS__);                                                           \
+    } while (0)
+
+static int find_gates(struct run *run, struct err *err) {
+    struct condense gates;
+    int T = run->limit.T;
+    if (!condense_find(&run->limit, run->gates_unbounded, &gates))
+        return CODE_OK;
+    if (gates.condensed < T)
+        ADD("not_self_averaging", "limit", gates.condensed, true,
+            "a handful of experts carries the average: the limit is not self-averaging here, and "
+            "the mean over replicates depends on expert_sites");
+    else if (gates.concentrated < T)
+        ADD("gates_concentrate", "limit", gates.concentrated, true,
+            "gates are concentrating: standard errors may be too small and not fall as "
+            "1/sqrt(sites); repeat with 4 times the expert_sites");
+    return CODE_OK;
+}
+
+/* At the last time of each replicate; of the replicate where it is largest. */
+static double last_of(const struct record *limit, const char *name) {
+    const struct series *series = record_find(limit, name);
+    double most = 0;
+    for (int r = 0; series && r < limit->runs; r++)
+        if (limit->steps[r] > 0)
+            most = fmax(most, *record_at(limit, series, r, limit->steps[r] - 1));
+    return most;
+}
+
+/* docs/method.md section 4. */
+static int find_unmatched(struct run *run, struct err *err) {
+    double normals = last_of(&run->limit, "fallback"), share = last_of(&run->limit, "unmatched");
+    if (share > NOTES_UNMATCHED)
+        ADD("normals_unmatched", "limit", -1, true,
+            "up to %g normals of a replicate were not fully matched, for want of sites, on one "
+            "population %.2g for each of its sites: biases may be several standard errors; repeat "
+            "with twice the sites, or with [solver] halves = yes",
+            normals, share);
+    else if (normals > 0)
+        ADD("normals_unmatched", "limit", -1, false,
+            "up to %g normals of a replicate were not fully matched, for want of sites (more sites "
+            "give smaller errors and biases)",
+            normals);
+    return CODE_OK;
+}
+
+/* Of all entries; passes over NaN. */
+static double largest(const double *values, size_t size) {
+    double most = 0;
+    for (size_t k = 0; k < size; k++)
+        most = fmax(most, fabs(values[k]));
+    return most;
+}
+
+static int find_noiseless(struct run *run, struct err *err) {
+    const struct record *record = &run->limit;
+    const struct series *f = record_find(record, "f");
+    double *mean = NULL, *se;
+    if (record->runs < 2 || run->config.solver.method != METHOD_MARCH || record->finer || !f)
+        return CODE_OK;
+    TRY(record_average(record, "f", &mean, &se, err));
+    double size = largest(mean, f->size);
+    bool noiseless = size > 0 && largest(se, f->size) <= 1e-8 * size;
+    free(mean);
+    if (noiseless)
+        ADD("no_sampling_error", "limit", -1, true,
+            "the limit has no sampling error here, and its intervals leave out what [solver] "
+            "tolerance does;\n  check_tolerance = yes adds that");
+    return CODE_OK;
+}
+
+static int find_edge(struct run *run, struct err *err) {
+    double exponent, se;
+    int T = run->config.training.steps;
+    bool reached;
+    TRY(edge_reached(run, &reached, err));
+    TRY(edge_exponent(run, T / 2, T, &exponent, &se, err));
+    if (reached)
+        ADD("edge_of_stability", run->limit.runs ? "limit" : "", T / 2, true,
+            "at the edge of stability: from t = %d on the variance of f over networks goes as "
+            "N^%.2f(%.2f),\n  not as 1/N; a + b/N and z mean nothing there; lower eta0 or gamma0",
+            T / 2, exponent, se);
+    return CODE_OK;
+}
+
+static int find_rest(struct run *run, struct err *err) {
+    if (!rest_of_limit(run))
+        return CODE_OK;
+    struct note *note = notes_add(&run->notes, "rests", "limit", -1, false, err);
+    if (note)
+        rest_tell(run, note);
+    return note ? CODE_OK : err->code;
+}
+
+/* The first time that one of the failed runs did not reach; T: none has failed. */
+static int first_loss(const struct record *record) {
+    int t = record->T;
+    for (int r = 0; r < record->runs; r++)
+        if (record->failed[r] && record->steps[r] < t)
+            t = record->steps[r];
+    return t;
+}
+
+static int find_failures(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    for (int i = 0; i < widths->count; i++) {
+        const struct record *record = &run->reference[i];
+        char group[ENSEMBLE_GROUP];
+        int first, failed = record->runs ? record_failures(record, &first) : 0;
+        ensemble_group(group, widths->value[i]);
+        if (failed)
+            ADD("networks_failed", group, first_loss(record), false,
+                "%d of %d networks of N = %d failed and count until then; the first:\n  %.1000s",
+                failed, record->runs, widths->value[i], record->failure.text);
+    }
+    if (run->failed.code && run->limit.runs && record_failures(&run->limit, &(int){0}))
+        ADD("limit_failed", "limit", first_loss(&run->limit), true, "%.1200s", run->failed.text);
+    return CODE_OK;
+}
+
+int notes_collect(struct run *run, struct err *err) {
+    TRY(condense_unbounded(run, err));
+    bool whole = true; /* what compares ensembles needs all of them to the end */
+    for (int i = 0; i < run->config.reference.widths.count; i++)
+        whole = whole && run->reference[i].runs;
+    if (run->limit.runs)
+        whole = whole && record_reached(&run->limit, run->limit.T - 1) == run->limit.runs;
+    if (whole && !run->failed.code) {
+        TRY(find_rest(run, err));
+        TRY(find_edge(run, err));
+    }
+    TRY(find_failures(run, err));
+    if (!run->limit.runs)
+        return CODE_OK;
+    TRY(find_noiseless(run, err));
+    TRY(find_unmatched(run, err));
+    return find_gates(run, err);
+}
+
+/* ---- the file ---- */
+
+static bool has(const struct notes *notes, const char *code) {
+    bool found = false;
+    for (int k = 0; k < notes->count; k++)
+        found = found || !strcmp(notes->note[k].code, code);
+    return found;
+}
+
+/* The first time from which a warning speaks of the group, or networks have failed in it. */
+static int valid_until(const struct notes *notes, const char *group, const struct record *record) {
+    int t = first_loss(record);
+    for (int k = 0; k < notes->count; k++) {
+        const struct note *note = &notes->note[k];
+        bool here = !strcmp(note->group, group) && note->warning && note->t >= 0;
+        t = here && note->t < t ? note->t : t;
+    }
+    return t;
+}
+
+static int write_causes(struct io *io, const char *group, const struct record *record,
+                        struct err *err) {
+    static const char *const name[CAUSES] = {"not_ended", "failed_diverged", "failed_sites",
+                                             "failed_tolerance"};
+    int count[CAUSES] = {0}, failed = 0;
+    for (int r = 0; r < record->runs; r++) {
+        failed += record->failed[r];
+        if (record->failed[r] || record->steps[r] < record->T)
+            count[record->failed[r] ? record->cause[r] : CAUSE_NONE]++;
+    }
+    TRY(io_attribute(io, group, "runs", record->runs, err));
+    TRY(io_attribute(io, group, "failed", failed, err));
+    for (int k = 0; k < CAUSES; k++)
+        TRY(io_attribute(io, group, name[k], count[k], err));
+    return CODE_OK;
+}
+
+static int write_group(struct run *run, int N, const struct record *record, struct err *err) {
+    struct io *io = &run->io;
+    char group[ENSEMBLE_GROUP];
+    ensemble_group(group, N);
+    if (!record->runs)
+        return CODE_OK;
+    TRY(write_causes(io, group, record, err));
+    TRY(io_attribute(io, group, "valid_until", valid_until(&run->notes, group, record), err));
+    TRY(io_attribute(io, group, "edge_of_stability", has(&run->notes, "edge_of_stability"), err));
+    if (N)
+        return CODE_OK;
+    struct condense gates;
+    if (condense_find(record, run->gates_unbounded, &gates))
+        TRY(io_attribute(io, group, "self_averaging", gates.condensed == record->T, err));
+    TRY(io_attribute(io, group, "rests", has(&run->notes, "rests"), err));
+    return io_attribute(io, group, "unmatched", last_of(record, "unmatched"), err);
+}
+
+/* In one line. */
+static void unfold(char *text) {
+    for (char *at; (at = strstr(text, "\n  "));) {
+        *at = ' ';
+        memmove(at + 1, at + 3, strlen(at + 3) + 1);
+    }
+}
+
+static int write_list(struct run *run, struct err *err) {
+    int count = run->notes.count, code = CODE_OK;
+    enum { CODE, KIND, GROUP, TEXT, COLUMNS };
+    static const char *const name[COLUMNS] = {"code", "kind", "group", "text"};
+    const char **word = NULL;
+    double *t = NULL;
+    struct note *copy = NULL;
+    DO(base_alloc(&word, COLUMNS * (size_t)count, sizeof *word, err));
+    DO(base_alloc(&t, (size_t)count, sizeof *t, err));
+    DO(base_alloc(&copy, (size_t)count, sizeof *copy, err));
+    for (int k = 0; k < count; k++) {
+        copy[k] = run->notes.note[k];
+        unfold(copy[k].text);
+        word[CODE * count + k] = copy[k].code;
+        word[KIND * count + k] = kind_of(&copy[k]);
+        word[GROUP * count + k] = *copy[k].group ? copy[k].group : "/";
+        word[TEXT * count + k] = copy[k].text;
+        t[k] = copy[k].t < 0 ? (double)NAN : copy[k].t;
+    }
+    for (int c = 0; c < COLUMNS; c++)
+        DO(io_scale(&run->io, "notes", name[c], "note", NULL, word + c * count, count, err));
+    DO(io_scale(&run->io, "notes", "t", "note", t, NULL, count, err));
+done:
+    free(word);
+    free(t);
+    free(copy);
+    return code;
+}
+
+int notes_write(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    if (!run->io_open)
+        return CODE_OK;
+    TRY(write_group(run, 0, &run->limit, err));
+    for (int i = 0; i < widths->count; i++)
+        TRY(write_group(run, widths->value[i], &run->reference[i], err));
+    if (run->notes.count)
+        TRY(write_list(run, err));
+    return io_flush(&run->io, err);
+}

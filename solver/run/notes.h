@@ -1,0 +1,44 @@
+/* What a reader must know of the numbers of a run beyond their errors: warnings, from which time on
+ * a number is not what it stands for, and notes. One place collects them, and the screen, the file
+ * and the marks of sweeps are made from it. */
+#ifndef SOLVER_NOTES_H
+#define SOLVER_NOTES_H
+
+#include "kernels/base/base.h"
+
+struct run;
+
+/* Of unmatched normals for each site of a population; below it no bias was seen (docs/testing.md,
+ * unmatched normals). */
+#define NOTES_UNMATCHED 1.0
+
+enum { NOTES_WORD = 24, NOTES_TEXT = 1600 };
+
+struct note {
+    char code[NOTES_WORD];  /* a word for programs, as "edge_of_stability" (docs/output.md) */
+    char group[NOTES_WORD]; /* of the file: "limit", "reference/N0064"; "": the whole run */
+    char text[NOTES_TEXT];  /* whole sentences; broken lines begin with two blanks */
+    int t;                  /* the first time from which it holds; -1: of no time */
+    bool warning;           /* with a time: the numbers of the group hold until then */
+    bool told;              /* is on the screen already */
+};
+struct notes {
+    int count;
+    struct note *note;
+};
+
+/* Adds a note with an empty text, for the caller to fill; NULL: no memory. */
+struct note *notes_add(struct notes *notes, const char *code, const char *group, int t,
+                       bool warning, struct err *err);
+void notes_text(struct note *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Those that are not yet on the screen, on standard output. */
+void notes_print(const struct notes *notes);
+void notes_free(struct notes *notes); /* accepts a zeroed struct; idempotent */
+
+/* Judges limit and networks as far as they came, and adds what is to be said of them to run->notes.
+ * Once, when all is collected. */
+int notes_collect(struct run *run, struct err *err);
+/* /notes, and attributes of /limit and of each /reference/N.... (docs/output.md). */
+int notes_write(struct run *run, struct err *err);
+
+#endif

@@ -1,0 +1,185 @@
+/* What the units of a sweep are worth. */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/study/marks.h"
+#include "solver/files/result_marks.h"
+#include "solver/run/edge.h"
+#include "solver/run/ensemble.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name, *attribute, *about; /* attribute: NULL, or what the run has it by */
+    char letter;                          /* 0: none */
+    const char *means;
+} mark[MARKS] = {
+    [MARK_VALID] = {"valid_until", "valid_until",
+                    "the first time from which a warning holds, or the number of times", 0, ""},
+    [MARK_AVERAGES] = {"self_averaging", "self_averaging",
+                       "0: gates of the limit condense, a handful of experts carries the average",
+                       'c',
+                       "gates of the limit condense: its mean depends on expert_sites, and its "
+                       "error is too small"},
+    [MARK_EDGE] = {"edge_of_stability", NULL,
+                   "1: over the second half of the times the variance of f over networks does not "
+                   "fall with N",
+                   'e',
+                   "at the edge of stability: networks of one width differ as much as those of any "
+                   "other; no limit says what a network does"},
+    [MARK_UNMATCHED] =
+        {"unmatched", "unmatched",
+         "normals of the limit that were not fully matched, over the sites of their population",
+         'u',
+         "normals of the limit were not fully matched, for want of sites (no bias is "
+         "known)"},
+    [MARK_DIVERGED] = {"failed_diverged", "failed_diverged", "runs that diverged", 'D',
+                       "runs diverged"},
+    [MARK_SITES] = {"failed_sites", "failed_sites", "limits with too few sites for their bases",
+                    'S',
+                    "the limit needs more sites than it has, which is no divergence; raise "
+                    "sites (expert_sites, unit_sites)"},
+    [MARK_TOLERANCE] = {"failed_tolerance", "failed_tolerance",
+                        "runs whose steps or sweeps did not come to their tolerance", 'T',
+                        "steps or sweeps did not come to their tolerance"},
+};
+
+static int path_of(const struct sweep *sweep, int unit, char **path, struct err *err) {
+    bool failed = sweep->unit[unit].status == SWEEP_FAILED;
+    return sweep_path(path, sweep, unit, failed ? ".h5.partial" : ".h5", err);
+}
+
+static int read_unit(struct marks *marks, int unit, struct err *err) {
+    const struct sweep *sweep = marks->sweep;
+    char group[ENSEMBLE_GROUP], *path;
+    ensemble_group(group, sweep_width(sweep, unit % sweep->columns));
+    TRY(path_of(sweep, unit, &path, err));
+    bool there = !access(path, R_OK);
+    for (int k = 0; k < MARKS; k++)
+        marks->unit[unit][k] =
+            there && mark[k].attribute ? result_number(path, group, mark[k].attribute) : NAN;
+    free(path);
+    return CODE_OK;
+}
+
+/* ---- the edge of stability ---- */
+
+/* The outputs of networks of one width as a record; runs stays 0 where there are none. */
+static int read_networks(const struct sweep *sweep, int unit, struct record *record,
+                         struct err *err) {
+    struct series f = {.name = "f", .dims = "t mu", .about = "", .equation = "", .axes = 2};
+    char group[ENSEMBLE_GROUP], *path;
+    double *values;
+    int runs = 0, T = 0, entries = 0;
+    ensemble_group(group, sweep_width(sweep, unit % sweep->columns));
+    TRY(path_of(sweep, unit, &path, err));
+    int code = result_outputs(path, group, &values, &runs, &T, &entries, err);
+    free(path);
+    if (code || !values)
+        return code;
+    f.shape[0] = (size_t)T;
+    f.shape[1] = (size_t)entries;
+    DO(record_init(record, runs, T, err));
+    DO(record_add(record, f, err));
+    memcpy(record->series[0].values, values, sizeof(double) * (size_t)(runs * T * entries));
+    for (int r = 0; r < runs; r++)
+        while (record->steps[r] < T && !isnan(values[(r * T + record->steps[r]) * entries]))
+            record->steps[r]++;
+done:
+    free(values);
+    return code;
+}
+
+/* Of the point with this first unit, by all its widths; of runs as long as one another. */
+static int find_edge(struct marks *marks, int first, struct err *err) {
+    const struct sweep *sweep = marks->sweep;
+    struct run *run;
+    int code = CODE_OK, widths = sweep->widths.count;
+    bool reached = false, same = true;
+    if (widths < 2)
+        return CODE_OK;
+    TRY(base_alloc(&run, 1, sizeof *run, err));
+    run->config.reference.widths = sweep->widths;
+    for (int i = 0; i < widths; i++) {
+        DO(read_networks(sweep, first + i, &run->reference[i], err));
+        same = same && run->reference[i].runs && run->reference[i].T == run->reference[0].T &&
+               run->reference[i].runs == run->reference[0].runs;
+    }
+    if (!same)
+        goto done;
+    run->config.reference.seeds = run->reference[0].runs;
+    run->config.training.steps = run->reference[0].T;
+    DO(edge_reached(run, &reached, err));
+    for (int c = 0; c < sweep->columns; c++) {
+        double *unit = marks->unit[first + c];
+        unit[MARK_EDGE] = reached;
+        if (reached && c >= widths) /* the numbers of networks are what they are */
+            unit[MARK_VALID] = fmin(unit[MARK_VALID], run->reference[0].T / 2);
+    }
+done:
+    for (int i = 0; i < widths; i++)
+        record_free(&run->reference[i]);
+    free(run);
+    return code;
+}
+
+int marks_read(struct marks *marks, const struct sweep *sweep, struct err *err) {
+    *marks = (struct marks){.sweep = sweep};
+    TRY(base_alloc(&marks->unit, (size_t)sweep->count, sizeof *marks->unit, err));
+    for (int u = 0; u < sweep->count; u++)
+        TRY(read_unit(marks, u, err));
+    for (int u = 0; u < sweep->count; u += sweep->columns)
+        TRY(find_edge(marks, u, err));
+    return CODE_OK;
+}
+
+void marks_free(struct marks *marks) {
+    free(marks->unit);
+    marks->unit = NULL;
+}
+
+/* ---- the file and the table ---- */
+
+int marks_write(struct io *io, const struct marks *marks, struct series shape, struct err *err) {
+    int code = CODE_OK;
+    double *values;
+    TRY(base_alloc(&values, shape.size, sizeof *values, err));
+    for (int k = 0; k < MARKS; k++) {
+        for (size_t u = 0; u < shape.size; u++)
+            values[u] = marks->unit[u][k];
+        snprintf(shape.name, sizeof shape.name, "%s", mark[k].name);
+        shape.about = mark[k].about;
+        shape.equation = "";
+        shape.values = values;
+        DO(io_series(io, "sweep", &shape, err));
+    }
+done:
+    free(values);
+    return code;
+}
+
+static bool is_marked(const struct marks *marks, int unit, int k) {
+    double value = marks->unit[unit][k];
+    return mark[k].letter && (k == MARK_AVERAGES ? value == 0 : value > 0);
+}
+
+void marks_print(const struct marks *marks, int unit) {
+    char letters[MARKS + 1] = "";
+    for (int k = 0, used = 0; marks->unit && k < MARKS; k++)
+        if (is_marked(marks, unit, k))
+            letters[used++] = mark[k].letter;
+    if (*letters)
+        printf("  [%s]", letters);
+}
+
+void marks_explain(const struct marks *marks) {
+    for (int k = 0; marks->unit && k < MARKS; k++) {
+        bool any = false;
+        for (int u = 0; u < marks->sweep->count; u++)
+            any = any || is_marked(marks, u, k);
+        if (any)
+            printf("%c: %s\n", mark[k].letter, mark[k].means);
+    }
+}
