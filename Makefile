@@ -80,8 +80,8 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@$(CC) $(CFLAGS) -c $< -o $@
 
 # Vector loops: unrolled whole, fused multiply-adds where the machine has them; functions set no errno.
-$(BUILD)/kernels/few_rows.o: CFLAGS += $(if $(SAN),,-O3) -ffp-contract=fast
-$(BUILD)/kernels/functions.o: CFLAGS += -fno-math-errno
+$(BUILD)/kernels/array/few_rows.o: CFLAGS += $(if $(SAN),,-O3) -ffp-contract=fast
+$(BUILD)/kernels/array/functions.o: CFLAGS += -fno-math-errno
 
 # Version and flags are compiled into one file, made again when they change.
 $(BUILD)/solver/files/provenance.o: CFLAGS += -DVERSION='"$(VERSION)"' -DFLAGS='"$(OPT)"'
@@ -110,4 +110,4 @@ FORCE:
 .PHONY: all run format versions packages python-packages info clean FORCE
 .SECONDARY:
 -include $(SOURCES:%.c=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(BUILD)/%.d) \
-         $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/backend.d
+         $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/array/backend.d

@@ -1,4 +1,4 @@
--- A mixture whose loads are balanced, as models/regime1.c with rho < 1: of M experts every input has
+-- A mixture whose loads are balanced, as models/networks/regime1.c with rho < 1: of M experts every input has
 -- the K of the largest logits + b, which biases b, a term of the loss or both keep busy alike.
 --     b_i -= eta_bias (load_i - K/M)           balance_loss M/K sum_i load_i <share_i>
 --     z_loss <(ln sum_i exp(beta psi_i))^2>    share = softmax(beta psi)

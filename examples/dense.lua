@@ -1,4 +1,4 @@
--- The deep dense network, as models/dense.c: h_1 = W1 x/sqrt D, h_l = W_l sigma(h_l-1).
+-- The deep dense network, as models/networks/dense.c: h_1 = W1 x/sqrt D, h_l = W_l sigma(h_l-1).
 local depth = key("depth", 3)
 local h = read_in(population("bottom"), "W1")
 local top = population("top")

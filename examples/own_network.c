@@ -4,7 +4,7 @@
  *     cc -fopenmp own_network.c $(pkg-config --cflags --libs dmft) -o own_network && ./own_network
  */
 #include <dmft.h>
-#include <models/program/program.h>
+#include <models/language/program.h>
 #include <stdio.h>
 
 /* h = W1 x/sqrt D, g = W2 tanh h, f = <w, tanh(W3 tanh h) sigmoid(g)>/gamma0 */

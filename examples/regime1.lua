@@ -1,4 +1,4 @@
--- A fixed number M of deep experts, as models/regime1.c in MSSP: h_top = sum_i p_i h_E,i.
+-- A fixed number M of deep experts, as models/networks/regime1.c in MSSP: h_top = sum_i p_i h_E,i.
 local M, layers, iota = key("experts", 2), key("expert_layers", 1), key("iota", 1.0)
 local beta, rho = key("beta", 1.0), key("rho", 1.0)
 local h1 = read_in(population("bottom"), "W1")

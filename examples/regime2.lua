@@ -1,4 +1,4 @@
--- As many experts as width, M = kappa N, of N_e units each, as models/regime2.c.
+-- As many experts as width, M = kappa N, of N_e units each, as models/networks/regime2.c.
 local kappa, N_e = key("kappa", 1.0), key("expert_width", 2)
 local beta, rho, mup = key("beta", 1.0), key("rho", 1.0), key("mup", false)
 local bottom = population("bottom")

@@ -1,4 +1,4 @@
--- Experts as wide as the network, N_e = iota N, as models/regime3.c in MSSP: experts begin equal.
+-- Experts as wide as the network, N_e = iota N, as models/networks/regime3.c in MSSP: experts begin equal.
 local kappa, iota, beta = key("kappa", 1.0), key("iota", 1.0), key("beta", 1.0)
 local h1 = read_in(population("bottom"), "W1")
 local x1 = sigma(h1)

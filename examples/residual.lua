@@ -1,4 +1,4 @@
--- A deep residual mixture of experts, as models/residual.c with experts of infinite width, alpha > 0
+-- A deep residual mixture of experts, as models/networks/residual.c with experts of infinite width, alpha > 0
 -- and soft routing; top-K with selection biases that do not start at 0 is for the built-in
 -- network alone.
 local L, alpha, E = key("depth", 2), key("alpha", 1.0), key("experts", 2)

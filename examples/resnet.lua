@@ -1,4 +1,4 @@
--- A deep residual dense network, as models/resnet.c: h_l+1 = h_l + (b/sqrt L) W_l sigma(h_l).
+-- A deep residual dense network, as models/networks/resnet.c: h_l+1 = h_l + (b/sqrt L) W_l sigma(h_l).
 local L, b = key("depth", 4), key("branch", 1.0)
 local scale = b / math.sqrt(L)
 local stream = population("stream")

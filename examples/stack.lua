@@ -1,4 +1,4 @@
--- Blocks of many experts on a residual stream, as models/stack.c with mixture = regime2 in MSSP.
+-- Blocks of many experts on a residual stream, as models/networks/stack.c with mixture = regime2 in MSSP.
 local L, kappa, N_e = key("depth", 2), key("kappa", 1.0), key("expert_width", 2)
 local before = key("norm", false)
 local b = L ^ -key("branch_power", 1.0)

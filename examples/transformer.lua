@@ -1,4 +1,4 @@
--- A transformer with experts, as models/transformer.c: fixed heads (one in the limit, where all are
+-- A transformer with experts, as models/networks/transformer.c: fixed heads (one in the limit, where all are
 -- the same), RMSNorm before attention and experts.
 local L, H, nu = key("depth", 1), limit and 1 or key("heads", 1), key("attention_width", 1.0)
 local E, iota, beta_A = key("experts", 2), key("iota", 1.0), key("attention_beta", 1.0)

@@ -17,7 +17,7 @@
  * GOMP_SPINCOUNT=10000 in the environment keeps threads that wait from holding them.
  *
  * What is declared here stays as it is while the major number of the library does. The builder of
- * networks (models/program/program.h) may change with every version: DMFT_BUILDER counts. */
+ * networks (models/language/program.h) may change with every version: DMFT_BUILDER counts. */
 #ifndef DMFT_H
 #define DMFT_H
 
@@ -44,7 +44,7 @@ struct dmft *dmft_new(void);                  /* NULL: no memory */
 void dmft_free(struct dmft *d);               /* accepts NULL */
 const char *dmft_error(const struct dmft *d); /* of the last call that failed, else "" */
 
-/* A network of one's own (models/program/program.h), for all of the process; before anything is
+/* A network of one's own (models/language/program.h), for all of the process; before anything is
  * read or run. *model stays where it is. Then `[network] model = NAME` is this one. */
 struct model;
 int dmft_add_network(struct dmft *d, const struct model *model);

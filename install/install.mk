@@ -5,8 +5,8 @@ SONAME := libdmft.so.0
 RELEASE := $(firstword $(subst +, ,$(VERSION)))
 LIBRARY := $(BUILD)/libdmft.so.$(RELEASE)
 # Of the builder of networks, with what they include.
-HEADERS := $(wildcard models/program/program.h models/settings.h models/block.h models/routing/*.h) \
-           kernels/population.h kernels/sobol.h kernels/archive.h kernels/basis.h kernels/backend.h kernels/rng.h \
+HEADERS := $(wildcard models/language/program.h models/networks/settings.h models/parts/*.h) \
+           kernels/draws/population.h kernels/draws/sobol.h kernels/archive.h kernels/maps/basis.h kernels/array/backend.h kernels/draws/rng.h \
            kernels/base/base.h kernels/base/key.h
 QUOTED = '$(subst ','\'',$(1))'
 AT = $(call QUOTED,$(value DESTDIR)$(value PREFIX))

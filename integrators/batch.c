@@ -1,6 +1,6 @@
 /* Which inputs a step trains on. */
 #include "integrators/batch.h"
-#include "kernels/rng.h"
+#include "kernels/draws/rng.h"
 
 #include <stdlib.h>
 

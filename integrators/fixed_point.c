@@ -1,7 +1,7 @@
 /* Sweeps over the window until the kernels no longer change. */
 #include "integrators/fixed_point.h"
 #include "integrators/anderson.h"
-#include "kernels/freeze.h"
+#include "kernels/maps/freeze.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Classical dynamical mean-field theory: a fixed-point iteration over two-time kernels and
- * responses, on the same network programs as the march, through field maps (kernels/field.h).
+ * responses, on the same network programs as the march, through field maps (kernels/maps/field.h).
  *
  * A sweep runs the program over the whole window with fields drawn from the kernels of the sweep
  * before, measures new kernels, runs it twice more with probes for the responses, and mixes:

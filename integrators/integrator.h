@@ -7,7 +7,7 @@
 #ifndef INTEGRATORS_INTEGRATOR_H
 #define INTEGRATORS_INTEGRATOR_H
 
-#include "models/net/net.h"
+#include "models/engine/net.h"
 
 enum adam_eps { ADAM_EPS_OUTSIDE, ADAM_EPS_INSIDE };
 enum adam_read_in { ADAM_READ_IN_ROOT_D, ADAM_READ_IN_1 };

@@ -1,5 +1,5 @@
-/* What optimizers share: the list of rows (models/net/optimizer.h), and the two functions of those
- * that move every entry by a rule of its own. */
+/* What optimizers share: the list of rows (models/engine/optimizer.h), and the two functions of
+ * those that move every entry by a rule of its own. */
 #ifndef INTEGRATORS_OPTIMIZER_H
 #define INTEGRATORS_OPTIMIZER_H
 

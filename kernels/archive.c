@@ -1,7 +1,7 @@
 /* A file of bytes in order, behind them their sum. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/archive.h"
-#include "kernels/dist.h"
+#include "kernels/array/dist.h"
 
 #include <errno.h>
 #include <limits.h>

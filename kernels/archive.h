@@ -12,7 +12,7 @@
 #ifndef KERNELS_ARCHIVE_H
 #define KERNELS_ARCHIVE_H
 
-#include "kernels/backend.h"
+#include "kernels/array/backend.h"
 
 #include <stdio.h>
 

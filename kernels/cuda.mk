@@ -17,8 +17,8 @@ $(BUILD)/%.o: %.cu
 	@$(CUDA_HOME)/bin/nvcc $(NVCCFLAGS) -c $< -o $@
 
 EMULATED_CUDA := $(CUDA_SOURCES:%.cu=$(BUILD)/emulated/%.o)
-EMULATED_OBJECTS = $(filter-out $(BUILD)/kernels/backend.o $(CUDA_OBJECTS),$(OBJECTS)) \
-                   $(BUILD)/emulated/kernels/backend.o $(EMULATED_CUDA)
+EMULATED_OBJECTS = $(filter-out $(BUILD)/kernels/array/backend.o $(CUDA_OBJECTS),$(OBJECTS)) \
+                   $(BUILD)/emulated/kernels/array/backend.o $(EMULATED_CUDA)
 
 $(BUILD)/emulated/%.o: %.c
 	@mkdir -p $(@D)

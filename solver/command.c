@@ -1,7 +1,7 @@
 /* The command line of the programs. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
-#include "kernels/dist.h"
+#include "kernels/array/dist.h"
 #include "solver/files/result.h"
 #include "solver/run/states.h"
 

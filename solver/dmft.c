@@ -1,7 +1,7 @@
 /* The library: a run without a command line (include/dmft.h). */
 #define _POSIX_C_SOURCE 200809L
 #include "include/dmft.h"
-#include "models/net/net.h"
+#include "models/engine/net.h"
 #include "solver/files/provenance.h"
 #include "solver/run/run.h"
 

@@ -1,7 +1,7 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
-#include "kernels/dist.h"
-#include "kernels/profile.h"
-#include "models/script/script.h"
+#include "kernels/array/dist.h"
+#include "kernels/array/profile.h"
+#include "models/lua/script.h"
 #include "solver/command.h"
 #include "solver/run/costs.h"
 #include "solver/files/provenance.h"

@@ -1,5 +1,5 @@
 /* dmft-sweep: the runs of an ini file over a grid of its keys, in parallel processes. */
-#include "kernels/dist.h"
+#include "kernels/array/dist.h"
 #include "solver/command.h"
 #include "solver/files/partial.h"
 #include "solver/files/provenance.h"

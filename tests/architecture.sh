@@ -18,8 +18,8 @@ close() {
 }
 
 # A file may include what lies in its own folder or in one that stands before it here. Oracles judge
-# the program and include nothing of it; mpi.h is for kernels/dist.c alone.
-order='include kernels/base kernels models integrators solver/settings solver/measure solver/files solver/run
+# the program and include nothing of it; mpi.h is for kernels/array/dist.c alone.
+order='include kernels/base kernels models integrators solver/data solver/settings solver/measure solver/files solver/run
     solver/study solver tests'
 wrong=$(grep -HoE '^#include "[^"]+"' $sources | awk -v order="$order" '
     function place(path) { # of the folder, or else of the folder around it
@@ -37,13 +37,13 @@ wrong=$(grep -HoE '^#include "[^"]+"' $sources | awk -v order="$order" '
 [ -z "$wrong" ] || say "$wrong"
 wrong=$(grep -H '^#include "' tests/oracles/* | grep -v '#include "tests/oracles/')
 [ -z "$wrong" ] || say "$wrong"
-wrong=$(grep -lE '#include *[<"]mpi\.h' $sources | grep -v '^kernels/dist\.c$')
-[ -z "$wrong" ] || say "only kernels/dist.c includes mpi.h, but also:" $wrong
+wrong=$(grep -lE '#include *[<"]mpi\.h' $sources | grep -v '^kernels/array/dist\.c$')
+[ -z "$wrong" ] || say "only kernels/array/dist.c includes mpi.h, but also:" $wrong
 close includes_point_one_way
 
-# solver/ knows networks by struct model alone, gates and other settings by what models/settings.h
+# solver/ knows networks by struct model alone, gates and other settings by what models/networks/settings.h
 # says they mean.
-names=$(sed -n 's/^    \.name = "\(.*\)",$/\1/p' models/*.c | paste -sd '|')
+names=$(sed -n 's/^    \.name = "\(.*\)",$/\1/p' models/networks/*.c | paste -sd '|')
 [ -n "$names" ] || say "no networks in models/"
 wrong=$(grep -rnE "\"($names)\"|model_($names)|GATE_(SIGMOID|SOFTMAX|CONSTANT)" solver integrators)
 [ -z "$wrong" ] || say "$wrong"
@@ -64,7 +64,7 @@ for file in $(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/.*
     *.cu) [ -e "$object" ] || continue ;; # built with CUDA=1
     esac
     objects=$((objects + 1))
-    structs=$(find "${file%%/*}" models/net -name '*.h' -exec sed -nE 's/^struct ([a-z_0-9]+) \{$/\1_/p' {} + | paste -sd '|')
+    structs=$(find "${file%%/*}" models/engine -name '*.h' -exec sed -nE 's/^struct ([a-z_0-9]+) \{$/\1_/p' {} + | paste -sd '|')
     wrong=$(nm -g --defined-only "$object" | awk 'NF == 3 && $2 ~ /[TDBRC]/ {print $3}' |
         grep -vE "^($(stems "$module")|$structs)" | grep -vE '^__odr_asan|^\.gomp_critical')
     [ -z "$wrong" ] || say "$object exports" $wrong

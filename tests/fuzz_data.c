@@ -1,8 +1,8 @@
 /* libFuzzer target: arbitrary bytes as a data file, npz or csv (by the first byte), read as the
- * child process of solver/settings/stored.c reads it. HDF5 files are libhdf5's to read: damage to
+ * child process of solver/data/stored.c reads it. HDF5 files are libhdf5's to read: damage to
  * them is tried by test_stored. Build and run: make soak. */
 #define _GNU_SOURCE
-#include "solver/settings/flat.h"
+#include "solver/data/flat.h"
 #include "tests/support/fuzz.h"
 
 #include <stdlib.h>

@@ -17,16 +17,17 @@ HOME = pathlib.Path(__file__).resolve().parent.parent
 # Tests that go through much of the program.
 GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
 # What tests go through most, beside those that are named like a file or include its header.
-REACHED = {'kernels/archive': 'resume', 'kernels/map': 'limit map',
-           'kernels/twotime': 'fixed_point', 'integrators': 'models optimizer flow',
-           'models/net/archive': 'resume', 'models/program': 'script program models',
-           'models/net': 'models', 'models/script': 'script script_fuzz',
-           'models/routing': 'models', 'models/': 'models',
+REACHED = {'kernels/archive': 'resume', 'kernels/maps/map': 'limit map',
+           'kernels/maps/twotime': 'fixed_point', 'integrators': 'models optimizer flow',
+           'models/engine/archive': 'resume', 'models/language': 'script program models',
+           'models/engine': 'models', 'models/lua': 'script script_fuzz',
+           'models/parts': 'models', 'models/': 'models',
            'solver/command': 'cli cli_files', 'solver/files': 'io cli_files',
            'solver/main_sweep': 'sweep', 'solver/measure': 'fields outputs rates',
            'solver/measure/aggregation': 'coordinate', 'solver/run/ensemble': 'resume',
            'solver/run/report': 'cli cli_runs', 'solver/run/states': 'resume',
-           'solver/settings': 'param include factor keys', 'solver/study': 'grid sweep'}
+           'solver/settings': 'param include factor keys',
+           'solver/data': 'data flat stored tokens fashion', 'solver/study': 'grid sweep'}
 
 
 def names():

@@ -1,11 +1,11 @@
 /* The abc-symmetry, of every matrix of every network, finite and infinite: a matrix drawn s times
  * as large and used 1/s times is the same matrix, and so is its training, since rates count in
- * units of the matrix as it is used (models/program/program.h). s is a power of 2: products with it
- * are exact, and the outputs must be the same bits.
+ * units of the matrix as it is used (models/language/program.h). s is a power of 2: products with
+ * it are exact, and the outputs must be the same bits.
  *
  * The linker puts __wrap_weight_settle, which is here, in the place of the program's. */
 #include "tests/support/support.h"
-#include "models/program/node.h"
+#include "models/engine/node.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * with errors e, has the error (eps + sum c e)/r, but is orthonormal all the same. */
 
 #include "tests/support/each_backend.h"
-#include "kernels/basis.h"
+#include "kernels/maps/basis.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "integrators/batch.h"
 #include "tests/oracles/oracle_dense.h"
 #include "tests/support/support.h"
-#include "models/program/node.h"
+#include "models/engine/node.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* Changes of explicit entries, plain and by optimizers (kernels/change.h), against loops over host
- * numbers, on every backend: entries in groups, several blocks of sites, more rows than are moved
- * at once. Tolerance: sums of three products of order one, a few dozen roundings in three steps. */
-#include "kernels/change.h"
+/* Changes of explicit entries, plain and by optimizers (kernels/maps/change.h), against loops over
+ * host numbers, on every backend: entries in groups, several blocks of sites, more rows than are
+ * moved at once. Tolerance: sums of three products of order one, a few dozen roundings in three
+ * steps. */
+#include "kernels/maps/change.h"
 #include "tests/support/each_backend.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "kernels/array/backend.h"
 #include "tests/support/cli.h"
 
 #include <math.h>

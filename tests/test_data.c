@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "models/net/net.h"
-#include "solver/settings/data.h"
+#include "models/engine/net.h"
+#include "solver/data/data.h"
 #include "solver/files/io.h"
 
 #include <hdf5.h>

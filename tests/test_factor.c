@@ -341,7 +341,7 @@ static void test_bad_sweeps_are_refused(void **state) {
     static const struct {
         const char *line, *arg, *part[2];
     } table[] = {
-        {"rates.Q = 1 -1", NULL, {"values must increase"}},
+        {"rates.Q = 1 3 2", NULL, {"values must increase or decrease"}},
         {"rates.Q = -1 1", NULL, {"sweep.ini:4: [sweep] rates.Q=-1: a negative factor; " MUST}},
         {"init.Q = 1 | 1 M", NULL, {"sweep.ini:4: [sweep] init.Q=1 M: trailing characters \"M\""}},
         {"init.Q = 1 2 N^2", NULL, {"sweep.ini:4: [sweep] init.Q: blanks separate values here"}},

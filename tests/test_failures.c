@@ -1,6 +1,6 @@
 /* What failures leave: records of runs that failed, files of processes that were killed, sums. */
 #define _POSIX_C_SOURCE 200809L
-#include "models/program/node.h"
+#include "models/engine/node.h"
 #include "solver/files/io.h"
 #include "solver/files/partial.h"
 #include "tests/support/cli.h"

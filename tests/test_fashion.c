@@ -4,7 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/support.h"
 
-#include "solver/settings/fashion.h"
+#include "solver/data/fashion.h"
 
 #include <math.h>
 #include <stdlib.h>

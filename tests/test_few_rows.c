@@ -1,8 +1,8 @@
-/* Products of few rows (kernels/few_rows.h) in each vector code that this machine has, against
- * plain loops, for shapes around the sizes of tiles, panels, strips and parts. Rows are whole
- * numbers, so that sums are exact in every order; behind the sites in use lies NaN. */
-#include "kernels/backend.h"
-#include "kernels/few_rows.h"
+/* Products of few rows (kernels/array/few_rows.h) in each vector code that this machine has,
+ * against plain loops, for shapes around the sizes of tiles, panels, strips and parts. Rows are
+ * whole numbers, so that sums are exact in every order; behind the sites in use lies NaN. */
+#include "kernels/array/backend.h"
+#include "kernels/array/few_rows.h"
 #include "tests/support/support.h"
 
 #include <math.h>

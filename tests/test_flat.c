@@ -3,8 +3,8 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
-#include "solver/settings/data.h"
-#include "models/net/net.h"
+#include "solver/data/data.h"
+#include "models/engine/net.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Replicates in two halves of their sites, which removes the bias of order 1/sites. */
 #include "tests/support/support.h"
-#include "kernels/functions.h"
+#include "kernels/array/functions.h"
 #include "solver/measure/mean_loss.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * that are added to those of the project. */
 #define _XOPEN_SOURCE 700
 #include "include/dmft.h"
-#include "models/program/program.h"
+#include "models/language/program.h"
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 

@@ -2,7 +2,7 @@
  * its targets by what the data refuse, its gradient in a network, and that its name, its equation
  * and its TeX reach the ini, the help and the file. */
 #include "tests/support/support.h"
-#include "kernels/rng.h"
+#include "kernels/draws/rng.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The limit map on its own: orthogonality, adjointness, ranks, degenerate blocks, the numbers of
  * every declaration, and equality with an explicit matrix when it is fed with that matrix. */
 #include "tests/support/support.h"
-#include "kernels/map_limit.h"
+#include "kernels/maps/map_limit.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "models/program/program.h"
+#include "models/language/program.h"
 #include "tests/support/cli.h"
 
 #include <limits.h>

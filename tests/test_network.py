@@ -105,7 +105,7 @@ def test_operators_are_those_of_numbers():
 
 
 def test_every_operation_of_the_programs_is_known():
-    """The rows of models/script/, as dmft-solve prints them, are those of the package and of the
+    """The rows of models/lua/, as dmft-solve prints them, are those of the package and of the
     tables of docs/programs.md; and no operation is a global of Lua without a row."""
     root = os.path.join(HERE, "..")
     program = os.path.join(os.environ["DMFT_HOME"], "dmft-solve")

@@ -5,7 +5,7 @@
  * a seed must have the same ones at their own scale. */
 #include "tests/support/support.h"
 #include "tests/oracles/oracle_papers.h"
-#include "models/program/node.h"
+#include "models/engine/node.h"
 
 #include <float.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * are good to a few eps, hence ROUND_OFF for overlaps that must vanish. */
 
 #include "tests/support/each_backend.h"
-#include "kernels/thin.h"
+#include "kernels/maps/thin.h"
 
 #include <float.h>
 #include <gsl/gsl_cdf.h>

@@ -1,7 +1,7 @@
-/* The profile: flops and bytes of every operation as kernels/profile.h says, by hand; places; and
- * the clock behind its seconds. */
+/* The profile: flops and bytes of every operation as kernels/array/profile.h says, by hand; places;
+ * and the clock behind its seconds. */
 #define _POSIX_C_SOURCE 200809L
-#include "kernels/profile.h"
+#include "kernels/array/profile.h"
 #include "tests/support/support.h"
 
 #include <omp.h>

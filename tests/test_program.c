@@ -5,7 +5,7 @@
  * Rows go through tanh before the read-out and after every sum and product, so that the loss is of
  * order one as support_gradient asks for. Masks are not drawn: a difference may not cross one. */
 #include "tests/support/support.h"
-#include "models/program/node.h"
+#include "models/engine/node.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -280,7 +280,7 @@ static void every_operation_is_drawn(void **state) {
     int found = 0;
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         char path[64], name[64];
-        snprintf(path, sizeof path, "models/program/%s.c", files[k]);
+        snprintf(path, sizeof path, "models/language/%s.c", files[k]);
         FILE *in = fopen(path, "r");
         assert_non_null(in);
         text[fread(text, 1, sizeof text - 1, in)] = '\0';

@@ -1,9 +1,9 @@
-/* Limits whose selections begin with ties (models/program/ties.c): which they are, and that their
+/* Limits whose selections begin with ties (models/language/ties.c): which they are, and that their
  * replicates have the law of networks. Site averages that vanish in the limit are compared times
  * the number of sites or neurons, which is the same here. Each check is of two means of independent
  * runs, to 4 of their standard errors. The argument `long` takes more runs of more sites. */
 #include "tests/support/support.h"
-#include "models/routing/router.h"
+#include "models/parts/router.h"
 #include "solver/measure/stats.h"
 
 #include <math.h>

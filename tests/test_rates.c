@@ -4,7 +4,7 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
-#include "models/program/node.h"
+#include "models/engine/node.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* The networks of models/regime1.c with explicit matrices (regime1 and dense), judged by finite
- * differences of the loss and by plain-loop oracles over several training steps; and what the
- * theory says of them exactly. */
+/* The networks of models/networks/regime1.c with explicit matrices (regime1 and dense), judged by
+ * finite differences of the loss and by plain-loop oracles over several training steps; and what
+ * the theory says of them exactly. */
 #include "tests/support/couple.h"
 #include "solver/measure/stats.h"
 

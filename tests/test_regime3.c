@@ -1,7 +1,7 @@
-/* The network of models/regime3.c with explicit matrices, judged by finite differences of the loss
- * in every parameter and by the plain-loop oracle (tests/oracles/oracle_regime3.c, itself judged by
- * finite differences here) in the forward pass, the kernels and the parameters over several steps;
- * and the reproducibility of its limit. */
+/* The network of models/networks/regime3.c with explicit matrices, judged by finite differences of
+ * the loss in every parameter and by the plain-loop oracle (tests/oracles/oracle_regime3.c, itself
+ * judged by finite differences here) in the forward pass, the kernels and the parameters over
+ * several steps; and the reproducibility of its limit. */
 #include "tests/support/couple.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* The network of models/residual.c with explicit matrices, judged by finite differences of the loss
- * and by the plain-loop oracle (tests/oracles/oracle_residual.c, itself judged by differences). */
+/* The network of models/networks/residual.c with explicit matrices, judged by finite differences of
+ * the loss and by the plain-loop oracle (tests/oracles/oracle_residual.c, itself judged by
+ * differences). */
 #include "tests/support/couple.h"
 
 #include <math.h>

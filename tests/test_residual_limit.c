@@ -1,9 +1,9 @@
-/* The limit of models/residual.c: at alpha = 0 against the memoryless recursion with the same
- * normals, the ranks there, and the same bits for threads, backends and longer runs. */
+/* The limit of models/networks/residual.c: at alpha = 0 against the memoryless recursion with the
+ * same normals, the ranks there, and the same bits for threads, backends and longer runs. */
 #include "tests/support/support.h"
-#include "kernels/map_limit.h"
-#include "models/routing/balance.h"
-#include "models/residual.h"
+#include "kernels/maps/map_limit.h"
+#include "models/parts/balance.h"
+#include "models/networks/residual.h"
 #include "tests/oracles/reduction_residual.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The limit of models/residual.c against trajectories of an independent kernel-and-response solver
- * (data/ref/residual, see ABOUT there).
+/* The limit of models/networks/residual.c against trajectories of an independent
+ * kernel-and-response solver (data/ref/residual, see ABOUT there).
  *
  * z = (ours - stored)/sqrt(se^2 + se_stored^2), |z| <= 4 at every t > 0. A standard error of n runs
  * is itself uncertain by 1/sqrt(2 (n - 1)), so each se is replaced by the root mean square over the

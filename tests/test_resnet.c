@@ -1,6 +1,7 @@
-/* The network of models/resnet.c: explicit matrices against finite differences of the loss and the
- * plain-loop oracle (tests/oracles/oracle_resnet.c, itself judged by differences); its limit
- * against closed forms and the extrapolated networks of an independent code (data/ref/resnet). */
+/* The network of models/networks/resnet.c: explicit matrices against finite differences of the loss
+ * and the plain-loop oracle (tests/oracles/oracle_resnet.c, itself judged by differences); its
+ * limit against closed forms and the extrapolated networks of an independent code
+ * (data/ref/resnet). */
 #include "tests/support/couple.h"
 
 #include <hdf5.h>

@@ -2,8 +2,8 @@
  * by hand, the derivative they stand for, causality, and what the file shows. */
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
-#include "kernels/map_limit.h"
-#include "models/program/node.h"
+#include "kernels/maps/map_limit.h"
+#include "models/engine/node.h"
 #include "solver/measure/observe.h"
 
 #include <hdf5.h>

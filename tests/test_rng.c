@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "kernels/backend.h"
+#include "kernels/array/backend.h"
 
 #include <float.h>
 #include <gsl/gsl_cdf.h>

@@ -1,7 +1,7 @@
 /* Scrambled Sobol points: nets, independent replicates, and limits that they change in nothing but
  * the spread of replicates. */
 #include "tests/support/support.h"
-#include "kernels/sobol.h"
+#include "kernels/draws/sobol.h"
 
 #include <gsl/gsl_cdf.h>
 #include <math.h>

@@ -1,6 +1,6 @@
-/* Finite networks of models/stack.c: against finite differences of the loss and the plain-loop
- * oracle (tests/oracles/oracle_stack.c, itself judged by differences), along the gradient, with
- * momentum and with Adam. */
+/* Finite networks of models/networks/stack.c: against finite differences of the loss and the
+ * plain-loop oracle (tests/oracles/oracle_stack.c, itself judged by differences), along the
+ * gradient, with momentum and with Adam. */
 #include "tests/support/couple.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * section 4 of docs/theory/stack.md. The argument `long` takes more widths and seeds. */
 #include "tests/support/support.h"
 #include "tests/oracles/oracle_stack.h"
-#include "kernels/rng.h"
+#include "kernels/draws/rng.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Losses of the limit, which are those of the mean output: the jackknife over replicates; and which
  * sites a limit is sampled by. */
 #include "tests/support/support.h"
-#include "kernels/rng.h"
+#include "kernels/draws/rng.h"
 #include "solver/measure/mean_loss.h"
 #include "solver/measure/stats.h"
 #include "solver/run/condense.h"

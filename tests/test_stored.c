@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/support.h"
 
-#include "solver/settings/data.h"
+#include "solver/data/data.h"
 
 #include <hdf5.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "tests/support/support.h"
 
 #include "solver/files/io.h"
-#include "solver/settings/tokens.h"
+#include "solver/data/tokens.h"
 
 #include <hdf5_hl.h>
 #include <math.h>

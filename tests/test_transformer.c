@@ -1,7 +1,7 @@
-/* The network of models/transformer.c: explicit matrices against finite differences of the loss,
- * with the rates of docs/theory/transformer.md, and against the plain-loop oracle written from that
- * page (tests/oracles/oracle_transformer.c, itself judged by differences), by gradient descent,
- * momentum and Adam. Its limit: tests/test_transformer_limit.c. */
+/* The network of models/networks/transformer.c: explicit matrices against finite differences of the
+ * loss, with the rates of docs/theory/transformer.md, and against the plain-loop oracle written
+ * from that page (tests/oracles/oracle_transformer.c, itself judged by differences), by gradient
+ * descent, momentum and Adam. Its limit: tests/test_transformer_limit.c. */
 #include "tests/support/couple.h"
 #include "tests/support/sequences.h"
 

@@ -86,11 +86,11 @@ FUZZ := clang -std=c17 -O1 -g -I. -fsanitize=fuzzer,address,undefined
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
 	$(FUZZ) $^ -linih -o $@
-build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/settings/flat*.c)
+build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/data/flat*.c)
 	@mkdir -p $(@D)
 	$(FUZZ) $^ -lzip -o $@
 # With the keys of all networks, so that what is not fuzzed is linked as it is built.
-FUZZED := solver/command.c $(wildcard kernels/base/*.c solver/settings/*.c)
+FUZZED := solver/command.c $(wildcard kernels/base/*.c solver/settings/*.c solver/data/*.c)
 build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(BUILD)/%.o),$(OBJECTS))
 	@mkdir -p $(@D)
 	$(FUZZ) $(shell pkg-config --cflags $(PKG)) $^ $(LDLIBS) -lgomp -o $@

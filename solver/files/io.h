@@ -17,7 +17,7 @@
 #ifndef SOLVER_IO_H
 #define SOLVER_IO_H
 
-#include "solver/settings/data.h"
+#include "solver/data/data.h"
 #include "solver/settings/param.h"
 #include "solver/measure/record.h"
 

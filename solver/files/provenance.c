@@ -1,8 +1,8 @@
 /* Who made a file. VERSION and FLAGS come from the Makefile. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/files/provenance.h"
-#include "kernels/dist.h"
-#include "kernels/few_rows.h"
+#include "kernels/array/dist.h"
+#include "kernels/array/few_rows.h"
 
 #include <cblas.h>
 #include <gsl/gsl_version.h>

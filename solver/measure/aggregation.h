@@ -3,7 +3,7 @@
 #ifndef SOLVER_AGGREGATION_H
 #define SOLVER_AGGREGATION_H
 
-#include "models/program/replay.h"
+#include "models/engine/replay.h"
 #include "solver/measure/record.h"
 
 /* What nodes had: rows, or numbers [P][K]. */

@@ -21,8 +21,8 @@ static bool of_one_expert(const struct named *named) {
     return over_experts(named) && named->on->sites == (size_t)named->on->group;
 }
 
-/* In a limit where experts share the normals of their units (kernels/population.h), these are not
- * the units of independent experts. */
+/* In a limit where experts share the normals of their units (kernels/draws/population.h), these are
+ * not the units of independent experts. */
 static bool shared(const struct net *net, const struct population *on) {
     bool drawn = false;
     for (int i = 0; i < net->maps; i++) {

@@ -1,5 +1,5 @@
 #include "solver/measure/gates.h"
-#include "kernels/profile.h"
+#include "kernels/array/profile.h"
 #include "solver/measure/observe.h"
 
 #include <stdlib.h>

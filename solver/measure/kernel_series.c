@@ -1,5 +1,5 @@
 #include "solver/measure/kernel_series.h"
-#include "kernels/profile.h"
+#include "kernels/array/profile.h"
 #include "solver/measure/observe.h"
 
 #include <math.h>

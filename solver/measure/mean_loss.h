@@ -4,7 +4,7 @@
 #define SOLVER_MEAN_LOSS_H
 
 #include "integrators/integrator.h"
-#include "models/net/net.h"
+#include "models/engine/net.h"
 #include "solver/measure/record.h"
 
 /* Rows of outputs and of their targets. */

@@ -1,6 +1,6 @@
 /* Measuring a net at every time: the list of instruments, and one run of them. */
 #include "solver/measure/observe.h"
-#include "kernels/profile.h"
+#include "kernels/array/profile.h"
 #include "solver/measure/experts.h"
 #include "solver/measure/fields.h"
 #include "solver/measure/gates.h"

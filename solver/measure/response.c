@@ -1,6 +1,6 @@
 /* Responses from the coefficients that limit maps keep. */
 #include "solver/measure/response.h"
-#include "models/program/node.h"
+#include "models/engine/node.h"
 #include "solver/measure/observe.h"
 
 #include <lapacke.h>

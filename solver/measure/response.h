@@ -16,7 +16,7 @@
 #ifndef SOLVER_RESPONSE_H
 #define SOLVER_RESPONSE_H
 
-#include "models/net/net.h"
+#include "models/engine/net.h"
 #include "solver/measure/instrument.h"
 
 /* A or B of one map during one run. */

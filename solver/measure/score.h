@@ -2,7 +2,7 @@
 #ifndef SOLVER_SCORE_H
 #define SOLVER_SCORE_H
 
-#include "models/net/net.h"
+#include "models/engine/net.h"
 
 /* Sums over rows of outputs f and targets y, [C] each. Where a row of y is one class (or, of one
  * output, +-1), it is right if that is the largest output (has the sign), and among the K largest;

@@ -1,6 +1,7 @@
 /* The neural tangent kernel at equal time, whole and as the sum of the blocks of matrices:
- * [output] tangent. In gradient flow df_mu/dt = (eta0/P) sum_nu K_mu,nu Delta_nu (models/net/net.h,
- * net_tangent). Of several outputs or tokens the error Delta is inside, summed over them. */
+ * [output] tangent. In gradient flow df_mu/dt = (eta0/P) sum_nu K_mu,nu Delta_nu
+ * (models/engine/net.h, net_tangent). Of several outputs or tokens the error Delta is inside,
+ * summed over them. */
 #ifndef SOLVER_TANGENT_H
 #define SOLVER_TANGENT_H
 

@@ -1,6 +1,6 @@
 /* The table of --profile. */
 #include "solver/run/costs.h"
-#include "kernels/profile.h"
+#include "kernels/array/profile.h"
 
 #include <cblas.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef SOLVER_COSTS_H
 #define SOLVER_COSTS_H
 
-#include "kernels/backend.h"
+#include "kernels/array/backend.h"
 #include "kernels/base/base.h"
 #include <stdio.h>
 

@@ -3,8 +3,8 @@
  * share out their blocks of sites. Either way the numbers are the same. */
 #include "solver/run/ensemble.h"
 #include "integrators/batch.h"
-#include "kernels/dist.h"
-#include "kernels/profile.h"
+#include "kernels/array/dist.h"
+#include "kernels/array/profile.h"
 #include "solver/measure/observe.h"
 #include "solver/run/exchange.h"
 #include "solver/run/iteration.h"

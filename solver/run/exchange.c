@@ -1,7 +1,7 @@
 /* Ranks tell each other: parameters as the text of an ini, all else as it is in memory. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/run/exchange.h"
-#include "kernels/dist.h"
+#include "kernels/array/dist.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "solver/run/ensemble.h"
 #include "solver/run/again.h"
 #include "integrators/batch.h"
-#include "kernels/dist.h"
+#include "kernels/array/dist.h"
 #include "solver/measure/observe.h"
 #include "solver/files/provenance.h"
 #include "solver/run/exchange.h"

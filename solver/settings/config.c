@@ -1,6 +1,6 @@
 /* The sections of the ini file that are not a network's or an integrator's, and checks. */
 #define _XOPEN_SOURCE 700
-#include "kernels/profile.h"
+#include "kernels/array/profile.h"
 #include "solver/settings/config.h"
 #include "integrators/anderson.h"
 #include "integrators/schedule.h"

@@ -3,7 +3,7 @@
 #define SOLVER_CONFIG_H
 
 #include "integrators/fixed_point.h"
-#include "solver/settings/data.h"
+#include "solver/data/data.h"
 #include "solver/settings/param.h"
 
 enum source {

@@ -4,10 +4,10 @@
 #define _XOPEN_SOURCE 700
 #include "solver/settings/config_data.h"
 #include "kernels/base/text.h"
-#include "kernels/rng.h"
+#include "kernels/draws/rng.h"
 #include "solver/settings/config.h"
-#include "solver/settings/fashion.h"
-#include "solver/settings/tokens.h"
+#include "solver/data/fashion.h"
+#include "solver/data/tokens.h"
 
 #include <math.h>
 #include <stdlib.h>

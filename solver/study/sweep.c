@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "solver/study/sweep.h"
 #include "solver/study/sweep_output.h"
-#include "kernels/dist.h"
+#include "kernels/array/dist.h"
 #include "solver/files/partial.h"
 #include "solver/files/provenance.h"
 #include "solver/run/states.h"

@@ -1,6 +1,6 @@
-/* A stand-in for the CUDA runtime that lets a C++ compiler build kernels/cuda.cu and a machine
- * without a device run it: an emulation on the host, which checks the arithmetic and the queueing
- * of the backend, not the speed or the compiler of a GPU.
+/* A stand-in for the CUDA runtime that lets a C++ compiler build kernels/array/cuda.cu and a
+ * machine without a device run it: an emulation on the host, which checks the arithmetic and the
+ * queueing of the backend, not the speed or the compiler of a GPU.
  *
  * Device addresses cannot be read or written; queued operations are given the true ones, if their
  * pointers lie on the device. Fresh memory is NaN, and what lies behind an allocation is checked

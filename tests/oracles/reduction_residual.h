@@ -1,7 +1,7 @@
 /* The limit alpha = 0 of the deep residual mixture of experts as the exact, memoryless recursion
  * (12)-(15) of docs/theory/residual.md, plain loops that share nothing with the program: every
  * stream field is a vector of d coordinates on the read-in directions and w(0), every unit carries
- * two such vectors. It judges models/residual.c with limit maps.
+ * two such vectors. It judges models/networks/residual.c with limit maps.
  *
  * Indices: mu < P inputs, i < d coordinates, l < L blocks, k < E experts (nodes), j < S sampled
  * units of an expert, numbered k*S + j. tanh, square loss. */

@@ -1,5 +1,5 @@
 #include "tests/support/couple.h"
-#include "kernels/map_finite.h"
+#include "kernels/maps/map_finite.h"
 
 #include <math.h>
 #include <stdlib.h>

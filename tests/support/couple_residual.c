@@ -1,6 +1,6 @@
 #include "tests/support/couple.h"
-#include "models/residual.h"
-#include "models/routing/balance.h"
+#include "models/networks/residual.h"
+#include "models/parts/balance.h"
 #include "tests/oracles/oracle_residual.h"
 
 #include <math.h>

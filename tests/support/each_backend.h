@@ -2,7 +2,7 @@
 #ifndef TESTS_EACH_BACKEND_H
 #define TESTS_EACH_BACKEND_H
 
-#include "kernels/basis.h"
+#include "kernels/maps/basis.h"
 #include "tests/support/wanted.h"
 
 #include <setjmp.h>

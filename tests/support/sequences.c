@@ -1,6 +1,6 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support/sequences.h"
-#include "kernels/rng.h"
+#include "kernels/draws/rng.h"
 
 #include <hdf5.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* What several tests share. */
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
-#include "models/program/node.h"
-#include "kernels/map_finite.h"
-#include "kernels/map_history.h"
+#include "models/engine/node.h"
+#include "kernels/maps/map_finite.h"
+#include "kernels/maps/map_history.h"
 
 #include <math.h>
 #include <stdio.h>

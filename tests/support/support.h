@@ -40,7 +40,7 @@ void support_net(struct net *net, const struct run *run, int N, int replicate);
 void support_evaluate(struct net *net, const struct run *run);
 void support_learn(struct net *net, const struct run *run);
 /* Judges a finite network of width N by finite differences, every stride-th entry of every
- * parameter after two steps: a step equals -rate dL/dW with the rate that models/program/program.h
+ * parameter after two steps: a step equals -rate dL/dW with the rate that models/language/program.h
  * states, eta0 gamma0^2 lambda n/(m s_f^2) for a map from m to n sites, eta0 gamma0^2 lambda n for
  * a thin matrix, without n for host numbers. Tolerance: the loss is of order one and known to about
  * 1e-15, so at h = 1e-4 a difference carries 1.5e-11 of round-off; ten times that. Truncation,

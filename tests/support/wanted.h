@@ -2,7 +2,7 @@
 #ifndef TESTS_WANTED_H
 #define TESTS_WANTED_H
 
-#include "kernels/backend.h"
+#include "kernels/array/backend.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,202 @@
+/* Arrays over sites and the dozen coarse operations on them: all that touches site values.
+ *
+ * A struct array holds rows over the sites of a population; sites may come in groups (the N_e units
+ * of an expert: unit j of expert i is site i * group + j). The layout is the backend's own affair
+ * (cpu: blocks of BACKEND_BLOCK groups, in a block row after row); the memory may be on a device.
+ * Nothing outside a backend may look through array.memory: values cross by put and get only, small
+ * matrices (coefficients) are host arrays, row-major. On the backend `shadow`, whose memory is
+ * elsewhere and poisoned, whatever looks through array.memory goes wrong.
+ *
+ * <u v> is the site average (1/S) sum_i u_i v_i. Blocks are cut into at most BACKEND_PARTS parts; a
+ * sum over sites is the sum, in order, over the parts of sums, in order, over their blocks, so
+ * results have the same bits for any number of threads. A backend that is `split` keeps on each
+ * rank (dist.h) the sites of some whole parts; where there are fewer parts than ranks, all sites on
+ * every rank. What comes to the host is complete, and the same on all ranks. */
+#ifndef KERNELS_BACKEND_H
+#define KERNELS_BACKEND_H
+
+#include "kernels/draws/rng.h"
+#include "kernels/base/base.h"
+
+#include <math.h>
+
+#define BACKEND_BLOCK 256
+#define BACKEND_PARTS 64
+
+/* What of an array is on this rank: its blocks, and the parts that they make up. */
+struct array_split {
+    bool over_ranks; /* else everything */
+    int parts, first_part, end_part;
+    size_t blocks, first, end; /* blocks: of the whole array, as parts */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct array {
+    const struct backend *backend;
+    void *memory;
+    size_t sites;
+    int group;
+    int rows;     /* in use */
+    int capacity; /* allocated */
+    struct array_split split;
+};
+
+/* Rows first .. first + count - 1 of an array. count = 0, array = NULL: nothing. */
+struct rows {
+    const struct array *array;
+    int first, count;
+};
+
+/* Functions of one variable, with their derivative. */
+enum fn {
+    FN_LINEAR,
+    FN_TANH,
+    FN_ERF,
+    FN_RELU,
+    FN_GELU,
+    FN_SOFTPLUS,
+    FN_SILU,
+    FN_SIGMOID,
+    FN_EXP,
+    FN_INVERSE
+};
+
+/* How optimizers move one entry along g, minus its gradient, with memories m and v of earlier
+ * steps; each returns the change of the entry:
+ *
+ *     ENTRY_ADAM, _INSIDE   m = beta1 m + (1 - beta1) g,   v = beta2 v + (1 - beta2) g^2,
+ *                           rate m^/(sqrt(v^) + eps), or with eps inside rate m^/sqrt(v^ + eps^2),
+ *                           m^ = unbias1 m, v^ = unbias2 v, unbias = 1/(1 - beta^steps)
+ *     ENTRY_LION            u = beta1 m + (1 - beta1) g,   m = beta2 m + (1 - beta2) g,
+ *                           rate u/(|u| + eps);   v is not touched
+ */
+enum entry_form { ENTRY_ADAM, ENTRY_ADAM_INSIDE, ENTRY_LION };
+struct entry_rule {
+    enum entry_form form;
+    double beta1, beta2, rate, eps, unbias1, unbias2;
+};
+
+ON_DEVICE static inline double entry_adam(const struct entry_rule *rule, double g, double *m,
+                                          double *v) {
+    *m = rule->beta1 * *m + (1 - rule->beta1) * g;
+    *v = rule->beta2 * *v + (1 - rule->beta2) * g * g;
+    double square = rule->unbias2 * *v, eps = rule->eps;
+    return rule->rate * rule->unbias1 * *m /
+           (rule->form == ENTRY_ADAM_INSIDE ? sqrt(square + eps * eps) : sqrt(square) + eps);
+}
+
+ON_DEVICE static inline double entry_lion(const struct entry_rule *rule, double g, double *m) {
+    double u = rule->beta1 * *m + (1 - rule->beta1) * g;
+    *m = rule->beta2 * *m + (1 - rule->beta2) * g;
+    return rule->rate * u / (fabs(u) + rule->eps);
+}
+
+ON_DEVICE static inline double entry_step(const struct entry_rule *rule, double g, double *m,
+                                          double *v) {
+    return rule->form == ENTRY_LION ? entry_lion(rule, g, m) : entry_adam(rule, g, m, v);
+}
+
+struct backend {
+    const char *name;
+    /* Whether it is there, and the bytes free in a memory of its own (host memory: HUGE_VAL). */
+    int (*open)(double *bytes, struct err *err);
+    /* Memory for capacity rows, uninitialised (shadow: NaN). */
+    int (*alloc)(struct array *array, int capacity, struct err *err);
+    /* At least this capacity; the rows in use keep their values. */
+    int (*resize)(struct array *array, int capacity, struct err *err);
+    void (*release)(struct array *array);
+    /* host [rows.count][sites] -> rows, and back. */
+    void (*put)(struct rows rows, const double *host);
+    void (*get)(struct rows rows, double *host);
+    /* Row k: standard normals of draw stream.draw + k, site by site. */
+    void (*normals)(struct rows rows, struct rng_stream stream);
+    /* C[k][l] = <a_k b_l>,  C host [a.count][b.count]. */
+    void (*dots)(struct rows a, struct rows b, double *C);
+    /* out[k] = <a_k b_k>; b of one row serves all k; b without array: out[k] = <a_k>. */
+    void (*averages)(struct rows a, struct rows b, double *out);
+    /* y_k = beta y_k + sum_l C[k][l] a_l,  C host [y.count][a.count]; y and a do not overlap.
+     * beta = 0: y is not read. */
+    void (*combine)(struct rows y, double beta, const double *C, struct rows a);
+    /* u = scale[k] x_k + shift[k] (NULL: 1, 0);  value = fn(u), slope = fn'(u).
+     * value or slope may have no array; either may be x itself. */
+    void (*pointwise)(enum fn fn, const double *scale, const double *shift, struct rows x,
+                      struct rows value, struct rows slope);
+    /* y = a b. Factors of one row serve all rows; factors over the groups of y serve each unit.
+     * y may be a or b when their shapes agree. */
+    void (*multiply)(struct rows a, struct rows b, struct rows y);
+    /* y_i = sum_j x_ij over the group of site i of y. */
+    void (*group_sum)(struct rows x, struct rows y);
+    /* y_ij = x_j: the same units in every group; x has as many sites as a group of y, y.count rows.
+     */
+    void (*tile)(struct rows x, struct rows y);
+    /* y_j = mean over the groups i of x_ij; shapes as in tile. */
+    void (*tile_mean)(struct rows x, struct rows y);
+    /* mask = 1 on the K largest sites of each row of x, else 0; 0 <= K <= sites; ties go to the
+     * lower site. */
+    int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
+    /* y += entry_step(g, m, v), entry by entry; the rows are of one shape. v may have no array
+     * where the form does not touch it. */
+    void (*entries)(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                    struct rows y);
+    /* Waits for all operations of this thread and reports a failure of any of them. An array
+     * belongs to the thread that works on it; others may have it after a sync. */
+    int (*sync)(struct err *err);
+    bool can_split; /* whether a copy of the table may be ... */
+    bool split;     /* ... split: arrays keep the blocks of this rank alone */
+};
+
+extern const struct backend backend_cpu;           /* OpenBLAS and OpenMP */
+extern const struct backend backend_shadow;        /* the same on separate, poisoned memory */
+extern const struct backend backend_cuda;          /* cuBLAS and own kernels; make CUDA=1 */
+extern const struct backend *const backend_list[]; /* ends with NULL */
+#define BACKEND_NAMES "cpu shadow cuda"
+
+/* One-time settings of the libraries underneath (single-threaded BLAS inside blocks). */
+void backend_start(int threads);
+/* code, or where that is CODE_NUMERICAL and an operation has failed before, what sync says: the
+ * numbers were those of the failure. */
+int backend_cause(const struct backend *backend, int code, struct err *err);
+
+int array_init(struct array *array, const struct backend *backend, size_t sites, int group,
+               int rows, struct err *err);
+void array_free(struct array *array); /* accepts a zeroed struct; idempotent */
+/* Makes room for k more rows (capacity grows by half) and returns them, uninitialised. */
+int array_append(struct array *array, int k, struct rows *rows, struct err *err);
+/* Becomes a copy of rows; a zeroed array gets its shape, and its backend if it has none. */
+int array_keep(struct array *copy, struct rows rows, struct err *err);
+/* At least `rows` rows in use. */
+int array_reserve(struct array *array, int rows, struct err *err);
+struct rows array_rows(const struct array *array, int first, int count);
+struct rows array_all(const struct array *array);
+static inline struct rows rows_part(struct rows rows, int first, int count) {
+    struct rows part = {rows.array, rows.first + first, count};
+    return part;
+}
+void rows_copy(struct rows x, struct rows y); /* y = x */
+static inline void rows_fn(enum fn fn, struct rows x, struct rows value, struct rows slope) {
+    x.array->backend->pointwise(fn, NULL, NULL, x, value, slope);
+}
+static inline void rows_multiply(struct rows a, struct rows b, struct rows y) {
+    y.array->backend->multiply(a, b, y);
+}
+void rows_add(const double *c, struct rows x, struct rows y); /* y_k += c[k] x_k; c NULL: 1 */
+void rows_scale(double factor, struct rows x);                /* x *= factor */
+static inline void rows_zero(struct rows y) {
+    struct rows none = {NULL, 0, 0};
+    y.array->backend->combine(y, 0, NULL, none);
+}
+/* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows on this
+ * rank: of arrays with backend, sites and group, allocated or not. */
+size_t array_width(const struct array *array);
+size_t array_part(const struct array_split *split, int part); /* the first block of a part */
+int array_rank(const struct array_split *split, int rank);    /* the first part of a rank */
+size_t array_bytes(const struct array *array, int rows);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

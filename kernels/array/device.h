@@ -1,0 +1,103 @@
+/* A CUDA device as one thread of the host sees it: for cuda.cu.
+ *
+ * Every host thread has a stream and a cuBLAS handle of its own, made when it first needs them.
+ * Operations are queued on the stream; a call that fails is remembered by device_good until
+ * device_failure tells, and until then device_ready is false: whoever queues asks it first. Numbers
+ * cross through slots of staging memory, pinned memory of the host with as much on the device.
+ *
+ *     if (device_ready() && device_take(count, &slot, "dots") && ... queue what fills the slot ...
+ *         && device_fetch(slot, count, "dots"))
+ *         ... slot.host holds the numbers ...
+ */
+#ifndef KERNELS_DEVICE_H
+#define KERNELS_DEVICE_H
+
+#include "kernels/array/backend.h"
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#define DEVICE_THREADS 256     /* of a block of the device */
+#define DEVICE_BLOCKS 1024     /* at most, along the sites */
+#define DEVICE_GRID_ROWS 65535 /* at most, along the rows: a limit of the device */
+
+/* Staging memory, valid until the next device_wait or device_take. */
+struct slot {
+    double *host, *device;
+};
+
+extern "C" {
+/* Finds a device, and makes what this thread lacks. */
+int device_start(struct err *err);
+/* Whether operations of this thread still make sense; starts it. */
+bool device_ready(void);
+/* Those of this thread, once it is ready. */
+cudaStream_t device_stream(void);
+cublasHandle_t device_blas(void);
+/* Whether a call succeeded; keeps the first failure, with the name of the operation. */
+bool device_good(cudaError_t status, const char *where);
+bool device_good_blas(cublasStatus_t status, const char *where);
+/* The same for a function with an err, which does not keep it: CODE_OK, or CODE_SYSTEM. */
+int device_check(cudaError_t status, const char *where, struct err *err);
+/* The failure that was kept, if there is one (else CODE_OK); forget: the thread is ready again. */
+int device_failure(bool forget, struct err *err);
+/* Whether all that was queued is done, and well; the staging memory is free again. */
+bool device_wait(const char *where);
+/* Room for `count` numbers. Waits where there is none left. */
+bool device_take(size_t count, struct slot *slot, const char *where);
+/* Brings the first `count` numbers of a slot, which the queue is about to write, to slot.host. */
+bool device_fetch(struct slot slot, size_t count, const char *where);
+}
+
+/* Rows on the device: site i of row k is at[k * stride + i]; stride 0: one row for all. */
+struct view {
+    double *at;
+    size_t stride;
+};
+
+static inline size_t row_stride(const struct array *array) {
+    return (array->sites + 7) / 8 * 8;
+}
+
+static inline double *row_at(struct rows rows) {
+    return (double *)rows.array->memory + (size_t)rows.first * row_stride(rows.array);
+}
+
+static inline struct view view_of(struct rows rows) {
+    struct view view = {NULL, 0};
+    if (rows.array) {
+        view.at = row_at(rows);
+        view.stride = row_stride(rows.array);
+    }
+    return view;
+}
+
+/* A factor of one row serves all. */
+static inline struct view factor_of(struct rows rows) {
+    struct view view = view_of(rows);
+    if (rows.count == 1)
+        view.stride = 0;
+    return view;
+}
+
+#define EACH(k, rows, i, sites)                                                                    \
+    for (size_t k = blockIdx.y; k < (rows); k += gridDim.y)                                        \
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (sites);                \
+             i += (size_t)gridDim.x * blockDim.x)
+
+/* A thread for each of `sites` in each of `rows`, as far as the grid goes. */
+template <typename... Formal, typename... Actual>
+static void launch(const char *where, size_t rows, size_t sites, void (*kernel)(Formal...),
+                   Actual... actual) {
+    if (!rows || !sites || !device_ready())
+        return;
+    size_t blocks = (sites + DEVICE_THREADS - 1) / DEVICE_THREADS;
+    cudaLaunchConfig_t config = {};
+    config.gridDim.x = (unsigned)(blocks < DEVICE_BLOCKS ? blocks : DEVICE_BLOCKS);
+    config.gridDim.y = (unsigned)(rows < DEVICE_GRID_ROWS ? rows : DEVICE_GRID_ROWS);
+    config.blockDim.x = DEVICE_THREADS;
+    config.stream = device_stream();
+    device_good(cudaLaunchKernelEx(&config, kernel, actual...), where);
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* Vector loops over functions. Each is compiled for several sets of instructions; the compiler
+ * calls the vector functions that these declarations say there are. */
+#include "kernels/array/functions.h"
+
+#include <string.h>
+
+#ifdef __clang__ /* knows no vector functions for these loops, which stay scalar, and says so */
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define CLONES
+#elif defined __x86_64__ && defined __GLIBC_PREREQ
+#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#if __GLIBC_PREREQ(2, 35)
+#pragma omp declare simd notinbranch
+extern double tanh(double);
+#pragma omp declare simd notinbranch
+extern double erf(double);
+#pragma omp declare simd notinbranch
+extern double erfc(double);
+#pragma omp declare simd notinbranch
+extern double exp(double);
+#pragma omp declare simd notinbranch
+extern double log(double);
+#pragma omp declare simd notinbranch
+extern double log1p(double);
+#pragma omp declare simd notinbranch
+extern double sin(double);
+#pragma omp declare simd notinbranch
+extern double cos(double);
+#endif
+#else
+#define CLONES
+#endif
+
+/* Numbers of a pass, and of the longest vector: passes are whole vectors, so that no element is
+ * left to scalar code. */
+enum { PASS = 256, LANES = 8 };
+
+/* v = fn(u), d = fn'(u), n a multiple of LANES. */
+CLONES static void pass(enum fn fn, const double *restrict u, int n, double *restrict v,
+                        double *restrict d) {
+    static const double inv_sqrt_2 = 0.70710678118654752440, inv_sqrt_2pi = 0.39894228040143267794,
+                        two_by_sqrt_pi = 1.12837916709551257390;
+    switch (fn) {
+    case FN_TANH:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            v[i] = tanh(u[i]);
+            d[i] = 1 - v[i] * v[i];
+        }
+        break;
+    case FN_ERF:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            v[i] = erf(u[i]);
+            d[i] = two_by_sqrt_pi * exp(-u[i] * u[i]);
+        }
+        break;
+    case FN_RELU: /* keeps NaN */
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            v[i] = u[i] < 0 ? 0 : u[i];
+            d[i] = u[i] > 0 ? 1 : u[i] <= 0 ? 0 : u[i];
+        }
+        break;
+    case FN_GELU:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            double Phi = 0.5 * erfc(-u[i] * inv_sqrt_2);
+            v[i] = u[i] * Phi;
+            d[i] = Phi + u[i] * inv_sqrt_2pi * exp(-0.5 * u[i] * u[i]);
+        }
+        break;
+    case FN_SOFTPLUS:
+#pragma omp simd
+        for (int i = 0; i < n; i++)
+            d[i] = exp(-fabs(u[i]));
+#pragma omp simd
+        for (int i = 0; i < n; i++)
+            v[i] = log1p(d[i]);
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            v[i] += u[i] < 0 ? 0 : u[i];
+            d[i] = (u[i] < 0 ? d[i] : 1) / (1 + d[i]);
+        }
+        break;
+    case FN_SILU:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            double e = exp(-fabs(u[i])), s = (u[i] < 0 ? e : 1) / (1 + e);
+            v[i] = u[i] * s;
+            d[i] = s + u[i] * (e / ((1 + e) * (1 + e)));
+        }
+        break;
+    case FN_SIGMOID:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            double e = exp(-fabs(u[i]));
+            v[i] = (u[i] < 0 ? e : 1) / (1 + e);
+            d[i] = e / ((1 + e) * (1 + e));
+        }
+        break;
+    case FN_EXP:
+#pragma omp simd
+        for (int i = 0; i < n; i++)
+            d[i] = v[i] = exp(u[i]);
+        break;
+    case FN_INVERSE:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            v[i] = 1 / u[i];
+            d[i] = -v[i] * v[i];
+        }
+        break;
+    case FN_LINEAR:
+        for (int i = 0; i < n; i++) {
+            v[i] = u[i];
+            d[i] = 1;
+        }
+        break;
+    }
+}
+
+static int whole(int n) {
+    return (n + LANES - 1) / LANES * LANES;
+}
+
+void functions_apply(enum fn fn, double scale, double shift, const double *x, int n, double *value,
+                     double *slope) {
+    double u[PASS], v[PASS], d[PASS];
+    if (fn == FN_LINEAR && !slope && scale == 1 && shift == 0) { /* a copy */
+        memmove(value, x, (size_t)n * sizeof(double));
+        return;
+    }
+    for (int first = 0; first < n; first += PASS) {
+        int count = n - first < PASS ? n - first : PASS;
+        size_t bytes = (size_t)count * sizeof(double);
+#pragma omp simd
+        for (int i = 0; i < count; i++)
+            u[i] = scale * x[first + i] + shift;
+        for (int i = count; i < whole(count); i++)
+            u[i] = 0;
+        pass(fn, u, whole(count), v, d);
+        if (value)
+            memcpy(value + first, v, bytes);
+        if (slope)
+            memcpy(slope + first, d, bytes);
+    }
+}
+
+/* Pairs of normals from u in (0, 1] and angles; n a multiple of LANES. */
+CLONES static void polar(const double *restrict u, const double *restrict angle, int n,
+                         double *restrict a, double *restrict b) {
+    double radius[PASS]; /* loops apart: cos and sin together become scalar code */
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        radius[i] = sqrt(-2.0 * log(u[i]));
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        a[i] = radius[i] * cos(angle[i]);
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        b[i] = radius[i] * sin(angle[i]);
+}
+
+void functions_normals(struct rng_stream stream, uint32_t draw, uint32_t first_pair, int n,
+                       double *out) {
+    double u[PASS], angle[PASS], a[PASS], b[PASS];
+    int pairs = (n + 1) / 2;
+    for (int first = 0; first < pairs; first += PASS) {
+        int count = pairs - first < PASS ? pairs - first : PASS;
+        for (int i = 0; i < count; i++)
+            rng_polar(stream, draw, first_pair + (uint32_t)(first + i), &u[i], &angle[i]);
+        for (int i = count; i < whole(count); i++)
+            u[i] = angle[i] = 1;
+        polar(u, angle, whole(count), a, b);
+        double *pair = out + (size_t)first * 2;
+        for (int i = 0; i < count; i++) {
+            pair[2 * i] = a[i];
+            if (2 * (first + i) + 1 < n)
+                pair[2 * i + 1] = stream.mirror ? stream.mirror * a[i] : b[i];
+        }
+    }
+}
+
+CLONES static void adam(struct entry_rule rule, const double *restrict g, int n, double *restrict m,
+                        double *restrict v, double *restrict y) {
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        y[i] += entry_adam(&rule, g[i], m + i, v + i);
+}
+
+CLONES static void lion(struct entry_rule rule, const double *restrict g, int n, double *restrict m,
+                        double *restrict y) {
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        y[i] += entry_lion(&rule, g[i], m + i);
+}
+
+void functions_entries(const struct entry_rule *rule, const double *g, int n, double *m, double *v,
+                       double *y) {
+    if (rule->form == ENTRY_LION)
+        lion(*rule, g, n, m, y);
+    else
+        adam(*rule, g, n, m, v, y);
+}
+
+CLONES static double sum_of_products(const double *x, const double *y, int n) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+CLONES static double sum_of(const double *x, int n) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+double functions_sum(const double *x, const double *y, int n) {
+    return y ? sum_of_products(x, y, n) : sum_of(x, n);
+}

@@ -1,0 +1,248 @@
+/* A table of operations around another one, with counters. */
+#include "kernels/array/profile.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum op { DOTS, AVERAGES, COMBINE, POINTWISE, MULTIPLY, NORMALS, ENTRIES, MOVE, TOP, OTHER, OPS };
+static const char *const op_name[OPS] = {"dots",    "averages", "combine", "pointwise", "multiply",
+                                         "normals", "entries",  "move",    "top",       ""};
+
+#define PLACES 512 /* more are "network" */
+
+struct table {
+    struct table *next;
+    int places, here;
+    char place[PLACES][PROFILE_NAME];
+    struct profile_cost cost[PLACES][OPS];
+};
+
+bool profile_on;
+static const struct backend *inner;
+static struct table *tables; /* of all threads; they stay to the end of the program */
+static _Thread_local struct table *mine;
+static _Thread_local struct err failure; /* met while an operation was waited for */
+
+/* NULL without memory: then nothing is counted. */
+static struct table *my_table(void) {
+    if (mine)
+        return mine;
+    struct table *table = calloc(1, sizeof *table);
+    if (!table)
+        return NULL;
+    strcpy(table->place[0], "network");
+    table->places = 1;
+#pragma omp critical(profile)
+    {
+        table->next = tables;
+        tables = table;
+    }
+    return mine = table;
+}
+
+int profile_push(const char *place, const char *part) {
+    struct table *table = my_table();
+    char name[PROFILE_NAME];
+    int k = 0;
+    if (!table)
+        return 0;
+    snprintf(name, sizeof name, "%s%s%s", place, *part ? " " : "", part);
+    while (k < table->places && strcmp(table->place[k], name) != 0)
+        k++;
+    if (k == PLACES)
+        k = 0;
+    else if (k == table->places)
+        memcpy(table->place[table->places++], name, sizeof name);
+    int before = table->here;
+    table->here = k;
+    return before;
+}
+
+void profile_pop(int before) {
+    struct table *table = my_table();
+    if (table)
+        table->here = before;
+}
+
+/* All threads work on an operation, or wait for it, unless each has a run of its own. */
+static void count(enum op op, double start, double flops, double values) {
+    struct table *table = my_table();
+    struct err err;
+    if (!failure.code && inner && inner->sync(&err))
+        failure = err;
+    if (!table)
+        return;
+    struct profile_cost *cost = &table->cost[table->here][op];
+    cost->calls++;
+    cost->seconds += (base_seconds() - start) * (omp_in_parallel() ? 1 : omp_get_max_threads());
+    cost->flops += flops;
+    cost->bytes += sizeof(double) * values;
+}
+
+void profile_other(double start) {
+    if (profile_on)
+        count(OTHER, start, 0, 0);
+}
+
+/* On this rank. */
+static double cells(struct rows rows) {
+    if (!rows.array)
+        return 0;
+    const struct array_split *split = &rows.array->split;
+    double part = (double)(split->end - split->first) / (double)split->blocks;
+    return part * (double)rows.array->sites * rows.count;
+}
+
+static void profile_put(struct rows rows, const double *host) {
+    double start = base_seconds();
+    inner->put(rows, host);
+    count(MOVE, start, 0, 2 * cells(rows));
+}
+
+static void profile_get(struct rows rows, double *host) {
+    double start = base_seconds();
+    inner->get(rows, host);
+    count(MOVE, start, 0, 2 * cells(rows));
+}
+
+static void profile_normals(struct rows rows, struct rng_stream stream) {
+    double start = base_seconds();
+    inner->normals(rows, stream);
+    count(NORMALS, start, cells(rows), cells(rows));
+}
+
+static void profile_dots(struct rows a, struct rows b, double *C) {
+    double start = base_seconds();
+    inner->dots(a, b, C);
+    count(DOTS, start, 2 * cells(a) * b.count, cells(a) + cells(b));
+}
+
+static void profile_averages(struct rows a, struct rows b, double *out) {
+    double start = base_seconds();
+    inner->averages(a, b, out);
+    count(AVERAGES, start, 2 * cells(a), cells(a) + cells(b));
+}
+
+static void profile_combine(struct rows y, double beta, const double *C, struct rows a) {
+    double start = base_seconds();
+    inner->combine(y, beta, C, a);
+    count(COMBINE, start, 2 * cells(y) * a.count, cells(a) + cells(y) * (beta != 0 ? 2 : 1));
+}
+
+static void profile_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
+                              struct rows value, struct rows slope) {
+    double start = base_seconds();
+    inner->pointwise(fn, scale, shift, x, value, slope);
+    count(POINTWISE, start, cells(x), cells(x) + cells(value) + cells(slope));
+}
+
+static void profile_multiply(struct rows a, struct rows b, struct rows y) {
+    double start = base_seconds();
+    inner->multiply(a, b, y);
+    count(MULTIPLY, start, cells(y), cells(a) + cells(b) + cells(y));
+}
+
+static void profile_group_sum(struct rows x, struct rows y) {
+    double start = base_seconds();
+    inner->group_sum(x, y);
+    count(MOVE, start, cells(x), cells(x) + cells(y));
+}
+
+static void profile_tile(struct rows x, struct rows y) {
+    double start = base_seconds();
+    inner->tile(x, y);
+    count(MOVE, start, 0, cells(x) + cells(y));
+}
+
+static void profile_tile_mean(struct rows x, struct rows y) {
+    double start = base_seconds();
+    inner->tile_mean(x, y);
+    count(MOVE, start, cells(x), cells(x) + cells(y));
+}
+
+static int profile_top(struct rows x, size_t K, struct rows mask, struct err *err) {
+    double start = base_seconds();
+    int code = inner->top(x, K, mask, err);
+    count(TOP, start, cells(x), cells(x) + cells(mask));
+    return code;
+}
+
+static void profile_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                            struct rows y) {
+    double start = base_seconds();
+    inner->entries(rule, g, m, v, y);
+    count(ENTRIES, start, 10 * cells(y), 7 * cells(y));
+}
+
+static int profile_sync(struct err *err) {
+    int code = failure.code ? failure.code : inner->sync(err);
+    if (failure.code)
+        *err = failure;
+    failure.code = 0;
+    return code;
+}
+
+const struct backend *profile_backend(const struct backend *backend) {
+    static struct backend both[2]; /* with the same operations, on whole and on split arrays */
+    struct backend *table = &both[backend->split];
+    if (!profile_on)
+        return backend;
+#pragma omp critical(profile)
+    if (!table->name) {
+        inner = inner ? inner : backend;
+        *table = *backend;
+        table->put = profile_put;
+        table->get = profile_get;
+        table->normals = profile_normals;
+        table->dots = profile_dots;
+        table->averages = profile_averages;
+        table->combine = profile_combine;
+        table->pointwise = profile_pointwise;
+        table->multiply = profile_multiply;
+        table->group_sum = profile_group_sum;
+        table->tile = profile_tile;
+        table->tile_mean = profile_tile_mean;
+        table->top = profile_top;
+        table->entries = profile_entries;
+        table->sync = profile_sync;
+    }
+    return table;
+}
+
+static void merge(const struct table *table, struct profile_entry *all, int *number) {
+    for (int k = 0; k < table->places; k++)
+        for (int op = 0; op < OPS; op++) {
+            const struct profile_cost *from = &table->cost[k][op];
+            int at = 0;
+            if (from->calls == 0)
+                continue;
+            while (at < *number &&
+                   (all[at].op != op_name[op] || strcmp(all[at].place, table->place[k]) != 0))
+                at++;
+            struct profile_entry *to = &all[at];
+            if (at == *number) {
+                *to = (struct profile_entry){.op = op_name[op]};
+                memcpy(to->place, table->place[k], sizeof to->place);
+                ++*number;
+            }
+            to->cost.calls += from->calls;
+            to->cost.seconds += from->seconds;
+            to->cost.flops += from->flops;
+            to->cost.bytes += from->bytes;
+        }
+}
+
+int profile_read(struct profile_entry **entries, int *number, struct err *err) {
+    size_t room = 0;
+    *number = 0;
+    for (const struct table *table = tables; table; table = table->next)
+        for (int k = 0; k < table->places; k++)
+            for (int op = 0; op < OPS; op++)
+                room += table->cost[k][op].calls > 0;
+    TRY(base_alloc(entries, room, sizeof **entries, err));
+    for (const struct table *table = tables; table; table = table->next)
+        merge(table, *entries, number);
+    return CODE_OK;
+}

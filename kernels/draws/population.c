@@ -1,0 +1,274 @@
+/* Sites and their pool of matched normals. */
+#include "kernels/draws/population.h"
+
+#include <stdlib.h>
+
+/* A vector of norm one counts as inside the span below this rest; it keeps |v| away from 0. */
+static const double inside = 1e-8;
+
+int population_init(struct population *population, struct err *err) {
+    const struct backend *backend = population->backend;
+    size_t sites = population->sites;
+    int group = population->group;
+    TRY(array_init(&population->work, backend, sites, group, 0, err));
+    TRY(array_init(&population->waiting, backend, sites, group, 0, err));
+    return array_init(&population->span, backend, sites, group, 0, err);
+}
+
+void population_free(struct population *population) {
+    array_free(&population->work);
+    array_free(&population->waiting);
+    array_free(&population->span);
+    sobol_free(&population->sobol[0]);
+    sobol_free(&population->sobol[1]);
+}
+
+static int append(struct array *array, struct rows rows, struct err *err) {
+    struct rows added;
+    TRY(array_append(array, rows.count, &added, err));
+    rows_copy(rows, added);
+    return CODE_OK;
+}
+
+static int waiting(const struct population *population) {
+    return population->waiting.rows - population->taken;
+}
+
+/* Rows that wait, and then `normals` (which may be none), enter the span; the normals become what
+ * is left of them. Directions that do not exist, where all sites are full, are zero. */
+static int enter(struct population *population, struct rows normals, struct err *err) {
+    struct array *work = &population->work;
+    bool looking = population->stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
+    int first = waiting(population), count = first + normals.count, kept, early = 0;
+    int *which, code = CODE_OK;
+    TRY(base_alloc(&which, (size_t)count, sizeof *which, err));
+    DO(append(&population->waiting, normals, err));
+    DO(basis_residual_which(array_all(&population->span),
+                            array_rows(&population->waiting, population->taken, count), inside,
+                            work, which, &kept, err));
+    while (early < kept && which[early] < first)
+        early++;
+    rows_zero(normals);
+    rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
+    population->waiting.rows = looking ? population->taken + first : 0;
+    population->taken = population->waiting.rows;
+    DO(append(&population->span, array_rows(work, 0, kept), err));
+done:
+    free(which);
+    return code;
+}
+
+int population_settle(struct population *population, struct err *err) {
+    return waiting(population) ? enter(population, array_rows(&population->work, 0, 0), err)
+                               : CODE_OK;
+}
+
+/* The sites are two halves, which are computed, too. */
+static int parts(const struct population *population) {
+    return population->halved && !population->nodes ? 2 : 1;
+}
+
+static bool beyond(const struct population *population, int k) {
+    int share = (population->mirrored ? 2 : 1) * parts(population);
+    return population->span.rows + k > POPULATION_ROOM * (double)population->sites / share;
+}
+
+/* Whether k more rows have room. Once a basis vector has found none the span no longer holds all
+ * that a fresh normal must be orthogonal to; it is given up for good. */
+static int find_room(struct population *population, int k, bool *room, struct err *err) {
+    if (!population->full && beyond(population, waiting(population) + k))
+        TRY(population_settle(population, err));
+    if (beyond(population, waiting(population) + k))
+        population->full = true;
+    *room = !population->full;
+    return CODE_OK;
+}
+
+/* Orthonormal rows that span the means over groups of `rows`, into `means` over the units. */
+static int mean_span(const struct population *population, struct rows rows, struct array *means,
+                     struct err *err) {
+    struct population *units = population->units;
+    struct array raw = {0};
+    int kept = 0, code = CODE_OK;
+    DO(array_init(means, units->backend, units->sites, 1, 0, err));
+    if (!rows.count)
+        return CODE_OK;
+    DO(array_init(&raw, units->backend, units->sites, 1, rows.count, err));
+    units->backend->tile_mean(rows, array_all(&raw));
+    DO(basis_residual((struct rows){0}, array_all(&raw), NULL, inside, means, &kept, err));
+    means->rows = kept;
+done:
+    array_free(&raw);
+    return code;
+}
+
+/* In place of rows `out` that belong to the first dimensions. A mirrored pair of sites is a point,
+ * and so is each site of a single group. */
+static int sobol_rows(struct population *population, struct rng_stream stream, struct rows out,
+                      struct err *err) {
+    size_t S = population->sites, group = (size_t)population->group, pair = stream.mirror ? 2 : 1;
+    size_t members = group == S ? 1 : group, sets = (size_t)parts(population);
+    size_t points = (S / members + pair * sets - 1) / (pair * sets),
+           length = points * pair * members;
+    size_t first = stream.draw * members, rows = 0;
+    double *row;
+    while (rows < (size_t)out.count && first + (rows + 1) * members <= SOBOL_DIMENSIONS)
+        rows++;
+    if (!rows)
+        return CODE_OK;
+    for (size_t k = 0; k < sets && !population->sobol[k].points; k++)
+        TRY(sobol_init(&population->sobol[k], stream, population->half == 2 ? 1 : (uint32_t)k,
+                       points, err));
+    TRY(base_alloc(&row, sets * length, sizeof *row, err));
+    for (size_t k = 0; k < rows; k++) {
+        for (size_t j = 0; j < sets * members; j++)
+            sobol_normals(&population->sobol[j / members], stream,
+                          (uint32_t)(first + k * members + j % members),
+                          row + j / members * length + j % members, members * pair);
+        for (size_t i = 0; i < sets * points && pair == 2; i++)
+            row[2 * i + 1] = stream.mirror * row[2 * i];
+        population->backend->put(rows_part(out, (int)k, 1), row);
+    }
+    free(row);
+    return CODE_OK;
+}
+
+static int fresh(struct population *population, int mirror, struct rows opposite, struct rows out,
+                 struct err *err) {
+    struct array *work = &population->work;
+    struct rng_stream stream = population->stream;
+    int kept;
+    bool room = false, loose = population->loose && mirror < 0;
+    if (!loose)
+        TRY(find_room(population, out.count, &room, err));
+    stream.mirror = population->mirrored ? mirror : 0;
+    population->backend->normals(out, stream);
+    if (population->even && stream.purpose == PURPOSE_POOL)
+        TRY(sobol_rows(population, stream, out, err));
+    population->stream.draw += (uint32_t)out.count;
+    if (!population->matched)
+        return CODE_OK;
+    if (room)
+        return enter(population, out, err);
+    population->fallback += loose ? 0 : out.count;
+    TRY(basis_residual(opposite, out, NULL, inside, work, &kept, err));
+    /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
+    rows_zero(out);
+    rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
+    return CODE_OK;
+}
+
+/* The same normals in every group, where the units say so. */
+static int fresh_shared(struct population *population, int mirror, struct rows opposite,
+                        struct rows out, struct err *err) {
+    struct population *units = population->units;
+    struct array means = {0}, normals = {0};
+    int code = CODE_OK;
+    if (!units)
+        return fresh(population, mirror, opposite, out, err);
+    DO(mean_span(population, opposite, &means, err));
+    DO(array_init(&normals, units->backend, units->sites, 1, out.count, err));
+    DO(fresh(units, mirror, array_all(&means), array_all(&normals), err));
+    units->backend->tile(array_all(&normals), out);
+done:
+    array_free(&means);
+    array_free(&normals);
+    return code;
+}
+
+int population_fresh(struct population *population, struct rows opposite, struct rows out,
+                     struct err *err) {
+    return fresh_shared(population, 1, opposite, out, err);
+}
+
+int population_fresh_back(struct population *population, struct rows opposite, struct rows out,
+                          struct err *err) {
+    return fresh_shared(population, -1, opposite, out, err);
+}
+
+int population_absorb(struct population *population, struct rows rows, struct err *err) {
+    if (population->units) {
+        struct array means = {0};
+        int code = mean_span(population, rows, &means, err);
+        code = code ? code : population_absorb(population->units, array_all(&means), err);
+        array_free(&means);
+        return code;
+    }
+    bool room;
+    if (!population->matched)
+        return CODE_OK;
+    TRY(find_room(population, rows.count, &room, err));
+    return room ? append(&population->waiting, rows, err) : CODE_OK;
+}
+
+void population_look(struct population *population, uint32_t draw, struct population_mark *mark) {
+    *mark = (struct population_mark){.stream = population->stream,
+                                     .span = population->span.rows,
+                                     .waiting = population->waiting.rows,
+                                     .taken = population->taken,
+                                     .fallback = population->fallback,
+                                     .full = population->full};
+    population->stream.purpose = PURPOSE_LOOK;
+    population->stream.draw = draw;
+}
+
+void population_return(struct population *population, const struct population_mark *mark) {
+    population->stream = mark->stream;
+    population->span.rows = mark->span;
+    population->waiting.rows = mark->waiting;
+    population->taken = mark->taken;
+    population->fallback = mark->fallback;
+    population->full = mark->full;
+}
+
+/* A permutation of the numbers below 2^bits, another one for each cycle of probes. */
+static uint32_t scramble(uint32_t i, int bits, const uint32_t key[4]) {
+    uint32_t mask = (uint32_t)((1ull << bits) - 1);
+    for (int round = 0; round < 2; round++) {
+        i = (i ^ key[2 * round]) & mask;
+        i = i * (key[2 * round + 1] | 1) & mask;
+        i ^= i >> (bits + 1) / 2;
+    }
+    return i;
+}
+
+void population_probes(struct population *population, int k, double *signs) {
+    int bits = 1;
+    uint32_t key[4];
+    while ((1ull << bits) < population->sites)
+        bits++;
+    uint32_t functions = (uint32_t)((1ull << bits) - 1); /* without the constant */
+    struct rng_stream stream = population->stream;
+    stream.purpose = PURPOSE_PROBE;
+    for (int row = 0; row < k; row++, population->probes++) {
+        uint32_t column = 1 + population->probes % functions;
+        rng_bits(stream, population->probes / functions, 0, key);
+        for (size_t i = 0; i < population->sites; i++) {
+            uint32_t both = column & scramble((uint32_t)i, bits, key);
+            signs[(size_t)row * population->sites + i] = __builtin_parity(both) ? -1 : 1;
+        }
+    }
+}
+
+int population_archive(struct population *population, struct archive *archive, struct err *err) {
+    TRY(archive_bytes(archive, &population->stream.draw, sizeof population->stream.draw, err));
+    TRY(archive_bytes(archive, &population->full, sizeof population->full, err));
+    TRY(archive_bytes(archive, &population->fallback, sizeof population->fallback, err));
+    TRY(archive_bytes(archive, &population->probes, sizeof population->probes, err));
+    TRY(archive_array(archive, &population->waiting, population->backend, err));
+    return archive_array(archive, &population->span, population->backend, err);
+}
+
+int population_check_rank(struct population *population, int rank, const char *who,
+                          struct err *err) {
+    population->exhausted = population->sites > POPULATION_SMALL &&
+                            rank > POPULATION_RANK_LIMIT * (double)population->sites;
+    if (population->exhausted)
+        return err_set(
+            err, CODE_NUMERICAL,
+            "population %s has too few sites: the basis of %s reached rank %d of %zu "
+            "sites; raise sites (expert_sites, unit_sites where the network has them), lower steps "
+            "or inputs, or raise tolerance",
+            population->name, who, rank, population->sites);
+    return CODE_OK;
+}

@@ -1,0 +1,23 @@
+/* Rank-revealing orthonormal bases over sites (<u_k u_l> = delta_kl, site averages).
+ *
+ * Rows enter in their order, without pivoting or eigenvectors, so signs and order do not depend on
+ * a library build, and coefficient matrices are lower triangular. Normalising a short rest enlarges
+ * the round-off of its projection; such rows are projected once more. Bases stay orthonormal to
+ * some 1e-15. */
+#ifndef KERNELS_BASIS_H
+#define KERNELS_BASIS_H
+
+#include "kernels/array/backend.h"
+
+/* What rows x add to an orthonormal set `base` (may be empty): row by row, the part of x outside of
+ * base and of the rows kept before, if its rms exceeds threshold, normalised. The kept rows are the
+ * first *kept rows of `out` (resized to hold x.count rows). *kept <= x.count. known: <x, base>
+ * [x.count][base.count], if the caller has it, else NULL.
+ */
+int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
+                   struct array *out, int *kept, struct err *err);
+/* The same without known products; which[k]: the row of x that kept row k is of, [x.count]. */
+int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
+                         int *which, int *kept, struct err *err);
+
+#endif

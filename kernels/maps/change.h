@@ -1,0 +1,30 @@
+/* A change of explicit entries, rows over sites, along which something learns; and the optimizers
+ * that remember earlier changes:
+ *
+ *     plain       entries += C a
+ *     momentum    v = mu v + C a,   entries += rate v
+ *     by entry    g = C a,   entries += s entry_step(g/s, ...)     with the rule's memories
+ *
+ * An entry changes by s when the learned part of its
+ * map, as models count it, changes by 1: rate and eps mean the same for every map and width. */
+#ifndef KERNELS_CHANGE_H
+#define KERNELS_CHANGE_H
+
+#include "kernels/array/backend.h"
+
+struct change {
+    struct rows entries, a;
+    double *C; /* [entries.count][a.count]; used up by the functions below */
+    double s;
+};
+
+void change_apply(struct change *change);
+/* velocity: zeroed at first; gets a row for every entry row, also for those that come later. */
+int change_momentum(struct change *change, double mu, double rate, struct array *velocity,
+                    struct err *err);
+/* A rule for each entry. memory: m and v of the rule, or with one memory m, zeroed at first; the
+ * entries are always the same. */
+int change_entries(struct change *change, struct entry_rule rule, struct array memory[2],
+                   int memories, struct err *err);
+
+#endif

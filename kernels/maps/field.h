@@ -1,0 +1,84 @@
+/* The field map: a random matrix as classical mean-field theory sees it, through two-time kernels.
+ *
+ * Given kernels Phi, G and responses A, B on a window of T evaluations, W is replaced by Gaussian
+ * fields and memory terms (Bordelon & Pehlevan 2022; numbers fg fr of map.h):
+ *
+ *     W x_t   = u_t + sum_{s<t}  A(t,s) y_s + sum_{s<t} c_s Phi(t,s) y_s       u ~ GP(0, fg^2 Phi)
+ *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + sum_{s<t} c_s G(t,s) x_s         v ~ GP(0, fr^2 G)
+ *     A = fr^2 <dx_t/dv_s>       B = fg^2 <dy_t/du_s>
+ *
+ * with sums over input indices too, and c_s the coefficients of learn. A first pass of the network
+ * program over the window measures new kernels Phi = <x x>, G = <y y>. Two more, with the averages
+ * of the first one (freeze.h), measure responses: all v shifted by epsilon times probes of +-1,
+ * then all u, give <x' - x, probe_s>/epsilon and <y' - y, probe_s>/epsilon. (Not both at once: what
+ * x owes to u is noise in A, and larger than what it owes to v.) Probes are Walsh functions of the
+ * site, distinct for each row of each field of a population. Half of the sites are shifted up, half
+ * down: a central difference, with bias of order epsilon^2, that sees the jump of a mask or of a
+ * derivative when epsilon is not too small.
+ *
+ * Normals are drawn once and serve all sweeps, through the causal factors of the kernels. */
+#ifndef KERNELS_FIELD_H
+#define KERNELS_FIELD_H
+
+#include "kernels/maps/map.h"
+#include "kernels/maps/twotime.h"
+
+#include <assert.h>
+
+/* Index 0: x, its kernel Phi, its response A to v, on the source sites, where v lives.
+ * Index 1: y, its kernel G, its response B to u, on the target sites, where u lives. */
+enum field_pass { FIELD_PROBE_V = 0, FIELD_PROBE_U = 1, FIELD_MEASURE };
+
+struct field_kernels {
+    struct twotime K[2], R[2]; /* Phi, G; A, B (without a value where not needed) */
+};
+
+struct field_settings {
+    const struct backend *backend; /* not the frozen one */
+    int T, P;                      /* evaluations, inputs */
+    double jitter, epsilon;
+    int copies; /* of each kernel and response, for field_bytes */
+};
+
+struct field_side {
+    struct population *pool;      /* where its normals live: the units of groups that share them */
+    bool shared;                  /* whether these are units and no sites */
+    int count;                    /* rows of an evaluation: P, or 1 for some y */
+    double amplitude;             /* of the field that lives here: fr, fg */
+    double response;              /* fr^2, fg^2 */
+    struct array window, shifted; /* rows x or y, of the first pass and of a pass with probes */
+    struct array normals, probes; /* of the field */
+    struct array work;            /* over the pool */
+    double *L;                    /* causal factor of the given K of this side */
+};
+
+struct field {
+    struct field_settings settings;
+    struct field_side side[2];
+    struct field_kernels given, measured;
+    enum field_pass pass;
+    int evaluations, floored; /* of this pass; pivots raised in L */
+    double *c;                /* [T][P] coefficients of what was learned in this pass */
+    int kept[MAP_STAGES];     /* evaluations, by their number in the window */
+};
+
+static inline struct field *field_of(const struct map *map) {
+    assert(map->kind == &map_field);
+    return map->state;
+}
+
+/* Bytes of a declared map on such a window. */
+double field_bytes(const struct map *map, const struct field_settings *settings);
+/* A[t][.][s][.] (forward) or B of the given ones; NULL: not a field map. */
+const struct twotime *field_response(const struct map *map, bool forward);
+void field_kernels_free(struct field_kernels *kernels);
+/* Normals and probes of one more evaluation: for all maps of a net, then the next evaluation. */
+int field_draw(struct map *map, struct err *err);
+/* Begins a pass: factors the given kernels before the first, forgets what was learned. */
+int field_begin(struct map *map, enum field_pass pass, struct err *err);
+/* The largest diagonal entry of a kernel at the last evaluation. */
+double field_largest(const struct map *map);
+/* Ends it after `reached` evaluations: what it did not measure is zero. */
+void field_end(struct map *map, int reached);
+
+#endif

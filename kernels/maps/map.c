@@ -1,0 +1,155 @@
+/* The verbs, and the numbers that follow from a declaration. */
+#include "kernels/maps/map_history.h"
+#include "kernels/array/profile.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Powers of the nominal infinite size are above 2^200 or below 2^-200; products of O(1) numbers are
+ * nowhere near. */
+static double surviving(double number) {
+    assert(fabs(number) < 0x1p100);
+    return fabs(number) < 0x1p-100 ? 0 : number;
+}
+
+void map_declare(struct map *map, struct map_declaration declared) {
+    double r = declared.target->size / declared.source->size;
+    double fg = declared.a0 * declared.s_f;
+    *map = (struct map){.declared = declared};
+    map->numbers = (struct map_numbers){
+        .r = r,
+        .fg = surviving(fg),
+        .fr = surviving(fg / sqrt(r)),
+    };
+}
+
+const struct map_kind *map_choose(const struct map_choice *choice,
+                                  const struct map_declaration *declared) {
+    if (choice->field)
+        return &map_field;
+    if (!choice->finite)
+        return choice->by_entry ? &map_adam : &map_limit;
+    return declared->a0 == 0 && choice->gradient ? &map_history : &map_finite;
+}
+
+double map_entries_bytes(const struct map *map) {
+    return population_bytes(map->declared.source, 1) * (double)map->declared.target->sites;
+}
+
+int map_init(struct map *map, const struct map_kind *kind, struct map_declaration declared,
+             struct map_settings settings, struct err *err) {
+    map_declare(map, declared);
+    map->kind = kind;
+    map->settings = settings;
+    TRY(base_alloc(&map->state, 1, kind->state, err));
+    return kind->init(map, err);
+}
+
+void map_free(struct map *map) {
+    if (map->state)
+        map->kind->free(map);
+    free(map->state);
+    map->state = NULL;
+    for (int k = 0; k < MAP_STAGES; k++) {
+        array_free(&map->stage[k].x);
+        array_free(&map->stage[k].y);
+    }
+    if (map->start)
+        map_free(map->start);
+    free(map->start);
+    map->start = NULL;
+}
+
+/* Draws are a matter of the stream alone; where W(0) = 0 no entries are needed. */
+int map_remember(struct map *map, struct err *err) {
+    const struct map_kind *kind = map->declared.a0 == 0 ? &map_history : &map_finite;
+    TRY(base_alloc(&map->start, 1, sizeof *map->start, err));
+    return map_init(map->start, kind, map->declared, map->settings, err);
+}
+
+/* A history may have become a matrix by then. */
+int map_archive(struct map *map, struct rows x, struct archive *archive, struct err *err) {
+    bool entries = map->kind == &map_finite;
+    TRY(archive_bytes(archive, &entries, sizeof entries, err));
+    if (archive_reads(archive)) {
+        map->x = x;
+        if (entries && map->kind == &map_history)
+            TRY(map_history_end(map, err));
+        if (entries != (map->kind == &map_finite))
+            return archive_misfit(archive, "a matrix is of another kind", err);
+    }
+    return map->kind->archive(map, archive, err);
+}
+
+int map_start(const struct map *map, int use, bool forward, struct rows in, struct rows out,
+              struct err *err) {
+    struct map *start = map->start;
+    (void)use;
+    return (forward ? start->kind->forward : start->kind->backward)(start, in, out, err);
+}
+
+void map_gather(struct map *map, struct rows x, struct rows y) {
+    map->gather[0] = x;
+    map->gather[1] = y;
+}
+
+int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    assert(x.count == out.count);
+    map->x = x;
+    if (map->gather[0].array) {
+        map->x = map->gather[0];
+        rows_copy(x, rows_part(map->x, map->use * x.count, x.count));
+    }
+    int before = profile_enter(map->declared.name, "forward");
+    int code = map->kind->forward(map, x, out, err);
+    profile_leave(before);
+    return code;
+}
+
+int map_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    assert(y.count == out.count);
+    int before = profile_enter(map->declared.name, "backward");
+    int code = map->kind->backward(map, y, out, err);
+    profile_leave(before);
+    return code;
+}
+
+int map_keep(struct map *map, int k, struct rows y, struct err *err) {
+    assert(y.count == map->x.count || y.count == 1);
+    map->stage[k].P = map->x.count;
+    return map->kind->keep(map, k, y, err);
+}
+
+void map_products(const struct map *map, struct rows y, double *X, double *Y) {
+    map->kind->products(map, y, X, Y);
+}
+
+int map_learn(struct map *map, int k, const double *c, struct err *err) {
+    struct change change;
+    int before = profile_enter(map->declared.name, "learn"), code;
+    if (map->kind->learn)
+        code = map->kind->learn(map, k, c, err);
+    else if (!(code = map_change(map, k, c, &change, err)))
+        change_apply(&change);
+    profile_leave(before);
+    return code;
+}
+
+int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err) {
+    return map->kind->change(map, k, c, change, err);
+}
+
+void map_decay(struct map *map, double factor) {
+    map->kind->decay(map, factor);
+}
+
+int map_keep_rows(struct map *map, int k, struct rows y, struct err *err) {
+    TRY(array_keep(&map->stage[k].x, map->x, err));
+    return array_keep(&map->stage[k].y, y, err);
+}
+
+void map_products_rows(const struct map *map, struct rows y, double *X, double *Y) {
+    y.array->backend->dots(map->x, map->x, X);
+    y.array->backend->dots(y, y, Y);
+}

@@ -1,0 +1,343 @@
+/* A map made of Gaussian fields and response terms (formulae in field.h). */
+#include "kernels/maps/field.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No rows yet, room for `rows`. */
+static int init_rows(const struct field *field, struct array *array,
+                     const struct population *population, int rows, struct err *err) {
+    TRY(array_init(array, field->settings.backend, population->sites, population->group, rows,
+                   err));
+    array->rows = 0;
+    return CODE_OK;
+}
+
+static int init_side(struct field *field, int i, const struct population *on, struct err *err) {
+    struct field_side *side = &field->side[i];
+    int T = field->settings.T, P = field->settings.P, count = side->count, rows = T * count;
+    int other = field->side[1 - i].count;
+    TRY(init_rows(field, &side->window, on, rows, err));
+    TRY(init_rows(field, &side->shifted, on, rows, err));
+    TRY(twotime_init(&field->given.K[i], T, count, count, err));
+    TRY(twotime_init(&field->measured.K[i], T, count, count, err));
+    if (field->side[1 - i].amplitude != 0)
+        TRY(base_alloc(&side->L, (size_t)rows * (size_t)rows, sizeof *side->L, err));
+    if (side->amplitude == 0)
+        return CODE_OK;
+    TRY(init_rows(field, &side->normals, side->pool, T * other, err));
+    TRY(array_init(&side->work, field->settings.backend, side->pool->sites, side->pool->group, P,
+                   err));
+    if (side->response == 0)
+        return CODE_OK;
+    TRY(init_rows(field, &side->probes, side->pool, T * other, err));
+    TRY(twotime_init(&field->given.R[i], T, count, other, err));
+    return twotime_init(&field->measured.R[i], T, count, other, err);
+}
+
+/* What does not need memory: sizes and numbers of both sides. */
+static void declare_sides(const struct map *map, int P, struct field_side side[2]) {
+    const struct map_numbers *n = &map->numbers;
+    for (int i = 0; i < 2; i++) {
+        struct population *on = i ? map->declared.target : map->declared.source;
+        side[i].shared = on->units != NULL;
+        side[i].pool = side[i].shared ? on->units : on;
+        side[i].count = i && map->declared.one_row ? 1 : P;
+        side[i].amplitude = i ? n->fg : n->fr;
+        side[i].response = i ? n->fg * n->fg : n->fr * n->fr;
+    }
+}
+
+static int field_init(struct map *map, struct err *err) {
+    const struct field_settings *settings = map->settings.field;
+    struct field *field = field_of(map);
+    size_t count = (size_t)settings->T * (size_t)settings->P;
+    field->settings = *settings;
+    field->pass = FIELD_MEASURE;
+    declare_sides(map, settings->P, field->side);
+    for (int i = 0; i < 2; i++)
+        TRY(init_side(field, i, i ? map->declared.target : map->declared.source, err));
+    return base_alloc(&field->c, count, sizeof *field->c, err);
+}
+
+/* Both windows, normals, probes, and once more normals: the span while they are drawn. */
+double field_bytes(const struct map *map, const struct field_settings *settings) {
+    struct field_side side[2];
+    double bytes = 0, T = settings->T, copies = settings->copies;
+    declare_sides(map, settings->P, side);
+    for (int i = 0; i < 2; i++) {
+        const struct population *on = i ? map->declared.target : map->declared.source;
+        double rows = T * side[i].count, other = T * side[1 - i].count;
+        bytes += 2 * rows * population_bytes(on, 1);
+        bytes += 8 * rows * rows * (copies + (side[1 - i].amplitude != 0));
+        if (side[i].amplitude != 0)
+            bytes += 3 * other * population_bytes(side[i].pool, 1);
+        if (side[i].response != 0)
+            bytes += 8 * rows * other * copies;
+    }
+    return bytes;
+}
+
+void field_kernels_free(struct field_kernels *kernels) {
+    for (int i = 0; i < 2; i++) {
+        twotime_free(&kernels->K[i]);
+        twotime_free(&kernels->R[i]);
+    }
+}
+
+static void field_free(struct map *map) {
+    struct field *field = field_of(map);
+    for (int i = 0; i < 2; i++) {
+        struct field_side *side = &field->side[i];
+        array_free(&side->window);
+        array_free(&side->shifted);
+        array_free(&side->normals);
+        array_free(&side->probes);
+        array_free(&side->work);
+        free(side->L);
+    }
+    field_kernels_free(&field->given);
+    field_kernels_free(&field->measured);
+    free(field->c);
+}
+
+const struct twotime *field_response(const struct map *map, bool forward) {
+    return map->kind == &map_field ? &field_of(map)->given.R[forward ? 0 : 1] : NULL;
+}
+
+int field_draw(struct map *map, struct err *err) {
+    for (int i = 1; i >= 0; i--) {
+        struct field_side *side = &field_of(map)->side[i];
+        int k = field_of(map)->side[1 - i].count;
+        struct rows rows;
+        double *signs;
+        if (side->amplitude == 0)
+            continue;
+        TRY(array_append(&side->normals, k, &rows, err));
+        TRY((i ? population_fresh : population_fresh_back)(side->pool, (struct rows){0}, rows,
+                                                           err));
+        if (side->response == 0)
+            continue;
+        TRY(array_append(&side->probes, k, &rows, err));
+        TRY(base_alloc(&signs, (size_t)k * side->pool->sites, sizeof *signs, err));
+        population_probes(side->pool, k, signs);
+        field_of(map)->settings.backend->put(rows, signs);
+        free(signs);
+    }
+    return CODE_OK;
+}
+
+int field_begin(struct map *map, enum field_pass pass, struct err *err) {
+    struct field *field = field_of(map);
+    field->evaluations = 0;
+    field->pass = pass;
+    memset(field->c, 0, (size_t)field->settings.T * (size_t)field->settings.P * sizeof *field->c);
+    for (int i = 0; i < 2; i++)
+        field->side[i].shifted.rows = 0;
+    if (pass != FIELD_MEASURE)
+        return CODE_OK;
+    field->floored = 0;
+    for (int i = 0; i < 2; i++) {
+        int floored = 0;
+        field->side[i].window.rows = 0;
+        if (field->side[i].L)
+            TRY(twotime_cholesky(&field->given.K[i], field->settings.jitter, field->side[i].L,
+                                 &floored, err));
+        field->floored += floored;
+    }
+    return CODE_OK;
+}
+
+static void clear_later(const struct twotime *K, int reached) {
+    size_t row = (size_t)K->T * (size_t)K->Q;
+    for (int t = 0; t < K->T && K->value; t++)
+        for (int mu = 0; mu < K->P; mu++) {
+            size_t first = t < reached ? (size_t)reached * (size_t)K->Q : 0;
+            memset(twotime_row(K, t, mu) + first, 0, (row - first) * sizeof(double));
+        }
+}
+
+double field_largest(const struct map *map) {
+    const struct field *field = field_of(map);
+    int t = field->evaluations - 1;
+    double largest = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct twotime *K = &field->measured.K[i];
+        for (int mu = 0; mu < K->P; mu++) {
+            double diagonal = twotime_row(K, t, mu)[t * K->P + mu];
+            largest = isfinite(diagonal) ? fmax(largest, diagonal) : INFINITY;
+        }
+    }
+    return largest;
+}
+
+void field_end(struct map *map, int reached) {
+    struct field *field = field_of(map);
+    for (int i = 0; i < 2; i++)
+        clear_later(field->pass == FIELD_MEASURE ? &field->measured.K[i] : &field->measured.R[i],
+                    reached);
+}
+
+/* K(t,s) for s <= t, and its mirror. */
+static int measure_kernel(struct field *field, int i, int t, struct rows now, struct err *err) {
+    const struct array *window = &field->side[i].window;
+    struct twotime *K = &field->measured.K[i];
+    int count = now.count, known = window->rows;
+    double *C;
+    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    field->settings.backend->dots(array_all(window), now, C);
+    for (int a = 0; a < known; a++)
+        for (int mu = 0; mu < count; mu++) {
+            twotime_row(K, t, mu)[a] = C[a * count + mu];
+            twotime_row(K, a / count, a % count)[t * count + mu] = C[a * count + mu];
+        }
+    free(C);
+    return CODE_OK;
+}
+
+/* R(t,s) for s < end, from rows `shifted` and those of the first pass, which are used up. */
+static int measure_response(struct field *field, int i, int t, int end, struct rows shifted,
+                            struct err *err) {
+    const struct backend *ops = field->settings.backend;
+    struct field_side *side = &field->side[i];
+    struct twotime *R = &field->measured.R[i];
+    int count = side->count, known = end * R->Q;
+    struct rows difference = array_rows(&side->window, t * count, count); /* x - x' */
+    double *C, minus = -1, factor = -side->response / field->settings.epsilon;
+    if (!known)
+        return CODE_OK;
+    for (int mu = 0; mu < count; mu++)
+        rows_add(&minus, rows_part(shifted, mu, 1), rows_part(difference, mu, 1));
+    if (side->shared) {
+        ops->tile_mean(difference, array_rows(&side->work, 0, count));
+        difference = array_rows(&side->work, 0, count);
+    }
+    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    ops->dots(difference, array_rows(&side->probes, 0, known), C);
+    for (int mu = 0; mu < count; mu++)
+        for (int a = 0; a < known; a++)
+            twotime_row(R, t, mu)[a] = factor * C[mu * known + a];
+    free(C);
+    return CODE_OK;
+}
+
+/* out = the field that lives on side i at evaluation t, with its shift. */
+static int add_field(const struct field *field, int i, int t, struct rows out, struct err *err) {
+    const struct backend *ops = field->settings.backend;
+    const struct field_side *side = &field->side[i];
+    const double *L = field->side[1 - i].L;
+    int count = out.count, known = (t + 1) * count;
+    size_t n = (size_t)field->settings.T * (size_t)count;
+    double *C;
+    if (!side->normals.rows) {
+        rows_zero(out);
+        return CODE_OK;
+    }
+    struct rows u = side->shared ? array_rows(&side->work, 0, count) : out;
+    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    for (int mu = 0; mu < count; mu++)
+        for (int a = 0; a < known; a++)
+            C[mu * known + a] = side->amplitude * L[(size_t)(t * count + mu) * n + (size_t)a];
+    ops->combine(u, 0, C, array_rows(&side->normals, 0, known));
+    if ((int)field->pass == i)
+        for (int mu = 0; mu < count && side->probes.rows; mu++)
+            rows_add(&field->settings.epsilon, array_rows(&side->probes, t * count + mu, 1),
+                     rows_part(u, mu, 1));
+    if (side->shared)
+        ops->tile(u, out);
+    free(C);
+    return CODE_OK;
+}
+
+/* out += sum_{s<end} R(t,s) row_s + sum_{s<t} c_s K(t,s) row_s over the rows of the other
+ * side than i, whose K and R these are. Either side may have one row for all inputs. */
+static int add_memory(const struct field *field, int i, int t, int end, struct rows out,
+                      struct err *err) {
+    const struct twotime *K = &field->given.K[i], *R = &field->given.R[i];
+    const struct field_side *to = &field->side[1 - i];
+    const struct array *window = field->pass == FIELD_MEASURE ? &to->window : &to->shifted;
+    int P = field->settings.P, Q = to->count, columns = end * Q;
+    double *C;
+    if (!columns || !window->rows) /* what only kernels read has no cotangents */
+        return CODE_OK;
+    TRY(base_alloc(&C, (size_t)columns * (size_t)out.count, sizeof *C, err));
+    for (int mu = 0; mu < out.count; mu++) {
+        double *row = C + mu * columns;
+        const double *kernel = twotime_row(K, t, mu);
+        if (R->value)
+            memcpy(row, twotime_row(R, t, mu), (size_t)columns * sizeof *row);
+        for (int a = 0; a < t * P; a++)
+            row[Q == P ? a : a / P] += field->c[a] * kernel[K->Q == P ? a : a / P];
+    }
+    field->settings.backend->combine(out, 1, C, array_rows(window, 0, columns));
+    free(C);
+    return CODE_OK;
+}
+
+/* W x (i = 0) or W^T y (i = 1) of rows `in` at evaluation t; memory of times before `end`. */
+static int field_apply(struct map *map, int i, int t, int end, struct rows in, struct rows out,
+                       struct err *err) {
+    struct field *field = field_of(map);
+    struct field_side *side = &field->side[i];
+    struct rows kept;
+    assert(t < field->settings.T && in.count == side->count);
+    TRY(array_append(field->pass == FIELD_MEASURE ? &side->window : &side->shifted, in.count, &kept,
+                     err));
+    rows_copy(in, kept);
+    if (field->pass == FIELD_MEASURE)
+        TRY(measure_kernel(field, i, t, kept, err));
+    else if ((int)field->pass == i && side->response != 0)
+        TRY(measure_response(field, i, t, end, kept, err));
+    TRY(add_field(field, 1 - i, t, out, err));
+    return add_memory(field, i, t, end, out, err);
+}
+
+static int field_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    int t = field_of(map)->evaluations++;
+    return field_apply(map, 0, t, t, x, out, err);
+}
+
+static int field_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    int t = field_of(map)->evaluations - 1;
+    return field_apply(map, 1, t, t + 1, y, out, err);
+}
+
+/* Everything else about the evaluation is in the window. */
+static int field_keep(struct map *map, int k, struct rows y, struct err *err) {
+    (void)y, (void)err;
+    field_of(map)->kept[k] = field_of(map)->evaluations - 1;
+    return CODE_OK;
+}
+
+/* From the kernels of the first pass, which those with probes must not move. */
+static void field_products(const struct map *map, struct rows y, double *X, double *Y) {
+    const struct field *field = field_of(map);
+    int t = field->evaluations - 1;
+    double *out[] = {X, Y};
+    (void)y;
+    for (int i = 0; i < 2; i++)
+        for (int count = field->side[i].count, mu = 0; mu < count; mu++)
+            memcpy(out[i] + mu * count, twotime_row(&field->measured.K[i], t, mu) + t * count,
+                   (size_t)count * sizeof(double));
+}
+
+static int field_learn(struct map *map, int k, const double *c, struct err *err) {
+    struct field *field = field_of(map);
+    int P = field->settings.P;
+    (void)err;
+    for (int mu = 0; mu < P; mu++)
+        field->c[field->kept[k] * P + mu] += c[mu];
+    return CODE_OK;
+}
+
+const struct map_kind map_field = {
+    .state = sizeof(struct field),
+    .init = field_init,
+    .free = field_free,
+    .forward = field_forward,
+    .backward = field_backward,
+    .keep = field_keep,
+    .products = field_products,
+    .learn = field_learn,
+};

@@ -1,0 +1,29 @@
+/* The state of map_finite, and operations on explicit entries W, which map_adam has too: an array
+ * of n rows, one for each target site, over the source sites. */
+#ifndef KERNELS_MAP_FINITE_H
+#define KERNELS_MAP_FINITE_H
+
+#include "kernels/maps/map.h"
+
+#include <assert.h>
+
+struct finite_state {
+    struct array W;
+};
+
+static inline struct finite_state *finite_of(const struct map *map) {
+    assert(map->kind == &map_finite);
+    return map->state;
+}
+
+/* out = scale <W_i, x> */
+int map_entries_forward(const struct array *W, double scale, struct rows x, struct rows out,
+                        struct err *err);
+/* out = beta out + scale sum_i y_i W_i */
+int map_entries_backward(const struct array *W, double scale, struct rows y, double beta,
+                         struct rows out, struct err *err);
+/* W_i += s sum_mu c_mu y_mu,i x_mu */
+int map_entries_change(const struct array *W, const struct stage *stage, const double *c, double s,
+                       struct change *change, struct err *err);
+
+#endif

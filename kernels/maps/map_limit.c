@@ -1,0 +1,417 @@
+/* The infinite-width limit of a map: W(0) conditioned on its past, plus the learned part, as an
+ * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
+#include "kernels/maps/map_limit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Site quantities are of order one; a block below this is round-off and opens no direction. */
+static const double negligible = 1e-14;
+
+static int limit_init(struct map *map, struct err *err) {
+    struct population *s = map->declared.source, *t = map->declared.target;
+    struct limit_state *limit = limit_of(map);
+    struct map_numbers n = map->numbers;
+    s->drawn |= n.fr != 0;
+    t->drawn |= n.fg != 0;
+    TRY(array_init(&limit->q, s->backend, s->sites, s->group, 0, err));
+    TRY(array_init(&limit->e, s->backend, s->sites, s->group, 0, err));
+    TRY(array_init(&limit->Z, t->backend, t->sites, t->group, 0, err));
+    TRY(array_init(&limit->normals, t->backend, t->sites, t->group, 0, err));
+    return array_init(&limit->p, t->backend, t->sites, t->group, 0, err);
+}
+
+static void limit_free(struct map *map) {
+    struct limit_state *limit = limit_of(map);
+    if (!limit->leader)
+        array_free(&limit->q);
+    array_free(&limit->e);
+    array_free(&limit->Z);
+    array_free(&limit->p);
+    array_free(&limit->normals);
+    free(limit->R);
+    free(limit->E);
+    free(limit->C);
+    free(limit->Y);
+    for (int k = 0; k < MAP_STAGES; k++)
+        free(limit->kept[k].R);
+}
+
+int map_follow(struct map *map, const struct map *leader, struct err *err) {
+    const struct population *source = map->declared.source;
+    struct limit_state *limit = limit_of(map);
+    if (!limit->leader)
+        array_free(&limit->q);
+    limit->leader = leader;
+    limit->q = (struct array){0};
+    return leader ? CODE_OK
+                  : array_init(&limit->q, source->backend, source->sites, source->group, 0, err);
+}
+
+static bool has_bases(const struct map *map) {
+    return map->kind == &map_limit || map->kind == &map_adam;
+}
+
+int map_rank(const struct map *map, bool forward) {
+    if (!has_bases(map))
+        return 0;
+    return forward ? limit_of(map)->q.rows : limit_of(map)->p.rows;
+}
+
+void map_mark(struct map *map, struct map_mark *mark) {
+    assert(map->kind != &map_field);
+    *mark = (struct map_mark){.x = map->x};
+    if (!has_bases(map))
+        return;
+    struct limit_state *limit = limit_of(map);
+    mark->q = limit->q.rows;
+    mark->Z = limit->Z.rows;
+    mark->normals = limit->normals.rows;
+    mark->known = limit->known;
+    mark->met = limit->met;
+    mark->largest = limit->largest[true];
+    mark->R = limit->R;
+    mark->E = limit->E;
+    limit->R = limit->E = NULL;
+}
+
+void map_return(struct map *map, const struct map_mark *mark) {
+    map->x = mark->x;
+    if (!has_bases(map))
+        return;
+    struct limit_state *limit = limit_of(map);
+    free(limit->R);
+    free(limit->E);
+    if (limit->leader) /* its basis may have moved */
+        limit->q = limit_of(limit->leader)->q;
+    limit->q.rows = mark->q;
+    limit->Z.rows = mark->Z;
+    limit->normals.rows = mark->normals;
+    limit->known = mark->known;
+    limit->met = mark->met;
+    limit->largest[true] = mark->largest;
+    limit->R = mark->R;
+    limit->E = mark->E;
+}
+
+struct map_coefficients map_known(const struct map *map, bool forward) {
+    const struct limit_state *limit = limit_of(map);
+    return forward ? (struct map_coefficients){limit->R, limit->q.rows}
+                   : (struct map_coefficients){limit->C, limit->p.rows};
+}
+
+struct map_coefficients map_shown(const struct map *map, bool forward) {
+    const struct limit_state *limit = limit_of(map);
+    return forward ? (struct map_coefficients){limit->E, limit->met}
+                   : (struct map_coefficients){limit->Y, limit->q.rows};
+}
+
+/* C[P][n] = <x_mu, v_k>, allocated in place of what *C was. */
+static int products(struct rows x, struct rows v, double **C, struct err *err) {
+    free(*C);
+    TRY(base_alloc(C, (size_t)x.count * (size_t)v.count, sizeof **C, err));
+    x.array->backend->dots(x, v, *C);
+    return CODE_OK;
+}
+
+/* Extends the basis of one side by what rows x (known products C with it) add to it. New rows of
+ * the basis are basis->rows - (rows before). */
+static int grow(struct map *map, bool forward, struct rows x, const double *C, struct err *err) {
+    struct population *side = forward ? map->declared.source : map->declared.target;
+    struct limit_state *limit = limit_of(map);
+    struct array *basis = forward ? &limit->q : &limit->p;
+    int P = x.count, rank = basis->rows, kept;
+    double *norm2, total = 0, rest = 0;
+    TRY(base_alloc(&norm2, (size_t)P, sizeof *norm2, err));
+    x.array->backend->averages(x, x, norm2);
+    for (int mu = 0; mu < P; mu++) {
+        const double *c = C + (size_t)mu * (size_t)rank;
+        double left = norm2[mu];
+        for (int a = 0; a < rank; a++)
+            left -= c[a] * c[a];
+        rest = fmax(rest, left);
+        total += norm2[mu];
+    }
+    free(norm2);
+    if (!isfinite(total))
+        return err_set(err, CODE_NUMERICAL,
+                       "map %s: its %s input is not finite; lower eta0 or gamma0",
+                       map->declared.name, forward ? "forward" : "backward");
+    double rms = sqrt(total / P), *largest = &limit->largest[forward];
+    *largest = fmax(*largest, rms);
+    double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);
+    if (rms < negligible || rest <= threshold * threshold)
+        return CODE_OK;
+    TRY(basis_residual(array_all(basis), x, C, threshold, &side->work, &kept, err));
+    if (!kept)
+        return CODE_OK;
+    TRY(population_check_rank(side, rank + kept, map->declared.name, err));
+    struct rows added;
+    TRY(array_append(basis, kept, &added, err));
+    rows_copy(array_rows(&side->work, 0, kept), added);
+    return side->drawn ? population_absorb(side, added, err) : CODE_OK;
+}
+
+/* The normals that belong to new basis rows `added` of one side, appended on the other side. */
+static int draw(struct map *map, bool forward, struct rows added, struct err *err) {
+    struct population *other = forward ? map->declared.target : map->declared.source;
+    struct limit_state *limit = limit_of(map);
+    struct array *normals = forward ? &limit->Z : &limit->e;
+    struct rows out;
+    TRY(array_append(normals, added.count, &out, err));
+    if (forward && map->numbers.fg == 0) {
+        rows_zero(out); /* a learned part only */
+        return CODE_OK;
+    }
+    if (limit->feed)
+        TRY(limit->feed(limit->context, map, forward, added, out, err));
+    else
+        TRY((forward ? population_fresh : population_fresh_back)(
+            other, array_all(forward ? &limit->p : &limit->q), out, err));
+    if (!forward)
+        return CODE_OK;
+    if (map->settings.responses) {
+        struct rows kept;
+        TRY(array_append(&limit->normals, out.count, &kept, err));
+        rows_copy(out, kept);
+    }
+    rows_scale(map->numbers.fg, out);
+    return CODE_OK;
+}
+
+/* C gets columns for the rows of basis that came after the first `rank`. */
+static int widen(struct rows x, const struct array *basis, int rank, double **C, struct err *err) {
+    size_t P = (size_t)x.count, all = (size_t)basis->rows, old = (size_t)rank, k = all - old;
+    double *wide = NULL, *fresh = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&wide, P * all, sizeof *wide, err));
+    DO(products(x, array_rows(basis, rank, (int)k), &fresh, err));
+    for (size_t mu = 0; mu < P; mu++) {
+        for (size_t a = 0; a < old; a++)
+            wide[mu * all + a] = (*C)[mu * old + a];
+        for (size_t a = 0; a < k; a++)
+            wide[mu * all + old + a] = fresh[mu * k + a];
+    }
+    free(*C);
+    *C = wide;
+    wide = NULL;
+done:
+    free(wide);
+    free(fresh);
+    return code;
+}
+
+/* Products of x with the basis of its side, after the basis has met x. */
+static int meet(struct map *map, bool forward, struct rows x, double **C, struct err *err) {
+    struct limit_state *limit = limit_of(map);
+    struct array *basis = forward ? &limit->q : &limit->p;
+    int rank = basis->rows;
+    TRY(products(x, array_all(basis), C, err));
+    TRY(grow(map, forward, x, *C, err));
+    if (basis->rows == rank)
+        return CODE_OK;
+    TRY(draw(map, forward, array_rows(basis, rank, basis->rows - rank), err));
+    return widen(x, basis, rank, C, err);
+}
+
+/* The same where another map has met x just before: its basis serves both. */
+static int follow(struct map *map, struct rows x, double **R, struct err *err) {
+    struct limit_state *limit = limit_of(map);
+    const struct map *leader = limit->leader;
+    const struct limit_state *its = limit_of(leader);
+    int rank = limit->Z.rows;
+    size_t count = (size_t)x.count * (size_t)its->q.rows;
+    assert(leader->x.array == x.array && leader->x.first == x.first);
+    limit->q = its->q;
+    TRY(base_alloc(R, count, sizeof **R, err));
+    memcpy(*R, its->R, count * sizeof **R);
+    if (limit->q.rows == rank)
+        return CODE_OK;
+    return draw(map, true, array_rows(&limit->q, rank, limit->q.rows - rank), err);
+}
+
+static void scale_matrix(double *C, int rows, int columns, double factor) {
+    for (size_t i = 0; i < (size_t)rows * (size_t)columns; i++)
+        C[i] *= factor;
+}
+
+/* The coefficients *C [P][columns] of a pass, taken over, become those of its use among *all
+ * [uses P][*known], whose other rows have had nothing to do with the columns that are new. */
+static int enter(const struct map *map, double **C, int P, int columns, double **all, int *known,
+                 struct err *err) {
+    int uses = map->gather[0].array ? map->declared.uses : 1;
+    size_t width = (size_t)columns, old = (size_t)*known, rows = (size_t)P;
+    if (uses > 1) {
+        double *wide;
+        TRY(base_alloc(&wide, (size_t)uses * rows * width, sizeof *wide, err));
+        for (size_t i = 0; i < (size_t)uses * rows && *all; i++)
+            memcpy(wide + i * width, *all + i * old, old * sizeof *wide);
+        memcpy(wide + (size_t)map->use * rows * width, *C, rows * width * sizeof *wide);
+        free(*C);
+        *C = wide;
+    }
+    free(*all);
+    *all = *C;
+    *known = columns;
+    *C = NULL;
+    return CODE_OK;
+}
+
+static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    const struct backend *backend = x.array->backend;
+    struct limit_state *limit = limit_of(map);
+    double *R = NULL, *E = NULL;
+    int code, met;
+    DO(limit->leader ? follow(map, x, &R, err) : meet(map, true, x, &R, err));
+    DO(products(x, array_all(&limit->e), &E, err));
+    met = limit->e.rows;
+    scale_matrix(E, x.count, met, map->numbers.fr);
+    backend->combine(out, 0, R, array_all(&limit->Z));
+    if (met)
+        backend->combine(out, 1, E, array_all(&limit->p));
+    DO(enter(map, &R, x.count, limit->q.rows, &limit->R, &limit->known, err));
+    DO(enter(map, &E, x.count, met, &limit->E, &limit->met, err));
+done:
+    free(R);
+    free(E);
+    return code;
+}
+
+static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    const struct backend *backend = y.array->backend;
+    struct limit_state *limit = limit_of(map);
+    double *Y = NULL, *C = NULL, *shown = NULL;
+    int code = CODE_OK;
+    if (map->numbers.fr != 0)
+        DO(meet(map, false, y, &C, err));
+    assert(!map->settings.responses || map->gather[0].array ||
+           y.count == (map->declared.one_row ? 1 : map->x.count));
+    if (map->settings.responses) {
+        DO(products(y, array_all(&limit->normals), &shown, err));
+        DO(enter(map, &shown, y.count, limit->normals.rows, &limit->Y, &limit->shown, err));
+    }
+    DO(products(y, array_all(&limit->Z), &Y, err));
+    backend->combine(out, 0, Y, array_all(&limit->q));
+    if (limit->p.rows) {
+        scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
+        backend->combine(out, 1, C, array_all(&limit->e));
+    }
+    if (C)
+        DO(enter(map, &C, y.count, limit->p.rows, &limit->C, &limit->told, err));
+done:
+    free(Y);
+    free(C);
+    free(shown);
+    return code;
+}
+
+static int limit_keep(struct map *map, int k, struct rows y, struct err *err) {
+    struct limit_state *limit = limit_of(map);
+    size_t count = (size_t)map->stage[k].P * (size_t)limit->q.rows;
+    double **R = &limit->kept[k].R;
+    limit->kept[k].rank = limit->q.rows;
+    free(*R);
+    TRY(base_alloc(R, count, sizeof **R, err));
+    memcpy(*R, limit->R, count * sizeof **R);
+    return array_keep(&map->stage[k].y, y, err);
+}
+
+/* x by its coordinates. */
+static void limit_products(const struct map *map, struct rows y, double *X, double *Y) {
+    const struct limit_state *limit = limit_of(map);
+    size_t P = (size_t)map->x.count, rank = (size_t)limit->q.rows;
+    for (size_t mu = 0; mu < P; mu++)
+        for (size_t nu = 0; nu < P; nu++) {
+            double sum = 0;
+            for (size_t a = 0; a < rank; a++)
+                sum += limit->R[mu * rank + a] * limit->R[nu * rank + a];
+            X[mu * P + nu] = sum;
+        }
+    y.array->backend->dots(y, y, Y);
+}
+
+/* Z_a += sum_mu c_mu R_mu,a y_mu; directions met since do not learn. */
+static int limit_change(struct map *map, int k, const double *c, struct change *change,
+                        struct err *err) {
+    struct limit_state *limit = limit_of(map);
+    struct rows y = array_all(&map->stage[k].y);
+    const double *R = limit->kept[k].R;
+    size_t P = (size_t)map->stage[k].P, rank = (size_t)limit->kept[k].rank, rows = (size_t)y.count;
+    double *C;
+    TRY(base_alloc(&C, rank * rows, sizeof *C, err));
+    for (size_t a = 0; a < rank; a++)
+        for (size_t mu = 0; mu < P; mu++)
+            C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * R[mu * rank + a];
+    *change = (struct change){array_rows(&limit->Z, 0, (int)rank), y, C, 1};
+    return CODE_OK;
+}
+
+/* Of the last pass R alone: learning reads it, and only those who measure read the rest. */
+static int limit_archive(struct map *map, struct archive *archive, struct err *err) {
+    const struct backend *backend = map->declared.source->backend;
+    struct limit_state *limit = limit_of(map);
+    if (limit->leader)
+        limit->q = limit_of(limit->leader)->q;
+    else
+        TRY(archive_array(archive, &limit->q, backend, err));
+    TRY(archive_array(archive, &limit->e, backend, err));
+    TRY(archive_array(archive, &limit->Z, backend, err));
+    TRY(archive_array(archive, &limit->p, backend, err));
+    TRY(archive_array(archive, &limit->normals, backend, err));
+    TRY(archive_bytes(archive, limit->largest, sizeof limit->largest, err));
+    TRY(archive_expect(archive, &limit->Z, limit->Z.sites, limit->Z.group, limit->q.rows, err));
+    TRY(archive_expect(archive, &limit->e, limit->e.sites, limit->e.group, limit->p.rows, err));
+    TRY(archive_expect(archive, &limit->normals, limit->normals.sites, limit->normals.group,
+                       map->settings.responses && map->numbers.fg != 0 ? limit->q.rows : 0, err));
+    limit->known = limit->q.rows;
+    TRY(archive_list(archive, &limit->R, (size_t)map->x.count * (size_t)limit->q.rows,
+                     sizeof *limit->R, err));
+    return limit->R || limit->q.rows == 0 || !archive_reads(archive) /* zero matrices have none */
+               ? CODE_OK
+               : archive_misfit(archive, "a basis has no coefficients", err);
+}
+
+/* The normals in Z alone, and the other direction's as in a pass. */
+static int limit_initial(const struct map *map, int use, bool forward, struct rows in,
+                         struct rows out, struct err *err) {
+    const struct backend *backend = out.array->backend;
+    const struct limit_state *limit = limit_of(map);
+    const struct array *own = forward ? &limit->normals : &limit->q;
+    int rank = limit->normals.rows, met = forward ? limit->met : limit->p.rows;
+    size_t first = (size_t)use * (size_t)out.count, count = (size_t)out.count * (size_t)rank;
+    double *C;
+    (void)in;
+    TRY(base_alloc(&C, count, sizeof *C, err));
+    for (size_t i = 0; i < count; i++)
+        C[i] = map->numbers.fg * (forward ? limit->R : limit->Y)[first * (size_t)rank + i];
+    backend->combine(out, 0, C, array_rows(own, 0, rank));
+    if (met && forward)
+        backend->combine(out, 1, limit->E + first * (size_t)met, array_rows(&limit->p, 0, met));
+    else if (met)
+        backend->combine(out, 1, limit->C + first * (size_t)met, array_rows(&limit->e, 0, met));
+    free(C);
+    return CODE_OK;
+}
+
+/* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
+static double limit_bytes(const struct map *map, const struct map_costs *costs) {
+    double copies = map->declared.a0 != 0 ? 3 : 1;
+    return 1.5 * copies *
+           (population_bytes(map->declared.source, 1) * costs->q +
+            population_bytes(map->declared.target, 1) * costs->p);
+}
+
+const struct map_kind map_limit = {
+    .state = sizeof(struct limit_state),
+    .init = limit_init,
+    .free = limit_free,
+    .forward = limit_forward,
+    .backward = limit_backward,
+    .keep = limit_keep,
+    .products = limit_products,
+    .change = limit_change,
+    .archive = limit_archive,
+    .initial = limit_initial,
+    .bytes = limit_bytes,
+};

@@ -1,0 +1,41 @@
+/* The state of map_limit, and of the random part of map_adam (formulae in map.h). */
+#ifndef KERNELS_MAP_LIMIT_H
+#define KERNELS_MAP_LIMIT_H
+
+#include "kernels/maps/map.h"
+
+#include <assert.h>
+
+struct limit_state {
+    struct array q, e; /* over the source sites */
+    struct array Z, p; /* over the target sites */
+    /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
+    const struct map *leader;
+    double largest[2]; /* rms of the largest block that p, q have met */
+    /* Of the last passes, with the rows of all uses. */
+    double *R; /* [P][known]: <x_mu, q_a> */
+    double *E; /* [P][met]: fr <x_mu, e_b>; rows of p at the last forward */
+    double *C; /* [y.count][told]: fr <y_mu, p_b> */
+    int known, met, told;
+    /* If responses are kept: */
+    struct array normals; /* over the target sites: the normals in Z alone, one per q */
+    double *Y;            /* [y.count][shown]: <y_mu, normals_a> */
+    int shown;
+    struct {
+        double *R; /* [P][rank], x over the basis of that time */
+        int rank;
+    } kept[MAP_STAGES];
+    /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
+     * out the normals that belong to them. */
+    int (*feed)(void *context, struct map *map, bool forward, struct rows basis, struct rows out,
+                struct err *err);
+    void *context;
+};
+
+/* Kinds limit and adam. */
+static inline struct limit_state *limit_of(const struct map *map) {
+    assert(map->kind == &map_limit || map->kind == &map_adam);
+    return map->state;
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* Thin matrices: explicit columns over sites. */
+#include "kernels/maps/thin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int thin_init(struct thin *thin, struct population *population, int K, double amplitude,
+              struct err *err) {
+    *thin = (struct thin){.population = population};
+    TRY(array_init(&thin->W, population->backend, population->sites, population->group, K, err));
+    struct rows W = array_all(&thin->W);
+    rows_zero(W);
+    if (amplitude == 0)
+        return CODE_OK;
+    population->drawn = true;
+    TRY(population_fresh(population, (struct rows){0}, W, err));
+    rows_scale(amplitude, W);
+    return CODE_OK;
+}
+
+void thin_free(struct thin *thin) {
+    array_free(&thin->W);
+}
+
+void thin_read(const struct thin *thin, const double *A, struct rows out) {
+    thin->W.backend->combine(out, 0, A, array_all(&thin->W));
+}
+
+int thin_change(const struct thin *thin, const double *A, const double *c, struct rows y,
+                struct change *change, struct err *err) {
+    int K = thin->W.rows, P = y.count;
+    double *C;
+    TRY(base_alloc(&C, (size_t)K * (size_t)P, sizeof *C, err));
+    for (int k = 0; k < K; k++)
+        for (int mu = 0; mu < P; mu++)
+            C[k * P + mu] = c[mu] * A[mu * K + k];
+    *change = (struct change){array_all(&thin->W), y, C, 1};
+    return CODE_OK;
+}
+
+int thin_learn(struct thin *thin, const double *A, const double *c, struct rows y,
+               struct err *err) {
+    struct change change;
+    TRY(thin_change(thin, A, c, y, &change, err));
+    change_apply(&change);
+    return CODE_OK;
+}
+
+/* v -= sum_k (B_k . v) B_k; the products are added to a. */
+static void subtract(double *v, const double *B, int K, int D, double *a) {
+    for (int k = 0; k < K; k++) {
+        double overlap = 0;
+        for (int i = 0; i < D; i++)
+            overlap += B[(size_t)k * (size_t)D + (size_t)i] * v[i];
+        for (int i = 0; i < D; i++)
+            v[i] -= overlap * B[(size_t)k * (size_t)D + (size_t)i];
+        a[k] += overlap;
+    }
+}
+
+static double norm(const double *v, int D) {
+    double sum = 0;
+    for (int i = 0; i < D; i++)
+        sum += v[i] * v[i];
+    return sqrt(sum);
+}
+
+int thin_coordinates(const double *X, int P, int D, double **A, double **B, int *K,
+                     struct err *err) {
+    int most = P < D ? P : D, rank = 0, code = CODE_OK;
+    double *basis = NULL, *wide = NULL;
+    DO(base_alloc(&basis, ((size_t)most + 1) * (size_t)D, sizeof *basis, err));
+    DO(base_alloc(&wide, (size_t)P * (size_t)most, sizeof *wide, err));
+    for (int mu = 0; mu < P; mu++) {
+        double *v = basis + (size_t)rank * (size_t)D, *a = wide + (size_t)mu * (size_t)most;
+        for (int i = 0; i < D; i++)
+            v[i] = X[(size_t)mu * (size_t)D + (size_t)i] / sqrt((double)D);
+        double length = norm(v, D);
+        if (!isfinite(length)) {
+            code = err_set(err, CODE_INPUT, "input %d is too large: its length overflows", mu);
+            goto done;
+        }
+        subtract(v, basis, rank, D, a);
+        subtract(v, basis, rank, D, a);
+        double rest = norm(v, D);
+        if (rank == most || rest <= 1e-12 * length)
+            continue;
+        for (int i = 0; i < D; i++)
+            v[i] /= rest;
+        a[rank++] = rest;
+    }
+    DO(base_alloc(A, (size_t)P * (size_t)rank, sizeof **A, err));
+    for (int mu = 0; mu < P; mu++)
+        memcpy(*A + (size_t)mu * (size_t)rank, wide + (size_t)mu * (size_t)most,
+               (size_t)rank * sizeof **A);
+    *K = rank;
+    if (B) {
+        *B = basis;
+        basis = NULL;
+    }
+done:
+    free(basis);
+    free(wide);
+    return code;
+}

@@ -1,0 +1,141 @@
+/* What a net will need before it is made: memory, sites. */
+#include "models/engine/node.h"
+
+#include <math.h>
+
+static double rows_bytes(struct rows rows) {
+    return (double)array_bytes(rows.array, rows.count);
+}
+
+/* Whether a program has functions with kinks or steps by itself, whatever the settings. */
+static bool has_kinks(const struct program *p) {
+    for (int i = 0; i < p->nodes; i++)
+        if (p->node[i].op->jumps && p->node[i].op->jumps(p, i))
+            return true;
+    return false;
+}
+
+/* Rows of a token that a matrix meets in an evaluation: those of all its uses, and of pairs of
+ * tokens one for each other token. */
+static double rows_of_token(const struct net *net, const struct map *map) {
+    int most = 1;
+    for (int i = 0; i < net->program->nodes; i++)
+        if (net->program->node[i].map == map && net->program->node[i].count > most * net->rows)
+            most = net->program->node[i].count / net->rows;
+    return (double)most * map->declared.uses;
+}
+
+/* Rows that the basis of a limit reaches where a matrix meets so many of each token. */
+static double rank_bound(const struct net *net, const struct population *population,
+                         double of_token, double evaluations) {
+    const struct net_setup *setup = &net->setup;
+    double rows = net->rows * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
+    if (network_compresses(setup->network) && !has_kinks(net->program))
+        rows = fmin(rows, 20.0 * net->setup.inputs * setup->n * -log10(setup->tolerance));
+    return fmin(rows * of_token, most);
+}
+
+static struct map_costs costs_of(const struct net *net, const struct map *map, double evaluations) {
+    const struct net_setup *setup = &net->setup;
+    double of_token = rows_of_token(net, map);
+    return (struct map_costs){.learned = of_token * net->rows * evaluations * setup->stages,
+                              .q = rank_bound(net, map->declared.source, of_token, evaluations),
+                              .p = rank_bound(net, map->declared.target, of_token, evaluations)};
+}
+
+/* What the optimizer remembers of each entry, and of a limit the entries themselves where they
+ * learn one by one; else, of a limit, what it remembers of Z. */
+static double moment_bytes(const struct net *net, const struct parameter *p, double evaluations) {
+    const struct net_setup *setup = &net->setup;
+    bool by_entry = optimizer_by_entry(setup->optimizer);
+    int memories = optimizer_memories(setup->optimizer);
+    if (!memories)
+        return 0;
+    if (p->map && !setup->N && !by_entry) {
+        const struct population *target = p->map->declared.target;
+        return 1.5 * population_bytes(target, 1) *
+               rank_bound(net, target, rows_of_token(net, p->map), evaluations);
+    }
+    if (p->map)
+        return (memories + (by_entry && !setup->N)) * map_entries_bytes(p->map);
+    return p->thin ? memories * rows_bytes(array_all(&p->thin->W)) : 0;
+}
+
+/* The normals in Z once more; coefficients [T P][rank] of both sides, and while a response is
+ * solved for its matrix of that size, the solution and LAPACK's workspace, neither of them larger.
+ */
+static double response_bytes(const struct net *net, const struct map *map, int T) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    double of_token = rows_of_token(net, map), rows = (double)net->rows * of_token * T,
+           own = rank_bound(net, t, of_token, T), rank = fmax(rank_bound(net, s, of_token, T), own);
+    return map->declared.a0 == 0
+               ? 0
+               : 1.5 * population_bytes(t, 1) * own + 5 * sizeof(double) * rows * rank;
+}
+
+/* y, and where entries are explicit x. */
+static double stage_bytes(const struct net *net, const struct parameter *p) {
+    const struct net_setup *setup = &net->setup;
+    double bytes = p->y.array ? rows_bytes(p->y) : 0;
+    if (p->map && (setup->N || optimizer_by_entry(setup->optimizer)))
+        bytes += population_bytes(p->map->declared.source, p->rows);
+    return bytes;
+}
+
+/* W(0): a copy, or the normals in Z once more. */
+static double start_bytes(const struct net *net, const struct map *map, double rank) {
+    if (map->declared.a0 == 0)
+        return 0;
+    return net->setup.N ? map_entries_bytes(map)
+                        : 1.5 * rank * population_bytes(map->declared.target, 1);
+}
+
+static double map_bytes(const struct net *net, const struct map *map, double evaluations, int T) {
+    const struct net_setup *setup = &net->setup;
+    struct map_costs costs = costs_of(net, map, evaluations);
+    if (setup->field)
+        return field_bytes(map, setup->field);
+    return net_map_kind(net, &map->declared)->bytes(map, &costs) +
+           (setup->responses ? response_bytes(net, map, T) : 0) +
+           (setup->check ? start_bytes(net, map, costs.q) : 0);
+}
+
+static double all_bytes(const struct net *net, double evaluations, int T) {
+    const struct net_setup *setup = &net->setup;
+    double total = 0;
+    for (int i = 0; i < net->arrays; i++)
+        total += rows_bytes(array_all(net->array[i]));
+    if (setup->inputs + setup->tests > setup->P)
+        total *= 2; /* put aside in a look */
+    for (int i = 0; i < net->thins; i++) {
+        bool matched = !setup->N || setup->balanced; /* waits, is projected, is in the span */
+        total += (matched ? 4 : 1) * rows_bytes(array_all(&net->thin[i]->W));
+    }
+    for (int i = 0; i < net->maps; i++)
+        total += map_bytes(net, net->map[i], evaluations, T);
+    for (int i = 0; i < net->parameters; i++)
+        total += setup->stages * stage_bytes(net, &net->parameter[i]) +
+                 moment_bytes(net, &net->parameter[i], evaluations);
+    for (int k = 0; k < net->kernels; k++)
+        total += 1.5 * T * rows_bytes(net->kernel[k].rows);
+    return total;
+}
+
+int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
+              struct err *err) {
+    struct net net;
+    struct net_setup shapes = *setup;
+    shapes.declare_only = true;
+    int code = net_init(&net, &shapes, err);
+    *bytes = code ? 0 : all_bytes(&net, evaluations, T);
+    net_free(&net);
+    return code;
+}
+
+size_t net_sampled_sites(const struct net *net, int k) {
+    const struct population *population = net->population[k];
+    for (int i = 0; i < net->program->nodes && !population->nodes; i++)
+        if (net->program->node[i].on == population && !net->program->node[i].op->linear)
+            return population->units ? population->units->sites : population->sites;
+    return 0;
+}

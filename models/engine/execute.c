@@ -1,0 +1,181 @@
+/* Running a program: nodes forward, in reverse, and the rules that act once a step. */
+#include "models/engine/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void measure(const struct net *net, int node, bool gradient) {
+    const struct program *p = net->program;
+    for (int k = 0; k < p->measures; k++) {
+        const struct measure *m = &p->measure[k];
+        if (m->node != node || m->gradient != gradient)
+            continue;
+        struct rows x = gradient ? p->node[node].g : p->node[node].value;
+        net->setup.backend->averages(x, m->power == 2 ? x : (struct rows){0}, m->out);
+        for (int mu = 0; mu < x.count && m->scale != 1; mu++)
+            m->out[mu] *= m->scale;
+    }
+}
+
+/* The failure that an operation has remembered. */
+static int outcome(const struct net *net, struct err *err) {
+    const struct program *p = net->program;
+    return p->code ? err_set(err, p->code, "%s", p->err.text) : CODE_OK;
+}
+
+int node_forward(struct net *net, struct node *v, struct err *err) {
+    net->program->code = CODE_OK;
+    v->op->forward(net, v);
+    return outcome(net, err);
+}
+
+int node_backward(struct net *net, struct node *v, struct err *err) {
+    net->program->code = CODE_OK;
+    if (v->op->backward && (v->part[0].due || v->part[1].due))
+        v->op->backward(net, v);
+    return outcome(net, err);
+}
+
+int program_poll(const struct net *net, struct err *err) {
+    bool stop = net->setup.stop && *net->setup.stop;
+    return stop ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
+}
+
+int program_forward(struct net *net, struct err *err) {
+    struct program *p = net->program;
+    for (int i = 0; i < p->nodes; i++) {
+        TRY(program_poll(net, err));
+        TRY(node_forward(net, &p->node[i], err));
+        measure(net, i, false);
+    }
+    return CODE_OK;
+}
+
+/* What a matrix with several uses learns with. */
+static void gather(const struct node *v) {
+    struct rows y = v->map ? v->map->gather[1] : (struct rows){0};
+    if (y.array && v->g.array)
+        rows_copy(v->g, rows_part(y, v->use * v->count, v->count));
+}
+
+int program_backward(struct net *net, struct err *err) {
+    struct program *p = net->program;
+    for (int i = 0; i < p->nodes; i++)
+        if (p->node[i].gs)
+            memset(p->node[i].gs, 0,
+                   (size_t)(p->node[i].count * p->node[i].K) * sizeof *p->node[i].gs);
+    for (int i = p->nodes - 1; i >= 0; i--) {
+        TRY(program_poll(net, err));
+        measure(net, i, true);
+        gather(&p->node[i]);
+        TRY(node_backward(net, &p->node[i], err));
+    }
+    return CODE_OK;
+}
+
+void program_rules(struct net *net) {
+    struct program *p = net->program;
+    for (int i = 0; i < p->nodes; i++)
+        if (p->node[i].custom && p->node[i].custom->rule)
+            p->node[i].custom->rule(p->node[i].context);
+        else if (p->node[i].numbers && p->node[i].numbers->rule)
+            p->node[i].numbers->rule(p->node[i].context);
+}
+
+/* Every use of what learns has a cotangent. */
+static int check_reach(const struct net *net, const struct parameter *parameter, struct err *err) {
+    const struct program *p = net->program;
+    for (int i = parameter->node; i < p->nodes; i++) {
+        const struct node *v = &p->node[i];
+        bool mine = i == parameter->node || (v->map && v->map == parameter->map);
+        if (mine && i != p->read_out && !v->g_count)
+            return err_set(err, CODE_INPUT, "network %s: the output does not depend on %s %s",
+                           net->model->name, v->use ? "all uses of matrix" : "matrix",
+                           parameter->name);
+    }
+    return CODE_OK;
+}
+
+/* Rows of what is measured and of what parameters learn with. */
+static int connect(struct net *net, struct err *err) {
+    struct program *p = net->program;
+    struct rows w = array_all(&p->node[p->read_out].thin->W);
+    for (int i = 0; i < p->nodes; i++)
+        if (p->node[i].g_item == -2)
+            p->node[i].g = w;
+    for (int k = 0; k < net->kernels; k++) {
+        struct kernel *kernel = &net->kernel[k];
+        const struct node *v = &p->node[kernel->node < 0 ? 0 : kernel->node];
+        kernel->rows = kernel->node < 0 ? w : kernel->gradient ? v->g : v->value;
+        kernel->one_row |= kernel->node >= 0 && kernel->rows.count < net->setup.P * v->per;
+    }
+    for (int k = 0; k < net->parameters; k++) {
+        struct parameter *parameter = &net->parameter[k];
+        const struct node *v = &p->node[parameter->node];
+        bool tied = v->map && v->map->gather[1].array;
+        TRY(check_reach(net, parameter, err));
+        const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
+        if (parameter->node == p->read_out)
+            parameter->A = net->weighted ? net->Delta : net->ones;
+        bool reads = parameter->thin && v->op->matrix != MATRIX_READ_IN;
+        parameter->rows = tied ? v->map->gather[0].count : x->count;
+        parameter->y = tied              ? v->map->gather[1]
+                       : parameter->host ? (struct rows){0}
+                       : reads           ? x->value
+                                         : v->g;
+    }
+    named_connect(net);
+    if (p->gates >= 0)
+        net->gate = p->node[p->gates].value;
+    if (p->gates >= 0 && p->logits >= 0 && net->setup.router)
+        net->logits = p->node[p->logits].value;
+    return CODE_OK;
+}
+
+/* Read-in and read-out first: of balanced draws, the first are orthogonal to none. */
+static int prepare(struct net *net, struct err *err) {
+    struct program *p = net->program;
+    for (int pass = 0; pass < 3; pass++)
+        for (int i = 0; i < p->nodes; i++) {
+            TRY(program_poll(net, err));
+            struct node *v = &p->node[i];
+            enum operation_matrix matrix = v->op->matrix;
+            int mine = matrix == MATRIX_READ_IN ? 0 : matrix == MATRIX_READ_OUT ? 1 : 2;
+            if (mine == pass && v->op->prepare)
+                TRY(v->op->prepare(net, v, err));
+        }
+    return CODE_OK;
+}
+
+int program_build(struct net *net, struct err *err) {
+    struct program *p;
+    TRY(base_alloc(&net->program, 1, sizeof *net->program, err));
+    p = net->program;
+    *p = (struct program){.net = net, .read_out = -1, .gates = -1};
+    TRY(net_vector(net, net->rows * net->setup.n, &p->c, err));
+    net->model->write(p);
+    if (!p->code && p->read_out < 0)
+        program_fail(p, "it reads nothing out");
+    if (p->code) {
+        *err = p->err;
+        return p->code;
+    }
+    if (net->tied && !net->random)
+        return CODE_OK;
+    TRY(named_select(p, err));
+    TRY(plan_storage(net, err));
+    TRY(prepare(net, err));
+    return connect(net, err);
+}
+
+void program_free(struct program *p) {
+    if (!p)
+        return;
+    for (int k = 0; k < p->memories; k++)
+        free(p->memory[k]);
+    free(p->memory);
+    free(p->node);
+    free(p->measure);
+    free(p->mixture.s2);
+    free(p);
+}

@@ -1,0 +1,96 @@
+/* The losses, and the list of them. */
+#include "models/engine/loss.h"
+#include "kernels/base/text.h"
+
+#include <math.h>
+
+static double mse(int C, const double *f, const double *y, double *Delta) {
+    double l = 0;
+    for (int c = 0; c < C; c++) {
+        Delta[c] = y[c] - f[c];
+        l += 0.5 * Delta[c] * Delta[c];
+    }
+    return l;
+}
+
+const struct loss loss_mse = {
+    .choice = {.name = "mse", .doc = "(y - f)^2/2, summed over outputs"},
+    .equation = "sum_c (y - f)^2 / 2",
+    .tex = "\\frac{1}{2} \\sum_c (y_c - f_c)^2",
+    .targets = LOSS_TARGETS_NUMBERS,
+    .value = mse,
+};
+
+/* The exponential is of a number that is not positive, so it never overflows. */
+static double logistic(int C, const double *f, const double *y, double *Delta) {
+    double margin = *y * *f;
+    (void)C;
+    *Delta = *y / (1 + exp(margin));
+    return margin > 0 ? log1p(exp(-margin)) : log1p(exp(margin)) - margin;
+}
+
+const struct loss loss_logistic = {
+    .choice = {.name = "logistic", .doc = "log(1 + exp(-y f)) of one output and labels +1 or -1"},
+    .equation = "log(1 + exp(-y f))",
+    .tex = "\\log(1 + e^{-y f})",
+    .targets = LOSS_TARGETS_SIGNS,
+    .value = logistic,
+};
+
+/* At y f = 1, where there is no derivative, the gradient is that of the flat side. */
+static double hinge(int C, const double *f, const double *y, double *Delta) {
+    double margin = *y * *f;
+    (void)C;
+    *Delta = margin < 1 ? *y : 0;
+    return fmax(0, 1 - margin);
+}
+
+const struct loss loss_hinge = {
+    .choice = {.name = "hinge", .doc = "max(0, 1 - y f) of one output and labels +1 or -1"},
+    .equation = "max(0, 1 - y f)",
+    .tex = "\\max(0, 1 - y f)",
+    .targets = LOSS_TARGETS_SIGNS,
+    .value = hinge,
+};
+
+/* The largest output is taken out of all of them before they are exponentiated. A row of zeros asks
+ * for nothing: its loss and Delta are 0. */
+static double cross_entropy(int C, const double *f, const double *y, double *Delta) {
+    double largest = f[0], sum = 0, asked = 0, l = 0;
+    for (int c = 0; c < C; c++) {
+        largest = fmax(largest, f[c]);
+        asked += y[c];
+    }
+    for (int c = 0; c < C; c++)
+        sum += exp(f[c] - largest);
+    for (int c = 0; c < C; c++) {
+        Delta[c] = y[c] - asked * exp(f[c] - largest) / sum;
+        l -= y[c] == 0 ? 0 : y[c] * (f[c] - largest - log(sum));
+    }
+    return l;
+}
+
+const struct loss loss_cross_entropy = {
+    .choice = {.name = "cross_entropy",
+               .doc = "-log of the softmax of several outputs, at the class that is asked for"},
+    .equation = "-sum_c y_c log softmax_c(f)",
+    .tex = "-\\sum_c y_c \\log \\mathrm{softmax}_c(f)",
+    .targets = LOSS_TARGETS_CLASSES,
+    .value = cross_entropy,
+};
+
+const struct choice *const loss_list[] = {&loss_mse.choice, &loss_logistic.choice,
+                                          &loss_hinge.choice, &loss_cross_entropy.choice, NULL};
+
+const struct loss *loss_row(size_t k) {
+    return (const struct loss *)loss_list[k];
+}
+
+void loss_name(enum loss_targets targets, char *note) {
+    const char *joint = "";
+    for (size_t k = 0; loss_list[k]; k++)
+        if (loss_row(k)->targets == targets) {
+            text_append(note, "%s%s", joint, loss_list[k]->name);
+            joint = " or ";
+        }
+}

@@ -1,0 +1,163 @@
+/* What a program measures: kernels, numbers and averages, in the normalisation of the pages. */
+#include "models/engine/node.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { READ_OUT = -2 }; /* in the place of a node */
+
+void program_add_kernel(struct program *p, struct kernel kernel, const char *name) {
+    struct kernel *added;
+    if (!p->code && (kernel.node == -1 || (kernel.node >= 0 && !p->node[kernel.node].on)))
+        program_fail(p, "kernel %s is not of rows", name);
+    if (p->code || !(added = program_grow(p, &p->net->kernel, &p->net->kernels, sizeof *added)))
+        return;
+    *added = kernel;
+    snprintf(added->name, sizeof added->name, "%s", name);
+    if (kernel.node < 0)
+        return;
+    struct node *node = &p->node[kernel.node];
+    *(!kernel.gradient  ? &node->measured
+      : kernel.as_it_is ? &node->kept_g
+                        : &node->measured_g) = true;
+    if (kernel.gradient)
+        added->scale /= node->on->page * node->on->page;
+}
+
+void program_kernel(struct program *p, struct value x, double scale, const char *name,
+                    const char *about, const char *equation) {
+    program_add_kernel(p, (struct kernel){"", about, equation, .scale = scale, .node = x.at}, name);
+}
+
+void program_gradient(struct program *p, struct value x, double scale, const char *name,
+                      const char *about, const char *equation) {
+    program_add_kernel(
+        p, (struct kernel){"", about, equation, .scale = scale, .node = x.at, .gradient = true},
+        name);
+}
+
+void program_read_out_kernel(struct program *p, const char *name, const char *about,
+                             const char *equation) {
+    program_add_kernel(
+        p, (struct kernel){"", about, equation, .scale = 1, .one_row = true, .node = READ_OUT},
+        name);
+}
+
+/* values [first][second], or [first] where dims name one axis besides t. */
+static void add_numbers(struct program *p, struct numbers numbers, const char *name) {
+    struct numbers *added;
+    if (p->code || !(added = program_grow(p, &p->net->number, &p->net->numbers, sizeof *added)))
+        return;
+    *added = numbers;
+    for (const char *at = numbers.dims; *at; at++)
+        added->axes += *at == ' ';
+    snprintf(added->name, sizeof added->name, "%s", name);
+}
+
+/* The same with an axis of tokens; the words outlive the program. */
+static const char *with_tokens(const char *dims) {
+    static const char *const known[][2] = {{"t mu", "t mu token"},
+                                           {"t mu i", "t mu token i"},
+                                           {"t mu j", "t mu token j"},
+                                           {"t mu source", "t mu token source"}};
+    size_t k = 0;
+    while (strcmp(known[k][0], dims))
+        assert(++k < sizeof known / sizeof *known);
+    return known[k][1];
+}
+
+static void show(struct program *p, struct value s, bool gradient, struct numbers numbers,
+                 const char *name) {
+    if (p->code)
+        return;
+    const struct node *node = &p->node[s.at];
+    numbers.values = gradient ? node->gs : node->s;
+    numbers.shape[0] = p->net->setup.P;
+    numbers.shape[1] = node->K;
+    if (node->per > 1) {
+        numbers.dims = with_tokens(numbers.dims);
+        numbers.shape[1] = node->per;
+        numbers.shape[2] = node->K;
+    }
+    add_numbers(p, numbers, name);
+}
+
+void program_show(struct program *p, struct value s, const char *dims, const char *name,
+                  const char *about, const char *equation) {
+    show(p, s, false, (struct numbers){"", dims, about, equation, NULL, 0, {0}}, name);
+}
+
+void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
+                           const char *about, const char *equation) {
+    show(p, s, true, (struct numbers){"", dims, about, equation, NULL, 0, {0}}, name);
+}
+
+double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
+                       const char *about, const char *equation) {
+    int P = p->net->setup.P, n = p->net->setup.n;
+    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, P, n}};
+    int width = strstr(dims, " token") ? P * n : strstr(dims, " mu") ? P : 1;
+    for (int k = 0; k < p->net->numbers && !p->code; k++)
+        if (!strcmp(p->net->number[k].name, name))
+            return p->net->number[k].values + index * width;
+    if (p->code || program_failed(p, net_vector(p->net, count * width, &numbers.values, &p->err)))
+        return NULL;
+    add_numbers(p, numbers, name);
+    return numbers.values + index * width;
+}
+
+void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
+                     double *out) {
+    struct measure *added;
+    if (p->code || !(added = program_grow(p, &p->measure, &p->measures, sizeof *added)))
+        return;
+    for (int k = 0; k < power && gradient; k++)
+        scale /= p->node[x.at].on->page;
+    *added = (struct measure){x.at, gradient, power, scale, out};
+}
+
+/* Whether rows are made of exponentials of what matrices write, site by site: they have no bound.
+ */
+static bool has_exponential(struct program *p, int last) {
+    bool *reached = program_memory(p, (size_t)p->nodes * sizeof *reached);
+    if (!reached)
+        return false;
+    reached[last] = true;
+    for (int i = last; i >= 0; i--) {
+        const struct node *v = &p->node[i];
+        if (!reached[i] || v->map || !v->on)
+            continue;
+        if (v->op->function && v->fn == FN_EXP)
+            return true;
+        for (int k = 0; k < 2; k++)
+            if (v->argument[k] >= 0)
+                reached[v->argument[k]] = true;
+    }
+    return false;
+}
+
+void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule) {
+    if (p->code)
+        return;
+    p->gates = phi.at;
+    p->logits = psi.at;
+    p->net->gate_rule = rule;
+    p->net->condenses = has_exponential(p, phi.at);
+    if (psi.at >= 0)
+        p->node[psi.at].measured |= p->net->setup.router;
+    p->node[phi.at].measured = p->net->has_router = true;
+}
+
+void program_aggregation(struct program *p, struct value x1, struct value phi, double scale) {
+    p->mixture = (struct mixture){.x1 = x1.at, .phi = phi.at, .scale = scale};
+}
+
+void program_expert(struct program *p, struct value s2, size_t experts) {
+    struct mixture *mixture = &p->mixture;
+    int *added = p->code ? NULL : program_grow(p, &mixture->s2, &mixture->rows, sizeof *added);
+    if (!added)
+        return;
+    *added = s2.at;
+    mixture->experts = experts;
+}

@@ -1,0 +1,120 @@
+/* Rows by name: those that the settings ask to see. */
+#include "models/engine/node.h"
+#include "kernels/base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void program_name_rows(struct program *p, struct value x, const char *name) {
+    if (!p->code && x.at >= 0)
+        p->node[x.at].label = name;
+}
+
+/* Of the read-out, whose rows are its columns, the name of its matrix. Rows of pairs of tokens have
+ * none. */
+static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
+    const struct node *v = &p->node[i];
+    char inner[NET_NAME];
+    if (v->per > p->net->setup.n)
+        return false;
+    bool matrix = v->on ? v->map || v->op->matrix == MATRIX_READ_IN : i == p->read_out;
+    if (matrix && v->use && !v->label)
+        return snprintf(name, NET_NAME, "%s_use%d", v->weight.name, v->use + 1) < NET_NAME;
+    if (matrix || (v->label && v->on))
+        return snprintf(name, NET_NAME, "%s", v->label ? v->label : v->weight.name) < NET_NAME;
+    return v->op->function && name_of(p, v->argument[0], inner) &&
+           snprintf(name, NET_NAME, "sigma_%s", inner) < NET_NAME;
+}
+
+int net_names(const struct net *net) {
+    return 2 * net->program->nodes;
+}
+
+/* Values, then cotangents. */
+static bool rows_name(const struct program *p, int k, char name[NET_NAME]) {
+    char plain[NET_NAME];
+    bool gradient = k >= p->nodes;
+    return name_of(p, k % p->nodes, plain) && (!gradient || p->node[k % p->nodes].on) &&
+           snprintf(name, NET_NAME, gradient ? "g_%s" : "%s", plain) < NET_NAME;
+}
+
+bool net_name(const struct net *net, int i, char name[NET_NAME]) {
+    const struct program *p = net->program;
+    bool exists = i < p->nodes || p->node[i % p->nodes].g_count;
+    return exists && rows_name(p, i, name);
+}
+
+/* Whether one of the words is for rows of this name: h2 for h2, h2_0 and h2_0_1. */
+static bool asked(const char *words, const char *name) {
+    struct text_word word;
+    char given[NET_NAME];
+    while (words && text_next_word(&words, " \t", &word)) {
+        snprintf(given, sizeof given, "%.*s", (int)word.length, word.text);
+        if (word.length < sizeof given && program_addresses(given, name))
+            return true;
+    }
+    return false;
+}
+
+static int keep(struct program *p, int i, bool gradient, const char *name, struct named **list,
+                int *count, struct err *err) {
+    struct node *v = &p->node[i];
+    struct named *added = net_grow(list, count, sizeof *added, err);
+    if (!added)
+        return err->code;
+    *(gradient ? &v->kept_g : &v->measured) = true;
+    *added = (struct named){.node = i, .gradient = gradient};
+    snprintf(added->name, sizeof added->name, "%s", name);
+    return CODE_OK;
+}
+
+static void add_kernel(struct program *p, int i, bool gradient, const char *name) {
+    char text[NET_NAME];
+    struct kernel kernel = {.about = "kernel of rows that the settings name",
+                            .equation = gradient ? "<g g>" : "<x x>",
+                            .scale = 1,
+                            .node = i == p->read_out ? -2 : i,
+                            .gradient = gradient,
+                            .as_it_is = true,
+                            .one_row = i == p->read_out};
+    snprintf(text, sizeof text, "K_%.20s", name);
+    program_add_kernel(p, kernel, text);
+}
+
+int named_select(struct program *p, struct err *err) {
+    struct net *net = p->net;
+    const struct net_setup *setup = &net->setup;
+    for (int k = 0; k < 2 * p->nodes; k++) {
+        int i = k % p->nodes;
+        bool gradient = k >= p->nodes;
+        char name[NET_NAME];
+        if (!rows_name(p, k, name) || (gradient && !p->node[i].moves))
+            continue;
+        if (asked(setup->sampled, name))
+            TRY(keep(p, i, gradient, name, &net->sampled, &net->sampleds, err));
+        if (asked(setup->compared, name))
+            TRY(keep(p, i, gradient, name, &net->compared, &net->compareds, err));
+        if (asked(setup->kernels_of, name))
+            add_kernel(p, i, gradient, name);
+    }
+    if (p->code)
+        *err = p->err;
+    return p->code;
+}
+
+static void connect(const struct net *net, struct named *named) {
+    const struct program *p = net->program;
+    const struct node *v = &p->node[named->node];
+    bool columns = named->node == p->read_out;
+    named->on = columns ? p->node[v->argument[0]].on : v->on;
+    named->rows = columns ? array_all(&v->thin->W) : named->gradient ? v->g : v->value;
+    named->scale = named->gradient ? 1 / v->on->page : 1;
+    named->one_row = columns || named->rows.count < net->setup.P * v->per;
+}
+
+void named_connect(struct net *net) {
+    for (int k = 0; k < net->sampleds; k++)
+        connect(net, &net->sampled[k]);
+    for (int k = 0; k < net->compareds; k++)
+        connect(net, &net->compared[k]);
+}

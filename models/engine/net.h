@@ -1,0 +1,322 @@
+/* The container that holds one instance of a network: its populations, maps, thin matrices, the
+ * program that it is run from, and how its parameters are moved.
+ *
+ * A model never knows whether its maps are explicit matrices or limit maps, nor where its rows
+ * live (models/language/program.h). Time: everything is measured before the update of its step, and
+ * updates take all they need from kept evaluations, so their order is free. */
+#ifndef MODELS_NET_H
+#define MODELS_NET_H
+
+#include "kernels/base/key.h"
+#include "kernels/maps/field.h"
+#include "kernels/maps/thin.h"
+#include "models/engine/loss.h"
+#include "models/engine/optimizer.h"
+#include "models/language/program.h"
+
+#include <signal.h>
+
+/* A kernel that a model measures: the site average of products of two of its rows, times scale. */
+struct kernel {
+    char name[24];
+    const char *about, *equation;
+    struct rows rows;
+    double scale;  /* with that of the cotangents of its population */
+    bool one_row;  /* carries no input index */
+    int node;      /* whose rows; negative: the read-out */
+    bool gradient; /* its cotangent */
+    bool as_it_is; /* with as many rows as it has: one_row, where one serves all inputs */
+};
+
+/* Rows that the settings ask for by name (named.c): what a value is, or its cotangent, times scale
+ * that of the theory page. */
+#define NET_NAME 24
+struct named {
+    char name[NET_NAME];
+    int node;
+    bool gradient, one_row; /* one_row: carries no input index (columns: outputs) */
+    const struct population *on;
+    struct rows rows;
+    double scale;
+};
+
+/* Host numbers that a model measures, [shape 0][shape 1][shape 2] at each time. */
+struct numbers {
+    char name[24];
+    const char *dims, *about, *equation; /* dims begins with t, e.g. "t mu k" */
+    double *values;
+    int axes, shape[3];
+};
+
+/* What an instance is made from. */
+struct net_setup {
+    const struct network *network;
+    const struct model *model;                    /* NULL: that of the settings */
+    const struct factor_list *init, *rates, *eps; /* of matrices; NULL: none */
+    const struct backend *backend;
+    int N;                   /* width of a finite network; 0: the limit */
+    int sites, expert_sites; /* of the limit */
+    int unit_sites;          /* of each expert of infinite width */
+    int half;    /* of the sites of the limit: 2 has draws of its own; 1 those of any limit, 0 */
+    bool halved; /* the limit beside its halves */
+    double tolerance;
+    bool even; /* draws of the limit begin as Sobol points */
+    bool balanced, centre;
+    uint64_t seed;
+    int replicate;
+    double gamma0;
+    int P, K;         /* inputs of an evaluation; directions of their rows */
+    int n;            /* rows (tokens) of an input; 0: 1 */
+    int C;            /* outputs; 0: 1 */
+    bool per_token;   /* outputs of each token, else of each input */
+    const int *token; /* NULL, or [inputs + tests][n] numbers of tokens, each below V */
+    int V;
+    bool classes;      /* targets are classes, or +-1: accuracies are measured */
+    int inputs, tests; /* of the training set (0: P); inputs that are only looked at */
+    int rest;          /* directions of the latter that are not among the K */
+    const double
+        *A; /* [inputs + tests][n][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
+    bool responses; /* limit maps keep what responses are solved from */
+    /* Blank-separated names, or NULL: of rows that are sampled, compared with each other, and have
+     * kernels beside those of the model. */
+    const char *sampled, *compared, *kernels_of;
+    bool router; /* logits of many experts stay */
+    bool check;  /* the coordinate check: what matrices read and write stays, and W(0) */
+    /* NULL, or: classical mean-field theory, by field maps on this window
+     * (integrators/fixed_point.h)
+     */
+    const struct field_settings *field;
+    int sweep;                         /* which draws; 0 unless these are renewed */
+    int stages;                        /* that the integrator keeps; for net_bytes */
+    const struct optimizer *optimizer; /* NULL: plain gradient descent */
+    double read_in;                    /* Adam: factor of rate and eps of the read-in */
+    bool declare_only;                 /* shapes without memory or draws: for net_bytes */
+    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends what is under way */
+};
+
+/* What is kept of an evaluation for a thin matrix or host numbers; maps keep their own. */
+struct kept {
+    struct array y;
+    double *A;
+};
+
+/* Multipliers of Adam's rate and eps, for gradients (1/P) sum_mu Delta_mu y_mu x_mu^T (of a thin
+ * matrix y A^T, of host numbers A; without Delta where rows carry it: struct net, weighted). */
+struct adam_scale {
+    double rate, eps;
+};
+
+/* What the integrator moves, with the rate that multiplies c Delta_mu: a map or a thin matrix (with
+ * its coefficients A [rows][K]), which learn with the rows y (as many, or one), or K host numbers,
+ * which move by the sum over rows of A [rows][K]. */
+struct parameter {
+    const char *name;
+    struct map *map;
+    struct thin *thin;
+    double *host;
+    const double *A;
+    int K, rows; /* of host; in x and A, of a matrix with several uses those of all of them */
+    double rate;
+    struct adam_scale adam;
+    struct rows y;
+    int node; /* of the program: whose cotangent y or A is, or, of what is read, whose rows */
+    struct kept kept[MAP_STAGES];
+    struct array moment[2]; /* velocity; or first and second moment */
+    double *host_moment;    /* [2][K] */
+};
+
+/* What a pass over the time window changes: rows of sites, or K host numbers, and their start. */
+struct carried {
+    struct rows rows, rows_start;
+    double *host, *host_start;
+    int K;
+};
+
+/* Host numbers that belong to an evaluation. */
+struct vector {
+    double *values;
+    int length;
+};
+
+/* A matrix of the program, as settings may address it. */
+struct matrix {
+    const char *name;
+    bool fixed, zero; /* never learns; starts at 0 */
+};
+
+/* What is subtracted from an evaluation: the values of each input at W(0), [K] with all its rows.
+ */
+struct origin {
+    double *now, *all; /* [P][K], [inputs + tests][K] */
+    int K;
+};
+
+struct net {
+    const struct model *model;
+    struct net_setup setup;
+    struct program *program;
+    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers, carries, origins,
+        matrices;
+    struct population **population;
+    struct map **map;
+    struct thin **thin;
+    struct array **array;
+    struct parameter *parameter;
+    struct matrix *matrix;
+    struct kernel *kernel;
+    struct numbers *number;
+    struct named *sampled, *compared;
+    int sampleds, compareds;
+    struct carried *carried;
+    struct origin *origin;
+    struct vector *vector;
+    int rows;           /* of an evaluation: R = P n, the tokens of an input side by side */
+    int outs;           /* rows of f: R or P */
+    int *index;         /* [P] inputs of the next evaluation; at first 0 ... P - 1 */
+    double *A, *A_rest; /* [R][K], [R][rest] of the last one */
+    int *token;         /* [R] of the last one; NULL without */
+    bool looking;       /* at inputs that leave no trace */
+    struct rows gate;   /* of a router over many experts, if it has one */
+    struct rows logits; /* of it, if setup.router */
+    struct gate_rule gate_rule;
+    bool has_router;
+    bool condenses; /* a few experts may come to carry all averages: gates are exponentials */
+    /* A selection begins with a tie (program_selects); and so the limit is a random one, whose
+     * outputs differ from draw to draw. */
+    bool tied, random;
+    bool started;
+    /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
+     * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
+    bool weighted;
+    bool steps; /* a script has a rule that acts once a step, which has no gradient flow */
+    double *f, *f0, *Delta; /* [outs][C], among the vectors; f is centred; -dl/df, mean over outs */
+    double *ones;           /* [R n] */
+    double loss;            /* of the outputs alone */
+    double penalty;         /* what the network adds to it */
+    double loss_scale;      /* the largest of 1, its first value and that of f = 0 */
+    int t;                  /* steps so far; of an adaptive integrator, measured times */
+    double *stage_Delta;    /* [MAP_STAGES][P]: Delta of the kept evaluations; weighted: 1 */
+    double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
+    double step;               /* of an adaptive integrator, the next to try; 0 at first */
+};
+
+/* net must not move afterwards; free it in any case. */
+int net_init(struct net *net, const struct net_setup *setup, struct err *err);
+void net_free(struct net *net); /* accepts a zeroed struct; idempotent */
+
+/* Remembers the state before the first evaluation; net_rewind returns to it, maps apart. */
+int net_remember(struct net *net, struct err *err);
+void net_rewind(struct net *net);
+
+/* Monte Carlo sites that averages over population k of a limit (declare_only will do) come from: of
+ * the units of a group, where all groups share them; 0 where only linear functions live on it,
+ * whose moments are exact, or its sites are not drawn. */
+size_t net_sampled_sites(const struct net *net, int k);
+/* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
+ * bounded by one row per evaluation and input and by what smooth activations were seen to need, 20
+ * log10(1/tolerance) for each input of the training set; ReLU and masks fill the former. T > 0 adds
+ * the rows of T measured times that two-time kernels keep. */
+int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
+              struct err *err);
+/* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
+ * place. loss is the mean over these inputs (and their tokens). y [inputs][per_token ? n : 1][C]:
+ * of the training set. */
+int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err);
+/* Whether the last evaluation shows that training diverges: loss > NET_RUNAWAY loss_scale. Places
+ * between two measured times may pass beyond. */
+#define NET_RUNAWAY 1e6
+bool net_runs_away(const struct net *net);
+/* What else to try when such a network diverges: "" or ", or ...". */
+const char *net_hint(const struct net *net);
+/* f [outs][C] of the inputs of the last evaluation at this place, not centred. */
+int net_forward(struct net *net, double *f, struct err *err);
+/* Numbers of f of one input: C, or of each token. */
+int net_outputs(const struct net *net);
+
+/* f [count][net_outputs] of inputs first, first + 1, ... of the training set and, after it, the
+ * test inputs, at this place (look.c). They enter no basis, and everything else is as if nothing
+ * had happened. Before the end of the first evaluation it finds their origins; f may then be NULL.
+ */
+int net_look(struct net *net, int first, int count, double *f, struct err *err);
+/* For net_evaluate: takes A and origins of the inputs `index`; after the first evaluation, keeps
+ * its origins and looks for those of all other inputs. */
+void net_gather(struct net *net);
+int net_start(struct net *net, struct err *err);
+
+/* The norm of the gradient of the loss at the last evaluation (norm.c),
+ *
+ *     norm^2 = sum over matrices of
+ *              rate (1/P^2) sum_mu,nu Delta_mu Delta_nu <y_mu y_nu> <x_mu x_nu>,
+ *
+ * a sum of site averages: of order one at any width, and known in the limit. It is the Euclidean
+ * norm in the units in which plain gradient descent has the same rate eta0 for every entry, so that
+ * the loss falls by eta0 norm^2 in a small step. Rates are those of gradient descent, whatever the
+ * optimizer. */
+int net_gradient_norm(const struct net *net, double *norm, struct err *err);
+
+/* The block of parameter p of the neural tangent kernel [P][P] at the last evaluation,
+ *     rate <y_mu y_nu><x_mu x_nu>,     df_mu/dt = eta0/P sum_nu (sum of all blocks)_mu,nu Delta_nu
+ * in gradient flow. Of a weighted net Delta is inside, summed over outputs and tokens: (df_mu/dW .
+ * Delta_mu)(df_nu/dW . Delta_nu), whose sum over mu, nu and blocks is P^2 norm^2. */
+int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err);
+/* Rows number i < net_names: whether they have a name, and which. */
+int net_names(const struct net *net);
+bool net_name(const struct net *net, int i, char name[NET_NAME]);
+
+/* Moving the parameters (stage.c). From where they were last committed, W_n, they can be placed at
+ *     W_n + sum_k weight_k K_k,    K_k = gamma0/P rate sum_mu Delta_mu y_mu x_mu^T
+ * with the evaluations kept as stages k; a gradient step has the one weight eta0. Each place is
+ * reached from the one before by the difference of the weights. */
+int net_keep(struct net *net, int k, struct err *err); /* the last evaluation becomes stage k */
+/* Stages from `stages` on have weight 0. */
+int net_place(struct net *net, int stages, const double *weight, struct err *err);
+void net_commit(struct net *net); /* the present place is W_n */
+/* One gradient step of the last evaluation, and the model's own rule. */
+int net_learn(struct net *net, double step, struct err *err);
+/* What the entries of parameter p change by (or, added to host [K], its host numbers) for
+ * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
+int net_change(const struct net *net, const struct parameter *p, int k, double rate,
+               struct change *change, double *host, struct err *err);
+void net_decay(struct net *net,
+               double factor);  /* all weights *= factor, but biases and frozen matrices */
+void net_next(struct net *net); /* the parameters have moved: the model's own rule, t + 1 */
+/* The state of an evaluated net between two steps of an integrator, which keeps its stages anew:
+ * all that the next step and the next evaluation read. Not of field maps. */
+int net_archive(struct net *net, struct archive *archive, struct err *err);
+void net_drop_stages(struct net *net);  /* frees what was kept */
+void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
+
+/* --- for program.c and what belongs to it ---------------------------------------------------- */
+
+/* One more zeroed element of `size` bytes at the end of a list (a pointer to its first element);
+ * the list may move. NULL: no memory. */
+void *net_grow(void *list, int *count, size_t size, struct err *err);
+/* iid: draws that are matched with nothing. */
+int net_thin(struct net *net, struct population *population, int K, double amplitude, bool iid,
+             struct thin *thin, struct err *err);
+/* A read-in of all inputs, with what it has for looks. */
+struct node;
+int net_read_in(struct net *net, struct node *v, struct err *err);
+void net_read(const struct net *net, const struct node *v);
+/* Normals that a look may take of a population for each of its inputs: as many numbers of draws lie
+ * between what two inputs begin with. */
+uint32_t net_look_stride(const struct net *net, const struct population *population);
+/* Host numbers [P][K], K of all rows of an input, that are subtracted and belong to W(0). */
+int net_origin(struct net *net, int K, double **now, struct err *err);
+int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
+             struct err *err);
+/* Host numbers of an evaluation. */
+int net_vector(struct net *net, int count, double **vector, struct err *err);
+/* Rows that a rule of the model changes from step to step (thin matrices are known). */
+int net_carry(struct net *net, struct rows rows, struct err *err);
+/* The input [0, P) of row i of a parameter; and the most rows that one has, at least net->rows. */
+int net_input(const struct net *net, const struct parameter *p, int i);
+int net_most_rows(const struct net *net);
+/* The kind that a map of this instance is. */
+const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared);
+/* Where the draws of `sites` sites begin in their stream. */
+uint32_t net_first_pair(const struct net_setup *setup, size_t sites);
+/* Draws of this instance: of a population's pool, a matrix, ... number `owner`. */
+struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner);
+
+#endif

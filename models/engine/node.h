@@ -1,0 +1,209 @@
+/* A program as its executor sees it: a list of nodes in the order they were written.
+ *
+ * Running is three loops: nodes forward; nodes in reverse, each adding to the cotangents of its
+ * arguments; parameters learn. No node knows which kind of map it meets, nor where rows live.
+ *
+ * Storage (plan.c). Steps are 0 ... n - 1 forward and n ... 2n - 1 in reverse; node i runs at i and
+ * 2n - 1 - i. Each value, slope, cotangent and scratch row block is an item with a first and a last
+ * step; items whose steps do not overlap share an array, and an operation that may write over its
+ * argument takes its array when this is its last step. */
+#ifndef MODELS_NODE_H
+#define MODELS_NODE_H
+
+#include "models/engine/net.h"
+
+struct node;
+/* Which sides of a matrix are populations: what the coordinate check, names, ties and the order of
+ * draws go by. */
+enum operation_matrix {
+    MATRIX_NONE,
+    MATRIX_READ_IN, /* from the inputs to a population */
+    MATRIX_MAP,     /* from a population to a population */
+    MATRIX_LOOK,    /* from a population to K numbers */
+    MATRIX_READ_OUT /* from a population to the outputs; its cotangent is that of the program */
+};
+
+/* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
+ * names, coordinate check and replays ask these fields and never which operation they meet. Most
+ * operations leave most fields at 0, and then hold: the value and the cotangent have rows of their
+ * own, backward writes the part of each argument's cotangent into part[k].rows and calls hand_over,
+ * and reads nothing but its own cotangent. Set a field where the comment behind it is true. */
+struct operation {
+    const char *name;                                                    /* in messages: "a sum" */
+    int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
+    void (*forward)(struct net *net, struct node *node);
+    void (*backward)(struct net *net, struct node *node); /* called where a part is due */
+    /* Rows of the part of argument k's cotangent; NULL: as many as the own cotangent has. */
+    int (*part_rows)(const struct program *p, const struct node *node, int k);
+    /* Of numbers made of numbers, x [K] at the start of the limit from those of the arguments, for
+     * tokens of this kind (ties.c); NULL: they are not known there. */
+    void (*start)(const struct program *p, const struct node *node, int kind, const double *a,
+                  const double *b, double *x);
+    /* Whether the value jumps or has a kink, so that bases do not stop growing (costs.c). */
+    bool (*jumps)(const struct program *p, int node);
+    enum operation_matrix matrix;
+    /* What the language says of it (language.h); NULL: a function of the language's own makes it.
+     */
+    const struct operation_words *words;
+
+    /* What is kept for the backward pass. */
+    bool keeps_slope;              /* forward writes f'(x) to `slope` */
+    bool backward_reads_arguments; /* each part is made of the values of the other arguments */
+    bool backward_reads_value;     /* parts are made of the own value */
+    bool learning_reads_argument;  /* the first argument is read once the passes are done */
+    bool learning_reads_cotangent; /* so is the own cotangent */
+    /* What may share storage. */
+    bool value_in_place;       /* forward allows its value in the place of an argument */
+    bool cotangent_in_place;   /* backward allows its last part in the place of its cotangent */
+    bool backward_is_identity; /* the own cotangent is the part, which may share its rows */
+    bool accumulates_itself;   /* backward adds to cotangents: no rows for parts are planned */
+    bool full_cotangent;       /* its cotangent has a row for each of its own, never one for all */
+    /* What it is. */
+    bool learns;          /* it has parameters, so what follows from it moves */
+    bool linear;          /* in the rows that it takes, so that moments of its own are exact */
+    bool across_inputs;   /* takes what is one for all inputs */
+    bool constant;        /* its rows never change and lie outside of the plan */
+    bool function;        /* of one variable: names of its rows are sigma_NAME */
+    bool starts_backward; /* a term of the loss: its parts are due though nothing reads it */
+    bool grouped_factor;  /* the first argument may live on the groups of the second */
+    bool mean_of_copies;  /* of what all experts share */
+};
+extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
+    operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
+    operation_average, operation_scale, operation_look, operation_bias, operation_numbers,
+    operation_shift, operation_penalty, operation_top, operation_rows, operation_ones,
+    operation_sum, operation_product, operation_read_out;
+
+/* A part of a cotangent that a node hands to argument k. */
+struct part {
+    int item;         /* where it is written; -1: the operation adds by itself, or none is due */
+    bool due, first;  /* there is one; and it is the first that the argument gets */
+    struct rows rows; /* of the item */
+};
+
+struct node {
+    const struct operation *op;
+    const char *label;     /* NULL, or the name of its rows (program_name_rows) */
+    int argument[2];       /* -1: none */
+    struct population *on; /* of its rows; NULL: numbers */
+    int per;               /* rows of an input: 1, n (tokens), n^2 (their pairs) */
+    int count, K;          /* rows: P per, or 1 for all; numbers: [count][K] */
+    enum fn fn;
+    double k; /* constant factor of fn and times */
+    size_t top;
+    int column;            /* of the numbers of scale */
+    bool causal;           /* of a softmax over tokens */
+    int by;                /* tokens of a lag */
+    int groups;            /* bias: sets of K numbers, one for each kind of token, or 1 */
+    double *A;             /* bias: cotangents, each at its token's place; penalty: its gradient */
+    struct weight weight;  /* of matrices, with everything that settings multiply */
+    struct weight written; /* before that */
+    double power;          /* limit: the power of N that settings give the start of the matrix */
+    bool frozen;           /* by the settings: it does not even decay */
+    struct map *map;
+    int use; /* of its matrix, in the order of the nodes: map->declared.uses of them */
+    struct thin *thin, *unseen; /* of a read-in: columns over the rest, or NULL */
+    double *start;              /* look: origins; bias: its K numbers */
+    const struct number_fn *numbers;
+    const struct penalty_fn *penalty;
+    const struct rows_fn *custom;
+    void *context;
+    bool moves;                /* it depends on something that learns */
+    bool of_all;               /* and on a mean over inputs, which are not those of a look */
+    bool measured, measured_g; /* its rows, its cotangent are read once all is done */
+    bool kept_g;               /* its cotangent is read then, with as many rows as it has */
+    int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
+    int parts;                 /* that the cotangent is made of */
+    int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
+    struct part part[2];
+    struct rows value, slope, g, work;
+    double *s, *gs; /* numbers and their cotangent */
+};
+
+/* Averages of rows that are written into numbers as the node runs. */
+struct measure {
+    int node;
+    bool gradient;
+    int power;
+    double scale, *out;
+};
+
+/* What models say about their experts (program_aggregation); nodes. */
+struct mixture {
+    int x1, phi;
+    double scale;
+    int rows, *s2;
+    size_t experts; /* of each of these rows */
+};
+
+struct program {
+    struct net *net;
+    struct node *node;
+    struct measure *measure;
+    void **memory;
+    int nodes, measures, memories;
+    int read_out;           /* its node; -1: none yet */
+    int gates, logits;      /* -1: none */
+    struct mixture mixture; /* of no rows: none */
+    double *c;              /* [R n] scratch */
+    int code;
+    struct err err; /* the first that went wrong */
+};
+
+/* For what adds a node: it has the shape of argument a (rows for each input, or numbers), or one
+ * row for each token; NULL after a failure. Arguments that do not exist are at -1. */
+struct node *node_append(struct program *p, const struct operation *op, struct value a,
+                         struct value b, struct value *out);
+/* Rows like those of x; numbers [count][K]. */
+struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
+                              struct value *out);
+struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
+                                 struct value b, int K, struct value *out);
+void node_shape(const struct program *p, struct node *node, int per);
+struct node *node_of(const struct program *p, struct value x);
+/* Whether the arguments exist (b may be none) and are rows; is numbers; and there are as many for
+ * each input, or one for all. */
+bool node_given_rows(struct program *p, const char *op, struct value a, struct value b);
+bool node_given_numbers(struct program *p, const char *op, struct value s);
+bool node_paired(struct program *p, const char *op, struct value a, struct value b);
+/* part_rows of operations whose part has as many rows as the argument. */
+int node_part_like_argument(const struct program *p, const struct node *v, int k);
+/* Whether each site of `groups` has a group of these units, as units->of says. */
+bool node_groups(const struct population *groups, const struct population *units);
+/* For what adds to a program: the first failure is kept, and whether there is one. */
+bool program_failed(struct program *p, int code);
+/* One more element of a list, as net_grow; NULL after a failure. */
+void *program_grow(struct program *p, void *list, int *count, size_t size);
+
+/* Of node->weight: missing numbers are 1, those of the settings of the user are multiplied in, and
+ * the net lists it. false after a failure. */
+bool weight_settle(struct program *p, struct node *node);
+/* Of a tied matrix that has a use: makes node, with the population that it reads, one more of them.
+ * false: this is the first. */
+bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W);
+/* a0 as it is to be drawn, `largest` being what it makes of the matrix as it is used, forward or
+ * backward: in the limit a power of N either vanishes, or grows, which is refused. */
+double weight_initial(struct program *p, const struct node *node, double largest);
+/* a0 s_f: of a thin matrix or of numbers, which are kept as they are used. */
+double weight_column(struct program *p, const struct node *node);
+
+/* Writes the program of the net's model; then shapes of cotangents, storage, memory, draws. */
+int program_build(struct net *net, struct err *err);
+void program_free(struct program *p); /* accepts NULL */
+int plan_storage(struct net *net, struct err *err);
+/* What the settings ask for by name: before storage is planned, and when rows are there. */
+int named_select(struct program *p, struct err *err);
+void named_connect(struct net *net);
+/* For measured.c and named.c: a kernel of a node's rows, or of its cotangent as it is. */
+void program_add_kernel(struct program *p, struct kernel kernel, const char *name);
+/* One operation, if it has anything to do. */
+int node_forward(struct net *net, struct node *v, struct err *err);
+int node_backward(struct net *net, struct node *v, struct err *err);
+/* CODE_INTERRUPTED once a signal asks for the end: before each operation. */
+int program_poll(const struct net *net, struct err *err);
+int program_forward(struct net *net, struct err *err);
+int program_backward(struct net *net, struct err *err);
+void program_rules(struct net *net);
+double program_penalties(const struct net *net); /* the sum of these terms of the loss */
+
+#endif

@@ -1,0 +1,66 @@
+/* The optimizers that a network can be trained with: one row for each.
+ *
+ * An optimizer turns the gradient of a step into the change of every parameter. Whoever adds one
+ * writes its row, with the functions that move entries and host numbers, in a file in integrators/
+ * and enters it in optimizer_list (integrators/optimizer.c): the key [training] optimizer, the keys
+ * that it reads, the help, the estimate of memory, the kind of a limit's maps, checkpoints and the
+ * tests follow from the row.
+ *
+ * A network asks an optimizer for its properties alone, never which one it is. */
+#ifndef MODELS_OPTIMIZER_H
+#define MODELS_OPTIMIZER_H
+
+#include "kernels/base/key.h"
+#include "kernels/maps/change.h"
+
+struct parameter;
+struct training; /* integrators/integrator.h */
+
+/* One step of one parameter: its settings, the factor of the schedule at this step, and the number
+ * of steps before it. */
+struct optimizer_step {
+    const struct training *training;
+    const struct parameter *parameter;
+    double schedule;
+    int t;
+};
+
+struct optimizer {
+    struct choice choice; /* first: a key chooses among optimizers */
+    /* The change is the gradient times a rate, and nothing is kept between steps: limit maps keep
+     * the terms of the sum, and gradient flow and the classical fixed point exist. Such a row has
+     * none of the functions below. */
+    bool plain;
+    /* Every entry moves by a nonlinear function of its own gradients: limit maps then hold the
+     * learned part entry by entry, the rate is adam_rate and not rate (struct weight), and [eps]
+     * multiplies eps. Else entries move linearly, and a limit keeps rows. */
+    bool by_entry;
+    bool decays;  /* each step begins with W *= 1 - schedule weight_decay, biases excepted */
+    int memories; /* numbers that it keeps for each entry from step to step: 0, 1 or 2 */
+    /* What the gradient (1/P) sum_mu Delta_mu y_mu x_mu^T is multiplied by before it is handed to
+     * the two functions below. */
+    double (*gradient_rate)(const struct optimizer_step *step, double gamma0);
+    /* Moves entries along a change and uses it up (kernels/maps/change.h). memory [2]: zeroed
+     * before the first step. */
+    int (*move)(const struct optimizer_step *step, struct change *change, struct array memory[2],
+                struct err *err);
+    /* The same of K numbers on the host: numbers += ... of gradient [K] and memory [2][K]. */
+    void (*move_host)(const struct optimizer_step *step, int K, const double *gradient,
+                      double *memory, double *numbers);
+};
+
+/* The optimizers there are; NULL at the end. The first is the default. */
+extern const struct choice *const optimizer_list[];
+
+/* A net without an optimizer learns by plain gradient descent. */
+static inline bool optimizer_is_plain(const struct optimizer *optimizer) {
+    return !optimizer || optimizer->plain;
+}
+static inline bool optimizer_by_entry(const struct optimizer *optimizer) {
+    return optimizer && optimizer->by_entry;
+}
+static inline int optimizer_memories(const struct optimizer *optimizer) {
+    return optimizer ? optimizer->memories : 0;
+}
+
+#endif

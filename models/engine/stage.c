@@ -1,0 +1,140 @@
+/* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (net.h). */
+#include "models/engine/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Columns of A. */
+static size_t width(const struct parameter *p) {
+    return (size_t)(p->thin ? p->thin->W.rows : p->K);
+}
+
+int net_keep(struct net *net, int k, struct err *err) {
+    size_t P = (size_t)net->setup.P;
+    memcpy(net->stage_Delta + (size_t)k * P, net->weighted ? net->ones : net->Delta,
+           P * sizeof *net->Delta);
+    for (int i = 0; i < net->parameters; i++) {
+        struct parameter *p = &net->parameter[i];
+        struct kept *kept = &p->kept[k];
+        if (p->map) {
+            TRY(map_keep(p->map, k, p->y, err));
+            continue;
+        }
+        if (p->thin)
+            TRY(array_keep(&kept->y, p->y, err));
+        size_t count = (size_t)p->rows * width(p);
+        if (!kept->A)
+            TRY(base_alloc(&kept->A, count, sizeof *kept->A, err));
+        memcpy(kept->A, p->A, count * sizeof *kept->A);
+    }
+    return CODE_OK;
+}
+
+/* c [rows] = rate Delta_mu/P of stage k. */
+static void coefficients(const struct net *net, const struct parameter *p, int k, double rate,
+                         double *c) {
+    for (int i = 0; i < p->rows; i++)
+        c[i] = rate / net->setup.P * net->stage_Delta[k * net->setup.P + net_input(net, p, i)];
+}
+
+/* change [K] += sum_mu c_mu A_mu */
+static void add_host(const struct parameter *p, int k, const double *c, double *change) {
+    for (int j = 0; j < p->K; j++)
+        for (int mu = 0; mu < p->rows; mu++)
+            change[j] += c[mu] * p->kept[k].A[mu * p->K + j];
+}
+
+int net_change(const struct net *net, const struct parameter *p, int k, double rate,
+               struct change *change, double *host, struct err *err) {
+    const struct kept *kept = &p->kept[k];
+    int code = CODE_OK;
+    double *c;
+    TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
+    coefficients(net, p, k, rate, c);
+    if (p->map)
+        DO(map_change(p->map, k, c, change, err));
+    if (p->thin)
+        DO(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
+    add_host(p, k, c, host);
+done:
+    free(c);
+    return code;
+}
+
+/* Adds step K_k. */
+static int move(struct net *net, int k, double step, struct err *err) {
+    int code = CODE_OK;
+    double *c;
+    TRY(base_alloc(&c, (size_t)net_most_rows(net), sizeof *c, err));
+    for (int i = 0; i < net->parameters; i++) {
+        struct parameter *p = &net->parameter[i];
+        struct kept *kept = &p->kept[k];
+        DO(program_poll(net, err));
+        coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
+        if (p->map)
+            DO(map_learn(p->map, k, c, err));
+        if (p->thin)
+            DO(thin_learn(p->thin, kept->A, c, array_all(&kept->y), err));
+        add_host(p, k, c, p->host);
+    }
+done:
+    free(c);
+    return code;
+}
+
+int net_place(struct net *net, int stages, const double *weight, struct err *err) {
+    for (int k = 0; k < MAP_STAGES; k++) {
+        double to = k < stages ? weight[k] : 0;
+        if (to != net->weight[k])
+            TRY(move(net, k, to - net->weight[k], err));
+        net->weight[k] = to;
+    }
+    return CODE_OK;
+}
+
+void net_commit(struct net *net) {
+    memset(net->weight, 0, sizeof net->weight);
+}
+
+int net_learn(struct net *net, double step, struct err *err) {
+    TRY(net_keep(net, 0, err));
+    TRY(net_place(net, 1, &step, err));
+    net_commit(net);
+    net_next(net);
+    return CODE_OK;
+}
+
+void net_next(struct net *net) {
+    program_rules(net);
+    net->t++;
+}
+
+void net_decay(struct net *net, double factor) {
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        if (v->frozen)
+            continue;
+        if (v->map && v->use == 0)
+            map_decay(v->map, factor);
+        if (v->thin)
+            rows_scale(factor, array_all(&v->thin->W));
+        if (v->unseen)
+            rows_scale(factor, array_all(&v->unseen->W));
+    }
+}
+
+void net_drop_stages(struct net *net) {
+    for (int i = 0; i < net->parameters; i++)
+        for (int k = 0; k < MAP_STAGES; k++) {
+            array_free(&net->parameter[i].kept[k].y);
+            free(net->parameter[i].kept[k].A);
+        }
+}
+
+void net_drop_moments(struct net *net) {
+    for (int i = 0; i < net->parameters; i++) {
+        array_free(&net->parameter[i].moment[0]);
+        array_free(&net->parameter[i].moment[1]);
+        free(net->parameter[i].host_moment);
+    }
+}

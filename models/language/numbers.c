@@ -1,0 +1,88 @@
+/* Sums and products of numbers of each input; one column goes with any number of them. */
+#include "models/language/operation.h"
+
+static int index_of(const struct node *s, int row, int k) {
+    return row * s->K + (s->K == 1 ? 0 : k);
+}
+
+static void sum_forward(struct net *net, struct node *v) {
+    const struct node *a = argument(net, v, 0), *b = argument(net, v, 1);
+    for (int i = 0; i < v->count; i++)
+        for (int k = 0; k < v->K; k++)
+            v->s[i * v->K + k] = a->s[index_of(a, i, k)] + b->s[index_of(b, i, k)];
+}
+
+static void sum_backward(struct net *net, struct node *v) {
+    for (int n = 0; n < 2; n++) {
+        const struct node *s = argument(net, v, n);
+        for (int i = 0; i < v->count && v->part[n].due; i++)
+            for (int k = 0; k < v->K; k++)
+                s->gs[index_of(s, i, k)] += v->gs[i * v->K + k];
+    }
+}
+
+static void product_forward(struct net *net, struct node *v) {
+    const struct node *a = argument(net, v, 0), *b = argument(net, v, 1);
+    for (int i = 0; i < v->count; i++)
+        for (int k = 0; k < v->K; k++)
+            v->s[i * v->K + k] = a->s[index_of(a, i, k)] * b->s[index_of(b, i, k)];
+}
+
+static void product_backward(struct net *net, struct node *v) {
+    for (int n = 0; n < 2; n++) {
+        const struct node *s = argument(net, v, n), *other = argument(net, v, 1 - n);
+        for (int i = 0; i < v->count && v->part[n].due; i++)
+            for (int k = 0; k < v->K; k++)
+                s->gs[index_of(s, i, k)] += v->gs[i * v->K + k] * other->s[index_of(other, i, k)];
+    }
+}
+
+static void sum_start(const struct program *p, const struct node *v, int kind, const double *a,
+                      const double *b, double *x) {
+    (void)kind;
+    for (int k = 0; k < v->K; k++)
+        x[k] = a[index_of(&p->node[v->argument[0]], 0, k)] +
+               b[index_of(&p->node[v->argument[1]], 0, k)];
+}
+
+static void product_start(const struct program *p, const struct node *v, int kind, const double *a,
+                          const double *b, double *x) {
+    (void)kind;
+    for (int k = 0; k < v->K; k++)
+        x[k] = a[index_of(&p->node[v->argument[0]], 0, k)] *
+               b[index_of(&p->node[v->argument[1]], 0, k)];
+}
+
+const struct operation operation_sum = {.name = "a sum",
+                                        .forward = sum_forward,
+                                        .backward = sum_backward,
+                                        .start = sum_start,
+                                        .accumulates_itself = true,
+                                        .across_inputs = true};
+const struct operation operation_product = {.name = "a product",
+                                            .forward = product_forward,
+                                            .backward = product_backward,
+                                            .start = product_start,
+                                            .accumulates_itself = true,
+                                            .across_inputs = true};
+
+static struct value append_pair(struct program *p, const struct operation *op, struct value a,
+                                struct value b) {
+    struct value out = {-1};
+    if (!node_given_numbers(p, op->name, a) || !node_given_numbers(p, op->name, b) ||
+        !node_paired(p, op->name, a, b))
+        return out;
+    int K = node_of(p, a)->K, L = node_of(p, b)->K;
+    if (K != L && K != 1 && L != 1)
+        program_fail(p, "%s of %d and of %d numbers of each input", op->name, K, L);
+    node_append_numbers(p, op, a, b, K > L ? K : L, &out);
+    return out;
+}
+
+struct value program_add_numbers(struct program *p, struct value a, struct value b) {
+    return append_pair(p, &operation_sum, a, b);
+}
+
+struct value program_multiply_numbers(struct program *p, struct value a, struct value b) {
+    return append_pair(p, &operation_product, a, b);
+}

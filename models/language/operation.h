@@ -1,0 +1,38 @@
+/* For the operations of programs: what their bodies share. */
+#ifndef MODELS_OPERATION_H
+#define MODELS_OPERATION_H
+
+#include "models/engine/node.h"
+
+static inline struct node *argument(const struct net *net, const struct node *v, int k) {
+    return &net->program->node[v->argument[k]];
+}
+
+/* Remembers a failure for program_forward and program_backward, which end with it. */
+static inline void latch(struct net *net, int code) {
+    if (!net->program->code)
+        net->program->code = code;
+}
+
+static inline const struct backend *ops(const struct net *net) {
+    return net->setup.backend;
+}
+
+/* g (+)= part, which may have one row for all. */
+static inline void add_part(const struct net *net, struct rows part, bool first, struct rows g) {
+    if (part.count != g.count)
+        ops(net)->combine(g, first ? 0 : 1, net->ones, part);
+    else if (first)
+        rows_copy(part, g);
+    else
+        rows_add(NULL, part, g);
+}
+
+/* After the part of argument k has been written: nothing to do where it is the cotangent itself. */
+static inline void hand_over(const struct net *net, const struct node *v, int k) {
+    const struct node *a = argument(net, v, k);
+    if (v->part[k].item != a->g_item)
+        add_part(net, v->part[k].rows, v->part[k].first, a->g);
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* Terms that a network adds to the loss, and the mean over the inputs, which they are made of. */
+#include "models/language/operation.h"
+
+#include <string.h>
+
+static const struct value none = {-1};
+
+/* --- the mean over all rows ------------------------------------------------------------------ */
+
+static void mean_rows_forward(struct net *net, struct node *v) {
+    struct rows x = argument(net, v, 0)->value;
+    ops(net)->combine(v->value, 0, net->ones, x);
+    rows_scale(1.0 / x.count, v->value);
+}
+
+static void mean_rows_backward(struct net *net, struct node *v) {
+    struct rows part = v->part[0].rows;
+    add_part(net, v->g, true, part);
+    rows_scale(1.0 / part.count, part);
+    hand_over(net, v, 0);
+}
+
+static const struct operation operation_mean_rows = {.name = "the mean over inputs",
+                                                     .linear = true,
+                                                     .forward = mean_rows_forward,
+                                                     .backward = mean_rows_backward,
+                                                     .full_cotangent = true,
+                                                     .part_rows = node_part_like_argument,
+                                                     .across_inputs = true};
+
+static void mean_numbers_forward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    for (int k = 0; k < v->K; k++) {
+        v->s[k] = 0;
+        for (int mu = 0; mu < x->count; mu++)
+            v->s[k] += x->s[mu * v->K + k] / x->count;
+    }
+}
+
+static void mean_numbers_backward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    for (int k = 0; k < x->count * v->K; k++)
+        x->gs[k] += v->gs[k % v->K] / x->count;
+}
+
+static const struct operation operation_mean_numbers = {.name = "the mean over inputs",
+                                                        .forward = mean_numbers_forward,
+                                                        .backward = mean_numbers_backward,
+                                                        .accumulates_itself = true,
+                                                        .across_inputs = true};
+
+struct value program_mean_of_rows(struct program *p, struct value x) {
+    struct value out = none;
+    bool numbers = !p->code && x.at >= 0 && !node_of(p, x)->on;
+    struct node *node = numbers ? node_append(p, &operation_mean_numbers, x, none, &out)
+                                : node_append_rows(p, &operation_mean_rows, x, &out);
+    if (!node)
+        return out;
+    node->count = 1;
+    node->of_all = true;
+    node->K = numbers ? node_of(p, x)->K : 0;
+    if (numbers && (program_failed(p, net_vector(p->net, node->K, &node->s, &p->err)) ||
+                    program_failed(p, net_vector(p->net, node->K, &node->gs, &p->err))))
+        return none;
+    return out;
+}
+
+/* --- penalties ------------------------------------------------------------------------------- */
+
+static void penalty_forward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    v->s[0] = v->penalty->value(v->context, net, x->count, x->s, v->A);
+}
+
+/* F counts -gamma0 times the sum of the losses of the P inputs. */
+static void penalty_backward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    double c = -net->setup.gamma0 * net->setup.P;
+    for (int k = 0; k < x->count * x->K; k++)
+        x->gs[k] += c * v->A[k];
+}
+
+const struct operation operation_penalty = {.name = "a penalty",
+                                            .forward = penalty_forward,
+                                            .backward = penalty_backward,
+                                            .accumulates_itself = true,
+                                            .across_inputs = true,
+                                            .starts_backward = true};
+
+void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
+                     const void *context, const char *name, const char *about,
+                     const char *equation) {
+    struct value out;
+    if (!node_given_numbers(p, "a penalty", s))
+        return;
+    p->net->weighted = true;
+    struct node *node = node_append(p, &operation_penalty, s, none, &out);
+    if (!node || program_failed(p, net_vector(p->net, node_of(p, s)->count * node_of(p, s)->K,
+                                              &node->A, &p->err)))
+        return;
+    node->penalty = fn;
+    node->context = (void *)(uintptr_t)context;
+    node->s = program_series(p, "t", 1, 0, name, about, equation);
+}
+
+double program_penalties(const struct net *net) {
+    double sum = 0;
+    for (int i = 0; i < net->program->nodes; i++)
+        if (net->program->node[i].op->starts_backward)
+            sum += net->program->node[i].s[0];
+    return sum;
+}

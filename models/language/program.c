@@ -1,0 +1,596 @@
+/* Writing a program: every call appends a node, or remembers what went wrong. */
+#include "models/engine/node.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct value none = {-1};
+
+const struct network *program_network(const struct program *p) {
+    return p->net->setup.network;
+}
+
+const struct net_setup *program_setup(const struct program *p) {
+    return &p->net->setup;
+}
+
+const struct net *program_net(const struct program *p) {
+    return p->net;
+}
+
+void program_fail(struct program *p, const char *format, ...) {
+    char text[512];
+    va_list list;
+    if (p->code)
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    p->code = err_set(&p->err, CODE_INPUT, "network %s: %s", p->net->model->name, text);
+}
+
+/* Remembers the code of a call that has written p->err itself. */
+bool program_failed(struct program *p, int code) {
+    if (!p->code)
+        p->code = code;
+    return p->code != CODE_OK;
+}
+
+void *program_grow(struct program *p, void *list, int *count, size_t size) {
+    struct err err;
+    void *added = net_grow(list, count, size, &err);
+    if (!added && !p->code) {
+        p->code = err.code;
+        p->err = err;
+    }
+    return added;
+}
+
+void *program_memory(struct program *p, size_t size) {
+    void **added = program_grow(p, &p->memory, &p->memories, sizeof *p->memory);
+    if (!added || program_failed(p, base_alloc(added, 1, size, &p->err)))
+        return NULL;
+    return *added;
+}
+
+const char *program_name(struct program *p, const char *format, ...) {
+    char text[64];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    char *name = program_memory(p, strlen(text) + 1);
+    return name ? strcpy(name, text) : "";
+}
+
+struct population *program_population(struct program *p, const char *name, double relative,
+                                      size_t sites, int group) {
+    static struct population nothing;
+    struct net *net = p->net;
+    int owner = net->populations, N = net->setup.N;
+    struct population *on, **added;
+    if (owner == RNG_OWNERS)
+        program_fail(p, "it has more than %d populations", RNG_OWNERS);
+    if (p->code || !(added = program_grow(p, &net->population, &net->populations, sizeof *added)))
+        return &nothing;
+    if (program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+        return &nothing;
+    on = *added;
+    *on = (struct population){
+        .backend = net->setup.backend,
+        .size = relative * (N ? N : POPULATION_INFINITE),
+        .sites = N ? (size_t)lround(relative * N) : sites,
+        .group = group,
+        .matched = N == 0 || net->setup.balanced,
+        .loose = N == 0 && net->random,
+        .stream = net_stream(net, PURPOSE_POOL, owner),
+        .even = N == 0 && net->setup.even,
+        .half = net->setup.half,
+        .halved = N == 0 && net->setup.halved,
+        .page = 1,
+    };
+    snprintf(on->name, sizeof on->name, "%s", name);
+    on->stream.first_pair = net_first_pair(&net->setup, on->sites);
+    if (!net->setup.declare_only)
+        program_failed(p, population_init(on, &p->err));
+    return on;
+}
+
+struct population *program_layer(struct program *p, const char *name, double relative) {
+    return program_population(p, name, relative, program_sites(p, relative), 1);
+}
+
+int program_count(const struct program *p, struct value x) {
+    return p->code ? 0 : p->node[x.at].count;
+}
+
+struct node *node_of(const struct program *p, struct value x) {
+    return &p->node[x.at];
+}
+
+void node_shape(const struct program *p, struct node *node, int per) {
+    node->per = per;
+    node->count = p->net->setup.P * per;
+}
+
+struct node *node_append(struct program *p, const struct operation *op, struct value a,
+                         struct value b, struct value *out) {
+    *out = none;
+    if (p->code)
+        return NULL;
+    struct node *node = program_grow(p, &p->node, &p->nodes, sizeof *node);
+    if (!node)
+        return NULL;
+    *node = (struct node){.op = op,
+                          .argument = {a.at, b.at},
+                          .k = 1,
+                          .moves = op->learns,
+                          .value_item = -1,
+                          .slope_item = -1,
+                          .g_item = -1,
+                          .work_item = -1,
+                          .part = {{.item = -1}, {.item = -1}}};
+    for (int k = 0; k < 2; k++)
+        if (node->argument[k] >= 0) {
+            node->moves |= p->node[node->argument[k]].moves;
+            node->of_all |= p->node[node->argument[k]].of_all;
+        }
+    if (node->of_all && !op->across_inputs)
+        program_fail(p, "%s of a mean over inputs, which only terms of the loss are made of",
+                     op->name);
+    node_shape(p, node, a.at < 0 ? p->net->setup.n : p->node[a.at].per);
+    out->at = p->nodes - 1;
+    return node;
+}
+
+bool node_given_rows(struct program *p, const char *op, struct value a, struct value b) {
+    const struct value all[] = {a, b};
+    for (int k = 0; k < 2 && !p->code; k++)
+        if (all[k].at >= 0 && !node_of(p, all[k])->on)
+            program_fail(p, "%s takes rows over a population, not numbers", op);
+    if (a.at < 0 && !p->code)
+        program_fail(p, "%s of nothing", op);
+    return !p->code;
+}
+
+bool node_paired(struct program *p, const char *op, struct value a, struct value b) {
+    if (p->code)
+        return false;
+    const struct node *u = node_of(p, a), *v = node_of(p, b);
+    if (u->of_all != v->of_all)
+        program_fail(p, "%s of what is one for all inputs and of what each has", op);
+    if (u->count == v->count || (u->count == 1 && !u->moves) || (v->count == 1 && !v->moves))
+        return !p->code;
+    program_fail(p, "%s of what there is %d of and what there is %d of for each input", op,
+                 node_of(p, a)->per, node_of(p, b)->per);
+    return false;
+}
+
+/* Rows of one population. */
+static bool rows_alike(struct program *p, const char *op, struct value a, struct value b) {
+    if (!node_given_rows(p, op, a, b))
+        return false;
+    if (b.at < 0)
+        program_fail(p, "%s of nothing", op);
+    else if (node_of(p, a)->on != node_of(p, b)->on)
+        program_fail(p, "%s of rows of different populations, %s and %s", op,
+                     node_of(p, a)->on->name, node_of(p, b)->on->name);
+    return node_paired(p, op, a, b);
+}
+
+bool node_given_numbers(struct program *p, const char *op, struct value s) {
+    if (!p->code && (s.at < 0 || node_of(p, s)->on))
+        program_fail(p, "%s takes numbers of each input, not rows", op);
+    return !p->code;
+}
+
+struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
+                              struct value *out) {
+    *out = none;
+    if (!node_given_rows(p, op->name, x, none))
+        return NULL;
+    struct node *node = node_append(p, op, x, none, out);
+    if (node) {
+        node->on = node_of(p, x)->on;
+        node->count = node_of(p, x)->count;
+    }
+    return node;
+}
+
+/* The same on another population, if the sites of the two go together. */
+static struct value append_on(struct program *p, const struct operation *op, struct value x,
+                              struct population *on, bool fits) {
+    struct value out;
+    struct node *node = node_append_rows(p, op, x, &out);
+    if (node && !fits)
+        program_fail(p, "%s from population %s does not fit %s", op->name, node->on->name,
+                     on->name);
+    if (node)
+        node->on = on;
+    return out;
+}
+
+struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
+                                 struct value b, int K, struct value *out) {
+    struct node *node = node_append(p, op, a, b, out);
+    if (node && node->of_all)
+        node->count = node_of(p, a)->count;
+    if (!node || program_failed(p, net_vector(p->net, node->count * K, &node->s, &p->err)) ||
+        program_failed(p, net_vector(p->net, node->count * K, &node->gs, &p->err)))
+        return NULL;
+    node->K = K;
+    return node;
+}
+
+/* --- matrices -------------------------------------------------------------------------------- */
+
+static bool weigh(struct program *p, struct node *node, struct weight W) {
+    node->weight = node->written = W;
+    if (W.tied && node->op->matrix != MATRIX_MAP)
+        program_fail(p, "matrix %s: only maps may be tied, not %s", W.name, node->op->name);
+    return weight_settle(p, node);
+}
+
+static void add_parameter(struct program *p, int at, struct parameter parameter, double eps) {
+    const struct weight *W = &p->node[at].weight;
+    struct parameter *added;
+    if (p->code || W->fixed)
+        return;
+    if (!(added = program_grow(p, &p->net->parameter, &p->net->parameters, sizeof *added)))
+        return;
+    parameter.name = W->name;
+    parameter.node = at;
+    parameter.rate = W->rate;
+    parameter.adam = (struct adam_scale){W->adam_rate, eps * W->adam_eps};
+    *added = parameter;
+}
+
+static struct thin *new_thin(struct program *p) {
+    struct thin **added = program_grow(p, &p->net->thin, &p->net->thins, sizeof *added);
+    if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+        return NULL;
+    return *added;
+}
+
+struct value program_read_in(struct program *p, struct population *bottom, struct weight W) {
+    struct value out;
+    struct node *node = node_append(p, &operation_read_in, none, none, &out);
+    double factor = p->net->setup.read_in;
+    if (!node)
+        return none;
+    node->on = bottom;
+    node->K = p->net->setup.K;
+    W.adam_rate = factor * weight_or_one(W.adam_rate);
+    W.adam_eps = factor * weight_or_one(W.adam_eps);
+    if (!weigh(p, node, W))
+        return none;
+    node->weight.a0 = weight_column(p, node);
+    node->thin = new_thin(p);
+    add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = p->net->A},
+                  p->net->setup.gamma0);
+    return out;
+}
+
+struct value program_map(struct program *p, struct value x, struct population *target,
+                         struct weight W) {
+    struct value out;
+    struct node *node = node_append_rows(p, &operation_map, x, &out);
+    struct net *net = p->net;
+    struct map **added;
+    if (node && weight_tied(p, node, target, W))
+        return out;
+    if (net->maps == RNG_OWNERS)
+        program_fail(p, "it has more than %d matrices between populations", RNG_OWNERS);
+    if (!node || !weigh(p, node, W))
+        return none;
+    struct population *source = node->on;
+    double fg = node->weight.a0 * node->weight.s_f, r = target->size / source->size;
+    node->weight.a0 = weight_initial(p, node, fabs(fg) * fmax(1, 1 / sqrt(r)));
+    added = program_grow(p, &net->map, &net->maps, sizeof *added);
+    if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+        return none;
+    node->on = target;
+    node->map = *added;
+    struct map_declaration declared = {.source = source,
+                                       .target = target,
+                                       .a0 = node->weight.a0,
+                                       .s_f = node->weight.s_f,
+                                       .uses = 1};
+    snprintf(declared.name, sizeof declared.name, "%s", W.name);
+    if (!p->code)
+        map_declare(node->map, declared);
+    add_parameter(p, out.at, (struct parameter){.map = node->map}, net->setup.gamma0);
+    return out;
+}
+
+struct value program_look(struct program *p, struct value x, int K, struct weight Q) {
+    struct value out;
+    struct net *net = p->net;
+    if (!node_given_rows(p, "look", x, none))
+        return none;
+    struct node *node = node_append_numbers(p, &operation_look, x, none, K, &out);
+    if (!node || !weigh(p, node, Q))
+        return none;
+    node->weight.a0 = weight_column(p, node);
+    net->tied |= Q.iid;
+    node->weight.iid |= net->setup.N > 0 || net->random;
+    node->thin = new_thin(p);
+    if (!node->weight.iid)
+        program_failed(p, net_origin(net, node->per * K, &node->start, &p->err));
+    add_parameter(p, out.at, (struct parameter){.thin = node->thin, .A = node->gs},
+                  net->setup.gamma0);
+    return out;
+}
+
+/* groups sets of K numbers, [groups][K]. */
+static struct value add_bias(struct program *p, struct value s, int groups, const double *start,
+                             struct weight b) {
+    struct value out;
+    if (!node_given_numbers(p, "a bias", s))
+        return none;
+    int K = node_of(p, s)->K, count = groups * K;
+    struct node *node = node_append_numbers(p, &operation_bias, s, none, K, &out);
+    if (!node || !weigh(p, node, b))
+        return none;
+    node->groups = groups;
+    node->A = node->gs;
+    if (groups > 1 && program_failed(p, net_vector(p->net, node->count * count, &node->A, &p->err)))
+        return none;
+    node->start = program_memory(p, (size_t)count * sizeof *start);
+    if (!node->start)
+        return none;
+    node->weight.a0 = weight_column(p, node);
+    for (int k = 0; k < count; k++)
+        node->start[k] = node->weight.a0 * start[k];
+    add_parameter(p, out.at, (struct parameter){.host = node->start, .A = node->A, .K = count},
+                  p->net->setup.gamma0);
+    return out;
+}
+
+struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
+    return add_bias(p, s, 1, start, b);
+}
+
+struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
+                                    struct weight b) {
+    if (!p->code && (!p->net->setup.token || node_of(p, s)->per != p->net->setup.n))
+        program_fail(p, "a bias of each kind of token needs inputs that are tokens");
+    return add_bias(p, s, p->net->setup.V, start, b);
+}
+
+void program_read_out(struct program *p, struct value h, struct weight w) {
+    struct value out;
+    struct net *net = p->net;
+    if (!node_given_rows(p, "the read-out", h, none))
+        return;
+    if (p->read_out >= 0)
+        program_fail(p, "it has two read-outs");
+    if (!net->setup.per_token && node_of(p, h)->per > 1)
+        h = program_pool(p, h);
+    if (!p->code && node_of(p, h)->per != net->outs / net->setup.P)
+        program_fail(p, "outputs are of tokens, but tokens are pooled");
+    if (p->code)
+        return;
+    bool zero = net->setup.network->read_out == READ_OUT_ZERO;
+    w.zero |= zero;
+    w.iid |= net->random;
+    struct node *node = node_append(p, &operation_read_out, h, none, &out);
+    if (!node || !weigh(p, node, w))
+        return;
+    node->weight.a0 = weight_column(p, node);
+    node->K = net->setup.C;
+    node->thin = new_thin(p);
+    p->read_out = out.at;
+    add_parameter(p, out.at, (struct parameter){.thin = node->thin}, 1);
+}
+
+/* --- the other operations -------------------------------------------------------------------- */
+
+struct value program_fn(struct program *p, enum fn fn, double k, struct value x) {
+    struct value out;
+    struct node *node = node_append_rows(p, &operation_fn, x, &out);
+    if (node) {
+        node->fn = fn;
+        node->k = k;
+    }
+    return out;
+}
+
+/* The order of the choices of activation is that of enum fn. */
+struct value program_sigma(struct program *p, struct value x) {
+    enum fn fn = (enum fn)program_network(p)->activation;
+    return fn == FN_LINEAR ? x : program_fn(p, fn, 1, x);
+}
+
+/* Likewise, after the word for the same as elsewhere. */
+struct value program_sigma_of_experts(struct program *p, struct value x) {
+    int given = program_network(p)->expert_activation;
+    enum fn fn = (enum fn)(given - 1);
+    if (!given)
+        return program_sigma(p, x);
+    return fn == FN_LINEAR ? x : program_fn(p, fn, 1, x);
+}
+
+struct value program_times(struct program *p, double k, struct value x) {
+    struct value out;
+    struct node *node = node_append_rows(p, &operation_times, x, &out);
+    if (node)
+        node->k = k;
+    return out;
+}
+
+struct value program_add(struct program *p, struct value a, struct value b) {
+    struct value out;
+    if (!rows_alike(p, "a sum", a, b))
+        return none;
+    struct node *node = node_append(p, &operation_add, a, b, &out);
+    if (!node)
+        return none;
+    node->on = node_of(p, a)->on;
+    if (node_of(p, a)->count != node_of(p, b)->count)
+        program_fail(p, "a sum of rows of all inputs and of each");
+    node->count = node_of(p, a)->count;
+    return out;
+}
+
+bool node_groups(const struct population *groups, const struct population *units) {
+    return groups->group == 1 && units->of == groups &&
+           groups->sites * (size_t)units->group == units->sites;
+}
+
+struct value program_multiply(struct program *p, struct value a, struct value b) {
+    struct value out;
+    if (!node_given_rows(p, "a product", a, b))
+        return none;
+    const struct population *u = node_of(p, a)->on, *v = node_of(p, b)->on;
+    if (u != v && !node_groups(u, v))
+        program_fail(p, "a product of rows of different populations, %s and %s", u->name, v->name);
+    if (!node_paired(p, "a product", a, b))
+        return none;
+    struct node *node = node_append(p, &operation_multiply, a, b, &out);
+    if (!node)
+        return none;
+    node->on = node_of(p, b)->on;
+    if (node_of(p, a)->count == 1) {
+        node_shape(p, node, node_of(p, b)->per);
+        node->count = node_of(p, b)->count;
+    }
+    return out;
+}
+
+struct value program_expand(struct program *p, struct value x, struct population *units) {
+    return program_multiply(p, x, program_ones(p, units));
+}
+
+struct value program_group_mean(struct program *p, struct value x, struct population *groups) {
+    const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
+    bool fits = units && node_groups(groups, units);
+    return append_on(p, &operation_group_mean, x, groups, fits);
+}
+
+/* Whether each group of `pairs` is a copy of `units`. */
+static bool tiles(const struct population *units, const struct population *pairs) {
+    return units->group == 1 && units->sites == (size_t)pairs->group &&
+           (!pairs->units || pairs->units == units);
+}
+
+struct value program_tile(struct program *p, struct value x, struct population *pairs) {
+    const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
+    bool fits = units && tiles(units, pairs);
+    return append_on(p, &operation_tile, x, pairs, fits);
+}
+
+struct value program_tile_mean(struct program *p, struct value x, struct population *units) {
+    const struct population *pairs = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
+    bool fits = pairs && tiles(units, pairs);
+    return append_on(p, &operation_tile_mean, x, units, fits);
+}
+
+struct value program_top(struct program *p, struct value x, size_t K) {
+    struct value out;
+    struct node *node = node_append_rows(p, &operation_top, x, &out);
+    if (node) {
+        node->top = K;
+        node->moves = false;
+    }
+    return out;
+}
+
+struct value program_ones(struct program *p, struct population *on) {
+    struct value out;
+    struct node *node = node_append(p, &operation_ones, none, none, &out);
+    if (node) {
+        node->on = on;
+        node->count = 1;
+    }
+    return out;
+}
+
+struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
+                          struct value x) {
+    struct value out;
+    struct node *node = node_append_rows(p, &operation_rows, x, &out);
+    if (node) {
+        node->custom = fn;
+        node->context = context;
+        node->moves = false;
+    }
+    return out;
+}
+
+struct value program_average(struct program *p, struct value a, struct value b) {
+    struct value out;
+    if (rows_alike(p, "an average", a, b))
+        node_append_numbers(p, &operation_average, a, b, 1, &out);
+    return p->code ? none : out;
+}
+
+struct value program_mean(struct program *p, struct value a) {
+    struct value out;
+    if (node_given_rows(p, "a mean", a, none))
+        node_append_numbers(p, &operation_average, a, none, 1, &out);
+    return p->code ? none : out;
+}
+
+static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
+                                  struct value x, struct value *out) {
+    *out = none;
+    if (!node_given_rows(p, op->name, x, none) || !node_given_numbers(p, op->name, s) ||
+        !node_paired(p, op->name, s, x))
+        return NULL;
+    struct node *node = node_append(p, op, s, x, out);
+    if (node)
+        node->on = node_of(p, x)->on;
+    return node;
+}
+
+struct value program_scale(struct program *p, struct value s, int column, struct value x) {
+    struct value out;
+    struct node *node = append_scaled(p, &operation_scale, s, x, &out);
+    if (node)
+        node->column = column;
+    return out;
+}
+
+struct value program_shift(struct program *p, struct value s, struct value x) {
+    struct value out;
+    append_scaled(p, &operation_shift, s, x, &out);
+    return out;
+}
+
+struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
+                             struct value x, int K) {
+    struct value out;
+    if (!node_given_numbers(p, "a function of numbers", x))
+        return none;
+    struct node *node = node_append_numbers(p, &operation_numbers, x, none, K, &out);
+    if (!node)
+        return none;
+    node->numbers = fn;
+    node->context = (void *)(uintptr_t)context;
+    node->moves &= fn->backward != NULL;
+    return out;
+}
+
+double *program_keep_numbers(struct program *p, int count) {
+    double *numbers = NULL;
+    if (p->code || program_failed(p, net_vector(p->net, count, &numbers, &p->err)) ||
+        program_failed(p, net_carry(p->net, (struct rows){0}, &p->err)))
+        return NULL;
+    p->net->carried[p->net->carries - 1].host = numbers;
+    p->net->carried[p->net->carries - 1].K = count;
+    return numbers;
+}
+
+struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {
+    struct rows rows = {0};
+    if (program_failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
+        p->net->setup.declare_only || !start)
+        return rows;
+    on->backend->put(rows_part(rows, 0, 1), start);
+    program_failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
+    return rows;
+}

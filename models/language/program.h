@@ -1,0 +1,259 @@
+/* What an author of a network needs. A network is a program on populations of sites, written
+ * forward; the backward pass, the learning rules, memory, costs and diagnostics are derived from
+ * it, for explicit matrices, the infinite-width limit and the fixed point alike. docs/ADDING.md
+ * goes through an example.
+ *
+ * A struct value stands for rows over the sites of a population (one row for each of the P inputs,
+ * or one for all of them) or, for each input, K numbers; at = -1 is none. It is computed later, at
+ * every evaluation: `write` only lists what is to be done. The first thing that goes wrong is
+ * remembered and told once, when the program is complete: no call here needs to be checked.
+ *
+ * Conventions. <a b> is the average over sites. f = <w, h>/gamma0; F = gamma0 f. The cotangent g of
+ * rows h on a population of n sites is n dF/dh, dF = <g dh>: then the adjoint of each operation is
+ * its transpose in < >, and no power of a width appears. A matrix W from m to n sites is used as
+ * s_f W with W(0) = a0 x (iid N(0, 1/m)). Learning: gradient descent moves the matrix as it is
+ * used, s_f W, by
+ *     rate c (1/m) sum_mu Delta_mu g_mu x_mu^T,     c = eta0 gamma0/P, Delta = -dl/df
+ * (a matrix with one finite side has no 1/m). Adam moves each of these entries, in units of 1/m, by
+ * eta0 times its normalised step, of the gradient (1/P) sum_mu Delta_mu g_mu x_mu^T with eps gamma0
+ * (read-out: its gradient is h, and eps itself). Section [init] multiplies a0, [rates] the rate and
+ * [eps] Adam's eps, each by a factor and a power of the width, for any matrix by its name. */
+#ifndef MODELS_PROGRAM_H
+#define MODELS_PROGRAM_H
+
+#include "kernels/draws/population.h"
+#include "models/networks/settings.h"
+
+struct program;
+struct net;
+struct net_setup;
+struct value {
+    int at;
+};
+
+struct model {
+    const char *name, *doc, *source;
+    const char *keys;             /* of [network], blank-separated, besides model */
+    const char *solver_keys;      /* of [solver], besides those of every network; NULL: none */
+    const struct param_row *rows; /* keys that no other network has; ends with NULL */
+    /* NULL: always; else NULL, or why the settings do not fit a network of width N (limit: N = 0
+     * with these sites), with *key = the key to blame. */
+    const char *(*check)(const struct network *network, int N, int expert_sites, const char **key);
+    void (*write)(struct program *p);
+    /* NULL: none; else NULL, or the key that, as it is set, leaves a key of `keys` without effect.
+     * That is then refused, unless it has its default. */
+    const char *(*idle)(const struct network *network, const char *key);
+};
+enum { MODEL_MOST = 40 };
+/* Index = struct network.model; ends with NULL. Changed by network_add alone. */
+extern const struct model *model_list[MODEL_MOST + 1];
+/* One more network, before the rows of section [network] were asked for; *model stays where it is.
+ * CODE_INPUT: it is too late, or the name is taken or is none. */
+int network_add(const struct model *model, struct err *err);
+extern const struct param_row gate_rows[], router_rows[], balance_rows[], attention_rows[];
+
+/* A matrix. Numbers left at 0 are 1. */
+struct weight {
+    const char *name;   /* for settings, output and messages */
+    const char *family; /* NULL, or the name of what it is one of in the coordinate check */
+    double a0, s_f, rate;
+    double adam_rate, adam_eps; /* factors of Adam's rate and eps that a paper asks for */
+    bool zero;                  /* W(0) = 0 */
+    bool fixed;                 /* never learns */
+    /* Draws of a thin matrix that are matched with nothing. Of a look: its limit is a random one,
+     * as if a selection began with ties (program_selects). */
+    bool iid;
+    bool tied; /* of maps: all that have this name are one matrix */
+};
+
+static inline double weight_or_one(double number) {
+    return number == 0 ? 1 : number;
+}
+
+const struct network *program_network(const struct program *p);
+const struct net_setup *program_setup(const struct program *p); /* models/engine/net.h */
+const struct net *program_net(const struct program *p);
+/* A name made as by printf; it lives as long as the program. */
+const char *program_name(struct program *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void program_fail(struct program *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Memory of `size` bytes that lives as long as the net, zeroed; NULL after a failure. */
+void *program_memory(struct program *p, size_t size);
+/* Rows of a value, or sets of its numbers: one for each input, token or pair of tokens, or one for
+ * all; 0 after a failure. */
+int program_count(const struct program *p, struct value x);
+
+/* `relative` is the size in units of the width N (or, times another size, of N^2); `sites` of the
+ * limit; group: units for each site of another population, which the author sets as ->of. Never
+ * NULL. */
+struct population *program_population(struct program *p, const char *name, double relative,
+                                      size_t sites, int group);
+/* [solver] sites; in a limit whose selections begin with ties (program_selects), times the size. */
+size_t program_sites(const struct program *p, double relative);
+/* The same with that many sites, none of them grouped. */
+struct population *program_layer(struct program *p, const char *name, double relative);
+
+/* Names the rows of a value for [output] fields: `name`, and g_`name` of their cotangent. Others
+ * have the name of the matrix that makes them, sigma_NAME for a function of rows NAME, or none. */
+void program_name_rows(struct program *p, struct value x, const char *name);
+
+/* Whether settings for matrix `given` are for this one: W1 for W1, W1_0 and W1_0_2. */
+bool program_addresses(const char *given, const char *name);
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+struct value program_read_in(struct program *p, struct population *bottom, struct weight W);
+struct value program_map(struct program *p, struct value x, struct population *target,
+                         struct weight W);                                        /* s_f W x */
+struct value program_fn(struct program *p, enum fn fn, double k, struct value x); /* fn(k x) */
+struct value program_sigma(struct program *p, struct value x); /* [network] activation */
+/* [network] expert_activation, or that. */
+struct value program_sigma_of_experts(struct program *p, struct value x);
+struct value program_add(struct program *p, struct value a, struct value b);
+struct value program_times(struct program *p, double k, struct value x);
+/* a b, site by site; a may live on the groups that the sites of b belong to; b may have one row. */
+struct value program_multiply(struct program *p, struct value a, struct value b);
+struct value program_expand(struct program *p, struct value x, struct population *units);
+struct value program_group_mean(struct program *p, struct value x, struct population *groups);
+/* The same units in every group, and the mean over groups. */
+struct value program_tile(struct program *p, struct value x, struct population *pairs);
+struct value program_tile_mean(struct program *p, struct value x, struct population *units);
+/* 1 on the K largest sites of each row, ties to the lower site: constant in the backward pass. */
+struct value program_top(struct program *p, struct value x, size_t K);
+/* One row of ones. */
+struct value program_ones(struct program *p, struct population *on);
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+struct value program_average(struct program *p, struct value a, struct value b); /* <a b> */
+struct value program_mean(struct program *p, struct value a);                    /* <a> */
+struct value program_scale(struct program *p, struct value s, int column, struct value x);
+/* x + s, the same number at each site. */
+struct value program_shift(struct program *p, struct value s, struct value x);
+/* <Q_k, x>, K of them. In a limit, unless it is a random one, their values at the first evaluation
+ * are subtracted: they are 0 but for sampling errors. */
+struct value program_look(struct program *p, struct value x, int K, struct weight Q);
+/* s + b, with K trained numbers (or fixed ones), at first `start`. */
+struct value program_bias(struct program *p, struct value s, const double *start, struct weight b);
+/* The same with a set of numbers for each kind of token, start [V][K]. */
+struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
+                                    struct weight b);
+/* Any function of the numbers of a row. x, out: [rows][K] and [rows][K of out]. backward must add
+ * to gx, not overwrite it; NULL: a constant in the backward pass. */
+struct number_fn {
+    void (*rule)(void *context); /* NULL, or: once a step, after the parameters have learnt */
+    void (*forward)(const void *context, const struct net *net, int rows, const double *x,
+                    double *out);
+    void (*backward)(const void *context, const struct net *net, int rows, const double *x,
+                     const double *out, const double *g, double *gx);
+    bool jumps; /* masks: limits then need more rows (net_bytes) */
+};
+struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
+                             struct value x, int K);
+
+/* To be told by whatever takes the K largest of the numbers s, as a constant in the backward pass.
+ * Where the K-th and the one after it are equal at the start of the limit, fluctuations select, and
+ * the limit is a random one (models/language/ties.c). */
+void program_selects(struct program *p, struct value s, int K);
+/* Whether the K-th largest of M numbers is equal to the one after it. */
+bool program_tied(const double *x, int M, int K);
+
+/* K numbers of each input, or 1 with any K. */
+struct value program_add_numbers(struct program *p, struct value a, struct value b);
+struct value program_multiply_numbers(struct program *p, struct value a, struct value b);
+
+/* --- tokens: the n rows of an input side by side --------------------------------------------- */
+
+/* Logits beta <q_s k_t> [R][n] of the tokens s and t of an input; and their softmax over t, over
+ * t <= s if causal. */
+struct value program_attend(struct program *p, struct value q, struct value k, double beta);
+struct value program_softmax(struct program *p, struct value logits, bool causal);
+/* Rows sum_t A_st v_t. */
+struct value program_mix(struct program *p, struct value A, struct value v);
+/* The same for each head, a group of units: rows on the heads, n^2 of an input, instead of numbers.
+ * Their averages are over the units of a head. */
+struct value program_attend_by_head(struct program *p, struct value q, struct value k,
+                                    struct population *heads, double beta);
+struct value program_softmax_by_head(struct program *p, struct value logits, bool causal);
+struct value program_mix_by_head(struct program *p, struct value A, struct value v);
+/* Rows of the token `tokens` places before (negative: behind), 0 where there is none: what causal
+ * convolutions are made of. */
+struct value program_lag(struct program *p, struct value x, int tokens);
+/* The mean over the tokens of an input: one row of it. */
+struct value program_pool(struct program *p, struct value x);
+/* x/sqrt<x x> */
+struct value program_norm(struct program *p, struct value x);
+
+/* --- ends ------------------------------------------------------------------------------------ */
+
+/* f = <w_c, h>/gamma0, once in a program; tokens are pooled first where outputs are of inputs. */
+void program_read_out(struct program *p, struct value h, struct weight w);
+
+/* Rows x -> rows of the same population, constant in the backward pass, by a rule of the model
+ * that may remember (rows in context, from program_keep); `rule` runs once a step, after the
+ * parameters have learnt. */
+struct rows_fn {
+    int (*forward)(void *context, const struct net *net, struct rows x, struct rows out,
+                   struct err *err);
+    void (*rule)(void *context);
+};
+struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
+                          struct value x);
+/* `count` rows that stay from step to step; the numbers `start` [sites] are those of row 0. */
+struct rows program_keep(struct program *p, struct population *on, int count, const double *start);
+
+/* A term of the loss: a function of numbers, whose derivative `value` writes to g [rows][K]. It is
+ * measured as `name`; the loss that is written is that of the outputs alone. */
+struct penalty_fn {
+    double (*value)(const void *context, const struct net *net, int rows, const double *x,
+                    double *g);
+};
+void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
+                     const void *context, const char *name, const char *about,
+                     const char *equation);
+/* The mean over all rows, or all numbers of inputs: one row, or K numbers, which go with their like
+ * into terms of the loss, and not into the output. */
+struct value program_mean_of_rows(struct program *p, struct value x);
+/* `count` numbers that stay from step to step and begin at 0. */
+double *program_keep_numbers(struct program *p, int count);
+
+/* --- what is measured ------------------------------------------------------------------------ */
+
+/* scale times <x x> of a value, or of its cotangent, over times and inputs. one_row: the rows carry
+ * no input index. */
+void program_kernel(struct program *p, struct value x, double scale, const char *name,
+                    const char *about, const char *equation);
+void program_gradient(struct program *p, struct value x, double scale, const char *name,
+                      const char *about, const char *equation);
+/* The read-out's own kernel <w w>. */
+void program_read_out_kernel(struct program *p, const char *name, const char *about,
+                             const char *equation);
+/* Numbers of a value, or their cotangent, at every time; dims is "t mu", "t mu i" or "t mu source",
+ * to which an axis of tokens is added where they have one. */
+void program_show(struct program *p, struct value s, const char *dims, const char *name,
+                  const char *about, const char *equation);
+void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
+                           const char *about, const char *equation);
+/* Numbers of element `index` of `count` like ones (blocks, say) at every time: [P] if dims is
+ * "t l mu", [P n] if it is "t l mu token", one if it is "t l"; kept by the program. */
+double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
+                       const char *about, const char *equation);
+/* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
+void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
+                     double *out);
+/* For the coordinate check, experts of one hidden layer between x1 and the read-out, which apart
+ * from their activation and the gates phi (none: at -1) is linear:
+ *     h3 = agg sum_i phi_i W3_i s2_i     s2_i = sigma(W2_i x1)     agg = 1, or 1/M where M grows
+ * scale: of W3^T w as a cotangent of s2, to the papers' normalisation. Then each s2, with the
+ * number of experts that it is of, side by side. */
+void program_aggregation(struct program *p, struct value x1, struct value phi, double scale);
+void program_expert(struct program *p, struct value s2, size_t experts);
+/* Gates phi of many experts and their logits psi (none: at -1), for the series about gates. */
+struct gate_rule {
+    double beta, share; /* of the experts that is routed to, phi > 0 */
+    bool by_logits;     /* those of the largest logits */
+    bool sum, over_all; /* phi is divided by <m exp(beta psi)>; m of these, or of all experts */
+};
+void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule);
+
+#endif

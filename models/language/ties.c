@@ -1,0 +1,116 @@
+/* Selections that begin with a tie, and the random limits that they make: the only place that
+ * decides which limits are random.
+ *
+ * A selection takes the K largest of M numbers of an input. In the limit every look <Q_k x> is 0 at
+ * the start; where no biases tell experts apart, the K-th largest logit is equal to the next one.
+ * In a network, however wide, fluctuations of order N^-1/2 decide: those of the logits, and, in the
+ * first step, those of the gradients of the gates, by which the logits move. Only their order
+ * matters, not their size, so the choice does not become certain as N grows: the limit is a random
+ * one, and each replicate is one draw of it. A replicate draws by the law of networks if its site
+ * averages of order S^-1/2 have the law that averages of order N^-1/2 have in a network. All of
+ * them that count are averages of one row of a forward pass with one of a backward pass, or with a
+ * column of a look or of the read-out. Hence, in such a limit (net->random),
+ *
+ *   - looks and the read-out are iid, and nothing is subtracted from looks (program.c);
+ *   - what a matrix draws in a backward pass is conditioned on what the matrix has met, as it must
+ *     be, but matched with nothing (population.h, loose). Normals of forward passes stay matched
+ *     among themselves;
+ *   - a population has sites in proportion to its size, as a network has units (program_sites);
+ *   - losses are means over replicates, as those of networks are means over networks.
+ *
+ * Networks are told as well: those of balanced draws have an iid read-out then. */
+#include "models/engine/node.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+bool program_tied(const double *x, int M, int K) {
+    for (int i = 0; i < M; i++) {
+        int larger = 0, equal = 0;
+        for (int k = 0; k < M; k++) {
+            larger += x[k] > x[i];
+            equal += x[k] == x[i];
+        }
+        if (larger < K && larger + equal > K)
+            return true;
+    }
+    return false;
+}
+
+size_t program_sites(const struct program *p, double relative) {
+    const struct net_setup *setup = &p->net->setup;
+    int parts = setup->halved ? 2 : 1; /* the whole has two of what a half has */
+    double sites = round(relative * setup->sites / parts) * parts;
+    if (!p->net->random)
+        return (size_t)setup->sites;
+    return (size_t)fmax(parts, sites);
+}
+
+/* What is known of the numbers of a node at the start of the limit. */
+struct start {
+    double *x;       /* [K] */
+    bool wanted;     /* it is asked for */
+    bool known;      /* x is */
+    bool fluctuates; /* a look whose matrix does not start at zero is among what they come from */
+};
+
+/* Of node i, for tokens of one kind, from those before it. */
+static void find_start(const struct program *p, int i, int kind, struct start *start) {
+    static const struct start nothing;
+    const struct node *v = &p->node[i];
+    const int *from = v->argument;
+    const struct start *a = from[0] < 0 ? &nothing : &start[from[0]],
+                       *b = from[1] < 0 ? &nothing : &start[from[1]];
+    bool look = v->op->matrix == MATRIX_LOOK, pair = from[1] >= 0;
+    start[i].known = look || (v->op->start && a->known && (!pair || b->known));
+    start[i].fluctuates = look ? v->weight.a0 != 0 : a->fluctuates || b->fluctuates;
+    if (start[i].known && !look)
+        v->op->start(p, v, kind, a->x, b->x, start[i].x);
+}
+
+/* Nodes of numbers that those of node `last` come from, in order, into list; returns how many. */
+static int find_sources(const struct program *p, int last, struct start *start, int *list) {
+    int count = 0;
+    start[last].wanted = true;
+    for (int i = last; i >= 0; i--)
+        for (int k = 0; k < 2 && start[i].wanted; k++) {
+            int from = p->node[i].argument[k];
+            if (from >= 0 && !p->node[from].on)
+                start[from].wanted = true;
+        }
+    for (int i = 0; i <= last; i++)
+        if (start[i].wanted)
+            list[count++] = i;
+    return count;
+}
+
+/* Whether fluctuations select the K largest numbers of node `last`, for tokens of any kind. */
+static int find_tie(const struct program *p, int last, int K, bool *tied, struct err *err) {
+    struct start *start = NULL;
+    int *list = NULL, count = 0, kinds = 1, code = CODE_OK;
+    DO(base_alloc(&start, (size_t)last + 1, sizeof *start, err));
+    DO(base_alloc(&list, (size_t)last + 1, sizeof *list, err));
+    count = find_sources(p, last, start, list);
+    for (int i = 0; i < count; i++) {
+        const struct node *v = &p->node[list[i]];
+        kinds = v->groups > kinds ? v->groups : kinds;
+        DO(base_alloc(&start[list[i]].x, (size_t)v->K, sizeof *start->x, err));
+    }
+    for (int kind = 0; kind < kinds && !*tied; kind++) {
+        for (int i = 0; i < count; i++)
+            find_start(p, list[i], kind, start);
+        *tied = start[last].known && start[last].fluctuates &&
+                program_tied(start[last].x, p->node[last].K, K);
+    }
+done:
+    for (int i = 0; i < count; i++)
+        free(start[list[i]].x);
+    free(list);
+    free(start);
+    return code;
+}
+
+void program_selects(struct program *p, struct value s, int K) {
+    if (node_given_numbers(p, "a selection", s) && K < node_of(p, s)->K && !p->net->tied)
+        program_failed(p, find_tie(p, s.at, K, &p->net->tied, &p->err));
+}

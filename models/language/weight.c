@@ -1,0 +1,149 @@
+/* The numbers of a matrix: what its author gives, times what the settings say, and what is left of
+ * both in the limit. */
+#include "models/engine/node.h"
+
+#include <math.h>
+#include <string.h>
+
+bool program_addresses(const char *given, const char *name) {
+    size_t n = strlen(given);
+    return !strncmp(given, name, n) && (!name[n] || name[n] == '_');
+}
+
+/* The product of all lines for this matrix, of its own name and of common ones; of the limit
+ * without the powers, whose sum is *power. */
+static double setting(const struct program *p, const struct factor_list *list, const char *name,
+                      double *power) {
+    int N = p->net->setup.N;
+    double product = 1;
+    *power = 0;
+    for (int k = 0; list && k < list->count; k++) {
+        const struct factor *factor = &list->factor[k];
+        if (!program_addresses(factor->name, name))
+            continue;
+        product *= factor->factor * (N ? pow(N, factor->power) : 1);
+        *power += N || factor->factor == 0 ? 0 : factor->power;
+    }
+    return product;
+}
+
+/* The power of the nominal infinite size, N = 2^400, in a number of the limit: the multiple of 1/2
+ * that a constant factor between 2^-40 and 2^40 leads to; else what the number itself says, so that
+ * N^0.2 is not taken for a constant. */
+static double power_in(double number) {
+    if (number == 0)
+        return -INFINITY;
+    double exact = log2(fabs(number)) / log2(POPULATION_INFINITE), half = round(2 * exact) / 2;
+    return fabs(exact - half) <= 0.1 ? half : exact;
+}
+
+enum order { VANISHES, STAYS };
+/* What becomes of a power of N; one that grows is refused. */
+static enum order order_of(struct program *p, const char *what, const char *section,
+                           const char *name, double power) {
+    if (power > 1e-9)
+        program_fail(p,
+                     "the %s of matrix %s grows as N^%.3g, so that there is no limit: its power of "
+                     "N must be 0 at most (lower it in [%s] or choose another [network] "
+                     "parameterization; networks alone, [solver] replicates = 0, may have it)",
+                     what, name, power, section);
+    return power < -1e-9 ? VANISHES : STAYS;
+}
+
+double weight_initial(struct program *p, const struct node *node, double largest) {
+    double power = node->power + power_in(largest), a0 = node->weight.a0;
+    if (p->net->setup.N)
+        return a0;
+    if (order_of(p, "initial scale", "init", node->weight.name, power) == STAYS)
+        return a0 * pow(POPULATION_INFINITE, node->power);
+    return node->power < 0 ? a0 / POPULATION_INFINITE : a0;
+}
+
+double weight_column(struct program *p, const struct node *node) {
+    double used = node->weight.s_f, left = used * weight_initial(p, node, used * node->weight.a0);
+    return p->net->setup.N || power_in(left) >= 0 ? left : 0;
+}
+
+/* Of the limit, what is left of a rate. */
+static double rate_left(struct program *p, const char *name, double rate, double power) {
+    if (p->net->setup.N)
+        return rate;
+    bool stays = order_of(p, "learning rate", "rates", name, power + power_in(rate)) == STAYS;
+    return stays ? rate * pow(POPULATION_INFINITE, power) : 0;
+}
+
+/* Of the limit, what is left of Adam's eps: neither nothing nor all that there is. */
+static double eps_left(struct program *p, const char *name, double eps, double power) {
+    double left = power + power_in(eps);
+    if (p->net->setup.N || power == 0)
+        return eps;
+    if (fabs(left) > 1e-9)
+        program_fail(p,
+                     "Adam's eps of matrix %s goes as N^%.3g beside its gradient: in the limit its "
+                     "power of N in [eps] must be 0 (networks alone, [solver] replicates = 0, may "
+                     "have another)",
+                     name, left);
+    return eps * pow(POPULATION_INFINITE, power);
+}
+
+bool weight_settle(struct program *p, struct node *node) {
+    const struct net_setup *setup = &p->net->setup;
+    struct weight *W = &node->weight;
+    struct matrix *matrix = program_grow(p, &p->net->matrix, &p->net->matrices, sizeof *matrix);
+    if (!matrix)
+        return false;
+    *matrix = (struct matrix){W->name, W->fixed, W->zero};
+    double *ones[] = {&W->s_f, &W->rate, &W->adam_rate, &W->adam_eps}, power;
+    for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
+        *ones[k] = weight_or_one(*ones[k]);
+    W->a0 = W->zero ? 0 : weight_or_one(W->a0);
+    W->a0 *= setting(p, setup->init, W->name, &node->power);
+    double factor = setting(p, setup->rates, W->name, &power);
+    node->frozen = factor == 0;
+    if (W->fixed)
+        return !p->code;
+    double *rate = optimizer_by_entry(setup->optimizer) ? &W->adam_rate : &W->rate;
+    *rate = rate_left(p, W->name, *rate * factor, power);
+    factor = setting(p, setup->eps, W->name, &power);
+    W->adam_eps = eps_left(p, W->name, W->adam_eps * factor, power);
+    W->fixed = *rate == 0;
+    return !p->code;
+}
+
+/* The first node before `last` that has the tied matrix of this name; NULL: there is none. */
+static const struct node *first_use(const struct program *p, const struct node *last,
+                                    const char *name) {
+    const struct node *v = p->node;
+    while (v < last && !(v->written.tied && !strcmp(v->written.name, name)))
+        v++;
+    return v < last ? v : NULL;
+}
+
+static bool numbers_alike(const struct weight *a, const struct weight *b) {
+    return a->a0 == b->a0 && a->s_f == b->s_f && a->rate == b->rate &&
+           a->adam_rate == b->adam_rate && a->adam_eps == b->adam_eps && a->zero == b->zero &&
+           a->fixed == b->fixed;
+}
+
+bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W) {
+    const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
+    if (!first)
+        return false;
+    const struct map_declaration *map = &first->map->declared;
+    if (node->on != map->source || target != map->target)
+        program_fail(p, "the tied matrix %s maps %s to %s, and cannot map %s to %s", W.name,
+                     map->source->name, map->target->name, node->on->name, target->name);
+    if (node->count != first->count)
+        program_fail(p, "the tied matrix %s has %d and %d rows of each input", W.name, first->per,
+                     node->per);
+    if (!numbers_alike(&W, &first->written))
+        program_fail(p, "the tied matrix %s has other numbers where it is used again", W.name);
+    node->weight = first->weight;
+    node->written = W;
+    node->power = first->power;
+    node->frozen = first->frozen;
+    node->map = first->map;
+    node->use = node->map->declared.uses++;
+    node->on = target;
+    return true;
+}

@@ -1,0 +1,218 @@
+/* A network written in Lua: the interpreter that a script runs in.
+ *
+ * It can compute and call the builder, nothing else: no files, no other code, no clock, no random
+ * numbers but the run's own, no order of tables that differs between runs; and no more
+ * instructions, memory and time than script.h says. Every net runs the script anew. */
+#define _POSIX_C_SOURCE 200809L
+#include "models/lua/script.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct script *script_of(lua_State *L) {
+    struct script *script;
+    memcpy(&script, lua_getextraspace(L), sizeof script);
+    return script;
+}
+
+struct program *script_program(lua_State *L) {
+    return script_of(L)->p;
+}
+
+/* --- limits ---------------------------------------------------------------------------------- */
+
+/* LUA_USE_... : frees with size 0, else the block at its new size, or NULL. */
+static void *allocate(void *context, void *block, size_t old, size_t size) {
+    struct script *script = context;
+    size_t before = block ? old : 0;
+    if (!size) {
+        script->bytes -= before;
+        free(block);
+        return NULL;
+    }
+    size_t grown = size > before ? size - before : 0;
+    if (script->bytes + grown > SCRIPT_BYTES || script->traffic + size > SCRIPT_TRAFFIC)
+        return NULL;
+    void *moved = realloc(block, size);
+    if (!moved)
+        return NULL;
+    script->bytes += size - before;
+    script->traffic += size > before ? size : 0;
+    return moved;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void tick(lua_State *L, lua_Debug *at) {
+    struct script *script = script_of(L);
+    bool late = seconds() - script->start > SCRIPT_SECONDS;
+    (void)at;
+    if (++script->ticks <= SCRIPT_TICKS && !late)
+        return;
+    luaL_where(L, 0);
+    if (late)
+        lua_pushfstring(L, "a network takes more than %d seconds to write", SCRIPT_SECONDS);
+    else
+        lua_pushfstring(L,
+                        "a network takes more than %d million instructions to write: is there a "
+                        "loop that does not end?",
+                        SCRIPT_TICK * SCRIPT_TICKS / 1000000);
+    lua_concat(L, 2);
+    lua_error(L);
+}
+
+/* --- errors ---------------------------------------------------------------------------------- */
+
+/* What the builder has said, without its beginning "network NAME: ". */
+static const char *complaint(const struct program *p) {
+    const char *text = p->err.text, *name = p->net->model->name;
+    size_t n = strlen("network "), m = strlen(name);
+    bool begins = !strncmp(text, "network ", n) && !strncmp(text + n, name, m) &&
+                  !strncmp(text + n + m, ": ", 2);
+    return begins ? text + n + m + 2 : text;
+}
+
+/* What a call has made the builder allocate. */
+static void check_size(lua_State *L) {
+    struct script *script = script_of(L);
+    const struct net *net = program_net(script->p);
+    while (script->vectors < net->vectors)
+        script->numbers += (size_t)net->vector[script->vectors++].length;
+    if (script->p->nodes > SCRIPT_NODES)
+        luaL_error(L, "a network has more than %d operations", SCRIPT_NODES);
+    if (script->numbers > SCRIPT_NUMBERS)
+        luaL_error(
+            L,
+            "a network has more than %d million numbers of its inputs: take fewer inputs, or fewer "
+            "numbers of each",
+            SCRIPT_NUMBERS / 1000000);
+}
+
+void script_check(lua_State *L) {
+    const struct program *p = script_program(L);
+    if (p->code)
+        luaL_error(L, "%s", complaint(p));
+    check_size(L);
+}
+
+/* One line, without control characters. */
+static void clean(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
+            *text = ' ';
+}
+
+/* The first failure, with its place in the script. */
+static void tell(struct script *script, int status) {
+    struct program *p = script->p;
+    char text[1024];
+    const char *given = lua_type(script->L, -1) == LUA_TSTRING ? lua_tostring(script->L, -1) : NULL;
+    size_t n = strlen(script->name);
+    if (p->code && p->code != CODE_INPUT)
+        return;
+    if (status == LUA_ERRMEM)
+        given = "a network takes more memory to write than a script may have";
+    snprintf(text, sizeof text, "%s", given ? given : "an error without a sentence");
+    clean(text);
+    bool placed = !strncmp(text, script->name, n) && text[n] == ':';
+    p->code = err_set(&p->err, CODE_INPUT, "%s%s%s", placed ? "" : script->name, placed ? "" : ": ",
+                      text);
+}
+
+/* --- a run ----------------------------------------------------------------------------------- */
+
+char *script_unfold(const char *folded, size_t *size) {
+    char *text = malloc(strlen(folded) + 1), *to = text;
+    for (; text && *folded; folded++) {
+        static const char *const pairs[] = {"n\n", "t\t", "r\r", "s ", "\\\\"};
+        char c = *folded;
+        for (size_t k = 0; *folded == '\\' && k < sizeof pairs / sizeof *pairs; k++)
+            if (folded[1] == pairs[k][0]) {
+                c = pairs[k][1];
+                folded++;
+                break;
+            }
+        *to++ = c;
+    }
+    if (text)
+        *to = '\0';
+    *size = text ? (size_t)(to - text) : 0;
+    return text;
+}
+
+struct source {
+    const char *text, *chunk;
+    size_t size;
+};
+
+static int run(lua_State *L) {
+    const struct source *source = lua_touserdata(L, 1);
+    script_open_base(L);
+    script_open_rows(L);
+    script_open_numbers(L);
+    script_open_ends(L);
+    for (const struct script_chapter *chapter = script_chapters; chapter->title; chapter++)
+        script_register(L, chapter->words);
+    if (luaL_loadbufferx(L, source->text, source->size, source->chunk, "t"))
+        return lua_error(L);
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void script_write(struct program *p) {
+    const struct network *network = program_network(p);
+    struct script script = {.p = p, .name = base_name(network->program), .start = seconds()};
+    char name[48], chunk[52];
+    struct source source;
+    snprintf(name, sizeof name, "%s", *script.name ? script.name : "program");
+    snprintf(chunk, sizeof chunk, "@%s", name);
+    script.name = name;
+    char *text = script_unfold(network->program_text, &source.size);
+    script.L = text ? lua_newstate(allocate, &script) : NULL;
+    if (!script.L) {
+        program_failed(p, err_set(&p->err, CODE_SYSTEM, "out of memory: %s", name));
+        free(text);
+        return;
+    }
+    struct script *self = &script;
+    memcpy(lua_getextraspace(script.L), &self, sizeof self);
+    lua_sethook(script.L, tick, LUA_MASKCOUNT, SCRIPT_TICK);
+    source.text = text;
+    source.chunk = chunk;
+    lua_pushcfunction(script.L, run);
+    lua_pushlightuserdata(script.L, &source);
+    int status = lua_pcall(script.L, 1, 0, 0);
+    if (status)
+        tell(&script, status);
+    lua_close(script.L);
+    free(text);
+}
+
+static const struct param_row script_keys[] = {
+    {"program", PARAM_PATH, NETWORK_KEY(program), "", 0, 0, NULL, NULL,
+     "a network written in Lua (docs/programs.md): the file, relative to the ini; its keys are in "
+     "section [program]"},
+    {"program_text", PARAM_TEXT, NETWORK_KEY(program_text), "", 0, 0, NULL, NULL,
+     "its text on one line, which runs record; the file is then not read"},
+    {0},
+};
+
+const struct model model_script = {
+    .name = "program",
+    .doc = "a network of your own, written in Lua (docs/programs.md)",
+    .source = "the program itself, in /parameters",
+    .keys = "program program_text read_out activation expert_activation",
+    .solver_keys = "expert_sites unit_sites",
+    .rows = script_keys,
+    .write = script_write,
+};

@@ -1,0 +1,130 @@
+/* Terms of the loss, and selections of experts that balance their loads, as scripts call them. */
+#include "models/lua/script.h"
+#include "models/parts/balance.h"
+#include "models/parts/router.h"
+
+/* --- terms of the loss ----------------------------------------------------------------------- */
+
+static int mean_of_rows(lua_State *L) {
+    bool rows = script_is_rows(L, 1);
+    return script_push(L, program_mean_of_rows(script_program(L),
+                                               rows ? script_rows(L, 1) : script_numbers(L, 1)));
+}
+
+/* The mean over inputs (and tokens) of numbers that are added up. */
+static double mean_value(const void *context, const struct net *net, int rows, const double *x,
+                         double *g) {
+    const int *K = context;
+    double sum = 0;
+    (void)net;
+    for (int k = 0; k < rows * *K; k++) {
+        sum += x[k] / rows;
+        g[k] = 1.0 / rows;
+    }
+    return sum;
+}
+
+static int penalty(lua_State *L) {
+    static const struct penalty_fn mean = {mean_value};
+    struct program *p = script_program(L);
+    struct value s = script_numbers(L, 1);
+    script_options(L, 3, "about equation");
+    const char *name = script_result(L, 2);
+    const char *about = script_text(L, 3, "about", "term of the loss");
+    const char *equation = script_text(L, 3, "equation", "");
+    int *K = program_memory(p, sizeof *K);
+    script_check(L);
+    *K = script_node(L, s)->K;
+    program_penalty(p, s, &mean, K, name, about, equation);
+    script_check(L);
+    return 0;
+}
+
+/* --- selections ------------------------------------------------------------------------------ */
+
+static struct value largest_of(lua_State *L, int K) {
+    struct program *p = script_program(L);
+    if (script_is_rows(L, 1))
+        return program_top(p, script_rows(L, 1), (size_t)K);
+    struct value s = script_numbers(L, 1);
+    return router_top(p, s, script_node(L, s)->K, K);
+}
+
+/* What may be selected among: sites, or numbers. */
+static int choices(lua_State *L) {
+    struct value s = script_is_rows(L, 1) ? script_rows(L, 1) : script_numbers(L, 1);
+    const struct node *v = script_node(L, s);
+    return v->on ? (int)v->on->sites : v->K;
+}
+
+static int top(lua_State *L) {
+    return script_push(L, largest_of(L, script_whole(L, 2, 1, choices(L))));
+}
+
+/* The name of what is measured, as a result of the script. */
+static void claim(lua_State *L, const char *name, const char *suffix) {
+    lua_pushfstring(L, "%s%s", name, suffix);
+    if (script_has(L, "results", lua_tostring(L, -1)))
+        luaL_error(L, "two results are called %s; {name = ...} tells selections apart",
+                   lua_tostring(L, -1));
+    script_result(L, -1);
+    lua_pop(L, 1);
+}
+
+static struct value select_rows(lua_State *L, int K, double eta_bias, const char *suffix) {
+    struct program *p = script_program(L);
+    struct value scores = script_rows(L, 1);
+    struct population *experts = script_node(L, scores)->on;
+    struct balance_rule rule = {.K = (size_t)K,
+                                .rho = (double)K / (double)experts->sites,
+                                .eta_bias = eta_bias,
+                                .L = 1,
+                                .suffix = suffix};
+    claim(L, "load2", suffix);
+    if (eta_bias == 0)
+        return balance_watch(p, program_top(p, scores, rule.K), experts, rule);
+    claim(L, "qstar", suffix);
+    claim(L, "b2", suffix);
+    return balance_select(p, scores, experts, rule);
+}
+
+/* balance_select(scores, K, {eta_bias = 0, name = nil}) */
+static int balance_selection(lua_State *L) {
+    struct program *p = script_program(L);
+    int K = script_whole(L, 2, 1, choices(L));
+    script_options(L, 3, "eta_bias name");
+    lua_settop(L, 3);
+    double eta_bias = script_option(L, 3, "eta_bias") ? script_real(L, -1, 0, 1e6) : 0;
+    const char *suffix = "";
+    if (script_option(L, 3, "name")) {
+        const char *name = script_name(L, -1, "selections");
+        suffix = program_name(p, "_%s", name);
+    }
+    claim(L, "load_largest", suffix);
+    claim(L, "flips", suffix);
+    p->net->steps |= eta_bias != 0;
+    if (script_is_rows(L, 1))
+        return script_push(L, select_rows(L, K, eta_bias, suffix));
+    struct value s = script_numbers(L, 1);
+    int M = script_node(L, s)->K;
+    claim(L, "load", suffix);
+    script_axis(L, "i", M);
+    return script_push(L, router_select(p, s, M, K, eta_bias, suffix));
+}
+
+const struct script_word script_balance_words[] = {
+    {"top", "x, K", "rows or numbers",
+     "a mask: 1 on the K largest sites of rows, or of K numbers; ties to the first; constant in "
+     "the backward pass",
+     top, 0},
+    {"balance_select", "x, K, {eta_bias=, name=}", "rows or numbers",
+     "the mask of the K largest x + b; b starts at 0 and moves by -eta_bias (load - share) after "
+     "each step. Loads are measured: `load_largest`, `flips`, `load` (numbers) or `load2` (rows; "
+     "with biases `qstar`, `b2`), followed by `_name`",
+     balance_selection, 0},
+    {"mean_of_rows", "x", "rows or numbers",
+     "the mean of rows or numbers over all inputs, for terms of the loss alone", mean_of_rows, 0},
+    {"penalty", "s, name, {about=, equation=}", "",
+     "adds to the loss the mean over inputs of the numbers s, summed; measured as `name`", penalty,
+     0},
+    {0}};

@@ -1,0 +1,326 @@
+/* Arguments of scripts, and the part of Lua that they have. */
+#include "models/lua/script.h"
+#include "kernels/base/text.h"
+
+#include <lualib.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+static const struct handle *handle(lua_State *L, int arg) {
+    return luaL_testudata(L, arg, SCRIPT_VALUE);
+}
+
+const struct node *script_node(lua_State *L, struct value v) {
+    return node_of(script_program(L), v);
+}
+
+int script_push(lua_State *L, struct value v) {
+    script_check(L);
+    struct handle *added = lua_newuserdatauv(L, sizeof *added, 0);
+    *added = (struct handle){v.at, -1};
+    luaL_setmetatable(L, SCRIPT_VALUE);
+    return 1;
+}
+
+bool script_is_value(lua_State *L, int arg) {
+    return handle(L, arg) != NULL;
+}
+
+bool script_is_rows(lua_State *L, int arg) {
+    const struct handle *h = handle(L, arg);
+    return h && script_node(L, (struct value){h->at})->on;
+}
+
+bool script_is_numbers(lua_State *L, int arg) {
+    return handle(L, arg) && !script_is_rows(L, arg);
+}
+
+/* What an argument is, in words. */
+static const char *kind(lua_State *L, int arg) {
+    return script_is_rows(L, arg)                      ? "rows over a population"
+           : script_is_numbers(L, arg)                 ? "numbers of each input"
+           : luaL_testudata(L, arg, SCRIPT_POPULATION) ? "a population"
+           : lua_isnoneornil(L, arg)                   ? "nothing"
+           : lua_type(L, arg) == LUA_TNUMBER           ? "a number"
+                                                       : luaL_typename(L, arg);
+}
+
+/* Of an argument, or (at -1) of the last option. */
+static void refuse(lua_State *L, int arg, const char *text) {
+    if (arg > 0)
+        luaL_argerror(L, arg, text);
+    luaL_error(L, "option %s %s", script_of(L)->option, text);
+}
+
+static void expect(lua_State *L, int arg, const char *what) {
+    refuse(L, arg, lua_pushfstring(L, "must be %s, is %s", what, kind(L, arg)));
+}
+
+struct value script_rows(lua_State *L, int arg) {
+    if (!script_is_rows(L, arg))
+        expect(L, arg, "rows over a population");
+    return (struct value){handle(L, arg)->at};
+}
+
+struct script_population *script_population(lua_State *L, int arg) {
+    struct script_population *on = luaL_testudata(L, arg, SCRIPT_POPULATION);
+    if (!on)
+        expect(L, arg, "a population");
+    return on;
+}
+
+double script_real(lua_State *L, int arg, double least, double most) {
+    if (lua_type(L, arg) != LUA_TNUMBER)
+        expect(L, arg, "a number");
+    double x = lua_tonumber(L, arg);
+    if (!(x >= least && x <= most)) {
+        char text[128];
+        snprintf(text, sizeof text, "must be a number from %g to %g, is %g", least, most, x);
+        refuse(L, arg, text);
+    }
+    return x;
+}
+
+int script_whole(lua_State *L, int arg, int least, int most) {
+    double x = script_real(L, arg, least, most);
+    if (x != floor(x))
+        refuse(L, arg, lua_pushfstring(L, "must be a whole number, is %f", x));
+    return (int)x;
+}
+
+/* --- options --------------------------------------------------------------------------------- */
+
+bool script_option(lua_State *L, int table, const char *name) {
+    script_of(L)->option = name;
+    if (lua_isnoneornil(L, table)) {
+        lua_pushnil(L);
+        return false;
+    }
+    lua_pushstring(L, name);
+    lua_rawget(L, table);
+    return !lua_isnil(L, -1);
+}
+
+void script_options(lua_State *L, int table, const char *known) {
+    if (lua_isnoneornil(L, table))
+        return;
+    if (!lua_istable(L, table))
+        expect(L, table, "a table of options");
+    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
+        const char *given = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL,
+                   *at = known;
+        struct text_nearest nearest = {.given = given ? given : ""};
+        struct text_word word;
+        bool found = false;
+        while (given && text_next_word(&at, " ", &word)) {
+            found |= text_is(word, given);
+            text_nearest_try(&nearest, word);
+        }
+        char note[TEXT_NOTE] = "";
+        text_nearest_tell(&nearest, note);
+        if (!found)
+            luaL_argerror(L, table,
+                          lua_pushfstring(L, "unknown option %s%s; there are: %s",
+                                          given ? given : "without a name", note, known));
+    }
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+bool script_has(lua_State *L, const char *what, const char *name) {
+    int top = lua_gettop(L);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, what);
+    bool there = lua_getfield(L, -1, name) != LUA_TNIL;
+    lua_settop(L, top);
+    return there;
+}
+
+static void misname(lua_State *L, int arg, const char *text) {
+    if (arg > 0)
+        luaL_argerror(L, arg, text);
+    luaL_error(L, "%s", text);
+}
+
+const char *script_name(lua_State *L, int arg, const char *what) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    if (lua_type(L, arg) != LUA_TSTRING)
+        expect(L, arg, "a name");
+    size_t length;
+    const char *name = lua_tolstring(L, arg, &length);
+    bool good = length && length < sizeof((struct kernel *)0)->name && strlen(name) == length &&
+                strspn(name, letters) > 0;
+    for (size_t k = 0; k < length && good; k++)
+        good = strchr(letters, name[k]) || strchr("0123456789_", name[k]);
+    if (!good)
+        misname(L, arg, "a name is a letter and then letters, digits and _, at most 23");
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, what);
+    if (lua_getfield(L, -1, name) != LUA_TNIL)
+        luaL_argerror(
+            L, arg,
+            lua_pushfstring(L, "two %s are called %s%s", what, name,
+                            strcmp(what, "matrices") ? "" : "; tied = true makes them one"));
+    lua_pushboolean(L, true);
+    lua_setfield(L, -3, name);
+    lua_pop(L, 2);
+    const char *kept = program_name(script_program(L), "%s", name);
+    script_check(L);
+    return kept;
+}
+
+static struct kept_word {
+    struct kept_word *next;
+    char text[];
+} * words;
+
+static const char *keep_word(const char *text) {
+    struct kept_word *word = words;
+    while (word && strcmp(word->text, text) != 0)
+        word = word->next;
+    if (word || !(word = malloc(sizeof *word + strlen(text) + 1)))
+        return word ? word->text : NULL;
+    strcpy(word->text, text);
+    word->next = words;
+    words = word;
+    return word->text;
+}
+
+const char *script_word(lua_State *L, const char *text) {
+    const char *kept;
+    if (strlen(text) > SCRIPT_TEXT || text_find_bad(text))
+        luaL_error(L,
+                   "a text that results carry has control characters, is not UTF-8 or longer than "
+                   "%d bytes",
+                   SCRIPT_TEXT);
+#pragma omp critical(script_words)
+    kept = keep_word(text);
+    if (!kept)
+        luaL_error(L, "out of memory: a word");
+    return kept;
+}
+
+void script_register(lua_State *L, const struct script_word *list) {
+    for (; list->name; list++) {
+        lua_pushinteger(L, list->number);
+        lua_pushcclosure(L, list->call, 1);
+        lua_setglobal(L, list->name);
+    }
+}
+
+/* --- of Lua's own ---------------------------------------------------------------------------- */
+
+/* "; did you mean NAME" for a name that is not among the keys of the table at `index`, or "". The
+ * text is on the stack. */
+static const char *nearest(lua_State *L, int index, const char *given) {
+    struct text_nearest best = {.given = given};
+    char note[TEXT_NOTE] = "";
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING)
+            continue;
+        const char *name = lua_tostring(L, -2);
+        text_nearest_try(&best, (struct text_word){name, strlen(name)});
+    }
+    text_nearest_tell(&best, note);
+    return lua_pushstring(L, note);
+}
+
+static int unknown(lua_State *L) {
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
+    return luaL_error(L, "unknown name %s%s", name, nearest(L, 1, name));
+}
+
+static int fail(lua_State *L) {
+    luaL_where(L, 1);
+    lua_pushstring(L, luaL_optstring(L, 1, "an error"));
+    lua_concat(L, 2);
+    return lua_error(L);
+}
+
+static int insist(lua_State *L) {
+    if (lua_toboolean(L, 1))
+        return lua_gettop(L);
+    return luaL_error(L, "%s", luaL_optstring(L, 2, "an assertion does not hold"));
+}
+
+/* No addresses, which differ from run to run. */
+static int to_string(lua_State *L) {
+    int type = lua_type(L, 1);
+    if (type == LUA_TNUMBER || type == LUA_TSTRING || type == LUA_TBOOLEAN || type == LUA_TNIL)
+        luaL_tolstring(L, 1, NULL);
+    else
+        lua_pushstring(L, kind(L, 1));
+    return 1;
+}
+
+static int format(lua_State *L) {
+    const char *text = luaL_checkstring(L, 1);
+    int count = lua_gettop(L);
+    for (const char *at = text; (at = strchr(at, '%')); at++) {
+        at += 1 + strspn(at + 1, "-+ #0123456789.");
+        if (!*at || *at == 'p' || *at == 'q' || *at == 'a' || *at == 'A')
+            luaL_argerror(L, 1, "only %d, %i, %u, %c, %x, %e, %f, %g, %s and %% are known");
+    }
+    for (int k = 2; k <= count; k++)
+        if (lua_type(L, k) != LUA_TNUMBER && lua_type(L, k) != LUA_TSTRING)
+            expect(L, k, "a number or a string");
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, count, 1);
+    return 1;
+}
+
+/* Keeps these of a library's functions, as a table at the top of the stack. */
+static void keep(lua_State *L, lua_CFunction open, const char *library, const char *const *names) {
+    luaL_requiref(L, library, open, 0);
+    lua_newtable(L);
+    for (; *names; names++) {
+        lua_getfield(L, -2, *names);
+        lua_setfield(L, -2, *names);
+    }
+    lua_remove(L, -2);
+}
+
+static void open_strings(lua_State *L) {
+    static const char *const names[] = {"format", "len", "sub", "upper", "lower", "byte", NULL};
+    keep(L, luaopen_string, "string", names);
+    lua_getfield(L, -1, "format");
+    lua_pushcclosure(L, format, 1);
+    lua_setfield(L, -2, "format");
+    lua_pushliteral(L, ""); /* of s:format(...) */
+    lua_getmetatable(L, -1);
+    lua_pushvalue(L, -3);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 2);
+    lua_setglobal(L, "string");
+}
+
+void script_open_base(lua_State *L) {
+    static const char *const math[] = {"abs",  "ceil", "floor", "max",       "min", "sqrt",
+                                       "exp",  "log",  "pi",    "huge",      "sin", "cos",
+                                       "fmod", "modf", "type",  "tointeger", NULL};
+    static const char *const base[] = {"ipairs", "tonumber", "type", "select", NULL};
+    static const luaL_Reg own[] = {
+        {"error", fail}, {"assert", insist}, {"tostring", to_string}, {NULL, NULL}};
+    keep(L, luaopen_math, "math", math);
+    lua_pushvalue(L, -1);
+    lua_setglobal(L, "math");
+    lua_pop(L, 1);
+    open_strings(L);
+    lua_newtable(L); /* the globals that there are: what a library opens as such is left behind */
+    keep(L, luaopen_base, "_G", base);
+    lua_remove(L, -2);
+    lua_getglobal(L, "math");
+    lua_setfield(L, -2, "math");
+    lua_getglobal(L, "string");
+    lua_setfield(L, -2, "string");
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, unknown);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
+    lua_rawseti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
+    lua_pushglobaltable(L);
+    luaL_setfuncs(L, own, 0);
+    lua_pop(L, 1);
+}

@@ -1,0 +1,238 @@
+/* What a script asks of the run, its keys and sizes, and what it has measured. */
+#include "models/lua/script.h"
+#include "kernels/base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- keys ------------------------------------------------------------------------------------ */
+
+static struct word *find(const struct network *network, const char *name) {
+    for (int k = 0; k < network->words.count; k++)
+        if (!strcmp(network->words.word[k].name, name))
+            return &network->words.word[k];
+    return NULL;
+}
+
+static bool number_of(const char *text, double *out) {
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !end[strspn(end, " \t")] && isfinite(*out);
+}
+
+/* The text as a value of the type of the default, or what it looks like. */
+static void push_word(lua_State *L, const struct word *word) {
+    double x;
+    bool number = number_of(word->text, &x), yes = !strcmp(word->text, "yes");
+    int type = lua_type(L, 2);
+    if (type == LUA_TNUMBER && !number)
+        luaL_error(L, "[program] %s = %s must be a number", word->name, word->text);
+    if (type == LUA_TBOOLEAN && !yes && strcmp(word->text, "no") != 0)
+        luaL_error(L, "[program] %s = %s must be yes or no", word->name, word->text);
+    if (type == LUA_TBOOLEAN)
+        lua_pushboolean(L, yes);
+    else if (type == LUA_TSTRING || !number)
+        lua_pushstring(L, word->text);
+    else if (x == floor(x) && fabs(x) < 1e15)
+        lua_pushinteger(L, (lua_Integer)x);
+    else
+        lua_pushnumber(L, x);
+}
+
+/* key(name), or key(name, default): from section [program]. That it was read is noted where nets
+ * are declared, before a run. */
+static int key(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    const struct program *p = script_program(L);
+    struct word *word = find(program_network(p), name);
+    lua_settop(L, 2);
+    if (!word && lua_isnil(L, 2))
+        return luaL_error(
+            L, "the program needs [program] %s, which is not given and has no default", name);
+    if (!word)
+        return 1;
+    if (program_setup(p)->declare_only)
+        word->read = true;
+    push_word(L, word);
+    return 1;
+}
+
+/* --- what is measured ------------------------------------------------------------------------ */
+
+/* Whether the output has room for this name is asked once all series are known
+ * (solver/measure/record_names.c). */
+const char *script_result(lua_State *L, int arg) {
+    return script_name(L, arg, "results");
+}
+
+const char *script_text(lua_State *L, int options, const char *field, const char *otherwise) {
+    const char *text = script_option(L, options, field) ? lua_tostring(L, -1) : otherwise;
+    return script_word(L, text ? text : otherwise);
+}
+
+static int no_pairs(lua_State *L, struct value x) {
+    int n = script_program(L)->net->setup.n;
+    if (n > 1 && script_node(L, x)->per > n)
+        return luaL_error(L, "%s of pairs of tokens cannot be measured",
+                          script_node(L, x)->on ? "rows" : "numbers");
+    return 0;
+}
+
+static void kernel_of(lua_State *L, bool gradient) {
+    struct value x = script_rows(L, 1);
+    no_pairs(L, x);
+    script_options(L, 3, "scale about equation");
+    const char *name = script_result(L, 2);
+    double scale = script_option(L, 3, "scale") ? script_real(L, -1, -1e12, 1e12) : 1;
+    const char *about = script_text(L, 3, "about", gradient ? "gradient kernel" : "feature kernel");
+    const char *equation = script_text(L, 3, "equation", gradient ? "<g g>" : "<x x>");
+    (gradient ? program_gradient : program_kernel)(script_program(L), x, scale, name, about,
+                                                   equation);
+    script_check(L);
+}
+
+static int kernel(lua_State *L) {
+    kernel_of(L, false);
+    return 0;
+}
+
+static int gradient(lua_State *L) {
+    kernel_of(L, true);
+    return 0;
+}
+
+static int read_out_kernel(lua_State *L) {
+    script_options(L, 2, "about equation");
+    const char *name = script_result(L, 1),
+               *about = script_text(L, 2, "about", "kernel of the read-out");
+    program_read_out_kernel(script_program(L), name, about, script_text(L, 2, "equation", "<w w>"));
+    script_check(L);
+    return 0;
+}
+
+void script_axis(lua_State *L, const char *axis, int length) {
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "axes");
+    if (lua_getfield(L, -1, axis) != LUA_TNIL && lua_tointeger(L, -1) != length)
+        luaL_error(L,
+                   "two results have an axis %s, one of %d and one of %d numbers: give one of "
+                   "them {axis = \"j\"}",
+                   axis, (int)lua_tointeger(L, -1), length);
+    lua_pushinteger(L, length);
+    lua_setfield(L, -3, axis);
+    lua_pop(L, 2);
+}
+
+/* The axis of K numbers. */
+static const char *dims_of(lua_State *L, struct value s) {
+    static const char *const dims[] = {"t mu i", "t mu j", "t mu source"}, *const names[] = {
+                                                                               "i", "j", "source"};
+    const struct node *v = script_node(L, s);
+    const char *axis = script_option(L, 3, "axis") ? luaL_checkstring(L, -1) : "i";
+    int k = 0;
+    if (v->K == 1 && !lua_isstring(L, -1))
+        return "t mu";
+    while (k < 3 && strcmp(names[k], axis) != 0)
+        k++;
+    if (k == 3)
+        luaL_error(L, "an axis of numbers is called i, j or source");
+    script_axis(L, axis, v->K);
+    return dims[k];
+}
+
+static void show_of(lua_State *L, bool gradient) {
+    struct value s = script_numbers(L, 1);
+    if (script_node(L, s)->of_all)
+        luaL_error(L, "what is made of a mean over inputs is not shown; penalty() shows its term");
+    no_pairs(L, s);
+    script_options(L, 3, "axis about equation");
+    const char *name = script_result(L, 2), *dims = dims_of(L, s);
+    const char *about = script_text(L, 3, "about", gradient ? "gradient of numbers" : "numbers");
+    const char *equation = script_text(L, 3, "equation", "");
+    (gradient ? program_show_gradient : program_show)(script_program(L), s, dims, name, about,
+                                                      equation);
+    script_check(L);
+}
+
+static int show(lua_State *L) {
+    show_of(L, false);
+    return 0;
+}
+
+static int show_gradient(lua_State *L) {
+    show_of(L, true);
+    return 0;
+}
+
+static int name_rows(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    no_pairs(L, x);
+    program_name_rows(script_program(L), x, script_name(L, 2, "rows"));
+    return 0;
+}
+
+/* Gates of many experts, one row of each input. */
+static int gates(lua_State *L) {
+    struct value phi = script_rows(L, 1);
+    no_pairs(L, phi);
+    if (script_program(L)->gates >= 0)
+        return luaL_error(L, "gates are told twice");
+    program_gates(script_program(L), phi, (struct value){-1},
+                  (struct gate_rule){.beta = 1, .share = 1});
+    script_check(L);
+    return 0;
+}
+
+const struct script_word script_ends_words[] = {
+    {"key", "name, [default]", "word",
+     "of `[program]`: a number, yes or no, or a word, as the default is", key, 0},
+    {"kernel", "x, name, {scale=, about=, equation=}", "",
+     "measures scale `<x x>` over times and inputs", kernel, 0},
+    {"gradient", "x, name, {scale=, about=, equation=}", "", "the same of its cotangent n dF/dx",
+     gradient, 0},
+    {"read_out_kernel", "name, {scale=, about=, equation=}", "", "measures `<w w>`",
+     read_out_kernel, 0},
+    {"show", "s, name, {axis=, about=, equation=}", "",
+     "measures numbers at every time; `axis` is `i`, `j` or `source` (tokens attended to)", show,
+     0},
+    {"show_gradient", "s, name, {axis=, about=, equation=}", "", "the same of their cotangent",
+     show_gradient, 0},
+    {"name_rows", "x, name", "", "the name of rows for `[output] fields`, `kernels_of`", name_rows,
+     0},
+    {"gates", "phi", "",
+     "rows over many experts that are their gates: participation ratio, largest gate, and with "
+     "`[output] router = yes` loads",
+     gates, 0},
+    {0}};
+
+const struct script_chapter script_chapters[] = {
+    {"Populations and matrices", script_matrices},
+    {"Functions of rows", script_rows_words},
+    {"Functions of rows and numbers", script_numbers_words},
+    {"Tokens", script_tokens},
+    {"Selections and terms of the loss", script_balance_words},
+    {"What is measured, and keys", script_ends_words},
+    {0}};
+
+void script_print_words(FILE *out) {
+    for (const struct script_chapter *chapter = script_chapters; chapter->title; chapter++)
+        for (const struct script_word *word = chapter->words; word->name; word++)
+            fprintf(out, "%s\t%s\t%s\t%s\t%s\n", chapter->title, word->name, word->arguments,
+                    word->gives, word->doc);
+}
+
+void script_open_ends(lua_State *L) {
+    const struct net_setup *setup = program_setup(script_program(L));
+    lua_pushnumber(L, setup->N ? setup->N : POPULATION_INFINITE);
+    lua_setglobal(L, "N");
+    lua_pushboolean(L, !setup->N);
+    lua_setglobal(L, "limit");
+    lua_pushinteger(L, setup->n);
+    lua_setglobal(L, "tokens");
+    lua_pushinteger(L, setup->V);
+    lua_setglobal(L, "vocabulary");
+    lua_pushinteger(L, setup->C);
+    lua_setglobal(L, "outputs");
+    lua_pushnumber(L, setup->gamma0);
+    lua_setglobal(L, "gamma0");
+}

@@ -1,0 +1,457 @@
+/* Functions of numbers, and arithmetic on everything: what + - * / ^ and f(x) mean for rows over
+ * the sites of a population, for numbers of each input, and for plain numbers of Lua. */
+#include "models/lua/script.h"
+#include "models/parts/router.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- functions of one set of numbers --------------------------------------------------------- */
+
+enum kind { TIMES, PLUS, OVER, POWER, EXP, LOG, TANH, SIGMOID, STOP, SUM, PICK };
+struct elementwise {
+    enum kind kind;
+    int K, column;
+    double c;
+};
+
+static double value_of(const struct elementwise *e, double x) {
+    switch (e->kind) {
+    case TIMES:
+        return e->c * x;
+    case PLUS:
+        return x + e->c;
+    case OVER:
+        return e->c / x;
+    case POWER:
+        return pow(x, e->c);
+    case EXP:
+        return exp(x);
+    case LOG:
+        return log(x);
+    case TANH:
+        return tanh(x);
+    case SIGMOID:
+        return 1 / (1 + exp(-x));
+    default:
+        return x;
+    }
+}
+
+/* The derivative where the value is y, times g. */
+static double slope_of(const struct elementwise *e, double x, double y, double g) {
+    switch (e->kind) {
+    case TIMES:
+        return e->c * g;
+    case OVER:
+        return e->c == 0 ? 0 : -g * y * y / e->c;
+    case POWER:
+        return e->c == 0 ? 0 : g * e->c * pow(x, e->c - 1);
+    case EXP:
+        return g * y;
+    case LOG:
+        return g / x;
+    case TANH:
+        return g * (1 - y * y);
+    case SIGMOID:
+        return g * y * (1 - y);
+    default:
+        return g;
+    }
+}
+
+static void forward(const void *context, const struct net *net, int rows, const double *x,
+                    double *out) {
+    const struct elementwise *e = context;
+    (void)net;
+    for (int k = 0; k < rows * e->K; k++)
+        out[k] = value_of(e, x[k]);
+}
+
+static void backward(const void *context, const struct net *net, int rows, const double *x,
+                     const double *out, const double *g, double *gx) {
+    const struct elementwise *e = context;
+    (void)net;
+    for (int k = 0; k < rows * e->K; k++)
+        gx[k] += slope_of(e, x[k], out[k], g[k]);
+}
+
+/* One number of a row: the sum of its K, or one of them. */
+static void reduce(const void *context, const struct net *net, int rows, const double *x,
+                   double *out) {
+    const struct elementwise *e = context;
+    (void)net;
+    for (int i = 0; i < rows; i++) {
+        out[i] = e->kind == PICK ? x[i * e->K + e->column] : 0;
+        for (int k = 0; k < e->K && e->kind == SUM; k++)
+            out[i] += x[i * e->K + k];
+    }
+}
+
+static void spread(const void *context, const struct net *net, int rows, const double *x,
+                   const double *out, const double *g, double *gx) {
+    const struct elementwise *e = context;
+    (void)net, (void)x, (void)out;
+    for (int i = 0; i < rows; i++)
+        for (int k = 0; k < e->K; k++)
+            gx[i * e->K + k] += e->kind == SUM || k == e->column ? g[i] : 0;
+}
+
+static struct value apply(lua_State *L, struct value s, struct elementwise given) {
+    static const struct number_fn each = {.forward = forward, .backward = backward},
+                                  constant = {.forward = forward},
+                                  one = {.forward = reduce, .backward = spread};
+    struct program *p = script_program(L);
+    struct elementwise *e = program_memory(p, sizeof *e);
+    bool reduces = given.kind == SUM || given.kind == PICK;
+    script_check(L);
+    *e = given;
+    e->K = script_node(L, s)->K;
+    struct value out = program_numbers(p,
+                                       given.kind == STOP ? &constant
+                                       : reduces          ? &one
+                                                          : &each,
+                                       e, s, reduces ? 1 : e->K);
+    script_check(L);
+    return out;
+}
+
+struct value script_numbers(lua_State *L, int arg) {
+    const struct handle *h = luaL_testudata(L, arg, SCRIPT_VALUE);
+    if (!script_is_numbers(L, arg))
+        luaL_argerror(L, arg,
+                      script_is_rows(L, arg) ? "must be numbers of each input, is rows"
+                                             : "must be numbers of each input");
+    struct value s = {h->at};
+    return h->column < 0 ? s : apply(L, s, (struct elementwise){.kind = PICK, .column = h->column});
+}
+
+/* s[k], from 1; nil beyond the last. */
+static int index_numbers(lua_State *L) {
+    const struct handle *h = lua_touserdata(L, 1);
+    if (!script_is_numbers(L, 1) || h->column >= 0 || !lua_isinteger(L, 2))
+        return luaL_error(L, "only numbers of each input have parts: s[1] ... s[#s]");
+    lua_Integer k = lua_tointeger(L, 2);
+    if (k < 1 || k > script_node(L, (struct value){h->at})->K)
+        return 0;
+    struct handle *out = lua_newuserdatauv(L, sizeof *out, 0);
+    *out = (struct handle){h->at, (int)k - 1};
+    luaL_setmetatable(L, SCRIPT_VALUE);
+    return 1;
+}
+
+static int length(lua_State *L) {
+    const struct handle *h = lua_touserdata(L, 1);
+    if (!script_is_numbers(L, 1))
+        return luaL_error(L, "only numbers of each input have a length");
+    lua_pushinteger(L, h->column < 0 ? script_node(L, (struct value){h->at})->K : 1);
+    return 1;
+}
+
+/* --- arithmetic ------------------------------------------------------------------------------ */
+
+static bool is_number(lua_State *L, int arg) {
+    return lua_type(L, arg) == LUA_TNUMBER;
+}
+
+/* The handle of numbers of which there is one of each input, and which column. */
+static struct value single(lua_State *L, int arg, int *column) {
+    const struct handle *h = lua_touserdata(L, arg);
+    struct value s = {h->at};
+    *column = h->column < 0 ? 0 : h->column;
+    int K = script_node(L, s)->K;
+    if (h->column < 0 && K != 1)
+        luaL_error(L, "rows go with one number of each input, not with %d: s[1] is the first", K);
+    return s;
+}
+
+static int scale_by(lua_State *L, int numbers, int rows) {
+    int column;
+    struct value s = single(L, numbers, &column), x = script_rows(L, rows);
+    return script_push(L, program_scale(script_program(L), s, column, x));
+}
+
+static int shift_by(lua_State *L, int numbers, int rows) {
+    struct value x = script_rows(L, rows), s;
+    int column;
+    single(L, numbers, &column);
+    s = script_numbers(L, numbers);
+    return script_push(L, program_shift(script_program(L), s, x));
+}
+
+static int wrong(lua_State *L, const char *op) {
+    return luaL_error(L, "%s of values goes with values and numbers only", op);
+}
+
+/* k x of either kind. */
+static int times(lua_State *L, double k, int arg) {
+    if (!isfinite(k))
+        return luaL_error(L, "a factor must be finite");
+    if (script_is_rows(L, arg))
+        return script_push(L, program_times(script_program(L), k, script_rows(L, arg)));
+    return script_push(
+        L, apply(L, script_numbers(L, arg), (struct elementwise){.kind = TIMES, .c = k}));
+}
+
+static int plus(lua_State *L, int arg, double c) {
+    if (script_is_rows(L, arg))
+        return luaL_error(L, "rows plus a number: only rows or numbers of each input can be added");
+    return script_push(
+        L, apply(L, script_numbers(L, arg), (struct elementwise){.kind = PLUS, .c = c}));
+}
+
+static int add(lua_State *L) {
+    struct program *p = script_program(L);
+    if (is_number(L, 1) || is_number(L, 2))
+        return is_number(L, 1) ? plus(L, 2, lua_tonumber(L, 1)) : plus(L, 1, lua_tonumber(L, 2));
+    if (!script_is_value(L, 1) || !script_is_value(L, 2))
+        return wrong(L, "a sum");
+    bool a = script_is_rows(L, 1), b = script_is_rows(L, 2);
+    if (a && b)
+        return script_push(L, program_add(p, script_rows(L, 1), script_rows(L, 2)));
+    if (a || b)
+        return a ? shift_by(L, 2, 1) : shift_by(L, 1, 2);
+    struct value s = script_numbers(L, 1);
+    return script_push(L, program_add_numbers(p, s, script_numbers(L, 2)));
+}
+
+static int negate(lua_State *L) {
+    return times(L, -1, 1);
+}
+
+static int subtract(lua_State *L) {
+    if (is_number(L, 2)) {
+        lua_pushnumber(L, -lua_tonumber(L, 2));
+    } else {
+        if (!script_is_value(L, 2))
+            return wrong(L, "a difference");
+        times(L, -1, 2);
+    }
+    lua_replace(L, 2);
+    lua_settop(L, 2);
+    return add(L);
+}
+
+/* Of two populations the one whose sites have groups comes second. */
+static int multiply_rows(lua_State *L) {
+    struct value a = script_rows(L, 1), b = script_rows(L, 2);
+    const struct population *u = script_node(L, a)->on, *v = script_node(L, b)->on;
+    bool turned = u != v && node_groups(v, u) && !node_groups(u, v);
+    return script_push(L, turned ? program_multiply(script_program(L), b, a)
+                                 : program_multiply(script_program(L), a, b));
+}
+
+static int multiply(lua_State *L) {
+    if (is_number(L, 1))
+        return times(L, lua_tonumber(L, 1), 2);
+    if (is_number(L, 2))
+        return times(L, lua_tonumber(L, 2), 1);
+    if (!script_is_value(L, 1) || !script_is_value(L, 2))
+        return wrong(L, "a product");
+    bool a = script_is_rows(L, 1), b = script_is_rows(L, 2);
+    if (a && b)
+        return multiply_rows(L);
+    if (a || b)
+        return a ? scale_by(L, 2, 1) : scale_by(L, 1, 2);
+    struct value s = script_numbers(L, 1);
+    return script_push(L, program_multiply_numbers(script_program(L), s, script_numbers(L, 2)));
+}
+
+/* c/x */
+static int invert(lua_State *L, double c, int arg) {
+    struct program *p = script_program(L);
+    if (!script_is_rows(L, arg))
+        return script_push(
+            L, apply(L, script_numbers(L, arg), (struct elementwise){.kind = OVER, .c = c}));
+    script_push(L, program_fn(p, FN_INVERSE, 1, script_rows(L, arg)));
+    return c == 1 ? 1 : times(L, c, lua_gettop(L));
+}
+
+static int divide(lua_State *L) {
+    if (is_number(L, 2))
+        return times(L, 1 / lua_tonumber(L, 2), 1);
+    if (!script_is_value(L, 2))
+        return wrong(L, "a quotient");
+    if (is_number(L, 1))
+        return invert(L, lua_tonumber(L, 1), 2);
+    invert(L, 1, 2);
+    lua_replace(L, 2);
+    lua_settop(L, 2);
+    return multiply(L);
+}
+
+static int power(lua_State *L) {
+    if (!script_is_numbers(L, 1) || !is_number(L, 2))
+        return luaL_error(L,
+                          "a power is of numbers of each input, with a plain number as exponent");
+    return script_push(L, apply(L, script_numbers(L, 1),
+                                (struct elementwise){.kind = POWER, .c = lua_tonumber(L, 2)}));
+}
+
+/* --- functions by name ----------------------------------------------------------------------- */
+
+enum { F_TANH, F_ERF, F_RELU, F_GELU, F_SILU, F_SOFTPLUS, F_SIGMOID, F_EXP, F_LOG, FUNCTIONS };
+static const struct {
+    const char *name;
+    int rows, numbers; /* enum fn, enum kind; -1: none */
+} functions[] = {
+    [F_TANH] = {"tanh", FN_TANH, TANH},
+    [F_ERF] = {"erf", FN_ERF, -1},
+    [F_RELU] = {"relu", FN_RELU, -1},
+    [F_GELU] = {"gelu", FN_GELU, -1},
+    [F_SILU] = {"silu", FN_SILU, -1},
+    [F_SOFTPLUS] = {"softplus", FN_SOFTPLUS, -1},
+    [F_SIGMOID] = {"sigmoid", FN_SIGMOID, SIGMOID},
+    [F_EXP] = {"exp", FN_EXP, EXP},
+    [F_LOG] = {"log", -1, LOG},
+};
+_Static_assert(sizeof functions / sizeof *functions == FUNCTIONS, "a row for each function");
+
+/* softmax or sigmoid of beta s, 0 but for the K largest. */
+static int gate(lua_State *L, bool softmax) {
+    struct value s = script_numbers(L, 1);
+    int M = script_node(L, s)->K;
+    struct router_gate router = {softmax, 1, M, false};
+    script_options(L, 2, "beta top");
+    if (script_option(L, 2, "beta"))
+        router.beta = script_real(L, -1, -1e6, 1e6);
+    if (script_option(L, 2, "top"))
+        router.K = script_whole(L, -1, 1, M);
+    return script_push(L, router_gates(script_program(L), s, M, router));
+}
+
+/* f(x), or f(x, k) = f(k x) of rows. */
+static int function(lua_State *L) {
+    int k = (int)lua_tointeger(L, lua_upvalueindex(1));
+    const char *name = functions[k].name;
+    if (script_is_rows(L, 1) && functions[k].rows >= 0) {
+        double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
+        struct value x = script_rows(L, 1);
+        return script_push(L, program_fn(script_program(L), (enum fn)functions[k].rows, factor, x));
+    }
+    if (script_is_numbers(L, 1) && functions[k].numbers == SIGMOID)
+        return gate(L, false);
+    bool numbers = script_is_numbers(L, 1) && functions[k].numbers >= 0;
+    if (numbers && !lua_isnoneornil(L, 2))
+        return luaL_error(L, "%s of numbers takes no factor: %s(k * x)", name, name);
+    if (numbers)
+        return script_push(L, apply(L, script_numbers(L, 1),
+                                    (struct elementwise){.kind = (enum kind)functions[k].numbers}));
+    return luaL_error(L, "%s takes %s%s%s", name, functions[k].rows >= 0 ? "rows" : "",
+                      functions[k].rows >= 0 && functions[k].numbers >= 0 ? " or " : "",
+                      functions[k].numbers >= 0 ? "numbers of each input" : "");
+}
+
+/* Of numbers; or, with `causal` said, of the logits of attention over tokens. */
+static int softmax(lua_State *L) {
+    struct program *p = script_program(L);
+    if (!lua_istable(L, 2) || !script_option(L, 2, "causal"))
+        return gate(L, true);
+    bool causal = lua_toboolean(L, -1);
+    script_options(L, 2, "causal");
+    if (script_is_rows(L, 1))
+        return script_push(L, program_softmax_by_head(p, script_rows(L, 1), causal));
+    struct value s = script_numbers(L, 1);
+    const struct node *v = script_node(L, s);
+    if (v->K != p->net->setup.n || v->per != p->net->setup.n)
+        return luaL_error(L, "softmax with `causal` takes the logits of attention");
+    return script_push(L, program_softmax(p, s, causal));
+}
+
+static int stop(lua_State *L) {
+    return script_push(L, apply(L, script_numbers(L, 1), (struct elementwise){.kind = STOP}));
+}
+
+static int sum(lua_State *L) {
+    return script_push(L, apply(L, script_numbers(L, 1), (struct elementwise){.kind = SUM}));
+}
+
+/* The number k of the list at `list`. */
+static double entry(lua_State *L, int list, int k) {
+    lua_rawgeti(L, list, k);
+    if (!is_number(L, -1) || !(fabs(lua_tonumber(L, -1)) <= 1e9))
+        luaL_error(L, "a list of numbers needs one at place %d", k);
+    double x = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+    return x;
+}
+
+/* That the list at `list` has `length` entries, of what is told. */
+static void check_length(lua_State *L, int list, int length, const char *what) {
+    if ((lua_Integer)lua_rawlen(L, list) != length)
+        luaL_error(L, "a bias needs a list of %d %s, not of %d", length, what,
+                   (int)lua_rawlen(L, list));
+}
+
+/* bias(s, {b1, b2, ...}, W), or of each kind of token {{...}, {...}, ...}. */
+int script_bias(lua_State *L) {
+    struct program *p = script_program(L);
+    struct value s = script_numbers(L, 1);
+    int K = script_node(L, s)->K, V = p->net->setup.V;
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_rawgeti(L, 2, 1);
+    bool tokens = lua_istable(L, -1);
+    int sets = tokens ? V : 1;
+    if (tokens && !V)
+        return luaL_error(L, "a bias of each kind of token needs inputs that are tokens");
+    check_length(L, 2, tokens ? V : K, tokens ? "lists, one for each kind of token" : "numbers");
+    double *start = program_memory(p, (size_t)(sets * K) * sizeof *start);
+    script_check(L);
+    for (int v = 0; v < sets; v++) {
+        if (tokens && lua_rawgeti(L, 2, v + 1) != LUA_TTABLE)
+            return luaL_error(L, "a bias of each kind of token needs %d lists of %d numbers", V, K);
+        if (tokens)
+            check_length(L, lua_gettop(L), K, "numbers for each kind of token");
+        for (int k = 0; k < K; k++)
+            start[v * K + k] = entry(L, tokens ? lua_gettop(L) : 2, k + 1);
+        lua_settop(L, 3);
+    }
+    struct weight b = script_weight(L, 3, false);
+    return script_push(L, tokens ? program_bias_of_tokens(p, s, start, b)
+                                 : program_bias(p, s, start, b));
+}
+
+/* K normals that the limit and all networks of a seed share. */
+static int normals(lua_State *L) {
+    int K = script_whole(L, 1, 1, 100000);
+    lua_createtable(L, K, 0);
+    for (int k = 0; k < K; k++) {
+        lua_pushnumber(L, router_normal(script_program(L), k));
+        lua_rawseti(L, -2, k + 1);
+    }
+    return 1;
+}
+
+const struct script_word script_numbers_words[] = {
+    {"tanh", "x, [k]", "rows or numbers", "tanh(k x) of rows; of numbers without k", function,
+     F_TANH},
+    {"erf", "x, [k]", "rows", "erf(k x)", function, F_ERF},
+    {"relu", "x, [k]", "rows", "the larger of k x and 0", function, F_RELU},
+    {"gelu", "x, [k]", "rows", "k x Phi(k x), Phi the distribution of a normal", function, F_GELU},
+    {"silu", "x, [k]", "rows", "k x/(1 + exp(-k x))", function, F_SILU},
+    {"softplus", "x, [k]", "rows", "log(1 + exp(k x))", function, F_SOFTPLUS},
+    {"sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
+     "1/(1 + exp(-k x)) of rows; of numbers gates with beta in the place of k, 0 but for the `top` "
+     "largest",
+     function, F_SIGMOID},
+    {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows; of numbers without k", function, F_EXP},
+    {"log", "s", "numbers", "the natural logarithm", function, F_LOG},
+    {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
+     "gates exp(beta s) over their sum, 0 but for the `top` largest; with `causal` said, true or "
+     "false, attention weights of logits of either kind",
+     softmax, 0},
+    {"stop", "s", "numbers", "the same numbers, constant in the backward pass", stop, 0},
+    {"sum", "s", "numbers", "one number, the sum of the K", sum, 0},
+    {"normals", "K", "list", "K normals for Lua, the same for the limit and all networks of a seed",
+     normals, 0},
+    {0}};
+
+void script_open_numbers(lua_State *L) {
+    static const luaL_Reg operators[] = {
+        {"__add", add},    {"__sub", subtract}, {"__mul", multiply},
+        {"__div", divide}, {"__unm", negate},   {"__index", index_numbers},
+        {"__len", length}, {"__pow", power},    {NULL, NULL}};
+    luaL_newmetatable(L, SCRIPT_VALUE);
+    luaL_setfuncs(L, operators, 0);
+    lua_pop(L, 1);
+}

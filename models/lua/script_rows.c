@@ -1,0 +1,347 @@
+/* Populations, matrices, and operations on rows, as scripts call them. */
+#include "models/lua/script.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- populations ----------------------------------------------------------------------------- */
+
+/* Beside its halves and in them: the number is even, and a half has half of it. */
+static int in_halves(lua_State *L, const char *option, int sites) {
+    const struct net_setup *setup = program_setup(script_program(L));
+    if (setup->N || !(setup->halved || setup->half))
+        return sites;
+    if (sites % 2)
+        luaL_error(L, "%s = %d: with [solver] halves = yes it must be even", option, sites);
+    return setup->half ? sites / 2 : sites;
+}
+
+/* What is at the top of the stack: a whole number, or a key of [solver] with the sites of the limit
+ * (or of its half). drawn: the number is of sites, too, and not of units for a site. */
+static int sites_of(lua_State *L, const char *option, int most, bool drawn) {
+    static const char *const keys[] = {"sites", "expert_sites", "unit_sites"};
+    const struct net_setup *setup = program_setup(script_program(L));
+    const int numbers[] = {setup->sites, setup->expert_sites, setup->unit_sites};
+    for (int k = 0; k < 3 && lua_type(L, -1) == LUA_TSTRING; k++)
+        if (!strcmp(lua_tostring(L, -1), keys[k]))
+            return numbers[k];
+    double x = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
+    if (!(x >= 1 && x <= most && x == floor(x)))
+        luaL_error(L,
+                   "%s must be a whole number from 1 to %d, or the name of a key of [solver]: "
+                   "\"sites\", \"expert_sites\" or \"unit_sites\"",
+                   option, most);
+    return drawn ? in_halves(L, option, (int)x) : (int)x;
+}
+
+static struct script_population *option_population(lua_State *L, int options, const char *name) {
+    return script_option(L, options, name) ? script_population(L, -1) : NULL;
+}
+
+static double option_real(lua_State *L, int options, const char *name, double least, double most,
+                          double otherwise) {
+    double x = script_option(L, options, name) ? script_real(L, -1, least, most) : otherwise;
+    lua_pop(L, 1);
+    return x;
+}
+
+/* 1 if it is not given. 0 is refused: struct weight has it for a number that was left out. */
+static double option_above_zero(lua_State *L, int options, const char *name, double most) {
+    double x = option_real(L, options, name, 0, most, 1);
+    if (x == 0)
+        luaL_error(L,
+                   "%s must be above 0; rate = 0 or fixed = true keeps a matrix as it is under "
+                   "every optimizer",
+                   name);
+    return x;
+}
+
+/* size N whole sites in a network of width N, `group` for each of another population. */
+static void check_sites(lua_State *L, const char *name, double size,
+                        const struct script_population *of, int group) {
+    int N = program_setup(script_program(L))->N;
+    if (N && !network_whole(size * N))
+        luaL_error(L,
+                   "population %s has %f sites in a network of width %d: it must be a whole "
+                   "number, at least 1",
+                   name, size * N, N);
+    if (N && of && round(size * N) != (double)of->on->sites * group)
+        luaL_error(L, "population %s has %f sites in a network of width %d, but %d for each of %d",
+                   name, round(size * N), N, group, (int)of->on->sites);
+}
+
+static bool flag(lua_State *L, int table, const char *name) {
+    bool is = script_option(L, table, name) && lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return is;
+}
+
+static int population(lua_State *L) {
+    struct program *p = script_program(L);
+    script_options(L, 2, "size sites of group units page mirrored");
+    lua_settop(L, 2);
+    const char *name = script_name(L, 1, "populations");
+    struct script_population *of = option_population(L, 2, "of");
+    struct script_population *units = option_population(L, 2, "units");
+    int group = units ? (int)units->on->sites : 1;
+    bool counted = script_option(L, 2, "group") && lua_type(L, -1) == LUA_TNUMBER;
+    if (!lua_isnil(L, -1))
+        group = sites_of(L, "group", 1000000, units != NULL);
+    if (units && (size_t)group != units->on->sites)
+        luaL_error(L, "population %s: a group must have the sites of its units", name);
+    if ((of && of->on->group > 1) || (units && units->on->group > 1))
+        luaL_error(L, "population %s: its `of` and `units` must have no groups themselves", name);
+    if (!of && group > 1)
+        luaL_error(L, "population %s: a group needs the population `of` whose sites have it", name);
+    if (of && script_option(L, 2, "sites"))
+        luaL_error(L,
+                   "population %s: `sites` beside `of`, whose sites and `group` say how many "
+                   "there are",
+                   name);
+    double size = of && units ? units->relative * of->on->size : of ? of->relative * group : 1;
+    double follows = size;
+    size = option_real(L, 2, "size", 1e-6, 0x1p900, size);
+    if (of && !units && counted && fabs(size - follows) > 1e-9 * follows)
+        luaL_error(L, "population %s: its size, %f, contradicts `of` and `group`, which make it %f",
+                   name, size, follows);
+    double sites = program_setup(p)->sites;
+    if (of)
+        sites = (double)of->on->sites * group;
+    else if (script_option(L, 2, "sites"))
+        sites = sites_of(L, "sites", 100000000, true);
+    if (sites > 1e9)
+        luaL_error(L, "population %s would have %f sites", name, sites);
+    check_sites(L, name, size, of, group);
+    double page = option_real(L, 2, "page", 1e-9, 1e9, 1);
+    bool mirrored = flag(L, 2, "mirrored");
+    script_check(L);
+    struct script_population *out = lua_newuserdatauv(L, sizeof *out, 0);
+    *out =
+        (struct script_population){program_population(p, name, size, (size_t)sites, group), size};
+    script_check(L);
+    out->on->page = page;
+    if (of)
+        out->on->of = of->on;
+    if (units)
+        out->on->units = units->on;
+    out->on->mirrored = mirrored && !program_setup(p)->N;
+    luaL_setmetatable(L, SCRIPT_POPULATION);
+    return 1;
+}
+
+/* p.size in the nominal sites of the limit, p.sites, p.group. */
+static int population_field(lua_State *L) {
+    const struct script_population *on = script_population(L, 1);
+    const char *key = luaL_checkstring(L, 2);
+    if (!strcmp(key, "size"))
+        lua_pushnumber(L, on->on->size);
+    else if (!strcmp(key, "sites"))
+        lua_pushinteger(L, (lua_Integer)on->on->sites);
+    else if (!strcmp(key, "group"))
+        lua_pushinteger(L, on->on->group);
+    else
+        luaL_error(L, "a population has size, sites and group, no %s", key);
+    return 1;
+}
+
+/* --- matrices -------------------------------------------------------------------------------- */
+
+/* Of a tied matrix, which may come again: the name at the top of the stack. */
+static const char *tied_name(lua_State *L) {
+    const char *name = lua_tostring(L, -1);
+    if (name && script_has(L, "tied matrices", name))
+        return program_name(script_program(L), "%s", name);
+    name = script_name(L, -1, "matrices");
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, "tied matrices");
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, name);
+    lua_pop(L, 1);
+    return name;
+}
+
+struct weight script_weight(lua_State *L, int arg, bool iid) {
+    struct weight W = {0};
+    if (lua_type(L, arg) == LUA_TSTRING) {
+        W.name = script_name(L, arg, "matrices");
+        return W;
+    }
+    if (!lua_istable(L, arg))
+        luaL_argerror(L, arg,
+                      "must be a matrix: its name, or a table {name = ..., a0 = ..., "
+                      "rate = ...}");
+    script_options(L, arg, "name family a0 s_f rate adam_rate adam_eps zero fixed iid tied");
+    W.tied = flag(L, arg, "tied");
+    if (!script_option(L, arg, "name"))
+        luaL_argerror(L, arg, "a matrix needs a name");
+    W.name = W.tied ? tied_name(L) : script_name(L, -1, "matrices");
+    if (script_option(L, arg, "family"))
+        W.family = script_word(L, luaL_checkstring(L, -1));
+    bool limit = !program_setup(script_program(L))->N; /* where powers of N are told apart */
+    double most = limit ? 0x1p400 : 1e6, fastest = limit ? 0x1p800 : 1e12;
+    W.a0 = option_real(L, arg, "a0", -most, most, 1);
+    W.s_f = option_real(L, arg, "s_f", -most, most, 1);
+    W.rate = option_real(L, arg, "rate", 0, fastest, 1);
+    W.adam_rate = option_above_zero(L, arg, "adam_rate", fastest);
+    W.adam_eps = option_above_zero(L, arg, "adam_eps", fastest);
+    W.zero = flag(L, arg, "zero") || W.a0 == 0;
+    W.fixed = flag(L, arg, "fixed") || W.rate == 0;
+    W.iid = flag(L, arg, "iid");
+    if (W.iid && !iid)
+        luaL_error(L, "matrix %s: iid is for the matrices of look and read_out", W.name);
+    if (W.s_f == 0)
+        luaL_argerror(L, arg, "s_f = 0 would make the matrix nothing; a0 = 0 starts it at zero");
+    return W;
+}
+
+static int read_in(lua_State *L) {
+    struct population *bottom = script_population(L, 1)->on;
+    return script_push(L, program_read_in(script_program(L), bottom, script_weight(L, 2, false)));
+}
+
+static int map(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    struct population *to = script_population(L, 2)->on;
+    return script_push(L, program_map(script_program(L), x, to, script_weight(L, 3, false)));
+}
+
+static int look(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    int K = script_whole(L, 2, 1, 4096);
+    return script_push(L, program_look(script_program(L), x, K, script_weight(L, 3, true)));
+}
+
+static int read_out(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    program_read_out(script_program(L), x, script_weight(L, 2, true));
+    script_check(L);
+    return 0;
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static int sigma(lua_State *L) {
+    return script_push(L, program_sigma(script_program(L), script_rows(L, 1)));
+}
+
+static int sigma_of_experts(lua_State *L) {
+    return script_push(L, program_sigma_of_experts(script_program(L), script_rows(L, 1)));
+}
+
+typedef struct value between(struct program *p, struct value x, struct population *to);
+
+static int apply_between(lua_State *L, between *op) {
+    struct value x = script_rows(L, 1);
+    return script_push(L, op(script_program(L), x, script_population(L, 2)->on));
+}
+
+static int expand(lua_State *L) {
+    return apply_between(L, program_expand);
+}
+
+static int group_mean(lua_State *L) {
+    return apply_between(L, program_group_mean);
+}
+
+static int tile(lua_State *L) {
+    return apply_between(L, program_tile);
+}
+
+static int tile_mean(lua_State *L) {
+    return apply_between(L, program_tile_mean);
+}
+
+static int average(lua_State *L) {
+    struct value a = script_rows(L, 1);
+    return script_push(L, program_average(script_program(L), a, script_rows(L, 2)));
+}
+
+static int mean(lua_State *L) {
+    return script_push(L, program_mean(script_program(L), script_rows(L, 1)));
+}
+
+/* --- tokens ---------------------------------------------------------------------------------- */
+
+static int attend(lua_State *L) {
+    struct program *p = script_program(L);
+    struct value q = script_rows(L, 1), k = script_rows(L, 2);
+    double beta = lua_isnoneornil(L, 3) ? 1 : script_real(L, 3, -1e6, 1e6);
+    if (lua_isnoneornil(L, 4))
+        return script_push(L, program_attend(p, q, k, beta));
+    return script_push(L, program_attend_by_head(p, q, k, script_population(L, 4)->on, beta));
+}
+
+static int mix(lua_State *L) {
+    struct program *p = script_program(L);
+    if (script_is_rows(L, 1))
+        return script_push(L, program_mix_by_head(p, script_rows(L, 1), script_rows(L, 2)));
+    struct value A = script_numbers(L, 1);
+    return script_push(L, program_mix(p, A, script_rows(L, 2)));
+}
+
+static int lag(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    return script_push(L, program_lag(script_program(L), x, script_whole(L, 2, -100000, 100000)));
+}
+
+static int pool(lua_State *L) {
+    return script_push(L, program_pool(script_program(L), script_rows(L, 1)));
+}
+
+static int norm(lua_State *L) {
+    return script_push(L, program_norm(script_program(L), script_rows(L, 1)));
+}
+
+/* --- the words ------------------------------------------------------------------------------- */
+
+const struct script_word script_matrices[] = {
+    {"population", "name, {size=, sites=, of=, group=, units=, page=, mirrored=}", "population",
+     "sites, as many as `size` widths; see above", population, 0},
+    {"read_in", "p, W", "rows", "rows W x/sqrt D on p", read_in, 0},
+    {"map", "x, p, W", "rows", "rows s_f W x on p", map, 0},
+    {"look", "x, K, W", "numbers",
+     "K numbers `<W_k x>`; of the limit, unless it is a random one, those of the first evaluation "
+     "are subtracted",
+     look, 0},
+    {"bias", "s, {b1, ...}, W", "numbers",
+     "s + b, trained, at first a0 s_f times the numbers of the list, as many as s has; `{{...}, "
+     "{...}}`: a set for each kind of token",
+     script_bias, 0},
+    {"read_out", "x, W", "",
+     "f = `<w x>`/gamma0, once; tokens are pooled where outputs are of inputs", read_out, 0},
+    {0}};
+
+const struct script_word script_rows_words[] = {
+    {"sigma", "x", "rows", "the function `[network] activation`", sigma, 0},
+    {"sigma_of_experts", "x", "rows", "the function `[network] expert_activation`",
+     sigma_of_experts, 0},
+    {"average", "x, y", "numbers", "one number `<x y>`, the mean over sites", average, 0},
+    {"mean", "x", "numbers", "one number `<x>`, the mean over sites", mean, 0},
+    {"expand", "x, p", "rows", "rows over experts to their units p", expand, 0},
+    {"group_mean", "x, p", "rows", "the mean over the units of each expert, to the experts p",
+     group_mean, 0},
+    {"tile", "x, p", "rows", "units that all experts share, at every expert of the pairs p", tile,
+     0},
+    {"tile_mean", "x, p", "rows", "the mean over experts of rows on pairs, to the units p",
+     tile_mean, 0},
+    {"norm", "x", "rows", "x/sqrt`<x x>`, of each input and token by itself", norm, 0},
+    {0}};
+
+const struct script_word script_tokens[] = {
+    {"attend", "q, k, [beta, p]", "numbers or rows",
+     "logits beta `<q_s k_t>` of the tokens of an input, n numbers for each; with a population p "
+     "of "
+     "heads, rows of logits at every head",
+     attend, 0},
+    {"mix", "a, v", "rows", "sum_t a_st v_t: rows v mixed by attention weights a of either kind",
+     mix, 0},
+    {"lag", "x, k", "rows",
+     "rows of the token k places before, 0 where there is none; k below 0: behind", lag, 0},
+    {"pool", "x", "rows", "the mean over the tokens of an input", pool, 0},
+    {0}};
+
+void script_open_rows(lua_State *L) {
+    luaL_newmetatable(L, SCRIPT_POPULATION);
+    lua_pushcfunction(L, population_field);
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+}

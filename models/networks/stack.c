@@ -1,0 +1,106 @@
+/* Stacked mixtures of experts of one of the three regimes, in muP or MSSP, with or without a
+ * residual stream (docs/theory/stack.md).
+ *
+ *     x = sigma(W1 x/sqrt D)
+ *     x += b after(mixture_l(before(x)))               l = 0 ... L - 1, b = L^-branch_power
+ *     or, without a stream, x = after(mixture_l(before(x)))
+ *     f = <w, x>/gamma0
+ *
+ * before and after: RMSNorm, or nothing. One block without a stream is the network of its regime.
+ */
+#include "models/parts/block.h"
+#include "models/engine/net.h"
+#include "models/networks/parameterization.h"
+
+enum { BEFORE = 1, AFTER = 2 }; /* bits of block_norm */
+
+static const struct param_row stack_rows[] = {
+    {"mixture", PARAM_CHOICE, NETWORK_KEY(mixture), "regime2", 0, 0, "regime1 regime2 regime3",
+     NULL, "the mixture of a block, with the keys of the network of that name"},
+    {"stream", PARAM_CHOICE, NETWORK_KEY(stream), "yes", 0, 0, "no yes", NULL,
+     "whether blocks are added to what they read, or take its place"},
+    {"block_norm", PARAM_CHOICE, NETWORK_KEY(block_norm), "none", 0, 0, "none before after both",
+     NULL, "RMSNorm before a block, after its aggregation, or both"},
+    {0},
+};
+
+static const struct {
+    const struct model *model;
+    block_write *write;
+    int parameterization;
+} mixtures[] = {
+    {&model_regime1, regime1_block, PARAMETERIZATION_REGIME1},
+    {&model_regime2, regime2_block, PARAMETERIZATION_REGIME2},
+    {&model_regime3, regime3_block, PARAMETERIZATION_REGIME3},
+};
+
+static const char *stack_check(const struct network *network, int N, int expert_sites,
+                               const char **key) {
+    bool zero = !N && network->parameterization == PARAMETERIZATION_MUP && network->mixture;
+    *key = "block_norm";
+    if (zero && network->block_norm & AFTER)
+        return "in the limit of mup the output of a block is 0 at the start, which no norm can "
+               "scale to 1: before, or networks alone with [solver] replicates = 0";
+    if (zero && network->block_norm && !network->stream && network->depth > 1)
+        return "in the limit of mup, without a stream, what the second block reads is 0 at the "
+               "start, which no norm can scale to 1: none, stream = yes, or networks alone with "
+               "[solver] replicates = 0";
+    return mixtures[network->mixture].model->check(network, N, expert_sites, key);
+}
+
+/* Keys that only other mixtures have. */
+static const char *stack_idle(const struct network *network, const char *key) {
+    bool others = false;
+    for (size_t k = 0; k < sizeof mixtures / sizeof *mixtures; k++)
+        others |= network_lists(mixtures[k].model->keys, key);
+    bool mine = network_lists(mixtures[network->mixture].model->keys, key);
+    return others && !mine ? "mixture" : NULL;
+}
+
+/* At the top the cotangent is w, which is one for all inputs. */
+static void add_kernels(struct program *p, int l, bool top, struct value x) {
+    program_name_rows(p, x, program_name(p, "x_%d", l));
+    program_kernel(p, x, 1, program_name(p, "Ch_%d", l), "feature kernel between blocks",
+                   "<x_l x_l>");
+    if (top)
+        program_read_out_kernel(p, "Cw", "kernel of the read-out", "<w w>");
+    else
+        program_gradient(p, x, 1, program_name(p, "Cg_%d", l), "gradient kernel between blocks",
+                         "<g_l g_l>");
+}
+
+static void stack_write(struct program *p) {
+    const struct network *network = program_network(p);
+    int L = network->depth, table = mixtures[network->mixture].parameterization;
+    struct weight W1 = {.name = "W1"}, w = {.name = "w"};
+    parameterization_scale(p, table, (struct weight *[]){&W1, &w, NULL});
+    struct population *stream = program_layer(p, network->stream ? "stream" : "bottom", 1);
+    struct value x = program_sigma(p, program_read_in(p, stream, W1));
+    add_kernels(p, 0, false, x);
+    for (int l = 0; l < L; l++) {
+        struct block block = network->stream ? block_of_stream(p, l) : (struct block){l, 1, 1};
+        struct value y = network->block_norm & BEFORE ? program_norm(p, x) : x;
+        y = mixtures[network->mixture].write(p, &block, y, network->stream ? stream : NULL);
+        if (network->block_norm & AFTER)
+            y = program_norm(p, y);
+        x = network->stream ? program_add(p, x, program_times(p, block.b, y)) : y;
+        add_kernels(p, l + 1, l + 1 == L, x);
+    }
+    program_read_out(p, x, w);
+}
+
+const struct model model_stack = {
+    .name = "stack",
+    .doc = "stacked blocks of the mixtures of regime1, regime2 or regime3",
+    .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
+              "Parameterization, section 2, appendix I.10, Table B.2",
+    .keys = "parameterization read_out activation expert_activation depth mixture stream "
+            "branch_power block_norm shared_experts gate beta kappa iota expert_width rho "
+            "aggregation lambda_in experts expert_layers expert_output q0 router_rate bias "
+            "bias_per biases bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
+    .solver_keys = "expert_sites unit_sites",
+    .rows = stack_rows,
+    .check = stack_check,
+    .write = stack_write,
+    .idle = stack_idle,
+};

@@ -1,0 +1,88 @@
+/* Attention over the tokens of an input: heads of infinite width in fixed number, or infinitely
+ * many of few units. */
+#include "models/parts/attention.h"
+#include "models/engine/net.h"
+
+#include <math.h>
+
+const struct param_row attention_rows[] = {
+    {"head_limit", PARAM_CHOICE, NETWORK_KEY(head_limit), "fixed", 0, 0, "fixed many", NULL,
+     "a fixed number of heads of infinite width, or infinitely many of head_width units"},
+    {"heads", PARAM_INT, NETWORK_KEY(heads), "1", 1, 1024, NULL, "head_limit=fixed",
+     "attention heads, fixed while the width grows; the limit is the same for any number"},
+    {"head_width", PARAM_INT, NETWORK_KEY(head_width), "4", 1, 4096, NULL, "head_limit=many",
+     "units N_k of a head"},
+    {"attention_width", PARAM_REAL, NETWORK_KEY(attention_width), "1", 1e-3, 1e3, NULL, NULL,
+     "units of all heads per width, nu"},
+    {"attention_beta", PARAM_REAL, NETWORK_KEY(attention_beta), "1", 0, 1e6, NULL, NULL,
+     "beta of the logits beta <q k>, the average over the units of a head"},
+    {"causal", PARAM_CHOICE, NETWORK_KEY(causal), "no", 0, 0, "no yes", NULL,
+     "whether a token attends only to itself and those before it"},
+    {"zero_queries", PARAM_CHOICE, NETWORK_KEY(zero_queries), "no", 0, 0, "no yes", NULL,
+     "W_Q starts at zero: logits of finite networks do too"},
+    {0},
+};
+
+const char *attention_check(const struct network *network, int N, const char **key) {
+    double parts = network->head_limit == HEADS_MANY ? network->head_width : network->heads;
+    *key = "attention_width";
+    if (N && !network_whole(network->attention_width * N / parts))
+        return "attention_width times the width must be a whole number of units for each head";
+    return NULL;
+}
+
+/* Weights, and logits (where they are numbers), of head i. */
+static void show(struct program *p, const struct block *block, int i, struct value logits,
+                 struct value a) {
+    const char *end = i < 0 ? "" : program_name(p, "_%d", i);
+    program_show(p, logits, "t mu source", program_name(p, "logits_%d%s", block->l, end),
+                 "attention logits of a token for each other", "beta_A <q_s k_t>");
+    program_show(p, a, "t mu source", program_name(p, "attention_%d%s", block->l, end),
+                 "attention weights of a token for each other", "softmax over t of the logits");
+}
+
+/* The output of head i of H (-1: the only one), nu/H times the width. */
+static struct value write_head(struct program *p, const struct block *block, int i, int H,
+                               struct value y, struct population *stream) {
+    const struct network *network = program_network(p);
+    bool many = network->head_limit == HEADS_MANY;
+    double r = network->attention_width / H, beta = network->attention_beta;
+    size_t N_k = many ? (size_t)network->head_width : 1,
+           heads = (program_sites(p, network->attention_width) + N_k - 1) / N_k;
+    struct population *on_heads = NULL;
+    if (many)
+        on_heads = program_population(p, block_name(p, block, "heads"), r / (double)N_k, heads, 1);
+    const char *name = block_name(p, block, "head");
+    struct population *units = program_population(
+        p, i < 0 ? name : program_name(p, "%s_%d", name, i), r, heads * N_k, (int)N_k);
+    units->of = on_heads;
+    units->page = block->b * r;
+    /* Each of H heads has 1/H of the units: together they are one head of all. */
+    struct weight in = {.rate = 1 / r, .adam_eps = 1.0 / H}, queries = in,
+                  out = {.rate = 1.0 / H, .adam_rate = 1.0 / H, .a0 = 1 / sqrt(H)};
+    queries.zero = network->zero_queries;
+    struct value q = block_map(p, block, "W_Q", i, y, units, queries);
+    struct value k = block_map(p, block, "W_K", i, y, units, in);
+    struct value v = block_map(p, block, "W_V", i, y, units, in), o;
+    if (many) {
+        struct value A = program_attend_by_head(p, q, k, on_heads, beta);
+        o = program_mix_by_head(p, program_softmax_by_head(p, A, network->causal), v);
+    } else {
+        struct value logits = program_attend(p, q, k, beta);
+        struct value a = program_softmax(p, logits, network->causal);
+        show(p, block, i, logits, a);
+        o = program_mix(p, a, v);
+    }
+    return block_map(p, block, "W_O", i, o, stream, out);
+}
+
+struct value attention_write(struct program *p, const struct block *block, struct value y,
+                             struct population *stream) {
+    const struct network *network = program_network(p);
+    bool fixed = network->head_limit == HEADS_FIXED && program_setup(p)->N;
+    int H = fixed ? network->heads : 1;
+    struct value sum = write_head(p, block, H > 1 ? 0 : -1, H, y, stream);
+    for (int i = 1; i < H; i++)
+        sum = program_add(p, sum, write_head(p, block, i, H, y, stream));
+    return sum;
+}

@@ -1,0 +1,221 @@
+/* Biased top-K selection that balances loads. */
+#include "models/parts/balance.h"
+#include "models/engine/net.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const struct param_row balance_rows[] = {
+    {"eta_bias", PARAM_REAL, NETWORK_KEY(eta_bias), "0", 0, 1e6, NULL, NULL,
+     "rate of the selection biases (rho < 1): b -= eta_bias (load - rho) each step"},
+    {"balance_loss", PARAM_REAL, NETWORK_KEY(balance_loss), "0", 0, 1e6, NULL, NULL,
+     "coefficient of the load-balancing loss (rho < 1): the mean over experts of load/rho times M "
+     "times the mean share of their gates"},
+    {"z_loss", PARAM_REAL, NETWORK_KEY(z_loss), "0", 0, 1e6, NULL, NULL,
+     "coefficient of the router z-loss: the mean over inputs of the squared logarithm of the sum "
+     "(of many experts: the mean) of exp(beta psi)"},
+    {"softmax_over", PARAM_CHOICE, NETWORK_KEY(softmax_over), "selected", 0, 0, "selected all",
+     "gate=softmax", "top-K softmax gates add up to 1 over the selected experts, or over all"},
+    {"bias_draws", PARAM_CHOICE, NETWORK_KEY(bias_draws), "normal", 0, 0, "normal stratified", NULL,
+     "selection biases: normal, drawn anew for each replicate or seed, or normal quantiles"},
+    {0},
+};
+
+struct balance {
+    size_t K;
+    double rho, eta_bias;
+    struct rows b, q;          /* experts [1], [R]: biases, scores + b; none for given masks */
+    struct rows load, largest; /* [1]: mean_mu m - rho, and the mask of the largest */
+    struct rows last;          /* [R] of the last evaluation */
+    double *mean;              /* [R], 1/R; [R] scratch */
+    double *qstar, *b2;        /* [R] thresholds, variance of b; of selections by b */
+    double *load2, *most, *flips;
+};
+
+/* x with normal distribution function p: Newton's rule from 0, which approaches from one side. */
+static double quantile(double p) {
+    const double sqrt_half = 0.70710678118654752440, sqrt_2pi = 2.50662827463100050242;
+    double x = 0, upper = p < 0.5 ? p : 1 - p; /* P(X > x) */
+    for (int i = 0; i < 60; i++)
+        x += (0.5 * erfc(x * sqrt_half) - upper) * sqrt_2pi * exp(0.5 * x * x);
+    return p < 0.5 ? -x : x;
+}
+
+void balance_biases(const struct net_setup *setup, int l, int E, double *values) {
+    const struct network *network = setup->network;
+    struct rng_stream stream = {.seed = setup->seed,
+                                .replicate = (uint32_t)setup->replicate,
+                                .owner = (uint32_t)l,
+                                .purpose = PURPOSE_BIAS,
+                                .first_pair = net_first_pair(setup, (size_t)E)};
+    double pair[2];
+    for (int k = 0; k < E; k++) {
+        rng_normal_pair(stream, 0, (uint32_t)k / 2, pair);
+        values[k] = network->bias_std *
+                    (network->bias_draws == BIAS_NORMAL ? pair[k % 2] : quantile((k + 0.5) / E));
+    }
+}
+
+/* Loads and flips of masks m; `scratch` has as many rows. */
+static int measure(struct balance *s, const struct net *net, struct rows m, struct rows scratch,
+                   struct err *err) {
+    const struct backend *backend = net->setup.backend;
+    double shift = -s->rho, minus = -1, largest, *changed, sum = 0;
+    backend->combine(s->load, 0, s->mean, m);
+    TRY(backend->top(s->load, 1, s->largest, err));
+    backend->averages(s->load, s->largest, &largest);
+    *s->most = largest * (double)m.array->sites / s->rho;
+    backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
+    backend->averages(s->load, s->load, s->load2);
+    rows_copy(m, scratch);
+    for (int mu = 0; mu < m.count; mu++)
+        rows_add(&minus, rows_part(s->last, mu, 1), rows_part(scratch, mu, 1));
+    TRY(base_alloc(&changed, (size_t)m.count, sizeof *changed, err));
+    backend->averages(scratch, scratch, changed);
+    for (int mu = 0; mu < m.count; mu++)
+        sum += changed[mu];
+    free(changed);
+    *s->flips = net->started ? sum / m.count / (2 * s->rho) : 0;
+    rows_copy(m, s->last);
+    return CODE_OK;
+}
+
+static int watch_masks(void *context, const struct net *net, struct rows m, struct rows out,
+                       struct err *err) {
+    TRY(measure(context, net, m, out, err));
+    rows_copy(m, out);
+    return CODE_OK;
+}
+
+static int select_largest(void *context, const struct net *net, struct rows c, struct rows m,
+                          struct err *err) {
+    struct balance *s = context;
+    const struct backend *backend = net->setup.backend;
+    int P = c.count;
+    double *qstar = s->qstar, *less = s->mean + P, mean;
+    rows_copy(c, s->q);
+    backend->combine(s->q, 1, net->ones, s->b);
+    TRY(backend->top(s->q, s->K - 1, m, err)); /* the K-th largest is what K has beside K - 1 */
+    backend->averages(s->q, m, less);
+    TRY(backend->top(s->q, s->K, m, err));
+    backend->averages(s->q, m, qstar);
+    for (int mu = 0; mu < P; mu++)
+        qstar[mu] = (qstar[mu] - less[mu]) * (double)c.array->sites;
+    backend->averages(s->b, s->b, s->b2);
+    backend->averages(s->b, (struct rows){0}, &mean);
+    *s->b2 -= mean * mean;
+    return measure(s, net, m, s->q, err);
+}
+
+/* Loads settle at rho. */
+static void move_biases(void *context) {
+    struct balance *s = context;
+    double c = -s->eta_bias;
+    rows_add(&c, s->load, s->b);
+}
+
+struct balance_rule balance_rule(const struct network *network, const struct population *experts,
+                                 int l, int L) {
+    return (struct balance_rule){.K = (size_t)lround(network->rho * (double)experts->sites),
+                                 .rho = network->rho,
+                                 .eta_bias = network->eta_bias,
+                                 .l = l,
+                                 .L = L};
+}
+
+/* Numbers of each block, or of each suffix. */
+static double *series(struct program *p, const struct balance_rule *rule, const char *dims,
+                      const char *name, const char *about, const char *equation) {
+    const char *suffix = rule->suffix ? rule->suffix : "";
+    return program_series(p, dims, rule->L, rule->l, program_name(p, "%s%s", name, suffix), about,
+                          equation);
+}
+
+/* The axes of numbers of each row of x: of inputs, or of tokens. */
+static const char *dims_of(const struct program *p, struct value x) {
+    return program_count(p, x) > program_setup(p)->P ? "t l mu token" : "t l mu";
+}
+
+/* What given masks and selected ones share, for R rows like x; NULL after a failure. */
+static struct balance *make(struct program *p, struct value x, struct population *experts,
+                            const struct balance_rule *rule) {
+    int R = program_count(p, x);
+    if (R > program_net(p)->rows)
+        program_fail(p, "a selection among experts that is measured takes one row of each input or "
+                        "token, not of each pair of tokens");
+    struct balance *s = program_memory(p, sizeof *s);
+    double *mean = program_memory(p, 2 * (size_t)R * sizeof *mean);
+    if (!s || !mean)
+        return NULL;
+    for (int mu = 0; mu < R; mu++)
+        mean[mu] = 1.0 / R;
+    *s = (struct balance){.rho = rule->rho,
+                          .mean = mean,
+                          .load = program_keep(p, experts, 1, NULL),
+                          .largest = program_keep(p, experts, 1, NULL),
+                          .last = program_keep(p, experts, R, NULL)};
+    s->load2 = series(p, rule, "t l", "load2", "spread of the loads of the experts about rho",
+                      "<(mean_mu m_k - rho)^2>");
+    s->most = series(p, rule, "t l", "load_largest", "largest load of an expert over rho",
+                     "max_k mean_mu m_k / rho");
+    s->flips = series(p, rule, "t l", "flips",
+                      "share of the selected experts that were not at the last evaluation",
+                      "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
+    return s;
+}
+
+struct value balance_watch(struct program *p, struct value mask, struct population *experts,
+                           struct balance_rule rule) {
+    static const struct rows_fn watch = {.forward = watch_masks};
+    struct balance *s = make(p, mask, experts, &rule);
+    return s ? program_rows(p, &watch, s, mask) : mask;
+}
+
+struct value balance_select(struct program *p, struct value scores, struct population *experts,
+                            struct balance_rule rule) {
+    static const struct rows_fn select = {select_largest, move_biases};
+    struct balance *s = make(p, scores, experts, &rule);
+    double *zero = program_memory(p, experts->sites * sizeof *zero);
+    if (!s || !zero)
+        return (struct value){-1};
+    s->K = rule.K;
+    s->eta_bias = rule.eta_bias;
+    s->b = program_keep(p, experts, 1, rule.start ? rule.start : zero);
+    s->q = program_keep(p, experts, program_count(p, scores), NULL);
+    s->qstar = series(p, &rule, dims_of(p, scores), "qstar",
+                      "selection threshold: the K-th largest score + b", "");
+    s->b2 = series(p, &rule, "t l", "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
+    return program_rows(p, &select, s, scores);
+}
+
+/* Averages over the experts of block l. */
+static void add_mean(struct program *p, int l, struct value x, bool gradient, int power,
+                     const char *name, const char *about, const char *equation) {
+    int L = program_network(p)->depth;
+    program_measure(p, x, gradient, power, 1,
+                    program_series(p, dims_of(p, x), L, l, name, about, equation));
+}
+
+struct value balance_write(struct program *p, struct value h, struct population *experts,
+                           struct weight R, int l) {
+    const struct network *network = program_network(p);
+    struct value logits = program_map(p, h, experts, R);
+    program_name_rows(p, logits, program_name(p, "p_%d", l));
+    struct value c = program_fn(p, FN_SIGMOID, 1, logits);
+    if (network->rho < 1) {
+        double *start = program_memory(p, experts->sites * sizeof *start);
+        if (!start)
+            return c;
+        balance_biases(program_setup(p), l, (int)experts->sites, start);
+        struct balance_rule rule = balance_rule(network, experts, l, network->depth);
+        rule.start = start;
+        struct value mask = balance_select(p, c, experts, rule);
+        c = program_multiply(p, mask, c);
+    }
+    add_mean(p, l, logits, false, 1, "p", "mean router logit", "<p_k>");
+    add_mean(p, l, logits, false, 2, "p2", "mean squared router logit", "<p_k^2>");
+    add_mean(p, l, c, true, 1, "A", "mean gradient of the gate", "<A_k>");
+    program_gradient(p, logits, 1, program_name(p, "MAA_%d", l), "gradient kernel of the routers",
+                     "<sd_k A_k sd_k A_k>");
+    return c;
+}

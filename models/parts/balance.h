@@ -1,0 +1,40 @@
+/* Biased top-K selection that balances the loads of many experts, without an auxiliary loss.
+ *
+ *     m_k = 1 for the K = rho E largest c_k + b_k of each input (ties to the lower site)
+ *     b_k -= eta_bias (mean_mu m_k - rho)        after each step: no gradient, no gamma0
+ *
+ * The bias acts in the selection only; the mask is a constant in the backward pass. */
+#ifndef MODELS_BALANCE_H
+#define MODELS_BALANCE_H
+
+#include "models/language/program.h"
+
+/* b_k(0) of E experts of block l, values [E]: bias_std times normals (of the setup's number), or
+ * the stratified quantiles Phi^{-1}((k + 1/2)/E). */
+void balance_biases(const struct net_setup *setup, int l, int E, double *values);
+
+/* A share rho of the experts, K of them; b starts at `start` [sites] (NULL: 0). Block l of L, or a
+ * suffix, tells what is measured from what others of the network measure. */
+struct balance_rule {
+    size_t K;
+    double rho, eta_bias;
+    const double *start;
+    int l, L;
+    const char *suffix; /* NULL: none */
+};
+struct balance_rule balance_rule(const struct network *network, const struct population *experts,
+                                 int l, int L);
+/* The mask of the K largest scores + b; b moves by eta_bias. Thresholds and biases are measured,
+ * and what balance_watch measures. */
+struct value balance_select(struct program *p, struct value scores, struct population *experts,
+                            struct balance_rule rule);
+/* A mask as it is; the spread of its loads, the largest and flips are measured. */
+struct value balance_watch(struct program *p, struct value mask, struct population *experts,
+                           struct balance_rule rule);
+
+/* Gates c = m sig(psi) over the experts of block l of `depth`, m = 1 for rho = 1; psi = R h. Logits
+ * and gradients are measured; for rho < 1 also thresholds, loads and biases. */
+struct value balance_write(struct program *p, struct value h, struct population *experts,
+                           struct weight R, int l);
+
+#endif

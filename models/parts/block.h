@@ -1,0 +1,39 @@
+/* Blocks: what networks repeat. The mixtures of experts of the three regimes are blocks, from rows
+ * x on one population to rows on another, or the same; a network of one of them has it alone. */
+#ifndef MODELS_BLOCK_H
+#define MODELS_BLOCK_H
+
+#include "models/language/program.h"
+
+struct block {
+    int l;       /* its number, in all names: W_in_0, ...; -1: the only one, names without number */
+    double b;    /* what its output is multiplied by where it is added to a stream; else 1 */
+    double rate; /* of its matrices: 1/(L b^2), so that L blocks move a stream as one does; or 1 */
+};
+extern const struct model model_regime1, model_regime2, model_regime3;
+/* Block l of `depth` = L ones that are added to a stream with b = L^-branch_power. */
+struct block block_of_stream(const struct program *p, int l);
+/* Names rows h of the stream before block l, or behind the last one, and measures their kernels. */
+void block_stream_kernels(struct program *p, int l, struct value h);
+/* NAME, or NAME_l. */
+const char *block_name(struct program *p, const struct block *block, const char *name);
+/* Multiplies rates by that of the block (Adam's: 1/(L b), eps by b), and names by its number; the
+ * list ends with NULL. */
+void block_weights(struct program *p, const struct block *block, struct weight *const *weights);
+
+/* A matrix of a block in the parameterization of a regime, by the name of its row there. */
+struct weight block_weight(struct program *p, const struct block *block, int regime,
+                           const char *row);
+/* W x with matrix NAME_l, or (i >= 0) NAME_l_i, one of several. */
+struct value block_map(struct program *p, const struct block *block, const char *name, int i,
+                       struct value x, struct population *to, struct weight W);
+
+/* The mixture of each regime: rows x to rows on `top`; NULL: a new population. */
+typedef struct value block_write(struct program *p, const struct block *block, struct value x,
+                                 struct population *top);
+block_write regime1_block, regime2_block, regime3_block;
+/* A network of one mixture, in the parameterization of its regime, with the kernels of the bottom:
+ *     h1 = W1 x/sqrt D    x1 = sigma(h1)    f = <w, mixture(x1)>/gamma0 */
+void block_network(struct program *p, int regime, block_write *mixture);
+
+#endif

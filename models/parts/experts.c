@@ -1,0 +1,49 @@
+/* A fixed number of experts of one hidden layer, in a block of a stream. */
+#include "models/parts/experts.h"
+#include "models/engine/net.h"
+#include "models/parts/router.h"
+
+const char *experts_check(const struct network *network, int N, const char **key) {
+    const char *wrong = network->experts ? network_check_iota(network, N, key) : NULL;
+    if (wrong)
+        return wrong;
+    *key = "experts";
+    if (network->experts + network->shared_experts > INT_LIST_MAX)
+        return "at most 32 experts, with the shared ones";
+    if (network->shared_experts && !network->experts)
+        return "shared experts stand beside routed ones";
+    return network->experts ? router_check(network, key) : NULL;
+}
+
+/* What expert e of `count` puts out. */
+static struct value write_expert(struct program *p, const struct block *block, int e, int count,
+                                 struct value y, struct value gates, struct population *stream) {
+    const struct network *network = program_network(p);
+    const char *name = block_name(p, block, "expert");
+    struct population *units =
+        program_layer(p, count == 1 ? name : program_name(p, "%s_%d", name, e), network->iota);
+    struct weight in = {.rate = 1 / network->iota}, out = {.rate = 1};
+    int number = count == 1 ? -1 : e;
+    units->page = block->b * network->iota;
+    struct value x = program_sigma_of_experts(p, block_map(p, block, "W1", number, y, units, in));
+    if (network->gated_experts)
+        x = program_multiply(p, x, block_map(p, block, "W3", number, y, units, in));
+    if (gates.at >= 0 && e < network->experts)
+        x = program_scale(p, gates, e, x);
+    return block_map(p, block, "W2", number, x, stream, out);
+}
+
+struct value experts_write(struct program *p, const struct block *block, struct value y,
+                           struct population *stream) {
+    const struct network *network = program_network(p);
+    int count = network->experts + network->shared_experts;
+    struct weight R = {.name = "R"}, bias = {.name = "b"};
+    struct value gates = {-1}, sum;
+    block_weights(p, block, (struct weight *[]){&R, &bias, NULL});
+    if (network->gate != GATE_CONSTANT)
+        gates = router_write(p, block, y, R, bias);
+    sum = write_expert(p, block, 0, count, y, gates, stream);
+    for (int e = 1; e < count; e++)
+        sum = program_add(p, sum, write_expert(p, block, e, count, y, gates, stream));
+    return sum;
+}

@@ -1,0 +1,213 @@
+/* Gates of a mixture of many experts. */
+#include "models/parts/gate.h"
+#include "models/engine/net.h"
+#include "models/parts/balance.h"
+
+#include <math.h>
+
+const struct param_row gate_rows[] = {
+    {"gate", PARAM_CHOICE, NETWORK_KEY(gate), "sigmoid", 0, 0, "sigmoid softmax constant", NULL,
+     "gate phi of the router logits psi; constant: phi = 1 and no router"},
+    {"beta", PARAM_REAL, NETWORK_KEY(beta), "1", 1e-6, 1e6, NULL, "gate=sigmoid|softmax",
+     "inverse temperature: the gate acts on beta psi"},
+    {"rho", PARAM_REAL, NETWORK_KEY(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
+     "share of the experts that is routed to, K/M; 1 is soft routing"},
+    {"aggregation", PARAM_CHOICE, NETWORK_KEY(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
+     "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
+    {0},
+};
+
+const char *gate_check(const struct network *network, double experts, const char **key) {
+    double K = network->rho * experts;
+    *key = "rho";
+    if (fabs(K - round(K)) > 1e-9 * experts || K < 0.5)
+        return "rho times the number of experts must be a whole number of at least 1";
+    return NULL;
+}
+
+const char *gate_check_kappa(const struct network *network, int N, int expert_sites,
+                             const char **key) {
+    double M = N ? network->kappa * N : expert_sites;
+    const char *idle = network_check_balance(network, key);
+    if (idle)
+        return idle;
+    *key = "kappa";
+    if (!network_whole(M))
+        return "kappa times the width must be a whole number of experts, at least 1";
+    return network->gate == GATE_CONSTANT ? NULL : gate_check(network, round(M), key);
+}
+
+bool gate_is_constant(const struct program *p) {
+    return program_network(p)->gate == GATE_CONSTANT;
+}
+
+/* Of <psi m>, m the mask of the largest of `sites` logits: minus this logit. */
+static void minus_largest(const void *context, const struct net *net, int rows, const double *x,
+                          double *out) {
+    const struct population *experts = context;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++)
+        out[mu] = -x[mu] * (double)experts->sites;
+}
+
+static void invert(const void *context, const struct net *net, int rows, const double *x,
+                   double *out) {
+    (void)context, (void)net;
+    for (int mu = 0; mu < rows; mu++)
+        out[mu] = 1 / x[mu];
+}
+
+static void invert_backward(const void *context, const struct net *net, int rows, const double *x,
+                            const double *out, const double *g, double *gx) {
+    (void)context, (void)net, (void)x;
+    for (int mu = 0; mu < rows; mu++)
+        gx[mu] -= g[mu] * out[mu] * out[mu];
+}
+
+static struct value over_mean(struct program *p, struct value e) {
+    static const struct number_fn inverse = {.forward = invert, .backward = invert_backward};
+    return program_scale(p, program_numbers(p, &inverse, NULL, program_mean(p, e), 1), 0, e);
+}
+
+/* exp(beta (psi - max psi)): of a softmax, such a shift of all logits changes nothing, nor has it a
+ * gradient. *shift: -max psi. */
+static struct value exponential(struct program *p, struct value psi,
+                                const struct population *experts, struct value *shift) {
+    static const struct number_fn largest = {.forward = minus_largest};
+    struct value first = program_average(p, psi, program_top(p, psi, 1));
+    *shift = program_numbers(p, &largest, experts, first, 1);
+    return program_fn(p, FN_EXP, program_network(p)->beta, program_shift(p, *shift, psi));
+}
+
+/* ln x, and minus beta times a shift, which is a constant: what it takes from x it gives to the
+ * sum of the two, so that this has the gradient of the unshifted one. */
+static void logarithm(const void *context, const struct net *net, int rows, const double *x,
+                      double *out) {
+    (void)context, (void)net;
+    for (int mu = 0; mu < rows; mu++)
+        out[mu] = log(x[mu]);
+}
+
+static void logarithm_backward(const void *context, const struct net *net, int rows,
+                               const double *x, const double *out, const double *g, double *gx) {
+    (void)context, (void)net, (void)out;
+    for (int mu = 0; mu < rows; mu++)
+        gx[mu] += g[mu] / x[mu];
+}
+
+static void shifted_back(const void *context, const struct net *net, int rows, const double *x,
+                         double *out) {
+    const struct network *network = context;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++)
+        out[mu] = -network->beta * x[mu];
+}
+
+/* ln <exp(beta psi)>, without overflow. */
+static struct value log_mean(struct program *p, struct value psi,
+                             const struct population *experts) {
+    static const struct number_fn ln = {.forward = logarithm, .backward = logarithm_backward},
+                                  back = {.forward = shifted_back};
+    struct value shift, e = exponential(p, psi, experts, &shift);
+    return program_add_numbers(p, program_numbers(p, &ln, NULL, program_mean(p, e), 1),
+                               program_numbers(p, &back, program_network(p), shift, 1));
+}
+
+static double balance_value(const void *context, const struct net *net, int rows, const double *x,
+                            double *g) {
+    const struct network *network = context;
+    (void)net, (void)rows;
+    g[0] = network->balance_loss / network->rho;
+    return g[0] * x[0];
+}
+
+/* coefficient times the mean of x^2 */
+static double z_value(const void *context, const struct net *net, int rows, const double *x,
+                      double *g) {
+    const struct network *network = context;
+    double sum = 0, c = network->z_loss / rows;
+    (void)net;
+    for (int i = 0; i < rows; i++) {
+        sum += c * x[i] * x[i];
+        g[i] = 2 * c * x[i];
+    }
+    return sum;
+}
+
+/* e: the gates without mask or scale. */
+static void add_penalties(struct program *p, const struct block *block, struct value psi,
+                          const struct population *experts, struct value e, struct value mask) {
+    static const struct penalty_fn balance = {balance_value}, z = {z_value};
+    const struct network *network = program_network(p);
+    if (network->balance_loss > 0) {
+        struct value load = program_mean_of_rows(p, mask),
+                     share = program_mean_of_rows(p, over_mean(p, e));
+        program_penalty(p, program_average(p, share, load), &balance, network,
+                        block_name(p, block, "balance_loss"), "load-balancing term of the loss",
+                        "balance_loss <load M share> / rho");
+    }
+    if (network->z_loss > 0)
+        program_penalty(p, log_mean(p, psi, experts), &z, network, block_name(p, block, "z_loss"),
+                        "z-loss term of the loss",
+                        "z_loss mean over inputs of (ln <exp(beta psi)>)^2");
+}
+
+struct value gate_write(struct program *p, const struct block *block, struct value x1,
+                        struct population *experts, struct weight Q, struct value *psi) {
+    const struct network *network = program_network(p);
+    bool masked = network->rho < 1, softmax = network->gate == GATE_SOFTMAX;
+    int l = block->l < 0 ? 0 : block->l, L = block->l < 0 ? 1 : network->depth;
+    struct balance_rule rule = balance_rule(network, experts, l, L);
+    struct value mask = {-1}, e, phi, shift;
+    *psi = program_map(p, x1, experts, Q);
+    if (masked && network->eta_bias == 0)
+        mask = balance_watch(p, program_top(p, *psi, rule.K), experts, rule);
+    e = softmax ? exponential(p, *psi, experts, &shift)
+                : program_fn(p, FN_SIGMOID, network->beta, *psi);
+    if (masked && network->eta_bias != 0)
+        mask = balance_select(p, softmax ? *psi : e, experts, rule);
+    phi = e;
+    if (masked && !(softmax && network->softmax_over == SOFTMAX_OVER_ALL))
+        phi = program_multiply(p, mask, phi);
+    if (softmax)
+        phi = over_mean(p, phi);
+    if (masked && softmax && network->softmax_over == SOFTMAX_OVER_ALL)
+        phi = program_multiply(p, mask, phi);
+    if (!softmax && network->aggregation == AGGREGATION_K)
+        phi = program_times(p, 1 / network->rho, phi);
+    add_penalties(p, block, *psi, experts, e, mask);
+    program_gates(p, phi, *psi,
+                  (struct gate_rule){.beta = network->beta,
+                                     .share = network->rho,
+                                     .by_logits = network->eta_bias == 0,
+                                     .sum = softmax,
+                                     .over_all = network->softmax_over == SOFTMAX_OVER_ALL});
+    return phi;
+}
+
+struct value gate_apply(struct program *p, struct value phi, struct value x) {
+    return gate_is_constant(p) ? x : program_multiply(p, phi, x);
+}
+
+void gate_show(struct program *p, const struct block *block, struct gate_mixture mixture,
+               double scale, size_t experts) {
+    program_name_rows(p, mixture.psi, block_name(p, block, "psi"));
+    program_name_rows(p, mixture.phi, block_name(p, block, "phi"));
+    program_name_rows(p, mixture.h_in, block_name(p, block, "h_in"));
+    program_name_rows(p, mixture.x2, block_name(p, block, "x2"));
+    program_name_rows(p, mixture.h3, block_name(p, block, "h3"));
+    if (block->l >= 0)
+        return;
+    program_aggregation(p, mixture.x1, mixture.phi, scale);
+    program_expert(p, mixture.x, experts);
+    program_kernel(p, mixture.h3, 1, "Phi3", "feature kernel of the top layer", "<h3 h3>");
+    program_read_out_kernel(p, "G3", "gradient kernel of the top layer; w depends on no input",
+                            "<w w>");
+}
+
+void gate_gradient(struct program *p, struct value psi, const char *name) {
+    double kappa = program_network(p)->kappa;
+    if (!gate_is_constant(p))
+        program_gradient(p, psi, kappa * kappa, name, "gradient kernel of the router logits",
+                         "kappa^2 <g_psi g_psi>");
+}

@@ -1,0 +1,408 @@
+/* A router over a fixed number of experts. */
+#include "models/parts/router.h"
+#include "kernels/draws/rng.h"
+#include "models/engine/net.h"
+
+#include <math.h>
+
+const struct param_row router_rows[] = {
+    {"q0", PARAM_REAL, NETWORK_KEY(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
+     "amplitude of the initial router; -1: 0 for mssp and residual, else 1"},
+    {"router_rate", PARAM_REAL, NETWORK_KEY(router_rate), "1", 0, 1e3, NULL, "gate=sigmoid|softmax",
+     "multiplier of the learning rate of the router"},
+    {"bias", PARAM_CHOICE, NETWORK_KEY(bias), "none", 0, 0, "none fixed trained",
+     "gate=sigmoid|softmax", "bias of the router logits"},
+    {"biases", PARAM_REALS, NETWORK_KEY(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
+     "initial biases, one per expert (for each kind of token in turn); empty: drawn with bias_std"},
+    {"bias_per", PARAM_CHOICE, NETWORK_KEY(bias_per), "expert", 0, 0, "expert token",
+     "bias=fixed|trained", "one bias of each expert, or of each kind of token and expert"},
+    {"bias_std", PARAM_REAL, NETWORK_KEY(bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
+     "of drawn biases, the same for the limit and all networks of a seed; of selection biases"},
+    {"bias_noise", PARAM_REAL, NETWORK_KEY(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
+     "of normal noise on the logits at every step, the same for limit and networks"},
+    {0},
+};
+
+static double amplitude(const struct network *network) {
+    if (network->q0 >= 0)
+        return network->q0;
+    return network->parameterization == PARAMETERIZATION_MSSP ? 0 : 1;
+}
+
+/* Whether initial biases leave the K-th and the next largest logit of some input equal. */
+static bool biases_tied(const struct network *network, int K) {
+    int M = network->experts;
+    bool tied = !network->bias || (!network->biases.count && network->bias_std == 0);
+    for (int k = 0; network->bias && k + M <= network->biases.count; k += M)
+        tied |= program_tied(network->biases.value + k, M, K);
+    return tied;
+}
+
+const char *router_check(const struct network *network, const char **key) {
+    int M = network->experts, K = (int)lround(network->rho * M);
+    const char *idle = network_check_balance(network, key);
+    if (idle || network->gate == GATE_CONSTANT)
+        return idle;
+    *key = "q0";
+    if (network->q0 < 0 && network->q0 != -1)
+        return "an amplitude must be at least 0; -1 stands for that of the parameterization: 0 for "
+               "mssp, else 1";
+    *key = "rho";
+    if (K < 1 || fabs(network->rho * M - K) > 1e-9)
+        return "rho times experts must be a whole number of at least 1";
+    *key = "biases";
+    if (network->bias && network->biases.count && network->biases.count != M &&
+        network->bias_per == BIAS_PER_EXPERT)
+        return "biases must be one number per expert, or empty";
+    *key = "bias";
+    if (K < M && network->bias_noise == 0 && amplitude(network) == 0 && biases_tied(network, K))
+        return "top-K with a zero initial router needs a bias or noise that tells the last expert "
+               "that is selected from the next one: their logits are exactly equal";
+    return NULL;
+}
+
+/* Normals shared by the limit and all networks of a seed. */
+static double shared_normal(const struct net *net, uint32_t owner, int draw, int i) {
+    struct rng_stream stream = {.seed = net->setup.seed, .purpose = PURPOSE_BIAS, .owner = owner};
+    double pair[2];
+    rng_normal_pair(stream, (uint32_t)draw, (uint32_t)i / 2, pair);
+    return pair[i % 2];
+}
+
+/* What rowwise functions know: numbers per input. */
+struct router {
+    const struct network *network; /* of routers with more than gates */
+    int M;
+    struct router_gate gate;
+    double eta_bias;
+    double *b;                      /* [M] selection biases; NULL: none */
+    double *load, *largest, *flips; /* [M], [1], [1] measured */
+    double *last;                   /* [count][M] masks of the last evaluation */
+};
+
+double router_normal(const struct program *p, int i) {
+    return shared_normal(program_net(p), 0, 0, i);
+}
+
+static void add_noise(const void *context, const struct net *net, int rows, const double *x,
+                      double *out) {
+    const struct router *router = context;
+    int M = router->M;
+    for (int k = 0; k < rows * M; k++)
+        out[k] = x[k] + router->network->bias_noise * shared_normal(net, 1, net->t, k % M);
+}
+
+static void pass_on(const void *context, const struct net *net, int rows, const double *x,
+                    const double *out, const double *g, double *gx) {
+    const struct router *router = context;
+    (void)net, (void)x, (void)out;
+    for (int k = 0; k < rows * router->M; k++)
+        gx[k] += g[k];
+}
+
+/* Whether expert i is among the K largest of psi + b; ties to the lower index. */
+static bool selected(const struct router *router, const double *psi, int i) {
+    const double *b = router->b;
+    double own = psi[i] + (b ? b[i] : 0);
+    int before = 0;
+    for (int k = 0; k < router->M; k++) {
+        double other = psi[k] + (b ? b[k] : 0);
+        before += other > own || (other == own && k < i);
+    }
+    return before < router->gate.K;
+}
+
+/* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. */
+static double exponentials(const struct router *router, const double *psi, double *e) {
+    double origin = psi[0], beta = router->gate.beta;
+    for (int i = 1; i < router->M; i++)
+        origin = beta < 0 ? fmin(origin, psi[i]) : fmax(origin, psi[i]);
+    for (int i = 0; i < router->M; i++)
+        e[i] = exp(beta * (psi[i] - origin));
+    return beta * origin;
+}
+
+/* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
+static void weights_of(const struct router *router, const double *psi, double *w) {
+    if (router->gate.softmax)
+        exponentials(router, psi, w);
+    else
+        for (int i = 0; i < router->M; i++)
+            w[i] = 1 / (1 + exp(-router->gate.beta * psi[i]));
+}
+
+static bool over_all(const struct router *router) {
+    return router->gate.over_all;
+}
+
+/* p of one input: 0 for experts that are not selected. */
+static void gate_of(const struct router *router, const double *psi, double *p) {
+    bool softmax = router->gate.softmax;
+    double sum = 0;
+    weights_of(router, psi, p);
+    for (int i = 0; i < router->M; i++) {
+        bool mine = selected(router, psi, i);
+        sum += mine || over_all(router) ? p[i] : 0;
+        p[i] = mine ? p[i] : 0;
+    }
+    for (int i = 0; i < router->M && softmax; i++)
+        p[i] /= sum;
+}
+
+/* All weights over their sum, which is returned. */
+static double shares_of(const struct router *router, const double *psi, double *q) {
+    double sum = 0;
+    weights_of(router, psi, q);
+    for (int i = 0; i < router->M; i++)
+        sum += q[i];
+    for (int i = 0; i < router->M; i++)
+        q[i] /= sum;
+    return sum;
+}
+
+static void gates(const void *context, const struct net *net, int rows, const double *x,
+                  double *out) {
+    const struct router *router = context;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++)
+        gate_of(router, x + mu * router->M, out + mu * router->M);
+}
+
+/* (dp/dpsi)^T g, the mask held. */
+static void gates_backward(const void *context, const struct net *net, int rows, const double *x,
+                           const double *out, const double *g, double *gx) {
+    const struct router *router = context;
+    bool softmax = router->gate.softmax, all = over_all(router);
+    double beta = router->gate.beta;
+    int M = router->M;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++) {
+        const double *p = out + mu * M, *gp = g + mu * M;
+        double mean = 0, q[INT_LIST_MAX];
+        if (all)
+            shares_of(router, x + mu * M, q);
+        for (int i = 0; i < M; i++)
+            mean += p[i] * gp[i];
+        for (int i = 0; i < M; i++)
+            gx[mu * M + i] += all ? beta * (p[i] * gp[i] - q[i] * mean)
+                                  : beta * p[i] * (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
+    }
+}
+
+/* --- balance --------------------------------------------------------------------------------- */
+
+/* Loads of the experts, what of the masks changed; the numbers themselves are nobody's. */
+static void watch(const void *context, const struct net *net, int rows, const double *x,
+                  double *out) {
+    const struct router *router = context;
+    int M = router->M;
+    double flips = 0;
+    *router->largest = 0;
+    for (int i = 0; i < M; i++) {
+        router->load[i] = 0;
+        for (int mu = 0; mu < rows; mu++) {
+            double m = selected(router, x + mu * M, i);
+            router->load[i] += m / rows;
+            flips += fabs(m - router->last[mu * M + i]);
+            out[mu * M + i] = router->last[mu * M + i] = m;
+        }
+        *router->largest = fmax(*router->largest, router->load[i] * M / router->gate.K);
+    }
+    *router->flips = net->started ? flips / (2 * rows * router->gate.K) : 0;
+}
+
+/* Loads settle at rho. */
+static void move_biases(void *context) {
+    struct router *router = context;
+    for (int i = 0; i < router->M && router->b; i++)
+        router->b[i] -= router->eta_bias * (router->load[i] - (double)router->gate.K / router->M);
+}
+
+/* sum_i load_i/rho <q_i>, q adding up to 1; loads, of these masks (watch), are constants. */
+static double balance_value(const void *context, const struct net *net, int rows, const double *x,
+                            double *g) {
+    const struct router *router = context;
+    const struct network *network = router->network;
+    bool softmax = router->gate.softmax;
+    const double *load = router->load;
+    double value = 0, c = network->balance_loss * router->M / router->gate.K / rows;
+    int M = router->M;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++) {
+        double q[INT_LIST_MAX], mean = 0, sum = shares_of(router, x + mu * M, q);
+        for (int i = 0; i < M; i++)
+            mean += load[i] * q[i];
+        value += c * mean;
+        for (int i = 0; i < M; i++) /* dw/dpsi = beta w, or beta w (1 - w) */
+            g[mu * M + i] =
+                c * router->gate.beta * (load[i] - mean) * q[i] * (softmax ? 1 : 1 - sum * q[i]);
+    }
+    return value;
+}
+
+static double z_value(const void *context, const struct net *net, int rows, const double *x,
+                      double *g) {
+    const struct router *router = context;
+    double value = 0, c = router->network->z_loss / rows, beta = router->gate.beta;
+    int M = router->M;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++) {
+        double e[INT_LIST_MAX], sum = 0, largest = exponentials(router, x + mu * M, e);
+        for (int i = 0; i < M; i++)
+            sum += e[i];
+        double z = largest + log(sum);
+        value += c * z * z;
+        for (int i = 0; i < M; i++)
+            g[mu * M + i] = 2 * c * z * beta * e[i] / sum;
+    }
+    return value;
+}
+
+/* -sum q ln q/ln M of q = p/sum p */
+static void entropy(const void *context, const struct net *net, int rows, const double *x,
+                    double *out) {
+    int M = ((const struct router *)context)->M;
+    (void)net;
+    for (int mu = 0; mu < rows; mu++) {
+        const double *p = x + mu * M;
+        double sum = 0, value = 0;
+        for (int i = 0; i < M; i++)
+            sum += p[i];
+        for (int i = 0; i < M; i++)
+            value -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
+        out[mu] = M > 1 ? value / log(M) : 1;
+    }
+}
+
+static struct value add_biases(struct program *p, struct value psi, struct weight b) {
+    const struct network *network = program_network(p);
+    bool tokens = network->bias_per == BIAS_PER_TOKEN;
+    int count = network->experts * (tokens ? program_setup(p)->V : 1);
+    double *start = program_memory(p, (size_t)count * sizeof *start);
+    if (network->biases.count && network->biases.count != count && !program_setup(p)->declare_only)
+        program_fail(p, "biases must be one number per kind of token and expert, %d, or empty",
+                     count);
+    for (int i = 0; start && i < count; i++)
+        start[i] = network->biases.count && i < INT_LIST_MAX
+                       ? network->biases.value[i]
+                       : network->bias_std * shared_normal(program_net(p), 0, 0, i);
+    b.fixed = network->bias == BIAS_FIXED;
+    return (tokens ? program_bias_of_tokens : program_bias)(p, psi, start, b);
+}
+
+/* The masks; what is seen of them, and their biases. */
+static struct value watch_masks(struct program *p, struct router *router, struct value psi,
+                                const char *suffix) {
+    static const struct number_fn seen = {.forward = watch, .rule = move_biases, .jumps = true};
+    int M = router->M;
+    program_selects(p, psi, router->gate.K);
+    router->last = program_keep_numbers(p, program_count(p, psi) * M);
+    if (router->eta_bias != 0)
+        router->b = program_keep_numbers(p, M);
+    router->load = program_series(p, "t i", M, 0, program_name(p, "load%s", suffix),
+                                  "share of the inputs that an expert has", "mean_mu m_i");
+    router->largest = program_series(p, "t", 1, 0, program_name(p, "load_largest%s", suffix),
+                                     "largest load of an expert over rho", "max_i load_i / rho");
+    router->flips =
+        program_series(p, "t", 1, 0, program_name(p, "flips%s", suffix),
+                       "share of the selected experts that were not at the last evaluation", "");
+    return program_numbers(p, &seen, router, psi, M);
+}
+
+static void masks(const void *context, const struct net *net, int rows, const double *x,
+                  double *out) {
+    const struct router *router = context;
+    (void)net;
+    for (int k = 0; k < rows * router->M; k++)
+        out[k] = selected(router, x + k / router->M * router->M, k % router->M);
+}
+
+static struct router *new_router(struct program *p, int M, struct router_gate gate) {
+    struct router *router = program_memory(p, sizeof *router);
+    if (router)
+        *router = (struct router){.M = M, .gate = gate};
+    return router;
+}
+
+struct value router_top(struct program *p, struct value psi, int M, int K) {
+    static const struct number_fn mask = {.forward = masks, .jumps = true};
+    struct router *router = new_router(p, M, (struct router_gate){.K = K});
+    program_selects(p, psi, K);
+    return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
+}
+
+struct value router_select(struct program *p, struct value psi, int M, int K, double eta_bias,
+                           const char *suffix) {
+    struct router *router = new_router(p, M, (struct router_gate){.K = K});
+    if (!router)
+        return (struct value){-1};
+    router->eta_bias = eta_bias;
+    return watch_masks(p, router, psi, suffix);
+}
+
+static void add_penalties(struct program *p, const struct block *block, const struct router *router,
+                          struct value psi) {
+    static const struct penalty_fn balance = {balance_value}, z = {z_value};
+    if (router->network->balance_loss > 0)
+        program_penalty(p, psi, &balance, router, block_name(p, block, "balance_loss"),
+                        "load-balancing term of the loss",
+                        "balance_loss sum_i load_i/rho mean share_i");
+    if (router->network->z_loss > 0)
+        program_penalty(p, psi, &z, router, block_name(p, block, "z_loss"),
+                        "z-loss term of the loss",
+                        "z_loss mean over inputs of (ln sum_i exp(beta psi_i))^2");
+}
+
+static struct value apply(struct program *p, const struct router *router, struct value psi) {
+    static const struct number_fn all = {.forward = gates, .backward = gates_backward},
+                                  masked = {
+                                      .forward = gates, .backward = gates_backward, .jumps = true};
+    program_selects(p, psi, router->gate.K);
+    return program_numbers(p, router->gate.K < router->M ? &masked : &all, router, psi, router->M);
+}
+
+struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {
+    struct router *router = new_router(p, M, gate);
+    return router ? apply(p, router, psi) : (struct value){-1};
+}
+
+struct value router_write(struct program *p, const struct block *block, struct value x1,
+                          struct weight Q, struct weight b) {
+    static const struct number_fn noise = {.forward = add_noise, .backward = pass_on},
+                                  spread = {.forward = entropy};
+    const struct network *network = program_network(p);
+    struct router *router = program_memory(p, sizeof *router);
+    int M = network->experts;
+    if (!router)
+        return (struct value){-1};
+    *router = (struct router){.network = network,
+                              .M = M,
+                              .eta_bias = network->eta_bias,
+                              .gate = {network->gate == GATE_SOFTMAX, network->beta,
+                                       (int)lround(network->rho * M),
+                                       network->softmax_over == SOFTMAX_OVER_ALL}};
+    Q.a0 = amplitude(network) * weight_or_one(Q.a0);
+    Q.zero = Q.a0 == 0;
+    Q.rate = network->router_rate * weight_or_one(Q.rate);
+    Q.adam_rate = network->router_rate * weight_or_one(Q.adam_rate);
+    Q.fixed = network->router_rate == 0;
+    struct value psi = program_look(p, x1, M, Q);
+    if (network->bias)
+        psi = add_biases(p, psi, b);
+    psi = program_numbers(p, &noise, router, psi, M);
+    if (router->gate.K < M)
+        watch_masks(p, router, psi, block_name(p, block, ""));
+    add_penalties(p, block, router, psi);
+    struct value out = apply(p, router, psi);
+    program_show(p, psi, "t mu i", block_name(p, block, "psi"), "router logits, bias included",
+                 "<Q_i x1> + b_i");
+    program_show(p, out, "t mu i", block_name(p, block, "p"), "gates",
+                 "softmax or sigmoid of beta psi, top-K");
+    program_show_gradient(p, out, "t mu i", block_name(p, block, "gphi"), "gradient of the gates",
+                          "<w o(h_i)>");
+    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu",
+                 block_name(p, block, "router_entropy"),
+                 "entropy of the gates, 1 where all M are equal",
+                 "-sum_i q_i ln q_i / ln M, q = p/sum p");
+    return out;
+}

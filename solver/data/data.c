@@ -1,0 +1,168 @@
+/* Data sets: their memory, and those of data files. */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/data/data.h"
+#include "solver/data/stored.h"
+#include "solver/data/targets.h"
+#include "solver/data/tokens.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+size_t data_rows(const struct data *data) {
+    return ((size_t)data->P + (size_t)data->tests) * (size_t)data->n;
+}
+
+size_t data_places(const struct data *data) {
+    return data->per_token ? data_rows(data) : (size_t)data->P + (size_t)data->tests;
+}
+
+uint64_t data_hash(uint64_t hash, const struct data *data) {
+    const int shape[] = {data->P, data->tests, data->n,         data->D,
+                         data->C, data->V,     data->per_token, data->classes};
+    size_t rows = data_rows(data), outputs = data_places(data) * (size_t)data->C;
+    hash = base_hash(hash, shape, sizeof shape);
+    hash = base_hash(hash, data->X, rows * (size_t)data->D * sizeof *data->X);
+    hash = base_hash(hash, data->token, data->V ? rows * sizeof *data->token : 0);
+    return base_hash(hash, data->y, outputs * sizeof *data->y);
+}
+
+int data_init(struct data *data, const struct data *sizes, struct err *err) {
+    *data = *sizes;
+    data->X = data->y = NULL;
+    data->token = NULL;
+    TRY(base_alloc(&data->X, data_rows(data) * (size_t)data->D, sizeof *data->X, err));
+    if (data->V)
+        TRY(base_alloc(&data->token, data_rows(data), sizeof *data->token, err));
+    return base_alloc(&data->y, data_places(data) * (size_t)data->C, sizeof *data->y, err);
+}
+
+void data_free(struct data *data) {
+    free(data->X);
+    free(data->token);
+    free(data->y);
+    *data = (struct data){0};
+}
+
+/* A failure of the machine is not the user's. */
+static int cannot_open(const char *path, int number, struct err *err) {
+    bool system = number == EIO || number == ENOMEM || number == EMFILE || number == ENFILE;
+    return err_set(err, system ? CODE_SYSTEM : CODE_INPUT, "data file %s: %s", path,
+                   strerror(number));
+}
+
+int data_check_file(const char *path, struct err *err) {
+    struct stat status;
+    if (stat(path, &status))
+        return cannot_open(path, errno, err);
+    if (!S_ISREG(status.st_mode))
+        return err_set(err, CODE_INPUT, "data file %s: %s", path,
+                       S_ISDIR(status.st_mode) ? "is a folder" : "is not a regular file");
+    int descriptor = open(path, O_RDONLY);
+    if (descriptor < 0)
+        return cannot_open(path, errno, err);
+    close(descriptor);
+    return CODE_OK;
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+/* P, tests and n, and D of inputs that are not tokens. */
+static int get_sizes(struct data *data, const struct stored *stored, const char *path,
+                     struct err *err) {
+    const struct stored_set *X = &stored->set[STORED_INPUT],
+                            *test = &stored->set[STORED_TEST_INPUT];
+    data->P = (int)X->shape[0];
+    data->n = stored->tokens || X->rank == 3 ? (int)X->shape[1] : 1;
+    data->D = stored->tokens ? 0 : (int)X->shape[X->rank - 1];
+    if (!test->rank)
+        return CODE_OK;
+    data->tests = (int)test->shape[0];
+    int last = test->rank - 1;
+    if (test->rank != X->rank || test->shape[1] != X->shape[1] ||
+        test->shape[last] != X->shape[last])
+        return err_set(err, CODE_INPUT,
+                       "data file %s: inputs differ in shape, %s has %zu numbers in each and %s "
+                       "%zu%s",
+                       path, stored_name(stored, STORED_INPUT), X->count / X->shape[0],
+                       stored_name(stored, STORED_TEST_INPUT), test->count / test->shape[0],
+                       X->count / X->shape[0] == test->count / test->shape[0]
+                           ? ", in rows of another length"
+                           : "");
+    if (data->tests > INT_MAX - data->P)
+        return err_set(err, CODE_INPUT, "data file %s: %d and %d inputs are too many", path,
+                       data->P, data->tests);
+    return CODE_OK;
+}
+
+/* V, and with it D: every token is an integer from 0 to V - 1. */
+static int get_vocabulary(struct data *data, const struct stored *stored,
+                          const struct data_wanted *wanted, const char *path, struct err *err) {
+    double V = wanted->vocabulary ? wanted->vocabulary : stored->vocabulary, largest = 0;
+    double last = V > 0 ? V - 1 : INT_MAX - 1;
+    char place[STORED_NAME], range[STORED_NAME] = "from 0 on";
+    if (V > 0)
+        snprintf(range, sizeof range, "0 to %.0f, as the vocabulary is %.0f", last, V);
+    for (enum stored_role role = 0; role < STORED_SETS; role += STORED_TEST_INPUT)
+        for (size_t k = 0; k < stored->set[role].count; k++) {
+            double token = stored->set[role].value[k];
+            largest = fmax(largest, token);
+            if (token >= 0 && token <= last && token == floor(token))
+                continue;
+            stored_place(stored, role, k, place);
+            return err_set(err, CODE_INPUT, "data file %s: %s = %g, where tokens are integers %s",
+                           path, place, token, range);
+        }
+    V = V > 0 ? V : largest + 1;
+    double D = V + (wanted->positions ? data->n : 0);
+    if (D > INT_MAX || D * (double)data_rows(data) > (double)wanted->most)
+        return err_set(err, CODE_INPUT,
+                       "data file %s: tokens is too large, %zu tokens become %zu x %.0f numbers "
+                       "where %zu are allowed",
+                       path, data_rows(data), data_rows(data), D, wanted->most);
+    data->V = (int)V;
+    data->D = (int)D;
+    return CODE_OK;
+}
+
+static void fill_inputs(struct data *data, const struct stored *stored) {
+    size_t at = 0;
+    for (enum stored_role role = 0; role < STORED_SETS; role += STORED_TEST_INPUT) {
+        const struct stored_set *set = &stored->set[role];
+        if (!stored->tokens && set->count)
+            memcpy(data->X + at, set->value, set->count * sizeof *data->X);
+        for (size_t k = 0; k < set->count && stored->tokens; k++)
+            data->token[at + k] = (int)set->value[k];
+        at += set->count;
+    }
+    if (stored->tokens)
+        tokens_rows(data);
+}
+
+int data_read(struct data *data, const char *path, const struct data_wanted *wanted,
+              struct err *err) {
+    struct stored stored = {0};
+    struct data sizes = {0};
+    int code;
+    *data = (struct data){0};
+    DO(data_check_file(path, err));
+    DO(stored_read(&stored, path, wanted->most, err));
+    DO(get_sizes(&sizes, &stored, path, err));
+    if (stored.tokens)
+        DO(get_vocabulary(&sizes, &stored, wanted, path, err));
+    DO(targets_shape(&sizes, &stored, wanted, path, err));
+    DO(data_init(data, &sizes, err));
+    fill_inputs(data, &stored);
+    DO(targets_fill(data, &stored, wanted, path, err));
+done:
+    stored_free(&stored);
+    if (code)
+        data_free(data);
+    return code;
+}

@@ -1,0 +1,54 @@
+/* Data sets: inputs and targets, read from files here, drawn or composed by sources beside it. */
+#ifndef SOLVER_DATA_H
+#define SOLVER_DATA_H
+
+#include "kernels/base/base.h"
+
+struct loss; /* models/engine/loss.h */
+
+struct data {
+    int P, tests;   /* inputs (sequences), test inputs */
+    int n;          /* rows (tokens) of an input; 1: an ordinary input */
+    int D;          /* dimension of a row */
+    int C;          /* outputs */
+    bool per_token; /* targets for each token, else for each input */
+    bool classes;   /* targets are one-hot classes, or +-1 with C = 1: accuracy makes sense */
+    int V;          /* vocabulary; 0: no token numbers */
+    double *X;      /* [P + tests][n][D] */
+    int *token;     /* [P + tests][n]; NULL without V */
+    double *y;      /* [P + tests][per_token ? n : 1][C]; with cross_entropy, zeros: not asked */
+};
+/* The arrays of these sizes, zero. */
+int data_init(struct data *data, const struct data *sizes, struct err *err);
+size_t data_rows(const struct data *data);                  /* (P + tests) n */
+uint64_t data_hash(uint64_t hash, const struct data *data); /* of sizes and values */
+size_t data_places(const struct data *data);                /* that have targets: rows of y */
+
+/* What targets of a file are to be. */
+struct data_wanted {
+    const struct loss *loss;
+    int outputs;    /* C; 0: from the file */
+    int vocabulary; /* V; 0: from the file */
+    bool positions; /* of tokens, in X (tokens.h) */
+    size_t most;    /* entries of X, and of y */
+};
+/* Reads X [P][D] or [P][n][D], or tokens [P][n], and y (any integer or float types) of an HDF5,
+ * npz or csv file, X_test or tokens_test and y_test where it has them.
+ *
+ * y [P][C] or, per token, [P][n][C] are numbers; in y [P] or [P][1], and per token in y [P][n][1]
+ * or, of an integer type, [P][n], each is the one output, or with cross_entropy or outputs > 1 the
+ * class 0 ... C - 1, which becomes a one-hot row. C = outputs, or 1 + the largest class. With
+ * cross_entropy rows are one-hot, and a token is not asked if its class is -1 or its row is zero.
+ * V = vocabulary, or what the file says (attribute V of tokens, or dataset V), or 1 + the largest
+ * token.
+ *
+ * CODE_INPUT with one sentence naming the file and what is wrong (stored.h; shapes that differ,
+ * tokens beyond V, labels that are no classes). Sizes are checked before anything is allocated. */
+int data_read(struct data *data, const char *path, const struct data_wanted *wanted,
+              struct err *err);
+/* What stat and open say of a file to be read (libraries only say that they failed), and that it is
+ * a regular one; CODE_INPUT, or CODE_SYSTEM where the machine is to blame. */
+int data_check_file(const char *path, struct err *err);
+void data_free(struct data *data); /* accepts a zeroed struct; idempotent */
+
+#endif

@@ -1,0 +1,147 @@
+/* Tables of numbers as text. */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/data/flat.h"
+#include "kernels/base/text.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is known of a table while its lines come. */
+struct table {
+    const struct flat *flat;
+    int line, columns, targets; /* targets: how many of the columns */
+    char separator;
+    bool *target; /* [columns] */
+    size_t rows, room, most;
+    double *values; /* [rows][columns] */
+};
+
+static bool read_number(const char *text, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && !*end;
+}
+
+/* y, y0, y1, ... */
+static bool names_target(const char *name) {
+    return *name == 'y' && !name[1 + strspn(name + 1, "0123456789")];
+}
+
+/* From the first line: separator, columns, which of them are targets; *names: it has no numbers. */
+static int begin(struct table *table, const char *line, bool *names, struct err *err) {
+    char *copy, *cursor, *field;
+    double value;
+    table->separator = strchr(line, ',') ? ',' : strchr(line, '\t') ? '\t' : ';';
+    *names = false;
+    TRY(base_copy(&copy, line, err));
+    for (cursor = copy; (field = text_next_part(&cursor, table->separator)); table->columns++)
+        *names = *names || !read_number(field, &value);
+    free(copy);
+    TRY(base_alloc(&table->target, (size_t)table->columns, sizeof *table->target, err));
+    TRY(base_copy(&copy, line, err));
+    cursor = copy;
+    for (int k = 0; (field = text_next_part(&cursor, table->separator)); k++) {
+        table->target[k] = *names ? names_target(field) : k == table->columns - 1;
+        table->targets += table->target[k];
+    }
+    free(copy);
+    if (!table->targets || table->targets == table->columns)
+        return err_set(err, CODE_INPUT, "data file %s: %s", table->flat->path,
+                       !table->targets      ? "no column is called y (or y0, y1, ...)"
+                       : table->columns > 1 ? "no column is left for X"
+                                            : "has one column, and X and y need two");
+    return CODE_OK;
+}
+
+static int add_row(struct table *table, char *line, struct err *err) {
+    const char *path = table->flat->path;
+    size_t columns = (size_t)table->columns;
+    char *field, cut[TEXT_CLIP_SIZE];
+    int k = 0;
+    if (table->rows == table->room) {
+        size_t most = table->most / columns, room = table->room ? 2 * table->room : 64;
+        table->room = room < most ? room : most;
+        if (table->rows == table->room)
+            return err_set(err, CODE_INPUT,
+                           "data file %s: is too large, more than %zu lines of %zu numbers where "
+                           "%zu numbers are allowed",
+                           path, table->rows, columns, table->most);
+        double *grown = realloc(table->values, table->room * columns * sizeof *grown);
+        if (!grown)
+            return err_set(err, CODE_SYSTEM, "out of memory: data file %s", path);
+        table->values = grown;
+    }
+    for (; (field = text_next_part(&line, table->separator)); k++) {
+        double value;
+        if (!read_number(field, &value))
+            return err_set(err, CODE_INPUT, "data file %s:%d: field %d, \"%s\", is not a number",
+                           path, table->line, k + 1, text_clip(cut, field));
+        if (k < table->columns)
+            table->values[table->rows * columns + (size_t)k] = value;
+    }
+    if (k != table->columns)
+        return err_set(err, CODE_INPUT, "data file %s:%d: has %d fields, the first line %d", path,
+                       table->line, k, table->columns);
+    table->rows++;
+    return CODE_OK;
+}
+
+/* The columns that are targets, or are not, as an array. */
+static int take(struct flat *flat, const struct table *table, bool target, struct err *err) {
+    struct flat_array *array = &flat->array[flat->count++];
+    size_t columns = (size_t)(target ? table->targets : table->columns - table->targets), at = 0;
+    snprintf(array->name, sizeof array->name, target ? "y" : "X");
+    array->rank = target && columns == 1 ? 1 : 2;
+    array->shape[0] = table->rows;
+    array->shape[1] = columns;
+    array->count = table->rows * columns;
+    array->whole = true;
+    TRY(base_alloc(&array->values, array->count, sizeof *array->values, err));
+    for (size_t k = 0; k < table->rows * (size_t)table->columns; k++)
+        if (table->target[k % (size_t)table->columns] == target) {
+            array->values[at++] = table->values[k];
+            array->whole = array->whole && table->values[k] == floor(table->values[k]);
+        }
+    return CODE_OK;
+}
+
+int flat_csv_open(struct flat *flat, size_t most, struct err *err) {
+    struct table table = {.flat = flat, .most = most < SIZE_MAX / 2 ? 2 * most : most};
+    char *line = NULL;
+    size_t size = 0;
+    for (ssize_t length; (length = getline(&line, &size, flat->stream)) >= 0;) {
+        char *text = line;
+        table.line++;
+        if (table.line == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
+            text += 3;
+        if (length && line[length - 1] == '\n')
+            line[--length] = '\0';
+        if (length && line[length - 1] == '\r')
+            line[--length] = '\0';
+        if (memchr(line, '\r', (size_t)length))
+            return err_set(err, CODE_INPUT,
+                           "data file %s:%d: a carriage return within a line; lines end with LF or "
+                           "CR LF, not with CR alone",
+                           flat->path, table.line);
+        if (memchr(line, '\0', (size_t)length))
+            return err_set(err, CODE_INPUT, "data file %s:%d: not text (byte 0x00)", flat->path,
+                           table.line);
+        if (!text[strspn(text, " \t")] || *text == '#')
+            continue;
+        const char *bad = text_find_bad(text);
+        if (bad)
+            return err_set(err, CODE_INPUT, "data file %s:%d: not text (byte 0x%02x)", flat->path,
+                           table.line, (unsigned char)*bad);
+        bool names = false;
+        if (!table.columns)
+            TRY(begin(&table, text, &names, err));
+        if (!names)
+            TRY(add_row(&table, text, err));
+    }
+    if (!table.rows)
+        return err_set(err, CODE_INPUT, "data file %s: has no numbers", flat->path);
+    TRY(take(flat, &table, false, err));
+    return take(flat, &table, true, err);
+}

@@ -1,0 +1,15 @@
+/* Targets of a data file: which of the shapes that data.h lists they have, and what they become. */
+#ifndef SOLVER_TARGETS_H
+#define SOLVER_TARGETS_H
+
+#include "solver/data/data.h"
+#include "solver/data/stored.h"
+
+/* P, tests and n are known; finds per_token and C. */
+int targets_shape(struct data *data, const struct stored *stored, const struct data_wanted *wanted,
+                  const char *path, struct err *err);
+/* Fills y and finds classes. */
+int targets_fill(struct data *data, const struct stored *stored, const struct data_wanted *wanted,
+                 const char *path, struct err *err);
+
+#endif

@@ -1,0 +1,157 @@
+/* Sequences of tokens (tokens.h). Draws are numbered by sequence and place. */
+#include "solver/data/tokens.h"
+#include "kernels/draws/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { OWNER_CHAIN = 1, OWNER_LETTERS = 2 }; /* of PURPOSE_DATA */
+
+void tokens_rows(struct data *data) {
+    size_t n = (size_t)data->n, D = (size_t)data->D, V = (size_t)data->V;
+    bool positions = D > V;
+    double one = sqrt((double)D / (positions ? 2 : 1));
+    for (size_t row = 0; row < data_rows(data); row++) {
+        data->X[row * D + (size_t)data->token[row]] = one;
+        if (positions)
+            data->X[row * D + V + row % n] = one;
+    }
+}
+
+struct data tokens_sizes(const struct sequences *sequences, int P, int tests, int n,
+                         bool positions) {
+    int V = sequences->letters + (sequences->kind != SEQUENCE_MARKOV);
+    return (struct data){.P = P,
+                         .tests = tests,
+                         .n = n,
+                         .D = V + (positions ? n : 0),
+                         .C = sequences->letters,
+                         .per_token = true,
+                         .classes = true,
+                         .V = V};
+}
+
+double tokens_bytes(const struct sequences *sequences) {
+    double pairs = (double)sequences->letters * sequences->letters;
+    return sequences->kind == SEQUENCE_COPY     ? 0
+           : sequences->kind == SEQUENCE_MARKOV ? pairs * sizeof(double)
+                                                : pairs * sizeof(size_t);
+}
+
+/* --- draws ----------------------------------------------------------------------------------- */
+
+static uint64_t random_bits(const struct sequences *sequences, size_t draw, size_t place) {
+    struct rng_stream stream = {
+        .seed = sequences->seed, .purpose = PURPOSE_DATA, .owner = OWNER_LETTERS};
+    uint32_t bits[4];
+    rng_bits(stream, (uint32_t)draw, (uint32_t)place, bits);
+    return (uint64_t)bits[1] << 32 | bits[0];
+}
+
+/* 0 ... count - 1; the bias of 64 bits modulo count is below count 2^-64. */
+static size_t random_below(const struct sequences *sequences, size_t draw, size_t place,
+                           size_t count) {
+    return (size_t)(random_bits(sequences, draw, place) % count);
+}
+
+/* The token has this target. */
+static void ask(struct data *data, size_t row, size_t class) {
+    data->y[row * (size_t)data->C + class] = 1;
+}
+
+/* --- sources --------------------------------------------------------------------------------- */
+
+void tokens_chain(const struct sequences *sequences, double *T) {
+    struct rng_stream stream = {
+        .seed = sequences->seed, .purpose = PURPOSE_DATA, .owner = OWNER_CHAIN};
+    size_t V = (size_t)sequences->letters;
+    double pair[2];
+    for (size_t a = 0; a < V; a++) {
+        double *row = T + a * V, largest = -INFINITY, sum = 0;
+        for (size_t b = 0; b < V; b++) {
+            rng_normal_pair(stream, (uint32_t)a, (uint32_t)(b / 2), pair);
+            row[b] = sequences->sharpness * pair[b % 2];
+            largest = fmax(largest, row[b]);
+        }
+        for (size_t b = 0; b < V; b++)
+            sum += row[b] = exp(row[b] - largest);
+        for (size_t b = 0; b < V; b++)
+            row[b] /= sum;
+    }
+}
+
+/* The letter at whose place in the sum of probabilities u in [0, 1) lies. */
+static size_t pick(const double *probability, size_t V, double u) {
+    size_t b = 0;
+    for (double sum = probability[0]; b + 1 < V && u >= sum; sum += probability[b])
+        b++;
+    return b;
+}
+
+static int draw_markov(struct data *data, const struct sequences *sequences, struct err *err) {
+    size_t n = (size_t)data->n, V = (size_t)data->V;
+    double *T;
+    TRY(base_alloc(&T, V * V, sizeof *T, err));
+    tokens_chain(sequences, T);
+    for (size_t mu = 0; mu * n < data_rows(data); mu++) {
+        size_t letter = random_below(sequences, mu, 0, V);
+        for (size_t s = 0; s < n; s++) {
+            double u = (double)(random_bits(sequences, mu, s + 1) >> 11) * 0x1p-53;
+            data->token[mu * n + s] = (int)letter;
+            letter = pick(T + letter * V, V, u);
+            ask(data, mu * n + s, letter);
+        }
+    }
+    free(T);
+    return CODE_OK;
+}
+
+static void draw_copy(struct data *data, const struct sequences *sequences) {
+    size_t n = (size_t)data->n, m = n / 2;
+    for (size_t mu = 0; mu * n < data_rows(data); mu++) {
+        int *token = data->token + mu * n;
+        token[m] = sequences->letters;
+        for (size_t s = 0; s < m; s++) {
+            size_t letter = random_below(sequences, mu, s, (size_t)sequences->letters);
+            token[s] = (int)letter;
+            if (s + 1 < m)
+                token[m + 1 + s] = (int)letter;
+            ask(data, mu * n + m + s, letter);
+        }
+    }
+}
+
+/* Fisher and Yates from the front, as far as pairs are used. */
+static int draw_modular(struct data *data, const struct sequences *sequences, struct err *err) {
+    size_t letters = (size_t)sequences->letters, pairs = letters * letters, P = (size_t)data->P;
+    size_t inputs = data_rows(data) / 3, *pair;
+    TRY(base_alloc(&pair, pairs, sizeof *pair, err));
+    for (size_t k = 0; k < pairs; k++)
+        pair[k] = k;
+    for (size_t k = 0; k < inputs && k < pairs; k++) {
+        size_t other = k + random_below(sequences, 0, k, pairs - k), moved = pair[other];
+        pair[other] = pair[k];
+        pair[k] = moved;
+    }
+    for (size_t mu = 0; mu < inputs; mu++) {
+        size_t k = pair[mu < P ? mu % pairs : P + (mu - P) % (pairs - P)];
+        size_t a = k / letters, b = k % letters;
+        data->token[3 * mu] = (int)a;
+        data->token[3 * mu + 1] = (int)b;
+        data->token[3 * mu + 2] = (int)letters;
+        ask(data, 3 * mu + 2, (a + b) % letters);
+    }
+    free(pair);
+    return CODE_OK;
+}
+
+int tokens_draw(struct data *data, const struct sequences *sequences, struct err *err) {
+    if (sequences->kind == SEQUENCE_MARKOV)
+        TRY(draw_markov(data, sequences, err));
+    else if (sequences->kind == SEQUENCE_COPY)
+        draw_copy(data, sequences);
+    else
+        TRY(draw_modular(data, sequences, err));
+    tokens_rows(data);
+    return CODE_OK;
+}
