@@ -181,7 +181,8 @@ static int find_failures(struct run *run, struct err *err) {
 }
 
 int notes_collect(struct run *run, struct err *err) {
-    TRY(condense_unbounded(run, err));
+    if (run->limit.runs)
+        TRY(condense_unbounded(run, err));
     bool whole = true; /* what compares ensembles needs all of them to the end */
     for (int i = 0; i < run->config.reference.widths.count; i++)
         whole = whole && run->reference[i].runs;
