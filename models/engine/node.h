@@ -42,9 +42,6 @@ struct operation {
     /* Whether the value jumps or has a kink, so that bases do not stop growing (costs.c). */
     bool (*jumps)(const struct program *p, int node);
     enum operation_matrix matrix;
-    /* What the language says of it (language.h); NULL: a function of the language's own makes it.
-     */
-    const struct operation_words *words;
 
     /* What is kept for the backward pass. */
     bool keeps_slope;              /* forward writes f'(x) to `slope` */
