@@ -1,6 +1,7 @@
 /* Balancing of routers: the load-balancing loss and the z-loss by finite differences, in value by
  * plain loops; softmax before top-K; biases that make loads equal, few and many experts; limit
  * beside networks. */
+#include "models/parts/balance.h"
 #include "tests/support/sequences.h"
 
 #include <math.h>
@@ -198,11 +199,28 @@ static void biases_balance(void **state) {
     }
 }
 
+/* Stratified biases are the values at which the distribution of a normal is (k + 1/2)/E: found back
+ * by erfc, which is good to some units in the last place; the distribution has a slope of at most
+ * 0.4, and the values reach 2.5: 1e-14. */
+static void stratified_biases_are_quantiles(void **state) {
+    (void)state;
+    enum { E = 64 };
+    const struct network network = {.bias_std = 0.3, .bias_draws = BIAS_STRATIFIED};
+    const struct net_setup setup = {.network = &network};
+    double values[E];
+    balance_biases(&setup, 0, E, values);
+    for (int k = 0; k < E; k++)
+        CHECK_ABS(0.5 * erfc(-values[k] / 0.3 / sqrt(2)), (k + 0.5) / E, 1e-14, "bias %d", k);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences), cmocka_unit_test(many_experts_of_a_transformer),
-        cmocka_unit_test(values_by_plain_loops),   cmocka_unit_test(softmax_before_top),
+        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(many_experts_of_a_transformer),
+        cmocka_unit_test(values_by_plain_loops),
+        cmocka_unit_test(softmax_before_top),
         cmocka_unit_test(biases_balance),
+        cmocka_unit_test(stratified_biases_are_quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

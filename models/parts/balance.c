@@ -2,7 +2,7 @@
 #include "models/parts/balance.h"
 #include "models/engine/net.h"
 
-#include <math.h>
+#include <gsl/gsl_cdf.h>
 #include <stdlib.h>
 
 const struct param_row balance_rows[] = {
@@ -32,15 +32,6 @@ struct balance {
     double *load2, *most, *flips;
 };
 
-/* x with normal distribution function p: Newton's rule from 0, which approaches from one side. */
-static double quantile(double p) {
-    const double sqrt_half = 0.70710678118654752440, sqrt_2pi = 2.50662827463100050242;
-    double x = 0, upper = p < 0.5 ? p : 1 - p; /* P(X > x) */
-    for (int i = 0; i < 60; i++)
-        x += (0.5 * erfc(x * sqrt_half) - upper) * sqrt_2pi * exp(0.5 * x * x);
-    return p < 0.5 ? -x : x;
-}
-
 void balance_biases(const struct net_setup *setup, int l, int E, double *values) {
     const struct network *network = setup->network;
     struct rng_stream stream = {.seed = setup->seed,
@@ -51,8 +42,9 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
     double pair[2];
     for (int k = 0; k < E; k++) {
         rng_normal_pair(stream, 0, (uint32_t)k / 2, pair);
-        values[k] = network->bias_std *
-                    (network->bias_draws == BIAS_NORMAL ? pair[k % 2] : quantile((k + 0.5) / E));
+        values[k] = network->bias_std * (network->bias_draws == BIAS_NORMAL
+                                             ? pair[k % 2]
+                                             : gsl_cdf_ugaussian_Pinv((k + 0.5) / E));
     }
 }
 
