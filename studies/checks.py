@@ -159,7 +159,8 @@ def multipliers(run, units):
             seen.append((all_of(good), f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g}
                 (W_in, W_out), loss {10 ** values[j, i]:.2g}; {10 ** loss[ones, n]:.2g} with both 1,
                 {factor(plain - own)}; what is best at N = {N[0]:g}: {factor(taken - own)}"""))
-    figure.colorbar(image, ax=axes[:, 1], shrink=0.6, label="log$_{10}$ of the " + sweeps.compared(run.sweep)[1])
+    figure.colorbar(image, ax=axes[:, 1], shrink=0.6,
+                    label="log$_{10}$ of the " + sweeps.compared(run.sweep)[1])
     plain = run.points[1.0, 1.0, 1.0, 1.0]
     for ax, (top, bottom, words) in zip(axes[:, 2], (
             ("rms_A21", "rms_A3", "forward"), ("rms_A4", "rms_E", "backward"))):
@@ -299,7 +300,8 @@ def stack_depth(rates, blocks):
     for ax, n in zip(axes[0], range(len(widths))):
         for k, depth in enumerate(depths):
             one = sweep.sel({"network.depth": depth}).isel(N=n)
-            ax.errorbar(sweep["training.eta0"].values, one["objective"].values, sweeps.half_bars(one),
+            ax.errorbar(sweep["training.eta0"].values, one["objective"].values,
+                        sweeps.half_bars(one),
                         color=COLOURS[k], marker="osD^"[k], ms=3.5, lw=1.1, capsize=2,
                         label=f"depth {depth:g}")
         ax.set(yscale="log", title=f"$N = {widths[n]:.0f}$", xlabel=r"learning rate $\eta_0$",
@@ -316,7 +318,8 @@ def stack_depth(rates, blocks):
         at = optima_told(one)
         seen.append((good, f"""best \u03b7\u2080 at depth
             {", ".join(f"{depth:g}" for depth in depths)}, N = {N:g}: {at}; {words}{star(at)}"""))
-    axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$", title="best rate (hollow: not known)",
+    axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$",
+                   title="best rate (hollow: not known)",
                    ylim=(0, 2 * np.nanmax(best["least_at"].values)))
     axes[0, 2].set_xticks(depths, [f"{depth:g}" for depth in depths])
     axes[0, 2].set_xticks([], minor=True)

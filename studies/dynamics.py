@@ -102,7 +102,8 @@ def widths(run, rich):
                  [*part.reference.values(), part.limit]]
     away = [np.abs(one[3:-3] - quantiles[-1][3:-3]).max() / quantiles[-1].std()
             for one in quantiles[:-1]]
-    seen.append((judge(of_interval(away[-1], 0), below(0.25)), f"""quantiles of h3 at the end, \u03b3\u2080 = 2: at most
+    seen.append((judge(of_interval(away[-1], 0), below(0.25)), f"""quantiles of h3 at the end,
+        \u03b3\u2080 = 2: at most
         {", ".join(f"{one:.2f}" for one in away)} of their spread from the limit at N =
         {", ".join(map(str, part.reference))}"""))
     return legend(figure, axes[0, 0], "width (runs)\n" + BANDS), seen
@@ -162,8 +163,9 @@ def ode_sde(blocks, limits):
             last doubling changes it by {pm(change, error)}"""))
     ends = [sorted(rows)[-1] for _, rows in sorted(by.items())]
     apart, error = ends[0][1] - ends[-1][1], np.hypot(ends[0][2], ends[-1][2])
-    seen.append((opposite(judge(of_interval(apart, ends[0][3] * error), near(0, 0.01 * ends[0][1]))),
-                 f"""the deepest limits with N/(N_e E L) = {min(by):g} and {max(by):g}
+    same = judge(of_interval(apart, ends[0][3] * error), near(0, 0.01 * ends[0][1]))
+    seen.append((opposite(same), f"""the deepest limits with N/(N_e E L) = {min(by):g} and
+        {max(by):g}
         differ by {pm(apart, error)}"""))
     axes[1, 1].set(ylabel="loss at the last step",
                    title=r"$N \to \infty$, $\alpha_\star = N/(N_e E L)$")

@@ -132,11 +132,11 @@ def page(entries, seen, costs) -> str:
              "brackets, bands and bars 95 % intervals. The sentences below are written from the "
              "data by the functions that draw, and judged by one rule (studies/verdict.py): a "
              "sentence is *shown* where the whole 95 % interval of what it claims lies inside of "
-             "the claim, *not shown* where it lies outside (it is otherwise here), else the numbers "
-             "*cannot tell*; nor can they where an optimum is not known or a run failed. An exponent "
-             "is one within 1/4. A best rate that transfers moves by less than 25 per cent from the "
-             "smallest to the largest, one that rises or falls by more than 10, by a line through "
-             "all widths.",
+             "the claim, *not shown* where it lies outside (it is otherwise here), else the "
+             "numbers *cannot tell*; nor can they where an optimum is not known or a run failed. "
+             "An exponent is one within 1/4. A best rate that transfers moves by less than 25 per "
+             "cent from the smallest to the largest, one that rises or falls by more than 10, by a "
+             "line through all widths.",
              "",
              "| study | shows | | is it so? |", "| --- | --- | --- | --- |"]
     lines += [f"| [`{name}`](#{name}) | {entry['figures']} | {entry['title']} | "

@@ -131,7 +131,8 @@ def jiang_collapse(run, law):
         ax.legend(fontsize=6.5)
         limit, *others = (spread[label, 2] for label in dict.fromkeys(one for one, _ in spread))
         away = others[-1][0] / limit[0] - 1, 2 * np.hypot(others[-1][1], limit[1]) / limit[0]
-        seen.append((judge(of_interval(*away), near(0, 0.1)), f"""law of the logits at the last step, experts of {point[0]:g}
+        seen.append((judge(of_interval(*away), near(0, 0.1)), f"""law of the logits at the last
+            step, experts of {point[0]:g}
             units:
             from 10 to 90 per cent {pm(*limit)} in the limit, {pm(*others[0])} at N = 32,
             {pm(*others[-1])} at N = {max(part.reference)}"""))
@@ -210,7 +211,8 @@ def jiang_balance(run):
         good = judge(of_interval(power, half), near(0, 0.25)) if point[0] > 0 else True
         seen.append((good, f"""\u03b7_b = {point[0]:g}: share of the selected
             experts that change in a step {", ".join(f"{one:.3f}" for one in rows[:, 0])} at E =
-            {", ".join(f"{n // 4}" for n in N)} (E to the {pm(power, half / 2)}); loads depart from \u03c1 by {", ".join(
+            {", ".join(f"{n // 4}" for n in N)} (E to the {pm(power, half / 2)});
+            loads depart from \u03c1 by {", ".join(
             f"{one:.3f}" for one in rows[:, 1])} at the end (rms)"""))
     ends, errors = np.array([[float(part.reference[N[-1]][one].values[-1].mean())
                               for one in ("load2", "load2_se")] for part in run.points.values()]).T

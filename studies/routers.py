@@ -19,7 +19,7 @@ def routers_freeze(run):
     """The entropy of the router over steps (SP), and at the end against the width."""
     figure, axes = grid(1, 3, 2.8)
     axes = axes[0]
-    sweep, runs = run.sweep, run.points
+    runs = run.points
     M = len(next(iter(next(iter(runs.values())).reference.values()))["i"])
     draw.curves(axes[0], runs["sp", 1.0], "router_entropy")
     axes[0].set(ylabel=r"entropy of the router $/\,\ln M$", title="SP, soft routing",
@@ -137,7 +137,8 @@ def granularity(run):
             words = f"{cell['E']:.0f} experts, top-{cell['E'] * cell['rho']:.0f}, " \
                 rf"$N_e/N = {cell['iota']:g}$"
             ax.errorbar(one["training.eta0"].values, one["objective"].values,
-                        sweeps.half_bars(one), color=COLOURS[k], marker="osD"[k], ms=3.5, lw=1.2, capsize=2, label=words)
+                        sweeps.half_bars(one), color=COLOURS[k], marker="osD"[k], ms=3.5, lw=1.2,
+                        capsize=2, label=words)
         ax.set(title=title, xlabel=r"learning rate $\eta_0$", yscale="log")
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
         ax.legend(fontsize=7)

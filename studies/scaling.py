@@ -105,7 +105,8 @@ def powers(run):
                  f"{pm(*scaled(exponent(part, 'rms_' + term, late)))} at {late}"
                  for term, label in (("A1", "A1"), ("A21", "A21"), ("A22", "A22"), ("A3", "A3"))]
         claim = below(-0.25) if point[0] == "mup" else near(0, 0.25)
-        good = all_of(judge(of_exponent(part, term, early), claim) for term in ("rms_A1", "rms_A21"))
+        good = all_of(judge(of_exponent(part, term, early), claim)
+                      for term in ("rms_A1", "rms_A21"))
         seen.append((good, f"{name(point[0])}: exponents {'; '.join(words)}"))
     return seen
 
@@ -116,15 +117,15 @@ def scaled(pair):
 
 
 # What is said of the best rate, and of the loss there, from the smallest width to the largest:
-# claims on the logarithms of their ratios; for rates by a line through all widths, for losses, which
-# level off, by the two ends.
+# claims on the logarithms of their ratios; for rates by a line through all widths, for losses,
+# which level off, by the two ends.
 RATE = {"stays": within_factor(1.25), "rises": above(np.log(1.1)), "falls": below(-np.log(1.1))}
 LOSS = {"better": below(0), "worse": above(0), "no better": above(np.log(0.9)), "any": None}
 
 
 def transfers(best, rate: str, loss: str):
-    """Verdict on what is said of the best rate and of the objective there; samples of the logarithms
-    of the factors by which they change."""
+    """Verdict on what is said of the best rate and of the objective there; samples of the
+    logarithms of the factors by which they change."""
     losses = of_optimum(best, "objective")
     moved, gained = drift(best["N"].values, of_optimum(best)), losses[-1] - losses[0]
     verdicts = [judge(moved, RATE[rate])]

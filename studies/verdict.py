@@ -63,8 +63,8 @@ def interval(samples, among: int = 1) -> tuple[float, float]:
 
 def judge(samples, claim: Claim, among: int = 1) -> bool | None:
     """True: shown, False: not shown, None: cannot tell. among: how many claims all_of() puts
-    together. All of them are shown no more easily than one, but one of them fails by chance the more
-    easily the more there are, so that for this the intervals are wider.
+    together. All of them are shown no more easily than one, but one of them fails by chance the
+    more easily the more there are, so that for this the intervals are wider.
 
     >>> z = np.linspace(-1, 1, 1000)
     >>> judge(z, below(2)), judge(z, above(2)), judge(z, above(0)), judge(z * np.nan, below(2))
@@ -110,8 +110,8 @@ def of_runs(runs, N: float):
     """Samples [sample, ...] of the logarithm of the mean of positive numbers [run, ...], as of
     losses. Those of one width have the same runs in each sample: differences of two are paired. The
     mean of n runs has the tails of Student's t, and its logarithm is moved instead of itself, since
-    losses have a longer tail above. NaN: a run failed, or one alone makes more than half of the mean,
-    as a star in the table of dmft-sweep says."""
+    losses have a longer tail above. NaN: a run failed, or one alone makes more than half of the
+    mean, as a star in the table of dmft-sweep says."""
     runs = np.asarray(runs, dtype=float)
     n, mean = len(runs), runs.mean(0)
     if n < 2:
@@ -142,8 +142,8 @@ def drift(N, samples):
     an exponent. samples [width, sample]; a width that is not known leaves nothing known. Where the
     logarithms lie beside the line by more than their errors, the errors of the line are so much
     larger (the root of chi squared per degree of freedom); where that is no accident (chi squared
-    beyond 95 % of its law), what lies beside the line is all that tells the errors, and the line has
-    the tails of Student's t of as many degrees of freedom."""
+    beyond 95 % of its law), what lies beside the line is all that tells the errors, and the line
+    has the tails of Student's t of as many degrees of freedom."""
     if not np.isfinite(samples).any(1).all() or len(N) < 2:
         return np.full(samples.shape[-1], np.nan)
     ends = np.array([interval(one) for one in samples])

@@ -1,5 +1,6 @@
-"""studies/verdict.py on made-up runs whose truth is known: how often a verdict is wrong. Every count
-is that of a fixed seed and may exceed 5 % by three binomial errors. Run by tests/python.sh."""
+"""studies/verdict.py on made-up runs whose truth is known: how often a verdict is wrong. Every
+count is that of a fixed seed and may exceed 5 % by three binomial errors. Run by
+tests/python.sh."""
 import os
 import sys
 
