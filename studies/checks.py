@@ -6,13 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from common import at_widths, decided, error, exponent, grid, name, optimum, pm, widths_axis
-from dmft.plot import axes as draw
+from common import (exponent, factor, grid, name, places, pm, runs_of, star, told as optima_told,
+                    widths_axis)
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.select import slope, student
-from dmft.plot.style import BANDS, BARS, COLOURS
+from dmft.plot.style import BARS, COLOURS
 from scaling import scaled
+from verdict import above, all_of, below, judge, near, of_interval, of_runs, opposite
 
 EARLY = 2
 MUP = "\u03bcP"
@@ -51,6 +52,11 @@ def ladder(ax, parts: dict, terms: dict, early: int = EARLY):
     return found
 
 
+def seen_at(pair, claim, among: int = 1):
+    """Verdict on an exponent with its standard error, as ladder() gives them."""
+    return judge(of_interval(pair[0], 2 * pair[1]), claim, among)
+
+
 def told(found: dict, terms) -> str:
     """router, initial -0.50(1) -0.50(2), ...: early and late."""
     return ", ".join(f"{MEANING[term]} {pm(*found[term][0])} to {pm(*found[term][1])}"
@@ -74,7 +80,8 @@ def coordinate_regime1(run):
         ax.set(title=title, ylim=(-1.1, 0.6))
         mup, mssp = found[MUP], found["MSSP"]
         absent = "rms_Q_prop" not in mssp and "rms_Q_init" not in mssp
-        good = mup["rms_Q_prop"][1][0] < -0.25 and absent and abs(mssp["rms_Q_eff"][1][0]) < 0.25
+        good = all_of([absent, seen_at(mup["rms_Q_prop"][1], below(-0.25)),
+                       seen_at(mssp["rms_Q_eff"][1], near(0, 0.25))])
         seen.append((good, f"""{title}: \u03bcP {told(mup, list(terms)[:3])}; MSSP
             {"has no initial and propagating part, " if absent else ""}
             {told(mssp, list(terms)[2:3])}
@@ -100,15 +107,16 @@ def coordinate_checks(second, third):
         parts = {name(side): run.points[(side, *point)] for side in ("mup", "mssp")}
         found = ladder(ax, parts, terms)
         ax.set_title(title, fontsize=8)
-        size = {side: max(0, *(abs(pair[0][0]) - 2 * pair[0][1] for pair in some.values()))
-                for side, some in found.items()}
         mup, mssp = found[MUP], found["MSSP"]
-        good = mup["rms_A1"][1][0] < -0.35 and mup["rms_A21"][0][0] < -0.35 and \
-            size["MSSP"] < 0.2
+        size = {side: max((pair[0] for pair in some.values()), key=lambda pair: abs(pair[0]))
+                for side, some in found.items()}
+        good = all_of([seen_at(mup["rms_A1"][1], below(-0.25)),
+                       seen_at(mup["rms_A21"][0], below(-0.25)),
+                       *(seen_at(mssp[term][0], near(0, 0.25), len(AGGREGATED))
+                         for term in AGGREGATED if term in mssp)])
         seen.append((good, f"""{title.replace("$", "")}: \u03bcP {told(mup, ["rms_A1", "rms_A21"])};
             MSSP {told(mssp, ["rms_A1", "rms_A21"])}; largest exponent at t = {EARLY}, forward and
-            backward, less two standard errors: {size[MUP]:.2f} in \u03bcP, {size["MSSP"]:.2f} in
-            MSSP"""))
+            backward: {pm(*size[MUP])} in \u03bcP, {pm(*size["MSSP"])} in MSSP"""))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
     axes.flat[-1].set_visible(False)
@@ -123,10 +131,10 @@ def multipliers(run, units):
     N = run.sweep["N"].values
     seen, names = [], [("initial scales", r"of $W_{in}(0)$", r"of $W_{out}(0)$", (0, 1)),
                        ("learning rates", r"of $W_{in}$", r"of $W_{out}$", (2, 3))]
-    loss = np.log10(run.sweep["loss"].values)
-    limits, places = (np.nanmin(loss), min(np.nanmax(loss), 0)), {}
+    loss = np.log10(run.sweep["objective"].values)
+    limits, tuned = (np.nanmin(loss), min(np.nanmax(loss), 0)), {}
     for row, n in zip(axes, (0, 1)):
-        for ax, (title, below, beside, (a, b)) in zip(row, names):
+        for ax, (title, beneath, beside, (a, b)) in zip(row, names):
             other = [c for c in range(4) if c not in (a, b)]
             here = (points[:, other] == 1).all(1)
             x, y = np.unique(points[here, a]), np.unique(points[here, b])
@@ -139,14 +147,20 @@ def multipliers(run, units):
             ax.plot(i, j, "o", ms=8, mfc="none", color="red")
             ax.set_xticks(range(len(x)), [f"{one:g}" for one in x])
             ax.set_yticks(range(len(y)), [f"{one:g}" for one in y])
-            ax.set(title=f"{title}, $N = {N[n]:.0f}$", xlabel=below, ylabel=beside)
-            first = places.setdefault(title, (i, j))
-            plain = 10 ** values[list(y).index(1), list(x).index(1)]
-            good = plain > 3 * 10 ** values[j, i] and max(abs(i - first[0]), abs(j - first[1])) <= 1
-            seen.append((good, f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g} (W_in,
-                W_out),
-                loss {10 ** values[j, i]:.2g}; {plain:.2g} with both 1"""))
-    figure.colorbar(image, ax=axes[:, 1], shrink=0.6, label="log$_{10}$ of the final loss")
+            ax.set(title=f"{title}, $N = {N[n]:.0f}$", xlabel=beneath, ylabel=beside)
+            best = np.nanargmin(np.where(here, loss[:, n], np.inf))
+            ones = int(np.flatnonzero((points == 1).all(1))[0])
+            first = tuned.setdefault(title, best)
+            own, plain, taken = (of_runs(runs_of(run, {key: run.sweep[key].values[one], "N": N[n]}),
+                                         N[n]) for one in (best, ones, first))
+            good = [judge(plain - own, above(np.log(3)))]
+            if first != best:
+                good.append(judge(taken - own, below(np.log(2))))
+            seen.append((all_of(good), f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g}
+                (W_in, W_out), loss {10 ** values[j, i]:.2g}; {10 ** loss[ones, n]:.2g} with both 1,
+                {factor(plain - own)}; what is best at N = {N[0]:g}: {factor(taken - own)}"""))
+    figure.colorbar(image, ax=axes[:, 1], shrink=0.6,
+                    label="log$_{10}$ of the " + sweeps.compared(run.sweep)[1])
     plain = run.points[1.0, 1.0, 1.0, 1.0]
     for ax, (top, bottom, words) in zip(axes[:, 2], (
             ("rms_A21", "rms_A3", "forward"), ("rms_A4", "rms_E", "backward"))):
@@ -197,8 +211,10 @@ def adam_eps(run):
                              marker="osD^"[c], mfc=COLOURS[c] if k == 0 else "white", ms=4,
                              capsize=2, label=words if k == 0 else None)
             power, error = scaled(slope(np.array(widths), mean, half))
-            seen.append((abs(power) < 0.2 if k == 0 else power < -0.2 or term == "rms_W1_eff",
-                         f"{label}: {term[4:-4]} learns as N to the {pm(power, error)} "
+            claim = near(0, 0.25) if k == 0 else below(-0.25)
+            good = judge(of_interval(power, 2 * error), claim) if k == 0 or term != "rms_W1_eff" \
+                else True
+            seen.append((good, f"{label}: {term[4:-4]} learns as N to the {pm(power, error)} "
                          "(last step)"))
         seen.append((True, f"{label}: final loss {', '.join(f'{x:.2g}' for x in losses)} at N = "
                      f"{', '.join(map(str, widths))}"))
@@ -245,37 +261,34 @@ def cures(third, second, plain):
                   handlelength=1)
         last = list(found)[-1]
         some = found[last]
-        largest = max(some, key=lambda term: abs(some[term][0][0]))
         plain_title = title.replace(r"$\sqrt{N}$", "N^1/2").replace("$W_{out}$", "W_out")
-        seen.append((abs(some[largest][0][0]) > 0.4, f"""{plain_title}, exponents at t =
+        good = opposite(all_of(seen_at(pair[0], near(0, 0.25), len(some))
+                               for pair in some.values())) if "MSSP" in found else \
+            seen_at(some["rms_b_0d"][0], near(0.5, 0.25))  # the gradient of the hidden units
+        seen.append((good, f"""{plain_title}, exponents at t =
             {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in some.items())}"""))
         if "MSSP" in found:
-            worst = max(abs(pair[0][0]) for pair in found["MSSP"].values())
-            seen.append((worst < 0.4, f"MSSP of this regime: the largest of these is {worst:.2f}"))
+            pairs = [pair[0] for pair in found["MSSP"].values()]
+            good = all_of(seen_at(pair, near(0, 0.4), len(pairs)) for pair in pairs)
+            worst = max(pairs, key=lambda pair: abs(pair[0]))
+            seen.append((good, f"MSSP of this regime: the largest of these is {pm(*worst)}"))
     return figure, seen
 
 
-def at_the_ends(sweep):
-    """At the largest depth: the places of the rates that are best at the smallest depth and at this
-    one, and (loss, error) at both."""
-    loss, se = (sweep[name_].transpose("network.depth", "training.eta0").values
-                for name_ in ("loss", "loss_se"))
+def taken_over(run, N):
+    """Whether the rate that is best at the smallest depth costs the largest less than a quarter of
+    its loss, and a sentence."""
+    sweep = run.sweep.sel(N=N)
+    loss, se = (sweep[one].transpose("network.depth", "training.eta0").values
+                for one in ("objective", "objective_se"))
+    depths, eta0 = sweep["network.depth"].values, sweep["training.eta0"].values
     first, own = np.nanargmin(loss[0]), np.nanargmin(loss[-1])
-    return first, own, (loss[-1, first], se[-1, first]), (loss[-1, own], se[-1, own])
-
-
-def taken_over(sweep):
-    """Whether the rate of the smallest depth costs the largest less than a quarter of its loss."""
-    _, _, (there, there_se), (own, own_se) = at_the_ends(sweep)
-    return decided(there / own, np.hypot(there_se, own_se) / own, 0, 1.25)
-
-
-def cost_of_taking_over(sweep) -> str:
-    first, own, there, best = at_the_ends(sweep)
-    eta0 = sweep["training.eta0"].values
-    depths = sweep["network.depth"].values
-    return f"""at depth {depths[-1]:g} the loss is {pm(*there)} at the rate that is best at depth
-        {depths[0]:g}, {eta0[first]:.2f}, and {pm(*best)} at its own, {eta0[own]:.2f}"""
+    there, best = (of_runs(runs_of(run, {"network.depth": depths[-1], "training.eta0": eta0[k],
+                                         "N": N}), N) for k in (first, own))
+    return judge(there - best, below(np.log(1.25))), f"""at depth {depths[-1]:g} the loss is
+        {pm(loss[-1, first], se[-1, first])} at the rate that is best at depth {depths[0]:g},
+        {eta0[first]:.2f}, and {pm(loss[-1, own], se[-1, own])} at its own, {eta0[own]:.2f}
+        ({factor(there - best)})"""
 
 
 def stack_depth(rates, blocks):
@@ -287,24 +300,27 @@ def stack_depth(rates, blocks):
     for ax, n in zip(axes[0], range(len(widths))):
         for k, depth in enumerate(depths):
             one = sweep.sel({"network.depth": depth}).isel(N=n)
-            ax.errorbar(sweep["training.eta0"].values, one["loss"].values, sweeps.half_bars(one),
+            ax.errorbar(sweep["training.eta0"].values, one["objective"].values,
+                        sweeps.half_bars(one),
                         color=COLOURS[k], marker="osD^"[k], ms=3.5, lw=1.1, capsize=2,
                         label=f"depth {depth:g}")
         ax.set(yscale="log", title=f"$N = {widths[n]:.0f}$", xlabel=r"learning rate $\eta_0$",
-               ylabel="final loss")
+               ylabel=sweeps.compared(sweep)[1])
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
     axes[0, 0].legend(fontsize=7, title=BARS, title_fontsize=7)
     for n, N in enumerate(widths):
-        at, se = best["at"].values[:, n], error(best)[:, n]
-        axes[0, 2].errorbar(depths, at, 1.96 * np.nan_to_num(se),
-                            color=COLOURS[n], marker="os"[n], ms=4, capsize=2,
-                            label=f"$N = {N:.0f}$")
-        seen.append((taken_over(sweep.isel(N=n)), f"""best \u03b7\u2080 at depth
-            {", ".join(f"{depth:g}" for depth in depths)}, N = {N:g}:
-            {" ".join(pm(a, b) for a, b in zip(at, se))};
-            {cost_of_taking_over(sweep.isel(N=n))}"""))
-    axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$", title="best rate",
-                   ylim=(0, 2 * np.nanmax(best["at"].values)))
+        one = best.isel(N=n)
+        at, bars, inside = places(one)
+        axes[0, 2].errorbar(depths, at, bars, color=COLOURS[n], marker="os"[n], ms=4, capsize=2,
+                            mfc="white", label=f"$N = {N:.0f}$")
+        axes[0, 2].plot(depths[inside], at[inside], "os"[n], color=COLOURS[n], ms=4)
+        good, words = taken_over(rates, N)
+        at = optima_told(one)
+        seen.append((good, f"""best \u03b7\u2080 at depth
+            {", ".join(f"{depth:g}" for depth in depths)}, N = {N:g}: {at}; {words}{star(at)}"""))
+    axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$",
+                   title="best rate (hollow: not known)",
+                   ylim=(0, 2 * np.nanmax(best["least_at"].values)))
     axes[0, 2].set_xticks(depths, [f"{depth:g}" for depth in depths])
     axes[0, 2].set_xticks([], minor=True)
     axes[0, 2].legend(fontsize=7)
@@ -316,8 +332,8 @@ def stack_depth(rates, blocks):
         found = ladder(ax, {label: part}, terms)[label]
         ax.set(title=label, ylim=(-4.2, 1.2))
         ax.tick_params(axis="x", labelsize=6)
-        size = max(abs(pair[0][0]) for pair in found.values())
-        good = size < 0.4 if point[0] == "mssp" else size > 0.4
+        same = all_of(seen_at(pair[0], near(0, 0.4), len(found)) for pair in found.values())
+        good = same if point[0] == "mssp" else opposite(same)
         seen.append((good, f"""three blocks in a row, {label}: exponents of what each makes at t =
             {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in found.items())}"""))
     axes[1, 0].set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")

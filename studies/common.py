@@ -1,13 +1,17 @@
-"""What the pictures of the studies share: sizes, series of a run, exponents, optima, sentences."""
+"""What the pictures of the studies share: sizes, series of a run, exponents, optima, sentences;
+whether a sentence is shown is judged by verdict.py."""
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullLocator
 
+import dmft
+import verdict
+from dmft.folder import unit_path
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
-from dmft.plot.select import quantity, slope, student
+from dmft.plot.select import quantity, slope
 from dmft.plot.style import BARS, COLOURS, NAMES
 
 WIDE = 7.2  # inches of a picture, so that its letters can be read at 700 pixels
@@ -48,59 +52,86 @@ def exponent(run, name: str, t: int):
     return slope(N, mean, half)
 
 
+def runs_of(run, where: dict):
+    """[run] the objective of every run of one point and width of a sweep, at the last time."""
+    sweep = run.sweep
+    files = sweep["loss"].copy(data=sweep["file"].values.reshape(sweep["loss"].shape))
+    unit = dmft.load(unit_path(run.path.removesuffix(".h5") + ".d", str(files.sel(where).item())))
+    data = next(iter(unit.reference.values()))
+    return data[str(sweep.attrs["objective"]) + "_runs"].isel(t=-1).values
+
+
+def of_exponent(run, name: str, t: int):
+    """Samples of the exponent of a series in N at time t."""
+    return verdict.of_interval(*exponent(run, name, t))
+
+
 def optimum(run, cell: dict):
-    """Of one combination of the other keys, at every width and in the limit: N, the best value of
-    the key, its error, the objective there, its error, of the samples of dmft-sweep; without those
-    of which nothing can be used. Where no optimum is known the best value of the grid, and the
-    errors are NaN."""
+    """Of /optimum one combination of the other keys, at every width and in the limit, without those
+    of which nothing can be used."""
     best = run["optimum"].sel(cell)
-    known = best["reason"].values == 0
-    rows = [best["N"].values, np.where(known, best["at"], best["least_at"]), error(best),
-            np.where(known, best["objective"], best["least"]), error(best, "objective")]
-    rows = np.array(rows)
-    return rows[:, np.isfinite(rows[1])]
+    return best.isel(N=np.flatnonzero(np.isfinite(best["least_at"].values)))
 
 
-def error(best, name: str = "at", kind: str = ""):
-    """The standard error of an optimum: of its samples between the ends of the interval of 95 %,
-    which are 3.92 errors apart; NaN where it is not known. kind: "median_" for that of medians."""
-    ends = ("low", "high") if name == "at" else (name + "_low", name + "_high")
-    low, high = (kind + end for end in ends)
-    return np.where(best[kind + "reason"] == 0, (best[high] - best[low]) / 3.92, np.nan)
+def places(best, kind: str = ""):
+    """Where the optima are, with bars of 95 % down and up, of every entry; where none is known the
+    best value of the grid, and no bars. kind: "median_" for those of medians."""
+    known = best[kind + "reason"].values == 0
+    at = np.where(known, best[kind + "at"], best[kind + "least_at"])
+    bars = [at - best[kind + "low"].values, best[kind + "high"].values - at]
+    return at, np.where(known, bars, 0), known
+
+
+def told(best, name: str = "at", kind: str = "") -> str:
+    """1.39 [1.27, 1.58] 1.45* ...: optima, or the objective there, with their intervals of 95 %; a
+    star, and the best value of the grid, where none is known."""
+    grid_ = {"at": "least_at", "objective": "least"}[name]
+    ends = ("low", "high") if name == "at" else ("objective_low", "objective_high")
+    rows = zip(*(np.ravel(best[kind + one].values) for one in ("reason", name, *ends, grid_)))
+    return " ".join(span(*entry) if reason == 0 else f"{least:.3g}*"
+                    for reason, *entry, least in rows)
+
+
+STAR = "; *: no optimum is known (the end of the grid, a run that failed, or noise), and this is " \
+    "the best value of the grid"
+
+
+def star(*texts: str) -> str:
+    """What a star means, where there is one."""
+    return STAR if any("*" in text for text in texts) else ""
 
 
 def rates(run, cells, titles, columns: int = 3):
-    """A panel of final losses against the rate for each combination of other keys, and one of the
+    """A panel of the objective against the rate for each combination of other keys, and one of the
     optima."""
     sweep, key = run["sweep"], run["optimum"].attrs["key"]
     rows = -(-(len(cells) + 1) // columns)
     figure, axes = grid(rows, columns, 2.2)
-    known = np.isfinite(sweep["N"]) | (sweep["loss"] > 2 * sweep["loss_se"])
-    sweep = sweep.assign(loss=sweep["loss"].where(known))
-    loss = sweep["loss"].values[..., np.isfinite(sweep["N"].values)]
-    low, high = np.nanmin(loss), np.nanmax(loss)
+    known = np.isfinite(sweep["N"]) | (sweep["objective"] > 2 * sweep["objective_se"])
+    sweep = sweep.assign(objective=sweep["objective"].where(known))
+    objective = sweep["objective"].values[..., np.isfinite(sweep["N"].values)]
+    low, high = np.nanmin(objective), np.nanmax(objective)
     for ax, cell, title in zip(axes.flat, cells, titles):
         sweeps.losses(ax, sweep.sel(cell), key)
-        sweeps.scale(ax.yaxis, loss)
+        sweeps.scale(ax.yaxis, objective)
         ax.set(title=title, ylim=(0.6 * low, 1.6 * min(high, 10)))
         if ax.get_subplotspec().is_first_col():
-            ax.set_ylabel(r"final loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
+            ax.set_ylabel(sweeps.compared(sweep)[1])
     ax = axes.flat[len(cells)]
-    places = run["optimum"]["N"].values
-    places = dict(zip(places, sweeps.widths_axis(ax, places)))
+    widths = run["optimum"]["N"].values
+    widths = dict(zip(widths, sweeps.widths_axis(ax, widths)))
     shown = []
     for k, (cell, title) in enumerate(zip(cells, titles)):
-        N, at, se, *_ = optimum(run, cell)
-        n = sweep["n"].sel(cell).max(key).values[np.isin(sweep["N"].values, N)]
-        half, inside = np.nan_to_num(se * student(np.maximum(n - 1, 1))), np.isfinite(se)
+        best = optimum(run, cell)
+        at, bars, inside = places(best)
         style = {"color": COLOURS[k % 7], "marker": sweeps.MARKERS[k], "ms": 4}
-        x = np.array([places[one] for one in N]) * 1.03 ** (k - len(cells) / 2)
-        ax.errorbar(x, at, half, lw=1.1, capsize=2, mfc="white",
+        x = np.array([widths[one] for one in best["N"].values]) * 1.03 ** (k - len(cells) / 2)
+        ax.errorbar(x, at, bars, lw=1.1, capsize=2, mfc="white",
                     label=title.replace(", ", ",\n"), **style)
         ax.plot(x[inside], at[inside], ls="", zorder=4, **style)
         shown += list(at)
     sweeps.scale(ax.yaxis, sweep[key].values)
-    ax.set(title="best rate (hollow: end of the grid)", ylabel=r"best $\eta_0$",
+    ax.set(title="best rate (hollow: not known)", ylabel=r"best $\eta_0$",
            ylim=(0.55 * min(shown), 1.8 * max(shown)))
     ax.title.set_fontsize(8)
     for other in list(axes.flat)[len(cells) + 1:]:
@@ -112,28 +143,15 @@ def rates(run, cells, titles, columns: int = 3):
     return legend(figure, full, "means;\ndashed: medians\n" + BARS)
 
 
-def drift(best, step: float) -> tuple[float, float]:
-    """Logarithm of the ratio of the best rate at the largest width to that at the smallest, by a
-    line through all widths in the logarithms, and its error. Where the error of a rate is not known
-    (an end of the grid) it is a step of the grid, a factor; errors that are too small for the line
-    are multiplied by the root of chi squared per degree of freedom, and the error is at least by
-    how much the line differs from the ratio of the two ends."""
-    N = np.isfinite(best[0])
-    x, at, se = np.log(best[0][N]), np.log(best[1][N]), best[2][N] / best[1][N]
-    se = np.where(np.isfinite(se), np.maximum(se, 1e-6), np.log(step))
-    x = (x - np.average(x, weights=se ** -2)) / np.ptp(x)
-    slope = np.sum(x * at / se ** 2) / np.sum((x / se) ** 2)
-    rest = at - np.average(at, weights=se ** -2) - slope * x
-    scale = np.sqrt(max(1, np.sum((rest / se) ** 2) / max(1, len(x) - 2)))
-    return slope, max(scale / np.sqrt(np.sum((x / se) ** 2)), abs(at[-1] - at[0] - slope))
+def span(value: float, low: float, high: float) -> str:
+    """1.39 [1.27, 1.58]: with two digits of half of the interval.
 
-
-def decided(value: float, error: float, low: float, high: float):
-    """True where value is between low and high with two standard errors to spare, False where it is
-    outside with as many, otherwise None."""
-    if low < value - 2 * error and value + 2 * error < high:
-        return True
-    return False if value + 2 * error < low or value - 2 * error > high else None
+    >>> span(1.394, 1.271, 1.583), span(0.0046, 0.0031, 0.0068), span(350, 310, 400)
+    ('1.39 [1.27, 1.58]', '0.0046 [0.0031, 0.0068]', '350 [310, 400]')
+    """
+    half = (high - low) / 2
+    digits = max(0, 1 - int(np.floor(np.log10(half)))) if 0 < half < np.inf else 3
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def pm(value: float, error: float) -> str:
@@ -151,6 +169,13 @@ def pm(value: float, error: float) -> str:
         unit = 10 ** -digits
         return f"{round(value / unit) * unit:d}({round(error / unit) * unit:d})"
     return f"{value:.{digits}f}({round(error * 10 ** digits):d})"
+
+
+def factor(samples) -> str:
+    """times 1.21 [1.05, 1.40], of samples of its logarithm."""
+    if not np.isfinite(samples).any():
+        return "not known"
+    return "times " + span(*np.exp([np.nanmedian(samples), *verdict.interval(samples)]))
 
 
 def name(parameterization: str) -> str:

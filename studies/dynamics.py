@@ -7,8 +7,9 @@ from common import at_widths, grid, name, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity, shades, slope, student
-from dmft.plot.style import BANDS, BARS, COLOURS
+from dmft.plot.style import BANDS, COLOURS
 from scaling import scaled
+from verdict import above, all_of, below, judge, near, of_interval, of_scatter, opposite
 
 
 def density(ax, data, field: str, colour, **line):
@@ -17,6 +18,14 @@ def density(ax, data, field: str, colour, **line):
     q = data[field + "_quantile"].isel({"at": -1, "mu": 0})
     share, value = q["probability"].values[1:-1:2], q.values[1:-1:2]
     ax.plot((value[1:] + value[:-1]) / 2, np.diff(share) / np.diff(value), color=colour, **line)
+
+
+def of_change(data, stored: str):
+    """Samples of the relative change of a kernel from the start to the end; the errors of both are
+    added as if they were independent, an upper bound where what is drawn is the same."""
+    mean, half = (one.values for one in quantity(data, stored))
+    ratio = mean[-1] / mean[0]
+    return of_interval(ratio - 1, ratio * np.hypot(half[0] / mean[0], half[-1] / mean[-1]))
 
 
 def lazy_rich(run):
@@ -38,7 +47,9 @@ def lazy_rich(run):
         wide = float(kurtosis.sel(probability=0.95, method="nearest")) / \
             float(kurtosis.sel(probability=0.75, method="nearest"))
         moved = Phi[-1] / Phi[0] - 1
-        seen.append((moved < 0.05 if gamma0 < 0.2 else moved > 0.2 if gamma0 > 1 else True,
+        known = of_change(part.limit, "Phi3_diag")
+        seen.append((judge(known, near(0, 0.05)) if gamma0 < 0.2 else
+                     judge(known, above(0.2)) if gamma0 > 1 else True,
                      f"""\u03b3\u2080 = {gamma0:g}: the last feature kernel grows by
             {100 * moved:.1f} per cent; loss at the end {float(part.limit["loss"].values[-1]):.4f}
             in
@@ -70,12 +81,12 @@ def widths(run, rich):
         start = at_widths(part, kernel, 0)[1]
         moved = np.abs(end / start - 1)
         axes[1, 0].plot(N, moved, color=COLOURS[k], marker="os"[k], ms=4, label=name(point[0]))
-        power = np.polyfit(np.log(N), np.log(moved), 1)[0]
+        power, half = of_scatter(np.log(N), np.log(moved))
         loss = at_widths(part, "loss")[1]
-        seen.append(((power < -0.6) == (point[0] == "ntp"), f"""{name(point[0])}: the last kernel
-            moves
-            by {", ".join(f"{100 * one:.2g}" for one in moved)} per cent at N =
-            {", ".join(f"{n:g}" for n in N)} (N to the {power:.2f}); final loss
+        claim = near(-1, 0.4) if point[0] == "ntp" else near(0, 0.25)
+        seen.append((judge(of_interval(power, half), claim), f"""{name(point[0])}: the last kernel
+            moves by {", ".join(f"{100 * one:.2g}" for one in moved)} per cent at N =
+            {", ".join(f"{n:g}" for n in N)} (N to the {pm(power, half / 2)}); loss at the last step
             {", ".join(f"{one:.3g}" for one in loss)}"""))
     axes[1, 0].set(yscale="log", ylabel=r"relative change of $\Phi_L$")
     widths_axis(axes[1, 0], N)
@@ -91,7 +102,8 @@ def widths(run, rich):
                  [*part.reference.values(), part.limit]]
     away = [np.abs(one[3:-3] - quantiles[-1][3:-3]).max() / quantiles[-1].std()
             for one in quantiles[:-1]]
-    seen.append((away[-1] < 0.25, f"""quantiles of h3 at the end, \u03b3\u2080 = 2: at most
+    seen.append((judge(of_interval(away[-1], 0), below(0.25)), f"""quantiles of h3 at the end,
+        \u03b3\u2080 = 2: at most
         {", ".join(f"{one:.2f}" for one in away)} of their spread from the limit at N =
         {", ".join(map(str, part.reference))}"""))
     return legend(figure, axes[0, 0], "width (runs)\n" + BANDS), seen
@@ -102,24 +114,30 @@ def ode_sde(blocks, limits):
     seen = []
     depths = sorted({int(point[1]) for point in blocks.points})
     for k, power in enumerate((0.5, 1.0)):
-        rows = {"stream": [], "weights": [], "learned": []}
+        rows, halves = {"stream": [], "weights": []}, {"stream": [], "weights": []}
         for L in depths:
             data = next(iter(blocks.points[power, L].reference.values()))
             b = L ** -power
-            added = sum(float(data[f"rms_W_out_{l}_init"].values[0]) ** 2 for l in range(L))
-            rows["stream"].append(b * np.sqrt(added))
-            rows["weights"].append(float(data[f"rms_W_in_{L // 2}_eff"].values[-1]))
-            rows["learned"].append(float(data["rms_f_eff"].values[-1]))
+            wide = float(student(data["n"].values[-1] - 1))
+            added = [(float(data[f"rms_W_out_{l}_init"].values[0]),
+                      float(data[f"rms_W_out_{l}_init_se"].values[0])) for l in range(L)]
+            rows["stream"].append(b * np.sqrt(sum(one ** 2 for one, _ in added)))
+            halves["stream"].append(wide * b * b * np.sqrt(sum((a * c) ** 2 for a, c in added))
+                                    / rows["stream"][-1])
+            learned = f"rms_W_in_{L // 2}_eff"
+            rows["weights"].append(float(data[learned].values[-1]))
+            halves["weights"].append(wide * float(data[learned + "_se"].values[-1]))
         words = rf"$L^{{-{power:g}}}$"
         for ax, key in zip((axes[0, 0], axes[0, 1]), ("stream", "weights")):
             ax.plot(depths, rows[key], color=COLOURS[k], marker="os"[k], ms=4, label=words)
-        slopes = {key: np.polyfit(np.log(depths[1:]), np.log(rows[key][1:]), 1)[0] for key in rows}
-        good = abs(slopes["stream"] - (0.5 - power)) < 0.15 and \
-            abs(slopes["weights"] - (power - 1)) < 0.2
+        slopes = {key: slope(depths[1:], np.array(rows[key][1:]), np.array(halves[key][1:]))
+                  for key in rows}
+        good = all_of([judge(of_interval(*slopes["stream"]), near(0.5 - power, 0.25)),
+                       judge(of_interval(*slopes["weights"]), near(power - 1, 0.25))])
         seen.append((good, f"""branches times L^-{power:g}: what the initial weights add to the
             stream
-            goes as L to the {slopes["stream"]:.2f}, what one block's W_in learns as L to the
-            {slopes["weights"]:.2f}"""))
+            goes as L to the {pm(*scaled(slopes["stream"]))}, what one block's W_in learns as L to
+            the {pm(*scaled(slopes["weights"]))}"""))
         losses = [float(next(iter(blocks.points[power, L].reference.values()))["loss"].values[-1])
                   for L in depths]
         axes[1, 0].plot(depths, losses, color=COLOURS[k], marker="os"[k], ms=4, label=words)
@@ -136,17 +154,19 @@ def ode_sde(blocks, limits):
         L, loss, se, wide = np.array(sorted(rows)).T
         axes[1, 1].errorbar(L, loss, wide * se, color=COLOURS[k + 2], marker="osD"[k], ms=4,
                             capsize=2, label=rf"$\alpha_\star = {star:g}$")
-        change, error = abs(loss[-1] - loss[-2]), np.hypot(se[-1], se[-2])
-        seen.append((change < max(2 * error, 0.5 * abs(loss[1] - loss[0])), f"""limit N \u2192
+        change, error = loss[-1] - loss[-2], np.hypot(se[-1], se[-2])
+        settled = judge(of_interval(change / loss[-1], wide[-1] * error / loss[-1]), near(0, 0.02))
+        seen.append((settled, f"""limit N \u2192
             \u221e of residual experts, N/(N_e E L) = {star:g}: loss
             {", ".join(f"{one:.4f}" for one in loss)} at L = {", ".join(f"{one:g}" for one in L)};
             the
             last doubling changes it by {pm(change, error)}"""))
     ends = [sorted(rows)[-1] for _, rows in sorted(by.items())]
-    apart = abs(ends[-1][1] - ends[0][1]) / np.hypot(ends[0][2], ends[-1][2])
-    seen.append((apart > 3, f"""the deepest limits with N/(N_e E L) = {min(by):g} and {max(by):g}
-        differ
-        by {apart:.0f} standard errors"""))
+    apart, error = ends[0][1] - ends[-1][1], np.hypot(ends[0][2], ends[-1][2])
+    same = judge(of_interval(apart, ends[0][3] * error), near(0, 0.01 * ends[0][1]))
+    seen.append((opposite(same), f"""the deepest limits with N/(N_e E L) = {min(by):g} and
+        {max(by):g}
+        differ by {pm(apart, error)}"""))
     axes[1, 1].set(ylabel="loss at the last step",
                    title=r"$N \to \infty$, $\alpha_\star = N/(N_e E L)$")
     for ax in axes.flat:

@@ -86,8 +86,8 @@ def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
 
 
 def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150):
-    """The picture of a study; what is seen: (whether it is what the paper says, True, False or,
-    where the numbers with their errors do not decide it, None; a sentence)."""
+    """The picture of a study; what is seen: (whether it is what the paper says, True, False or None
+    as by verdict.judge; a sentence)."""
     function = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     runs = [dmft.load(os.path.join(folder, study + ".h5")) for study in entry["data"]]
     with plt.rc_context(STYLE | {"savefig.dpi": dpi}):
@@ -128,12 +128,15 @@ def page(entries, seen, costs) -> str:
              "cores, and two of drawing; it goes on where it was stopped. `make study "
              "NAME=...` makes one. Networks are small and the data are toys: a claim is about how "
              "something depends on the width, the depth or a rate, and that is what is looked at. "
-             "Numbers in brackets are standard errors in the last digit, bands and bars 95 % "
-             "intervals. The sentences below are written from the data by the functions that draw; "
-             "each is *shown*, *not shown* (it is otherwise here) or *cannot tell* (the numbers, "
-             "with their errors, do not decide it). A best rate that transfers is one that moves, "
-             "by a line through all widths, by less than 25 per cent from the smallest to the "
-             "largest, and one that does not by more than 10, with two standard errors to spare.",
+             "Numbers in round brackets are standard errors in the last digit, those in square "
+             "brackets, bands and bars 95 % intervals. The sentences below are written from the "
+             "data by the functions that draw, and judged by one rule (studies/verdict.py): a "
+             "sentence is *shown* where the whole 95 % interval of what it claims lies inside of "
+             "the claim, *not shown* where it lies outside (it is otherwise here), else the "
+             "numbers *cannot tell*; nor can they where an optimum is not known or a run failed. "
+             "An exponent is one within 1/4. A best rate that transfers moves by less than 25 per "
+             "cent from the smallest to the largest, one that rises or falls by more than 10, by a "
+             "line through all widths.",
              "",
              "| study | shows | | is it so? |", "| --- | --- | --- | --- |"]
     lines += [f"| [`{name}`](#{name}) | {entry['figures']} | {entry['title']} | "

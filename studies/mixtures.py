@@ -3,20 +3,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import decided, error, grid, pm, widths_axis
+from common import factor, grid, pm, runs_of, star, told, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity, student
 from dmft.plot.style import BANDS, BARS, COLOURS
+from verdict import (above, all_of, below, judge, near, of_interval, of_optimum, of_runs,
+                     of_scatter, opposite, within_factor)
 
 SHAPE = "network.depth,network.experts,network.alpha"
 SHAPES = ["base", "depth x 4", "experts x 4", "$N_e$ x 4"]
 
 
 def curve(ax, x, part, k, label):
-    """Final losses with 95 % bars."""
-    ax.errorbar(x, part["loss"].values, sweeps.half_bars(part), lw=1.1, color=COLOURS[k],
+    """The objective with 95 % bars."""
+    ax.errorbar(x, part["objective"].values, sweeps.half_bars(part), lw=1.1, color=COLOURS[k],
                 marker="osD^v"[k], ms=3.5, capsize=2, label=label)
 
 
@@ -35,32 +37,47 @@ def jiang_transfer(rates, init, decay):
         curve(axes[1], factors, init.sweep.sel(where), k, label)
     sweeps.scale(axes[0].xaxis, rates.sweep["training.eta0"].values)
     best = [rates["optimum"].sel(where) for _, where in shapes]
-    at = np.array([float(one["at"]) for one in best])
-    step = np.log(np.divide(*rates.sweep["training.eta0"].values[[1, 0]]))
-    seen.append((np.abs(np.log(at / at[0])).max() < step, "best rate: " + ", ".join(
-        f"{label.replace('$', '')}: {pm(float(one['at']), float(error(one)))}"
-        for (label, _), one in zip(shapes, best))
-        + f"; a step of the grid is a factor {np.exp(step):.2f}"))
-    places = [int(np.nanargmin(init.sweep["loss"].sel(where).values)) for _, where in shapes]
-    seen.append((max(places) - min(places) <= 1, "best multiplier of the initial scales, of "
-                 f"{' '.join(f'{one:g}' for one in factors)}: " + ", ".join(
-                     f"{label.replace('$', '')}: {factors[place]:g}"
-                     for (label, _), place in zip(shapes, places))))
+    at = [of_optimum(one) for one in best]
+    words = ", ".join(f"{label.replace('$', '')}: {told(one)} ({factor(samples - at[0])})"
+                      for (label, _), one, samples in zip(shapes, best, at))
+    seen.append((all_of(judge(one - at[0], within_factor(1.25), len(at) - 1) for one in at[1:]),
+                 f"best rate, and over that of the base: {words}{star(words)}"))
+    seen.append(initial_scales(init, shapes, scales, factors))
     omega = decay.sweep["training.weight_decay"].values
-    for k, N in enumerate(decay.sweep["N"].values):
-        curve(axes[2], omega, decay.sweep.sel(N=N), k, f"$N = {N:.0f}$")
-    loss = decay.sweep["loss"].values
-    seen.append((loss[-1].min() > loss[0].max() and np.all(loss[1] > 0.9 * loss[0]), """weight
-        decay: """ + ", ".join(f"{w:g}: {' '.join(f'{x:.2g}' for x in row)}" for w, row in
-                               zip(omega, loss)) + f""" (final loss, N =
-        {", ".join(f"{N:g}" for N in decay.sweep["N"].values)})"""))
+    N = decay.sweep["N"].values
+    for k, n in enumerate(N):
+        curve(axes[2], omega, decay.sweep.sel(N=n), k, f"$N = {n:.0f}$")
+    runs = [[of_runs(runs_of(decay, {"training.weight_decay": w, "N": n}), n) for n in N]
+            for w in omega]
+    good = [judge(row - first, above(np.log(0.9))) for row, first in zip(runs[1], runs[0])] + \
+        [judge(row - first, above(0)) for row, first in zip(runs[-1], runs[0])]
+    seen.append((all_of(good), """weight decay: """ + ", ".join(
+        f"{w:g}: {' '.join(f'{x:.2g}' for x in row)}" for w, row in zip(
+            omega, decay.sweep["objective"].values)) + f""" ({sweeps.compared(decay.sweep)[1]}, N =
+        {", ".join(f"{n:g}" for n in N)}); {omega[1]:g} for {omega[0]:g}
+        {", ".join(factor(a - b) for a, b in zip(runs[1], runs[0]))}"""))
     for ax, words in zip(axes, (r"learning rate $\eta_0$", "factor of initial scales",
                                 r"weight decay $\omega$")):
         ax.set(yscale="log", xlabel=words, xscale="log")
     widths_axis(axes[1], factors, "factor of initial scales")
-    axes[0].set_ylabel("final loss")
+    axes[0].set_ylabel(sweeps.compared(rates.sweep)[1])
     axes[2].legend(fontsize=7)
     return legend(figure, axes[0], f"$N = {small:.0f}$\n" + BARS), seen
+
+
+def initial_scales(init, shapes, key, factors):
+    """Whether the initial scales that are best for the base cost no shape a quarter of its loss."""
+    best = [int(np.nanargmin(init.sweep["objective"].sel(where).values)) for _, where in shapes]
+    verdicts, words = [], []
+    for (label, where), place in zip(shapes, best):
+        own, base = (of_runs(runs_of(init, where | {key: init.sweep[key].values[one]}), where["N"])
+                     for one in (place, best[0]))
+        verdicts.append(judge(base - own, below(np.log(1.25)), len(shapes) - 1)
+                        if place != best[0] else True)
+        words.append(f"{label.replace('$', '')}: {factors[place]:g}"
+                     + f" (that of the base: {factor(base - own)})" * (place != best[0]))
+    return all_of(verdicts), f"""best multiplier of the initial scales, of
+        {' '.join(f'{one:g}' for one in factors)}: {", ".join(words)}"""
 
 
 def jiang_collapse(run, law):
@@ -87,7 +104,11 @@ def jiang_collapse(run, law):
         t = len(mean) // 2
         ends = [float(data["loss"].values[t]) for data, _ in some]
         errors = [float(data["loss_se"].values[t]) for data, _ in some]
-        seen.append((np.ptp(ends) < 0.1 * float(mean[0]), f"""{title.replace("$", "")}: loss at t =
+        runs = [(float(data.attrs["N"]), data["loss_runs"].isel(t=t).values) for data, _ in some]
+        curves = [of_runs(values, N) for N, values in runs]
+        apart = [np.exp(one) - np.exp(curves[0]) for one in curves[1:]]
+        good = all_of(judge(one, near(0, 0.1 * float(mean[0])), len(apart)) for one in apart)
+        seen.append((good, f"""{title.replace("$", "")}: loss at t =
             {t}
             {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[t]):.4f}, of
             {float(mean[0]):.3f} at first"""))
@@ -109,8 +130,9 @@ def jiang_collapse(run, law):
                title=f"experts of {point[0]:g} units")
         ax.legend(fontsize=6.5)
         limit, *others = (spread[label, 2] for label in dict.fromkeys(one for one, _ in spread))
-        away = abs(others[-1][0] - limit[0]) / np.hypot(others[-1][1], limit[1])
-        seen.append((away < 3, f"""law of the logits at the last step, experts of {point[0]:g}
+        away = others[-1][0] / limit[0] - 1, 2 * np.hypot(others[-1][1], limit[1]) / limit[0]
+        seen.append((judge(of_interval(*away), near(0, 0.1)), f"""law of the logits at the last
+            step, experts of {point[0]:g}
             units:
             from 10 to 90 per cent {pm(*limit)} in the limit, {pm(*others[0])} at N = 32,
             {pm(*others[-1])} at N = {max(part.reference)}"""))
@@ -122,49 +144,46 @@ def jiang_experts(run, top):
     figure, axes = grid(1, 2, 2.6)
     axes, seen = axes[0], []
     N = int(run.sweep["N"].values[0])
-    rows = []
+    rows, tests = [], {}
     for text in run.sweep[key].values:
         E, alpha, rho = (float(word) for word in str(text).split())
-        data = run.points[E, alpha, rho].reference[N]
-        rows.append((E, 1 / (alpha * E), rho, 2 * N * N / alpha, float(data["loss"].values[-1]),
-                     float(data["loss_se"].values[-1]), float(data["test_loss"].values[-1]),
+        data, size = run.points[E, alpha, rho].reference[N], 2 * N * N / alpha
+        rows.append((E, rho, size, float(data["test_loss"].values[-1]),
                      float(data["test_loss_se"].values[-1]), float(data["n"].values[-1])))
+        tests[E, rho, size] = of_runs(data["test_loss_runs"].isel(t=-1).values, N)
     rows = np.array(rows)
-    quarter = rows[rows[:, 2] == 0.25]
-    for k, size in enumerate(np.unique(quarter[:, 3])):
-        some = quarter[quarter[:, 3] == size]
+    quarter = rows[rows[:, 1] == 0.25]
+    for k, size in enumerate(np.unique(quarter[:, 2])):
+        some = quarter[quarter[:, 2] == size]
         some = some[np.argsort(some[:, 0])]
-        axes[0].errorbar(some[:, 0] * 1.05 ** (k - 1), some[:, 6],  # apart, or bars hide bars
-                         student(some[:, 8] - 1) * some[:, 7], color=COLOURS[k],
+        axes[0].errorbar(some[:, 0] * 1.05 ** (k - 1), some[:, 3],  # apart, or bars hide bars
+                         student(some[:, 5] - 1) * some[:, 4], color=COLOURS[k],
                          marker="osD^"[k], ms=4, capsize=2,
                          label=f"{size / 1000:.0f} 000")
         if len(some) > 1:
-            gain, error = some[0, 6] - some[-1, 6], np.hypot(some[0, 7], some[-1, 7])
-            seen.append((decided(gain, error, 0, np.inf), f"""{size / 1000:.0f} 000 parameters in a
-                block: test
-                loss
-                {", ".join(f"{pm(a, b)}" for a, b in some[:, 6:8])} with
-                {", ".join(f"{E:.0f}" for E in some[:, 0])} experts"""))
-    best = []
+            gain = tests[tuple(some[-1, :3])] - tests[tuple(some[0, :3])]
+            seen.append((judge(gain, below(0)), f"""{size / 1000:.0f} 000 parameters in a
+                block: test loss {", ".join(f"{pm(a, b)}" for a, b in some[:, 3:5])} with
+                {", ".join(f"{E:.0f}" for E in some[:, 0])} experts ({factor(gain)})"""))
+    best, labels = [], []
     for k, text in enumerate(top.sweep[key].values):
         where = {key: text, "N": top.sweep["N"].values[0]}
-        label = f"{float(str(text).split()[0]):.0f}"
-        curve(axes[1], top.sweep["training.eta0"].values, top.sweep.sel(where), k, label)
-        one = top["optimum"].sel(where)
-        best.append((label, float(one["at"]), float(error(one)), float(one["objective"])))
-    ratio = max(row[1] for row in best) / min(row[1] for row in best)
-    step = np.divide(*top.sweep["training.eta0"].values[[1, 0]])
-    seen.append((ratio > 1.5, f"""top-1: best \u03b7\u2080
-        {", ".join(pm(row[1], row[2]) for row in best)}
-        with {", ".join(row[0] for row in best)} experts of N_e = N = 32 units, loss there
-        {", ".join(f"{row[3]:.3g}" for row in best)}; a step of the grid is a factor {step:.2f}"""))
+        labels.append(f"{float(str(text).split()[0]):.0f}")
+        curve(axes[1], top.sweep["training.eta0"].values, top.sweep.sel(where), k, labels[-1])
+        best.append(top["optimum"].sel(where))
+    moved = [of_optimum(one) - of_optimum(best[0]) for one in best[1:]]
+    same = all_of(judge(one, within_factor(1.25), len(moved)) for one in moved)
+    at, there = (", ".join(told(one, name) for one in best) for name in ("at", "objective"))
+    seen.append((opposite(same), f"""top-1: best \u03b7\u2080 {at} with {", ".join(labels)}
+        experts of N_e = N = 32 units, loss there {there}; the last over the first
+        {factor(moved[-1])}{star(at, there)}"""))
     axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the last step",
                 ymargin=0.25)
     widths_axis(axes[0], [4, 8, 16, 32], "number of experts $E$")
     axes[0].legend(title="parameters\nof a block\n" + BARS, fontsize=7, title_fontsize=7,
                    loc="lower right")
-    axes[1].set(title="one expert selected", ylabel="final loss", xlabel=r"learning rate $\eta_0$",
-                yscale="log")
+    axes[1].set(title="one expert selected", ylabel=sweeps.compared(top.sweep)[1],
+                xlabel=r"learning rate $\eta_0$", yscale="log")
     sweeps.scale(axes[1].xaxis, top.sweep["training.eta0"].values)
     axes[1].legend(title="experts\n" + BARS, fontsize=7, title_fontsize=7)
     return figure, seen
@@ -188,16 +207,19 @@ def jiang_balance(run):
         axes[1].plot(largest.mean([dim for dim in largest.dims if dim != "t"]).values,
                      color=COLOURS[k], label=label)
         axes[2].plot(N, rows[:, 1], color=COLOURS[k], marker="osD^v"[k], ms=4, label=label)
-        spread = rows[:, 0].max() / rows[:, 0].min()
-        seen.append((spread < 1.35 or point[0] == 0, f"""\u03b7_b = {point[0]:g}: share of the
-            selected
+        power, half = of_scatter(np.log(N), np.log(rows[:, 0]))
+        good = judge(of_interval(power, half), near(0, 0.25)) if point[0] > 0 else True
+        seen.append((good, f"""\u03b7_b = {point[0]:g}: share of the selected
             experts that change in a step {", ".join(f"{one:.3f}" for one in rows[:, 0])} at E =
-            {", ".join(f"{n // 4}" for n in N)}; loads depart from \u03c1 by {", ".join(
+            {", ".join(f"{n // 4}" for n in N)} (E to the {pm(power, half / 2)});
+            loads depart from \u03c1 by {", ".join(
             f"{one:.3f}" for one in rows[:, 1])} at the end (rms)"""))
-    ends = [float(part.reference[N[-1]]["load2"].values[-1].mean())
-            for part in run.points.values()]
-    seen.append((min(ends[1:]) < 0.5 * ends[0], f"""spread of the loads at N = {N[-1]}:
-        {", ".join(f"{one:.4f}" for one in ends)} for \u03b7_b =
+    ends, errors = np.array([[float(part.reference[N[-1]][one].values[-1].mean())
+                              for one in ("load2", "load2_se")] for part in run.points.values()]).T
+    least = 1 + int(np.argmin(ends[1:]))
+    apart = ends[least] - 0.5 * ends[0], 2 * np.hypot(errors[least], 0.5 * errors[0])
+    seen.append((judge(of_interval(*apart), below(0)), f"""spread of the loads at N = {N[-1]}:
+        {", ".join(pm(*pair) for pair in zip(ends, errors))} for \u03b7_b =
         {", ".join(f"{point[0]:g}" for point in run.points)}"""))
     axes[0].set(ylabel="share of selected experts that flip", title="second half of the run")
     axes[1].set(xlabel="step $t$", ylabel=r"largest load $/\,\rho$", title=f"$N = {N[-1]}$")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import (at_widths, decided, error, exponent, grid, name, optimum, pm, rates,
+from common import (at_widths, exponent, factor, grid, name, of_exponent, pm, rates, star, told,
                     widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
@@ -11,13 +11,15 @@ from dmft.plot.layout import legend
 from dmft.plot.select import slope
 from dmft.plot.style import BANDS, BARS, COLOURS
 from scaling import rates_seen, scaled
+from verdict import (above, below, judge, near, of_interval, of_optimum, opposite,
+                     within_factor)
 
 
 def routers_freeze(run):
     """The entropy of the router over steps (SP), and at the end against the width."""
     figure, axes = grid(1, 3, 2.8)
     axes = axes[0]
-    sweep, runs = run.sweep, run.points
+    runs = run.points
     M = len(next(iter(next(iter(runs.values())).reference.values()))["i"])
     draw.curves(axes[0], runs["sp", 1.0], "router_entropy")
     axes[0].set(ylabel=r"entropy of the router $/\,\ln M$", title="SP, soft routing",
@@ -36,7 +38,12 @@ def routers_freeze(run):
         gap = np.log(rho * M) / np.log(M) - mean
         axes[2].errorbar(N, gap, np.minimum(half, 0.9 * gap), label=label, **style)
         power, error = scaled(slope(N, gap, half))
-        good = {"sp": mean[-1] < 0.75 * mean[0], "mup": (power < -0.7) == (rho == 1)}[side]
+        if side == "sp":  # the entropy at the largest width over that at the smallest
+            lost = np.log(mean[-1] / mean[0]), np.hypot(half[0] / mean[0], half[-1] / mean[-1])
+            good = judge(of_interval(*lost), below(np.log(0.75)))
+        else:
+            good = judge(of_interval(power, 2 * error), near(-1, 0.3))
+            good = good if rho == 1 else opposite(good)
         seen.append((good, f"""{label}: entropy over ln M {" ".join(f"{one:.3f}" for one in mean)}
             at
             N = {" ".join(f"{n:g}" for n in N)}; its distance from equal gates goes as N to the
@@ -77,8 +84,8 @@ def router_updates(run):
                          f"{pm(*scaled(exponent(part, term, -1)))}")
         frozen = gate == "softmax" and rho == 1
         last = scaled(slope(*(one[-3:] for one in at_widths(part, "rms_Q_eff"))))
-        good = decided(*scaled(exponent(part, "rms_Q_eff", -1)), -0.65, -0.35) if frozen else \
-            decided(*last, -0.25, 0.25)
+        good = judge(of_exponent(part, "rms_Q_eff", -1), near(-0.5, 0.15)) if frozen else \
+            judge(of_interval(last[0], 2 * last[1]), near(0, 0.25))
         title = f"{gate}, {'soft' if rho == 1 else 'top-2 of 4'}"
         ax.set(yscale="log", title=title)
         widths_axis(ax, N)
@@ -96,14 +103,14 @@ def router_updates(run):
 def router_bias(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = ["without a bias", "with a schedule of biases"]
-    return rates(run, cells, titles), rates_seen(run, cells, titles, ["stays", "stays"])
+    return rates(run, cells, titles), rates_seen(run, cells, titles, [("stays", "any")] * 2)
 
 
 def simp(mixture, dense):
     cells = [{"network.parameterization": side} for side in ("sp", "simp", "mup")]
     titles = ["SP", "simP", "\u03bcP"]
     figure = rates(mixture, cells, titles)
-    seen = rates_seen(mixture, cells, titles, ["falls", "stays", "stays"])
+    seen = rates_seen(mixture, cells, titles, [("falls", "any")] + [("stays", "any")] * 2)
     without = [{"network.parameterization": side} for side in ("sp", "mup")]
     axes = figure.axes
     axes[3].legend(loc="center right", fontsize=7)
@@ -112,7 +119,7 @@ def simp(mixture, dense):
         sweeps.losses(ax, dense.sweep.sel(cell), "training.eta0")
         ax.set(title=title, yscale="log", ylim=axes[0].get_ylim())
     return figure, seen + rates_seen(dense, without, ["dense SP", "dense \u03bcP"],
-                                      ["falls", "stays"])
+                                     [("falls", "any"), ("stays", "any")])
 
 
 def granularity(run):
@@ -129,21 +136,21 @@ def granularity(run):
             one, cell = sweep.isel({key: place, "N": 0}), cells[place]
             words = f"{cell['E']:.0f} experts, top-{cell['E'] * cell['rho']:.0f}, " \
                 rf"$N_e/N = {cell['iota']:g}$"
-            ax.errorbar(one["training.eta0"].values, one["loss"].values, sweeps.half_bars(one),
-                        color=COLOURS[k], marker="osD"[k], ms=3.5, lw=1.2, capsize=2, label=words)
+            ax.errorbar(one["training.eta0"].values, one["objective"].values,
+                        sweeps.half_bars(one), color=COLOURS[k], marker="osD"[k], ms=3.5, lw=1.2,
+                        capsize=2, label=words)
         ax.set(title=title, xlabel=r"learning rate $\eta_0$", yscale="log")
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
         ax.legend(fontsize=7)
         for kind in ("", "median_"):
             part = best.isel({key: places, "N": 0})
-            at, loss = part[kind + "at"].values, part[kind + "objective"].values
-            se, loss_se = error(part, "at", kind), error(part, "objective", kind)
-            moved, spread = np.log(at[-1] / at[0]), np.hypot(se[0] / at[0], se[-1] / at[-1])
-            good = decided(moved, spread, -np.log(1.25), np.log(1.25)) \
-                if title == "number of experts" else decided(moved, spread, np.log(1.1), np.inf)
-            seen.append((good, f"""{title}, {"medians" if kind else "means"}: best
-                \u03b7\u2080 {" ".join(pm(a, b) for a, b in zip(at, se))} (times
-                {pm(np.exp(moved), np.exp(moved) * spread)}), loss there
-                {" ".join(pm(a, b) for a, b in zip(loss, loss_se))}"""))
-    axes[0].set_ylabel(r"final loss  $\langle (y - f\,)^2 / 2 \rangle_\mu$")
+            at = of_optimum(part, "at", kind)
+            moved = at[-1] - at[0]
+            good = judge(moved, within_factor(1.25)) if title == "number of experts" else \
+                judge(moved, above(np.log(1.1)))
+            words = told(part, "at", kind), told(part, "objective", kind)
+            seen.append((good, f"""{title}, {"medians" if kind else "means"}: best \u03b7\u2080
+                {words[0]} ({factor(moved)} from the first to the last), loss there
+                {words[1]}{star(*words)}"""))
+    axes[0].set_ylabel(sweeps.compared(sweep)[1])
     return figure, seen

@@ -1,10 +1,11 @@
 """The picture of the tables of scales of How to Scale Mixture-of-Experts; see scaling.py."""
 from __future__ import annotations
 
-from common import at_widths, decided, grid, name, pm
+from common import at_widths, grid, name, pm
 from dmft.plot.select import slope
 from dmft.plot.style import BARS, COLOURS
 from scaling import scaled
+from verdict import judge, near, of_interval
 
 # Exponents in N that appendices J.3.2, J.3.4, J.4.3 and J.4.5 print of the columns t = 1 and t = 2,
 # None where a piece is exactly zero. Derivatives of f are here multiplied by the power of N (and M)
@@ -64,12 +65,12 @@ def scales(second, third):
                         zorder=1)
                 ax.errorbar(place, value, 1.96 * error, color=COLOURS[k], marker="os"[k], ms=4,
                             mfc="white" if k == 0 else COLOURS[k], lw=1)
-            verdicts = [decided(value, error, said - 0.25, said + 0.25)
+            verdicts = [judge(of_interval(value, 2 * error), near(said, 0.25), len(rows))
                         for _, said, value, error in rows]
             most = verdicts.count(True) >= 0.9 * len(rows) or None
             seen.append((False if False in verdicts else most, f"""{title}, {words}:
                 {verdicts.count(True)} of {len(rows)} exponents
-                are those printed, within 1/4 and two standard errors, {verdicts.count(False)} are
+                are those printed, within 1/4, {verdicts.count(False)} are
                 not; measured (printed): {", ".join(f"{term} {pm(value, error)} ({said:g})"
                                                     for term, said, value, error in rows)}"""))
         ax.set(title=title, ylim=(-1.6, 1), ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
-from common import (at_widths, decided, drift, exponent, grid, name, of_limit, optimum, pm, rates,
-                    widths_axis)
+from common import (at_widths, exponent, factor, grid, name, of_exponent, of_limit, optimum, pm,
+                    rates, runs_of, span, star, told, widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.style import BANDS, BARS, COLOURS
+from verdict import (above, all_of, below, drift, interval, judge, near, of_optimum, of_runs,
+                     within_factor)
 
 # Of the coordinate check (docs/output.md).
 TERMS = {"experts aggregated":
@@ -31,16 +33,12 @@ def mup_mssp(run):
     return legend(figure, axes[0], "width (runs)\n" + BANDS), delays(run)
 
 
-def half_times(run):
-    """(N, interpolated time at which the loss has fallen to half) of all widths."""
-    rows = []
-    for N, data in run.reference.items():
-        loss = data["loss"].values
-        t = np.argmax(loss < loss[0] / 2) if (loss < loss[0] / 2).any() else np.nan
-        if np.isfinite(t):
-            t = t - (loss[0] / 2 - loss[t]) / (loss[t - 1] - loss[t])
-        rows.append((N, t))
-    return np.array(rows).T
+def half_times(losses):
+    """Interpolated times [curve] at which losses [curve, t] have fallen to half; NaN: never."""
+    below_half = losses < losses[:, :1] / 2
+    t, row = np.maximum(below_half.argmax(1), 1), np.arange(len(losses))
+    here, before = losses[row, t], losses[row, t - 1]
+    return np.where(below_half.any(1), t - (losses[:, 0] / 2 - here) / (before - here), np.nan)
 
 
 def delays(run):
@@ -48,14 +46,18 @@ def delays(run):
     parts = {point[0]: part for point, part in run.points.items()}
     seen = []
     for side, part in parts.items():
-        N, t = half_times(part)
+        N = np.array(list(part.reference))
         loss = at_widths(part, "loss")[1]
-        later = np.polyfit(np.log(N), t, 1)[0]
-        seen.append(((later > 1) == (side == "mup"), f"""{name(side)}: the loss has fallen to half
-            at
+        t = [half_times(data["loss"].values[None])[0] for data in part.reference.values()]
+        samples = [half_times(np.exp(of_runs(data["loss_runs"].values, n)))
+                   for n, data in part.reference.items()]
+        x = np.log(N) - np.log(N).mean()
+        later = x @ np.array(samples) / (x @ x)
+        seen.append((judge(later, above(1) if side == "mup" else near(0, 1)), f"""{name(side)}: the
+            loss has fallen to half at
             t = {", ".join(f"{one:.1f}" for one in t)} for N = {", ".join(f"{n:g}" for n in N)},
-            {later:+.1f} steps for each e-fold of N; at the last step it is
-            {", ".join(f"{one:.2g}" for one in loss)}"""))
+            {span(float(x @ t / (x @ x)), *interval(later))} steps for each e-fold of N; at the last
+            step it is {", ".join(f"{one:.2g}" for one in loss)}"""))
     still = of_limit(parts["mup"], "loss")[0] / parts["mup"].limit["loss"].values[0]
     seen.append((abs(still - 1) < 1e-6, "the limit of \u03bcP rests: its loss ends at "
                  f"{still:.3f} of what it was"))
@@ -102,8 +104,9 @@ def powers(run):
         words = [f"{label} {pm(*scaled(exponent(part, 'rms_' + term, early)))} at t = {early}, "
                  f"{pm(*scaled(exponent(part, 'rms_' + term, late)))} at {late}"
                  for term, label in (("A1", "A1"), ("A21", "A21"), ("A22", "A22"), ("A3", "A3"))]
-        first = exponent(part, "rms_A1", early)[0], exponent(part, "rms_A21", early)[0]
-        good = max(first) < -0.3 if point[0] == "mup" else min(first) > -0.25
+        claim = below(-0.25) if point[0] == "mup" else near(0, 0.25)
+        good = all_of(judge(of_exponent(part, term, early), claim)
+                      for term in ("rms_A1", "rms_A21"))
         seen.append((good, f"{name(point[0])}: exponents {'; '.join(words)}"))
     return seen
 
@@ -113,38 +116,37 @@ def scaled(pair):
     return pair[0], pair[1] / 2
 
 
-def transfers(said, moved, error, gain, doubt):
-    """Whether the best rate does what is said of it (common.decided): "stays", and the loss there
-    gets no worse with the width; "rises", or the loss gets worse; "falls". moved: drift of its
-    logarithm. gain: by how much the loss falls, and twice its error."""
-    if said == "stays":
-        stays = decided(moved, error, -np.log(1.25), np.log(1.25))
-        return False if gain < -doubt else stays
-    if said == "falls":
-        return decided(moved, error, -np.inf, -np.log(1.1))
-    rises = decided(moved, error, np.log(1.1), np.inf)
-    return True if gain < -doubt else rises
+# What is said of the best rate, and of the loss there, from the smallest width to the largest:
+# claims on the logarithms of their ratios; for rates by a line through all widths, for losses,
+# which level off, by the two ends.
+RATE = {"stays": within_factor(1.25), "rises": above(np.log(1.1)), "falls": below(-np.log(1.1))}
+LOSS = {"better": below(0), "worse": above(0), "no better": above(np.log(0.9)), "any": None}
+
+
+def transfers(best, rate: str, loss: str):
+    """Verdict on what is said of the best rate and of the objective there; samples of the
+    logarithms of the factors by which they change."""
+    losses = of_optimum(best, "objective")
+    moved, gained = drift(best["N"].values, of_optimum(best)), losses[-1] - losses[0]
+    verdicts = [judge(moved, RATE[rate])]
+    if LOSS[loss]:
+        verdicts.append(judge(gained, LOSS[loss]))
+    return all_of(verdicts), moved, gained
 
 
 def rates_seen(run, cells, titles, said):
-    """A sentence for each panel. said[k]: what is said of the best rate (transfers)."""
-    seen, grid_ = [], run["sweep"][run["optimum"].attrs["key"]].values
+    """A sentence for each panel. said[k]: what is said of the best rate and the loss there."""
+    seen = []
     for cell, title, claim in zip(cells, titles, said):
-        best = optimum(run, cell)
-        finite = np.isfinite(best[0])
-        moved, error = drift(best, grid_[1] / grid_[0])
-        N, at, at_se, loss, loss_se = best[:, finite]
-        gain, doubt = loss[0] - loss[-1], 2 * np.hypot(loss_se[0], loss_se[-1])
-        words = [pm(a, se) + "*" * bool(np.isnan(se)) for a, se in zip(at, at_se)]
-        losses = [pm(a, se) for a, se in zip(loss, loss_se)]
-        limit = best[:, ~finite]
-        tail = f", limit {pm(limit[1, 0], limit[2, 0])} and {pm(limit[3, 0], limit[4, 0])}" \
-            if limit.size else ""
-        star = "; *: an end of the grid, or beside a run that failed" * bool(np.isnan(at_se).any())
-        seen.append((transfers(claim, moved, error, gain, doubt), f"""{title}: best
-            \u03b7\u2080 {" ".join(words)} (a line through them: times
-            {pm(np.exp(moved), np.exp(moved) * error)}), loss there {" ".join(losses)} at N =
-            {" ".join(f"{n:g}" for n in N)}{tail}{star}"""))
+        every = optimum(run, cell)
+        finite = np.isfinite(every["N"].values)
+        best, limit = every.isel(N=finite), every.isel(N=~finite)
+        good, moved, gained = transfers(best, *claim)
+        at, losses = told(best), told(best, "objective")
+        tail = f", limit {told(limit)} and {told(limit, 'objective')}" * bool(limit.sizes["N"])
+        seen.append((good, f"""{title}: best \u03b7\u2080 {at} (a line through them:
+            {factor(moved)}), {sweeps.compared(run.sweep)[1]} there {losses} ({factor(gained)}) at
+            N = {" ".join(f"{n:g}" for n in best["N"].values)}{tail}{star(at, losses, tail)}"""))
     return seen
 
 
@@ -152,34 +154,37 @@ def lr_transfer(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = [f"{name(cell['network.parameterization'])}, w(0) "
               f"{'zero' if cell['network.read_out'] == 'zero' else '1/N'}" for cell in cells]
-    said = ["rises", "stays", "stays", "stays"]
+    said = [("rises", "worse"), ("stays", "better"), ("stays", "better"),
+            ("stays", "better")]
     return rates(run, cells, titles), rates_seen(run, cells, titles, said)
 
 
 def rates_adam(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = [f"{name(cell['network.parameterization'])}, Adam" for cell in cells]
-    return rates(run, cells, titles), rates_seen(run, cells, titles, ["rises", "stays"])
+    return rates(run, cells, titles), rates_seen(run, cells, titles, [
+        ("rises", "no better"), ("stays", "better")])
 
 
 def rates_regime3(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = ["\u03bcP, gradient descent", "MSSP, gradient descent", "\u03bcP, Adam", "MSSP, Adam",
               "MSSP, Adam, top-K"]
-    return rates(run, cells, titles), rates_seen(run, cells, titles,
-                                                 ["rises", "stays", "rises", "stays", "stays"])
+    return rates(run, cells, titles), rates_seen(run, cells, titles, [
+        ("rises", "worse"), ("stays", "better"), ("rises", "no better"), ("stays", "better"),
+        ("stays", "better")])
 
 
 def rates_regime1(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = ["\u03bcP", "MSSP", "\u03bcP, Adam", "MSSP, Adam", "\u03bcP, softmax",
               "SP, softmax"]
-    said = ["stays", "stays", "stays", "stays", "stays", "falls"]
+    said = [("stays", "any")] * 5 + [("falls", "any")]
     return rates(run, cells, titles), rates_seen(run, cells, titles, said)
 
 
 def fig2(*runs):
-    """Final losses at the rate that is best at the smallest width, against the width."""
+    """The objective at the rate that is best at the smallest width, against the width."""
     wanted = [("Regime II, gradient descent", runs[0], {"network.read_out": "zero"}),
               ("Regime II, Adam", runs[1], {}),
               ("Regime III, gradient descent", runs[2], "gd 1"),
@@ -193,25 +198,26 @@ def fig2(*runs):
                 {"network.parameterization,training.optimizer,network.rho": f"{side} {more}"}
             part = run["sweep"].sel(cell)
             part = part.isel(N=np.flatnonzero(np.isfinite(part["N"].values)))
-            eta0 = part["training.eta0"].values[np.nanargmin(part["loss"].isel(N=0).values)]
+            least = np.nanargmin(part["objective"].isel(N=0).values)
+            eta0 = part["training.eta0"].values[least]
             part = part.sel({"training.eta0": eta0})
-            N, loss, se = (part[key].values for key in ("N", "loss", "loss_se"))
+            N, loss, se = (part[key].values for key in ("N", "objective", "objective_se"))
             ax.errorbar(N, loss, sweeps.half_bars(part), color=COLOURS[k], capsize=2,
                         marker="os"[k], ms=4, ls=("--", "-")[k],
                         label=f"{name(side)}")
-            ends[side] = loss, se, eta0
+            samples = [of_runs(runs_of(run, cell | {"training.eta0": eta0, "N": n}), n)
+                       for n in N[[0, -1]]]
+            ends[side] = loss, se, eta0, samples
             low, high = min(low, np.nanmin(loss)), max(high, np.nanmax(loss))
         widths_axis(ax, N)
-        ax.set(title=title, yscale="log", ylabel="loss at the last step")
-        (mup, mup_se, a), (mssp, mssp_se, b) = ends["mup"], ends["mssp"]
-        pairs = ((mup[-1], mup_se[-1]), (mssp[0], mssp_se[0]))
-        better = [decided(one - mssp[-1], np.hypot(se, mssp_se[-1]), 0, np.inf)
-                  for one, se in pairs]
-        good = False if False in better else None if None in better else True
+        words = sweeps.compared(run["sweep"])[1]
+        ax.set(title=title, yscale="log", ylabel=words)
+        (mup, mup_se, a, wide), (mssp, mssp_se, b, own) = ends["mup"], ends["mssp"]
+        good = all_of(judge(other - own[-1], above(0)) for other in (wide[-1], own[0]))
         seen.append((good, f"""{title}: at N = {N[-1]:g} \u03bcP ends at
             {pm(mup[-1], mup_se[-1])} (\u03b7\u2080 = {a:.3g}), MSSP at
-            {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 = {b:.3g}); at N = {N[0]:g} at
-            {pm(mup[0], mup_se[0])} and {pm(mssp[0], mssp_se[0])}"""))
+            {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 = {b:.3g}), {factor(own[-1] - wide[-1])}; at
+            N = {N[0]:g} at {pm(mup[0], mup_se[0])} and {pm(mssp[0], mssp_se[0])} ({words})"""))
     for ax in axes.flat:
         ax.set_ylim(0.6 * low, 1.6 * high)
     return legend(figure, axes[0, 0], BARS), seen

@@ -15,9 +15,11 @@ checkout in it; same commands are run once. They end with exit code 0, or N wher
 is compared: numbers to one unit of their last digit, which of entries that should be zero is at
 least the round-off of the dataset's largest entry. .62(3) is a value with its standard error in
 units of the last digit; the error is that of the dataset NAME_se beside NAME, and is known within
-half of itself. Exponents and places of optima must have one. An optimum at an end of the grid or
-beside a failed run, whose error nobody knows, is refused, and so is one whose row does not say of
-which key it is ("best eta0"). --update writes the numbers that are seen into the page."""
+half of itself; exponents must have one. An optimum, and the objective there, must have its interval
+of 95 %, .62 [.58, .66]: that of the datasets NAME_low and NAME_high (low and high of at). One that
+is not known is refused, with the reason that the file has (its row may give /optimum/least_at), and
+so is one whose row does not say of which key it is ("best eta0"). --update writes the numbers that
+are seen into the page."""
 
 import math
 import os
@@ -32,10 +34,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "coverage.md"
 VERDICTS = ("shown", "cannot tell", "not shown")
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:\(\d+\))?(?:e[-+]?\d+)?|nan|inf|\?"
-NEEDS_ERROR = re.compile(r"_exponent$|_approach$|^/optimum/(?:median_)?at$")
+NEEDS_ERROR = re.compile(r"_exponent$|_approach$")
+OPTIMUM = re.compile(r"^/optimum/(median_)?(at|objective)$")
+ENTRY = rf"(?:{NUMBER})(?: \[(?:{NUMBER}), (?:{NUMBER})\])?"
 ROUND_OFF = 1e-12  # of sums of some thousand products, relative to the largest entry
 SEEN = re.compile(r"`(?:(\w+)\()?(?:(\w+\.h5):)?(/[\w./,-]+)(?:\[([^\]]*)\])?\)?`"
-                  rf"(?: = ((?:{NUMBER})(?: (?:{NUMBER}))*))?")
+                  rf"(?: = ({ENTRY}(?: {ENTRY})*))?")
 
 
 def cells(line):
@@ -134,6 +138,19 @@ def values_of(file, reduction, path, index):
     return [float(value) for value in np.ravel(array)], floor
 
 
+def spread_over(value, low, high):
+    """.62 [.58, .66]: with one digit of half of the interval, or two where they are below 30."""
+    if not math.isfinite(low + high):
+        return short(value)
+    power = math.floor(math.log10(abs(value))) if 0 < abs(value) < 1e-3 else 0
+    half = (high - low) / 2 / 10.0 ** power
+    digits = max(0, -math.floor(math.log10(half / 3))) if half > 0 else 3
+    tail = f"e{power}" if power else ""
+    value, low, high = (re.sub(r"^(-?)0\.", r"\1.", f"{one / 10.0 ** power:.{digits}f}{tail}")
+                        for one in (value, low, high))
+    return f"{value} [{low}, {high}]"
+
+
 def refused(file, path, index, errors, before):
     """Why the values of this dataset may not be printed, or None. before: what the row says until
     there."""
@@ -141,25 +158,54 @@ def refused(file, path, index, errors, before):
         key = file["optimum"].attrs["key"].rpartition(".")[2]
         if f"best {key}" not in before:
             return f'this is the optimum of {key}, and the row does not say "best {key}"'
-        edge = "/optimum/median_edge" if "median" in path else "/optimum/edge"
-        if any(values_of(file, None, edge, index)[0]):
-            return "the optimum lies at an end of the grid, or beside runs that failed"
+    optimum = OPTIMUM.match(path)
+    if optimum:
+        why = values_of(file, None, f"/optimum/{optimum[1] or ''}reason", index)[0]
+        if any(why):
+            return f"the optimum is not known (reasons {' '.join(f'{one:g}' for one in why)})"
     if NEEDS_ERROR.search(path) and not all(math.isfinite(error) for error in errors):
         return "its error is not known"
     return None
+
+
+def entries_of(file, path, index, reduction, said):
+    """The entries that are meant as rows (value,), (value, error) or (value, low, high), and the
+    size below which a value is round-off."""
+    seen, floor = values_of(file, reduction, path, index)
+    beside, optimum = [], OPTIMUM.match(path)
+    if optimum and not reduction:
+        kind, name = optimum.groups()
+        ends = ("low", "high") if name == "at" else ("objective_low", "objective_high")
+        beside = [f"/optimum/{kind or ''}{end}" for end in ends]
+    elif not reduction and ("(" in said or NEEDS_ERROR.search(path)):
+        beside = [path + "_se"]
+    seen = [0.0 if abs(value) < floor else value for value in seen]
+    return list(zip(seen, *(values_of(file, None, more, index)[0] for more in beside)))
+
+
+def differs(said, entry):
+    """Whether an entry of the page is not what is seen: numbers by more than one unit of their last
+    digit, errors by more than half of themselves."""
+    numbers = re.findall(NUMBER, said)
+    if numbers == ["?"] or len(numbers) != (3 if len(entry) == 3 else 1):
+        return True
+    seen = entry if len(entry) == 3 else entry[:1]
+    far = any(not abs(float(re.sub(r"\(\d+\)", "", one)) - value) <= 1.01 * unit(one)
+              for one, value in zip(numbers, seen))
+    if len(entry) == 2:
+        far |= not abs(error_in(said) - entry[1]) <= 0.5 * entry[1] + 1.01 * unit(said)
+    return far
 
 
 def compare(match, folder, output, problems):
     """What the row says of one dataset; returns it as it should be written."""
     import h5py
     reduction, name, path, index, said = match.groups()
-    errors = None
     try:
         with h5py.File(folder / (name or output)) as file:
-            seen, floor = values_of(file, reduction, path, index)
-            if not reduction and said and ("(" in said or NEEDS_ERROR.search(path)):
-                errors, _ = values_of(file, None, path + "_se", index)
-            reason = refused(file, path, index, errors or [], match.string[:match.start()])
+            seen = entries_of(file, path, index, reduction, said or "")
+            errors = [entry[1] for entry in seen if len(entry) == 2]
+            reason = refused(file, path, index, errors, match.string[:match.start()])
     except (OSError, KeyError) as error:
         problems.append(f"{path}: {error}")
         return match[0]
@@ -167,15 +213,12 @@ def compare(match, folder, output, problems):
         return match[0]
     if reason:
         problems.append(f"{match[0]}: {reason}")
-    said = said.split()
+    said = re.findall(ENTRY, said)
     if len(said) != len(seen) and said != ["?"]:
         problems.append(f"{match[0]}: {len(seen)} values are seen")
-    seen = [0.0 if abs(value) < floor else value for value in seen]
-    written = [short(*pair) for pair in zip(seen, errors or [None] * len(seen))]
-    for one, value, new, error in zip(said, seen, written, errors or seen):
-        far = one == "?" or not abs(float(re.sub(r"\(\d+\)", "", one)) - value) <= 1.01 * unit(one)
-        wrong = errors and not abs(error_in(one) - error) <= 0.5 * error + 1.01 * unit(one)
-        if (far or wrong) and one != new:
+    written = [spread_over(*entry) if len(entry) == 3 else short(*entry) for entry in seen]
+    for one, entry, new in zip(said, seen, written):
+        if one != new and differs(one, entry):
             problems.append(f"{match[0]}: {new} is seen")
     return match[0].rpartition(" = ")[0] + " = " + " ".join(written)
 

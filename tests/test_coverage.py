@@ -88,14 +88,22 @@ def problems_of(said, folder, **datasets):
 
 
 def test_optima_and_exponents_come_with_their_errors(tmp_path):
-    inside = {"optimum__at": [0.5, 0.7], "optimum__at_se": [0.02, 0.03], "optimum__edge": [0, 2]}
-    good = "best eta0 `/optimum/at[0]` = .50(2)"
-    assert not problems_of(good, tmp_path, **inside)
-    for said, wrong in (("best eta0 `/optimum/at[1]` = .70(3)", "end of the grid"),
-                        ("best depth `/optimum/at[0]` = .50(2)", "optimum of eta0"),
-                        ("best eta0 `/optimum/at[0]` = .5", "is seen"),
-                        ("best eta0 `/optimum/at[0]` = .50(9)", "is seen")):
-        assert any(wrong in problem for problem in problems_of(said, tmp_path, **inside)), said
+    optimum = {"at": [0.5, 0.7], "low": [0.46, 0.1], "high": [0.55, 9], "reason": [0, 2],
+               "objective": [0.02, 0.03], "objective_low": [0.01, 0.02],
+               "objective_high": [0.04, 0.05], "least_at": [0.5, 0.75]}
+    optimum = {"optimum__" + key: value for key, value in optimum.items()}
+    for said in ("best eta0 `/optimum/at[0]` = .50 [.46, .55]",
+                 "best eta0 of the grid `/optimum/least_at` = .5 .75",
+                 "best eta0, loss there `/optimum/objective[0]` = .020 [.010, .040]"):
+        assert not problems_of(said, tmp_path, **optimum), said
+    for said, wrong in (("best eta0 `/optimum/at[1]` = .70 [.10, 9.0]", "is not known (reasons 2)"),
+                        ("best depth `/optimum/at[0]` = .50 [.46, .55]", "optimum of eta0"),
+                        ("best eta0 `/optimum/at[0]` = .50", "is seen"),
+                        ("best eta0 `/optimum/at[0]` = .50 [.40, .55]", "is seen"),
+                        ("best eta0 `/optimum/objective[0]` = .020", "is seen")):
+        assert any(wrong in problem for problem in problems_of(said, tmp_path, **optimum)), said
+    assert table.spread_over(0.62, 0.58, 0.66) == ".62 [.58, .66]"
+    assert table.spread_over(1.4e-4, 1.2e-4, 1.7e-4) == "1.40e-4 [1.20e-4, 1.70e-4]"
     slope = {"compare__A1_exponent": [-0.5], "compare__A1_exponent_se": [0.2]}
     assert not problems_of("`/compare/A1_exponent[0]` = -.5(2)", tmp_path, **slope)
     assert problems_of("`/compare/A1_exponent[0]` = -.5", tmp_path, **slope)

@@ -170,23 +170,27 @@ def test_refusals(tmp_path, monkeypatch):
         gallery.main([])
 
 
-def test_verdicts_need_two_standard_errors():
-    from common import decided, drift
+def test_what_is_said_of_rates():
+    """Optima of three widths with intervals of 5 %: verdicts on how they and the losses change."""
+    import verdict
+    import xarray
     from scaling import transfers
-    assert [decided(1, error, 0.5, 2) for error in (0.2, 0.3)] == [True, None]
-    assert [decided(3, error, 0.5, 2) for error in (0.4, 0.6)] == [False, None]
-    N = np.array([64.0, 128.0, 256.0])
+    N, spread = np.array([64.0, 128.0, 256.0]), np.exp(0.025 * np.linspace(-1, 1, verdict.COUNT))
 
-    def rates(at, se):
-        return np.array([N, at, se, np.ones(3), np.ones(3)])
+    def best(at, loss, reason=0):
+        rows = {"at_samples": at, "objective_samples": loss}
+        return xarray.Dataset({key: (("N", "sample"), np.outer(row, spread)) for key, row in
+                               rows.items()} | {"reason": ("N", [0.0, 0.0, reason])}, {"N": N})
 
-    moved, error = drift(rates([1.0, 1.1, 1.21], [0.01, 0.01, 0.01]), 2)
-    assert np.isclose(moved, np.log(1.21)) and np.isclose(error, 0.01 * np.sqrt(2), rtol=0.2)
-    assert drift(rates([1.0, 1.1, 1.21], [0.01, np.nan, np.nan]), 2)[1] > 0.5
-    assert drift(rates([1.0, 1.6, 1.0], [0.01, 0.01, 0.5]), 2)[1] > 0.3
-    for said, one, worse in (("rises", True, True), ("stays", True, False),
-                             ("falls", False, False)):
-        assert transfers(said, moved, error, 0.0, 0.1) is one, said
-        assert transfers(said, moved, error, -0.2, 0.1) is worse, said
-    assert transfers("stays", 0.0, 1.0, 0.0, 1.0) is None, "noise shows nothing"
-    assert transfers("rises", 0.0, 1.0, 0.0, 1.0) is None, "noise shows nothing"
+    same, grows, falls = [1.0, 1.0, 1.0], [1.0, 1.3, 1.69], [1.0, 0.7, 0.49]
+    for at, loss, claim, truth in (
+            (same, falls, ("stays", "better"), True), (same, grows, ("stays", "better"), False),
+            (grows, falls, ("stays", "better"), False), (grows, grows, ("rises", "worse"), True),
+            (same, grows, ("rises", "worse"), False), (falls, same, ("falls", "any"), True),
+            (same, same, ("stays", "better"), None), (same, same, ("rises", "no better"), False)):
+        assert transfers(best(at, loss), *claim)[0] is truth, claim
+        assert transfers(best(at, loss, reason=4), *claim)[0] is None, "not known"
+    assert common.told(xarray.Dataset({
+        "reason": ("N", [0.0, 4.0]), "at": ("N", [1.394, np.nan]), "low": ("N", [1.271, 0.1]),
+        "high": ("N", [1.583, 9]), "least_at": ("N", [1.4, 2.0])})) == "1.39 [1.27, 1.58] 2*"
+    assert common.star("1 2*") and not common.star("1 2")

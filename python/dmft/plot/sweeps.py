@@ -1,4 +1,4 @@
-"""Pictures of sweeps: final losses over the grid, and where they are smallest at every width."""
+"""Pictures of sweeps: the objective over the grid, and where it is smallest at every width."""
 from __future__ import annotations
 
 import os
@@ -14,6 +14,19 @@ from dmft.plot.style import BARS, COLOURS, NAMES, Missing
 MARKERS = "osD^vP*X"
 SYMBOLS = {"training.eta0": r"learning rate $\eta_0$", "training.gamma0": r"$\gamma_0$",
            "network.kappa": r"$\kappa$", "network.parameterization": "parameterization"}
+
+
+WORDS = {"loss": "training loss at the end", "test_loss": "test loss at the end",
+         "smooth_loss": "training loss, last pass"}
+
+
+def compared(sweep) -> tuple[str, str]:
+    """What the points of a sweep are compared by: the name of its dataset and words for an axis. It
+    is the objective of the sweep; of one in progress, which has none yet, the loss."""
+    if "objective" not in sweep:
+        return "loss", WORDS["loss"]
+    name = str(sweep.attrs.get("objective", "objective"))
+    return "objective", WORDS.get(name, name)
 
 
 def along(sweep, optimum=None) -> str | None:
@@ -78,9 +91,10 @@ def widths_axis(ax, N) -> list:
 
 
 def half_bars(part):
-    """95 % of the final losses, down and up; on a logarithmic axis, down to a tenth at most."""
-    half = np.nan_to_num(part["loss_se"].values * student(np.maximum(part["n"].values - 1, 1)))
-    return np.array([np.minimum(half, 0.9 * np.abs(part["loss"].values)), half])
+    """95 % of the objective, down and up; on a logarithmic axis, down to a tenth at most."""
+    name, _ = compared(part)
+    half = np.nan_to_num(part[name + "_se"].values * student(np.maximum(part["n"].values - 1, 1)))
+    return np.array([np.minimum(half, 0.9 * np.abs(part[name].values)), half])
 
 
 def doubtful(one) -> np.ndarray:
@@ -91,14 +105,14 @@ def doubtful(one) -> np.ndarray:
 
 
 def losses(ax, part, key: str) -> None:
-    """Final losses against a key at every width (at most three of them, and the limit), of one
+    """The objective against a key at every width (at most three of them, and the limit), of one
     combination of the other keys: means with bars, medians dashed and hollow. A limit that rests
     is left out; hollow points of a limit are marked as not self-averaging or at the edge of
     stability.
 
     >>> losses(plt.gca(), dmft.load("rates.h5").sweep, "training.eta0")         # doctest: +SKIP
     """
-    N = part["N"].values
+    N, (name, _) = part["N"].values, compared(part)
     finite = np.flatnonzero(np.isfinite(N))
     some = [finite[round(k)] for k in np.linspace(0, len(finite) - 1, min(MOST, len(finite)))]
     styles = {c: {"color": colour, "lw": 1.2, "ms": 3, "zorder": 3, "label": f"$N = {N[c]:.0f}$"}
@@ -111,12 +125,12 @@ def losses(ax, part, key: str) -> None:
             ax.text(0.97, 0.97, r"$N \to \infty$ rests", transform=ax.transAxes, ha="right",
                     va="top", fontsize=8)
             continue
-        ax.errorbar(one[key].values, one["loss"].values, half_bars(one), marker="o", **style)
+        ax.errorbar(one[key].values, one[name].values, half_bars(one), marker="o", **style)
         bad = doubtful(one) & np.isinf(N[c])
-        ax.plot(one[key].values[bad], one["loss"].values[bad], "o", color="black", mfc="white",
+        ax.plot(one[key].values[bad], one[name].values[bad], "o", color="black", mfc="white",
                 ms=5, zorder=2.5)
-        if "loss_median" in one and np.isfinite(one["N"]):
-            ax.plot(one[key].values, one["loss_median"].values, marker="o", mfc="white",
+        if name + "_median" in one and np.isfinite(one["N"]):
+            ax.plot(one[key].values, one[name + "_median"].values, marker="o", mfc="white",
                     **style | {"ls": "--", "lw": 0.9, "label": None, "zorder": 4})
     ax.set(xlabel=name_of_axis(key))
     scale(ax.xaxis, part[key].values)
@@ -147,22 +161,23 @@ def optima(ax, sweep, optimum) -> None:
 
 
 def against_width(ax, sweep) -> None:
-    """Final losses against the width, of sweeps without a key of numbers."""
+    """The objective against the width, of sweeps without a key of numbers."""
+    name, words = compared(sweep)
     x = widths_axis(ax, sweep["N"].values)
     for k, cell in enumerate(cells(sweep, None)):
         part = sweep.sel(cell)
-        half = part["loss_se"].values * student(np.maximum(part["n"].values - 1, 1))
-        ax.errorbar(x, part["loss"].values, np.nan_to_num(half), color=COLOURS[k % 7], capsize=2,
+        half = part[name + "_se"].values * student(np.maximum(part["n"].values - 1, 1))
+        ax.errorbar(x, part[name].values, np.nan_to_num(half), color=COLOURS[k % 7], capsize=2,
                     marker=MARKERS[k % 8], ms=4.5, lw=1.1, label=words_of(cell) or None)
-    ax.set_ylabel("training loss at the end")
-    scale(ax.yaxis, sweep["loss"].values)
+    ax.set_ylabel(words)
+    scale(ax.yaxis, sweep[name].values)
 
 
 def figure(run, _=None):
     """A panel for every combination of other keys, and the optimum of all of them."""
     sweep, optimum = run["sweep"], run["optimum"] if "optimum" in run else None
-    key = along(sweep, optimum)
-    if not np.isfinite(sweep["loss"].values).any():
+    key, (name, words) = along(sweep, optimum), compared(sweep)
+    if not np.isfinite(sweep[name].values).any():
         raise Missing("every run failed")
     if not key:
         picture, ax = plt.subplots(figsize=(5.5, 3.2))
@@ -180,12 +195,12 @@ def figure(run, _=None):
     for ax, cell in zip(grid.flat, points):
         losses(ax, sweep.sel(cell), key)
         ax.set_title(words_of(cell))
-        scale(ax.yaxis, sweep["loss"].values)
-        low, high = np.nanmin(sweep["loss"].values), np.nanmax(sweep["loss"].values)
+        scale(ax.yaxis, sweep[name].values)
+        low, high = np.nanmin(sweep[name].values), np.nanmax(sweep[name].values)
         if low > 0:
             ax.set_ylim(0.6 * low, 1.6 * high)
     for ax in grid[:, 0]:
-        ax.set_ylabel("training loss at the end")
+        ax.set_ylabel(words)
     if optimum is not None:
         optima(grid.flat[len(points)], sweep, optimum)
         if len(points) > 1:
@@ -208,6 +223,9 @@ def figure_together(runs, _=None):
     key = keys.pop()
     if keys or not key:
         raise Missing("the sweeps have no key of numbers in common to be drawn along")
+    if len({compared(run["sweep"]) for run in runs}) > 1:
+        raise Missing("the sweeps have different objectives")
+    name, objective = compared(runs[0]["sweep"])
     picture, ax = plt.subplots(figsize=(5.8, 3.3))
     k = 0
     for run in runs:
@@ -218,12 +236,12 @@ def figure_together(runs, _=None):
             one = sweep.sel(cell).isel(N=place)
             words = [os.path.basename(run.path).removesuffix(".h5"), words_of(cell)]
             words += [] if np.isinf(which) else [f"N = {which:.0f}"]
-            ax.errorbar(one[key].values, one["loss"].values, half_bars(one), ms=3.5, lw=1.2,
+            ax.errorbar(one[key].values, one[name].values, half_bars(one), ms=3.5, lw=1.2,
                         marker=MARKERS[k % 8], color=COLOURS[k % 7],
                         label=", ".join(filter(None, words)))
             k += 1
-    ax.set(xlabel=name_of_axis(key), ylabel="training loss at the end")
+    ax.set(xlabel=name_of_axis(key), ylabel=objective)
     scale(ax.xaxis, np.concatenate([run["sweep"][key].values for run in runs]))
-    scale(ax.yaxis, np.concatenate([run["sweep"]["loss"].values.ravel() for run in runs]))
+    scale(ax.yaxis, np.concatenate([run["sweep"][name].values.ravel() for run in runs]))
     limits = all(np.isinf(run["sweep"]["N"].values).any() for run in runs)
     return legend(picture, ax, ("$N \\to \\infty$\n" if limits else "") + BARS)
