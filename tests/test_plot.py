@@ -415,7 +415,7 @@ def test_wrong_files(files, tmp_path, capsys):
         cut.write_bytes(file.read(3000))
     data = os.path.join(HERE, "..", "data", "fashion_7x7.h5")
     for path, sentence in ((str(tmp_path / "none.h5"), "no such file"), (str(cut), "truncated"),
-                           (__file__, "is not a whole HDF5 file"), (HERE, "holds no run"),
+                           (__file__, "is not a whole HDF5 file"), (HERE, "holds no sweep"),
                            (data, "is not an output of dmft-solve, dmft-compare or dmft-sweep")):
         assert command.main([path]) == 2
         said = capsys.readouterr().err
