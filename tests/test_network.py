@@ -120,7 +120,7 @@ def test_every_operation_of_the_programs_is_known():
         chapter, name, arguments, _, about = line.split("\t")
         assert f"| `{name}({arguments})` | {about} |\n" in text, f"docs/programs.md, {chapter}"
     source = "".join(open(path, encoding="utf-8").read()
-                     for path in glob.glob(os.path.join(root, "models", "script", "*.c")))
+                     for path in glob.glob(os.path.join(root, "models", "lua", "*.c")))
     assert set(re.findall(r'lua_setglobal\(L, "(\w+)"\)', source)) - {"math", "string"} == \
         set(sys.modules["dmft.network"].CONSTANTS)
     assert dmft.Network().look.__doc__.startswith("look(x, K, W) -> numbers: ")

@@ -229,7 +229,7 @@ def _call(name: str, words: list[str], out: str, progress: bool, network: Networ
         raise
     result = load(out, owner)
     result.report = report
-    for note in result.notes:
+    for note in result.notes if not progress else ():  # else they stand on the screen
         warnings.warn(str(note), NoteWarning, stacklevel=4)
     return result
 
