@@ -23,14 +23,7 @@ static void write_ini(const char *sweep) {
 }
 
 static int clean(void **state) {
-    return system("rm -rf out.d one.d one.h5") || cli_clean(state);
-}
-
-static int open_grid(void **state) {
-    int code = cli_open(state);
-    if (!code)
-        cli_program("dmft-sweep");
-    return code;
+    return system("rm -rf one.d one.h5") || cli_clean(state);
 }
 
 #define GRID_TEST(name) cmocka_unit_test_setup(name, clean)
@@ -526,5 +519,5 @@ int main(void) {
         GRID_TEST(test_names_of_any_length),
         GRID_TEST(test_values_are_checked_by_their_rows),
     };
-    return cmocka_run_group_tests(tests, open_grid, cli_close);
+    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

@@ -6,13 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int open_sweep(void **state) {
-    int code = cli_open(state);
-    if (!code)
-        cli_program("dmft-sweep");
-    return code;
-}
-
 /* Each row of the table that ends in these letters. */
 static int rows_with(const char *table, const char *letters) {
     int rows = 0;
@@ -85,5 +78,5 @@ int main(void) {
         TEST(the_edge_is_told_by_all_widths),
         TEST(too_few_sites_are_no_divergence),
     };
-    return cmocka_run_group_tests(tests, open_sweep, cli_close);
+    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

@@ -70,17 +70,6 @@ static char *sweep(const char *more) {
     return result.out;
 }
 
-static int clean(void **state) {
-    return system("rm -rf out.d") || cli_clean(state);
-}
-
-static int open_sweep(void **state) {
-    int code = cli_open(state);
-    if (!code)
-        cli_program("dmft-sweep");
-    return code;
-}
-
 /* Batches: the last one is no objective. With test inputs it is test_loss, else the loss over the
  * last times; another choice gives from the file what the sweep would have given. */
 static void test_objectives(void **state) {
@@ -93,7 +82,7 @@ static void test_objectives(void **state) {
     char text[1024];
     size_t count;
     for (int k = 0; k < 2; k++) {
-        clean(NULL);
+        cli_clean(NULL);
         snprintf(text, sizeof text, "%s[sweep]\ntraining.eta0 = 4 2 1 0.5 0.25 0.125\n", batches);
         cli_print("sweep.ini", text);
         char *table = sweep(more[k]);
@@ -131,7 +120,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_of_runs),
         cmocka_unit_test(test_times_of_pseudo_values),
-        cmocka_unit_test_setup(test_objectives, clean),
+        TEST(test_objectives),
     };
-    return cmocka_run_group_tests(tests, open_sweep, cli_close);
+    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

@@ -33,14 +33,7 @@ static void write_ini(const char *name, const char *sweep) {
 }
 
 static int clean(void **state) {
-    return system("rm -rf out.d whole.d whole.h5") || cli_clean(state);
-}
-
-static int open_sweep(void **state) {
-    int code = cli_open(state);
-    if (!code)
-        cli_program("dmft-sweep");
-    return code;
+    return system("rm -rf whole.d whole.h5") || cli_clean(state);
 }
 
 #define SWEEP_TEST(name) cmocka_unit_test_setup(name, clean)
@@ -589,5 +582,5 @@ int main(void) {
         SWEEP_TEST(test_a_network_that_diverges_fails_its_point),
         SWEEP_TEST(test_a_limit_that_rests_has_no_optimum),
     };
-    return cmocka_run_group_tests(tests, open_sweep, cli_close);
+    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

@@ -19,17 +19,6 @@ static void write_ini(const char *eta0) {
     cli_print("sweep.ini", text);
 }
 
-static int clean(void **state) {
-    return system("rm -rf out.d") || cli_clean(state);
-}
-
-static int open_sweep(void **state) {
-    int code = cli_open(state);
-    if (!code)
-        cli_program("dmft-sweep");
-    return code;
-}
-
 static void accept(const char *force) {
     struct cli_result result;
     cli_run(&result, ARGS("--quiet", "--jobs", "1", "-o", "out.h5", "sweep.ini", force));
@@ -133,10 +122,10 @@ static void test_errors_are_those_of_the_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_other_files_stay, clean),
-        cmocka_unit_test_setup(test_results_of_other_programs_stay, clean),
-        cmocka_unit_test_setup(test_errors_are_those_of_the_runs, clean),
-        cmocka_unit_test_setup(test_sweeps_whose_runs_stay_are_replaced, clean),
+        TEST(test_other_files_stay),
+        TEST(test_results_of_other_programs_stay),
+        TEST(test_errors_are_those_of_the_runs),
+        TEST(test_sweeps_whose_runs_stay_are_replaced),
     };
-    return cmocka_run_group_tests(tests, open_sweep, cli_close);
+    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

@@ -124,7 +124,7 @@ done:
     return code;
 }
 
-/* What measuring takes. */
+/* What measuring takes, and the norm of the gradient while a step is made, where it is clipped. */
 static int add_measured(const struct run *run, struct net_setup setup, double *bytes,
                         struct err *err) {
     struct net net;
@@ -132,16 +132,7 @@ static int add_measured(const struct run *run, struct net_setup setup, double *b
     int code = net_init(&net, &setup, err);
     if (!code)
         *bytes += observe_bytes(&run->config, &net);
-    net_free(&net);
-    return code;
-}
-
-/* What the norm of the gradient takes while a step is made. */
-static int add_norm(struct net_setup setup, double *bytes, struct err *err) {
-    struct net net;
-    setup.declare_only = true;
-    int code = net_init(&net, &setup, err);
-    if (!code)
+    if (!code && run->config.training.clip != 0)
         *bytes += 2.0 * net_most_rows(&net) * net_most_rows(&net) * sizeof(double);
     net_free(&net);
     return code;
@@ -157,8 +148,6 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
     TRY(add_measured(run, setup, bytes, err));
-    if (run->config.training.clip != 0)
-        TRY(add_norm(setup, bytes, err));
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.P * setup.n * setup.P * setup.n;
     *bytes *= ensemble_concurrent(run, N, runs);

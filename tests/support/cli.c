@@ -57,6 +57,13 @@ void cli_program(const char *name) {
         fail_msg("no program %s", program);
 }
 
+int cli_open_sweep(void **state) {
+    int code = cli_open(state);
+    if (!code)
+        cli_program("dmft-sweep");
+    return code;
+}
+
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
     (void)status;
     (void)type;
@@ -107,7 +114,7 @@ int cli_clean(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (cli_exists(names[i]) && remove(names[i]))
             return -1;
-    return 0;
+    return cli_exists("out.d") ? system("rm -r out.d") : 0;
 }
 
 /* --- a run ----------------------------------------------------------------------------------- */

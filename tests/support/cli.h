@@ -20,6 +20,7 @@ extern const char cli_small[];
  * then enters an empty folder, which is removed at the end. All names below lie in it. */
 int cli_open(void **state);
 int cli_close(void **state);
+int cli_open_sweep(void **state); /* as cli_open; dmft-sweep is what runs */
 
 /* From now on another program of the same folder is run. */
 void cli_program(const char *name);
@@ -59,7 +60,7 @@ void cli_write(const char *name, const void *bytes, size_t size);
 void cli_print(const char *name, const char *text);
 char *cli_read(const char *name, size_t *size); /* ends with a zero byte, which size leaves out */
 bool cli_exists(const char *name);
-/* Removes out.h5 and its partial files; also a setup for tests. */
+/* Removes out.h5, its partial file and the folder out.d of a sweep; also a setup for tests. */
 int cli_clean(void **state);
 
 /* A data file with X [P][D] (rank 1: X [P]), X[0][2] = X2, and, unless its length is negative, y,

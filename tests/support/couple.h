@@ -2,7 +2,7 @@
  * from the same weights, so that every number of the two can be compared to round-off, step by
  * step.
  *
- * Who adds a network writes one struct couple_oracle (couple_resnet.c is the shortest) and enters
+ * Who adds a network writes one COUPLE_ORACLE (couple_resnet.c is the shortest) and enters
  * it in couple_list. It says how the oracle is made from the configuration of a run, where the
  * matrices of the net lie in the blocks of the oracle, and what else of the two is compared. The
  * test of the network then needs tables of settings alone, and tests/test_optimizer.c and
@@ -79,6 +79,18 @@ extern const struct couple_oracle *const couple_list[]; /* NULL at the end */
     static void release(void *oracle) {                                                            \
         NAME##_free(oracle);                                                                       \
     }
+/* The oracle of a network, couple_MODEL: its file has settings and the functions make, parts and
+ * kernel, and those of COUPLE_FUNCTIONS; the further members that it has follow here. */
+#define COUPLE_ORACLE(MODEL, ...)                                                                  \
+    const struct couple_oracle couple_##MODEL = {.model = #MODEL,                                  \
+                                                 .settings = settings,                             \
+                                                 .make = make,                                     \
+                                                 .free = release,                                  \
+                                                 .forward = forward,                               \
+                                                 .backward = backward,                             \
+                                                 .parts = parts,                                   \
+                                                 .kernel = kernel,                                 \
+                                                 __VA_ARGS__}
 /* Settings of the run in the words of the oracles. */
 enum oracle_gate couple_gate(const struct couple *p);
 enum oracle_loss couple_loss(const struct couple *p);

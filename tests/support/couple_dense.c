@@ -41,13 +41,4 @@ static double kernel(const struct couple *p, const char *name, int mu, int nu) {
 
 static const char *const settings[] = {"depth = 3", "depth = 2\nactivation = softplus", NULL};
 
-const struct couple_oracle couple_dense = {.model = "dense",
-                                           .settings = settings,
-                                           .make = make,
-                                           .free = release,
-                                           .forward = forward,
-                                           .backward = backward,
-                                           .parts = parts,
-                                           .kernels = kernels,
-                                           .kernel = kernel,
-                                           .absolute = true};
+COUPLE_ORACLE(dense, .kernels = kernels, .absolute = true);

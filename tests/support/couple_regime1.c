@@ -108,15 +108,4 @@ static const char *const settings[] = {
     "experts = 2\nparameterization = sp\nrouter_rate = 1",
     NULL};
 
-const struct couple_oracle couple_regime1 = {.model = "regime1",
-                                             .settings = settings,
-                                             .make = make,
-                                             .free = release,
-                                             .forward = forward,
-                                             .backward = backward,
-                                             .at = at,
-                                             .parts = parts,
-                                             .kernels = kernels,
-                                             .kernel = kernel,
-                                             .absolute = true,
-                                             .more = more};
+COUPLE_ORACLE(regime1, .at = at, .kernels = kernels, .absolute = true, .more = more);

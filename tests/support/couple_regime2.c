@@ -60,12 +60,4 @@ static const char *const settings[] = {
     "kappa = 0.5\nexpert_width = 2\nparameterization = mssp\ngate = softmax",
     "kappa = 0.5\nexpert_width = 3\nparameterization = mup", NULL};
 
-const struct couple_oracle couple_regime2 = {.model = "regime2",
-                                             .settings = settings,
-                                             .make = make,
-                                             .free = release,
-                                             .forward = forward,
-                                             .backward = backward,
-                                             .parts = parts,
-                                             .kernels = kernels,
-                                             .kernel = kernel};
+COUPLE_ORACLE(regime2, .kernels = kernels);

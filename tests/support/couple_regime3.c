@@ -60,12 +60,4 @@ static const char *const settings[] = {
     "kappa = 0.5\niota = 0.25\nparameterization = mssp",
     "kappa = 0.25\niota = 0.5\nparameterization = mup\ngate = softmax", NULL};
 
-const struct couple_oracle couple_regime3 = {.model = "regime3",
-                                             .settings = settings,
-                                             .make = make,
-                                             .free = release,
-                                             .forward = forward,
-                                             .backward = backward,
-                                             .parts = parts,
-                                             .kernels = kernels,
-                                             .kernel = kernel};
+COUPLE_ORACLE(regime3, .kernels = kernels);

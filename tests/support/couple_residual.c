@@ -98,13 +98,4 @@ static void more(const struct couple *p, int t, double tolerance) {
 
 static const char *const settings[] = {"alpha = 0.5\nexpert_width = 4\ndepth = 2", NULL};
 
-const struct couple_oracle couple_residual = {.model = "residual",
-                                              .settings = settings,
-                                              .make = make,
-                                              .free = release,
-                                              .forward = forward,
-                                              .backward = backward,
-                                              .parts = parts,
-                                              .kernels = kernels,
-                                              .kernel = kernel,
-                                              .more = more};
+COUPLE_ORACLE(residual, .kernels = kernels, .more = more);

@@ -40,12 +40,4 @@ static double kernel(const struct couple *p, const char *name, int mu, int nu) {
 
 static const char *const settings[] = {"depth = 3\nbranch = 1.6", NULL};
 
-const struct couple_oracle couple_resnet = {.model = "resnet",
-                                            .settings = settings,
-                                            .make = make,
-                                            .free = release,
-                                            .forward = forward,
-                                            .backward = backward,
-                                            .parts = parts,
-                                            .kernels = kernels,
-                                            .kernel = kernel};
+COUPLE_ORACLE(resnet, .kernels = kernels);

@@ -175,11 +175,4 @@ static const char *const settings[] = {
     "mixture = regime3\nkappa = 0.5\niota = 0.25\nbranch_power = 0.5",
     "mixture = regime1\nexperts = 2\nbias = trained\nbiases = .6 -.6\nstream = no", NULL};
 
-const struct couple_oracle couple_stack = {.model = "stack",
-                                           .settings = settings,
-                                           .make = make,
-                                           .free = release,
-                                           .forward = forward,
-                                           .backward = backward,
-                                           .parts = parts,
-                                           .kernel = kernel};
+COUPLE_ORACLE(stack, .kernels = NULL);

@@ -140,14 +140,4 @@ static void more(const struct couple *p, int t, double tolerance) {
 
 static const char *const settings[] = {"experts = 2\ngate = softmax\nq0 = 1\ndepth = 2", NULL};
 
-const struct couple_oracle couple_transformer = {.model = "transformer",
-                                                 .settings = settings,
-                                                 .coordinates = true,
-                                                 .make = make,
-                                                 .free = release,
-                                                 .forward = forward,
-                                                 .backward = backward,
-                                                 .parts = parts,
-                                                 .kernels = kernels,
-                                                 .kernel = kernel,
-                                                 .more = more};
+COUPLE_ORACLE(transformer, .coordinates = true, .kernels = kernels, .more = more);
