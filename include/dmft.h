@@ -48,7 +48,8 @@ const char *dmft_error(const struct dmft *d); /* of the last call that failed, e
  * read or run. *model stays where it is. Then `[network] model = NAME` is this one. */
 struct model;
 int dmft_add_network(struct dmft *d, const struct model *model);
-/* Sites of the limit, for program_population: of neurons, of experts, of units of experts. With
+/* Sites of the limit, for program_population: of neurons, of experts, of units of experts. Where a
+ * tie makes the limit random, neurons of another size than 1 take program_sites instead. With
  * [solver] halves = yes they are those of a half while it is computed; a number that is made of
  * nothing else would stay whole. */
 struct program;

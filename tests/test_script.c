@@ -28,6 +28,13 @@ static const struct pair {
      {"network.experts=3", "network.rho=1", "network.iota=0.5",
       "network.biases=", "network.gate=softmax", "network.beta=1.5"},
      {"program.experts=3", "program.iota=0.5", "program.gate=softmax", "program.beta=1.5"}},
+    {"regime1", /* a random limit, whose sites go with the size of a population */
+     "16",
+     {"data.inputs=3"},
+     {"network.experts=4", "network.rho=0.5", "network.iota=0.5", "network.expert_layers=2",
+      "network.q0=1", "network.bias=fixed", "network.biases=0 0 0 0", "network.gate=softmax"},
+     {"program.experts=4", "program.rho=0.5", "program.iota=0.5", "program.expert_layers=2",
+      "program.q0=1", "program.bias=none", "program.gate=softmax"}},
     {"regime2",
      "16",
      {"data.inputs=3", "solver.expert_sites=64"},
