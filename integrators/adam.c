@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static struct entry_rule rule_of(const struct optimizer_step *step) {
+static struct entry_rule rule(const struct optimizer_step *step) {
     const struct training *training = step->training;
     double steps = step->t + 1;
     return (struct entry_rule){.form = training->adam_eps == ADAM_EPS_INSIDE ? ENTRY_ADAM_INSIDE
@@ -20,37 +20,20 @@ static struct entry_rule rule_of(const struct optimizer_step *step) {
                                .unbias2 = 1 / (1 - pow(training->beta2, steps))};
 }
 
-static int move(const struct optimizer_step *step, struct change *change, struct array memory[2],
-                struct err *err) {
-    return change_entries(change, rule_of(step), memory, 2, err);
-}
-
-static void move_host(const struct optimizer_step *step, int K, const double *gradient,
-                      double *memory, double *numbers) {
-    struct entry_rule rule = rule_of(step);
-    optimizer_move_numbers(&rule, K, gradient, memory, numbers);
-}
-
 const struct optimizer optimizer_adam = {
     .choice = {.name = "adam",
                .doc = "each entry by the ratio of the decaying means of its gradient and of its "
                       "square's root",
                .keys = "beta1 beta2 eps adam_eps adam_read_in"},
-    .by_entry = true,
+    .rule = rule,
     .memories = 2,
-    .gradient_rate = optimizer_unscaled,
-    .move = move,
-    .move_host = move_host,
 };
 
 const struct optimizer optimizer_adamw = {
     .choice = {.name = "adamw",
                .doc = "adam with decoupled weight decay",
                .keys = "beta1 beta2 eps adam_eps adam_read_in weight_decay"},
-    .by_entry = true,
+    .rule = rule,
     .decays = true,
     .memories = 2,
-    .gradient_rate = optimizer_unscaled,
-    .move = move,
-    .move_host = move_host,
 };

@@ -2,10 +2,6 @@
  * descent at the rate eta0 and s the factor of the schedule. */
 #include "integrators/optimizer.h"
 
-static double gradient_rate(const struct optimizer_step *step, double gamma0) {
-    return step->training->eta0 * gamma0 * step->parameter->rate;
-}
-
 static int move(const struct optimizer_step *step, struct change *change, struct array memory[2],
                 struct err *err) {
     return change_momentum(change, step->training->momentum, step->schedule, memory, err);
@@ -24,7 +20,6 @@ const struct optimizer optimizer_momentum = {
                .doc = "along a sum of gradients that decays by the factor momentum each step",
                .keys = "momentum"},
     .memories = 1,
-    .gradient_rate = gradient_rate,
     .move = move,
     .move_host = move_host,
 };

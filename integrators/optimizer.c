@@ -19,7 +19,7 @@ const struct optimizer *optimizer_row(size_t k) {
 void optimizer_name_by_entry(char *note) {
     const char *joint = "";
     for (size_t k = 0; optimizer_list[k]; k++)
-        if (optimizer_row(k)->by_entry) {
+        if (optimizer_by_entry(optimizer_row(k))) {
             text_append(note, "%s%s", joint, optimizer_list[k]->name);
             joint = " or ";
         }
@@ -33,21 +33,30 @@ double optimizer_eps(const struct optimizer_step *step) {
     return step->training->eps * step->parameter->adam.eps;
 }
 
-double optimizer_unscaled(const struct optimizer_step *step, double gamma0) {
-    (void)step, (void)gamma0;
-    return 1;
+static int move_entries(const struct optimizer_step *step, struct change *change,
+                        struct array memory[2], struct err *err) {
+    const struct optimizer *optimizer = step->training->optimizer;
+    if (!optimizer->rule)
+        return optimizer->move(step, change, memory, err);
+    return change_entries(change, optimizer->rule(step), memory, optimizer->memories, err);
 }
 
-void optimizer_move_numbers(const struct entry_rule *rule, int K, const double *gradient,
-                            double *memory, double *numbers) {
+static void move_host(const struct optimizer_step *step, int K, const double *gradient,
+                      double *memory, double *numbers) {
+    const struct optimizer *optimizer = step->training->optimizer;
+    if (!optimizer->rule) {
+        optimizer->move_host(step, K, gradient, memory, numbers);
+        return;
+    }
+    struct entry_rule rule = optimizer->rule(step);
     for (int k = 0; k < K; k++)
-        numbers[k] += entry_step(rule, gradient[k], memory + k, memory + K + k);
+        numbers[k] += entry_step(&rule, gradient[k], memory + k, memory + K + k);
 }
 
 static int move(const struct net *net, const struct optimizer_step *step, double clip,
                 struct parameter *p, struct err *err) {
-    const struct optimizer *optimizer = step->training->optimizer;
-    double rate = optimizer->gradient_rate(step, net->setup.gamma0);
+    double rate =
+        step->training->optimizer->rule ? 1 : step->training->eta0 * net->setup.gamma0 * p->rate;
     struct change change;
     double *host;
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
@@ -56,9 +65,9 @@ static int move(const struct net *net, const struct optimizer_step *step, double
         DO(base_alloc(&p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err));
     DO(net_change(net, p, 0, clip * rate, &change, host, err));
     if (p->K)
-        optimizer->move_host(step, p->K, host, p->host_moment, p->host);
+        move_host(step, p->K, host, p->host_moment, p->host);
     if (!p->host)
-        DO(optimizer->move(step, &change, p->moment, err));
+        DO(move_entries(step, &change, p->moment, err));
 done:
     free(host);
     return code;

@@ -1,5 +1,5 @@
-/* What optimizers share: the list of rows (models/engine/optimizer.h), and the two functions of
- * those that move every entry by a rule of its own. */
+/* What optimizers share: the list of rows (models/engine/optimizer.h), and the rate and eps of
+ * those that move every entry by a rule. */
 #ifndef INTEGRATORS_OPTIMIZER_H
 #define INTEGRATORS_OPTIMIZER_H
 
@@ -18,10 +18,5 @@ void optimizer_name_by_entry(char *note);
 /* rate and eps of the parameter at this step: eta0 schedule adam_rate and eps adam_eps. */
 double optimizer_rate(const struct optimizer_step *step);
 double optimizer_eps(const struct optimizer_step *step);
-/* gradient_rate of rows by entry: the gradient as it is. */
-double optimizer_unscaled(const struct optimizer_step *step, double gamma0);
-/* move_host by a rule, of one entry after the other. */
-void optimizer_move_numbers(const struct entry_rule *rule, int K, const double *gradient,
-                            double *memory, double *numbers);
 
 #endif

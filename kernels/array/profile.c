@@ -173,7 +173,7 @@ static void profile_entries(struct entry_rule rule, struct rows g, struct rows m
                             struct rows y) {
     double start = base_seconds();
     inner->entries(rule, g, m, v, y);
-    count(ENTRIES, start, 10 * cells(y), 7 * cells(y));
+    count(ENTRIES, start, 10 * cells(y), (v.array ? 7 : 5) * cells(y));
 }
 
 static int profile_sync(struct err *err) {

@@ -136,6 +136,14 @@ bool text_is(struct text_word word, const char *text) {
     return strlen(text) == word.length && !memcmp(text, word.text, word.length);
 }
 
+bool text_lists(const char *words, const char *word) {
+    struct text_word next;
+    while (words && text_next_word(&words, " ", &next))
+        if (text_is(next, word))
+            return true;
+    return false;
+}
+
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }

@@ -68,8 +68,7 @@ struct operation {
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
     operation_average, operation_scale, operation_look, operation_bias, operation_numbers,
-    operation_shift, operation_penalty, operation_top, operation_rows, operation_ones,
-    operation_sum, operation_product, operation_read_out;
+    operation_shift, operation_top, operation_rows, operation_ones, operation_read_out;
 
 /* A part of a cotangent that a node hands to argument k. */
 struct part {

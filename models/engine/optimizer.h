@@ -1,10 +1,10 @@
 /* The optimizers that a network can be trained with: one row for each.
  *
  * An optimizer turns the gradient of a step into the change of every parameter. Whoever adds one
- * writes its row, with the functions that move entries and host numbers, in a file in integrators/
- * and enters it in optimizer_list (integrators/optimizer.c): the key [training] optimizer, the keys
- * that it reads, the help, the estimate of memory, the kind of a limit's maps, checkpoints and the
- * tests follow from the row.
+ * writes its row, with the rule by which it moves single entries, or the functions that move all of
+ * them, in a file in integrators/ and enters it in optimizer_list (integrators/optimizer.c): the
+ * key [training] optimizer, the keys that it reads, the help, the estimate of memory, the kind of a
+ * limit's maps, checkpoints and the tests follow from the row.
  *
  * A network asks an optimizer for its properties alone, never which one it is. */
 #ifndef MODELS_OPTIMIZER_H
@@ -31,17 +31,15 @@ struct optimizer {
      * the terms of the sum, and gradient flow and the classical fixed point exist. Such a row has
      * none of the functions below. */
     bool plain;
-    /* Every entry moves by a nonlinear function of its own gradients: limit maps then hold the
-     * learned part entry by entry, the rate is adam_rate and not rate (struct weight), and [eps]
-     * multiplies eps. Else entries move linearly, and a limit keeps rows. */
-    bool by_entry;
     bool decays;  /* each step begins with W *= 1 - schedule weight_decay, biases excepted */
     int memories; /* numbers that it keeps for each entry from step to step: 0, 1 or 2 */
-    /* What the gradient (1/P) sum_mu Delta_mu y_mu x_mu^T is multiplied by before it is handed to
-     * the two functions below. */
-    double (*gradient_rate)(const struct optimizer_step *step, double gamma0);
-    /* Moves entries along a change and uses it up (kernels/maps/change.h). memory [2]: zeroed
-     * before the first step. */
+    /* Every entry moves by this nonlinear function of its own gradients, those of
+     * (1/P) sum_mu Delta_mu y_mu x_mu^T: limit maps then hold the learned part entry by entry, the
+     * rate is adam_rate and not rate (struct weight), and [eps] multiplies eps. The functions below
+     * are not asked. NULL: entries move linearly, and a limit keeps rows. */
+    struct entry_rule (*rule)(const struct optimizer_step *step);
+    /* Moves entries along a change, of the gradient times eta0 gamma0 rate, and uses it up
+     * (kernels/maps/change.h). memory [2]: zeroed before the first step. */
     int (*move)(const struct optimizer_step *step, struct change *change, struct array memory[2],
                 struct err *err);
     /* The same of K numbers on the host: numbers += ... of gradient [K] and memory [2][K]. */
@@ -57,7 +55,7 @@ static inline bool optimizer_is_plain(const struct optimizer *optimizer) {
     return !optimizer || optimizer->plain;
 }
 static inline bool optimizer_by_entry(const struct optimizer *optimizer) {
-    return optimizer && optimizer->by_entry;
+    return optimizer && optimizer->rule;
 }
 static inline int optimizer_memories(const struct optimizer *optimizer) {
     return optimizer ? optimizer->memories : 0;

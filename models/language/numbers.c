@@ -5,11 +5,23 @@ static int index_of(const struct node *s, int row, int k) {
     return row * s->K + (s->K == 1 ? 0 : k);
 }
 
-static void sum_forward(struct net *net, struct node *v) {
-    const struct node *a = argument(net, v, 0), *b = argument(net, v, 1);
-    for (int i = 0; i < v->count; i++)
+/* x [rows][K], of what the arguments of v have, a and b. */
+static void add(const struct program *p, const struct node *v, int rows, const double *a,
+                const double *b, double *x) {
+    for (int i = 0; i < rows; i++)
         for (int k = 0; k < v->K; k++)
-            v->s[i * v->K + k] = a->s[index_of(a, i, k)] + b->s[index_of(b, i, k)];
+            x[i * v->K + k] = a[index_of(&p->node[v->argument[0]], i, k)] +
+                              b[index_of(&p->node[v->argument[1]], i, k)];
+}
+
+static void sum_forward(struct net *net, struct node *v) {
+    add(net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s, v->s);
+}
+
+static void sum_start(const struct program *p, const struct node *v, int kind, const double *a,
+                      const double *b, double *x) {
+    (void)kind;
+    add(p, v, 1, a, b, x);
 }
 
 static void sum_backward(struct net *net, struct node *v) {
@@ -21,11 +33,23 @@ static void sum_backward(struct net *net, struct node *v) {
     }
 }
 
-static void product_forward(struct net *net, struct node *v) {
-    const struct node *a = argument(net, v, 0), *b = argument(net, v, 1);
-    for (int i = 0; i < v->count; i++)
+/* x [rows][K], of what the arguments of v have, a and b. */
+static void multiply(const struct program *p, const struct node *v, int rows, const double *a,
+                     const double *b, double *x) {
+    for (int i = 0; i < rows; i++)
         for (int k = 0; k < v->K; k++)
-            v->s[i * v->K + k] = a->s[index_of(a, i, k)] * b->s[index_of(b, i, k)];
+            x[i * v->K + k] = a[index_of(&p->node[v->argument[0]], i, k)] *
+                              b[index_of(&p->node[v->argument[1]], i, k)];
+}
+
+static void product_forward(struct net *net, struct node *v) {
+    multiply(net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s, v->s);
+}
+
+static void product_start(const struct program *p, const struct node *v, int kind, const double *a,
+                          const double *b, double *x) {
+    (void)kind;
+    multiply(p, v, 1, a, b, x);
 }
 
 static void product_backward(struct net *net, struct node *v) {
@@ -37,34 +61,18 @@ static void product_backward(struct net *net, struct node *v) {
     }
 }
 
-static void sum_start(const struct program *p, const struct node *v, int kind, const double *a,
-                      const double *b, double *x) {
-    (void)kind;
-    for (int k = 0; k < v->K; k++)
-        x[k] = a[index_of(&p->node[v->argument[0]], 0, k)] +
-               b[index_of(&p->node[v->argument[1]], 0, k)];
-}
-
-static void product_start(const struct program *p, const struct node *v, int kind, const double *a,
-                          const double *b, double *x) {
-    (void)kind;
-    for (int k = 0; k < v->K; k++)
-        x[k] = a[index_of(&p->node[v->argument[0]], 0, k)] *
-               b[index_of(&p->node[v->argument[1]], 0, k)];
-}
-
-const struct operation operation_sum = {.name = "a sum",
-                                        .forward = sum_forward,
-                                        .backward = sum_backward,
-                                        .start = sum_start,
-                                        .accumulates_itself = true,
-                                        .across_inputs = true};
-const struct operation operation_product = {.name = "a product",
-                                            .forward = product_forward,
-                                            .backward = product_backward,
-                                            .start = product_start,
-                                            .accumulates_itself = true,
-                                            .across_inputs = true};
+static const struct operation operation_sum = {.name = "a sum",
+                                               .forward = sum_forward,
+                                               .backward = sum_backward,
+                                               .start = sum_start,
+                                               .accumulates_itself = true,
+                                               .across_inputs = true};
+static const struct operation operation_product = {.name = "a product",
+                                                   .forward = product_forward,
+                                                   .backward = product_backward,
+                                                   .start = product_start,
+                                                   .accumulates_itself = true,
+                                                   .across_inputs = true};
 
 static struct value append_pair(struct program *p, const struct operation *op, struct value a,
                                 struct value b) {

@@ -80,12 +80,12 @@ static void penalty_backward(struct net *net, struct node *v) {
         x->gs[k] += c * v->A[k];
 }
 
-const struct operation operation_penalty = {.name = "a penalty",
-                                            .forward = penalty_forward,
-                                            .backward = penalty_backward,
-                                            .accumulates_itself = true,
-                                            .across_inputs = true,
-                                            .starts_backward = true};
+static const struct operation operation_penalty = {.name = "a penalty",
+                                                   .forward = penalty_forward,
+                                                   .backward = penalty_backward,
+                                                   .accumulates_itself = true,
+                                                   .across_inputs = true,
+                                                   .starts_backward = true};
 
 void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
                      const void *context, const char *name, const char *about,

@@ -39,11 +39,10 @@ bool program_tied(const double *x, int M, int K) {
 
 size_t program_sites(const struct program *p, double relative) {
     const struct net_setup *setup = &p->net->setup;
-    int parts = setup->halved ? 2 : 1; /* the whole has two of what a half has */
-    double sites = round(relative * setup->sites / parts) * parts;
+    int parts = setup->halved ? 2 : 1; /* an even number, so that each half has exactly half */
     if (!p->net->random)
         return (size_t)setup->sites;
-    return (size_t)fmax(parts, sites);
+    return (size_t)fmax(parts, round(relative * setup->sites / parts) * parts);
 }
 
 /* What is known of the numbers of a node at the start of the limit. */

@@ -1,5 +1,6 @@
 /* The keys of section [network], put together from those of the models. */
 #include "models/networks/settings.h"
+#include "kernels/base/text.h"
 #include "models/language/program.h"
 
 #include <math.h>
@@ -109,12 +110,11 @@ int network_rows(const struct param_row **rows, size_t *count, struct err *err) 
     return CODE_OK;
 }
 
-bool network_lists(const char *keys, const char *key) {
-    size_t size = strlen(key);
-    for (const char *at = keys; (at = strstr(at, key)); at += size)
-        if ((at == keys || at[-1] == ' ') && (at[size] == ' ' || !at[size]))
-            return true;
-    return false;
+bool network_only_others(const char *const *lists, int count, int chosen, const char *key) {
+    bool listed = false;
+    for (int k = 0; k < count; k++)
+        listed |= text_lists(lists[k], key);
+    return listed && !text_lists(lists[chosen], key);
 }
 
 const char *network_other_keys(const char *name, const char *key) {
@@ -124,7 +124,7 @@ const char *network_other_keys(const char *name, const char *key) {
             continue;
         if (!strcmp(key, "model") || !strcmp(key, "outputs") || !strcmp(key, "pooling"))
             return NULL;
-        return network_lists(keys, key) ? NULL : keys;
+        return text_lists(keys, key) ? NULL : keys;
     }
     return NULL; /* an unknown name is refused for itself */
 }

@@ -54,8 +54,8 @@ int network_rows(const struct param_row **rows, size_t *count, struct err *err);
 char *script_unfold(const char *folded, size_t *size);
 /* For a model's name: NULL if it uses this key, else the keys it uses. */
 const char *network_other_keys(const char *name, const char *key);
-/* Whether blank-separated keys have this one. */
-bool network_lists(const char *keys, const char *key);
+/* Whether some of these lists of keys have this one, but not the chosen list. */
+bool network_only_others(const char *const *lists, int count, int chosen, const char *key);
 /* NULL, or why a key that balances experts or bounds logits would do nothing. */
 const char *network_check_balance(const struct network *network, const char **key);
 /* Whether bases compress in time, and where not (with ReLU or a mask) the settings to blame. */

@@ -50,11 +50,11 @@ static const char *stack_check(const struct network *network, int N, int expert_
 
 /* Keys that only other mixtures have. */
 static const char *stack_idle(const struct network *network, const char *key) {
-    bool others = false;
-    for (size_t k = 0; k < sizeof mixtures / sizeof *mixtures; k++)
-        others |= network_lists(mixtures[k].model->keys, key);
-    bool mine = network_lists(mixtures[network->mixture].model->keys, key);
-    return others && !mine ? "mixture" : NULL;
+    enum { COUNT = sizeof mixtures / sizeof *mixtures };
+    const char *lists[COUNT];
+    for (int k = 0; k < COUNT; k++)
+        lists[k] = mixtures[k].model->keys;
+    return network_only_others(lists, COUNT, network->mixture, key) ? "mixture" : NULL;
 }
 
 /* At the top the cotangent is w, which is one for all inputs. */

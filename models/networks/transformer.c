@@ -47,20 +47,18 @@ static const char *transformer_check(const struct network *network, int N, int e
     return experts_check(network, N, key);
 }
 
+/* Keys of a fixed number of experts. */
+#define FIXED_EXPERTS                                                                              \
+    "experts gated_experts iota gate beta rho expert_activation shared_experts q0 router_rate "    \
+    "bias bias_per biases bias_std bias_noise eta_bias balance_loss z_loss softmax_over"
+
 /* Keys that only other experts than the chosen ones have, a fixed number or many of two kinds.
  * Where experts = 0 switches them off, their keys may stay. */
 static const char *transformer_idle(const struct network *network, const char *key) {
-    static const char common[] = "parameterization read_out activation",
-                      fixed[] = "experts gated_experts iota gate beta rho expert_activation "
-                                "shared_experts q0 router_rate bias bias_per biases bias_std "
-                                "bias_noise eta_bias balance_loss z_loss softmax_over";
-    const char *const keys[] = {fixed, model_regime2.keys, model_regime3.keys};
-    bool others = false;
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        others |= network_lists(keys[k], key);
-    bool mine = network_lists(common, key) || network_lists(keys[network->many_experts], key),
-         off = !network->many_experts && !network->experts;
-    return others && !mine && !off ? "many_experts" : NULL;
+    const char *const keys[3] = {"parameterization read_out activation " FIXED_EXPERTS,
+                                 model_regime2.keys, model_regime3.keys};
+    bool off = !network->many_experts && !network->experts;
+    return !off && network_only_others(keys, 3, network->many_experts, key) ? "many_experts" : NULL;
 }
 
 static struct value normed(struct program *p, bool norm, struct value x) {
@@ -105,9 +103,7 @@ const struct model model_transformer = {
               "(2024), with experts as in docs/theory/transformer.md",
     .keys = "parameterization read_out activation depth many_experts kappa expert_width "
             "aggregation lambda_in heads head_limit head_width attention_width attention_beta "
-            "causal branch_power norm final_norm zero_queries experts gated_experts iota gate "
-            "beta rho expert_activation shared_experts q0 router_rate bias bias_per biases "
-            "bias_std bias_noise eta_bias balance_loss z_loss softmax_over",
+            "causal branch_power norm final_norm zero_queries " FIXED_EXPERTS,
     .solver_keys = "expert_sites unit_sites",
     .rows = transformer_rows,
     .check = transformer_check,

@@ -357,13 +357,15 @@ static struct value apply(struct program *p, const struct router *router, struct
     static const struct number_fn all = {.forward = gates, .backward = gates_backward},
                                   masked = {
                                       .forward = gates, .backward = gates_backward, .jumps = true};
-    program_selects(p, psi, router->gate.K);
     return program_numbers(p, router->gate.K < router->M ? &masked : &all, router, psi, router->M);
 }
 
 struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {
     struct router *router = new_router(p, M, gate);
-    return router ? apply(p, router, psi) : (struct value){-1};
+    if (!router)
+        return (struct value){-1};
+    program_selects(p, psi, gate.K);
+    return apply(p, router, psi);
 }
 
 struct value router_write(struct program *p, const struct block *block, struct value x1,

@@ -1,6 +1,7 @@
 /* Notes of a run that has not begun. */
 #include "solver/run/forecast.h"
 #include "integrators/batch.h"
+#include "kernels/base/text.h"
 #include "solver/run/ensemble.h"
 
 #include <math.h>
@@ -42,7 +43,7 @@ static int warn_rank(struct run *run, struct err *err) {
     bool compresses = network_compresses(&run->config.network);
     int parts = solver->halves ? 2 : 1;
     char end[64] = "";
-    if (keys && strstr(keys, "expert_sites") && solver->expert_sites < least)
+    if (text_lists(keys, "expert_sites") && solver->expert_sites < least)
         least = solver->expert_sites;
     least /= parts;
     if (compresses)

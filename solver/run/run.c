@@ -173,8 +173,8 @@ static void name_sites(const struct run *run, char *note) {
     static const char *const more[] = {"expert_sites", "unit_sites"};
     const char *keys = model_list[run->config.network.model]->solver_keys;
     text_append(note, "fewer sites");
-    for (int k = 0; k < 2 && keys; k++)
-        if (strstr(keys, more[k]))
+    for (int k = 0; k < 2; k++)
+        if (text_lists(keys, more[k]))
             text_append(note, ", %s", more[k]);
     text_append(note, "%s, inputs or steps", run->data.n > 1 ? ", tokens" : "");
 }

@@ -1,6 +1,7 @@
 /* The sections of the ini file that are not a network's or an integrator's, and checks. */
 #define _XOPEN_SOURCE 700
 #include "kernels/array/profile.h"
+#include "kernels/base/text.h"
 #include "solver/settings/config.h"
 #include "integrators/anderson.h"
 #include "integrators/schedule.h"
@@ -170,7 +171,7 @@ static int check_unused(const struct config *config, const struct params *params
         const struct param_row *row = &solver_rows[i];
         if ((!strcmp(row->key, "expert_sites") || !strcmp(row->key, "unit_sites")) &&
             strcmp(params_find(params, "solver", row->key)->text, row->value) != 0 &&
-            !(model->solver_keys && strstr(model->solver_keys, row->key)))
+            !text_lists(model->solver_keys, row->key))
             return params_error(params, "solver", row->key, err, "model %s does not use it",
                                 model->name);
     }

@@ -136,11 +136,7 @@ static bool lets(const struct param_row *gate, const struct param_row *row, cons
         return found;
     }
     int at = find_choice(gate, given, NULL);
-    cursor = at < 0 ? NULL : things_of(gate)[at]->keys;
-    while (cursor && text_next_word(&cursor, " ", &word))
-        if (text_is(word, row->key))
-            return true;
-    return false;
+    return at >= 0 && text_lists(things_of(gate)[at]->keys, row->key);
 }
 
 void row_describe_when(const struct param_section *section, const struct param_row *row,
