@@ -195,7 +195,8 @@ static double changes(struct iteration *it, int *worst) {
         double scale = norm2(kernel->measured->value, NULL, size);
         double change = norm2(kernel->measured->value, kernel->given->value, size);
         bool empty = fmax(scale, change) < negligible * negligible * (double)size;
-        double relative = sqrt(change / scale); /* not finite: there is no such kernel yet */
+        /* infinite where the measured kernel is zero, NaN where the pass diverged */
+        double relative = sqrt(change / scale);
         kernel->change = empty ? 0 : isfinite(relative) ? relative : INFINITY;
         if (kernel->change > largest) {
             largest = kernel->change;

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from common import (exponent, factor, grid, name, places, pm, runs_of, star, told as optima_told,
-                    widths_axis)
+from common import (at_widths, exponent, factor, grid, name, places, pm, runs_of, star,
+                    told as optima_told, widths_axis)
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
-from dmft.plot.select import slope, student
+from dmft.plot.select import shades, slope
 from dmft.plot.style import BARS, COLOURS
 from scaling import scaled
 from verdict import above, all_of, below, judge, near, of_interval, of_runs, opposite
@@ -170,12 +170,10 @@ def multipliers(run, units):
                         label=f"$N = {n}$, {draw_name(term)}")
         ax.set(yscale="log", xlabel="step $t$", ylabel="rms", title=f"multipliers 1, {words}")
         ax.legend(fontsize=6.5, handlelength=1.6)
-        ratio = [float(data[top].values[EARLY] / data[bottom].values[EARLY])
-                 for data in plain.reference.values()]
-        late = [float(data[top].values[-1] / data[bottom].values[-1])
-                for data in plain.reference.values()]
-        other = [float(data[top].values[EARLY] / data[bottom].values[EARLY])
-                 for data in units.points[0.001, 12288.0].reference.values()]
+        ratio, late, other = ([float(data[top].values[t] / data[bottom].values[t])
+                               for data in part.reference.values()]
+                              for part, t in ((plain, EARLY), (plain, -1),
+                                              (units.points[0.001, 12288.0], EARLY)))
         seen.append((min(other) > 1e6 or None, f"""multipliers of 1, {words}: {top[4:]} over
             {bottom[4:]} is
             {", ".join(f"{one:.2g}" for one in ratio)} at t = {EARLY}, {", ".join(
@@ -197,20 +195,18 @@ def adam_eps(run):
     for k, (label, point) in enumerate(zip(("eps of each matrix", "one eps"),
                                            run.points.values(), strict=True)):
         found, widths, losses = point.reference, list(point.reference), []
-        for N, shade in zip(widths, draw_shades(len(widths))):
+        for N, shade in zip(widths, shades(len(widths))):
             axes[k].plot(found[N]["loss"].values, color=shade, label=f"$N = {N}$")
             losses.append(float(found[N]["loss"].values[-1]))
         axes[k].set(title=label, xlabel="step $t$", ylabel="loss", yscale="log")
         for c, (term, words) in enumerate((("rms_W1_eff", r"$\Delta W_1$"), ("rms_Q_eff",
                                           r"router, $\Delta Q$"), ("rms_P_in_eff", "experts in"),
                                           ("rms_P_out_eff", "experts out"))):
-            mean = np.array([float(found[N][term].values[-1]) for N in widths])
-            half = np.array([student(found[N]["n"].values[-1] - 1) *
-                             float(found[N][term + "_se"].values[-1]) for N in widths])
-            axes[2].errorbar(widths, mean, half, color=COLOURS[c], ls="-" if k == 0 else "--",
+            N, mean, half = at_widths(point, term)
+            axes[2].errorbar(N, mean, half, color=COLOURS[c], ls="-" if k == 0 else "--",
                              marker="osD^"[c], mfc=COLOURS[c] if k == 0 else "white", ms=4,
                              capsize=2, label=words if k == 0 else None)
-            power, error = scaled(slope(np.array(widths), mean, half))
+            power, error = scaled(slope(N, mean, half))
             claim = near(0, 0.25) if k == 0 else below(-0.25)
             good = judge(of_interval(power, 2 * error), claim) if k == 0 or term != "rms_W1_eff" \
                 else True
@@ -225,11 +221,6 @@ def adam_eps(run):
     axes[2].plot([], [], color="0.4", ls="--", label="one eps")
     widths_axis(axes[2], widths)
     return legend(figure, axes[2], BARS), seen
-
-
-def draw_shades(count: int):
-    from dmft.plot.select import shades
-    return shades(count)
 
 
 HIDDEN = {"rms_b_0d": "$b_{0d}$", "rms_b_dd": "$b_{dd}$"}  # the others are zero: w(0) = 0

@@ -31,6 +31,24 @@ int base_alloc(void *out, size_t count, size_t size, struct err *err) {
     return CODE_OK;
 }
 
+/* Room is doubled where the count is a power of two. */
+void *base_grow(void *list, int *count, size_t size, struct err *err) {
+    unsigned char *first;
+    size_t n = (size_t)*count;
+    memcpy(&first, list, sizeof first);
+    if ((n & (n - 1)) == 0) {
+        unsigned char *larger = realloc(first, (n ? 2 * n : 1) * size);
+        if (!larger) {
+            err_set(err, CODE_SYSTEM, "out of memory: a list of %zu elements", 2 * n);
+            return NULL;
+        }
+        first = larger;
+        memcpy(list, &first, sizeof first);
+    }
+    ++*count;
+    return memset(first + n * size, 0, size);
+}
+
 int base_copy(char **out, const char *text, struct err *err) {
     size_t size = strlen(text) + 1;
     TRY(base_alloc(out, size, 1, err));

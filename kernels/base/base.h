@@ -48,6 +48,9 @@ int err_set(struct err *err, int code, const char *format, ...)
 /* Zeroed memory for count elements of the given size; the product is checked. *out = NULL on
  * failure. A count of 0 gives a valid pointer. */
 int base_alloc(void *out, size_t count, size_t size, struct err *err);
+/* One more zeroed element of `size` bytes at the end of a list (a pointer to its first element);
+ * the list may move. NULL: no memory. */
+void *base_grow(void *list, int *count, size_t size, struct err *err);
 /* A copy of a string, or CODE_SYSTEM. */
 int base_copy(char **out, const char *text, struct err *err);
 

@@ -13,7 +13,7 @@
 #define UNSEEN (1u << 31) /* the first number of a draw for what no training input has */
 
 int net_origin(struct net *net, int K, double **now, struct err *err) {
-    struct origin *origin = net_grow(&net->origin, &net->origins, sizeof *origin, err);
+    struct origin *origin = base_grow(&net->origin, &net->origins, sizeof *origin, err);
     size_t all = (size_t)(net->setup.inputs + net->setup.tests);
     if (!origin)
         return err->code;
@@ -188,7 +188,7 @@ int net_read_in(struct net *net, struct node *v, struct err *err) {
     TRY(net_thin(net, v->on, net->setup.K, v->weight.a0, false, v->thin, err));
     if (!net->setup.rest)
         return CODE_OK;
-    if (!(unseen = net_grow(&net->thin, &net->thins, sizeof *unseen, err)))
+    if (!(unseen = base_grow(&net->thin, &net->thins, sizeof *unseen, err)))
         return err->code;
     TRY(base_alloc(unseen, 1, sizeof **unseen, err));
     v->unseen = *unseen;

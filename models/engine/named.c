@@ -59,7 +59,7 @@ static bool asked(const char *words, const char *name) {
 static int keep(struct program *p, int i, bool gradient, const char *name, struct named **list,
                 int *count, struct err *err) {
     struct node *v = &p->node[i];
-    struct named *added = net_grow(list, count, sizeof *added, err);
+    struct named *added = base_grow(list, count, sizeof *added, err);
     if (!added)
         return err->code;
     *(gradient ? &v->kept_g : &v->measured) = true;

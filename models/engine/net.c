@@ -76,24 +76,6 @@ void net_free(struct net *net) {
     *net = (struct net){0};
 }
 
-/* Room is doubled where the count is a power of two. */
-void *net_grow(void *list, int *count, size_t size, struct err *err) {
-    unsigned char *first;
-    size_t n = (size_t)*count;
-    memcpy(&first, list, sizeof first);
-    if ((n & (n - 1)) == 0) {
-        unsigned char *larger = realloc(first, (n ? 2 * n : 1) * size);
-        if (!larger) {
-            err_set(err, CODE_SYSTEM, "out of memory: a list of %zu elements", 2 * n);
-            return NULL;
-        }
-        first = larger;
-        memcpy(list, &first, sizeof first);
-    }
-    ++*count;
-    return memset(first + n * size, 0, size);
-}
-
 int net_input(const struct net *net, const struct parameter *p, int i) {
     int rows = p->rows / (p->map ? p->map->declared.uses : 1);
     return i % rows / (rows / net->setup.P);
@@ -153,7 +135,7 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
 
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err) {
-    struct array **added = net_grow(&net->array, &net->arrays, sizeof *added, err);
+    struct array **added = base_grow(&net->array, &net->arrays, sizeof *added, err);
     if (!added)
         return err->code;
     TRY(base_alloc(added, 1, sizeof **added, err));
@@ -169,7 +151,7 @@ int net_rows(struct net *net, const struct population *population, int count, st
 }
 
 int net_vector(struct net *net, int count, double **vector, struct err *err) {
-    struct vector *added = net_grow(&net->vector, &net->vectors, sizeof *added, err);
+    struct vector *added = base_grow(&net->vector, &net->vectors, sizeof *added, err);
     if (!added)
         return err->code;
     TRY(base_alloc(&added->values, (size_t)count, sizeof **vector, err));

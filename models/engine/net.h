@@ -288,9 +288,6 @@ void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
 
 /* --- for program.c and what belongs to it ---------------------------------------------------- */
 
-/* One more zeroed element of `size` bytes at the end of a list (a pointer to its first element);
- * the list may move. NULL: no memory. */
-void *net_grow(void *list, int *count, size_t size, struct err *err);
 /* iid: draws that are matched with nothing. */
 int net_thin(struct net *net, struct population *population, int K, double amplitude, bool iid,
              struct thin *thin, struct err *err);

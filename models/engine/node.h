@@ -168,7 +168,7 @@ int node_part_like_argument(const struct program *p, const struct node *v, int k
 bool node_groups(const struct population *groups, const struct population *units);
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);
-/* One more element of a list, as net_grow; NULL after a failure. */
+/* One more element of a list, as base_grow; NULL after a failure. */
 void *program_grow(struct program *p, void *list, int *count, size_t size);
 
 /* Of node->weight: missing numbers are 1, those of the settings of the user are multiplied in, and

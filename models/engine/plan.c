@@ -29,7 +29,7 @@ static int back(const struct plan *plan, int node) {
 
 static int add_item(struct plan *plan, const struct population *on, int count, int start, int end,
                     int *place, struct err *err) {
-    struct item *item = net_grow(&plan->item, &plan->items, sizeof *item, err);
+    struct item *item = base_grow(&plan->item, &plan->items, sizeof *item, err);
     if (!item)
         return err->code;
     *item = (struct item){on, count, start, end, {NOWHERE, NOWHERE}, NOWHERE};
@@ -201,7 +201,7 @@ static int find_slot(struct plan *plan, int i, struct err *err) {
         item->slot = k;
         return CODE_OK;
     }
-    struct slot *slot = net_grow(&plan->slot, &plan->slots, sizeof *slot, err);
+    struct slot *slot = base_grow(&plan->slot, &plan->slots, sizeof *slot, err);
     if (!slot)
         return err->code;
     item->slot = plan->slots - 1;

@@ -9,7 +9,7 @@ static int new_rows(struct replay *r, struct rows *rows, struct err *err) {
     const struct array *like = rows->array;
     if (!like)
         return CODE_OK;
-    struct array **added = net_grow(&r->array, &r->arrays, sizeof *added, err);
+    struct array **added = base_grow(&r->array, &r->arrays, sizeof *added, err);
     if (!added)
         return err->code;
     TRY(base_alloc(added, 1, sizeof **added, err));
@@ -21,7 +21,7 @@ static int new_rows(struct replay *r, struct rows *rows, struct err *err) {
 static int new_vector(struct replay *r, size_t count, double **vector, struct err *err) {
     if (!*vector)
         return CODE_OK;
-    double **added = net_grow(&r->vector, &r->vectors, sizeof *added, err);
+    double **added = base_grow(&r->vector, &r->vectors, sizeof *added, err);
     if (!added)
         return err->code;
     TRY(base_alloc(added, count, sizeof **added, err));

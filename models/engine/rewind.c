@@ -4,7 +4,7 @@
 #include <string.h>
 
 int net_carry(struct net *net, struct rows rows, struct err *err) {
-    struct carried *added = net_grow(&net->carried, &net->carries, sizeof *added, err);
+    struct carried *added = base_grow(&net->carried, &net->carries, sizeof *added, err);
     if (!added)
         return err->code;
     added->rows = rows;

@@ -41,7 +41,7 @@ bool program_failed(struct program *p, int code) {
 
 void *program_grow(struct program *p, void *list, int *count, size_t size) {
     struct err err;
-    void *added = net_grow(list, count, size, &err);
+    void *added = base_grow(list, count, size, &err);
     if (!added && !p->code) {
         p->code = err.code;
         p->err = err;

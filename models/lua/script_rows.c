@@ -300,7 +300,7 @@ static int norm(lua_State *L) {
 
 const struct script_word script_matrices[] = {
     {"population", "name, {size=, sites=, of=, group=, units=, page=, mirrored=}", "population",
-     "sites, as many as `size` widths; see above", population, 0},
+     "sites, as many as `size` widths; docs/programs.md explains the options", population, 0},
     {"read_in", "p, W", "rows", "rows W x/sqrt D on p", read_in, 0},
     {"map", "x, p, W", "rows", "rows s_f W x on p", map, 0},
     {"look", "x, K, W", "numbers",

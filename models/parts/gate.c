@@ -79,8 +79,8 @@ static struct value exponential(struct program *p, struct value psi,
     return program_fn(p, FN_EXP, program_network(p)->beta, program_shift(p, *shift, psi));
 }
 
-/* ln x, and minus beta times a shift, which is a constant: what it takes from x it gives to the
- * sum of the two, so that this has the gradient of the unshifted one. */
+/* ln <exp(beta psi)> = ln <exp(beta (psi - max))> + beta max. The largest logit is treated as a
+ * constant in the backward pass; the sum does not depend on it, so the gradient is right. */
 static void logarithm(const void *context, const struct net *net, int rows, const double *x,
                       double *out) {
     (void)context, (void)net;

@@ -201,7 +201,7 @@ def _run(name: str, config, output, force: bool, progress: bool, network: Networ
     words = ["-o", out, *(["--force"] if force else []), *options, ini, *_words(settings | keys)]
     try:
         return _call(name, words, out, progress, network, folder if output is None else None,
-                     folder.path)
+                     folder.path, above=2)
     except (DmftError, Interrupted) as error:
         if error.partial and output is None:
             folder.keep()
@@ -215,8 +215,9 @@ def _words(keys: Mapping) -> list[str]:
 
 
 def _call(name: str, words: list[str], out: str, progress: bool, network: Network | None,
-          owner, hide: str = "") -> Result:
-    """What the program writes into `out`, and what it says when it fails."""
+          owner, hide: str = "", above: int = 1) -> Result:
+    """What the program writes into `out`, and what it says when it fails. above: how many functions
+    of this file the user's call has gone through."""
     since = time.time()
     try:
         report = program.call(name, words, progress, hide)
@@ -230,7 +231,7 @@ def _call(name: str, words: list[str], out: str, progress: bool, network: Networ
     result = load(out, owner)
     result.report = report
     for note in result.notes if not progress else ():  # else they stand on the screen
-        warnings.warn(str(note), NoteWarning, stacklevel=4)
+        warnings.warn(str(note), NoteWarning, stacklevel=above + 2)
     return result
 
 

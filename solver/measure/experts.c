@@ -52,7 +52,7 @@ static int next_members(const char **words, const struct net *net, struct member
 
 /* In a limit one expert may stand for all, which has no pairs. */
 static bool has_cross(const struct members *members) {
-    return members->count && !of_one_expert(members->named[0]);
+    return members->count > 1 || (members->count && !of_one_expert(members->named[0]));
 }
 
 static int check(const struct net *net, const struct members *members, int *others,
@@ -78,7 +78,8 @@ static int check(const struct net *net, const struct members *members, int *othe
                            first->name, members->named[k]->name);
     if (members->count > 1 && *others && *others != members->count)
         return err_set(err, CODE_INPUT,
-                       "[output] cross: there are %d rows %s, but %d of an earlier name",
+                       "[output] cross: %d rows are called %s, but %d by an earlier name; names of "
+                       "several rows must have equally many",
                        members->count, word, *others);
     if (members->count > 1)
         *others = members->count;
@@ -175,11 +176,12 @@ static int declare(struct record *record, const struct config *config, const str
     int others = 0;
     (void)y;
     for (int word = 0; more; word++) {
-        int code;
-        DO(record_fill_by(record, fill, word, 2, err));
-        DO(next_members(&words, net, &members, &more, err));
-        if (members.count)
+        TRY(next_members(&words, net, &members, &more, err));
+        int code = CODE_OK;
+        if (members.count) {
             DO(check(net, &members, &others, err));
+            DO(record_fill_by(record, fill, word, 2, err));
+        }
         if (has_cross(&members))
             DO(add(record, net, &members, false, err));
         if (members.count == 1)

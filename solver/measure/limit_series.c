@@ -51,7 +51,8 @@ static int declare(struct record *record, const struct config *config, const str
         .slot = 1,
         .name = "unmatched",
         .dims = "t",
-        .about = "the same of one population, over its sites: the largest of all",
+        .about =
+            "normals drawn so far without full matching, per site, in the population with most",
         .equation = "",
         .axes = 1,
         .shape = {T},

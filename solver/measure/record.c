@@ -42,31 +42,12 @@ int record_init(struct record *record, int runs, int T, struct err *err) {
     return base_alloc(&record->failed, (size_t)runs, sizeof *record->failed, err);
 }
 
-static int grow(struct record *record, struct err *err) {
-    if (record->count < record->capacity)
-        return CODE_OK;
-    int capacity = record->capacity ? 2 * record->capacity : 16;
-    struct series *series;
-    TRY(base_alloc(&series, (size_t)capacity, sizeof *series, err));
-    if (record->count)
-        memcpy(series, record->series, (size_t)record->count * sizeof *series);
-    free(record->series);
-    record->series = series;
-    record->capacity = capacity;
-    return CODE_OK;
-}
-
 int record_fill_by(struct record *record, record_fill *fill, int item, int slots, struct err *err) {
-    int capacity = record->fillers;
-    struct filler *added;
-    if ((capacity & (capacity - 1)) == 0) { /* room is doubled at powers of two */
-        TRY(base_alloc(&added, capacity ? 2 * (size_t)capacity : 1, sizeof *added, err));
-        if (capacity)
-            memcpy(added, record->filler, (size_t)capacity * sizeof *added);
-        free(record->filler);
-        record->filler = added;
-    }
-    record->filler[record->fillers++] = (struct filler){fill, item, record->count, 0};
+    int first = record->count;
+    struct filler *added = base_grow(&record->filler, &record->fillers, sizeof *added, err);
+    if (!added)
+        return err->code;
+    *added = (struct filler){fill, item, first, 0};
     record->slots = slots > record->slots ? slots : record->slots;
     return CODE_OK;
 }
@@ -79,7 +60,6 @@ int record_add(struct record *record, struct series series, struct err *err) {
     assert(series.axes > 0 && series.axes <= SERIES_AXES &&
            dims_valid(series.dims, series.axes, series.sparse ? "at" : record->axis));
     assert(series.shape[0] == (size_t)(series.sparse ? record->at.count : record->T));
-    TRY(grow(record, err));
     size_t runs = (size_t)(series.first_run ? record->runs > 0 : record->runs),
            most = SIZE_MAX / sizeof(double) / (runs ? runs : 1);
     series.size = 1;
@@ -93,7 +73,12 @@ int record_add(struct record *record, struct series series, struct err *err) {
     TRY(base_alloc(&series.values, runs * series.size, sizeof(double), err));
     for (size_t k = 0; k < runs * series.size; k++)
         series.values[k] = NAN;
-    record->series[record->count++] = series;
+    struct series *added = base_grow(&record->series, &record->count, sizeof *added, err);
+    if (!added) {
+        free(series.values);
+        return err->code;
+    }
+    *added = series;
     if (record->fillers)
         record->filler[record->fillers - 1].count++;
     return CODE_OK;

@@ -80,7 +80,7 @@ struct record {
     bool *failed;             /* [runs] ended by a numerical failure, which the others outlived */
     enum record_cause *cause; /* [runs] why */
     struct err failure;       /* of the first of these */
-    int count, capacity;
+    int count;
     struct series *series;
     int fillers, slots; /* slots: the most that a filler is given */
     struct filler *filler;

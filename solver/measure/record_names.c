@@ -17,20 +17,14 @@ struct entry {
 
 struct names {
     struct entry *entry;
-    size_t count, capacity;
+    int count;
 };
 
 static int add(struct names *names, const char *what, const char *of, const char *name,
                size_t length, const char *ending, struct err *err) {
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity ? 2 * names->capacity : 64;
-        struct entry *more = realloc(names->entry, capacity * sizeof *more);
-        if (!more)
-            return err_set(err, CODE_SYSTEM, "out of memory: the names of %zu arrays", capacity);
-        names->entry = more;
-        names->capacity = capacity;
-    }
-    struct entry *entry = &names->entry[names->count++];
+    struct entry *entry = base_grow(&names->entry, &names->count, sizeof *entry, err);
+    if (!entry)
+        return err->code;
     *entry = (struct entry){.what = what, .of = of};
     snprintf(entry->name, sizeof entry->name, "%.*s%s", (int)length, name, ending);
     return CODE_OK;
@@ -52,7 +46,7 @@ static int add_series(struct names *names, const struct series *series, struct e
 }
 
 static bool is_known(const struct names *names, struct text_word word) {
-    for (size_t k = 0; k < names->count; k++)
+    for (int k = 0; k < names->count; k++)
         if (text_is(word, names->entry[k].name))
             return true;
     return false;
@@ -104,8 +98,8 @@ int record_check_names(const struct record *record, struct err *err) {
     for (int k = 0; k < record->count; k++)
         DO(add_series(&names, &record->series[k], err));
     DO(add_axes(&names, record, err));
-    qsort(names.entry, names.count, sizeof *names.entry, in_order);
-    for (size_t k = 1; k < names.count && !code; k++)
+    qsort(names.entry, (size_t)names.count, sizeof *names.entry, in_order);
+    for (int k = 1; k < names.count && !code; k++)
         if (!strcmp(names.entry[k - 1].name, names.entry[k].name))
             code = refuse(&names.entry[k - 1], &names.entry[k], err);
 done:

@@ -8,7 +8,7 @@
  * runs (Student's t, n - 1 degrees); NaN for n < 2. */
 double stats_interval(double se, int n, double level);
 
-/* Errors of means below this are those of round-off, by whose ratios nothing is told; mean [count]
+/* Errors of means below this are those of round-off, and ratios to them mean nothing; mean [count]
  * [size], NULL for those that are not there. */
 double stats_round_off(double *const *mean, int count, size_t size);
 

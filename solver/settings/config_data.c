@@ -167,10 +167,10 @@ static int check_sequences(const struct config *config, const struct params *par
                             "all %.0f pairs are trained on; try fewer inputs", pairs);
     if (takes(config, LOSS_TARGETS_SIGNS))
         return params_error(params, "training", "loss", err,
-                            "source = %s has a class for each letter: %s", source, classes);
+                            "source = %s has a class for each letter; choose %s", source, classes);
     if (settings->source != SOURCE_MARKOV && !takes(config, LOSS_TARGETS_CLASSES))
         return params_error(params, "training", "loss", err,
-                            "source = %s asks at some tokens only: %s", source, classes);
+                            "source = %s asks at some tokens only; choose %s", source, classes);
     return CODE_OK;
 }
 
@@ -208,7 +208,7 @@ static int check_source(const struct config *config, const struct params *params
                             "source = multi_index needs at least 4");
     if (settings->source == SOURCE_MULTI_INDEX && takes(config, LOSS_TARGETS_CLASSES))
         return params_error(params, "training", "loss", err,
-                            "targets of source = multi_index are numbers, not classes: %s",
+                            "targets of source = multi_index are numbers, not classes; choose %s",
                             numbers);
     if (is_sequences(settings))
         TRY(check_sequences(config, params, err));

@@ -161,7 +161,7 @@ int matrices_check(const struct config *config, const struct params *params, str
     if (!code && net.steps && config->training.integrator->flow)
         code = params_error(params, "training", "integrator", err,
                             "the program has selection biases, which move once a step of gradient "
-                            "descent and have no gradient flow: gd");
+                            "descent and have no gradient flow; choose gd");
     net_free(&net);
     return code ? code : config_program_keys(config, params, err);
 }

@@ -10,7 +10,7 @@ static int add_part(struct names *names, const char *text, size_t length, struct
     for (int k = 0; k < names->count; k++)
         if (strlen(names->name[k]) == length && !memcmp(names->name[k], text, length))
             return CODE_OK;
-    char **added = net_grow(&names->name, &names->count, sizeof *added, err);
+    char **added = base_grow(&names->name, &names->count, sizeof *added, err);
     if (!added)
         return err->code;
     TRY(base_alloc(added, length + 1, 1, err));
