@@ -13,7 +13,7 @@ from dmft.plot.layout import legend
 from dmft.plot.select import shades, slope
 from dmft.plot.style import BARS, COLOURS
 from scaling import scaled
-from verdict import above, all_of, below, judge, near, of_interval, of_runs, opposite
+from verdict import EXPONENT, above, all_of, below, judge, near, of_interval, of_runs, opposite
 
 EARLY = 2
 MUP = "\u03bcP"
@@ -80,8 +80,8 @@ def coordinate_regime1(run):
         ax.set(title=title, ylim=(-1.1, 0.6))
         mup, mssp = found[MUP], found["MSSP"]
         absent = "rms_Q_prop" not in mssp and "rms_Q_init" not in mssp
-        good = all_of([absent, seen_at(mup["rms_Q_prop"][1], below(-0.25)),
-                       seen_at(mssp["rms_Q_eff"][1], near(0, 0.25))])
+        good = all_of([absent, seen_at(mup["rms_Q_prop"][1], below(-EXPONENT)),
+                       seen_at(mssp["rms_Q_eff"][1], near(0, EXPONENT))])
         seen.append((good, f"""{title}: \u03bcP {told(mup, list(terms)[:3])}; MSSP
             {"has no initial and propagating part, " if absent else ""}
             {told(mssp, list(terms)[2:3])}
@@ -110,9 +110,9 @@ def coordinate_checks(second, third):
         mup, mssp = found[MUP], found["MSSP"]
         size = {side: max((pair[0] for pair in some.values()), key=lambda pair: abs(pair[0]))
                 for side, some in found.items()}
-        good = all_of([seen_at(mup["rms_A1"][1], below(-0.25)),
-                       seen_at(mup["rms_A21"][0], below(-0.25)),
-                       *(seen_at(mssp[term][0], near(0, 0.25), len(AGGREGATED))
+        good = all_of([seen_at(mup["rms_A1"][1], below(-EXPONENT)),
+                       seen_at(mup["rms_A21"][0], below(-EXPONENT)),
+                       *(seen_at(mssp[term][0], near(0, EXPONENT), len(AGGREGATED))
                          for term in AGGREGATED if term in mssp)])
         seen.append((good, f"""{title.replace("$", "")}: \u03bcP {told(mup, ["rms_A1", "rms_A21"])};
             MSSP {told(mssp, ["rms_A1", "rms_A21"])}; largest exponent at t = {EARLY}, forward and
@@ -207,7 +207,7 @@ def adam_eps(run):
                              marker="osD^"[c], mfc=COLOURS[c] if k == 0 else "white", ms=4,
                              capsize=2, label=words if k == 0 else None)
             power, error = scaled(slope(N, mean, half))
-            claim = near(0, 0.25) if k == 0 else below(-0.25)
+            claim = near(0, EXPONENT) if k == 0 else below(-EXPONENT)
             good = judge(of_interval(power, 2 * error), claim) if k == 0 or term != "rms_W1_eff" \
                 else True
             seen.append((good, f"{label}: {term[4:-4]} learns as N to the {pm(power, error)} "
@@ -253,14 +253,14 @@ def cures(third, second, plain):
         last = list(found)[-1]
         some = found[last]
         plain_title = title.replace(r"$\sqrt{N}$", "N^1/2").replace("$W_{out}$", "W_out")
-        good = opposite(all_of(seen_at(pair[0], near(0, 0.25), len(some))
+        good = opposite(all_of(seen_at(pair[0], near(0, EXPONENT), len(some))
                                for pair in some.values())) if "MSSP" in found else \
-            seen_at(some["rms_b_0d"][0], near(0.5, 0.25))  # the gradient of the hidden units
+            seen_at(some["rms_b_0d"][0], near(0.5, EXPONENT))  # the gradient of the hidden units
         seen.append((good, f"""{plain_title}, exponents at t =
             {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in some.items())}"""))
         if "MSSP" in found:
             pairs = [pair[0] for pair in found["MSSP"].values()]
-            good = all_of(seen_at(pair, near(0, 0.4), len(pairs)) for pair in pairs)
+            good = all_of(seen_at(pair, near(0, EXPONENT), len(pairs)) for pair in pairs)
             worst = max(pairs, key=lambda pair: abs(pair[0]))
             seen.append((good, f"MSSP of this regime: the largest of these is {pm(*worst)}"))
     return figure, seen
@@ -323,7 +323,7 @@ def stack_depth(rates, blocks):
         found = ladder(ax, {label: part}, terms)[label]
         ax.set(title=label, ylim=(-4.2, 1.2))
         ax.tick_params(axis="x", labelsize=6)
-        same = all_of(seen_at(pair[0], near(0, 0.4), len(found)) for pair in found.values())
+        same = all_of(seen_at(pair[0], near(0, EXPONENT), len(found)) for pair in found.values())
         good = same if point[0] == "mssp" else opposite(same)
         seen.append((good, f"""three blocks in a row, {label}: exponents of what each makes at t =
             {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in found.items())}"""))

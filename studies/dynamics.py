@@ -9,7 +9,7 @@ from dmft.plot.layout import legend
 from dmft.plot.select import quantity, shades, slope, student
 from dmft.plot.style import BANDS, COLOURS
 from scaling import scaled
-from verdict import above, all_of, below, judge, near, of_interval, of_scatter, opposite
+from verdict import EXPONENT, above, all_of, below, judge, near, of_interval, of_scatter, opposite
 
 
 def density(ax, data, field: str, colour, **line):
@@ -83,7 +83,7 @@ def widths(run, rich):
         axes[1, 0].plot(N, moved, color=COLOURS[k], marker="os"[k], ms=4, label=name(point[0]))
         power, half = of_scatter(np.log(N), np.log(moved))
         loss = at_widths(part, "loss")[1]
-        claim = near(-1, 0.4) if point[0] == "ntp" else near(0, 0.25)
+        claim = near(-1, EXPONENT) if point[0] == "ntp" else near(0, EXPONENT)
         seen.append((judge(of_interval(power, half), claim), f"""{name(point[0])}: the last kernel
             moves by {", ".join(f"{100 * one:.2g}" for one in moved)} per cent at N =
             {", ".join(f"{n:g}" for n in N)} (N to the {pm(power, half / 2)}); loss at the last step
@@ -98,11 +98,13 @@ def widths(run, rich):
     axes[1, 1].set(xlabel=r"$h_3$, last step, \u03bcP, $\gamma_0 = 2$".replace(r"\u03bc", "\u03bc"),
                    ylabel="density")
     axes[1, 1].legend(fontsize=7)
-    quantiles = [data["h3_quantile"].isel(at=-1, mu=0).values for data in
-                 [*part.reference.values(), part.limit]]
-    away = [np.abs(one[3:-3] - quantiles[-1][3:-3]).max() / quantiles[-1].std()
-            for one in quantiles[:-1]]
-    seen.append((judge(of_interval(away[-1], 0), below(0.25)), f"""quantiles of h3 at the end,
+    ends = [data.isel(t=-1, at=-1, mu=0) for data in [*part.reference.values(), part.limit]]
+    quantiles = np.array([one["h3_quantile"].values for one in ends])
+    halves = [one["h3_quantile_se"].values * student(one["n"].values - 1) for one in ends]
+    apart = np.abs(quantiles - quantiles[-1])[:-1, 3:-3] / quantiles[-1].std()
+    away, where = apart.max(1), 3 + apart[-1].argmax()
+    half = np.hypot(halves[-2], halves[-1])[where] / quantiles[-1].std()
+    seen.append((judge(of_interval(away[-1], half), below(0.25)), f"""quantiles of h3 at the end,
         \u03b3\u2080 = 2: at most
         {", ".join(f"{one:.2f}" for one in away)} of their spread from the limit at N =
         {", ".join(map(str, part.reference))}"""))
@@ -132,8 +134,8 @@ def ode_sde(blocks, limits):
             ax.plot(depths, rows[key], color=COLOURS[k], marker="os"[k], ms=4, label=words)
         slopes = {key: slope(depths[1:], np.array(rows[key][1:]), np.array(halves[key][1:]))
                   for key in rows}
-        good = all_of([judge(of_interval(*slopes["stream"]), near(0.5 - power, 0.25)),
-                       judge(of_interval(*slopes["weights"]), near(power - 1, 0.25))])
+        good = all_of([judge(of_interval(*slopes["stream"]), near(0.5 - power, EXPONENT)),
+                       judge(of_interval(*slopes["weights"]), near(power - 1, EXPONENT))])
         seen.append((good, f"""branches times L^-{power:g}: what the initial weights add to the
             stream
             goes as L to the {pm(*scaled(slopes["stream"]))}, what one block's W_in learns as L to

@@ -9,7 +9,7 @@ from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity, student
 from dmft.plot.style import BANDS, BARS, COLOURS
-from verdict import (above, all_of, below, judge, near, of_interval, of_optimum, of_runs,
+from verdict import (EXPONENT, above, all_of, below, judge, near, of_interval, of_optimum, of_runs,
                      of_scatter, opposite, within_factor)
 
 SHAPE = "network.depth,network.experts,network.alpha"
@@ -208,7 +208,7 @@ def jiang_balance(run):
                      color=COLOURS[k], label=label)
         axes[2].plot(N, rows[:, 1], color=COLOURS[k], marker="osD^v"[k], ms=4, label=label)
         power, half = of_scatter(np.log(N), np.log(rows[:, 0]))
-        good = judge(of_interval(power, half), near(0, 0.25)) if point[0] > 0 else True
+        good = judge(of_interval(power, half), near(0, EXPONENT)) if point[0] > 0 else True
         seen.append((good, f"""\u03b7_b = {point[0]:g}: share of the selected
             experts that change in a step {", ".join(f"{one:.3f}" for one in rows[:, 0])} at E =
             {", ".join(f"{n // 4}" for n in N)} (E to the {pm(power, half / 2)});

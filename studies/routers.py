@@ -11,7 +11,7 @@ from dmft.plot.layout import legend
 from dmft.plot.select import slope
 from dmft.plot.style import BANDS, BARS, COLOURS
 from scaling import rates_seen, scaled
-from verdict import (above, below, judge, near, of_interval, of_optimum, opposite,
+from verdict import (EXPONENT, above, below, judge, near, of_interval, of_optimum, opposite,
                      within_factor)
 
 
@@ -42,7 +42,7 @@ def routers_freeze(run):
             lost = np.log(mean[-1] / mean[0]), np.hypot(half[0] / mean[0], half[-1] / mean[-1])
             good = judge(of_interval(*lost), below(np.log(0.75)))
         else:
-            good = judge(of_interval(power, 2 * error), near(-1, 0.3))
+            good = judge(of_interval(power, 2 * error), near(-1, EXPONENT))
             good = good if rho == 1 else opposite(good)
         seen.append((good, f"""{label}: entropy over ln M {" ".join(f"{one:.3f}" for one in mean)}
             at
@@ -84,8 +84,9 @@ def router_updates(run):
                          f"{pm(*scaled(exponent(part, term, -1)))}")
         frozen = gate == "softmax" and rho == 1
         last = scaled(slope(*(one[-3:] for one in at_widths(part, "rms_Q_eff"))))
+        # Narrower than EXPONENT, so that neither 0 nor -1/4 lies near -1/2.
         good = judge(of_exponent(part, "rms_Q_eff", -1), near(-0.5, 0.15)) if frozen else \
-            judge(of_interval(last[0], 2 * last[1]), near(0, 0.25))
+            judge(of_interval(last[0], 2 * last[1]), near(0, EXPONENT))
         title = f"{gate}, {'soft' if rho == 1 else 'top-2 of 4'}"
         ax.set(yscale="log", title=title)
         widths_axis(ax, N)

@@ -5,7 +5,7 @@ from common import at_widths, grid, name, pm
 from dmft.plot.select import slope
 from dmft.plot.style import BARS, COLOURS
 from scaling import scaled
-from verdict import judge, near, of_interval
+from verdict import EXPONENT, judge, near, of_interval
 
 # Exponents in N that appendices J.3.2, J.3.4, J.4.3 and J.4.5 print of the columns t = 1 and t = 2,
 # None where a piece is exactly zero. Derivatives of f are here multiplied by the power of N (and M)
@@ -65,7 +65,7 @@ def scales(second, third):
                         zorder=1)
                 ax.errorbar(place, value, 1.96 * error, color=COLOURS[k], marker="os"[k], ms=4,
                             mfc="white" if k == 0 else COLOURS[k], lw=1)
-            verdicts = [judge(of_interval(value, 2 * error), near(said, 0.25), len(rows))
+            verdicts = [judge(of_interval(value, 2 * error), near(said, EXPONENT), len(rows))
                         for _, said, value, error in rows]
             most = verdicts.count(True) >= 0.9 * len(rows) or None
             seen.append((False if False in verdicts else most, f"""{title}, {words}:

@@ -11,8 +11,8 @@ from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.style import BANDS, BARS, COLOURS
-from verdict import (above, all_of, below, drift, interval, judge, near, of_optimum, of_runs,
-                     within_factor)
+from verdict import (EXPONENT, above, all_of, below, drift, interval, judge, near, of_optimum,
+                     of_runs, within_factor)
 
 # Of the coordinate check (docs/output.md).
 TERMS = {"experts aggregated":
@@ -104,7 +104,7 @@ def powers(run):
         words = [f"{label} {pm(*scaled(exponent(part, 'rms_' + term, early)))} at t = {early}, "
                  f"{pm(*scaled(exponent(part, 'rms_' + term, late)))} at {late}"
                  for term, label in (("A1", "A1"), ("A21", "A21"), ("A22", "A22"), ("A3", "A3"))]
-        claim = below(-0.25) if point[0] == "mup" else near(0, 0.25)
+        claim = below(-EXPONENT) if point[0] == "mup" else near(0, EXPONENT)
         good = all_of(judge(of_exponent(part, term, early), claim)
                       for term in ("rms_A1", "rms_A21"))
         seen.append((good, f"{name(point[0])}: exponents {'; '.join(words)}"))

@@ -1,0 +1,46 @@
+"""Pages as they are rendered: <x y> outside of code is taken for a tag of HTML and vanishes."""
+import itertools
+import os
+import re
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CODE = re.compile(r"^```.*?^```|(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL | re.MULTILINE)
+TAG = re.compile(r"<(?!br>)[A-Za-z/(][^<>{}]*>")
+
+
+def pages() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True,
+                            check=False).stdout.split()
+    return listed or [os.path.relpath(os.path.join(folder, name), ROOT)
+                      for folder, _, names in itertools.chain(
+                          os.walk(os.path.join(ROOT, "docs")), [(ROOT, [], ["README.md"])])
+                      for name in names if name.endswith(".md")]
+
+
+def tags(text: str) -> list[str]:
+    """What looks like a tag outside of code, which is fenced, between backquotes, or indented
+    behind an empty line.
+
+    >>> tags("`<x y>` and <x y>\\n\\n    <u v>\\n")
+    ['<x y>']
+    """
+    kept, code, before = [], False, ""
+    for line in text.split("\n"):
+        code = line.startswith("    ") and (code or not before.strip())
+        kept += [] if code else [line]
+        before = line
+    return [found.group() for found in TAG.finditer(CODE.sub("", "\n".join(kept)))]
+
+
+def test_tags_are_found():
+    assert tags("an average <x y>, `<u v>`<br>\n```\n<w w>\n```\n\n    <a b>\n\nand <x>") == \
+        ["<x y>", "<x>"]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_averages_do_not_vanish(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        assert tags(file.read()) == []
