@@ -44,7 +44,7 @@ BUILD := $(BUILD:build/release=build)/mpi
 OPT += -DMPI
 endif
 SHARED := -fPIC -fno-semantic-interposition # objects serve programs and libdmft
-PKG := openblas lapacke gsl hdf5-serial inih lua5.4 zlib libzip
+PKG := openblas lapacke gsl hdf5-serial inih lua5.4 zlib libzip jansson
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(SHARED) $(WARN) -fopenmp -MMD -MP -I. $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKG)))
 LDLIBS = $(shell pkg-config --libs-only-L $(PKG)) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm $(CUDA_LIBS)

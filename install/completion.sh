@@ -24,7 +24,7 @@ _dmft_networks="$(echo $networks)"
 _dmft_options() { # of a program, into \$list
     list="-o --force --quiet --help --version"
     case \$1 in
-    *-solve) list="\$list --profile --defaults --operations --continue" ;;
+    *-solve) list="\$list --profile --defaults --program --operations --continue" ;;
     *-compare) list="\$list --continue" ;;
     *-sweep) list="\$list --jobs --retry" ;;
     esac

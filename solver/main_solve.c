@@ -4,6 +4,7 @@
 #include "models/lua/script.h"
 #include "solver/command.h"
 #include "solver/run/costs.h"
+#include "solver/run/description.h"
 #include "solver/files/provenance.h"
 #include "solver/run/report.h"
 #include "solver/settings/matrices.h"
@@ -15,7 +16,7 @@
 struct options {
     struct command command;
     const char *output, *again;
-    bool force, help, version, defaults, operations, quiet, profile;
+    bool force, help, version, defaults, operations, program, quiet, profile;
 };
 
 static const char usage[] =
@@ -24,6 +25,7 @@ static const char usage[] =
     "       dmft-solve --continue OUT.h5 [--quiet] [--profile] [--section.key=value ...]\n"
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
     "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]\n"
+    "       dmft-solve --program FILE.ini [--section.key=value ...]\n"
     "       dmft-solve --operations";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
@@ -37,6 +39,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"--version", &options->version, NULL, NULL},
         {"--defaults", &options->defaults, NULL, NULL},
         {"--operations", &options->operations, NULL, NULL},
+        {"--program", &options->program, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
         {"--continue", NULL, &options->again, "the output of a run that kept its state"},
         {0},
@@ -115,6 +118,16 @@ static void tell_costs(const struct run *run, double start) {
         fprintf(stderr, "warning: no profile: %s\n", err.text);
 }
 
+/* The networks of an ini as data (docs/program_format.md); nothing is computed. */
+static int print_program(struct run *run, const struct command *command, struct err *err) {
+    char *text = NULL;
+    TRY(run_configure(run, command->file, command->overrides, command->override, err));
+    TRY(description_text(run, &text, err));
+    puts(text);
+    free(text);
+    return CODE_OK;
+}
+
 static int solve(struct run *run, struct options *options, struct err *err) {
     struct command *command = &options->command;
     char *output = NULL, *ini = NULL;
@@ -157,6 +170,8 @@ int main(int argc, char **argv) {
     command_log(&run.log, options.quiet);
     if (!code && (options.help || options.version || options.defaults || options.operations))
         code = print_help(&options, &err);
+    else if (!code && options.program)
+        code = print_program(&run, &options.command, &err);
     else if (!code)
         code = solve(&run, &options, &err);
     run_free(&run);

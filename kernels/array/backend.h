@@ -63,6 +63,8 @@ enum fn {
     FN_EXP,
     FN_INVERSE
 };
+enum { FN_COUNT = FN_INVERSE + 1 };
+extern const char *const functions_name[FN_COUNT]; /* as settings and scripts call them */
 
 /* How optimizers move one entry along g, minus its gradient, with memories m and v of earlier
  * steps; each returns the change of the entry:

@@ -31,6 +31,12 @@ extern double cos(double);
 #define CLONES
 #endif
 
+const char *const functions_name[FN_COUNT] = {
+    [FN_LINEAR] = "linear",  [FN_TANH] = "tanh",       [FN_ERF] = "erf",
+    [FN_RELU] = "relu",      [FN_GELU] = "gelu",       [FN_SOFTPLUS] = "softplus",
+    [FN_SILU] = "silu",      [FN_SIGMOID] = "sigmoid", [FN_EXP] = "exp",
+    [FN_INVERSE] = "inverse"};
+
 /* Numbers of a pass, and of the longest vector: passes are whole vectors, so that no element is
  * left to scalar code. */
 enum { PASS = 256, LANES = 8 };

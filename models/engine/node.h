@@ -29,7 +29,9 @@ enum operation_matrix {
  * own, backward writes the part of each argument's cotangent into part[k].rows and calls hand_over,
  * and reads nothing but its own cotangent. Set a field where the comment behind it is true. */
 struct operation {
-    const char *name;                                                    /* in messages: "a sum" */
+    const char *name; /* in messages and in the description of a program (describe.h) */
+    /* NULL, or its own constants in that description, as an object; NULL without memory. */
+    struct json_t *(*describe)(const struct node *node);
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
     void (*forward)(struct net *net, struct node *node);
     void (*backward)(struct net *net, struct node *node); /* called where a part is due */

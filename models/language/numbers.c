@@ -61,36 +61,36 @@ static void product_backward(struct net *net, struct node *v) {
     }
 }
 
-static const struct operation operation_sum = {.name = "a sum",
+static const struct operation operation_sum = {.name = "add_numbers",
                                                .forward = sum_forward,
                                                .backward = sum_backward,
                                                .start = sum_start,
                                                .accumulates_itself = true,
                                                .across_inputs = true};
-static const struct operation operation_product = {.name = "a product",
+static const struct operation operation_product = {.name = "multiply_numbers",
                                                    .forward = product_forward,
                                                    .backward = product_backward,
                                                    .start = product_start,
                                                    .accumulates_itself = true,
                                                    .across_inputs = true};
 
-static struct value append_pair(struct program *p, const struct operation *op, struct value a,
-                                struct value b) {
+static struct value append_pair(struct program *p, const struct operation *op, const char *what,
+                                struct value a, struct value b) {
     struct value out = {-1};
-    if (!node_given_numbers(p, op->name, a) || !node_given_numbers(p, op->name, b) ||
-        !node_paired(p, op->name, a, b))
+    if (!node_given_numbers(p, what, a) || !node_given_numbers(p, what, b) ||
+        !node_paired(p, what, a, b))
         return out;
     int K = node_of(p, a)->K, L = node_of(p, b)->K;
     if (K != L && K != 1 && L != 1)
-        program_fail(p, "%s of %d and of %d numbers of each input", op->name, K, L);
+        program_fail(p, "%s of %d and of %d numbers of each input", what, K, L);
     node_append_numbers(p, op, a, b, K > L ? K : L, &out);
     return out;
 }
 
 struct value program_add_numbers(struct program *p, struct value a, struct value b) {
-    return append_pair(p, &operation_sum, a, b);
+    return append_pair(p, &operation_sum, "a sum", a, b);
 }
 
 struct value program_multiply_numbers(struct program *p, struct value a, struct value b) {
-    return append_pair(p, &operation_product, a, b);
+    return append_pair(p, &operation_product, "a product", a, b);
 }

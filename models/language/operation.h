@@ -2,7 +2,10 @@
 #ifndef MODELS_OPERATION_H
 #define MODELS_OPERATION_H
 
+#include "models/engine/describe.h"
 #include "models/engine/node.h"
+
+#include <jansson.h>
 
 static inline struct node *argument(const struct net *net, const struct node *v, int k) {
     return &net->program->node[v->argument[k]];

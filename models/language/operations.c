@@ -210,7 +210,12 @@ static void fn_backward(struct net *net, struct node *v) {
     hand_over(net, v, 0);
 }
 
+static json_t *fn_describe(const struct node *v) {
+    return json_pack("{s:s, s:f}", "function", functions_name[v->fn], "k", v->k);
+}
+
 const struct operation operation_fn = {.name = "fn",
+                                       .describe = fn_describe,
                                        .forward = fn_forward,
                                        .backward = fn_backward,
                                        .keeps_slope = true,
@@ -267,7 +272,12 @@ static void times_backward(struct net *net, struct node *v) {
     hand_over(net, v, 0);
 }
 
+static json_t *times_describe(const struct node *v) {
+    return json_pack("{s:f}", "k", v->k);
+}
+
 const struct operation operation_times = {.name = "times",
+                                          .describe = times_describe,
                                           .linear = true,
                                           .forward = times_forward,
                                           .backward = times_backward,
@@ -396,9 +406,17 @@ static void top_forward(struct net *net, struct node *v) {
     latch(net, ops(net)->top(argument(net, v, 0)->value, v->top, v->value, &net->program->err));
 }
 
+static json_t *top_describe(const struct node *v) {
+    return json_pack("{s:I}", "top", (json_int_t)v->top);
+}
+
 static void rows_forward(struct net *net, struct node *v) {
     latch(net, v->custom->forward(v->context, net, argument(net, v, 0)->value, v->value,
                                   &net->program->err));
+}
+
+static json_t *rows_describe(const struct node *v) {
+    return describe_rule(v, v->custom->rule_name);
 }
 
 static int ones_prepare(struct net *net, struct node *v, struct err *err) {
@@ -412,8 +430,10 @@ static void ones_forward(struct net *net, struct node *v) {
     ops(net)->pointwise(FN_LINEAR, NULL, &one, v->value, v->value, (struct rows){0});
 }
 
-const struct operation operation_top = {.name = "top", .forward = top_forward, .jumps = mask_acts};
-const struct operation operation_rows = {.name = "rows", .forward = rows_forward, .jumps = always};
+const struct operation operation_top = {
+    .name = "top", .describe = top_describe, .forward = top_forward, .jumps = mask_acts};
+const struct operation operation_rows = {
+    .name = "rows", .describe = rows_describe, .forward = rows_forward, .jumps = always};
 const struct operation operation_ones = {.name = "ones",
                                          .linear = true,
                                          .prepare = ones_prepare,
@@ -478,7 +498,12 @@ static void scale_backward(struct net *net, struct node *v) {
     hand_over(net, v, 1);
 }
 
+static json_t *scale_describe(const struct node *v) {
+    return json_pack("{s:i}", "column", v->column);
+}
+
 const struct operation operation_scale = {.name = "scale",
+                                          .describe = scale_describe,
                                           .linear = true,
                                           .forward = scale_forward,
                                           .backward = scale_backward,
@@ -544,7 +569,12 @@ static void numbers_backward(struct net *net, struct node *v) {
         v->numbers->backward(v->context, net, v->count, x->s, v->s, v->gs, x->gs);
 }
 
+static json_t *numbers_describe(const struct node *v) {
+    return describe_rule(v, v->numbers->rule_name);
+}
+
 const struct operation operation_numbers = {.name = "numbers",
+                                            .describe = numbers_describe,
                                             .forward = numbers_forward,
                                             .backward = numbers_backward,
                                             .accumulates_itself = true,

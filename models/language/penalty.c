@@ -20,7 +20,7 @@ static void mean_rows_backward(struct net *net, struct node *v) {
     hand_over(net, v, 0);
 }
 
-static const struct operation operation_mean_rows = {.name = "the mean over inputs",
+static const struct operation operation_mean_rows = {.name = "mean_of_rows",
                                                      .linear = true,
                                                      .forward = mean_rows_forward,
                                                      .backward = mean_rows_backward,
@@ -43,7 +43,7 @@ static void mean_numbers_backward(struct net *net, struct node *v) {
         x->gs[k] += v->gs[k % v->K] / x->count;
 }
 
-static const struct operation operation_mean_numbers = {.name = "the mean over inputs",
+static const struct operation operation_mean_numbers = {.name = "mean_of_numbers",
                                                         .forward = mean_numbers_forward,
                                                         .backward = mean_numbers_backward,
                                                         .accumulates_itself = true,
@@ -80,7 +80,12 @@ static void penalty_backward(struct net *net, struct node *v) {
         x->gs[k] += c * v->A[k];
 }
 
-static const struct operation operation_penalty = {.name = "a penalty",
+static json_t *penalty_describe(const struct node *v) {
+    return describe_rule(v, v->penalty->rule_name);
+}
+
+static const struct operation operation_penalty = {.name = "penalty",
+                                                   .describe = penalty_describe,
                                                    .forward = penalty_forward,
                                                    .backward = penalty_backward,
                                                    .accumulates_itself = true,
@@ -91,6 +96,8 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
                      const void *context, const char *name, const char *about,
                      const char *equation) {
     struct value out;
+    if (!fn->rule_name.name)
+        program_fail(p, "a penalty has no name for the description of the program");
     if (!node_given_numbers(p, "a penalty", s))
         return;
     p->net->weighted = true;

@@ -27,6 +27,7 @@
 struct program;
 struct net;
 struct net_setup;
+struct json_t; /* jansson */
 struct value {
     int at;
 };
@@ -138,9 +139,18 @@ struct value program_bias(struct program *p, struct value s, const double *start
 /* The same with a set of numbers for each kind of token, start [V][K]. */
 struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
                                     struct weight b);
+/* What the description of a program (models/engine/describe.h) says of a function that an author
+ * brings along, so that another program can compute it: docs/program_format.md has the names and
+ * what each of them means. A function without a name is refused. */
+struct rule_name {
+    const char *name;
+    /* NULL: it has no constants; else these, as an object; NULL without memory. */
+    struct json_t *(*constants)(const void *context);
+};
 /* Any function of the numbers of a row. x, out: [rows][K] and [rows][K of out]. backward must add
  * to gx, not overwrite it; NULL: a constant in the backward pass. */
 struct number_fn {
+    struct rule_name rule_name;
     void (*rule)(void *context); /* NULL, or: once a step, after the parameters have learnt */
     void (*forward)(const void *context, const struct net *net, int rows, const double *x,
                     double *out);
@@ -193,6 +203,7 @@ void program_read_out(struct program *p, struct value h, struct weight w);
  * that may remember (rows in context, from program_keep); `rule` runs once a step, after the
  * parameters have learnt. */
 struct rows_fn {
+    struct rule_name rule_name;
     int (*forward)(void *context, const struct net *net, struct rows x, struct rows out,
                    struct err *err);
     void (*rule)(void *context);
@@ -205,6 +216,7 @@ struct rows program_keep(struct program *p, struct population *on, int count, co
 /* A term of the loss: a function of numbers, whose derivative `value` writes to g [rows][K]. It is
  * measured as `name`; the loss that is written is that of the outputs alone. */
 struct penalty_fn {
+    struct rule_name rule_name;
     double (*value)(const void *context, const struct net *net, int rows, const double *x,
                     double *g);
 };

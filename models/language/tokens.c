@@ -59,7 +59,12 @@ static void attend_backward(struct net *net, struct node *v) {
         }
 }
 
+static json_t *attend_describe(const struct node *v) {
+    return json_pack("{s:f}", "k", v->k);
+}
+
 static const struct operation operation_attend = {.name = "attend",
+                                                  .describe = attend_describe,
                                                   .forward = attend_forward,
                                                   .backward = attend_backward,
                                                   .accumulates_itself = true,
@@ -115,8 +120,13 @@ static void softmax_backward(const void *context, const struct net *net, int row
     }
 }
 
+static json_t *softmax_constants(const void *context) {
+    return json_pack("{s:b}", "causal", *(const bool *)context);
+}
+
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
-    static const struct number_fn softmax = {.forward = softmax_forward,
+    static const struct number_fn softmax = {.rule_name = {"softmax", softmax_constants},
+                                             .forward = softmax_forward,
                                              .backward = softmax_backward};
     bool *context = program_memory(p, sizeof *context);
     if (!context)
@@ -229,6 +239,7 @@ static void attend_heads_backward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_attend_heads = {.name = "attend_by_head",
+                                                        .describe = attend_describe,
                                                         .prepare = units_prepare,
                                                         .forward = attend_heads_forward,
                                                         .backward = attend_heads_backward,
@@ -308,7 +319,12 @@ static void softmax_heads_backward(struct net *net, struct node *v) {
     hand_over(net, v, 0);
 }
 
+static json_t *softmax_by_head_describe(const struct node *v) {
+    return json_pack("{s:b}", "causal", v->causal);
+}
+
 static const struct operation operation_softmax_heads = {.name = "softmax_by_head",
+                                                         .describe = softmax_by_head_describe,
                                                          .prepare = softmax_prepare,
                                                          .forward = softmax_heads_forward,
                                                          .backward = softmax_heads_backward,
@@ -395,7 +411,12 @@ static void lag_backward(struct net *net, struct node *v) {
     hand_over(net, v, 0);
 }
 
-static const struct operation operation_lag = {.name = "a lag",
+static json_t *lag_describe(const struct node *v) {
+    return json_pack("{s:i}", "tokens", v->by);
+}
+
+static const struct operation operation_lag = {.name = "lag",
+                                               .describe = lag_describe,
                                                .linear = true,
                                                .forward = lag_forward,
                                                .backward = lag_backward,
@@ -469,8 +490,14 @@ static void root_backward(const void *context, const struct net *net, int rows, 
         gx[i] -= 0.5 * g[i] * out[i] / x[i];
 }
 
+static json_t *root_constants(const void *context) {
+    (void)context;
+    return json_pack("{s:f}", "c", -0.5);
+}
+
 struct value program_norm(struct program *p, struct value x) {
-    static const struct number_fn inverse_root = {.forward = root, .backward = root_backward};
+    static const struct number_fn inverse_root = {
+        .rule_name = {"power", root_constants}, .forward = root, .backward = root_backward};
     struct value square = program_average(p, x, x);
     const struct population *on = p->code ? NULL : node_of(p, x)->on;
     struct value s = program_numbers(p, &inverse_root, on, square, 1);

@@ -3,12 +3,13 @@
 #include "models/lua/script.h"
 #include "models/parts/router.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
 /* --- functions of one set of numbers --------------------------------------------------------- */
 
-enum kind { TIMES, PLUS, OVER, POWER, EXP, LOG, TANH, SIGMOID, STOP, SUM, PICK };
+enum kind { TIMES, PLUS, OVER, POWER, EXP, LOG, TANH, STOP, SUM, PICK, KINDS, GATES = KINDS };
 struct elementwise {
     enum kind kind;
     int K, column;
@@ -31,8 +32,6 @@ static double value_of(const struct elementwise *e, double x) {
         return log(x);
     case TANH:
         return tanh(x);
-    case SIGMOID:
-        return 1 / (1 + exp(-x));
     default:
         return x;
     }
@@ -53,8 +52,6 @@ static double slope_of(const struct elementwise *e, double x, double y, double g
         return g / x;
     case TANH:
         return g * (1 - y * y);
-    case SIGMOID:
-        return g * y * (1 - y);
     default:
         return g;
     }
@@ -97,21 +94,40 @@ static void spread(const void *context, const struct net *net, int rows, const d
             gx[i * e->K + k] += e->kind == SUM || k == e->column ? g[i] : 0;
 }
 
+/* For the description of the program: c, which only some of these functions read. */
+static json_t *factor_constants(const void *context) {
+    return json_pack("{s:f}", "c", ((const struct elementwise *)context)->c);
+}
+
+static json_t *column_constants(const void *context) {
+    return json_pack("{s:i}", "column", ((const struct elementwise *)context)->column);
+}
+
+#define EACH(name, constants)                                                                      \
+    { {name, constants}, .forward = forward, .backward = backward }
+static const struct number_fn rules[] = {
+    [TIMES] = EACH("times", factor_constants),
+    [PLUS] = EACH("plus", factor_constants),
+    [OVER] = EACH("over", factor_constants),
+    [POWER] = EACH("power", factor_constants),
+    [EXP] = EACH("exp", NULL),
+    [LOG] = EACH("log", NULL),
+    [TANH] = EACH("tanh", NULL),
+    [STOP] = {{"same", NULL}, .forward = forward},
+    [SUM] = {{"sum", NULL}, .forward = reduce, .backward = spread},
+    [PICK] = {{"pick", column_constants}, .forward = reduce, .backward = spread},
+};
+#undef EACH
+_Static_assert(sizeof rules / sizeof *rules == KINDS, "a row for each kind");
+
 static struct value apply(lua_State *L, struct value s, struct elementwise given) {
-    static const struct number_fn each = {.forward = forward, .backward = backward},
-                                  constant = {.forward = forward},
-                                  one = {.forward = reduce, .backward = spread};
     struct program *p = script_program(L);
     struct elementwise *e = program_memory(p, sizeof *e);
     bool reduces = given.kind == SUM || given.kind == PICK;
     script_check(L);
     *e = given;
     e->K = script_node(L, s)->K;
-    struct value out = program_numbers(p,
-                                       given.kind == STOP ? &constant
-                                       : reduces          ? &one
-                                                          : &each,
-                                       e, s, reduces ? 1 : e->K);
+    struct value out = program_numbers(p, &rules[given.kind], e, s, reduces ? 1 : e->K);
     script_check(L);
     return out;
 }
@@ -293,7 +309,7 @@ static int power(lua_State *L) {
 enum { F_TANH, F_ERF, F_RELU, F_GELU, F_SILU, F_SOFTPLUS, F_SIGMOID, F_EXP, F_LOG, FUNCTIONS };
 static const struct {
     const char *name;
-    int rows, numbers; /* enum fn, enum kind; -1: none */
+    int rows, numbers; /* enum fn, enum kind (or GATES); -1: none */
 } functions[] = {
     [F_TANH] = {"tanh", FN_TANH, TANH},
     [F_ERF] = {"erf", FN_ERF, -1},
@@ -301,7 +317,7 @@ static const struct {
     [F_GELU] = {"gelu", FN_GELU, -1},
     [F_SILU] = {"silu", FN_SILU, -1},
     [F_SOFTPLUS] = {"softplus", FN_SOFTPLUS, -1},
-    [F_SIGMOID] = {"sigmoid", FN_SIGMOID, SIGMOID},
+    [F_SIGMOID] = {"sigmoid", FN_SIGMOID, GATES},
     [F_EXP] = {"exp", FN_EXP, EXP},
     [F_LOG] = {"log", -1, LOG},
 };
@@ -329,7 +345,7 @@ static int function(lua_State *L) {
         struct value x = script_rows(L, 1);
         return script_push(L, program_fn(script_program(L), (enum fn)functions[k].rows, factor, x));
     }
-    if (script_is_numbers(L, 1) && functions[k].numbers == SIGMOID)
+    if (script_is_numbers(L, 1) && functions[k].numbers == GATES)
         return gate(L, false);
     bool numbers = script_is_numbers(L, 1) && functions[k].numbers >= 0;
     if (numbers && !lua_isnoneornil(L, 2))

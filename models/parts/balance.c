@@ -1,8 +1,10 @@
 /* Biased top-K selection that balances loads. */
 #include "models/parts/balance.h"
+#include "models/engine/describe.h"
 #include "models/engine/net.h"
 
 #include <gsl/gsl_cdf.h>
+#include <jansson.h>
 #include <stdlib.h>
 
 const struct param_row balance_rows[] = {
@@ -22,8 +24,9 @@ const struct param_row balance_rows[] = {
 };
 
 struct balance {
-    size_t K;
+    size_t K, experts;
     double rho, eta_bias;
+    const double *start;       /* [sites] b(0) */
     struct rows b, q;          /* experts [1], [R]: biases, scores + b; none for given masks */
     struct rows load, largest; /* [1]: mean_mu m - rho, and the mask of the largest */
     struct rows last;          /* [R] of the last evaluation */
@@ -106,6 +109,13 @@ static void move_biases(void *context) {
     rows_add(&c, s->load, s->b);
 }
 
+/* For the description of the program. */
+static json_t *constants(const void *context) {
+    const struct balance *s = context;
+    return json_pack("{s:I, s:f, s:f, s:o}", "top", (json_int_t)s->K, "rho", s->rho, "eta_bias",
+                     s->eta_bias, "start", describe_list(s->start, s->experts));
+}
+
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,
                                  int l, int L) {
     return (struct balance_rule){.K = (size_t)lround(network->rho * (double)experts->sites),
@@ -158,21 +168,24 @@ static struct balance *make(struct program *p, struct value x, struct population
 
 struct value balance_watch(struct program *p, struct value mask, struct population *experts,
                            struct balance_rule rule) {
-    static const struct rows_fn watch = {.forward = watch_masks};
+    static const struct rows_fn watch = {.rule_name = {"watch", NULL}, .forward = watch_masks};
     struct balance *s = make(p, mask, experts, &rule);
     return s ? program_rows(p, &watch, s, mask) : mask;
 }
 
 struct value balance_select(struct program *p, struct value scores, struct population *experts,
                             struct balance_rule rule) {
-    static const struct rows_fn select = {select_largest, move_biases};
+    static const struct rows_fn select = {
+        .rule_name = {"select", constants}, .forward = select_largest, .rule = move_biases};
     struct balance *s = make(p, scores, experts, &rule);
     double *zero = program_memory(p, experts->sites * sizeof *zero);
     if (!s || !zero)
         return (struct value){-1};
     s->K = rule.K;
     s->eta_bias = rule.eta_bias;
-    s->b = program_keep(p, experts, 1, rule.start ? rule.start : zero);
+    s->experts = experts->sites;
+    s->start = rule.start ? rule.start : zero;
+    s->b = program_keep(p, experts, 1, s->start);
     s->q = program_keep(p, experts, program_count(p, scores), NULL);
     s->qstar = series(p, &rule, dims_of(p, scores), "qstar",
                       "selection threshold: the K-th largest score + b", "");

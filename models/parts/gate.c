@@ -3,6 +3,7 @@
 #include "models/engine/net.h"
 #include "models/parts/balance.h"
 
+#include <jansson.h>
 #include <math.h>
 
 const struct param_row gate_rows[] = {
@@ -50,6 +51,10 @@ static void minus_largest(const void *context, const struct net *net, int rows, 
         out[mu] = -x[mu] * (double)experts->sites;
 }
 
+static json_t *largest_constants(const void *context) {
+    return json_pack("{s:f}", "c", -(double)((const struct population *)context)->sites);
+}
+
 static void invert(const void *context, const struct net *net, int rows, const double *x,
                    double *out) {
     (void)context, (void)net;
@@ -64,8 +69,14 @@ static void invert_backward(const void *context, const struct net *net, int rows
         gx[mu] -= g[mu] * out[mu] * out[mu];
 }
 
+static json_t *inverse_constants(const void *context) {
+    (void)context;
+    return json_pack("{s:f}", "c", 1.0);
+}
+
 static struct value over_mean(struct program *p, struct value e) {
-    static const struct number_fn inverse = {.forward = invert, .backward = invert_backward};
+    static const struct number_fn inverse = {
+        .rule_name = {"over", inverse_constants}, .forward = invert, .backward = invert_backward};
     return program_scale(p, program_numbers(p, &inverse, NULL, program_mean(p, e), 1), 0, e);
 }
 
@@ -73,7 +84,8 @@ static struct value over_mean(struct program *p, struct value e) {
  * gradient. *shift: -max psi. */
 static struct value exponential(struct program *p, struct value psi,
                                 const struct population *experts, struct value *shift) {
-    static const struct number_fn largest = {.forward = minus_largest};
+    static const struct number_fn largest = {.rule_name = {"times", largest_constants},
+                                             .forward = minus_largest};
     struct value first = program_average(p, psi, program_top(p, psi, 1));
     *shift = program_numbers(p, &largest, experts, first, 1);
     return program_fn(p, FN_EXP, program_network(p)->beta, program_shift(p, *shift, psi));
@@ -103,11 +115,18 @@ static void shifted_back(const void *context, const struct net *net, int rows, c
         out[mu] = -network->beta * x[mu];
 }
 
+static json_t *back_constants(const void *context) {
+    return json_pack("{s:f}", "c", -((const struct network *)context)->beta);
+}
+
 /* ln <exp(beta psi)>, without overflow. */
 static struct value log_mean(struct program *p, struct value psi,
                              const struct population *experts) {
-    static const struct number_fn ln = {.forward = logarithm, .backward = logarithm_backward},
-                                  back = {.forward = shifted_back};
+    static const struct number_fn ln = {.rule_name = {"log", NULL},
+                                        .forward = logarithm,
+                                        .backward = logarithm_backward},
+                                  back = {.rule_name = {"times", back_constants},
+                                          .forward = shifted_back};
     struct value shift, e = exponential(p, psi, experts, &shift);
     return program_add_numbers(p, program_numbers(p, &ln, NULL, program_mean(p, e), 1),
                                program_numbers(p, &back, program_network(p), shift, 1));
@@ -134,10 +153,20 @@ static double z_value(const void *context, const struct net *net, int rows, cons
     return sum;
 }
 
+static json_t *balance_constants(const void *context) {
+    const struct network *network = context;
+    return json_pack("{s:f}", "c", network->balance_loss / network->rho);
+}
+
+static json_t *z_constants(const void *context) {
+    return json_pack("{s:f}", "c", ((const struct network *)context)->z_loss);
+}
+
 /* e: the gates without mask or scale. */
 static void add_penalties(struct program *p, const struct block *block, struct value psi,
                           const struct population *experts, struct value e, struct value mask) {
-    static const struct penalty_fn balance = {balance_value}, z = {z_value};
+    static const struct penalty_fn balance = {{"mean", balance_constants}, balance_value},
+                                   z = {{"mean_square", z_constants}, z_value};
     const struct network *network = program_network(p);
     if (network->balance_loss > 0) {
         struct value load = program_mean_of_rows(p, mask),

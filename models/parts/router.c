@@ -3,6 +3,7 @@
 #include "kernels/draws/rng.h"
 #include "models/engine/net.h"
 
+#include <jansson.h>
 #include <math.h>
 
 const struct param_row router_rows[] = {
@@ -274,6 +275,39 @@ static void entropy(const void *context, const struct net *net, int rows, const 
     }
 }
 
+/* --- what the description of a program says of these rules ----------------------------------- */
+
+static json_t *router_constants(const void *context) {
+    const struct router *router = context;
+    return json_pack("{s:b, s:f, s:i, s:b, s:f}", "softmax", router->gate.softmax, "beta",
+                     router->gate.beta, "top", router->gate.K, "over_all", router->gate.over_all,
+                     "eta_bias", router->eta_bias);
+}
+
+/* Those of the gates, and the coefficient c. */
+static json_t *penalty_constants(const struct router *router, double c) {
+    json_t *constants = router_constants(router);
+    if (json_object_set_new(constants, "c", json_real(c))) {
+        json_decref(constants);
+        return NULL;
+    }
+    return constants;
+}
+
+static json_t *balance_constants(const void *context) {
+    const struct router *router = context;
+    return penalty_constants(router, router->network->balance_loss);
+}
+
+static json_t *z_constants(const void *context) {
+    const struct router *router = context;
+    return penalty_constants(router, router->network->z_loss);
+}
+
+static json_t *noise_constants(const void *context) {
+    return json_pack("{s:f}", "std", ((const struct router *)context)->network->bias_noise);
+}
+
 static struct value add_biases(struct program *p, struct value psi, struct weight b) {
     const struct network *network = program_network(p);
     bool tokens = network->bias_per == BIAS_PER_TOKEN;
@@ -293,7 +327,10 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
 /* The masks; what is seen of them, and their biases. */
 static struct value watch_masks(struct program *p, struct router *router, struct value psi,
                                 const char *suffix) {
-    static const struct number_fn seen = {.forward = watch, .rule = move_biases, .jumps = true};
+    static const struct number_fn seen = {.rule_name = {"mask", router_constants},
+                                          .forward = watch,
+                                          .rule = move_biases,
+                                          .jumps = true};
     int M = router->M;
     program_selects(p, psi, router->gate.K);
     router->last = program_keep_numbers(p, program_count(p, psi) * M);
@@ -325,7 +362,8 @@ static struct router *new_router(struct program *p, int M, struct router_gate ga
 }
 
 struct value router_top(struct program *p, struct value psi, int M, int K) {
-    static const struct number_fn mask = {.forward = masks, .jumps = true};
+    static const struct number_fn mask = {
+        .rule_name = {"mask", router_constants}, .forward = masks, .jumps = true};
     struct router *router = new_router(p, M, (struct router_gate){.K = K});
     program_selects(p, psi, K);
     return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
@@ -342,7 +380,8 @@ struct value router_select(struct program *p, struct value psi, int M, int K, do
 
 static void add_penalties(struct program *p, const struct block *block, const struct router *router,
                           struct value psi) {
-    static const struct penalty_fn balance = {balance_value}, z = {z_value};
+    static const struct penalty_fn balance = {{"balance", balance_constants}, balance_value},
+                                   z = {{"z", z_constants}, z_value};
     if (router->network->balance_loss > 0)
         program_penalty(p, psi, &balance, router, block_name(p, block, "balance_loss"),
                         "load-balancing term of the loss",
@@ -354,9 +393,13 @@ static void add_penalties(struct program *p, const struct block *block, const st
 }
 
 static struct value apply(struct program *p, const struct router *router, struct value psi) {
-    static const struct number_fn all = {.forward = gates, .backward = gates_backward},
-                                  masked = {
-                                      .forward = gates, .backward = gates_backward, .jumps = true};
+    static const struct number_fn all = {.rule_name = {"gates", router_constants},
+                                         .forward = gates,
+                                         .backward = gates_backward},
+                                  masked = {.rule_name = {"gates", router_constants},
+                                            .forward = gates,
+                                            .backward = gates_backward,
+                                            .jumps = true};
     return program_numbers(p, router->gate.K < router->M ? &masked : &all, router, psi, router->M);
 }
 
@@ -370,8 +413,10 @@ struct value router_gates(struct program *p, struct value psi, int M, struct rou
 
 struct value router_write(struct program *p, const struct block *block, struct value x1,
                           struct weight Q, struct weight b) {
-    static const struct number_fn noise = {.forward = add_noise, .backward = pass_on},
-                                  spread = {.forward = entropy};
+    static const struct number_fn noise = {.rule_name = {"noise", noise_constants},
+                                           .forward = add_noise,
+                                           .backward = pass_on},
+                                  spread = {.rule_name = {"entropy", NULL}, .forward = entropy};
     const struct network *network = program_network(p);
     struct router *router = program_memory(p, sizeof *router);
     int M = network->experts;

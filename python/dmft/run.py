@@ -16,7 +16,8 @@ from collections.abc import Mapping
 import h5py
 import numpy as np
 
-from dmft import program
+from dmft import description, program
+from dmft.description import Description
 from dmft.errors import DmftError, InputError, Interrupted, NoteWarning
 from dmft.files import Result, load
 from dmft.network import Network
@@ -183,29 +184,36 @@ def _network_keys(network: Network | None) -> dict[str, str]:
     return network.settings() if network is not None else {}
 
 
-def _run(name: str, config, output, force: bool, progress: bool, network: Network | None,
-         options: list[str], more: Mapping) -> Result:
-    folder = Folder()
+def _prepare(config, folder: Folder, stem: str, network: Network | None,
+             more: Mapping) -> tuple[list[str], str | None]:
+    """(the ini and its settings, as words of a command line; the file of data that is new, or
+    None). stem: where files of data begin, before their hash."""
     keys, arrays = split(more)
     network_keys = _network_keys(network)
     _check_conflicts(keys, arrays, network)
-    keys = network_keys | keys
     ini, settings = _ini(config, folder, arrays)
-    out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
     data, new = None, False
     if arrays:
-        stem = os.path.join(folder.path, "data") if output is None else \
-            out.removesuffix(".h5") + "_data"
         data, new = write_data(stem, arrays)
         settings |= ARRAYS | {"data.file": os.path.abspath(data)}
-    words = ["-o", out, *(["--force"] if force else []), *options, ini, *_words(settings | keys)]
+    return [ini, *_words(settings | network_keys | keys)], data if new else None
+
+
+def _run(name: str, config, output, force: bool, progress: bool, network: Network | None,
+         options: list[str], more: Mapping) -> Result:
+    folder = Folder()
+    out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
+    stem = os.path.join(folder.path, "data") if output is None else \
+        out.removesuffix(".h5") + "_data"
+    settings, data = _prepare(config, folder, stem, network, more)
+    words = ["-o", out, *(["--force"] if force else []), *options, *settings]
     try:
         return _call(name, words, out, progress, network, folder if output is None else None,
                      folder.path, above=2)
     except (DmftError, Interrupted) as error:
         if error.partial and output is None:
             folder.keep()
-        elif new and output is not None and not error.partial:
+        elif data and output is not None and not error.partial:
             os.remove(data)
         raise
 
@@ -277,6 +285,31 @@ def sweep(config, *, output=None, force: bool = False, progress: bool = True,
     """
     options = ([] if jobs is None else ["--jobs", str(jobs)]) + (["--retry"] if retry else [])
     return _run("dmft-sweep", config, output, force, progress, network, options, more)
+
+
+def describe(config, *, network: Network | None = None, **more) -> Description:
+    """The networks of an ini and their limit as data (dmft.description); nothing is computed.
+
+    config: as of solve, or a Result, whose file says which networks it is of. Other arguments as
+    those of solve.
+
+    >>> [W.name for W in dmft.describe("x.ini").networks[0].matrices]       # doctest: +SKIP
+    ['W1', 'W2', 'w']
+    """
+    if isinstance(config, Result):
+        if network is not None or more:
+            raise InputError("a result describes the networks it was made with: no network and no "
+                             "keys go with it")
+        return description.read(config["/"]["description"].item())
+    folder = Folder()
+    words, _ = _prepare(config, folder, os.path.join(folder.path, "data"), network, more)
+    try:
+        return description.read(program.call("dmft-solve", ["--program", *words], False))
+    except DmftError as error:
+        error.lua = network.lua if network is not None else None
+        place = network.place(error.sentence) if network is not None else ""
+        error.args = ("; ".join(filter(None, [error.sentence, place])),)
+        raise
 
 
 def optimum_of(run: Result, along: str | None, objective: str | None):

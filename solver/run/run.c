@@ -7,6 +7,7 @@
 #include "kernels/array/dist.h"
 #include "solver/measure/observe.h"
 #include "solver/files/provenance.h"
+#include "solver/run/description.h"
 #include "solver/run/exchange.h"
 #include "solver/run/forecast.h"
 #include "solver/run/states.h"
@@ -268,6 +269,14 @@ static int write_program(struct run *run, struct err *err) {
     return code;
 }
 
+static int write_description(struct run *run, struct err *err) {
+    char *text;
+    TRY(description_text(run, &text, err));
+    int code = io_document(&run->io, "description", text, err);
+    free(text);
+    return code;
+}
+
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(check_memory(run, err));
     TRY(forecast_notes(run, err));
@@ -289,6 +298,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(io_provenance(&run->io, "source", model_list[run->config.network.model]->source, err));
     TRY(write_matrices(run, err));
     TRY(write_program(run, err));
+    TRY(write_description(run, err));
     TRY(io_data(&run->io, &run->data, err));
     TRY(write_batches(run, err));
     return io_flush(&run->io, err);

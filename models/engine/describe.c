@@ -1,0 +1,194 @@
+/* A network as data: each thing becomes one object of JSON, in the order of the program. */
+#include "models/engine/describe.h"
+
+#include <math.h>
+#include <string.h>
+
+json_t *describe_list(const double *values, size_t count) {
+    json_t *list = json_array();
+    for (size_t k = 0; k < count; k++)
+        if (json_array_append_new(list, json_real(values[k]))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+json_t *describe_rule(const struct node *v, struct rule_name rule) {
+    json_t *out = json_pack("{s:s}", "rule", rule.name);
+    json_t *constants = rule.constants ? rule.constants(v->context) : json_object();
+    int code = json_object_update(out, constants);
+    json_decref(constants);
+    if (!code)
+        return out;
+    json_decref(out);
+    return NULL;
+}
+
+/* The number of a population in the list, or null. */
+static json_t *number_of(const struct net *net, const struct population *on) {
+    for (int k = 0; k < net->populations; k++)
+        if (net->population[k] == on)
+            return json_integer(k);
+    return json_null();
+}
+
+/* The size of a finite network is a number; that of the limit, factor N^power, is read off its
+ * nominal size. */
+static json_t *describe_population(const struct net *net, int k) {
+    const struct population *on = net->population[k];
+    double infinite = log2(POPULATION_INFINITE), power = round(log2(on->size) / infinite);
+    json_t *out = json_pack("{s:s, s:i, s:o, s:o, s:f}", "name", on->name, "group", on->group, "of",
+                            number_of(net, on->of), "shared", number_of(net, on->units), "page",
+                            on->page == 0 ? 1 : on->page);
+    json_t *size = net->setup.N
+                       ? json_pack("{s:I}", "size", (json_int_t)on->sites)
+                       : json_pack("{s:f, s:f, s:I}", "factor", on->size / exp2(infinite * power),
+                                   "power", power, "sites", (json_int_t)on->sites);
+    int code = json_object_update(out, size);
+    json_decref(size);
+    if (!code)
+        return out;
+    json_decref(out);
+    return NULL;
+}
+
+/* A matrix stands in the list once, with the first of the operations that use it. */
+static bool is_matrix(const struct node *v) {
+    return v->weight.name && v->use == 0;
+}
+
+static int width_of(const struct node *v) {
+    return v->op->matrix == MATRIX_MAP ? 0 : v->K;
+}
+
+static json_t *describe_matrix(const struct net *net, int i) {
+    const struct node *v = &net->program->node[i];
+    const struct weight *W = &v->weight;
+    const struct population *source = v->argument[0] < 0 || v->op->matrix == MATRIX_NONE
+                                          ? NULL
+                                          : net->program->node[v->argument[0]].on;
+    int sets = v->groups > 1 ? v->groups : 1;
+    bool bias = v->op->matrix == MATRIX_NONE;
+    json_t *start = bias ? describe_list(v->start, (size_t)sets * (size_t)v->K) : json_null();
+    return json_pack("{s:s, s:s?, s:s, s:i, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f, s:b, "
+                     "s:b, s:b, s:b, s:i}",
+                     "name", W->name, "family", W->family, "kind", v->op->name, "operation", i,
+                     "source", number_of(net, source), "target", number_of(net, v->on), "width",
+                     width_of(v), "sets", sets, "start", start, "a0", W->a0, "s_f",
+                     v->map ? W->s_f : 1.0, "rate", W->rate, "adam_rate", W->adam_rate, "adam_eps",
+                     W->adam_eps, "learns", !W->fixed, "decays", !v->frozen, "tied", W->tied, "iid",
+                     W->iid, "uses", v->map ? v->map->declared.uses : 1);
+}
+
+/* What has a row: one for all inputs, each input, token or pair of tokens. */
+static const char *row_of(const struct net *net, const struct node *v) {
+    int P = net->setup.P, n = net->setup.n;
+    if (v->of_all || (v->count == 1 && v->per == 1 && P > 1))
+        return "all";
+    return v->per == 1 ? "input" : v->per == n ? "token" : "pair";
+}
+
+/* The first operation with the same context, which remembers for all of them. */
+static int state_of(const struct net *net, const struct node *v) {
+    const struct program *p = net->program;
+    for (int i = 0; i < p->nodes; i++)
+        if (p->node[i].context == v->context)
+            return i;
+    return -1;
+}
+
+static json_t *describe_arguments(const struct node *v) {
+    json_t *list = json_array();
+    for (int k = 0; k < 2 && v->argument[k] >= 0; k++)
+        if (json_array_append_new(list, json_integer(v->argument[k]))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+static json_t *describe_node(const struct net *net, int i) {
+    const struct node *v = &net->program->node[i];
+    json_t *own = v->op->describe ? v->op->describe(v) : json_object();
+    json_t *out = json_pack("{s:s, s:o, s:o, s:s, s:i, s:b, s:s*, s:s*}", "operation", v->op->name,
+                            "arguments", describe_arguments(v), "population", number_of(net, v->on),
+                            "row", row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->moves,
+                            "name", v->label, "matrix", v->weight.name);
+    int code = json_object_update(out, own);
+    if (!code && v->context)
+        code = json_object_set_new(out, "state", json_integer(state_of(net, v)));
+    json_decref(own);
+    if (!code)
+        return out;
+    json_decref(out);
+    return NULL;
+}
+
+/* A kernel of the cotangent of a limit has the page's factor of its population in its scale. */
+static json_t *describe_kernel(const struct net *net, int k) {
+    const struct kernel *kernel = &net->kernel[k];
+    return json_pack("{s:s, s:i, s:b, s:f, s:s?, s:s?}", "name", kernel->name, "operation",
+                     kernel->node < 0 ? net->program->read_out : kernel->node, "cotangent",
+                     kernel->gradient, "scale", kernel->scale, "about", kernel->about, "equation",
+                     kernel->equation);
+}
+
+/* Which operation has these numbers, or whose cotangent they are; null: a series of its own. */
+static json_t *operation_of(const struct net *net, const double *values) {
+    const struct program *p = net->program;
+    for (int i = 0; i < p->nodes; i++)
+        if (values == p->node[i].s || values == p->node[i].gs)
+            return json_integer(i);
+    return json_null();
+}
+
+static bool is_cotangent(const struct net *net, const double *values) {
+    const struct program *p = net->program;
+    for (int i = 0; i < p->nodes; i++)
+        if (values == p->node[i].gs)
+            return true;
+    return false;
+}
+
+static json_t *describe_result(const struct net *net, int k) {
+    const struct numbers *result = &net->number[k];
+    return json_pack("{s:s, s:s, s:o, s:b, s:s?, s:s?}", "name", result->name, "dims", result->dims,
+                     "operation", operation_of(net, result->values), "cotangent",
+                     is_cotangent(net, result->values), "about", result->about, "equation",
+                     result->equation);
+}
+
+/* A list of all things of a kind; NULL without memory. */
+static json_t *list(const struct net *net, int count,
+                    json_t *(*describe)(const struct net *net, int k),
+                    bool (*wanted)(const struct node *v)) {
+    json_t *out = json_array();
+    for (int k = 0; k < count; k++) {
+        if (wanted && !wanted(&net->program->node[k]))
+            continue;
+        if (json_array_append_new(out, describe(net, k))) {
+            json_decref(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+int describe_net(const struct net *net, json_t **out, struct err *err) {
+    const struct program *p = net->program;
+    const struct net_setup *s = &net->setup;
+    *out = json_pack(
+        "{s:s, s:o, s:f, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, "
+        "s:i}",
+        "network", net->model->name, "width", s->N ? json_integer(s->N) : json_null(), "gamma0",
+        s->gamma0, "inputs", s->P, "tokens", s->n, "vocabulary", s->V, "outputs", s->C,
+        "output_of_token", s->per_token, "directions", s->K, "centre", s->centre, "random",
+        net->random, "weighted", net->weighted, "populations",
+        list(net, net->populations, describe_population, NULL), "matrices",
+        list(net, p->nodes, describe_matrix, is_matrix), "operations",
+        list(net, p->nodes, describe_node, NULL), "kernels",
+        list(net, net->kernels, describe_kernel, NULL), "results",
+        list(net, net->numbers, describe_result, NULL), "read_out", p->read_out);
+    return *out ? CODE_OK : err_set(err, CODE_SYSTEM, "out of memory: the description");
+}

@@ -1,0 +1,21 @@
+/* A network as data: what another program needs to build the same one, to print its scalings or to
+ * typeset its equations. docs/program_format.md says what each word means, and has the number of
+ * the format; whoever changes what is written here changes that page and the number. */
+#ifndef MODELS_DESCRIBE_H
+#define MODELS_DESCRIBE_H
+
+#include "models/engine/node.h"
+
+#include <jansson.h>
+
+/* Of a net that was built or declared alone, of the limit or of a width: its populations, matrices,
+ * operations and kernels. The caller gives the object back with json_decref. */
+int describe_net(const struct net *net, json_t **out, struct err *err);
+
+/* For the descriptions of operations: the name and the constants of a function that an author
+ * brought along; `state` is the first operation that shares what this one remembers. NULL without
+ * memory. */
+json_t *describe_rule(const struct node *v, struct rule_name rule);
+json_t *describe_list(const double *values, size_t count);
+
+#endif

@@ -1,0 +1,193 @@
+"""Networks as data: what `dmft-solve --program` prints, as Python objects.
+
+    d = dmft.describe("data/regime2.ini")
+    d.networks[0].matrix("W1").a0           # the network of the first width
+    d.limit.operations[3].operation         # of the limit; None where there is none
+    d.networks[0].size(1)                   # sites of population 1
+
+The fields are the keys of docs/program_format.md, which says what each of them means. A text with
+another key, or of another format, is refused.
+"""
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from dmft.errors import InputError
+
+FORMAT = 1
+
+
+@dataclasses.dataclass
+class Population:
+    """Sites of one kind."""
+    name: str
+    group: int
+    of: int | None
+    shared: int | None
+    page: float
+    sites: int = 0
+    size: int | None = None             # of a network
+    factor: float | None = None         # of the limit, n = factor N^power
+    power: float | None = None
+
+
+@dataclasses.dataclass
+class Matrix:
+    """A matrix, thin matrix or bias, with its numbers as it is used."""
+    name: str
+    family: str | None
+    kind: str
+    operation: int
+    source: int | None
+    target: int | None
+    width: int
+    sets: int
+    start: list[float] | None
+    a0: float
+    s_f: float
+    rate: float
+    adam_rate: float
+    adam_eps: float
+    learns: bool
+    decays: bool
+    tied: bool
+    iid: bool
+    uses: int
+
+
+@dataclasses.dataclass
+class Operation:
+    """One operation; `constants` has those of its own, and of its rule."""
+    operation: str
+    arguments: list[int]
+    population: int | None
+    row: str
+    numbers: int
+    moves: bool
+    name: str | None = None
+    matrix: str | None = None
+    state: int | None = None
+    constants: dict = dataclasses.field(default_factory=dict)
+
+    def __getitem__(self, constant: str):
+        return self.constants[constant]
+
+
+@dataclasses.dataclass
+class Kernel:
+    """A kernel of the result file."""
+    name: str
+    operation: int
+    cotangent: bool
+    scale: float
+    about: str | None
+    equation: str | None
+
+
+@dataclasses.dataclass
+class Numbers:
+    """Numbers of the result file."""
+    name: str
+    dims: str
+    operation: int | None
+    cotangent: bool
+    about: str | None
+    equation: str | None
+
+
+# Constants that operations and rules have.
+CONSTANTS = ("function k top column tokens causal rule c softmax beta over_all eta_bias std rho "
+             "start").split()
+
+
+def _take(kind, given: dict, what: str):
+    known = {field.name for field in dataclasses.fields(kind)}
+    rest = {key: value for key, value in given.items() if key not in known}
+    constants = {key: rest.pop(key) for key in list(rest) if key in CONSTANTS} \
+        if "constants" in known else {}
+    if rest:
+        raise InputError(f"the description of a network has {what} with {', '.join(rest)}, which "
+                         f"format {FORMAT} does not have")
+    made = kind(**{key: given[key] for key in given if key in known})
+    if constants:
+        made.constants = constants
+    return made
+
+
+@dataclasses.dataclass
+class Program:
+    """A network of one width, or (width None) of the limit."""
+    network: str
+    width: int | None
+    gamma0: float
+    inputs: int
+    tokens: int
+    vocabulary: int
+    outputs: int
+    output_of_token: bool
+    directions: int
+    centre: bool
+    random: bool
+    weighted: bool
+    populations: list[Population]
+    matrices: list[Matrix]
+    operations: list[Operation]
+    kernels: list[Kernel]
+    results: list[Numbers]
+    read_out: int
+
+    def __post_init__(self):
+        for name, kind in (("populations", Population), ("matrices", Matrix), ("kernels", Kernel),
+                           ("operations", Operation), ("results", Numbers)):
+            setattr(self, name, [_take(kind, one, name) for one in getattr(self, name)])
+
+    def matrix(self, name: str) -> Matrix:
+        """The matrix of this name."""
+        for matrix in self.matrices:
+            if matrix.name == name:
+                return matrix
+        raise InputError(f"this network has no matrix {name}; there are "
+                         + " ".join(matrix.name for matrix in self.matrices))
+
+    def size(self, population: int) -> int:
+        """Sites of a population of a network."""
+        return self.populations[population].size
+
+
+@dataclasses.dataclass
+class Description:
+    """What an ini describes: its networks, their limit, and the settings that make them."""
+    format: int
+    version: str
+    settings: dict[str, dict]
+    limit: Program | None
+    networks: list[Program]
+    no_limit: str | None = None
+    text: str = ""
+
+    def __getitem__(self, width: int) -> Program:
+        for network in self.networks:
+            if network.width == width:
+                return network
+        raise InputError(f"there is no network of width {width}; there are "
+                         + " ".join(str(network.width) for network in self.networks))
+
+
+def read(text: str) -> Description:
+    """The description that a text of JSON holds.
+
+    >>> read('{"format": 9}')
+    Traceback (most recent call last):
+    ...
+    dmft.errors.InputError: the description of a network has format 9, and format 1 is known here
+    """
+    given = json.loads(text)
+    if given.get("format") != FORMAT:
+        raise InputError(f"the description of a network has format {given.get('format')}, and "
+                         f"format {FORMAT} is known here")
+    whole = _take(Description, given, "keys")
+    whole.limit = whole.limit and _take(Program, whole.limit, "a limit")
+    whole.networks = [_take(Program, network, "a network") for network in whole.networks]
+    whole.text = text
+    return whole

@@ -1,0 +1,132 @@
+/* The description of a run: the settings of its networks, and each network declared alone, without
+ * memory or draws. */
+#include "solver/run/description.h"
+#include "models/engine/describe.h"
+#include "solver/files/provenance.h"
+#include "solver/settings/row.h"
+
+#include <string.h>
+
+enum { FORMAT = 1 };
+
+/* Sections that say what a network is and how it learns. */
+static const char *const sections_told[] = {"network", "program", "data", "training", NULL};
+
+static bool is_told(const char *name) {
+    for (int k = 0; sections_told[k]; k++)
+        if (!strcmp(name, sections_told[k]))
+            return true;
+    return false;
+}
+
+static json_t *list_of(int count, const int *whole, const double *real) {
+    json_t *list = json_array();
+    for (int k = 0; k < count; k++)
+        if (json_array_append_new(list, whole ? json_integer(whole[k]) : json_real(real[k]))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+/* A value with its type; slot is its place in the configuration. */
+static json_t *value_of(const struct param_row *row, const char *text, const void *slot) {
+    const struct int_list *list = slot;
+    const struct real_list *reals = slot;
+    switch (row->type) {
+    case PARAM_INT:
+        return json_integer(*(const int *)slot);
+    case PARAM_SEED:
+        return json_integer((json_int_t) * (const uint64_t *)slot);
+    case PARAM_REAL:
+        return json_real(*(const double *)slot);
+    case PARAM_INTS:
+        return list_of(list->count, list->value, NULL);
+    case PARAM_REALS:
+        return list_of(reals->count, NULL, reals->value);
+    default: /* words */
+        return json_string(text);
+    }
+}
+
+/* The keys of a section that have an effect with these settings. */
+static json_t *section_of(const struct run *run, const struct param_section *section,
+                          const struct param_value *values) {
+    json_t *out = json_object();
+    for (size_t k = 0; k < section->count; k++) {
+        const struct param_row *row = &section->rows[k];
+        const char *slot = (const char *)&run->config + section->offset + row->offset;
+        if (row_used(section, row, values))
+            json_object_set_new(out, row->key, value_of(row, values[k].text, slot));
+    }
+    for (size_t k = 0; k < run->params.frees; k++)
+        if (run->params.free[k].section == section)
+            json_object_set_new(out, run->params.free[k].key,
+                                json_string(run->params.free[k].value.text));
+    return out;
+}
+
+static json_t *settings_of(const struct run *run) {
+    const struct params *params = &run->params;
+    const struct param_value *values = params->values;
+    json_t *out = json_object();
+    for (size_t s = 0; s < params->count; values += params->sections[s].count, s++)
+        if (is_told(params->sections[s].name))
+            json_object_set_new(out, params->sections[s].name,
+                                section_of(run, &params->sections[s], values));
+    return out;
+}
+
+/* The network of width N; 0: the limit. */
+static int describe_width(const struct run *run, int N, json_t **out, struct err *err) {
+    struct net_setup setup = run_setup(run, N, 0);
+    struct net net;
+    setup.declare_only = true;
+    int code = net_init(&net, &setup, err);
+    if (!code)
+        code = describe_net(&net, out, err);
+    net_free(&net);
+    return code;
+}
+
+/* The limit under its name, or why there is none. */
+static int add_limit(const struct run *run, json_t *whole, struct err *err) {
+    json_t *limit = NULL;
+    int code = describe_width(run, 0, &limit, err);
+    if (code == CODE_INPUT) {
+        json_object_set_new(whole, "no_limit", json_string(err->text));
+        json_object_set_new(whole, "limit", json_null());
+        *err = (struct err){0};
+        return CODE_OK;
+    }
+    if (!code)
+        json_object_set_new(whole, "limit", limit);
+    return code;
+}
+
+static int add_networks(const struct run *run, json_t *whole, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    json_t *networks = json_array();
+    json_object_set_new(whole, "networks", networks);
+    for (int i = 0; i < widths->count; i++) {
+        json_t *network;
+        TRY(describe_width(run, widths->value[i], &network, err));
+        json_array_append_new(networks, network);
+    }
+    return CODE_OK;
+}
+
+int description_text(const struct run *run, char **text, struct err *err) {
+    json_t *whole = json_pack("{s:i, s:s, s:o}", "format", FORMAT, "version", provenance_version,
+                              "settings", settings_of(run));
+    int code = CODE_OK;
+    *text = NULL;
+    DO(add_limit(run, whole, err));
+    DO(add_networks(run, whole, err));
+    *text = json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!*text)
+        code = err_set(err, CODE_SYSTEM, "out of memory: the description of the network");
+done:
+    json_decref(whole);
+    return code;
+}

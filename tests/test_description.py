@@ -1,0 +1,141 @@
+"""Networks as data: docs/program_format.md says all that is written, and files hold it."""
+import glob
+import json
+import os
+import re
+
+import dmft
+import pytest
+from dmft import description
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INIS = [ini for folder in ("data", "examples")
+        for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini"))
+        if not ini.endswith("_compare.ini")]
+# Settings that reach what no ini does.
+MORE = [("data/regime1.ini", {"network.rho": 0.5, "network.eta_bias": 0.1, "network.z_loss": 0.1,
+                              "network.balance_loss": 0.1, "network.bias": "trained"}),
+        ("data/regime2_softmax.ini", {"network.rho": 0.5, "network.z_loss": 0.1,
+                                      "network.balance_loss": 0.1}),
+        ("data/residual.ini", {"network.rho": 0.5}),
+        ("data/transformer.ini", {"training.optimizer": "adam"})]
+
+
+def page() -> str:
+    """The page that has the format."""
+    with open(os.path.join(ROOT, "docs", "program_format.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def table(title: str, level: str = "##") -> dict[str, set]:
+    """{word of the first column: words of the second} of the tables below a title."""
+    found = {}
+    for line in page().split(f"\n{level} {title}\n")[1].split("\n##")[0].splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        for word in re.findall(r"`(\w+)`", cells[0]) if len(cells) == 3 else ():
+            found[word] = set(re.findall(r"`(\w+)`", cells[1]))
+    return found
+
+
+def keys(title: str) -> set:
+    return set(re.findall(r"`(\w+)`", page().split(f"\n## {title}\n")[1].split("\n## ")[0]))
+
+
+LUA = """
+local lower, upper = population("lower", {size = 1}), population("upper", {size = 1})
+local heads = population("heads", {size = 0.25})
+local units = population("units", {size = 1, of = heads, group = 4})
+local x = tanh(read_in(lower, "W1"))
+local y = norm(map(x, upper, "W2")) + lag(map(x, upper, "W3"), 1)
+local a = attend(map(x, upper, "W_q"), map(x, upper, "W_k"), 2)
+y = mix(softmax(a, {causal = true}), y)
+local v = map(y, units, "V")
+local s = softmax(attend(v, map(y, units, "K"), 1, heads), {causal = false})
+y = y + map(mix(s, v) + expand(group_mean(v, heads), units), upper, "O")
+local z = bias(look(y, 3, "Q"), {0, 0.1, 0.2}, "b")
+local b = top(z, 2)
+local t = exp(stop(z)) * 2 + log(1 + sum(b) ^ 2) + 1 / (2 + tanh(z[1])) + softmax(z)[2]
+t = t * sum(balance_select(z, 1, {eta_bias = 0.1, name = "c"}))
+y = mean(y) + t[1] * y
+y = y * top(y, 8)
+penalty(sum(mean_of_rows(z * z)), "size")
+penalty(mean(mean_of_rows(y)), "mean")
+read_out(pool(y), "w")
+"""
+
+
+def described(folder):
+    """All networks and examples, and what no one of them has."""
+    for ini in INIS:
+        yield dmft.describe(ini)
+    for ini, more in MORE:
+        yield dmft.describe(os.path.join(ROOT, ini), **more)
+    (folder / "all.lua").write_text(LUA)
+    yield dmft.describe({"network": {"program": str(folder / "all.lua")},
+                         "data": {"inputs": 4, "dimension": 8, "tokens": 3},
+                         "reference": {"widths": 32}})
+
+
+def test_every_operation_and_rule_stands_on_the_page_with_its_constants(tmp_path):
+    known = {"": table("Operations"), "numbers": table("Rules of numbers", "###"),
+             "rows": table("Rules of rows", "###"), "penalty": table("Penalties", "###")}
+    met = {kind: set() for kind in known}
+    for whole in described(tmp_path):
+        for program in [whole.limit, *whole.networks]:
+            for op in program.operations if program else ():
+                constants = set(op.constants)
+                if "rule" in constants:
+                    assert known[op.operation][op["rule"]] == constants - {"rule"}, op
+                    met[op.operation].add(op["rule"])
+                else:
+                    assert known[""][op.operation] == constants, op
+                met[""].add(op.operation)
+    for kind, words in known.items():
+        assert set(words) == met[kind], kind
+
+
+def test_every_key_stands_on_the_page():
+    titles = {description.Description: "The whole", description.Program: "A network",
+              description.Population: "Populations", description.Matrix: "Matrices",
+              description.Operation: "Operations", description.Kernel: "Kernels and results",
+              description.Numbers: "Kernels and results"}
+    for kind, title in titles.items():
+        names = {field for field in kind.__dataclass_fields__ if field not in ("constants", "text")}
+        assert names <= keys(title), title
+
+
+def test_unknown_keys_and_formats_are_refused():
+    given = json.loads(dmft.describe(INIS[0]).text)
+    given["limit"]["populations"][0]["colour"] = "red"
+    with pytest.raises(dmft.InputError, match="populations with colour"):
+        description.read(json.dumps(given))
+    with pytest.raises(dmft.InputError, match="format 2"):
+        description.read('{"format": 2}')
+
+
+def test_a_file_says_which_network_it_is_of():
+    run = dmft.solve(f"{ROOT}/data/regime2.ini", progress=False,
+                     **{"training.steps": 2, "solver.replicates": 1, "solver.sites": 64,
+                        "solver.expert_sites": 64, "reference.seeds": 1,
+                        "reference.widths": [32, 64], "rates.Q": "3"})
+    described = dmft.describe(run)
+    assert [network.width for network in described.networks] == [32, 64]
+    plain = dmft.describe(f"{ROOT}/data/regime2.ini").networks[0]
+    assert described[64].matrix("Q").rate == 3 * plain.matrix("Q").rate
+    with pytest.raises(dmft.InputError, match="no network and no keys"):
+        dmft.describe(run, **{"training.eta0": 1})
+
+
+def test_a_limit_that_does_not_exist_is_none_and_says_why():
+    d = dmft.describe(f"{ROOT}/data/regime2.ini", **{"init.Q": "N^0.5", "solver.replicates": 0})
+    assert d.limit is None and "Q grows as N^0.5" in d.no_limit
+
+
+def test_sides_of_a_comparison_have_their_own():
+    run = dmft.compare(f"{ROOT}/data/regime2_compare.ini", progress=False,
+                       **{"training.steps": 2, "solver.replicates": 2, "solver.sites": 64,
+                          "solver.expert_sites": 64, "reference.seeds": 2,
+                          "reference.widths": [32, 64]})
+    texts = {name: json.loads(run[name]["description"].item()) for name in ("mup", "mssp")}
+    assert {name: text["settings"]["network"]["parameterization"]
+            for name, text in texts.items()} == {"mup": "mup", "mssp": "mssp"}
