@@ -1,0 +1,13 @@
+"""python -m dmft COMMAND ...: dmft-COMMAND where the package is not installed."""
+import importlib
+import sys
+
+# Of each command the module that has its main(words).
+COMMANDS = {"draw": "dmft.drawing"}
+
+if __name__ == "__main__":
+    given = sys.argv[1] if len(sys.argv) > 1 else ""
+    if given not in COMMANDS:
+        print(f"usage: python -m dmft {'|'.join(COMMANDS)} ...", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(importlib.import_module(COMMANDS[given]).main(sys.argv[2:]))

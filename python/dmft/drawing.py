@@ -1,0 +1,339 @@
+"""A network as a picture: populations as boxes, matrices as arrows between them.
+
+    picture = dmft.draw("data/transformer.ini")     # shows itself in a notebook
+    picture.save("transformer.svg")                 # or .pdf, .png, .dot
+
+    dmft-draw FILE.ini [-o OUT.svg] [--section.key=value ...]       (or python -m dmft draw)
+
+A box is a population with its size and with what acts on its rows site by site; an oval is a group
+of operations on numbers, as a router or attention; a thick arrow is a matrix, a thin one a value
+that goes from one box to another. Blocks and experts of one kind are folded into one box, whose
+border is double, and the label says how many there are. Graphviz lays it out (dot of the package
+graphviz).
+"""
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from fractions import Fraction
+
+from dmft.description import Description, Operation, Program
+from dmft.errors import DmftError, InputError, SystemFailure
+
+SUFFIXES = ("dot", "svg", "pdf", "png")
+FILLS = "#eef3fb #fdf3e4 #eef7ee #f8eef6 #f3f3ee #eaf6f7".split()
+# What an oval of numbers is called, by the first of these operations or rules that it has.
+OVALS = [("attend", "attention"), ("gates", "router"), ("mask", "selection"), ("look", "numbers"),
+         ("penalty", "penalty")]
+# Operations that say nothing in a box: where rows come from is told by arrows.
+SILENT = {"read_in", "map", "add", "times", "multiply", "ones", "scale", "shift", "group_mean",
+          "tile", "tile_mean", "mix", "mix_by_head", "mean_of_rows", "read_out"}
+
+
+def stem(name: str) -> str:
+    """The name of what is one of several like it.
+
+    >>> stem("W1_0_2"), stem("W_Q_0"), stem("h_in")
+    ('W1', 'W_Q', 'h_in')
+    """
+    return re.sub(r"(_\d+)+$", "", name)
+
+
+def size_text(program: Program, k: int) -> str:
+    """The size of population k, of the limit in units of the width N.
+
+    >>> from dmft.description import Population
+    >>> on = Population("x", 1, None, None, 1, factor=0.5, power=1)
+    >>> size_text(type("P", (), {"populations": [on]}), 0)
+    'N/2'
+    """
+    on = program.populations[k]
+    return str(on.size) if on.size is not None else _product(on.factor, on.power)
+
+
+def _product(factor: float, power: float) -> str:
+    """factor N^power."""
+    exact = Fraction(factor).limit_denominator(1000)
+    number = str(exact.numerator) if exact == factor else f"{factor:g}"
+    below = f"/{exact.denominator}" if exact == factor and exact.denominator > 1 else ""
+    widths = {0: "", 1: "N", 2: "N²"}.get(power, f"N^{power:g}")
+    return (widths if number == "1" and widths else f"{number} {widths}".strip()) + below
+
+
+def group_text(program: Program, k: int) -> str:
+    """How many sites of population k each site of the one above it has; of the limit, where sites
+    only stand for them, from the sizes."""
+    on, above = program.populations[k], program.populations[program.populations[k].of]
+    if on.size is not None:
+        return str(on.group)
+    return _product(on.factor / above.factor, on.power - above.power)
+
+
+def _sources(program: Program, at: int) -> list[int]:
+    return program.operations[at].arguments
+
+
+def _reached(program: Program) -> set[int]:
+    """Operations that the output or a penalty depends on."""
+    reached, ends = set(), [k for k, op in enumerate(program.operations)
+                            if op.operation in ("read_out", "penalty")]
+    while ends:
+        at = ends.pop()
+        if at not in reached:
+            reached.add(at)
+            ends += _sources(program, at)
+    return reached
+
+
+def _ovals(program: Program, shown: set[int]) -> dict[int, int]:
+    """{operation on numbers: the first one of its oval}: connected ones share an oval."""
+    first = {k: k for k in shown if program.operations[k].population is None
+             and program.operations[k].operation != "read_out"}
+
+    def root(k):
+        while first[k] != k:
+            k = first[k]
+        return k
+
+    for k in sorted(first):
+        for a in _sources(program, k):
+            if a in first:
+                one, other = sorted((root(k), root(a)))
+                first[other] = one
+    return {k: root(k) for k in first}
+
+
+def _norms(program: Program, ovals: dict[int, int], shown: set[int]) -> dict[int, str]:
+    """Ovals that only scale or shift the rows that they are averages of, with a word for the box of
+    these rows: "norm" for rows over their own norm, "softmax" for rows over their mean."""
+    norms = {}
+    for oval in set(ovals.values()):
+        mine = [k for k in ovals if ovals[k] == oval]
+        homes = {program.operations[a].population for k in mine for a in _sources(program, k)
+                 if a not in ovals}
+        homes |= {program.operations[k].population for k in shown for a in _sources(program, k)
+                  if a in mine and k not in ovals}
+        if len(homes) == 1 and {program.operations[k].operation for k in mine} == \
+                {"average", "numbers"}:
+            rules = {program.operations[k].constants.get("rule") for k in mine}
+            norms[oval] = "norm" if "power" in rules else "softmax" if "over" in rules else ""
+    return norms
+
+
+def _words(op: Operation) -> str:
+    """What an operation is called inside of its box or oval; "" where it says nothing."""
+    constants = op.constants
+    if op.operation == "fn":
+        k = constants["k"]
+        return constants["function"] if k == 1 else f"{constants['function']}({k:g} ·)"
+    if op.operation == "top" or constants.get("rule") in ("mask", "select"):
+        return f"top {constants['top']}"
+    if constants.get("rule") == "gates":
+        name = "softmax" if constants["softmax"] else "sigmoid"
+        return name + (f", top {constants['top']} of {op.numbers}"
+                       if constants["top"] < op.numbers else f" of {op.numbers}")
+    if constants.get("rule") == "softmax" or op.operation == "softmax_by_head":
+        return "causal softmax" if constants["causal"] else "softmax"
+    if op.operation == "lag":
+        return f"lag {constants['tokens']}"
+    return "pool" if op.operation == "pool" else ""
+
+
+@dataclasses.dataclass
+class Box:
+    """A box or an oval: its label, what it holds, and how many like it there are."""
+    title: str
+    oval: bool = False
+    words: list[str] = dataclasses.field(default_factory=list)
+    members: set = dataclasses.field(default_factory=set)
+
+
+class Drawing:
+    """A picture of a program; `source` is its text in graphviz's language."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self._shown = _reached(program)
+        self._ovals = _ovals(program, self._shown)
+        self._norms = _norms(program, self._ovals, self._shown)
+        self._boxes: dict[str, Box] = {}
+        self._arrows: dict[tuple[str, str, str], set] = {}
+        for at in sorted(self._shown):
+            self._place(at)
+        for at in sorted(self._shown):
+            self._connect(at)
+        self.source = self._write()
+
+    def _oval_title(self, oval: int) -> str:
+        kinds = {word for k, one in self._ovals.items() if one == oval
+                 for word in (self.program.operations[k].operation,
+                              self.program.operations[k].constants.get("rule"))}
+        return next((title for word, title in OVALS if word in kinds), "numbers")
+
+    def _key(self, at: int) -> str:
+        """The box of an operation."""
+        op = self.program.operations[at]
+        if op.operation == "read_out":
+            return "f"
+        if op.population is not None:
+            return stem(self.program.populations[op.population].name)
+        oval = self._ovals[at]
+        if oval in self._norms:  # in the box of its rows
+            return self._key(next(a for k in self._ovals if self._ovals[k] == oval
+                                  for a in _sources(self.program, k) if a not in self._ovals))
+        matrices = sorted({stem(self.program.operations[k].matrix) for k, one in self._ovals.items()
+                           if one == oval and self.program.operations[k].matrix})
+        fed = sorted({self._key(a) for k, one in self._ovals.items() if one == oval
+                      for a in _sources(self.program, k) if a not in self._ovals})
+        return " ".join([self._oval_title(oval), *matrices, *fed])
+
+    def _place(self, at: int) -> None:
+        op, key = self.program.operations[at], self._key(at)
+        if op.operation == "read_out":
+            box = self._boxes.setdefault(key, Box("f", True))
+        elif op.population is not None:
+            on = self.program.populations[op.population]
+            groups = "" if on.of is None else \
+                f", {group_text(self.program, op.population)} for each of " \
+                + stem(self.program.populations[on.of].name)
+            box = self._boxes.setdefault(key, Box(
+                f"{key}  ({size_text(self.program, op.population)}{groups})"))
+            box.members.add(op.population)
+        elif self._ovals[at] in self._norms:
+            self._add_word(key, self._norms[self._ovals[at]])
+            return
+        else:
+            box = self._boxes.setdefault(key, Box(self._oval_title(self._ovals[at]), True))
+            box.members.add(self._ovals[at])
+        if op.operation not in SILENT and not self._is_origin(at):
+            self._add_word(key, self._share(op) or _words(op))
+
+    def _add_word(self, key: str, word: str) -> None:
+        """A word in a box, once; a softmax says that there are exponentials."""
+        words = self._boxes[key].words
+        if word and word not in words and not (word.startswith("exp(") and "softmax" in words):
+            words.append(word)
+        if word == "softmax":
+            words[:] = [one for one in words if not one.startswith("exp")]
+
+    def _share(self, op: Operation) -> str:
+        """The largest sites of a population: in the limit a share of them."""
+        if op.population is None or "top" not in op.constants:
+            return ""
+        on = self.program.populations[op.population]
+        return f"top {op['top']}" if on.size else f"top {_product(op['top'] / on.sites, 0)}"
+
+    def _is_origin(self, at: int) -> bool:
+        """Whether a mask is read by averages alone: the origin of a softmax."""
+        op = self.program.operations[at]
+        readers = [one for k, one in enumerate(self.program.operations)
+                   if k in self._shown and at in one.arguments]
+        return op.operation == "top" and all(one.operation == "average" for one in readers)
+
+    def _connect(self, at: int) -> None:
+        op, end = self.program.operations[at], self._key(at)
+        label = stem(op.matrix) if op.matrix else ""
+        starts = [self._key(a) for a in op.arguments] or \
+            (["x"] if op.operation == "read_in" else [])
+        for start in starts:
+            if op.operation == "bias":
+                continue
+            if label or start != end:
+                self._arrows.setdefault((start, end, label), set()).add(op.matrix or at)
+
+    def _write(self) -> str:
+        lines = ["digraph network {", "rankdir=BT; bgcolor=white; ranksep=0.45; nodesep=0.35;",
+                 'node [fontname="Helvetica", fontsize=11, style="rounded,filled", shape=box];',
+                 'edge [fontname="Helvetica", fontsize=10, arrowsize=0.7];',
+                 '"x" [shape=plaintext, style="", label="x/√D"];']
+        for k, (key, box) in enumerate(self._boxes.items()):
+            count = len(box.members)
+            title = box.title + (f"  × {count}" if count > 1 else "")
+            label = "\\n".join([title, ", ".join(box.words)] if box.words else [title])
+            shape = "shape=ellipse, style=filled, fillcolor=white" if box.oval else \
+                f'fillcolor="{FILLS[k % len(FILLS)]}"'
+            lines.append(f'"{key}" [label="{label}", {shape}, peripheries={1 + (count > 1)}];')
+        for (start, end, label), members in self._arrows.items():
+            many = f" × {len(members)}" if label and len(members) > 1 else ""
+            style = 'color="#606060"' if not label else f'label=" {label}{many}", ' \
+                'color="#2060a0", fontcolor="#2060a0", penwidth=1.8'
+            lines.append(f'"{start}" -> "{end}" [{style}];')
+        return "\n".join([*lines, "}"]) + "\n"
+
+    def render(self, kind: str) -> bytes:
+        """The picture as svg, pdf or png, by graphviz."""
+        try:
+            done = subprocess.run(["dot", f"-T{kind}"], input=self.source.encode(),
+                                  capture_output=True, check=False)
+        except FileNotFoundError:
+            raise SystemFailure("pictures of networks need graphviz, whose program dot is not on "
+                                "PATH (Debian and Fedora: package graphviz); a .dot file needs "
+                                "none") from None
+        if done.returncode:
+            raise SystemFailure("dot: " + done.stderr.decode(errors="replace").strip())
+        return done.stdout
+
+    def save(self, path) -> None:
+        """Writes the picture; the ending of the path says how: .svg, .pdf, .png or .dot."""
+        kind = os.path.splitext(os.fspath(path))[1].removeprefix(".")
+        if kind not in SUFFIXES:
+            raise InputError(f"{path}: a picture of a network is one of "
+                             + " ".join("." + suffix for suffix in SUFFIXES))
+        picture = self.source.encode() if kind == "dot" else self.render(kind)
+        try:
+            with open(path, "wb") as file:
+                file.write(picture)
+        except OSError as error:
+            raise SystemFailure(f"{path}: {error.strerror}") from None
+
+    def _repr_svg_(self) -> str:
+        return self.render("svg").decode()
+
+
+def draw(config, *, width: int | None = None, **more) -> Drawing:
+    """A picture of the network of an ini, or of a Result.
+
+    config, more: as those of dmft.describe. width: sizes are those of the network of this width;
+    without it they are in units of N.
+
+    >>> dmft.draw("data/regime2.ini").save("regime2.svg")       # doctest: +SKIP
+    """
+    from dmft.run import describe
+    described: Description = describe(config, **more)
+    if width is not None:
+        return Drawing(described[width])
+    return Drawing(described.limit or described.networks[0])
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="dmft-draw", usage="%(prog)s FILE.ini [-o OUT.svg] "
+                                     "[--section.key=value ...]", allow_abbrev=False,
+                                     description="Draws the network of an ini: .svg .pdf .png .dot")
+    parser.add_argument("file", metavar="FILE.ini")
+    parser.add_argument("-o", metavar="OUT.svg", dest="output")
+    options, rest = parser.parse_known_args(words)
+    try:
+        keys = dict(key_of(word) for word in rest)
+        name = os.path.splitext(os.path.basename(options.file))[0]
+        draw(options.file, **keys).save(options.output or name + ".svg")
+    except DmftError as error:
+        print(f"dmft-draw: {error}", file=sys.stderr)
+        return error.code
+    return 0
+
+
+def key_of(word: str) -> tuple[str, str]:
+    """(section.key, value) of a word of the command line.
+
+    >>> key_of("--network.model=dense")
+    ('network.model', 'dense')
+    """
+    key, sign, value = word.removeprefix("--").partition("=")
+    if not (word.startswith("--") and sign and "." in key):
+        raise InputError(f"{word}: is neither an option nor --section.key=value")
+    return key, value

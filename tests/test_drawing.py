@@ -1,0 +1,67 @@
+"""Networks as pictures: what the boxes and arrows are, and that the kept pictures are of today."""
+import glob
+import html
+import os
+import re
+import subprocess
+import sys
+
+import dmft
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def boxes(source: str) -> set[str]:
+    return set(re.findall(r'^"[^"]*" \[label="([^"]*)"', source, re.MULTILINE))
+
+
+def arrows(source: str) -> set[tuple]:
+    return {(start, end, (re.search(r'label=" ([^"]*)"', rest) or ["", ""])[1]) for start, end, rest
+            in re.findall(r'^"([^"]*)" -> "([^"]*)" \[(.*)\];$', source, re.MULTILINE)}
+
+
+def test_boxes_and_arrows_of_a_mixture():
+    source = dmft.draw(f"{ROOT}/data/regime2_softmax.ini").source
+    assert boxes(source) == {"f", "bottom  (N)\\ntanh", "experts  (N)\\nsoftmax",
+                             "units  (2 N, 2 for each of experts)\\ntanh", "top  (N)"}
+    assert arrows(source) == {("x", "bottom", "W1"), ("bottom", "experts", "Q"),
+                              ("bottom", "units", "W_in"), ("experts", "units", ""),
+                              ("units", "top", "W_out"), ("top", "f", "w")}
+
+
+def test_blocks_and_experts_are_folded():
+    source = dmft.draw(f"{ROOT}/data/residual.ini", **{"network.depth": 5}).source
+    assert "units  (N², N for each of experts)  × 5\\ntanh" in boxes(source)
+    assert ("stream", "units", "W1 × 5") in arrows(source)
+    assert len(arrows(source)) == 6
+
+
+def test_sizes_are_those_of_a_width_where_one_is_given():
+    drawing = dmft.draw(f"{ROOT}/data/regime2.ini", width=64)
+    assert "units  (64, 2 for each of experts)\\ntanh" in boxes(drawing.source)
+
+
+@pytest.mark.parametrize("picture", sorted(glob.glob(f"{ROOT}/docs/theory/*.svg")))
+def test_pictures_of_theory_pages_are_of_the_networks_of_today(picture):
+    name = os.path.basename(picture).removesuffix(".svg")
+    drawing = dmft.draw(f"{ROOT}/data/{name}.ini")
+    with open(picture, encoding="utf-8") as file:
+        texts = re.findall(r"<text[^>]*>(.*?)</text>", file.read())
+    shown = {html.unescape(text).replace("\u00a0", " ").strip() for text in texts}
+    labels = [label.strip() for label in re.findall(r'label="([^"]*)"', drawing.source)]
+    assert shown == {line for label in labels for line in label.split("\\n")}
+
+
+def test_a_script_is_drawn_and_wrong_input_is_one_sentence(tmp_path):
+    def run(*words):
+        return subprocess.run([sys.executable, "-m", "dmft", "draw", *words], cwd=tmp_path,
+                              capture_output=True, text=True, check=False)
+
+    assert run(f"{ROOT}/examples/swiglu.ini", "-o", "x.dot").returncode == 0
+    assert "V_in" in (tmp_path / "x.dot").read_text()
+    for words, sentence in (([f"{ROOT}/data/dense.ini", "-o", "x.gif"], "x.gif: a picture of"),
+                            ([f"{ROOT}/data/dense.ini", "--network.modl=2"], "unknown key"),
+                            ([f"{ROOT}/data/dense.ini", "--bogus"], "--bogus: is neither")):
+        done = run(*words)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and sentence in done.stderr
