@@ -184,6 +184,47 @@ done:
     return hdf5_shut(H5Gclose, group, code, "data", err);
 }
 
+/* Rows first ... of A [][all], K of each. */
+static int write_coordinates(hid_t group, struct dataset array, const double *A, size_t all,
+                             struct err *err) {
+    size_t rows = array.shape[0] * (array.shape[1] ? array.shape[1] : 1), K = array.shape[2];
+    double *part;
+    TRY(base_alloc(&part, rows * K, sizeof *part, err));
+    for (size_t row = 0; row < rows; row++)
+        memcpy(part + row * K, A + row * all, K * sizeof *part);
+    int code = write_data(group, array, part, err);
+    free(part);
+    return code;
+}
+
+int io_coordinates(struct io *io, const struct data *data, const double *A, int K, int rest,
+                   struct err *err) {
+    size_t P = (size_t)data->P, n = (size_t)data->n, all = (size_t)(K + rest);
+    hsize_t tokens = n > 1 ? n : 0;
+    const struct dataset trained = {"coordinates",
+                                    "mu token k",
+                                    "of the inputs, what read-ins act on",
+                                    "A, with A A^T = X X^T/D",
+                                    3,
+                                    {P, tokens, (hsize_t)K},
+                                    H5T_NATIVE_DOUBLE};
+    const struct dataset tests = {"coordinates_test",
+                                  "nu token k_test",
+                                  "of the test inputs, those of no training input last",
+                                  "A, with A A^T = X X^T/D",
+                                  3,
+                                  {(hsize_t)data->tests, tokens, all},
+                                  H5T_NATIVE_DOUBLE};
+    hid_t group;
+    int code;
+    DO(io_open_group(&group, io, "data", err));
+    DO(write_coordinates(group, trained, A, all, err));
+    if (data->tests)
+        DO(write_coordinates(group, tests, A + P * n * all, all, err));
+done:
+    return hdf5_shut(H5Gclose, group, code, "data", err);
+}
+
 int io_batches(struct io *io, const int *index, int T, int P, struct err *err) {
     struct dataset array = {"batch",       "t b", "rows of X", "", 2, {(hsize_t)T, (hsize_t)P},
                             H5T_NATIVE_INT};

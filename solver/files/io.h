@@ -50,6 +50,10 @@ int io_provenance(struct io *io, const char *name, const char *value, struct err
  * token or several outputs "mu token", "mu c", "mu token c"; tokens ("mu token"), if there are any;
  * of test inputs X_test ("nu i"), y_test ("nu"), ... */
 int io_data(struct io *io, const struct data *data, struct err *err);
+/* /data/coordinates ("mu token k", K of them) and coordinates_test ("nu token k_test", K and rest):
+ * A as config_coordinates gives it, what read-ins act on. */
+int io_coordinates(struct io *io, const struct data *data, const double *A, int K, int rest,
+                   struct err *err);
 /* /data/batch [T][P] ("t b"): which input, a row of X, was at which place of the batch. */
 int io_batches(struct io *io, const int *index, int T, int P, struct err *err);
 /* Writes all series of the record into the group (created, with parents, at the first call; later
