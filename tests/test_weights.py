@@ -61,14 +61,15 @@ def test_a_step_of_gradient_descent():
 
 
 def blocks():
-    """Two tied residual blocks times a gate, with all kinds of matrices; populations differ in
-    size."""
+    """Two tied residual blocks and one that starts at zero, times a gate: all kinds of matrices,
+    and populations of two sizes."""
     net = dmft.Network()
     stream, units = net.population("stream"), net.population("units", size=0.5)
     h = net.read_in(stream, "W0")
     for _ in range(2):
         W = {"name": "W", "tied": True, "s_f": 0.7, "rate": 0.49}
         h = h + net.map(net.tanh(h), stream, W)
+    h = h + net.map(net.tanh(h), stream, {"name": "Z", "zero": True})
     u = net.tanh(net.map(h, units, "V"))
     p = net.softmax(net.bias(net.look(u, 2, "Q"), [0.3, -0.2], "b"))
     net.read_out(p[0] * u, "w")
@@ -76,26 +77,28 @@ def blocks():
 
 
 def test_every_kind_of_matrix():
-    """Maps between populations of two sizes, one that is tied, a look and a bias; two outputs."""
+    """At every time, with two outputs; Z is first zero, then few rows that it learned, then all
+    of its entries."""
     rng = np.random.default_rng(2)
     rest = {key: value for key, value in DENSE.items() if not key.startswith(("network", "data"))}
-    run = dmft.solve(rest | {"output.weights": "final", "training.integrator": "heun"},
-                     network=blocks(), X=rng.normal(size=(3, 5)), y=rng.normal(size=(3, 2)),
-                     progress=False)
+    run = dmft.solve(rest, network=blocks(), X=rng.normal(size=(3, 5)), progress=False,
+                     y=rng.normal(size=(3, 2)))
     networks = run.reference[N]
     kept = {name.removeprefix("weights_"): data.shape for name, data in networks.items()
             if name.startswith("weights_")}
-    assert kept == {"W0": (2, 1, 12, 3), "W": (2, 1, 12, 12), "V": (2, 1, 6, 12), "Q": (2, 1, 2, 6),
-                    "b": (2, 1, 2), "w": (2, 1, 2, 6)}
-    W0, W, V, Q, b, w = (run.weights(name, N, 1, 4).values for name in kept)
+    assert kept == {"W0": (2, 5, 12, 3), "W": (2, 5, 12, 12), "Z": (2, 5, 12, 12),
+                    "V": (2, 5, 6, 12), "Q": (2, 5, 2, 6), "b": (2, 5, 2), "w": (2, 5, 2, 6)}
+    for t in range(5):
+        W0, W, Z, V, Q, b, w = (run.weights(name, N, 1, t).values for name in kept)
+        h = run.data["coordinates"].values @ W0.T
+        for M in (W, W, Z):
+            h = h + np.tanh(h) @ M.T
+        u = np.tanh(h @ V.T)
+        p = np.exp(u @ Q.T / 6 + b)
+        f = (p[:, :1] / p.sum(1, keepdims=True) * u) @ w.T / 6 / 0.7
+        np.testing.assert_allclose(f, networks["f_runs"][1, t], atol=ROUND_OFF)
+        assert t > 1 or np.linalg.matrix_rank(Z) == 3 * t
     assert np.abs(b - [0.3, -0.2]).max() > 1e-4
-    h = run.data["coordinates"].values @ W0.T
-    for _ in range(2):
-        h = h + np.tanh(h) @ W.T
-    u = np.tanh(h @ V.T)
-    p = np.exp(u @ Q.T / 6 + b)
-    f = (p[:, :1] / p.sum(1, keepdims=True) * u) @ w.T / 6 / 0.7
-    np.testing.assert_allclose(f, networks["f_runs"][1, 4], atol=ROUND_OFF)
 
 
 def test_which_times_are_kept():
@@ -133,15 +136,16 @@ def test_limits_have_none():
 
 
 def test_networks_that_fail_have_no_last_matrices():
-    """With a linear network and a rate at which some of the seeds diverge."""
+    """With a linear network and a rate at which one of the seeds diverges at the last time, after
+    its matrices of this time were measured."""
     run = dmft.solve({"network.model": "regime2", "network.activation": "linear",
                       "network.gate": "constant", "data.inputs": 4, "data.dimension": 4,
-                      "training.eta0": 0.6, "training.steps": 12, "solver.replicates": 0,
+                      "training.eta0": 0.6, "training.steps": 5, "solver.replicates": 0,
                       "reference.widths": 2, "reference.seeds": 6, "output.weights": "both"},
                      progress=False)
     networks = run.reference[2]
     lost = np.isnan(networks["loss_runs"].values[:, -1])
-    assert 0 < lost.sum() < 6
+    assert 0 < lost.sum() < 6 and not np.isnan(networks["loss_runs"].values[:, -2]).any()
     matrices = [data.values for name, data in networks.items() if name.startswith("weights_")]
     for matrix in matrices:
         missing = np.isnan(matrix).reshape(6, 2, -1)

@@ -193,8 +193,8 @@ class Result(Mapping):
         return self._get("data", "")
 
     def weights(self, name: str, width: int, seed: int = 0, t: int = 0) -> xarray.DataArray:
-        """Matrix NAME of one network as it was used at time t, of a run with [output] weights: read-ins
-        act on data["coordinates"] (docs/output.md).
+        """Matrix NAME of one network as it was used at time t, of a run with [output] weights:
+        read-ins act on data["coordinates"] (docs/output.md).
 
         >>> W1 = run.weights("W1", 64)                                          # doctest: +SKIP
         >>> h1 = run.data["coordinates"].values @ W1.values.T                   # doctest: +SKIP
