@@ -74,7 +74,8 @@ void dmft_stop(struct dmft *d);
 
 /* A quantity of the limit (N = 0) or of networks of width N (docs/output.md), over `axes` axes, the
  * first of which is time. mean, se: [shape[0]]...[shape[axes - 1]], mean over replicates or seeds
- * and its standard error (NaN with one run). All belongs to d until its next run. */
+ * and its standard error (NaN with one run). All belongs to d until its next run. Matrices
+ * ([output] weights) have no mean: they are in the file alone. */
 struct dmft_series {
     const char *name, *dims, *about; /* dims: names of the axes, "t mu" */
     int runs, axes;

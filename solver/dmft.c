@@ -214,6 +214,9 @@ int dmft_series(struct dmft *d, int N, const char *name, struct dmft_series *out
         return err->code;
     if (!series)
         return err_set(err, CODE_INPUT, "%s is not among what was measured", name);
+    if (series->runs_alone)
+        return err_set(err, CODE_INPUT, "%s is kept run by run, in the file, and has no mean",
+                       name);
     struct dmft_block *block;
     TRY(base_alloc(&block, 1, sizeof *block, err));
     int code = record_average(record, name, &mean, &se, err);

@@ -64,7 +64,7 @@ static void moments(const struct model *model, const char *fields, const char *k
     for (int s = 0; s < record.count; s++) {
         const struct series *mean = &record.series[s];
         size_t length = strlen(mean->name);
-        if (!mean->sparse || length < 5 || strcmp(mean->name + length - 5, "_mean") != 0)
+        if (!mean->times || length < 5 || strcmp(mean->name + length - 5, "_mean") != 0)
             continue;
         char square[64], quantile[64], kernel[64], site[64];
         snprintf(square, sizeof square, "%.*s_square", (int)length - 5, mean->name);

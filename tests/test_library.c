@@ -164,6 +164,10 @@ static void test_refusals(void **state) {
     accept(d, dmft_run(d, NULL, 0));
     refuse(d, dmft_series(d, 12, "loss", &series), DMFT_INPUT, "no networks of width 12");
     refuse(d, dmft_series(d, 8, "los", &series), DMFT_INPUT, "los is not among what was measured");
+    accept(d, dmft_set(d, "output.weights", "final"));
+    accept(d, dmft_run(d, NULL, 0));
+    refuse(d, dmft_series(d, 8, "weights_w", &series), DMFT_INPUT, "weights_w is kept run by run");
+    accept(d, dmft_series(d, 8, "loss", &series));
     accept(d, dmft_set(d, "training.eta", "1"));
     refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "--training.eta=1: unknown key");
     dmft_free(d);

@@ -24,7 +24,7 @@ static const char *const ways[][5] = {
     {"output.kernels=full"},
     {"output.kernels=equal", "output.kernels_of=w", "output.tangent=blocks",
      "output.spectra=tangent"},
-    {"reference.coordinate_check=yes", "rates.w=2", "init.w=0.5"},
+    {"reference.coordinate_check=yes", "rates.w=2", "init.w=0.5", "output.weights=all"},
     {"solver.method=fixed_point", "reference.widths=", "solver.max_sweeps=40",
      "solver.fp_tolerance=1e-4"},
 };

@@ -59,7 +59,8 @@ static const struct {
                     "sites = 64\nexpert_sites = 64\n"},
     {"whole runs: three replicates, two networks of each of two widths",
      BEGIN("regime2") "[reference]\nwidths = 16 32\nseeds = 2\n[training]\nsteps = 4\n[solver]\n"
-                      "threads = 1\nreplicates = 3\nsites = 256\nexpert_sites = 256\n"},
+                      "threads = 1\nreplicates = 3\nsites = 256\nexpert_sites = 256\n"
+                      "[output]\nweights = both\n"},
 };
 
 static int open_all(void **state) {

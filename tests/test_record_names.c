@@ -43,7 +43,8 @@ static int declare_result(const char *name, const char *const *overrides, struct
  * it is called. */
 static void names_of_results(void **state) {
     (void)state;
-    static const char *const keys[] = {"output.fields=u", "output.spectra=tangent", NULL},
+    static const char *const keys[] = {"output.fields=u", "output.spectra=tangent",
+                                       "output.weights=both", NULL},
                              *const plain[] = {NULL};
     static const struct {
         const char *name, *part;
@@ -62,9 +63,13 @@ static void names_of_results(void **state) {
                      {"site", "two arrays site"},
                      {"probability", "two arrays probability"},
                      {"k", "two arrays k"},
+                     {"kept", "two arrays kept"},
+                     {"W1_target", "two arrays W1_target"},
+                     {"weights_w", "two results of this network are called weights_w"},
                      {"u_mean", "two results of this network are called u_mean"}};
-    static const char *const free_names[] = {"at",         "site",   "i",   "N",     "largest_mean",
-                                             "accuracy_x", "rank_1", "f_x", "a_diag"};
+    static const char *const free_names[] = {"at",           "site",       "i",        "N",
+                                             "largest_mean", "accuracy_x", "rank_1",   "f_x",
+                                             "a_diag",       "kept",       "weights_w"};
     struct series shown;
     struct err said;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)

@@ -47,10 +47,12 @@ static const struct {
     {"two-time kernels and responses", DATA("regime2") "[output]\nkernels = full\n" SIZES EXPERTS,
      20},
     {"coordinate check", DATA("regime2") "[reference]\ncoordinate_check = yes\n" SIZES EXPERTS, 30},
+    {"matrices, some of them at times that a longer run has not",
+     DATA("dense") "[data]\ntest_inputs = 3\n[output]\nweights = both\n" SIZES, 60},
     {"networks that diverge",
      DATA("regime2") "activation = linear\ngate = constant\n[training]\neta0 = 0.6\n[reference]\n"
                      "widths = 2 16\nseeds = 6\n[solver]\nreplicates = 2\nsites = 64\n"
-                     "expert_sites = 64\n",
+                     "expert_sites = 64\n[output]\nweights = final\n",
      12},
 };
 

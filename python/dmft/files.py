@@ -192,6 +192,25 @@ class Result(Mapping):
         """Inputs and targets."""
         return self._get("data", "")
 
+    def weights(self, name: str, width: int, seed: int = 0, t: int = 0) -> xarray.DataArray:
+        """Matrix NAME of one network as it was used at time t, of a run with [output] weights:
+        read-ins act on data["coordinates"] (docs/output.md).
+
+        >>> W1 = run.weights("W1", 64)                                          # doctest: +SKIP
+        >>> h1 = run.data["coordinates"].values @ W1.values.T                   # doctest: +SKIP
+        """
+        networks = self._get(f"reference/N{width:04d}", "")
+        if "weights_" + name not in networks:
+            raise InputError(f"{self.path}: has no matrix {name} of networks of N = {width} "
+                             "([output] weights)")
+        matrix = networks["weights_" + name]
+        times = matrix[matrix.dims[1]]
+        if t not in times or not 0 <= seed < matrix.sizes["run"]:
+            raise InputError(f"{self.path}: matrices are kept of seeds 0 to "
+                             f"{matrix.sizes['run'] - 1} at t = "
+                             + " ".join(str(time) for time in times.values))
+        return matrix.isel(run=seed).sel({times.name: t})
+
     @property
     def sweep(self) -> xarray.Dataset:
         """Final losses over the grid of a sweep; its axis N has inf for the limit."""

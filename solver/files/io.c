@@ -8,21 +8,18 @@
 #include "kernels/base/text.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(HDF5_RANK >= SERIES_AXES + 1, "a series run by run has one axis more");
 enum { GROW = 1 << 22 }; /* bytes by which the file in memory grows */
 
 void io_quiet(void) {
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-/* Opens a group of this output, creating what is missing. */
-static int open_group(hid_t *group, const struct io *io, const char *path, struct err *err) {
+int io_open_group(int64_t *group, const struct io *io, const char *path, struct err *err) {
     char whole[HDF5_NAME];
     size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", io->prefix, path);
     assert(length < sizeof whole);
@@ -36,7 +33,7 @@ int io_attribute(struct io *io, const char *group, const char *name, double valu
                  struct err *err) {
     int code = CODE_OK;
     hid_t id;
-    DO(open_group(&id, io, group, err));
+    DO(io_open_group(&id, io, group, err));
     DO(hdf5_set_attribute(id, name, H5T_NATIVE_DOUBLE, -1, &value, err));
 done:
     return hdf5_shut(H5Gclose, id, code, group, err);
@@ -46,7 +43,7 @@ int io_text(struct io *io, const char *group, const char *name, const char *valu
             struct err *err) {
     int code = CODE_OK;
     hid_t id;
-    DO(open_group(&id, io, group, err));
+    DO(io_open_group(&id, io, group, err));
     DO(hdf5_set_text(id, name, value, err));
 done:
     return hdf5_shut(H5Gclose, id, code, group, err);
@@ -83,7 +80,7 @@ int io_parameters(struct io *io, const struct params *params, const void *config
     char *ini = NULL;
     size_t size;
     hid_t group;
-    DO(open_group(&group, io, "parameters", err));
+    DO(io_open_group(&group, io, "parameters", err));
     for (size_t s = 0; s < params->count; s++) {
         const struct param_section *section = &params->sections[s];
         for (size_t k = 0; k < section->count; k++, value++) {
@@ -115,7 +112,7 @@ int io_scale(struct io *io, const char *group, const char *name, const char *axi
     const void *from = text ? (const void *)text : values;
     hid_t id, words = -1;
     int code;
-    DO(open_group(&id, io, group, err));
+    DO(io_open_group(&id, io, group, err));
     DO(hdf5_text_type(&words, err));
     if (text)
         array.type = words;
@@ -129,7 +126,7 @@ done:
 int io_document(struct io *io, const char *name, const char *text, struct err *err) {
     hid_t group, type = -1, space = -1, set = -1;
     int code;
-    DO(open_group(&group, io, "", err));
+    DO(io_open_group(&group, io, "", err));
     type = H5Tcopy(H5T_C_S1);
     space = H5Screate(H5S_SCALAR);
     DO(hdf5_check(H5Tset_size(type, strlen(text) + 1), "size", name, err));
@@ -142,25 +139,6 @@ done:
     code = hdf5_shut(H5Sclose, space, code, name, err);
     code = hdf5_shut(H5Tclose, type, code, name, err);
     return hdf5_shut(H5Gclose, group, code, name, err);
-}
-
-/* The dataset of a series, values of one run. */
-static struct dataset dataset_of(const struct series *series) {
-    struct dataset array = {series->name,     series->dims, series->about,
-                            series->equation, series->axes, .type = H5T_NATIVE_DOUBLE};
-    for (int k = 0; k < series->axes; k++)
-        array.shape[k] = series->shape[k];
-    return array;
-}
-
-int io_series(struct io *io, const char *group, const struct series *series, struct err *err) {
-    struct dataset array = dataset_of(series);
-    hid_t id;
-    int code;
-    DO(open_group(&id, io, group, err));
-    DO(hdf5_write_array(id, &array, series->values, err));
-done:
-    return hdf5_shut(H5Gclose, id, code, group, err);
 }
 
 /* An array of /data without the axes whose extent is 0. */
@@ -216,10 +194,51 @@ static int write_inputs(hid_t group, const struct data *data, bool test, struct 
 int io_data(struct io *io, const struct data *data, struct err *err) {
     hid_t group;
     int code;
-    DO(open_group(&group, io, "data", err));
+    DO(io_open_group(&group, io, "data", err));
     DO(write_inputs(group, data, false, err));
     if (data->tests)
         DO(write_inputs(group, data, true, err));
+done:
+    return hdf5_shut(H5Gclose, group, code, "data", err);
+}
+
+/* Rows first ... of A [][all], K of each. */
+static int write_coordinates(hid_t group, struct dataset array, const double *A, size_t all,
+                             struct err *err) {
+    size_t rows = array.shape[0] * (array.shape[1] ? array.shape[1] : 1), K = array.shape[2];
+    double *part;
+    TRY(base_alloc(&part, rows * K, sizeof *part, err));
+    for (size_t row = 0; row < rows; row++)
+        memcpy(part + row * K, A + row * all, K * sizeof *part);
+    int code = write_data(group, array, part, err);
+    free(part);
+    return code;
+}
+
+int io_coordinates(struct io *io, const struct data *data, const double *A, int K, int rest,
+                   struct err *err) {
+    size_t P = (size_t)data->P, n = (size_t)data->n, all = (size_t)(K + rest);
+    hsize_t tokens = n > 1 ? n : 0;
+    const struct dataset trained = {"coordinates",
+                                    "mu token k",
+                                    "of the inputs, what read-ins act on",
+                                    "A, with A A^T = X X^T/D",
+                                    3,
+                                    {P, tokens, (hsize_t)K},
+                                    H5T_NATIVE_DOUBLE};
+    const struct dataset tests = {"coordinates_test",
+                                  "nu token k_test",
+                                  "of the test inputs, those of no training input last",
+                                  "A, with A A^T = X X^T/D",
+                                  3,
+                                  {(hsize_t)data->tests, tokens, all},
+                                  H5T_NATIVE_DOUBLE};
+    hid_t group;
+    int code;
+    DO(io_open_group(&group, io, "data", err));
+    DO(write_coordinates(group, trained, A, all, err));
+    if (data->tests)
+        DO(write_coordinates(group, tests, A + P * n * all, all, err));
 done:
     return hdf5_shut(H5Gclose, group, code, "data", err);
 }
@@ -229,191 +248,10 @@ int io_batches(struct io *io, const int *index, int T, int P, struct err *err) {
                             H5T_NATIVE_INT};
     hid_t group;
     int code;
-    DO(open_group(&group, io, "data", err));
+    DO(io_open_group(&group, io, "data", err));
     DO(hdf5_write_array(group, &array, index, err));
 done:
     return hdf5_shut(H5Gclose, group, code, "data", err);
-}
-
-/* --- records --------------------------------------------------------------------------------- */
-
-/* The values of each run up to the time it reached; later ones may be half written by a run under
- * way and are NaN in the file. */
-static int write_runs(hid_t group, const struct dataset *array, const struct record *record,
-                      const struct series *series, const double *values, struct err *err) {
-    size_t each = series->size / (size_t)record->T, total = series->size * (size_t)record->runs;
-    double *copy;
-    TRY(base_alloc(&copy, total, sizeof *copy, err));
-    for (size_t k = 0; k < total; k++) {
-        size_t run = k / series->size, t = k % series->size / each;
-        copy[k] = t < (size_t)record->steps[run] ? values[k] : NAN;
-    }
-    int code = hdf5_write_array(group, array, copy, err);
-    free(copy);
-    return code;
-}
-
-/* NAME_SUFFIX, with first axis "run". */
-static int write_each(hid_t group, const struct record *record, const struct series *series,
-                      const char *suffix, const char *about, const double *values,
-                      struct err *err) {
-    char name[HDF5_NAME], dims[HDF5_NAME];
-    struct dataset array = dataset_of(series);
-    snprintf(name, sizeof name, "%s_%s", series->name, suffix);
-    snprintf(dims, sizeof dims, "run %s", series->dims);
-    array.name = name;
-    array.dims = dims;
-    array.about = about;
-    array.rank++;
-    array.shape[0] = (hsize_t)record->runs;
-    for (int k = 0; k < series->axes; k++)
-        array.shape[k + 1] = series->shape[k];
-    return write_runs(group, &array, record, series, values, err);
-}
-
-/* NAME_tolerance, if it is known. */
-static int write_tolerance(hid_t group, const struct record *record, const struct series *series,
-                           double *difference, struct err *err) {
-    char name[HDF5_NAME];
-    struct dataset array = dataset_of(series);
-    if (!record_tolerance(record, series, difference))
-        return CODE_OK;
-    snprintf(name, sizeof name, "%s_tolerance", series->name);
-    array.name = name;
-    array.about = "run 0 minus the same at a third of the tolerance";
-    array.equation = "";
-    return hdf5_write_array(group, &array, difference, err);
-}
-
-/* The attribute tex of a dataset that is there. */
-static int write_tex(hid_t group, const struct series *series, struct err *err) {
-    int code = CODE_OK;
-    hid_t set = H5Dopen2(group, series->name, H5P_DEFAULT);
-    DO(hdf5_check(set, "open dataset", series->name, err));
-    DO(hdf5_set_text(set, "tex", series->tex, err));
-done:
-    return hdf5_shut(H5Dclose, set, code, series->name, err);
-}
-
-/* NAME, NAME_se, perhaps NAME_runs, NAME_tolerance; mean and se are workspace of the size of
- * the series. */
-static int write_series(hid_t group, const struct record *record, const struct series *series,
-                        double *mean, double *se, struct err *err) {
-    char name[HDF5_NAME], text[HDF5_SENTENCE];
-    struct dataset array = dataset_of(series);
-    record_statistics(record, series, mean, se);
-    TRY(hdf5_write_array(group, &array, mean, err));
-    if (series->tex)
-        TRY(write_tex(group, series, err));
-    if (series->first_run)
-        return CODE_OK;
-
-    snprintf(name, sizeof name, "%s_se", series->name);
-    snprintf(text, sizeof text, "standard error of the mean of %s over independent runs",
-             series->name);
-    if (record->finer && !series->computation)
-        text_append(text, ", with NAME_tolerance in quadrature");
-    array.name = name;
-    array.about = text;
-    array.equation = series->of_mean
-                         ? "sqrt(sum_r (x_r - mean)^2 / (n (n - 1))), pseudo-values x_r of n runs r"
-                         : "sqrt(sum_r (x_r - mean)^2 / (n (n - 1))), n runs r";
-    TRY(hdf5_write_array(group, &array, se, err));
-    TRY(write_tolerance(group, record, series, mean, err));
-    if (!series->keep_runs)
-        return CODE_OK;
-    snprintf(text, sizeof text, "%s run by run%s%s", series->name,
-             series->of_mean ? ", of each by itself" : ": ",
-             series->of_mean || !series->about ? "" : series->about);
-    TRY(write_each(group, record, series, "runs", text,
-                   series->of_mean ? series->values : record_values(record, series), err));
-    if (!series->of_mean)
-        return CODE_OK;
-    snprintf(text, sizeof text, "pseudo-values of the jackknife, whose mean is %s", series->name);
-    return write_each(group, record, series, "pseudo", text, record_values(record, series), err);
-}
-
-static int write_reached(hid_t group, const struct record *record, struct err *err) {
-    struct dataset array = {
-        "n",           record->axis, "number of runs that reached it", "", 1, {(hsize_t)record->T},
-        H5T_NATIVE_INT};
-    int *count;
-    TRY(base_alloc(&count, (size_t)record->T, sizeof *count, err));
-    for (int t = 0; t < record->T; t++)
-        count[t] = record_reached(record, t);
-    int code = hdf5_write_array(group, &array, count, err);
-    free(count);
-    return code;
-}
-
-/* The length of the named axis of the first series that has it, or 0. */
-static size_t named_length(const struct record *record) {
-    for (int k = 0; k < record->count; k++) {
-        const char *dims = record->series[k].dims;
-        struct text_word word;
-        for (int axis = 0; text_next_word(&dims, " ", &word); axis++)
-            if (text_is(word, record->named))
-                return record->series[k].shape[axis];
-    }
-    return 0;
-}
-
-static int write_labels(hid_t group, const struct record *record, const char *const *labels,
-                        struct err *err) {
-    char name[64];
-    snprintf(name, sizeof name, "%s_name", record->named);
-    struct dataset array = {
-        name, record->named, "names along this axis", "", 1, {named_length(record)}, -1};
-    if (!array.shape[0])
-        return CODE_OK;
-    int code = CODE_OK;
-    DO(hdf5_text_type(&array.type, err));
-    DO(hdf5_write_array(group, &array, labels, err));
-done:
-    return hdf5_shut(H5Tclose, array.type, code, array.name, err);
-}
-
-int io_axes(struct io *io, const char *group, const struct record *record, struct err *err) {
-    const struct int_list *at = &record->at;
-    struct dataset times = {"at",          "at", "measured times", "", 1, {(hsize_t)at->count},
-                            H5T_NATIVE_INT};
-    struct dataset probabilities = {
-        "probability",    "probability", "of quantiles", "", 1, {(hsize_t)record->probabilities},
-        H5T_NATIVE_DOUBLE};
-    hid_t id;
-    int code;
-    DO(open_group(&id, io, group, err));
-    if (at->count)
-        DO(hdf5_write_scale(id, &times, at->value, err));
-    if (record->probabilities)
-        DO(hdf5_write_scale(id, &probabilities, record->probability, err));
-done:
-    return hdf5_shut(H5Gclose, id, code, group, err);
-}
-
-int io_record(struct io *io, const char *group, const struct record *record,
-              const char *const *labels, struct err *err) {
-    int code = CODE_OK;
-    double *mean = NULL, *se = NULL;
-    size_t size = 0;
-    hid_t id;
-    for (int k = 0; k < record->count; k++)
-        size = record->series[k].size > size ? record->series[k].size : size;
-    TRY(io_axes(io, group, record, err));
-    DO(open_group(&id, io, group, err));
-    DO(base_alloc(&mean, size, sizeof *mean, err));
-    DO(base_alloc(&se, size, sizeof *se, err));
-    DO(write_reached(id, record, err));
-    for (int k = 0; k < record->count; k++)
-        if (!record->series[k].inner)
-            DO(write_series(id, record, &record->series[k], mean, se, err));
-    if (labels)
-        DO(write_labels(id, record, labels, err));
-done:
-    free(mean);
-    free(se);
-    TRY(hdf5_shut(H5Gclose, id, code, group, err));
-    return io_flush(io, err);
 }
 
 /* --- the file -------------------------------------------------------------------------------- */

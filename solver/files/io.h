@@ -30,6 +30,9 @@ struct io {
     char prefix[24]; /* of all names of groups: "" or, for instance, "mup/" */
 };
 
+/* For the writers of this folder: opens a group of this output, to be closed by hdf5_shut, and
+ * creates what is missing. */
+int io_open_group(int64_t *group, const struct io *io, const char *path, struct err *err);
 /* Turns HDF5's automatic error printing off; call once, in main. */
 void io_quiet(void);
 /* The attribute `program` is dmft-solve; others write theirs. */
@@ -47,15 +50,21 @@ int io_provenance(struct io *io, const char *name, const char *value, struct err
  * token or several outputs "mu token", "mu c", "mu token c"; tokens ("mu token"), if there are any;
  * of test inputs X_test ("nu i"), y_test ("nu"), ... */
 int io_data(struct io *io, const struct data *data, struct err *err);
+/* /data/coordinates ("mu token k", K of them) and coordinates_test ("nu token k_test", K and rest):
+ * A as config_coordinates gives it, what read-ins act on. */
+int io_coordinates(struct io *io, const struct data *data, const double *A, int K, int rest,
+                   struct err *err);
 /* /data/batch [T][P] ("t b"): which input, a row of X, was at which place of the batch. */
 int io_batches(struct io *io, const int *index, int T, int P, struct err *err);
 /* Writes all series of the record into the group (created, with parents, at the first call; later
- * calls rewrite the values in place): NAME, NAME_se, and NAME_runs where keep_runs; dataset
- * n [T] = runs that reached t. labels: names along the axis record->named (count = its length),
- * may be NULL, else written as a string dataset basis_name [basis]. Flushes. */
+ * calls rewrite the values in place): NAME, NAME_se, and NAME_runs where keep_runs (where
+ * runs_alone, NAME run by run and nothing else); dataset n [T] = runs that reached t. labels: names
+ * along the axis record->named (count = its length), may be NULL, else written as a string dataset
+ * basis_name [basis]. Flushes. */
 int io_record(struct io *io, const char *group, const struct record *record,
               const char *const *labels, struct err *err);
-/* The axes of a record that are no indices, "at" and "probability", before any array has them;
+/* The axes of a record that are no indices, lists of times and "probability", before any array has
+ * them;
  * io_record does it. */
 int io_axes(struct io *io, const char *group, const struct record *record, struct err *err);
 /* Values of a series as they are, [shape], without statistics. */

@@ -43,9 +43,9 @@ static int add(struct record *record, const struct net *net, const struct named 
                             .equation = part[k].equation,
                             .dims = part[k].dims[fields_form(net, named)],
                             .axes = 1,
-                            .shape = {(size_t)record->at.count},
+                            .shape = {(size_t)record->times[TIMES_FIELDS].list.count},
                             .slot = (int)k,
-                            .sparse = true,
+                            .times = TIMES_FIELDS,
                             .first_run = k == SITE};
     fields_shape(net, named, series.shape, &series.axes);
     if (k == QUANTILE || k == SITE)
@@ -105,9 +105,10 @@ static int declare(struct record *record, const struct config *config, const str
     (void)y;
     if (!net->sampleds)
         return CODE_OK;
-    record->at = config->output.fields_at;
-    if (!record->at.count)
-        record->at = (struct int_list){record->T > 1 ? 2 : 1, {0, record->T - 1}};
+    struct int_list *at = &record->times[TIMES_FIELDS].list;
+    *at = config->output.fields_at;
+    if (!at->count)
+        *at = (struct int_list){record->T > 1 ? 2 : 1, {0, record->T - 1}};
     fields_axis(record);
     for (int i = 0; i < net->sampleds; i++) {
         TRY(record_fill_by(record, fill, i, PARTS, err));

@@ -9,6 +9,7 @@
 #include "solver/measure/routing.h"
 #include "solver/measure/spectra.h"
 #include "solver/measure/tangent.h"
+#include "solver/measure/weights.h"
 
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@
 static const struct instrument *const instruments[] = {&outputs_first,
                                                        &kernel_series,
                                                        &fields_instrument,
+                                                       &weights_instrument,
                                                        &routing_instrument,
                                                        &experts_instrument,
                                                        &tangent_instrument,

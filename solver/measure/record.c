@@ -36,7 +36,10 @@ static bool dims_valid(const char *dims, int axes, const char *first) {
 
 int record_init(struct record *record, int runs, int T, struct err *err) {
     assert(runs >= 0 && T > 0);
-    *record = (struct record){.axis = "t", .named = "basis", .runs = runs, .T = T};
+    *record = (struct record){.named = "basis", .runs = runs, .T = T};
+    record->times[TIMES_ALL].axis = "t";
+    record->times[TIMES_FIELDS].axis = "at";
+    record->times[TIMES_WEIGHTS].axis = "kept";
     TRY(base_alloc(&record->steps, (size_t)runs, sizeof *record->steps, err));
     TRY(base_alloc(&record->cause, (size_t)runs, sizeof *record->cause, err));
     return base_alloc(&record->failed, (size_t)runs, sizeof *record->failed, err);
@@ -52,36 +55,51 @@ int record_fill_by(struct record *record, record_fill *fill, int item, int slots
     return CODE_OK;
 }
 
+/* Sets size and allocates values, NaN. */
+static int make_values(const struct record *record, struct series *series, struct err *err) {
+    size_t runs = (size_t)(series->first_run ? record->runs > 0 : record->runs),
+           most = SIZE_MAX / sizeof(double) / (runs ? runs : 1);
+    series->size = 1;
+    for (int k = 0; k < series->axes; k++) {
+        assert(series->shape[k] > 0);
+        if (series->size > most / series->shape[k])
+            return err_set(err, CODE_SYSTEM, "out of memory: the record of %s [%s] is too large",
+                           series->name, series->dims);
+        series->size *= series->shape[k];
+    }
+    TRY(base_alloc(&series->values, runs * series->size, sizeof(double), err));
+    for (size_t k = 0; k < runs * series->size; k++)
+        series->values[k] = NAN;
+    return CODE_OK;
+}
+
 int record_add(struct record *record, struct series series, struct err *err) {
+    const struct record_times *times = &record->times[series.times];
+    struct series *added;
+    int code = CODE_OK;
+    series.values = NULL;
     assert(series.name[0] && series.dims);
     assert(!record->fillers || series.slot < record->slots);
-    if (record_find(record, series.name))
-        return err_set(err, CODE_INPUT, "two results of this network are called %s", series.name);
     assert(series.axes > 0 && series.axes <= SERIES_AXES &&
-           dims_valid(series.dims, series.axes, series.sparse ? "at" : record->axis));
-    assert(series.shape[0] == (size_t)(series.sparse ? record->at.count : record->T));
-    size_t runs = (size_t)(series.first_run ? record->runs > 0 : record->runs),
-           most = SIZE_MAX / sizeof(double) / (runs ? runs : 1);
-    series.size = 1;
-    for (int k = 0; k < series.axes; k++) {
-        assert(series.shape[k] > 0);
-        if (series.size > most / series.shape[k])
-            return err_set(err, CODE_SYSTEM, "out of memory: the record of %s [%s] is too large",
-                           series.name, series.dims);
-        series.size *= series.shape[k];
-    }
-    TRY(base_alloc(&series.values, runs * series.size, sizeof(double), err));
-    for (size_t k = 0; k < runs * series.size; k++)
-        series.values[k] = NAN;
-    struct series *added = base_grow(&record->series, &record->count, sizeof *added, err);
+           dims_valid(series.dims, series.axes, times->axis));
+    assert(series.shape[0] == (size_t)(series.times ? times->list.count : record->T));
+    if (record_find(record, series.name))
+        DO(err_set(err, CODE_INPUT, "two results of this network are called %s", series.name));
+    DO(make_values(record, &series, err));
+    added = base_grow(&record->series, &record->count, sizeof *added, err);
     if (!added) {
-        free(series.values);
-        return err->code;
+        code = err->code;
+        goto done;
     }
     *added = series;
     if (record->fillers)
         record->filler[record->fillers - 1].count++;
-    return CODE_OK;
+done:
+    if (code) {
+        free(series.values);
+        free(series.own);
+    }
+    return code;
 }
 
 int record_set_of_mean(const struct record *record, const char *name, struct of_mean of_mean,
@@ -112,6 +130,7 @@ static void free_of_mean(struct of_mean *of_mean) {
 void record_free(struct record *record) {
     for (int k = 0; k < record->count; k++) {
         free(record->series[k].values);
+        free(record->series[k].own);
         free_of_mean(record->series[k].of_mean);
     }
     free(record->series);
@@ -139,17 +158,18 @@ static int archive_series(struct record *record, const struct series *series, in
 }
 
 /* The times reached, each with its number: a longer run may have others. */
-static int archive_sparse(struct record *record, const struct series *series, int run, int steps,
-                          struct archive *archive, struct err *err) {
+static int archive_list_of_times(struct record *record, const struct series *series, int run,
+                                 int steps, struct archive *archive, struct err *err) {
+    const struct int_list *list = &record->times[series->times].list;
     size_t size = series->size / series->shape[0] * sizeof(double);
     int count = 0, code = CODE_OK;
     double *unused;
-    while (count < record->at.count && record->at.value[count] < steps)
+    while (count < list->count && list->value[count] < steps)
         count++;
     TRY(archive_bytes(archive, &count, sizeof count, err));
     TRY(base_alloc(&unused, 1, size, err));
     for (int row = 0; row < count; row++) {
-        int t = archive_reads(archive) ? 0 : record->at.value[row];
+        int t = archive_reads(archive) ? 0 : list->value[row];
         DO(archive_bytes(archive, &t, sizeof t, err));
         if (t < 0 || t >= steps) {
             code = archive_misfit(archive, "it has a step that it has not reached", err);
@@ -169,8 +189,8 @@ int record_archive(struct record *record, int run, int steps, struct archive *ar
         const struct series *series = &record->series[k];
         if (series->first_run && run)
             continue;
-        TRY((series->sparse ? archive_sparse : archive_series)(record, series, run, steps, archive,
-                                                               err));
+        TRY((series->times ? archive_list_of_times : archive_series)(record, series, run, steps,
+                                                                     archive, err));
     }
     return CODE_OK;
 }
@@ -185,8 +205,9 @@ struct series *record_find(const struct record *record, const char *name) {
 double *record_at(const struct record *record, const struct series *series, int run, int t) {
     assert(run >= 0 && run < record->runs && t >= 0 && t < record->T);
     size_t row = series->size / series->shape[0], place = (size_t)t;
-    if (series->sparse) {
-        for (place = 0; place < series->shape[0] && record->at.value[place] != t;)
+    if (series->times) {
+        const struct int_list *list = &record->times[series->times].list;
+        for (place = 0; place < series->shape[0] && list->value[place] != t;)
             place++;
         if (place == series->shape[0])
             return NULL;
@@ -197,7 +218,11 @@ double *record_at(const struct record *record, const struct series *series, int 
 }
 
 int record_time(const struct record *record, const struct series *series, size_t row) {
-    return series->sparse ? record->at.value[row] : (int)row;
+    return series->times ? record->times[series->times].list.value[row] : (int)row;
+}
+
+bool record_averages(const struct series *series) {
+    return !series->first_run && !series->runs_alone;
 }
 
 /* Mean and standard error of values[0], values[stride], ... of the runs that reached t. */
@@ -222,7 +247,8 @@ static void average(const struct record *record, const double *values, size_t st
 int record_set_half(struct record *record, const struct record *half, struct err *err) {
     size_t most = 0;
     for (int k = 0; k < record->count; k++)
-        most = record->series[k].size > most ? record->series[k].size : most;
+        if (record_averages(&record->series[k]) && record->series[k].size > most)
+            most = record->series[k].size;
     assert(half[0].runs == record->runs && half[1].runs == record->runs);
     TRY(base_alloc(&record->whole, (size_t)record->runs * most, sizeof *record->whole, err));
     record->half = half;
@@ -232,7 +258,7 @@ int record_set_half(struct record *record, const struct record *half, struct err
 /* Values without the bias of order 1/sites, where there are halves and the series has such a bias.
  */
 static const double *unbiased(const struct record *record, const struct series *series) {
-    if (!record->half || series->rough || series->computation || series->first_run)
+    if (!record->half || series->rough || series->computation || !record_averages(series))
         return series->values;
     const double *first = record_find(&record->half[0], series->name)->values;
     const double *second = record_find(&record->half[1], series->name)->values;
@@ -305,7 +331,7 @@ bool record_tolerance(const struct record *record, const struct series *series,
     const struct record *finer = record->finer;
     const struct series *other = finer ? record_find(finer, series->name) : NULL;
     const struct layout layout = layout_of(series);
-    if (!other || series->computation || series->first_run)
+    if (!other || series->computation || !record_averages(series))
         return false;
     for (size_t k = 0; k < series->size; k++) {
         int t = time_of(record, series, &layout, k);
@@ -319,6 +345,7 @@ void record_statistics(const struct record *record, const struct series *series,
                        double *se) {
     const double *values = record_values(record, series);
     const struct layout layout = layout_of(series);
+    assert(!series->runs_alone);
     for (size_t k = 0; k < series->size && series->first_run; k++) {
         bool reached = record->runs && record->steps[0] > time_of(record, series, &layout, k);
         mean[k] = reached ? series->values[k] : NAN;
@@ -338,7 +365,7 @@ void record_statistics(const struct record *record, const struct series *series,
 int record_average(const struct record *record, const char *name, double **mean, double **se,
                    struct err *err) {
     const struct series *series = record_find(record, name);
-    if (!series)
+    if (!series || series->runs_alone)
         return CODE_OK;
     TRY(base_alloc(mean, 2 * series->size, sizeof **mean, err));
     *se = *mean + series->size;

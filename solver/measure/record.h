@@ -13,6 +13,13 @@
 #define SERIES_AXES 31 /* an HDF5 array has one more, for runs */
 #define SERIES_NAME 48
 
+/* The times along the first axis of a series: all of them, or a list of its record. */
+enum series_times { TIMES_ALL, TIMES_FIELDS, TIMES_WEIGHTS, TIMES_KINDS };
+struct record_times {
+    const char *axis;
+    struct int_list list; /* ascending; of TIMES_ALL empty */
+};
+
 /* A function of the mean over runs of another series, at each time by itself. The function of one
  * run's values has a bias that does not fall with the number of runs (half their variance times its
  * curvature). Hence the jackknife: of n runs, with value(-r) that of the mean without run r, the
@@ -30,20 +37,22 @@ struct of_mean {
     double *sum, *pseudo; /* scratch; [runs][T] */
 };
 
-/* One quantity. dims names the axes, blank-separated, `axis` (or "at") first; names of one series
+/* One quantity. dims names the axes, blank-separated, that of its times first; names of one series
  * differ. */
 struct series {
     char name[SERIES_NAME];
     int slot;                            /* its place among the series of one filler, from 0 */
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
     const char *tex;                     /* NULL, or the equation in TeX, for pictures */
+    char *own;                           /* NULL, or a block that dims and about may lie in */
     int axes;
-    size_t shape[SERIES_AXES]; /* shape[0] = T, or the number of times record.at */
+    enum series_times times;
+    size_t shape[SERIES_AXES]; /* shape[0] = T, or the number of its times */
     size_t size;               /* product of shape */
     bool rough;                /* jumps, or an extreme: no 1/N law and no normal errors */
     bool keep_runs;            /* also stored run by run, as NAME_runs with first axis "run" */
-    bool sparse;               /* its first axis is "at": the times record.at alone */
     bool first_run;            /* of run 0 alone, with neither mean nor error */
+    bool runs_alone;           /* stored run by run alone, NAME with first axis "run" */
     bool inner;                /* not stored: others are found from it */
     bool computation;          /* tells of the computation, and has no error of tolerance */
     double *values;            /* [runs][size], or [size] */
@@ -73,8 +82,8 @@ struct record {
     double *whole; /* scratch for that, [runs][largest size] */
     /* NULL, or run 0 with a finer tolerance: what that changes is part of all errors. */
     const struct record *finer;
-    const char *axis;  /* name of the first axis of all series: "t" */
-    const char *named; /* of the axis whose entries have names: "basis" */
+    struct record_times times[TIMES_KINDS]; /* axes "t", "at", "kept" */
+    const char *named;                      /* of the axis whose entries have names: "basis" */
     int runs, T;
     int *steps;               /* [runs] times recorded */
     bool *failed;             /* [runs] ended by a numerical failure, which the others outlived */
@@ -84,7 +93,6 @@ struct record {
     struct series *series;
     int fillers, slots; /* slots: the most that a filler is given */
     struct filler *filler;
-    struct int_list at; /* times of sparse series, ascending */
     /* NULL, or the numbers along the axis "probability". */
     const double *probability;
     int probabilities;
@@ -96,8 +104,9 @@ int record_init(struct record *record, int runs, int T, struct err *err);
 /* The series that are added from here on, until the next call, are filled by this function, which
  * is given so many slots. */
 int record_fill_by(struct record *record, record_fill *fill, int item, int slots, struct err *err);
-/* Adds a series (values NaN); the other strings must outlive the record. shape[0] must be T
- * (sparse: the number of times `at`). CODE_INPUT where there is a series of this name. */
+/* Adds a series (values NaN). Its block `own` belongs to the record from here on, even after a
+ * failure; the other strings must outlive the record. shape[0] must be the number of its times.
+ * CODE_INPUT where there is a series of this name. */
 int record_add(struct record *record, struct series series, struct err *err);
 /* Once all series are there. A group of the file holds for each NAME also what io_record derives
  * from it (NAME_se, NAME_runs, NAME_pseudo, NAME_tolerance), a scale for each axis, and a few
@@ -113,11 +122,13 @@ int record_set_of_mean(const struct record *record, const char *name, struct of_
                        struct err *err);
 void record_free(struct record *record); /* accepts a zeroed struct; idempotent */
 struct series *record_find(const struct record *record, const char *name); /* NULL if absent */
-/* Its values at t; NULL where it has none: of a sparse series, and of one of the first run alone.
- */
+/* Its values at t; NULL where it has none: at a time that is not among its own, and of another run
+ * of a series of the first run alone. */
 double *record_at(const struct record *record, const struct series *series, int run, int t);
 /* The time of row `row` along its first axis. */
 int record_time(const struct record *record, const struct series *series, size_t row);
+/* Whether it has a mean over runs, and errors of sampling and of tolerance. */
+bool record_averages(const struct series *series);
 
 /* half: two records of as many runs, which must outlive it. */
 int record_set_half(struct record *record, const struct record *half, struct err *err);
@@ -128,13 +139,14 @@ const double *record_values(const struct record *record, const struct series *se
 /* difference[size]: run 0 minus what it is with the finer tolerance, NaN where one of them has not
  * been; false: none is known of this series. */
 bool record_tolerance(const struct record *record, const struct series *series, double *difference);
-/* mean[size], se[size]; se is NaN where fewer than two runs reached t, mean where none did; se
+/* mean[size], se[size], of a series that is not stored run by run alone; se is NaN where fewer than
+ * two runs reached t, mean where none did; se
  * contains, in quadrature, record_tolerance. Sums in the order of runs. Entries with t in two axes
  * ("t ... s ...") count runs that reached the later of both times. */
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se);
-/* The same of the series of this name, if there is one: *mean and *se, one block to be freed as
- * *mean; else untouched. */
+/* The same of the series of this name, if there is one with a mean: *mean and *se, one block to be
+ * freed as *mean; else untouched. */
 int record_average(const struct record *record, const char *name, double **mean, double **se,
                    struct err *err);
 /* Runs that reached t. */

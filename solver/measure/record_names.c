@@ -33,9 +33,9 @@ static int add(struct names *names, const char *what, const char *of, const char
 /* What solver/files/io.c writes for one series. */
 static int add_series(struct names *names, const struct series *series, struct err *err) {
     static const char *const derived[] = {"_se", "_tolerance", "_runs", "_pseudo"};
-    size_t length = strlen(series->name), endings = series->first_run   ? 0
-                                                    : series->keep_runs ? 4
-                                                                        : 2;
+    size_t length = strlen(series->name), endings = !record_averages(series) ? 0
+                                                    : series->keep_runs      ? 4
+                                                                             : 2;
     if (series->inner)
         return CODE_OK;
     TRY(add(names, "a result", NULL, series->name, length, "", err));

@@ -29,7 +29,7 @@ int iteration_declare(struct record *iterations, const struct config *config,
         snprintf((*labels)[k], FIXED_POINT_NAME, "%s", names[k]);
     }
     DO(record_init(iterations, runs, config->solver.fixed_point.max_sweeps, err));
-    iterations->axis = "sweep";
+    iterations->times[TIMES_ALL].axis = "sweep";
     iterations->named = "kernel";
     change.shape[1] = (size_t)count;
     DO(record_add(iterations, change, err));

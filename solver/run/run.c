@@ -102,24 +102,33 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
 
 /* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest
  * series while they are computed and twice in the image of the file, which is copied to be saved.
- * What is kept run by run is in the file as well. */
-static int record_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {
+ * What is kept run by run is in the file as well. Matrices are kept so alone, and copied once to be
+ * written: `weights` counts their part. */
+static int record_bytes(const struct run *run, int N, int runs, double *bytes, double *weights,
+                        struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     struct record record;
-    double largest = 0, values = 0;
+    double largest = 0, values = 0, alone = 0, copy = 0;
     int code;
     DO(record_init(&record, 0, run->config.training.steps, err));
     DO(observe_declare(&record, &run->config, &setup, run->data.y, err));
     for (int k = 0; k < record.count; k++) {
-        double size = (double)record.series[k].size;
-        double written = 2 * (2 + (record.series[k].keep_runs ? runs : 0));
-        if (record.series[k].first_run)
+        const struct series *series = &record.series[k];
+        double size = (double)series->size;
+        double written = 2 * (2 + (series->keep_runs ? runs : 0));
+        if (series->runs_alone) {
+            alone += size * runs * 3;
+            copy = fmax(copy, size * runs);
+            continue;
+        }
+        if (series->first_run)
             values += size * 3;
         else
-            values += size * (runs + (record.series[k].inner ? 0 : written));
+            values += size * (runs + (series->inner ? 0 : written));
         largest = fmax(largest, size);
     }
-    *bytes = sizeof(double) * (values + 2 * largest);
+    *weights = sizeof(double) * (alone + copy);
+    *bytes = sizeof(double) * (values + 2 * largest) + *weights;
 done:
     record_free(&record);
     return code;
@@ -180,51 +189,74 @@ static void name_sites(const struct run *run, char *note) {
     text_append(note, "%s, inputs or steps", run->data.n > 1 ? ", tokens" : "");
 }
 
-static int check_memory(struct run *run, struct err *err) {
+/* What a run will need: the limit, the largest networks, all results and, among these, matrices;
+ * and its states on disk. */
+struct need {
+    double limit, networks, results, weights, states;
+    int wide; /* width of the largest networks */
+};
+
+static int find_need(const struct run *run, struct need *need, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    double limit = 0, largest = 0, kept = 0, states = 0, most = run->config.solver.max_memory;
-    int wide = 0, replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
+    int replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
+    double bytes, results, weights;
+    *need = (struct need){0};
     if (replicates) {
-        TRY(estimate(run, 0, replicates, &limit, err));
-        TRY(record_bytes(run, 0, replicates, &kept, err));
-        kept *= run->config.solver.halves ? 3 : 1;
-        states = limit / ensemble_concurrent(run, 0, replicates) * replicates;
+        TRY(estimate(run, 0, replicates, &need->limit, err));
+        TRY(record_bytes(run, 0, replicates, &results, &weights, err));
+        need->results = results * (run->config.solver.halves ? 3 : 1);
+        need->states = need->limit / ensemble_concurrent(run, 0, replicates) * replicates;
     }
     for (int i = 0; i < widths->count; i++) {
-        double bytes, results;
         TRY(estimate(run, widths->value[i], seeds, &bytes, err));
-        TRY(record_bytes(run, widths->value[i], seeds, &results, err));
-        kept += results;
-        states += bytes / ensemble_concurrent(run, widths->value[i], seeds) * seeds;
-        if (bytes > largest) {
-            largest = bytes;
-            wide = widths->value[i];
+        TRY(record_bytes(run, widths->value[i], seeds, &results, &weights, err));
+        need->results += results;
+        need->weights += weights;
+        need->states += bytes / ensemble_concurrent(run, widths->value[i], seeds) * seeds;
+        if (bytes > need->networks) {
+            need->networks = bytes;
+            need->wide = widths->value[i];
         }
     }
+    return CODE_OK;
+}
+
+/* Of a run that needs so much, too much: what it can have less of. */
+static int refuse_memory(const struct run *run, const struct need *need, double total,
+                         struct err *err) {
+    bool results = need->results > need->limit && need->results > need->networks,
+         networks = need->limit <= need->networks && need->results <= need->networks;
+    char fewer[TEXT_NOTE] = "", wide[64] = "";
+    name_sites(run, fewer);
+    const char *matrices = run->config.output.weights >= WEIGHTS_BOTH
+                               ? "[output] weights = final or none, fewer seeds"
+                               : "[output] weights = none, fewer seeds";
+    const char *remedy = results && need->weights > need->results / 2 ? matrices
+                         : run->config.output.kernels == KERNELS_FULL
+                             ? "kernels = diagonal, or fewer steps, replicates or seeds"
+                         : results                      ? "fewer steps, replicates or seeds"
+                         : need->limit > need->networks ? fewer
+                                                        : "smaller widths";
+    if (networks)
+        snprintf(wide, sizeof wide, ", mostly for width %d", need->wide);
+    return params_error(&run->params, "solver", "max_memory", err,
+                        "the run would need about %.3g GB%s; try %s, fewer threads, or raise "
+                        "max_memory",
+                        total, wide, remedy);
+}
+
+static int check_memory(struct run *run, struct err *err) {
+    struct need need;
+    TRY(find_need(run, &need, err));
     if (run->config.output.checkpoint > 0)
-        log_line(&run->log, "states: at most about %.3g GB on disk", 1e-9 * (states + kept));
+        log_line(&run->log, "states: at most about %.3g GB on disk",
+                 1e-9 * (need.states + need.results));
     log_line(&run->log,
              "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results",
-             1e-9 * limit, 1e-9 * largest, 1e-9 * kept);
-    double total = 1e-9 * ((limit > largest ? limit : largest) + kept);
-    if (total <= most)
-        return check_device(run, fmax(limit, largest), err);
-    bool full = run->config.output.kernels == KERNELS_FULL;
-    char fewer[TEXT_NOTE] = "";
-    name_sites(run, fewer);
-    const char *remedy = full ? "kernels = diagonal, or fewer steps, replicates or seeds"
-                         : kept > limit && kept > largest ? "fewer steps, replicates or seeds"
-                         : limit > largest                ? fewer
-                                                          : "smaller widths";
-    if (limit <= largest && kept <= largest)
-        return params_error(&run->params, "solver", "max_memory", err,
-                            "the run would need about %.3g GB, mostly for width %d; try %s, fewer "
-                            "threads, or raise max_memory",
-                            total, wide, remedy);
-    return params_error(
-        &run->params, "solver", "max_memory", err,
-        "the run would need about %.3g GB; try %s, fewer threads, or raise max_memory", total,
-        remedy);
+             1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results);
+    double most = fmax(need.limit, need.networks), total = 1e-9 * (most + need.results);
+    return total <= run->config.solver.max_memory ? check_device(run, most, err)
+                                                  : refuse_memory(run, &need, total, err);
 }
 
 static int write_batches(struct run *run, struct err *err) {
@@ -300,6 +332,8 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(write_program(run, err));
     TRY(write_description(run, err));
     TRY(io_data(&run->io, &run->data, err));
+    if (run->config.output.weights && run->K)
+        TRY(io_coordinates(&run->io, &run->data, run->A, run->K, run->rest, err));
     TRY(write_batches(run, err));
     return io_flush(&run->io, err);
 }

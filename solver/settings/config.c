@@ -88,6 +88,9 @@ static const struct param_row output_rows[] = {
      "times t of it, ascending; empty: the first and the last"},
     {"field_sites", PARAM_INT, OFFSET(field_sites), "64", 0, 1e6, NULL, NULL,
      "sites of the first replicate that are written as they are; 0: none"},
+    {"weights", PARAM_CHOICE, OFFSET(weights), "none", 0, 0, "none initial final both all", NULL,
+     "matrices of the networks that are written, as they are used, at the first, the last, both or "
+     "all measured times"},
     {"cross", PARAM_TEXT, OFFSET(cross), "", 0, 0, NULL, NULL,
      "rows of experts, by name, whose kernels between different experts are written"},
     {"tangent", PARAM_CHOICE, OFFSET(tangent), "none", 0, 0, "none sum blocks", NULL,

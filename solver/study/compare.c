@@ -38,6 +38,7 @@ static int add(struct record *record, const struct series *like, const char *suf
     snprintf(series.name, sizeof series.name, "%.32s_%s", like->name, suffix);
     series.about = about;
     series.equation = equation;
+    series.own = NULL; /* the networks' */
     series.keep_runs = false;
     TRY(record_add(record, series, err));
     *values = record->series[record->count - 1].values;
@@ -148,12 +149,12 @@ int compare_fit(const struct run *run, struct comparison *comparison, struct err
     struct record *record = &comparison->record;
     TRY(record_init(record, 1, networks->T, err));
     record->steps[0] = networks->T;
-    record->at = networks->at;
+    record->times[TIMES_FIELDS] = networks->times[TIMES_FIELDS];
     record->probability = networks->probability;
     record->probabilities = networks->probabilities;
     for (int k = 0; k < networks->count; k++) {
         const struct series *series = &networks->series[k];
-        if (series->first_run)
+        if (!record_averages(series))
             continue;
         /* the part of a signal goes as any power of N */
         TRY((compare_is_term(series->name) ? fit_term : fit_series)(run, series, record, err));

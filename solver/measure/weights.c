@@ -1,0 +1,176 @@
+/* The matrices of networks, as they are used. */
+#include "solver/measure/weights.h"
+#include "models/engine/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a node writes: its matrix, and of a read-in the columns of what test inputs alone have. */
+enum slot { WHOLE, REST, SLOTS };
+enum form { MAP, READ_IN, LOOK, READ_OUT, BIAS, UNSEEN };
+static const struct {
+    const char *about, *equation;
+} forms[] = {
+    [MAP] = {"matrix between populations, as it is used", "(W x)_i = sum_j W_ij x_j"},
+    [READ_IN] = {"read-in, as it is used on A, the coordinates of the inputs",
+                 "h_mu,i = sum_k W_ik A_mu,k"},
+    [LOOK] = {"matrix from a population to numbers, as it is used", "s_k = <Q_k x>"},
+    [READ_OUT] = {"read-out, as it is used", "f_c = <w_c h>/gamma0 - f_c(0)"},
+    [BIAS] = {"numbers that are added", "s_k + b_k"},
+    [UNSEEN] = {"what the read-in does with directions that test inputs alone have, the last of "
+                "their coordinates",
+                "sum_k W_ik A_nu,K+k"},
+};
+
+/* A matrix, at its first use where it is tied. */
+static bool is_weight(const struct node *v) {
+    return v->weight.name && !v->use;
+}
+
+static enum form form_of(const struct node *v, enum slot slot) {
+    switch (v->op->matrix) {
+    case MATRIX_MAP:
+        return MAP;
+    case MATRIX_READ_IN:
+        return slot == WHOLE ? READ_IN : UNSEEN;
+    case MATRIX_LOOK:
+        return LOOK;
+    case MATRIX_READ_OUT:
+        return READ_OUT;
+    default:
+        return BIAS;
+    }
+}
+
+/* Targets and sources of a part, 0 sources of one set of numbers; false: there is no such part. The
+ * net may be declared alone. */
+static bool shape_of(const struct net *net, const struct node *v, enum slot slot, size_t shape[2]) {
+    enum form form = form_of(v, slot);
+    size_t K = (size_t)(form == UNSEEN ? net->setup.rest : v->K);
+    if (form == MAP) {
+        shape[0] = v->map->declared.target->sites;
+        shape[1] = v->map->declared.source->sites;
+    } else if (form == BIAS) {
+        shape[0] = v->groups > 1 ? (size_t)v->groups : K;
+        shape[1] = v->groups > 1 ? K : 0;
+    } else {
+        bool in = form == READ_IN || form == UNSEEN;
+        shape[0] = in ? v->on->sites : K;
+        shape[1] = in ? K : net->program->node[v->argument[0]].on->sites;
+    }
+    return K > 0 || form == MAP ? slot == WHOLE || form == UNSEEN : false;
+}
+
+/* W [K] columns over sites into out [site][K]. */
+static int transpose(struct rows W, double *out, struct err *err) {
+    size_t K = (size_t)W.count, sites = W.array->sites;
+    double *column;
+    TRY(base_alloc(&column, sites, sizeof *column, err));
+    for (size_t k = 0; k < K; k++) {
+        W.array->backend->get(rows_part(W, (int)k, 1), column);
+        for (size_t i = 0; i < sites; i++)
+            out[i * K + k] = column[i];
+    }
+    free(column);
+    return CODE_OK;
+}
+
+/* item: the node. */
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct node *v = &m->net->program->node[item];
+    size_t shape[2];
+    if (!out[WHOLE]) /* not a time that is kept */
+        return CODE_OK;
+    switch (form_of(v, WHOLE)) {
+    case MAP:
+        return v->map->kind->matrix(v->map, out[WHOLE], err);
+    case READ_IN:
+        if (out[REST])
+            TRY(transpose(array_all(&v->unseen->W), out[REST], err));
+        return transpose(array_all(&v->thin->W), out[WHOLE], err);
+    case BIAS:
+        shape_of(m->net, v, WHOLE, shape);
+        memcpy(out[WHOLE], v->start, shape[0] * (shape[1] ? shape[1] : 1) * sizeof *v->start);
+        return CODE_OK;
+    default:
+        m->net->setup.backend->get(array_all(&v->thin->W), out[WHOLE]);
+        return CODE_OK;
+    }
+}
+
+/* Axes have names of their own, since those of a group have one extent each. */
+static int add(struct record *record, const struct net *net, const struct node *v, enum slot slot,
+               enum series_times times, struct err *err) {
+    enum form form = form_of(v, slot);
+    enum { LENGTH = 256 };
+    size_t shape[2];
+    struct series series = {.slot = (int)slot,
+                            .about = forms[form].about,
+                            .equation = forms[form].equation,
+                            .times = times,
+                            .runs_alone = true};
+    if (!shape_of(net, v, slot, shape))
+        return CODE_OK;
+    const char *name = v->weight.name, *first = record->times[times].axis;
+    const char *rest = slot == REST ? "_rest" : "";
+    TRY(base_alloc(&series.own, LENGTH, 1, err));
+    series.dims = series.own;
+    series.axes = shape[1] ? 3 : 2;
+    series.shape[0] = (size_t)(times ? record->times[times].list.count : record->T);
+    series.shape[1] = shape[0];
+    series.shape[2] = shape[1];
+    snprintf(series.name, sizeof series.name, "weights_%.32s%s", name, rest);
+    if (shape[1])
+        snprintf(series.own, LENGTH, "%s %.32s_target %.32s%s_source", first, name, name, rest);
+    else
+        snprintf(series.own, LENGTH, "%s %.32s_target", first, name);
+    return record_add(record, series, err);
+}
+
+/* The times that are kept, into the record. */
+static enum series_times choose_times(struct record *record, int weights) {
+    struct int_list *list = &record->times[TIMES_WEIGHTS].list;
+    int last = record->T - 1;
+    if (weights == WEIGHTS_ALL)
+        return TIMES_ALL;
+    *list = (struct int_list){1, {weights == WEIGHTS_FINAL ? last : 0}};
+    if (weights == WEIGHTS_BOTH && last)
+        list->value[list->count++] = last;
+    return TIMES_WEIGHTS;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    const struct program *p = net->program;
+    (void)y;
+    if (config->output.weights == WEIGHTS_NONE || !net->setup.N)
+        return CODE_OK;
+    enum series_times times = choose_times(record, config->output.weights);
+    for (int i = 0; i < p->nodes; i++) {
+        if (!is_weight(&p->node[i]))
+            continue;
+        TRY(record_fill_by(record, fill, i, SLOTS, err));
+        for (enum slot slot = WHOLE; slot < SLOTS; slot++)
+            TRY(add(record, net, &p->node[i], slot, times, err));
+    }
+    return CODE_OK;
+}
+
+/* A map may be made of the rows that it learned from (map_history): entries, and one more. */
+static double scratch(const struct config *config, const struct net *net) {
+    double most = 0;
+    if (config->output.weights == WEIGHTS_NONE || !net->setup.N)
+        return 0;
+    for (int i = 0; i < net->program->nodes; i++) {
+        size_t shape[2];
+        const struct node *v = &net->program->node[i];
+        if (!is_weight(v) || !shape_of(net, v, WHOLE, shape))
+            continue;
+        double bytes = 3.0 * sizeof(double) * (double)shape[0] * (double)(v->map ? shape[1] : 1);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+const struct instrument weights_instrument = {.declare = declare, .scratch = scratch};
