@@ -393,14 +393,12 @@ done:
 }
 
 static int read_stream(struct grid *grid, FILE *in, struct err *err) {
+    FILE *rest;
     size_t size;
-    FILE *rest = open_memstream(&grid->rest, &size);
-    int code = rest ? split(grid, in, rest, err) : CODE_OK;
-    bool failed = !rest || ferror(rest);
-    failed = (rest && fclose(rest)) || failed;
+    int code = base_text_begin(&rest, &grid->rest, &size, grid->file, err);
+    if (!code)
+        code = base_text_end(rest, grid->file, split(grid, in, rest, err), err);
     fclose(in);
-    if (!code && failed)
-        code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", grid->file);
     return code;
 }
 
