@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import NullLocator
 
 import dmft
 import verdict
-from dmft.folder import unit_path
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity, slope
 from dmft.plot.style import BARS, COLOURS, NAMES
+from dmft.plot.sweeps import places, widths_axis
 
 WIDE = 7.2  # inches of a picture, so that its letters can be read at 700 pixels
 
@@ -20,14 +19,6 @@ WIDE = 7.2  # inches of a picture, so that its letters can be read at 700 pixels
 def grid(rows: int, columns: int, height: float = 2.3, **more):
     """A figure and its axes [rows][columns]; inches of one row."""
     return plt.subplots(rows, columns, squeeze=False, figsize=(WIDE, height * rows + 0.2), **more)
-
-
-def widths_axis(ax, N, label: str = "width $N$") -> None:
-    """A logarithmic axis with ticks at these values and nowhere else."""
-    ax.set(xscale="log", xlabel=label)
-    ax.xaxis.set_major_locator(plt.FixedLocator(N))
-    ax.xaxis.set_major_formatter(plt.FixedFormatter([f"{n:g}" for n in N]))
-    ax.xaxis.set_minor_locator(NullLocator())
 
 
 def at_widths(run, name: str, t: int = -1):
@@ -54,11 +45,9 @@ def exponent(run, name: str, t: int):
 
 def runs_of(run, where: dict):
     """[run] the objective of every run of one point and width of a sweep, at the last time."""
-    sweep = run.sweep
-    files = sweep["loss"].copy(data=sweep["file"].values.reshape(sweep["loss"].shape))
-    unit = dmft.load(unit_path(run.path.removesuffix(".h5") + ".d", str(files.sel(where).item())))
+    unit = dmft.load(run.units().sel(where).item())
     data = next(iter(unit.reference.values()))
-    return data[str(sweep.attrs["objective"]) + "_runs"].isel(t=-1).values
+    return data[str(run.sweep.attrs["objective"]) + "_runs"].isel(t=-1).values
 
 
 def of_exponent(run, name: str, t: int):
@@ -71,15 +60,6 @@ def optimum(run, cell: dict):
     of which nothing can be used."""
     best = run["optimum"].sel(cell)
     return best.isel(N=np.flatnonzero(np.isfinite(best["least_at"].values)))
-
-
-def places(best, kind: str = ""):
-    """Where the optima are, with bars of 95 % down and up, of every entry; where none is known the
-    best value of the grid, and no bars. kind: "median_" for those of medians."""
-    known = best[kind + "reason"].values == 0
-    at = np.where(known, best[kind + "at"], best[kind + "least_at"])
-    bars = [at - best[kind + "low"].values, best[kind + "high"].values - at]
-    return at, np.where(known, bars, 0), known
 
 
 def told(best, name: str = "at", kind: str = "") -> str:
@@ -119,7 +99,7 @@ def rates(run, cells, titles, columns: int = 3):
             ax.set_ylabel(sweeps.compared(sweep)[1])
     ax = axes.flat[len(cells)]
     widths = run["optimum"]["N"].values
-    widths = dict(zip(widths, sweeps.widths_axis(ax, widths)))
+    widths = dict(zip(widths, widths_axis(ax, widths)))
     shown = []
     for k, (cell, title) in enumerate(zip(cells, titles)):
         best = optimum(run, cell)

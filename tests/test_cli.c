@@ -276,7 +276,7 @@ static void test_data_is_refused(void **state) {
         {.ini = CLI_DATA(""), .part = {"case.ini:5: [data] file = :", "path"}},
         {.ini = "[network]\nmodel = regime2\n[data]\nsource = file\n",
          .part = {"case.ini: [data] file =", "(default):", "path"}},
-        {.ini = CLI_DATA("none.h5"), .part = {"data file none.h5: No such file"}},
+        {.ini = CLI_DATA("none.h5"), .part = {"data file none.h5: cannot be opened: No such file"}},
         {.ini = CLI_DATA("folder"), .part = {"data file folder: is a folder"}},
         {.ini = CLI_DATA("text.h5"), .part = {"data file text.h5: is not an HDF5 file"}},
         {.ini = CLI_DATA("short.h5"), .part = {"data file short.h5: ", "damaged"}},
@@ -362,7 +362,7 @@ static void test_permissions(void **state) {
         int code;
     } table[] = {
         {{"locked.ini"}, {"locked.ini: cannot be opened: Permission denied"}, 2},
-        {{"data.ini"}, {"data file locked.h5: Permission denied"}, 2},
+        {{"data.ini"}, {"data file locked.h5: cannot be opened: Permission denied"}, 2},
         {{"small.ini", "-o", "locked/out.h5"}, {"locked/out.h5", "Permission denied"}, 1},
     };
     cli_print("locked.ini", cli_small);

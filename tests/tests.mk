@@ -1,5 +1,5 @@
 # Tests and benches. A program for each tests/test_*.c, linked with all of tests/support and
-# tests/oracles; tests/run.sh runs them. test_mpi compares a plain build with one for MPI.
+# tests/oracles; tests/run.sh runs them, those that wait a lot first. test_mpi compares a plain build with one for MPI.
 TEST_SOURCES := $(sort $(wildcard tests/*.c tests/*/*.c))
 TESTS := architecture $(filter-out mpi,$(patsubst tests/test_%.c,%,$(filter tests/test_%,$(TEST_SOURCES))))
 TEST_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/support/% tests/oracles/%,$(TEST_SOURCES)))
@@ -63,8 +63,8 @@ INSTALL_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/install.sh)
 
 test: all $(if $(INSTALL_TEST),$(LIBRARY) $(COMPLETION)) $(if $(PYTHON_TEST),python-packages) $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 	$(if $(MPI_TEST),@$(MAKE) --no-print-directory MPI=1 test-mpi)
-	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve DMFT_HOME=$(BUILD) PYTHON=$(PYTHON) tests/run.sh $(TESTS:%=$(BUILD)/test_%) \
-	    $(EMULATED:%='$(BUILD)/emulated_% cuda') $(MPI_TEST) $(INSTALL_TEST) $(PYTHON_TEST)
+	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve DMFT_HOME=$(BUILD) PYTHON=$(PYTHON) tests/run.sh $(MPI_TEST) $(PYTHON_TEST) $(INSTALL_TEST) \
+	    $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%='$(BUILD)/emulated_% cuda')
 
 # make test-NAME runs tests/test_NAME.c alone, with K=PART only those of its functions whose name has
 # this part; make test-changed those that the files reach that differ from main (tests/reach.py).

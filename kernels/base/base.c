@@ -86,6 +86,22 @@ int base_open(FILE **stream, const char *path, struct err *err) {
     return err_set(err, base_file_code(cause), "%s: cannot be opened: %s", path, strerror(cause));
 }
 
+static int no_text(const char *what, struct err *err) {
+    return err_set(err, CODE_SYSTEM, "out of memory: the text of %s", what);
+}
+
+int base_text_begin(FILE **out, char **text, size_t *size, const char *what, struct err *err) {
+    *text = NULL;
+    *out = open_memstream(text, size);
+    return *out ? CODE_OK : no_text(what, err);
+}
+
+int base_text_end(FILE *out, const char *what, int code, struct err *err) {
+    bool failed = ferror(out) != 0;
+    failed = fclose(out) || failed;
+    return !code && failed ? no_text(what, err) : code;
+}
+
 uint64_t base_hash(uint64_t hash, const void *bytes, size_t size) {
     for (const unsigned char *byte = bytes; size--; byte++)
         hash = (hash ^ *byte) * UINT64_C(0x100000001b3);

@@ -60,6 +60,11 @@ int base_file_code(int cause);
 /* Opens a regular file to be read; the caller closes *stream. CODE_INPUT, and a sentence that
  * begins with the path, also of a folder, and of a pipe, whose writer may never come. */
 int base_open(FILE **stream, const char *path, struct err *err);
+/* These two write a text into memory: what goes to *out between them. `what` says in a message
+ * whose text it is. The caller frees *text, whatever happens; it is complete if the second returns
+ * no failure, neither its own nor that of the writer (code). */
+int base_text_begin(FILE **out, char **text, size_t *size, const char *what, struct err *err);
+int base_text_end(FILE *out, const char *what, int code, struct err *err);
 
 /* FNV-1a, 64 bits, of more bytes; begins with BASE_HASH. */
 #define BASE_HASH UINT64_C(0xcbf29ce484222325)

@@ -132,8 +132,12 @@ bool text_next_word(const char **cursor, const char *separators, struct text_wor
     return word->length > 0;
 }
 
+bool text_same(struct text_word a, struct text_word b) {
+    return a.length == b.length && !memcmp(a.text, b.text, a.length);
+}
+
 bool text_is(struct text_word word, const char *text) {
-    return strlen(text) == word.length && !memcmp(text, word.text, word.length);
+    return text_same(word, (struct text_word){text, strlen(text)});
 }
 
 bool text_lists(const char *words, const char *word) {

@@ -42,6 +42,7 @@ char *text_trim(char *text);
 char *text_next_part(char **cursor, char separator);
 /* The next word at *cursor, which moves behind it; false at the end. */
 bool text_next_word(const char **cursor, const char *separators, struct text_word *word);
+bool text_same(struct text_word a, struct text_word b);
 bool text_is(struct text_word word, const char *text);
 /* Whether the word is one of these, with blanks between them; words may be NULL. */
 bool text_lists(const char *words, const char *word);

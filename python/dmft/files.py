@@ -287,21 +287,33 @@ class Result(Mapping):
     def points(self) -> dict[tuple, "Result"]:
         """{values of the swept keys in their order: limit and networks of all widths} of a sweep,
         from the folder beside it; without what failed as a whole."""
-        if "sweep" not in self:
-            raise InputError(f"{self.path}: has no sweep; it is not of dmft-sweep")
-        sweep, found = self["sweep"], {}
-        axes = sweep["loss"].dims[:-1]
+        sweep, units, found = self.sweep, self.units(), {}
+        axes = units.dims[:-1]
         keys = [(axis, key) for axis in axes for key in axis.split(",")]
-        names = sweep["file"].values.reshape(sweep["loss"].shape)
-        folder = self.path if os.path.isdir(self.path) else self.path.removesuffix(".h5") + ".d"
-        for index in np.ndindex(names.shape[:-1]):
+        for index in np.ndindex(units.shape[:-1]):
             point = tuple(sweep[key].values.tolist()[index[axes.index(axis)]] for axis, key in keys)
             groups = {}
-            for name, ended in zip(names[index], sweep["n"].values[index]):
+            for path, ended in zip(units.values[index], sweep["n"].values[index]):
                 if ended > 0:
-                    groups.update(load(unit_path(folder, name), self._owner))
-            found[point] = Result(folder, groups, self._owner)
+                    groups.update(load(path, self._owner))
+            found[point] = Result(self._folder, groups, self._owner)
         return found
+
+    @property
+    def _folder(self) -> str:
+        """Of the runs of a sweep, beside its file."""
+        return self.path if os.path.isdir(self.path) else self.path.removesuffix(".h5") + ".d"
+
+    def units(self) -> xarray.DataArray:
+        """The file of each run of a sweep, over the swept keys and N; it is there where
+        sweep["n"], the runs of this width that ended, or sweep["failed"] is above 0.
+
+        >>> load(sweep.units().sel({"training.eta0": 0.1, "N": 64}).item())     # doctest: +SKIP
+        """
+        grid = self.sweep["loss"]
+        paths = [unit_path(self._folder, str(name)) for name in self.sweep["file"].values.flat]
+        return xarray.DataArray(np.reshape(np.array(paths, dtype=object), grid.shape), grid.coords,
+                                grid.dims, "file")
 
 
 def unit_path(folder: str, name: str) -> str:

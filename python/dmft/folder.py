@@ -74,13 +74,11 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
     """For Result.series."""
     sweep = run.sweep
     grid = sweep["loss"]
-    folder = run.path if os.path.isdir(run.path) else run.path.removesuffix(".h5") + ".d"
-    files = sweep["file"].values.reshape(grid.shape)
     parts = {}
-    for index in np.ndindex(files.shape):
+    for index, path in np.ndenumerate(run.units().values):
         if not sweep["n"].values[index] > 0:
             continue
-        unit = load(unit_path(folder, str(files[index])))
+        unit = load(path)
         data = unit["limit"] if "limit" in unit else next(iter(unit.reference.values()))
         if name in data:
             wanted = [one for one in (name, name + "_se", name + "_runs", name + "_pseudo")

@@ -5,15 +5,11 @@
 #include "solver/data/targets.h"
 #include "solver/data/tokens.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 size_t data_rows(const struct data *data) {
     return ((size_t)data->P + (size_t)data->tests) * (size_t)data->n;
@@ -50,24 +46,12 @@ void data_free(struct data *data) {
     *data = (struct data){0};
 }
 
-/* A failure of the machine is not the user's. */
-static int cannot_open(const char *path, int number, struct err *err) {
-    bool system = number == EIO || number == ENOMEM || number == EMFILE || number == ENFILE;
-    return err_set(err, system ? CODE_SYSTEM : CODE_INPUT, "data file %s: %s", path,
-                   strerror(number));
-}
-
 int data_check_file(const char *path, struct err *err) {
-    struct stat status;
-    if (stat(path, &status))
-        return cannot_open(path, errno, err);
-    if (!S_ISREG(status.st_mode))
-        return err_set(err, CODE_INPUT, "data file %s: %s", path,
-                       S_ISDIR(status.st_mode) ? "is a folder" : "is not a regular file");
-    int descriptor = open(path, O_RDONLY);
-    if (descriptor < 0)
-        return cannot_open(path, errno, err);
-    close(descriptor);
+    FILE *stream;
+    int code = base_open(&stream, path, err);
+    if (code)
+        return err_set(err, code, "data file %s", err->text);
+    fclose(stream);
     return CODE_OK;
 }
 

@@ -15,12 +15,12 @@ struct entry {
     const char *of; /* the name of a series, or NULL */
 };
 
-struct names {
+struct taken {
     struct entry *entry;
     int count;
 };
 
-static int add(struct names *names, const char *what, const char *of, const char *name,
+static int add(struct taken *names, const char *what, const char *of, const char *name,
                size_t length, const char *ending, struct err *err) {
     struct entry *entry = base_grow(&names->entry, &names->count, sizeof *entry, err);
     if (!entry)
@@ -31,7 +31,7 @@ static int add(struct names *names, const char *what, const char *of, const char
 }
 
 /* What solver/files/io.c writes for one series. */
-static int add_series(struct names *names, const struct series *series, struct err *err) {
+static int add_series(struct taken *names, const struct series *series, struct err *err) {
     static const char *const derived[] = {"_se", "_tolerance", "_runs", "_pseudo"};
     size_t length = strlen(series->name), endings = !record_averages(series) ? 0
                                                     : series->keep_runs      ? 4
@@ -45,7 +45,7 @@ static int add_series(struct names *names, const struct series *series, struct e
     return CODE_OK;
 }
 
-static bool is_known(const struct names *names, struct text_word word) {
+static bool is_known(const struct taken *names, struct text_word word) {
     for (int k = 0; k < names->count; k++)
         if (text_is(word, names->entry[k].name))
             return true;
@@ -53,8 +53,8 @@ static bool is_known(const struct names *names, struct text_word word) {
 }
 
 /* The scales of all axes, each once. */
-static int add_axes(struct names *all, const struct record *record, struct err *err) {
-    struct names axes = {0};
+static int add_axes(struct taken *all, const struct record *record, struct err *err) {
+    struct taken axes = {0};
     int code = CODE_OK;
     for (int k = 0; k < record->count; k++) {
         const char *dims = record->series[k].dims;
@@ -86,7 +86,7 @@ static int refuse(const struct entry *a, const struct entry *b, struct err *err)
 
 int record_check_names(const struct record *record, struct err *err) {
     static const char own[] = "what every group has";
-    struct names names = {0};
+    struct taken names = {0};
     char labels[MOST];
     int code = CODE_OK;
     snprintf(labels, sizeof labels, "%s_name", record->named);

@@ -51,11 +51,10 @@ static bool is_free(const char *section, const char *key) {
 
 static int write_lines(char **text, const struct params *params, struct err *err) {
     const struct param_value *value = params->values;
+    static const char what[] = "the parameters";
+    FILE *out;
     size_t size;
-    *text = NULL;
-    FILE *out = open_memstream(text, &size);
-    if (!out)
-        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
+    TRY(base_text_begin(&out, text, &size, what, err));
     for (size_t s = 0; s < params->count; s++)
         for (size_t k = 0; k < params->sections[s].count; k++, value++) {
             const char *section = params->sections[s].name, *key = params->sections[s].rows[k].key;
@@ -65,10 +64,7 @@ static int write_lines(char **text, const struct params *params, struct err *err
     for (size_t k = 0; k < params->frees; k++)
         fprintf(out, "%s.%s = %s\n", params->free[k].section->name, params->free[k].key,
                 params->free[k].value.text);
-    bool failed = ferror(out) != 0;
-    if (fclose(out) || failed)
-        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    return CODE_OK;
+    return base_text_end(out, what, CODE_OK, err);
 }
 
 static int head_of(struct head *head, const struct run *run, const struct state *state,

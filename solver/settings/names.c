@@ -8,7 +8,7 @@
 
 static int add_part(struct names *names, const char *text, size_t length, struct err *err) {
     for (int k = 0; k < names->count; k++)
-        if (strlen(names->name[k]) == length && !memcmp(names->name[k], text, length))
+        if (text_is((struct text_word){text, length}, names->name[k]))
             return CODE_OK;
     char **added = base_grow(&names->name, &names->count, sizeof *added, err);
     if (!added)
@@ -111,7 +111,7 @@ static int check_words(const struct params *params, const char *key, const char 
         if (names && !among(names, word))
             return refuse(params, key, word, names, err);
         for (before = words; text_next_word(&before, " \t", &other) && other.text < word.text;)
-            if (other.length == word.length && !memcmp(other.text, word.text, word.length))
+            if (text_same(other, word))
                 return params_error(params, "output", key, err, "%.*s comes twice",
                                     (int)word.length, word.text);
     }

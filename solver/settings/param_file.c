@@ -127,21 +127,20 @@ static int read_section(struct reader *reader, char *text) {
 static int open_included(const struct reader *reader, const struct entry *at, const char *path,
                          FILE **stream, struct err *err) {
     struct stat status, other;
-    int depth = 1;
-    if (stat(path, &status))
-        return param_fail(reader->params, at, err, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return param_fail(reader->params, at, err, "%s is not a regular file", path);
-    for (const struct reader *outer = reader; outer; outer = outer->from, depth++)
+    int depth = 1, code = base_open(stream, path, err);
+    if (code == CODE_INPUT)
+        param_fail(reader->params, at, err, "%s", err->text);
+    TRY(code);
+    fstat(fileno(*stream), &status);
+    for (const struct reader *outer = reader; outer && !code; outer = outer->from, depth++)
         if (depth > DEEPEST || (!stat(name_of(outer), &other) && other.st_dev == status.st_dev &&
                                 other.st_ino == status.st_ino))
-            return param_fail(reader->params, at, err, "%s %s", path,
+            code = param_fail(reader->params, at, err, "%s %s", path,
                               depth > DEEPEST ? "is included through too many others"
                                               : "would include itself");
-    *stream = fopen(path, "r");
-    return *stream ? CODE_OK
-                   : param_fail(reader->params, at, err, "%s: cannot be opened: %s", path,
-                                strerror(errno));
+    if (code)
+        fclose(*stream);
+    return code;
 }
 
 /* include = FILE */

@@ -82,19 +82,15 @@ static void write_whole(const struct params *params, const struct param_section 
     write_free(params, section, out);
 }
 
+static const char whole_text[] = "the parameters";
+
 int params_text(const struct params *params, char **text, size_t *size, struct err *err) {
-    *text = NULL;
-    FILE *out = open_memstream(text, size);
-    bool failed = !out;
-    if (out) {
-        fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
-        for (size_t s = 0; s < params->count; s++)
-            write_whole(params, &params->sections[s], out);
-        failed = ferror(out) != 0;
-        failed = fclose(out) || failed;
-    }
-    return failed ? err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters")
-                  : CODE_OK;
+    FILE *out;
+    TRY(base_text_begin(&out, text, size, whole_text, err));
+    fprintf(out, "# Every key as it was set; keys commented out are not used.\n");
+    for (size_t s = 0; s < params->count; s++)
+        write_whole(params, &params->sections[s], out);
+    return base_text_end(out, whole_text, CODE_OK, err);
 }
 
 /* A value that is not its default, or was given as this. */
@@ -116,24 +112,17 @@ static int write_given(const struct params *params, const struct param_section *
 }
 
 int params_given(const struct params *params, char **text, size_t *size, struct err *err) {
-    *text = NULL;
-    FILE *out = open_memstream(text, size);
-    bool failed = !out;
+    FILE *out;
     int code = CODE_OK;
-    for (const struct param_section *s = params->sections;
-         out && s < params->sections + params->count; s++) {
+    TRY(base_text_begin(&out, text, size, whole_text, err));
+    for (const struct param_section *s = params->sections; s < params->sections + params->count;
+         s++) {
         fprintf(out, "%s[%s]\n", s == params->sections ? "" : "\n", s->name);
         for (size_t r = 0; r < s->count && !code; r++)
             code = write_given(params, s, &s->rows[r], out, err);
         write_free(params, s, out);
     }
-    if (out) {
-        failed = ferror(out) != 0;
-        failed = fclose(out) || failed;
-    }
-    if (!code && failed)
-        code = err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    return code;
+    return base_text_end(out, whole_text, code, err);
 }
 
 static void write_help(const struct param_section *section, const struct param_row *row,

@@ -42,7 +42,7 @@ static int find_choice(const struct param_row *row, struct text_word given,
     struct words words = words_of(row);
     struct text_word word;
     for (int i = 0; next_word(&words, &word); i++) {
-        if (word.length == given.length && !memcmp(word.text, given.text, given.length))
+        if (text_same(word, given))
             return i;
         if (nearest)
             text_nearest_try(nearest, word);
@@ -130,8 +130,7 @@ static bool lets(const struct param_row *gate, const struct param_row *row, cons
         bool found = false;
         while (text_next_word(&cursor, "=|", &word)) {
             assert(find_choice(gate, word, NULL) >= 0);
-            found = found ||
-                    (word.length == given.length && !memcmp(word.text, given.text, given.length));
+            found = found || text_same(word, given);
         }
         return found;
     }

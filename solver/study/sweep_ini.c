@@ -63,16 +63,16 @@ int sweep_ini_check(const struct sweep *sweep, struct err *err) {
     return CODE_OK;
 }
 
+static const char whole_text[] = "a sweep";
+
 /* A line of [sweep] as one value of an ini; paths are absolute, unless that could not be read back.
  */
 static int axis_text(char **text, const struct sweep *sweep, const struct grid_axis *axis,
                      struct err *err) {
+    FILE *out;
     size_t size;
     bool commas = false;
-    *text = NULL;
-    FILE *out = open_memstream(text, &size);
-    if (!out)
-        return err_set(err, CODE_SYSTEM, "out of memory: the values of a sweep");
+    TRY(base_text_begin(&out, text, &size, whole_text, err));
     for (int i = 0; i < axis->count; i++)
         for (int k = 0; k < axis->keys; k++)
             commas = commas || strpbrk(axis->key[k].text[i], " \t");
@@ -87,19 +87,15 @@ static int axis_text(char **text, const struct sweep *sweep, const struct grid_a
             fprintf(out, "%s%s", between, plain ? whole : key->text[i]);
             free(whole);
         }
-    bool failed = ferror(out) != 0;
-    failed = fclose(out) || failed;
-    return failed ? err_set(err, CODE_SYSTEM, "out of memory: the values of a sweep") : CODE_OK;
+    return base_text_end(out, whole_text, CODE_OK, err);
 }
 
 int sweep_ini_text(char **text, const struct sweep *sweep, struct err *err) {
     char *given = NULL, *values = NULL;
     size_t size;
+    FILE *out;
     int code;
-    *text = NULL;
-    FILE *out = open_memstream(text, &size);
-    if (!out)
-        return err_set(err, CODE_SYSTEM, "out of memory: the text of a sweep");
+    TRY(base_text_begin(&out, text, &size, whole_text, err));
     DO(params_given(&sweep->base.params, &given, &size, err));
     fprintf(out, "%s\n[sweep]\n", given);
     const char *const setting[][2] = {{"objective", sweep->grid.objective},
@@ -118,8 +114,7 @@ int sweep_ini_text(char **text, const struct sweep *sweep, struct err *err) {
         values = NULL;
     }
 done:
-    if (fclose(out) && !code)
-        code = err_set(err, CODE_SYSTEM, "out of memory: the text of a sweep");
+    code = base_text_end(out, whole_text, code, err);
     free(given);
     free(values);
     if (code) {

@@ -77,15 +77,16 @@ def scale(axis, values) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def widths_axis(ax, N) -> list:
-    """Places of the widths on a logarithmic axis; the limit stands right of the largest."""
+def widths_axis(ax, N, label: str = "width $N$") -> list:
+    """Places of widths, or of other numbers, on a logarithmic axis that has ticks there and nowhere
+    else; the limit stands right of the largest."""
     finite = [n for n in N if np.isfinite(n)]
     last = max(finite, default=1)
     places = [n if np.isfinite(n) else 2 * last for n in N]
-    ax.set(xscale="log", xlabel="width $N$")
+    ax.set(xscale="log", xlabel=label)
     ax.xaxis.set_major_locator(plt.FixedLocator(places))
     ax.xaxis.set_major_formatter(plt.FixedFormatter(
-        [f"{n:.0f}" if np.isfinite(n) else r"$\infty$" for n in N]))
+        [f"{n:g}" if np.isfinite(n) else r"$\infty$" for n in N]))
     ax.xaxis.set_minor_locator(NullLocator())
     return places
 
@@ -136,6 +137,15 @@ def losses(ax, part, key: str) -> None:
     scale(ax.xaxis, part[key].values)
 
 
+def places(best):
+    """Where the optima are, with bars of 95 % down and up, of every entry; where none is known the
+    best value of the grid, and no bars; and whether it is known."""
+    known = best["reason"].values == 0
+    at = np.where(known, best["at"], best["least_at"])
+    bars = [at - best["low"].values, best["high"].values - at]
+    return at, np.where(known, bars, 0), known
+
+
 def optima(ax, sweep, optimum) -> None:
     """Where the mean of the objective is smallest, against the width, with intervals of 95 %, for
     every combination of other keys, and where its median is, dashed; hollow, and without a bar,
@@ -144,10 +154,8 @@ def optima(ax, sweep, optimum) -> None:
     x = widths_axis(ax, optimum["N"].values)
     for k, cell in enumerate(cells(sweep, key)):
         best = optimum.sel(cell)
-        colour, inside = COLOURS[k % 7], best["reason"].values == 0
-        at = np.where(inside, best["at"].values, best["least_at"].values)
-        half = np.where(inside, [at - best["low"].values, best["high"].values - at], 0)
-        ax.errorbar(x, at, half, color=colour, lw=1.1, capsize=2,
+        colour, (at, bars, inside) = COLOURS[k % 7], places(best)
+        ax.errorbar(x, at, bars, color=colour, lw=1.1, capsize=2,
                     marker=MARKERS[k % 8], ms=4.5, mfc="none", label=words_of(cell) or None)
         ax.plot(np.array(x)[inside], best["at"].values[inside], MARKERS[k % 8], color=colour,
                 ms=4.5)

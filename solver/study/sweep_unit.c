@@ -1,0 +1,167 @@
+/* The units of a sweep: the ini, the check and the name of each. */
+#define _POSIX_C_SOURCE 200809L
+#include "solver/study/sweep_unit.h"
+#include "kernels/base/text.h"
+#include "solver/files/provenance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int sweep_width(const struct sweep *sweep, int column) {
+    return column < sweep->widths.count ? sweep->widths.value[column] : 0;
+}
+
+void sweep_unit_describe(const struct sweep *sweep, int unit, char *note) {
+    const struct grid *grid = &sweep->grid;
+    int point = unit / sweep->columns, N = sweep_width(sweep, unit % sweep->columns);
+    for (int k = 0, axis; k < grid->keys; k++) {
+        const struct grid_key *key = grid_key(grid, k, &axis);
+        text_append(note, "%s = %s, ", key->name, key->text[grid_index(grid, point, axis)]);
+    }
+    text_append(note, N ? "N = %d" : "limit", N);
+}
+
+int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suffix,
+               struct err *err) {
+    size_t size = strlen(sweep->folder) + strlen(suffix) + 20;
+    TRY(base_alloc(path, size, 1, err));
+    snprintf(*path, size, "%s/%016llx%s", sweep->folder, (unsigned long long)sweep->unit[unit].hash,
+             suffix);
+    return CODE_OK;
+}
+
+/* The values of a point as overrides, behind those that were given. */
+static int point_overrides(const struct sweep *sweep, int point, char **override, struct err *err) {
+    for (int k = 0, axis; k < sweep->grid.keys; k++) {
+        const struct grid_key *key = grid_key(&sweep->grid, k, &axis);
+        const char *text = key->text[grid_index(&sweep->grid, point, axis)];
+        size_t size = strlen(key->name) + strlen(text) + 4;
+        TRY(base_alloc(&override[k], size, 1, err));
+        snprintf(override[k], size, "--%s=%s", key->name, text);
+    }
+    return CODE_OK;
+}
+
+int sweep_read_point(const struct sweep *sweep, int point, const char *const *last, struct run *run,
+                     struct err *err) {
+    const struct grid *grid = &sweep->grid;
+    int code, count = sweep->overrides + grid->keys;
+    char **override;
+    size_t sections, length = strlen(grid->rest);
+    TRY(base_alloc(&override, (size_t)count + 2, sizeof *override, err));
+    for (int i = 0; i < sweep->overrides; i++)
+        override[i] = sweep->override[i];
+    DO(point_overrides(sweep, point, override + sweep->overrides, err));
+    for (; *last; last++)
+        override[count++] = (char *)*last;
+    DO(config_sections(&run->sections, &sections, err));
+    FILE *stream = fmemopen(grid->rest, length ? length : 1, "r");
+    if (!stream)
+        code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", grid->file);
+    else
+        code = params_read_stream(&run->params, run->sections, sections, grid->file, stream, count,
+                                  override, &run->config, err);
+    if (stream)
+        fclose(stream);
+    if (!code)
+        code = config_program(&run->config, &run->params, err);
+done:
+    for (int k = 0; k < grid->keys; k++)
+        free(override[sweep->overrides + k]);
+    free(override);
+    return code;
+}
+
+int sweep_unit_read(const struct sweep *sweep, int unit, struct run *run, struct err *err) {
+    char widths[48];
+    int N = sweep_width(sweep, unit % sweep->columns);
+    snprintf(widths, sizeof widths, N ? "--reference.widths=%d" : "--reference.widths=", N);
+    return sweep_read_point(sweep, unit / sweep->columns,
+                            (const char *const[]){widths, N ? "--solver.replicates=0" : NULL, NULL},
+                            run, err);
+}
+
+bool sweep_unit_tell_line(const struct grid *grid, struct err *err) {
+    const char *text = err->text;
+    for (int k = 0, axis; k < grid->keys; k++) {
+        const char *name = grid_key(grid, k, &axis)->name;
+        size_t length = strlen(name);
+        if (strncmp(text, "--", 2) || strncmp(text + 2, name, length) || text[2 + length] != '=')
+            continue;
+        err_set(err, err->code, "%.600s:%d: [sweep] %.1200s", grid->file, grid->axis[axis].line,
+                text + 2);
+        return true;
+    }
+    return false;
+}
+
+/* Of all that decides the numbers, which states do not. */
+static int hash_unit(uint64_t *hash, struct run *run, const struct data *data, struct err *err) {
+    char *text = NULL;
+    size_t size;
+    int code = params_record(&run->params, "output", "checkpoint", "0", err);
+    code = code ? code : params_text(&run->params, &text, &size, err);
+    if (!code) {
+        *hash = base_hash(BASE_HASH, provenance_version, strlen(provenance_version));
+        *hash = data_hash(base_hash(*hash, text, size), data);
+    }
+    free(text);
+    return code;
+}
+
+/* Of units: their data, and the directions that these have for their optimizer. */
+struct inputs {
+    struct data data;
+    int K;
+    bool vary; /* from unit to unit */
+};
+
+static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) {
+    int rest;
+    data_free(&inputs->data);
+    TRY(config_data(&run->config, &run->params, &inputs->data, err));
+    TRY(config_coordinates(&run->config, &inputs->data, &run->A, &inputs->K, &rest, err));
+    inputs->K += rest;
+    return CODE_OK;
+}
+
+/* Checks a unit and gives it its name. */
+static int check_unit(struct sweep *sweep, int unit, struct inputs *inputs, struct err *err) {
+    struct run run = {0};
+    int code;
+    DO(sweep_unit_read(sweep, unit, &run, err));
+    uint64_t *hash = &sweep->unit[unit].hash;
+    if (!inputs->data.X || inputs->vary) {
+        DO(read_inputs(&run, inputs, err));
+        run_free(&run); /* config_data records absolute paths, which are not what was given */
+        run = (struct run){0};
+        DO(sweep_unit_read(sweep, unit, &run, err));
+    }
+    run.config.network.parameterization = run.config.network.parameterizations.value[0];
+    config_shape(&run.config, &inputs->data);
+    DO(config_check(&run.config, &run.params, inputs->K, err));
+    DO(hash_unit(hash, &run, &inputs->data, err));
+done:
+    run_free(&run);
+    if (code == CODE_INPUT && !sweep_unit_tell_line(&sweep->grid, err)) {
+        char note[TEXT_NOTE] = "";
+        sweep_unit_describe(sweep, unit, note);
+        err_set(err, code, "%.1200s (at %.700s)", err->text, note);
+    }
+    return code;
+}
+
+int sweep_unit_check_all(struct sweep *sweep, struct err *err) {
+    struct inputs inputs = {0};
+    int code = CODE_OK;
+    for (int k = 0; k < sweep->grid.keys; k++) {
+        const char *name = grid_key(&sweep->grid, k, NULL)->name;
+        inputs.vary |= !strncmp(name, "data.", 5) || !strcmp(name, "training.optimizer");
+    }
+    for (int u = 0; u < sweep->count; u++)
+        DO(check_unit(sweep, u, &inputs, err));
+done:
+    data_free(&inputs.data);
+    return code;
+}
