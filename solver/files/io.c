@@ -123,21 +123,16 @@ done:
     return hdf5_shut(H5Gclose, id, code, group, err);
 }
 
-int io_document(struct io *io, const char *name, const char *text, struct err *err) {
-    hid_t group, type = -1, space = -1, set = -1;
+int io_document(struct io *io, const char *name, const char *about, const char *text,
+                struct err *err) {
+    struct dataset array = {name, "", about, "", 0, {0}, -1};
+    hid_t group;
     int code;
     DO(io_open_group(&group, io, "", err));
-    type = H5Tcopy(H5T_C_S1);
-    space = H5Screate(H5S_SCALAR);
-    DO(hdf5_check(H5Tset_size(type, strlen(text) + 1), "size", name, err));
-    DO(hdf5_check(H5Tset_cset(type, H5T_CSET_UTF8), "encode", name, err));
-    set = H5Dcreate2(group, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    DO(hdf5_check(set, "create dataset", name, err));
-    DO(hdf5_check(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text), "write", name, err));
+    DO(hdf5_text_type(&array.type, err));
+    DO(hdf5_write_array(group, &array, &text, err));
 done:
-    code = hdf5_shut(H5Dclose, set, code, name, err);
-    code = hdf5_shut(H5Sclose, space, code, name, err);
-    code = hdf5_shut(H5Tclose, type, code, name, err);
+    code = hdf5_shut(H5Tclose, array.type, code, name, err);
     return hdf5_shut(H5Gclose, group, code, name, err);
 }
 

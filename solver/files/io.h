@@ -78,7 +78,8 @@ int io_attribute(struct io *io, const char *group, const char *name, double valu
 int io_text(struct io *io, const char *group, const char *name, const char *value, struct err *err);
 /* A text as a dataset of one string at the root of this output, for what is too long for an
  * attribute (64 kB). */
-int io_document(struct io *io, const char *name, const char *text, struct err *err);
+int io_document(struct io *io, const char *name, const char *about, const char *text,
+                struct err *err);
 int io_flush(struct io *io, struct err *err);
 /* complete = 1, save, rename, close. If OUT appeared meanwhile and force is not set, CODE_INPUT:
  * the partial file stays, complete, and io open. */

@@ -49,32 +49,43 @@ static json_t *value_of(const struct param_row *row, const char *text, const voi
     }
 }
 
+/* The object, or NULL where something in it found no memory. */
+static json_t *whole_or_none(json_t *object, bool whole) {
+    if (whole)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
 /* The keys of a section that have an effect with these settings. */
 static json_t *section_of(const struct run *run, const struct param_section *section,
                           const struct param_value *values) {
     json_t *out = json_object();
+    bool whole = true;
     for (size_t k = 0; k < section->count; k++) {
         const struct param_row *row = &section->rows[k];
         const char *slot = (const char *)&run->config + section->offset + row->offset;
         if (row_used(section, row, values))
-            json_object_set_new(out, row->key, value_of(row, values[k].text, slot));
+            whole &= !json_object_set_new(out, row->key, value_of(row, values[k].text, slot));
     }
-    for (size_t k = 0; k < run->params.frees; k++)
-        if (run->params.free[k].section == section)
-            json_object_set_new(out, run->params.free[k].key,
-                                json_string(run->params.free[k].value.text));
-    return out;
+    for (size_t k = 0; k < run->params.frees; k++) {
+        const struct param_free *key = &run->params.free[k];
+        if (key->section == section)
+            whole &= !json_object_set_new(out, key->key, json_string(key->value.text));
+    }
+    return whole_or_none(out, whole);
 }
 
 static json_t *settings_of(const struct run *run) {
     const struct params *params = &run->params;
     const struct param_value *values = params->values;
     json_t *out = json_object();
+    bool whole = true;
     for (size_t s = 0; s < params->count; values += params->sections[s].count, s++)
         if (is_told(params->sections[s].name))
-            json_object_set_new(out, params->sections[s].name,
-                                section_of(run, &params->sections[s], values));
-    return out;
+            whole &= !json_object_set_new(out, params->sections[s].name,
+                                          section_of(run, &params->sections[s], values));
+    return whole_or_none(out, whole);
 }
 
 /* The network of width N; 0: the limit. */
@@ -89,29 +100,34 @@ static int describe_width(const struct run *run, int N, json_t **out, struct err
     return code;
 }
 
+static int add(json_t *whole, const char *key, json_t *value, struct err *err) {
+    return json_object_set_new(whole, key, value)
+               ? err_set(err, CODE_SYSTEM, "out of memory: the description of the network")
+               : CODE_OK;
+}
+
 /* The limit under its name, or why there is none. */
 static int add_limit(const struct run *run, json_t *whole, struct err *err) {
     json_t *limit = NULL;
     int code = describe_width(run, 0, &limit, err);
-    if (code == CODE_INPUT) {
-        json_object_set_new(whole, "no_limit", json_string(err->text));
-        json_object_set_new(whole, "limit", json_null());
-        *err = (struct err){0};
-        return CODE_OK;
-    }
     if (!code)
-        json_object_set_new(whole, "limit", limit);
-    return code;
+        return add(whole, "limit", limit, err);
+    if (code != CODE_INPUT)
+        return code;
+    struct err reason = *err;
+    *err = (struct err){0};
+    TRY(add(whole, "no_limit", json_string(reason.text), err));
+    return add(whole, "limit", json_null(), err);
 }
 
 static int add_networks(const struct run *run, json_t *whole, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    json_t *networks = json_array();
-    json_object_set_new(whole, "networks", networks);
+    json_t *networks = json_array(), *network;
+    TRY(add(whole, "networks", networks, err));
     for (int i = 0; i < widths->count; i++) {
-        json_t *network;
         TRY(describe_width(run, widths->value[i], &network, err));
-        json_array_append_new(networks, network);
+        if (json_array_append_new(networks, network))
+            return err_set(err, CODE_SYSTEM, "out of memory: the description of the network");
     }
     return CODE_OK;
 }

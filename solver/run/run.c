@@ -304,7 +304,8 @@ static int write_program(struct run *run, struct err *err) {
 static int write_description(struct run *run, struct err *err) {
     char *text;
     TRY(description_text(run, &text, err));
-    int code = io_document(&run->io, "description", text, err);
+    int code = io_document(&run->io, "description",
+                           "the networks of this file, docs/program_format.md", text, err);
     free(text);
     return code;
 }
