@@ -31,6 +31,14 @@ static const struct instrument *const instruments[] = {&outputs_first,
                                                        &outputs_last,
                                                        NULL};
 
+/* [output] runs = yes: whatever has a mean over runs is stored run by run as well. */
+static void keep_all_runs(struct record *record) {
+    for (int k = 0; k < record->count; k++) {
+        struct series *series = &record->series[k];
+        series->keep_runs |= !series->first_run && !series->runs_alone && !series->inner;
+    }
+}
+
 int observe_declare(struct record *record, const struct config *config,
                     const struct net_setup *setup, const double *y, struct err *err) {
     struct net_setup declared = *setup;
@@ -40,6 +48,8 @@ int observe_declare(struct record *record, const struct config *config,
     DO(net_init(&net, &declared, err));
     for (size_t k = 0; instruments[k]; k++)
         DO(instruments[k]->declare(record, config, &net, y, err));
+    if (config->output.runs)
+        keep_all_runs(record);
     DO(record_check_names(record, err));
 done:
     net_free(&net);

@@ -103,6 +103,8 @@ static const struct param_row output_rows[] = {
      "test inputs are evaluated at every n-th measured time"},
     {"top", PARAM_INT, OFFSET(top), "0", 0, 100000, NULL, NULL,
      "K of top-K accuracies, of several classes; 0: none"},
+    {"runs", PARAM_CHOICE, OFFSET(runs), "no", 0, 0, "no yes", NULL,
+     "every series run by run, as NAME_runs, and not those of the loss and the output alone"},
     {"checkpoint", PARAM_REAL, OFFSET(checkpoint), "0", 0, 1e6, NULL, NULL,
      "minutes after which the state of each replicate and seed is kept anew, and once it is done, "
      "in OUT.h5.state, for --continue; 0: none is kept"},

@@ -1,0 +1,94 @@
+"""Errors of what is computed from a run, from its replicates or seeds one by one.
+
+    run = dmft.solve("x.ini", **{"output.runs": "yes"})
+    ratio, error = dmft.jackknife(lambda group: group["Phi3_diag"] / group["G3_diag"],
+                                  run.reference[256])
+    change, error = dmft.difference(one.reference[256], other.reference[256], "loss")
+
+Both take groups of a Result (run.limit, run.reference[N]) whose series were kept run by run: the
+loss and the output always are, all others with [output] runs = yes.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray
+
+from dmft.errors import InputError
+
+
+def _runs_of(group: xarray.Dataset) -> dict[str, xarray.DataArray]:
+    """{NAME: its values run by run} of the runs that reached every time; of the loss of a limit,
+    which is that of the mean output, the pseudo-values, whose mean it is."""
+    found = {name.removesuffix("_runs"): group[name] for name in group.data_vars
+             if name.endswith("_runs") and "run" in group[name].dims}
+    found |= {name.removesuffix("_pseudo"): group[name] for name in group.data_vars
+              if name.endswith("_pseudo")}
+    if not found:
+        raise InputError("this group has no series run by run; run it with [output] runs = yes")
+    whole = np.all([array.isel(t=-1).notnull().all([d for d in array.dims if d not in ("run", "t")])
+                    for array in found.values() if "t" in array.dims], axis=0)
+    if np.count_nonzero(whole) < 2:
+        raise InputError(f"an error takes two runs or more that reached the end, and here "
+                         f"{np.count_nonzero(whole)} did")
+    return {name: array.isel(run=np.flatnonzero(whole)) for name, array in found.items()}
+
+
+def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xarray.Dataset):
+    """(value, standard error) of a function of means over runs, such as a ratio, an exponent or a
+    time at which something happens.
+
+    function: takes a Dataset of means under their own names and returns a number or an array.
+    group: run.limit or run.reference[N]. Runs that did not reach the end are left out.
+
+    The function of a mean of n runs has a bias of order 1/n, and its error is not that of its
+    arguments. With v the value of all and v(-r) that without run r, value and error are those of
+    the n pseudo-values n v - (n - 1) v(-r).
+
+    >>> x = xarray.Dataset({"x_runs": (("run", "t"), [[1.0], [2.0], [3.0]])})
+    >>> value, error = jackknife(lambda group: group["x"] * 2, x)
+    >>> float(value[0]), round(float(error[0]), 3)
+    (4.0, 1.155)
+    """
+    runs = _runs_of(group)
+    n = len(next(iter(runs.values()))["run"])
+
+    def value_without(left_out: list[int]):
+        kept = [r for r in range(n) if r not in left_out]
+        return function(xarray.Dataset({name: array.isel(run=kept).mean("run")
+                                        for name, array in runs.items()}))
+
+    whole = value_without([])
+    pseudo = [n * whole - (n - 1) * value_without([r]) for r in range(n)]
+    mean = sum(pseudo) / n
+    return mean, (sum((one - mean) ** 2 for one in pseudo) / (n * (n - 1))) ** 0.5
+
+
+def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
+    """(one - other, standard error) of a series, run by run: seed 3 of the one minus seed 3 of the
+    other. Where both were run with the same [solver] seed, networks of one seed begin with the same
+    draws, and what is common to them drops out of the difference.
+
+    >>> x = xarray.Dataset({"loss_runs": (("run", "t"), [[1.0], [2.0]])})
+    >>> y = xarray.Dataset({"loss_runs": (("run", "t"), [[0.5], [1.5]])})
+    >>> [float(part[0]) for part in difference(x, y, "loss")]
+    [0.5, 0.0]
+    """
+    pair = []
+    for group in (one, other):
+        runs = _runs_of(group)
+        if name not in runs:
+            raise InputError(f"{name} was not kept run by run; there are {' '.join(runs)}, and all "
+                             "with [output] runs = yes")
+        pair.append(runs[name])
+    kept = sorted(set(pair[0]["run"].values) & set(pair[1]["run"].values)) \
+        if "run" in pair[0].coords and "run" in pair[1].coords else None
+    if kept is not None:
+        pair = [array.sel(run=kept) for array in pair]
+    if pair[0].sizes != pair[1].sizes:
+        raise InputError(f"{name} has the sizes {dict(pair[0].sizes)} here and "
+                         f"{dict(pair[1].sizes)} there")
+    change = pair[0] - pair[1]
+    n = change.sizes["run"]
+    return change.mean("run"), change.std("run", ddof=1) / n ** 0.5

@@ -1,0 +1,169 @@
+/* What a run needs: the bytes of the limit, of the widest network, and of the results. */
+#include "solver/run/memory.h"
+#include "integrators/batch.h"
+#include "kernels/base/text.h"
+#include "solver/measure/observe.h"
+#include "solver/run/ensemble.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest
+ * series while they are computed and twice in the image of the file, which is copied to be saved.
+ * What is kept run by run is in the file as well. Matrices are kept so alone, and copied once to be
+ * written: `weights` counts their part. */
+static int record_bytes(const struct run *run, int N, int runs, double *bytes, double *weights,
+                        struct err *err) {
+    struct net_setup setup = run_setup(run, N, 0);
+    struct record record;
+    double largest = 0, values = 0, alone = 0, copy = 0;
+    int code;
+    DO(record_init(&record, 0, run->config.training.steps, err));
+    DO(observe_declare(&record, &run->config, &setup, run->data.y, err));
+    for (int k = 0; k < record.count; k++) {
+        const struct series *series = &record.series[k];
+        double size = (double)series->size;
+        double written = 2 * (2 + (series->keep_runs ? runs : 0));
+        if (series->runs_alone) {
+            alone += size * runs * 3;
+            copy = fmax(copy, size * runs);
+            continue;
+        }
+        if (series->first_run)
+            values += size * 3;
+        else
+            values += size * (runs + (series->inner ? 0 : written));
+        largest = fmax(largest, size);
+    }
+    *weights = sizeof(double) * (alone + copy);
+    *bytes = sizeof(double) * (values + 2 * largest) + *weights;
+done:
+    record_free(&record);
+    return code;
+}
+
+/* What measuring takes, and the norm of the gradient while a step is made, where it is clipped. */
+static int add_measured(const struct run *run, struct net_setup setup, double *bytes,
+                        struct err *err) {
+    struct net net;
+    setup.declare_only = true;
+    int code = net_init(&net, &setup, err);
+    if (!code)
+        *bytes += observe_bytes(&run->config, &net);
+    if (!code && run->config.training.clip != 0)
+        *bytes += 2.0 * net_most_rows(&net) * net_most_rows(&net) * sizeof(double);
+    net_free(&net);
+    return code;
+}
+
+static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
+    struct net_setup setup = run_setup(run, N, 0);
+    bool full = run->config.output.kernels == KERNELS_FULL;
+    int T = full ? run->config.training.steps : 0; /* of rows kept for two-time kernels */
+    if (ensemble_iterates(run, N))
+        TRY(fixed_point_bytes(&setup, &run->config.training, &run->config.solver.fixed_point, T,
+                              bytes, err));
+    else
+        TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
+    TRY(add_measured(run, setup, bytes, err));
+    if (full) /* the observer's coefficients */
+        *bytes += 8.0 * run->config.training.steps * setup.P * setup.n * setup.P * setup.n;
+    *bytes *= ensemble_concurrent(run, N, runs);
+    return CODE_OK;
+}
+
+/* Site arrays of so many bytes, where they live in a memory of their own. */
+static int check_device(struct run *run, double bytes, struct err *err) {
+    double room;
+    TRY(backend_list[run->config.solver.backend]->open(&room, err));
+    if (bytes > room)
+        return err_set(err, CODE_SYSTEM,
+                       "the run would need about %.3g GB on the device, which has %.3g GB free; "
+                       "try fewer threads, sites or steps, or smaller widths",
+                       1e-9 * bytes, 1e-9 * room);
+    if (isfinite(room))
+        log_line(&run->log, "memory of the device: %.3g GB free", 1e-9 * room);
+    return CODE_OK;
+}
+
+/* What a limit of this network can have less of. */
+static void name_sites(const struct run *run, char *note) {
+    static const char *const more[] = {"expert_sites", "unit_sites"};
+    const char *keys = model_list[run->config.network.model]->solver_keys;
+    text_append(note, "fewer sites");
+    for (int k = 0; k < 2; k++)
+        if (text_lists(keys, more[k]))
+            text_append(note, ", %s", more[k]);
+    text_append(note, "%s, inputs or steps", run->data.n > 1 ? ", tokens" : "");
+}
+
+/* What a run will need: the limit, the largest networks, all results and, among these, matrices;
+ * and its states on disk. */
+struct need {
+    double limit, networks, results, weights, states;
+    int wide; /* width of the largest networks */
+};
+
+static int find_need(const struct run *run, struct need *need, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
+    double bytes, results, weights;
+    *need = (struct need){0};
+    if (replicates) {
+        TRY(estimate(run, 0, replicates, &need->limit, err));
+        TRY(record_bytes(run, 0, replicates, &results, &weights, err));
+        need->results = results * (run->config.solver.halves ? 3 : 1);
+        need->states = need->limit / ensemble_concurrent(run, 0, replicates) * replicates;
+    }
+    for (int i = 0; i < widths->count; i++) {
+        TRY(estimate(run, widths->value[i], seeds, &bytes, err));
+        TRY(record_bytes(run, widths->value[i], seeds, &results, &weights, err));
+        need->results += results;
+        need->weights += weights;
+        need->states += bytes / ensemble_concurrent(run, widths->value[i], seeds) * seeds;
+        if (bytes > need->networks) {
+            need->networks = bytes;
+            need->wide = widths->value[i];
+        }
+    }
+    return CODE_OK;
+}
+
+/* Of a run that needs so much, too much: what it can have less of. */
+static int refuse_memory(const struct run *run, const struct need *need, double total,
+                         struct err *err) {
+    bool results = need->results > need->limit && need->results > need->networks,
+         networks = need->limit <= need->networks && need->results <= need->networks;
+    char fewer[TEXT_NOTE] = "", wide[64] = "";
+    name_sites(run, fewer);
+    const char *matrices = run->config.output.weights >= WEIGHTS_BOTH
+                               ? "[output] weights = final or none, fewer seeds"
+                               : "[output] weights = none, fewer seeds";
+    const char *remedy = results && need->weights > need->results / 2 ? matrices
+                         : run->config.output.kernels == KERNELS_FULL
+                             ? "kernels = diagonal, or fewer steps, replicates or seeds"
+                         : results                      ? "fewer steps, replicates or seeds"
+                         : need->limit > need->networks ? fewer
+                                                        : "smaller widths";
+    if (networks)
+        snprintf(wide, sizeof wide, ", mostly for width %d", need->wide);
+    return params_error(&run->params, "solver", "max_memory", err,
+                        "the run would need about %.3g GB%s; try %s, fewer threads, or raise "
+                        "max_memory",
+                        total, wide, remedy);
+}
+
+int memory_check(struct run *run, struct err *err) {
+    struct need need;
+    TRY(find_need(run, &need, err));
+    if (run->config.output.checkpoint > 0)
+        log_line(&run->log, "states: at most about %.3g GB on disk",
+                 1e-9 * (need.states + need.results));
+    log_line(&run->log,
+             "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results",
+             1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results);
+    double most = fmax(need.limit, need.networks), total = 1e-9 * (most + need.results);
+    return total <= run->config.solver.max_memory ? check_device(run, most, err)
+                                                  : refuse_memory(run, &need, total, err);
+}

@@ -1,0 +1,11 @@
+/* The estimate of memory, before anything is allocated. */
+#ifndef SOLVER_MEMORY_H
+#define SOLVER_MEMORY_H
+
+#include "solver/run/run.h"
+
+/* Tells what the run will need. run_open calls it first: CODE_INPUT with what to have less of where
+ * that is more than [solver] max_memory, CODE_SYSTEM where a device has less. */
+int memory_check(struct run *run, struct err *err);
+
+#endif
