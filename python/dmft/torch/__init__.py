@@ -1,0 +1,26 @@
+"""The networks of dmft-solve in PyTorch, and one's own networks of PyTorch beside them.
+
+    import torch, dmft.torch
+    net = dmft.torch.Network("data/regime2.ini", N=256)
+    optimizer = torch.optim.Adam(net.parameter_groups("adam", eta0=0.1))
+    loss = net.loss(net(X), y)
+
+A Network is any network of a description as a torch.nn.Module with parameters in PyTorch's own
+convention, Network.parameter_groups what makes torch.optim train it as dmft-solve does, and
+dmft.torch.verify (python -m dmft.torch FILE.ini) trains both and compares them. check sets the
+scales and rates of somebody's own module beside those of a network, coordinate_check measures what
+its matrices and their updates contribute (docs/pytorch.md).
+"""
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError('dmft.torch needs PyTorch: pip install "dmft[torch]", or Debian\'s '
+                      'python3-torch') from error
+
+from dmft.torch.data import Data, data
+from dmft.torch.network import Network
+from dmft.torch.training import Lion, loss_of, schedule_factor, train
+from dmft.torch.verify import verify
+
+__all__ = ["Network", "Data", "data", "train", "loss_of", "schedule_factor", "Lion", "verify",
+           ]
