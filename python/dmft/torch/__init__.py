@@ -11,16 +11,20 @@ dmft.torch.verify (python -m dmft.torch FILE.ini) trains both and compares them.
 scales and rates of somebody's own module beside those of a network, coordinate_check measures what
 its matrices and their updates contribute (docs/pytorch.md).
 """
+import sys
+
 try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
-    raise ImportError('dmft.torch needs PyTorch: pip install "dmft[torch]", or Debian\'s '
-                      'python3-torch') from error
+    SENTENCE = 'dmft.torch needs PyTorch: pip install "dmft[torch]", or Debian\'s python3-torch'
+    if sys.argv[0] == "-m":  # while python -m dmft.torch begins
+        sys.exit(SENTENCE)
+    raise ImportError(SENTENCE) from error
 
-from dmft.torch.data import Data, data
+from dmft.torch.inputs import Data, data
 from dmft.torch.network import Network
 from dmft.torch.training import Lion, loss_of, schedule_factor, train
-from dmft.torch.verify import verify
+from dmft.torch.comparison import verify
 
 __all__ = ["Network", "Data", "data", "train", "loss_of", "schedule_factor", "Lion", "verify",
            ]

@@ -6,7 +6,7 @@ import sys
 import warnings
 
 import dmft
-from dmft.torch.verify import verify
+from dmft.torch.comparison import verify
 
 
 def main(words: list[str]) -> int:

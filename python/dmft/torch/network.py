@@ -10,7 +10,7 @@ from dmft.errors import InputError
 from dmft.files import Result
 from dmft.run import describe, solve
 from dmft.scaling import Scaling, scaling
-from dmft.torch.data import BRIEF
+from dmft.torch.inputs import BRIEF
 from dmft.torch.operations import Evaluation
 from dmft.torch.training import loss_of
 
@@ -133,13 +133,14 @@ class Network(torch.nn.Module):
     def inputs_of(self, tokens: torch.Tensor) -> torch.Tensor:
         """X [P, n, D] of tokens, as [data] makes them."""
         kinds, n = self.program.vocabulary, tokens.shape[-1]
+        places = n if self.settings["data"].get("positions") == "yes" else 0
+        if kinds + places != self.dimension:
+            raise InputError(f"inputs of this network have {self.dimension} numbers, which are not "
+                             "those of a token and its place alone; give X")
         X = torch.nn.functional.one_hot(tokens, kinds).to(self.dtype)
-        if self.settings["data"].get("positions") == "yes":
-            places = torch.eye(n, dtype=self.dtype).expand(*tokens.shape, n)
-            X = torch.cat([X, places], -1) / math.sqrt(2)
-        if X.shape[-1] != self.dimension:
-            raise InputError(f"the inputs of this network are no letters alone, but have "
-                             f"{self.dimension} numbers; give X")
+        if places:
+            place = torch.eye(n, dtype=self.dtype).expand(*tokens.shape, n)
+            X = torch.cat([X, place], -1) / math.sqrt(2)
         return X * math.sqrt(self.dimension)
 
     def _run(self, X, tokens, of_start: bool) -> Evaluation:

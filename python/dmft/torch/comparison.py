@@ -10,7 +10,7 @@ import torch
 from dmft.description import Kernel, Numbers
 from dmft.files import Result
 from dmft.run import solve
-from dmft.torch.data import data_of
+from dmft.torch.inputs import data_of
 from dmft.torch.network import Network
 from dmft.torch.training import refuse_what_torch_lacks, train
 
