@@ -21,10 +21,12 @@ except ImportError as error:
         sys.exit(SENTENCE)
     raise ImportError(SENTENCE) from error
 
+from dmft.torch.comparison import Comparison, verify
+from dmft.torch.coordinates import Coordinates, coordinate_check
+from dmft.torch.exponents import Check, check
 from dmft.torch.inputs import Data, data
 from dmft.torch.network import Network
 from dmft.torch.training import Lion, loss_of, schedule_factor, train
-from dmft.torch.comparison import verify
 
 __all__ = ["Network", "Data", "data", "train", "loss_of", "schedule_factor", "Lion", "verify",
-           ]
+           "Comparison", "check", "Check", "coordinate_check", "Coordinates"]

@@ -1,5 +1,5 @@
-"""The same network from the same weights, trained by dmft-solve and by PyTorch: how far apart f, the
-loss and all that the network measures are."""
+"""The same network from the same weights, trained by dmft-solve and by PyTorch: how far apart f,
+the loss and all that the network measures are."""
 from __future__ import annotations
 
 import dataclasses
@@ -43,9 +43,9 @@ class Comparison:
     def __str__(self) -> str:
         wide = max(map(len, self.differences))
         rows = [f"{name.ljust(wide)}  {value:.1e}" for name, value in self.differences.items()]
+        said = "the same network" if self.agrees else "not the same network"
         return "\n".join(rows + [f"largest: {self.worst}, {self.largest:.1e}, of width "
-                                 f"{self.network.program.width}: " + (
-                                     "the same network" if self.agrees else "not the same network")])
+                                 f"{self.network.program.width}: {said}"])
 
 
 def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
