@@ -1,5 +1,6 @@
 """dmft.torch: every network trained by dmft-solve and by PyTorch from the same weights, and faults
 that the comparison must find. Run by make torch-test."""
+import copy
 import doctest
 import glob
 import importlib
@@ -16,7 +17,7 @@ import torch
 import dmft
 import dmft.torch
 from dmft.torch import __main__ as command
-from dmft.torch import comparison, network, rules, training
+from dmft.torch import comparison, network, operations, rules, training
 
 torch.set_num_threads(1)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -91,6 +92,8 @@ MORE = [
     ("data/transformer.ini", 12, {"network.bias_per": "token", "network.biases": ""}),
     ("data/transformer.ini", 12, {"data.source": "copy", "data.tokens": 8,
                                   "data.positions": "no"}),
+    ("data/transformer.ini", 12, {"data.source": "gaussian", "data.tokens": 3,
+                                  "data.dimension": 7, "training.loss": "mse"}),
     ("", 16, EXPERTS | MIXTURE | {"network.many_experts": "regime2", "network.eta_bias": 0.02,
                                   "network.head_limit": "many", "network.head_width": 4,
                                   "network.causal": "yes", "network.balance_loss": 0.1}),
@@ -128,6 +131,10 @@ def words():
     t = net.exp(net.stop(z)) * 2 + net.log(1 + net.sum(net.top(z, 2)) ** 2) + net.softmax(z)[1]
     t = t + 1 / (2 + net.tanh(z[0])) + net.balance_select(z, 1, eta_bias=0.1, name="c")
     y = net.lag(net.mean(y) + t[0] * y, -1) + y * net.top(y, 4)
+    experts = net.population("experts", size=0.25)
+    units = net.population("units", size=0.5, of=experts, group=2)
+    e = net.group_mean(net.tanh(net.map(y, units, "V")), experts)
+    y = y + net.map(net.expand(e / net.exp(e), units), upper, "O")
     net.penalty(net.average(y, y), "size")
     net.kernel(y, "Phi")
     net.gradient(y, "G")
@@ -135,13 +142,34 @@ def words():
     return net
 
 
+TOKENS = {"data.source": "markov", "data.inputs": 3, "data.tokens": 4, "data.vocabulary": 3,
+          "training.loss": "cross_entropy"}
+
+
 def test_words_of_scripts():
-    keys = {"data.source": "markov", "data.inputs": 3, "data.tokens": 4, "data.vocabulary": 3,
-            "training.loss": "cross_entropy", "training.steps": 6, "training.eta0": 0.01}
+    keys = TOKENS | {"training.steps": 6, "training.eta0": 0.01}
     for optimizer in OPTIMIZERS:
         found = dmft.torch.verify("\n", 16, network=words(), **keys,
                                   **{"training.optimizer": optimizer})
         assert found.largest < ROUND_OFF, found
+
+
+def test_every_word_is_reached():
+    """Operations, functions and rules, by the networks of these tests."""
+    described = [dmft.describe(os.path.join(ROOT, ini)) for ini in INIS] + \
+        [dmft.describe(os.path.join(ROOT, ini) if ini else "\n", **keys | {
+            "reference.widths": N, "solver.replicates": 0}) for ini, N, keys in MORE] + \
+        [dmft.describe("\n", network=words(), **TOKENS | {"reference.widths": 16})]
+    found = {}
+    for v in (v for d in described for v in d.networks[0].operations):
+        found.setdefault("operation", set()).add(v.operation)
+        for what in ("function", "rule"):
+            found.setdefault((v.operation, what), set()).add(v.constants.get(what))
+    for tables, key in ((operations.OPERATIONS, "operation"),
+                        (operations.FUNCTIONS, ("fn", "function")),
+                        (rules.NUMBERS, ("numbers", "rule")), (rules.ROWS, ("rows", "rule")),
+                        (rules.PENALTIES, ("penalty", "rule"))):
+        assert set(tables) - {"linear"} == found[key], key  # which is no operation, x is x
 
 
 # --- faults ----------------------------------------------------------------------------------
@@ -285,6 +313,14 @@ def test_shapes():
         dmft.torch.Network(dense, 12)(tokens=torch.zeros(2, 3, dtype=torch.long))
 
 
+def test_networks_without_a_limit():
+    ini = os.path.join(ROOT, "data", "regime1.ini")
+    keys = {"network.parameterization": "sp", "training.eta0": 0.01}
+    net, data = dmft.torch.Network(ini, 16, **keys), dmft.torch.data(ini, **keys)
+    losses = dmft.torch.train(net, data)
+    assert losses[-1] < losses[0]
+
+
 def test_groups_of_another_optimizer():
     """The read-in by entry has all numbers of an input, not the directions that inputs span."""
     ini = os.path.join(ROOT, "data", "dense.ini")
@@ -307,6 +343,9 @@ def test_state_is_kept():
     other = dmft.torch.Network(ini, 12, seed=1, **keys)
     other.load_state_dict(net.state_dict())
     assert torch.equal(net(data.X), other(data.X)) and net(data.X).abs().max() > 1e-3
+    same = copy.deepcopy(net).float()
+    assert same(data.X).dtype == torch.float32
+    assert (same(data.X) - net(data.X)).abs().max() < 1e-5
 
 
 # --- the command -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import torch
 
-from dmft.description import Kernel, Numbers
+from dmft.description import Kernel
 from dmft.files import Result
 from dmft.run import solve
 from dmft.torch.inputs import data_of

@@ -11,6 +11,7 @@ from dmft.description import Matrix, Program
 from dmft.errors import InputError
 from dmft.run import describe
 from dmft.scaling import scaling
+from dmft.torch.inputs import ALONE
 
 CLOSE = 0.05  # of an exponent
 
@@ -107,7 +108,7 @@ def _theirs(models, made, name: str, multipliers, by_entry: bool) -> _Side:
 
 
 def _ours(networks: list[Program], name: str, by_entry: bool) -> _Side:
-    """Numbers over eta0 and eps; of a matrix that starts at zero the std it would have otherwise."""
+    """Numbers over eta0 and eps; of a matrix that starts at zero the std it would have else."""
     side = _Side([], [], [])
     for network in networks:
         W = network.matrix(name)
@@ -227,7 +228,7 @@ def _models(given, widths):
 
 def _described(ini, widths, by_entry: bool, network, keys) -> list[Program]:
     """With an optimizer of the kind of theirs."""
-    keys = keys | {"reference.widths": list(widths)}
+    keys = keys | ALONE | {"reference.widths": list(widths)}
     found = describe(ini, network=network, **keys)
     ours = found.settings["training"]["optimizer"]
     if by_entry == (ours in ("gd", "momentum")):

@@ -6,12 +6,15 @@ import dataclasses
 import torch
 
 from dmft.files import Result
-from dmft.run import describe, solve
+from dmft.run import solve
 
+# Networks without a limit, which those of some parameterizations do not have.
+ALONE = {"solver.replicates": 0}
 # What a run needs for its data and the weights at the start alone: one time, no kernels.
-BRIEF = {"training.steps": 1, "training.schedule": "constant", "training.warmup": 0,
-         "reference.seeds": 1, "reference.coordinate_check": False, "solver.replicates": 0,
-         "output.kernels": "none", "output.tangent": "none"}
+BRIEF = ALONE | {
+    "training.steps": 1, "training.schedule": "constant", "training.warmup": 0,
+    "reference.seeds": 1, "reference.coordinate_check": False,
+    "output.kernels": "none", "output.tangent": "none"}
 
 
 @dataclasses.dataclass
@@ -41,13 +44,14 @@ def data_of(run: Result, dtype=torch.float64, test: bool = False) -> Data:
     return Data(X, y, whole.get("tokens" + ending), whole.get("batch"))
 
 
-def data(ini, *, dtype=torch.float64, test: bool = False, network=None, **more) -> Data:
-    """The inputs and targets of an ini. Arguments as those of dmft.solve.
+def data(ini, N: int = 64, *, dtype=torch.float64, test: bool = False, network=None,
+         **more) -> Data:
+    """The inputs and targets of an ini, or its test inputs. Arguments as those of dmft.solve; N: a
+    width that networks of the ini can have.
 
     >>> dmft.torch.data("data/regime2.ini").X.shape                         # doctest: +SKIP
     torch.Size([4, 10])
     """
-    networks = describe(ini, network=network, **more).networks
-    width = networks[0].width if networks else 64
-    return data_of(solve(ini, progress=False, network=network,
-                         **more | BRIEF | {"reference.widths": width}), dtype, test)
+    run = solve(ini, progress=False, network=network,
+                **more | BRIEF | {"reference.widths": N, "reference.draws": "iid"})
+    return data_of(run, dtype, test)

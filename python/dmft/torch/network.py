@@ -10,7 +10,7 @@ from dmft.errors import InputError
 from dmft.files import Result
 from dmft.run import describe, solve
 from dmft.scaling import Scaling, scaling
-from dmft.torch.inputs import BRIEF
+from dmft.torch.inputs import ALONE, BRIEF
 from dmft.torch.operations import Evaluation
 from dmft.torch.training import loss_of
 
@@ -38,17 +38,17 @@ class Network(torch.nn.Module):
         super().__init__()
         if isinstance(ini, Result):
             ini = ini.parameters["ini"]
-        self._ini, self._network, self._keys = ini, network, keys | {"reference.widths": N}
+        self._ini, self._network, self._keys = ini, network, keys | ALONE | {"reference.widths": N}
         described = self._describe()
         self.program: Program = described[N]
-        self.settings, self.dtype = described.settings, dtype
+        self.settings = described.settings
         self.training_settings = described.settings["training"]
         self.dimension = described.dimension
         self.centre = self.program.centre if centre is None else centre
         self.scale: dict[str, Scaling] = {W.name: scaling(self.program, W)
                                           for W in self.program.matrices}
         self.weights = torch.nn.ParameterDict()
-        self._draw(seed)
+        self._draw(seed, dtype)
         if not isinstance(weights, str):
             self._load(weights, seed)
         elif weights == "dmft":
@@ -62,6 +62,15 @@ class Network(torch.nn.Module):
         for name in self.weights if self.centre else ():
             self.register_buffer("start_" + name, self.weights[name].detach().clone())
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of its parameters."""
+        return next(self.parameters()).dtype
+
+    def __getstate__(self) -> dict:
+        """What copies and files have: all but the last evaluation."""
+        return self.__dict__ | {"last": None}
+
     def _describe(self, optimizer: str | None = None) -> Description:
         """Of the ini, or of the same with another optimizer, which rates may depend on."""
         more = {"training.optimizer": optimizer} if optimizer else {}
@@ -69,15 +78,15 @@ class Network(torch.nn.Module):
 
     # --- weights ---------------------------------------------------------------------------------
 
-    def _draw(self, seed: int) -> None:
+    def _draw(self, seed: int, dtype) -> None:
         generator = torch.Generator().manual_seed(seed)
         for W in self.program.matrices:
             scale = self.scale[W.name]
             shape = (scale.shape[0], self.dimension) if W.kind == "read_in" else scale.shape
             if W.kind == "bias":
-                V = torch.tensor(W.start, dtype=self.dtype).reshape(shape)
+                V = torch.tensor(W.start, dtype=dtype).reshape(shape)
             else:
-                V = scale.std * torch.randn(shape, dtype=self.dtype, generator=generator)
+                V = scale.std * torch.randn(shape, dtype=dtype, generator=generator)
             self.weights[W.name] = torch.nn.Parameter(V, requires_grad=W.learns)
 
     def _load(self, run: Result, seed: int) -> None:
@@ -139,7 +148,7 @@ class Network(torch.nn.Module):
                              "those of a token and its place alone; give X")
         X = torch.nn.functional.one_hot(tokens, kinds).to(self.dtype)
         if places:
-            place = torch.eye(n, dtype=self.dtype).expand(*tokens.shape, n)
+            place = torch.eye(n, dtype=self.dtype, device=X.device).expand(*tokens.shape, n)
             X = torch.cat([X, place], -1) / math.sqrt(2)
         return X * math.sqrt(self.dimension)
 
