@@ -6,6 +6,9 @@
 #include "solver/run/states.h"
 
 #include <gsl/gsl_errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +69,18 @@ static void prepare_libraries(char **argv) {
         execv("/proc/self/exe", argv); /* if it fails all works as well, but slower */
 }
 
+/* Memory that an operation gives back stays with the process for the next one: without this the
+ * kernel clears the same pages again at every step, a seventh of the time of small networks. */
+static void keep_memory(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    mallopt(M_TOP_PAD, 1 << 20);
+#endif
+}
+
 void command_start(int *argc, char ***argv) {
+    keep_memory();
     prepare_libraries(*argv);
     dist_start(argc, argv);
     io_quiet();

@@ -1,0 +1,92 @@
+/* What the files of the reference backend share: where the numbers of a block lie, and how a loop
+ * over rows and blocks is shared out among threads. */
+#ifndef KERNELS_CPU_H
+#define KERNELS_CPU_H
+
+#include "kernels/array/backend.h"
+#include "kernels/array/dist.h"
+
+#include <omp.h>
+
+/* Whether this many elementary operations pay for waking other threads, if there are any. Small
+ * regions on a loaded machine cost more than they save. */
+static inline bool cpu_worth(size_t operations) {
+    return operations > 200000 && omp_get_max_threads() > 1 && !omp_in_parallel();
+}
+
+/* For each of `rows` rows and each block (or part) from `first` to before `end`: the call, which
+ * may name k and block. Threads share it out where `operations` are worth it. The branch stands
+ * before the region, because OpenMP makes a team even where its `if` is false, which took half of
+ * the time of small networks. */
+/* clang-format off */
+#define CPU_EACH(operations, k, rows, block, first, end, call)                                     \
+    do {                                                                                           \
+        if (cpu_worth(operations)) {                                                               \
+            _Pragma("omp parallel for schedule(static) collapse(2)")                               \
+            for (int k = 0; k < (rows); k++)                                                       \
+                for (int block = (first); block < (end); block++)                                  \
+                    call;                                                                          \
+        } else                                                                                     \
+            for (int k = 0; k < (rows); k++)                                                       \
+                for (int block = (first); block < (end); block++)                                  \
+                    call;                                                                          \
+    } while (0)
+/* clang-format on */
+
+static inline size_t cpu_cells(struct rows rows) {
+    return (size_t)rows.count * rows.array->sites;
+}
+
+/* Blocks are those on this rank. */
+static inline int cpu_blocks(const struct array *a) {
+    return (int)(a->split.end - a->split.first);
+}
+
+/* The number of the first site of a block. */
+static inline size_t cpu_first(const struct array *a, int block) {
+    return (a->split.first + (size_t)block) * array_width(a);
+}
+
+/* Sites in use of a block. */
+static inline int cpu_used(const struct array *a, int block) {
+    size_t width = array_width(a), left = a->sites - cpu_first(a, block);
+    return (int)(left < width ? left : width);
+}
+
+/* The block at which a part of this rank begins. */
+static inline int cpu_part(const struct array *a, int part) {
+    return (int)(array_part(&a->split, part) - a->split.first);
+}
+
+static inline double *cpu_at(struct rows r, int row, int block) {
+    size_t width = array_width(r.array);
+    size_t line = (size_t)block * (size_t)r.array->capacity + (size_t)(r.first + row);
+    return (double *)r.array->memory + line * width;
+}
+
+/* Memory of an operation, to be freed. NULL: the operation leaves NaN. Ranks that work on one
+ * array must have it, or the job ends. */
+double *cpu_scratch(bool over_ranks, size_t count);
+void cpu_fill_nan(double *out, size_t count);
+/* The sums of all parts, [parts][size], complete; the first is the total of all, in order. */
+void cpu_total(const struct array *a, double *sums, size_t size);
+void cpu_add(const double *x, size_t count, double *sum); /* sum += x */
+void cpu_put(struct rows rows, const double *host);
+void cpu_get(struct rows rows, double *host);
+
+/* The operations of struct backend. */
+void cpu_products_dots(struct rows a, struct rows b, double *C);
+void cpu_products_averages(struct rows a, struct rows b, double *out);
+void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a);
+void cpu_sites_normals(struct rows rows, struct rng_stream stream);
+void cpu_sites_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
+                         struct rows value, struct rows slope);
+void cpu_sites_multiply(struct rows a, struct rows b, struct rows y);
+void cpu_sites_group_sum(struct rows x, struct rows y);
+void cpu_sites_tile(struct rows x, struct rows y);
+void cpu_sites_tile_mean(struct rows x, struct rows y);
+void cpu_sites_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
+                       struct rows y);
+int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err);
+
+#endif

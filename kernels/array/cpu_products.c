@@ -1,0 +1,160 @@
+/* Products of the reference backend: averages over sites of products of rows, and combinations of
+ * rows. BLAS is called single-threaded, inside one block. */
+#include "kernels/array/cpu.h"
+#include "kernels/array/few_rows.h"
+#include "kernels/array/functions.h"
+
+#include <assert.h>
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* dots() works on SUMS numbers of C at once, for each of all parts, or on LONG_SUMS of one part
+ * after the other, of at most SHORT rows of the shorter factor; a thread's task is PIECE rows of
+ * the longer one. */
+#define SUMS 32768
+#define LONG_SUMS 131072
+#define SHORT 128
+#define PIECE 256
+
+/* C[k][l] += the sum over a block, rows of C `stride` apart; a is the longer factor. The order in
+ * which BLAS adds up an element depends on the number of rows: it always gets the same pieces, so
+ * that the bits are the same for any number of threads. */
+static void block_dots(struct rows a, struct rows b, int block, double *C, size_t stride) {
+    size_t width = array_width(a.array);
+    int used = cpu_used(a.array, block);
+    const double *x = cpu_at(a, 0, block), *y = cpu_at(b, 0, block);
+    if (b.count <= few_rows_most())
+        few_rows_dots(x, a.count, y, b.count, used, width, C, stride);
+    else
+        for (int row = 0; row < a.count; row += PIECE)
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans,
+                        a.count - row < PIECE ? a.count - row : PIECE, b.count, used, 1.0,
+                        x + (size_t)row * width, (int)width, y, (int)width, 1.0,
+                        C + (size_t)row * stride, (int)stride);
+}
+
+/* sum += the sums over a part, [a.count][b.count]. */
+static void part_dots(struct rows a, struct rows b, int part, double *sum) {
+    for (int block = cpu_part(a.array, part); block < cpu_part(a.array, part + 1); block++)
+        block_dots(a, b, block, sum, (size_t)b.count);
+}
+
+/* The sums over a part of piece number `piece` of a, to its place among those of all. */
+static void piece_dots(struct rows a, struct rows b, int piece, int part, double *sums) {
+    int row = piece * PIECE, count = a.count - row < PIECE ? a.count - row : PIECE;
+    double *sum = sums + ((size_t)part * (size_t)a.count + (size_t)row) * (size_t)b.count;
+    memset(sum, 0, (size_t)count * (size_t)b.count * sizeof *sum);
+    part_dots(rows_part(a, row, count), b, part, sum);
+}
+
+/* The sums over all sites, [a.count][b.count]. sums: room for all parts if these are worked on at
+ * once, on all threads or all ranks; else for the total and a part. */
+static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums) {
+    const struct array_split *split = &a.array->split;
+    size_t size = (size_t)a.count * (size_t)b.count;
+    if (at_once) {
+        CPU_EACH(size * a.array->sites, piece, (a.count + PIECE - 1) / PIECE, part,
+                 split->first_part, split->end_part, piece_dots(a, b, piece, part, sums));
+        cpu_total(a.array, sums, size);
+        return;
+    }
+    bool whole = split->blocks == (size_t)split->parts && /* then a part is one sum */
+                 b.count <= few_rows_most() && array_width(a.array) <= FEW_ROWS_SITES;
+    memset(sums, 0, size * sizeof *sums);
+    for (int part = 0; part < split->parts; part++)
+        if (whole || part == 0)
+            part_dots(a, b, part, sums);
+        else {
+            memset(sums + size, 0, size * sizeof *sums);
+            part_dots(a, b, part, sums + size);
+            cpu_add(sums + size, size, sums);
+        }
+}
+
+void cpu_products_dots(struct rows a, struct rows b, double *C) {
+    assert(!a.count || !b.count ||
+           (a.array->sites == b.array->sites && a.array->group == b.array->group));
+    if (!a.count || !b.count)
+        return;
+    bool turned = a.count <= b.count, over_ranks = a.array->split.over_ranks;
+    struct rows x = turned ? b : a, y = turned ? a : b;
+    size_t along = turned ? 1 : (size_t)b.count, across = turned ? (size_t)b.count : 1;
+    bool at_once = over_ranks || cpu_worth(cpu_cells(a) * (size_t)b.count);
+    int columns = y.count < SHORT ? y.count : SHORT, rows = (at_once ? SUMS : LONG_SUMS) / columns;
+    rows = rows / PIECE * PIECE; /* SUMS / SHORT is one piece */
+    rows = x.count < rows ? x.count : rows;
+    double *sums = cpu_scratch(over_ranks, (at_once ? (size_t)a.array->split.parts : 2) *
+                                               (size_t)rows * (size_t)columns);
+    if (!sums)
+        cpu_fill_nan(C, (size_t)a.count * (size_t)b.count);
+    for (int i = 0; i < x.count && sums; i += rows)
+        for (int j = 0; j < y.count; j += columns) {
+            struct rows few = rows_part(x, i, x.count - i < rows ? x.count - i : rows);
+            struct rows fewer = rows_part(y, j, y.count - j < columns ? y.count - j : columns);
+            tile_dots(few, fewer, at_once, sums);
+            for (int l = 0; l < fewer.count; l++)
+                for (int k = 0; k < few.count; k++)
+                    C[(size_t)(i + k) * along + (size_t)(j + l) * across] =
+                        sums[k * fewer.count + l] * (1.0 / (double)a.array->sites);
+        }
+    free(sums);
+}
+
+/* The sum over a part of row k. */
+static double part_sum(struct rows a, struct rows b, int k, int part) {
+    double sum = 0;
+    for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
+        sum += functions_sum(cpu_at(a, k, i), b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
+                             cpu_used(a.array, i));
+    return sum;
+}
+
+/* Of row k the sums over all parts of this rank, to their places [parts][rows]; sums NULL: added up
+ * in out. */
+static void row_sums(struct rows a, struct rows b, int k, double *sums, double *out) {
+    const struct array_split split = a.array->split;
+    for (int part = split.first_part; part < split.end_part; part++) {
+        double sum = part_sum(a, b, k, part);
+        if (sums)
+            sums[(size_t)part * (size_t)a.count + (size_t)k] = sum;
+        else
+            out[k] = part ? out[k] + sum : sum;
+    }
+}
+
+void cpu_products_averages(struct rows a, struct rows b, double *out) {
+    const struct array_split split = a.array->split;
+    size_t size = (size_t)a.count;
+    double *sums = split.over_ranks ? dist_buffer((size_t)split.parts * size) : NULL;
+    CPU_EACH(cpu_cells(a), k, a.count, all, 0, 1, row_sums(a, b, k, sums, out));
+    if (sums) {
+        cpu_total(a.array, sums, size);
+        memcpy(out, sums, size * sizeof *out);
+        free(sums);
+    }
+    for (size_t k = 0; k < size; k++)
+        out[k] /= (double)a.array->sites;
+}
+
+static void combine(struct rows y, double beta, const double *C, struct rows a, int block) {
+    int width = (int)array_width(y.array), used = cpu_used(y.array, block);
+    if (a.count && (a.count <= few_rows_most() || y.count <= few_rows_most()))
+        few_rows_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count, used,
+                         (size_t)width);
+    else if (a.count)
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1.0, C,
+                    a.count, cpu_at(a, 0, block), width, beta, cpu_at(y, 0, block), width);
+    else if (beta == 0.0)
+        for (int k = 0; k < y.count; k++)
+            memset(cpu_at(y, k, block), 0, (size_t)used * sizeof(double));
+    else
+        for (int k = 0; k < y.count; k++)
+            cblas_dscal(used, beta, cpu_at(y, k, block), 1);
+}
+
+void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a) {
+    if (y.count)
+        CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), all, 1, block, 0, cpu_blocks(y.array),
+                 combine(y, beta, C, a, block));
+}

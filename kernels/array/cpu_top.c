@@ -1,0 +1,111 @@
+/* The K largest numbers of rows that may lie on several ranks, by the search of top.h. */
+#include "kernels/array/cpu.h"
+#include "kernels/array/top.h"
+
+#include <stdlib.h>
+
+/* Begins the search in row k, with room for its keys. */
+static void begin(struct rows x, int k, uint64_t *keys, struct top_search *search) {
+    search->keys = keys;
+    top_start(search);
+    for (int block = 0; block < cpu_blocks(x.array); block++)
+        top_add(search, cpu_at(x, k, block), cpu_used(x.array, block));
+}
+
+/* 1 on the numbers of row k above the K-th largest, and on the first `left` of those equal to it.
+ */
+static void mark(struct rows x, int k, const struct top_search *search, size_t left,
+                 struct rows mask) {
+    for (int block = 0; block < cpu_blocks(x.array); block++) {
+        const double *in = cpu_at(x, k, block);
+        double *out = cpu_at(mask, k, block);
+        for (int i = 0, used = cpu_used(x.array, block); i < used; i++) {
+            uint64_t key = top_key(in[i]);
+            bool tie = key == search->low && left > 0;
+            left -= tie;
+            out[i] = key > search->low || tie;
+        }
+    }
+}
+
+/* Of row k, how many numbers that are equal to its K-th largest this rank marks: lower ranks, which
+ * have lower sites, come first. ties: [ranks][rows], then how many numbers are larger. */
+static size_t left_of(const size_t *ties, int k, int rows, int rank, int ranks, size_t K) {
+    size_t left = K - ties[ranks * rows + k];
+    for (int r = 0; r < rank; r++)
+        left -= ties[r * rows + k] < left ? ties[r * rows + k] : left;
+    return left;
+}
+
+/* For each row the search for its K-th largest number, ended: `above` numbers of this rank belong
+ * to the K largest, and of the `left` ones, which are equal to low, some. keys: room for all of x
+ * that is on this rank. */
+static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search *search,
+                      struct err *err) {
+    const struct array *a = x.array;
+    uint64_t *largest = NULL, *smallest;
+    size_t *here = NULL, *all, sites = 0, count = (size_t)x.count;
+    int code = CODE_OK;
+    DO(base_alloc(&largest, 2 * count, sizeof *largest, err));
+    DO(base_alloc(&here, 2 * count, sizeof *here, err));
+    smallest = largest + count;
+    all = here + count;
+    for (int block = 0; block < cpu_blocks(a); block++)
+        sites += (size_t)cpu_used(a, block);
+    CPU_EACH(cpu_cells(x), k, x.count, all_blocks, 0, 1,
+             begin(x, k, keys + (size_t)k * sites, &search[k]));
+    for (int k = 0; k < x.count; k++) {
+        largest[k] = search[k].high;
+        smallest[k] = ~search[k].low;
+    }
+    if (a->split.over_ranks) {
+        dist_largest(largest, x.count);
+        dist_largest(smallest, x.count);
+    }
+    for (int k = 0; k < x.count; k++) {
+        search[k].low = ~smallest[k];
+        search[k].high = largest[k] + 1;
+    }
+    for (bool open = true; open;) {
+        open = false;
+        CPU_EACH(cpu_cells(x), k, x.count, all_blocks, 0, 1,
+                 all[k] = here[k] =
+                     top_open(&search[k]) ? top_count(&search[k], a->split.over_ranks) : 0);
+        if (a->split.over_ranks)
+            dist_sum(all, x.count);
+        for (int k = 0; k < x.count; k++)
+            if (top_open(&search[k])) {
+                top_halve(&search[k], here[k], all[k], K);
+                open = true;
+            }
+    }
+done:
+    free(largest);
+    free(here);
+    return code;
+}
+
+int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
+    int ranks = x.array->split.over_ranks ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
+    struct top_search *search = NULL;
+    size_t *ties = NULL; /* [ranks][rows], then how many numbers are larger */
+    uint64_t *keys = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&search, (size_t)x.count, sizeof *search, err));
+    DO(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
+    DO(base_alloc(&keys, cpu_cells(x), sizeof *keys, err));
+    DO(search_all(x, K, keys, search, err));
+    for (int k = 0; k < x.count; k++) {
+        ties[ranks * x.count + k] = search[k].above;
+        ties[rank * x.count + k] = search[k].left;
+    }
+    if (ranks > 1)
+        dist_sum(ties, (ranks + 1) * x.count);
+    CPU_EACH(cpu_cells(x), k, x.count, all_blocks, 0, 1,
+             mark(x, k, &search[k], left_of(ties, k, x.count, rank, ranks, K), mask));
+done:
+    free(search);
+    free(ties);
+    free(keys);
+    return code;
+}
