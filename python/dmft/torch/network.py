@@ -25,8 +25,8 @@ class Network(torch.nn.Module):
     ini: as of dmft.describe, with keys on top of it, or a Result. weights: "drawn" by PyTorch with
     the seed; or "dmft", those of dmft-solve's network of this seed; or a Result that has them
     ([output] weights = initial). centre: whether f at the start is subtracted; None: as the ini
-    says. `program` is its description, `training` the section of the ini, `penalty` what the last
-    evaluation adds to the loss.
+    says. `program` is its description, `training_settings` the section training of the ini,
+    `penalty` what the last evaluation adds to the loss.
 
     >>> net = Network("data/regime2.ini", N=64, weights="dmft")             # doctest: +SKIP
     >>> net(X).shape                                                        # doctest: +SKIP
@@ -36,9 +36,9 @@ class Network(torch.nn.Module):
     def __init__(self, ini, N: int = 256, seed: int = 0, dtype=torch.float64, *,
                  weights="drawn", centre: bool | None = None, network=None, **keys):
         super().__init__()
-        if isinstance(ini, Result):
-            ini = ini.parameters["ini"]
-        self._ini, self._network, self._keys = ini, network, keys | ALONE | {"reference.widths": N}
+        self._source = ini  # which may own the files of its data
+        self._ini = ini.parameters["ini"] if isinstance(ini, Result) else ini
+        self._network, self._keys = network, keys | ALONE | {"reference.widths": N}
         described = self._describe()
         self.program: Program = described[N]
         self.settings = described.settings
@@ -49,14 +49,8 @@ class Network(torch.nn.Module):
                                           for W in self.program.matrices}
         self.weights = torch.nn.ParameterDict()
         self._draw(seed, dtype)
-        if not isinstance(weights, str):
-            self._load(weights, seed)
-        elif weights == "dmft":
-            run = solve(ini, progress=False, network=network, **keys | BRIEF | {
-                "reference.widths": N, "reference.seeds": seed + 1, "output.weights": "initial"})
-            self._load(run, seed)
-        elif weights != "drawn":
-            raise InputError(f"weights {weights!r}: must be drawn, dmft or a result")
+        if weights != "drawn":
+            self._load(self._run_with(weights, seed), seed)
         self._add_states()
         self.last: Evaluation | None = None
         for name in self.weights if self.centre else ():
@@ -68,8 +62,8 @@ class Network(torch.nn.Module):
         return next(self.parameters()).dtype
 
     def __getstate__(self) -> dict:
-        """What copies and files have: all but the last evaluation."""
-        return self.__dict__ | {"last": None}
+        """What copies and files have: all but the last evaluation and the result it is of."""
+        return self.__dict__ | {"last": None, "_source": None}
 
     def _describe(self, optimizer: str | None = None) -> Description:
         """Of the ini, or of the same with another optimizer, which rates may depend on."""
@@ -88,6 +82,15 @@ class Network(torch.nn.Module):
             else:
                 V = scale.std * torch.randn(shape, dtype=dtype, generator=generator)
             self.weights[W.name] = torch.nn.Parameter(V, requires_grad=W.learns)
+
+    def _run_with(self, weights, seed: int) -> Result:
+        """A result that has the matrices."""
+        if isinstance(weights, Result):
+            return weights
+        if weights != "dmft":
+            raise InputError(f"weights {weights!r}: must be drawn, dmft or a result")
+        return solve(self._ini, progress=False, network=self._network, **self._keys | BRIEF | {
+            "reference.seeds": seed + 1, "output.weights": "initial"})
 
     def _load(self, run: Result, seed: int) -> None:
         """The weights of a result at its first time."""
@@ -225,7 +228,7 @@ class Network(torch.nn.Module):
             return group | {"lr": eta0 * scale.sgd}
         group |= {"lr": eta0 * scale.adam, "eps": eps * scale.eps}
         if kind != "adam":
-            group["weight_decay"] = decay / group["lr"] if W.decays else 0
+            group["weight_decay"] = decay / group["lr"] if W.decays and eta0 else 0
         return group
 
     def after_step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
