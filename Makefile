@@ -107,7 +107,7 @@ clean:
 
 include install/install.mk tests/tests.mk studies/studies.mk .ci/packages.mk
 FORCE:
-.PHONY: all run format versions packages python-packages info clean FORCE
+.PHONY: all run format versions packages python-packages torch-packages info clean FORCE
 .SECONDARY:
 -include $(SOURCES:%.c=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(BUILD)/%.d) \
          $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/array/backend.d

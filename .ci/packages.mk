@@ -6,6 +6,8 @@ PACKAGES := gcc g++ libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-d
 # For the Python package and its tests alone (66 MB to fetch), so make test installs them, not make run.
 PYTHON_PACKAGES := python3-numpy python3-h5py python3-xarray python3-matplotlib python3-pytest python3-nbclient \
                    python3-ipykernel
+# For dmft.torch and its tests (make torch-test): 40 MB and what they need.
+TORCH_PACKAGES := python3-torch
 INSTALL = for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	[ -z "$$missing" ] || { sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $$missing; }
@@ -35,3 +37,7 @@ packages:
 python-packages:
 	@NEED='h5py, ipykernel, matplotlib, nbclient, numpy, pytest, xarray' python/with -c '' 2>/dev/null || \
 	{ $(call INSTALL,$(PYTHON_PACKAGES)); } || echo 'python-packages: cannot be installed here'
+
+torch-packages: python-packages
+	@NEED='h5py, matplotlib, numpy, pytest, torch, xarray' python/with -c '' 2>/dev/null || { $(call INSTALL,$(TORCH_PACKAGES)); } || \
+	echo 'torch-packages: cannot be installed here'

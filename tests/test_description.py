@@ -131,6 +131,13 @@ def test_a_limit_that_does_not_exist_is_none_and_says_why():
     assert d.limit is None and "Q grows as N^0.5" in d.no_limit
 
 
+def test_dimension_and_decay():
+    """D where inputs span fewer directions; biases do not decay."""
+    d = dmft.describe(f"{ROOT}/data/regime1.ini")
+    assert d.dimension == 10 and d.limit.directions == 4
+    assert {W.kind for W in d.limit.matrices if not W.decays} == {"bias"}
+
+
 def test_sides_of_a_comparison_have_their_own():
     run = dmft.compare(f"{ROOT}/data/regime2_compare.ini", progress=False,
                        **{"training.steps": 2, "solver.replicates": 2, "solver.sites": 64,

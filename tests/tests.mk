@@ -113,6 +113,10 @@ soak: all build/fuzz_param build/fuzz_data build/fuzz_command $(BUILD)/test_scri
 python-test: all python-packages
 	PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh
 
+# dmft.torch: every network trained by PyTorch beside the program, from the same weights.
+torch-test: all torch-packages
+	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/torch.sh
+
 bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 	$(BUILD)/bench
 	$(BUILD)/bench_methods
@@ -153,5 +157,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test bench bench-against bench-figures coverage coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test bench bench-against bench-figures coverage coverage-check draws bias \
         validation mutants

@@ -161,6 +161,7 @@ class Description:
     format: int
     version: str
     settings: dict[str, dict]
+    dimension: int
     limit: Program | None
     networks: list[Program]
     no_limit: str | None = None

@@ -133,8 +133,9 @@ static int add_networks(const struct run *run, json_t *whole, struct err *err) {
 }
 
 int description_text(const struct run *run, char **text, struct err *err) {
-    json_t *whole = json_pack("{s:i, s:s, s:o}", "format", FORMAT, "version", provenance_version,
-                              "settings", settings_of(run));
+    json_t *whole =
+        json_pack("{s:i, s:s, s:o, s:i}", "format", FORMAT, "version", provenance_version,
+                  "settings", settings_of(run), "dimension", run->data.D);
     int code = CODE_OK;
     *text = NULL;
     DO(add_limit(run, whole, err));

@@ -1,0 +1,35 @@
+"""python -m dmft.torch FILE.ini [--section.key=value ...] [--width N]: one network from the same
+weights in dmft-solve and in PyTorch. Exit code 0: they agree to 1e-9; 1: they do not; 2: there is
+no such network, or PyTorch has no such optimizer."""
+import argparse
+import sys
+import warnings
+
+import dmft
+from dmft.torch.comparison import verify
+
+
+def main(words: list[str]) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m dmft.torch", description=__doc__.split(":")[1])
+    parser.add_argument("ini", metavar="FILE.ini")
+    parser.add_argument("--width", type=int, help="of the network; default: smallest of the ini")
+    given, rest = parser.parse_known_args(words)
+    wrong = [word for word in rest if not word.startswith("--") or "=" not in word
+             or "." not in word.split("=")[0]]
+    if wrong:
+        parser.error(f"{wrong[0]}: a key is written --section.key=value")
+    keys = dict(word[2:].split("=", 1) for word in rest)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dmft.NoteWarning)
+            found = verify(given.ini, given.width, **keys)
+    except dmft.DmftError as error:
+        print(f"dmft.torch: {error}", file=sys.stderr)
+        return error.code
+    print(found)
+    return 0 if found.agrees else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

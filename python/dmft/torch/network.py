@@ -1,0 +1,256 @@
+"""Any network of a description as a torch.nn.Module."""
+from __future__ import annotations
+
+import math
+
+import torch
+
+from dmft.description import Description, Matrix, Program
+from dmft.errors import InputError
+from dmft.files import Result
+from dmft.run import describe, solve
+from dmft.scaling import Scaling, scaling
+from dmft.torch.inputs import ALONE, BRIEF
+from dmft.torch.operations import Evaluation
+from dmft.torch.training import loss_of
+
+BY_ENTRY = ("adam", "adamw", "lion")
+OPTIMIZERS = ("gd", "momentum", *BY_ENTRY)
+
+
+class Network(torch.nn.Module):
+    """The network of width N that an ini describes; it interprets the operations of
+    docs/program_format.md, and parameters have the names of its matrices.
+
+    ini: as of dmft.describe, with keys on top of it, or a Result. weights: "drawn" by PyTorch with
+    the seed; or "dmft", those of dmft-solve's network of this seed; or a Result that has them
+    ([output] weights = initial). centre: whether f at the start is subtracted; None: as the ini
+    says. `program` is its description, `training_settings` the section training of the ini,
+    `penalty` what the last evaluation adds to the loss.
+
+    >>> net = Network("data/regime2.ini", N=64, weights="dmft")             # doctest: +SKIP
+    >>> net(X).shape                                                        # doctest: +SKIP
+    torch.Size([4])
+    """
+
+    def __init__(self, ini, N: int = 256, seed: int = 0, dtype=torch.float64, *,
+                 weights="drawn", centre: bool | None = None, network=None, **keys):
+        super().__init__()
+        self._source = ini  # which may own the files of its data
+        self._ini = ini.parameters["ini"] if isinstance(ini, Result) else ini
+        self._network, self._keys = network, keys | ALONE | {"reference.widths": N}
+        described = self._describe()
+        self.program: Program = described[N]
+        self.settings = described.settings
+        self.training_settings = described.settings["training"]
+        self.dimension = described.dimension
+        self.centre = self.program.centre if centre is None else centre
+        self.scale: dict[str, Scaling] = {W.name: scaling(self.program, W)
+                                          for W in self.program.matrices}
+        self.weights = torch.nn.ParameterDict()
+        self._draw(seed, dtype)
+        if weights != "drawn":
+            self._load(self._run_with(weights, seed), seed)
+        self._add_states()
+        self.last: Evaluation | None = None
+        for name in self.weights if self.centre else ():
+            self.register_buffer("start_" + name, self.weights[name].detach().clone())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of its parameters."""
+        return next(self.parameters()).dtype
+
+    def __getstate__(self) -> dict:
+        """What copies and files have: all but the last evaluation and the result it is of."""
+        return self.__dict__ | {"last": None, "_source": None}
+
+    def _describe(self, optimizer: str | None = None) -> Description:
+        """Of the ini, or of the same with another optimizer, which rates may depend on."""
+        more = {"training.optimizer": optimizer} if optimizer else {}
+        return describe(self._ini, network=self._network, **self._keys | more)
+
+    # --- weights ---------------------------------------------------------------------------------
+
+    def _draw(self, seed: int, dtype) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        for W in self.program.matrices:
+            scale = self.scale[W.name]
+            shape = (scale.shape[0], self.dimension) if W.kind == "read_in" else scale.shape
+            if W.kind == "bias":
+                V = torch.tensor(W.start, dtype=dtype).reshape(shape)
+            else:
+                V = scale.std * torch.randn(shape, dtype=dtype, generator=generator)
+            self.weights[W.name] = torch.nn.Parameter(V, requires_grad=W.learns)
+
+    def _run_with(self, weights, seed: int) -> Result:
+        """A result that has the matrices."""
+        if isinstance(weights, Result):
+            return weights
+        if weights != "dmft":
+            raise InputError(f"weights {weights!r}: must be drawn, dmft or a result")
+        return solve(self._ini, progress=False, network=self._network, **self._keys | BRIEF | {
+            "reference.seeds": seed + 1, "output.weights": "initial"})
+
+    def _load(self, run: Result, seed: int) -> None:
+        """The weights of a result at its first time."""
+        N = self.program.width
+        for W in self.program.matrices:
+            U = torch.as_tensor(run.weights(W.name, N, seed).values).double()
+            if W.kind == "read_in":
+                V = self._read_in(run, W, U, seed)
+            else:
+                V = U / self.scale[W.name].unit
+            self.weights[W.name].data.copy_(V.reshape(self.weights[W.name].shape))
+
+    def _read_in(self, run: Result, W: Matrix, U: torch.Tensor, seed: int) -> torch.Tensor:
+        """What acts on X/sqrt D: the columns of the file along the directions of the inputs, and
+        along those that no input has, on which nothing depends, what was drawn."""
+        kept = run.data
+        X, A = kept["X"].values, kept["coordinates"].values
+        X, A = (torch.as_tensor(x.reshape(-1, x.shape[-1])) for x in (X, A))
+        if "coordinates_test" in kept:
+            X_test, A_test = kept["X_test"].values, kept["coordinates_test"].values
+            X_test, A_test = (torch.as_tensor(x.reshape(-1, x.shape[-1]))
+                              for x in (X_test, A_test))
+            more = A_test.shape[1] - A.shape[1]
+            X = torch.cat([X, X_test])
+            A = torch.cat([torch.nn.functional.pad(A, (0, more)), A_test])
+            if more:
+                rest = run.weights(W.name + "_rest", self.program.width, seed).values
+                U = torch.cat([U, torch.as_tensor(rest)], 1)
+        X = X / math.sqrt(self.dimension)
+        if A.shape == X.shape and torch.equal(A, X):
+            return U
+        directions = torch.linalg.lstsq(A, X).solution
+        drawn = self.weights[W.name].detach().double()
+        return U @ directions + drawn - drawn @ directions.T @ directions
+
+    def _add_states(self) -> None:
+        """Selection biases, a buffer for each state of rules that has them."""
+        self._states = []
+        for v in self.program.operations:
+            if v.constants.get("rule") == "select":
+                b = torch.tensor(v["start"], dtype=self.dtype)
+            elif v.constants.get("rule") == "mask" and v["eta_bias"]:
+                b = torch.zeros(v.numbers, dtype=self.dtype)
+            else:
+                continue
+            self._states.append(v.state)
+            self.register_buffer(f"selection_{v.state}", b)
+            self.register_buffer(f"start_selection_{v.state}", b.clone())
+
+    # --- evaluation ------------------------------------------------------------------------------
+
+    def inputs_of(self, tokens: torch.Tensor) -> torch.Tensor:
+        """X [P, n, D] of tokens, as [data] makes them."""
+        kinds, n = self.program.vocabulary, tokens.shape[-1]
+        places = n if self.settings["data"].get("positions") == "yes" else 0
+        if kinds + places != self.dimension:
+            raise InputError(f"inputs of this network have {self.dimension} numbers, which are not "
+                             "those of a token and its place alone; give X")
+        X = torch.nn.functional.one_hot(tokens, kinds).to(self.dtype)
+        if places:
+            place = torch.eye(n, dtype=self.dtype, device=X.device).expand(*tokens.shape, n)
+            X = torch.cat([X, place], -1) / math.sqrt(2)
+        return X * math.sqrt(self.dimension)
+
+    def _run(self, X, tokens, of_start: bool) -> Evaluation:
+        prefix = "start_" if of_start else ""
+        weights = {name: getattr(self, prefix + name) for name in self.weights} if of_start else \
+            self.weights
+        biases = {state: getattr(self, f"{prefix}selection_{state}") for state in self._states}
+        A = X.to(self.dtype) / math.sqrt(self.dimension)
+        return Evaluation(self.program, weights, biases, A[:, None] if A.dim() == 2 else A, tokens)
+
+    def _shape(self, f: torch.Tensor) -> torch.Tensor:
+        """[P] or [P, C], of outputs of tokens [P, n] or [P, n, C]."""
+        f = f if self.program.output_of_token else f[:, 0]
+        return f if self.program.outputs > 1 else f[..., 0]
+
+    def evaluate(self, X: torch.Tensor | None = None,
+                 tokens: torch.Tensor | None = None) -> Evaluation:
+        """All values of an evaluation, in the order of the operations; its output is f as it is,
+        nothing subtracted."""
+        return self._run(self.inputs_of(tokens) if X is None else X, tokens, False)
+
+    def forward(self, X: torch.Tensor | None = None,
+                tokens: torch.Tensor | None = None) -> torch.Tensor:
+        """f of inputs X, [P, D] or [P, n, D] as they are in the data, and of tokens [P, n], where
+        there are kinds of them; of tokens alone where inputs are nothing else. f has the shape of
+        the result file: [P], [P, C], [P, n] or [P, n, C]."""
+        X = self.inputs_of(tokens) if X is None else X
+        self.last = self._run(X, tokens, False)
+        f = self._shape(self.last.output)
+        if self.centre:
+            with torch.no_grad():
+                start = self._shape(self._run(X, tokens, True).output)
+            f = f - start
+        return f
+
+    @property
+    def penalty(self) -> torch.Tensor:
+        """What the network adds to the loss, of the last call."""
+        return self.last.penalty if self.last else torch.zeros((), dtype=self.dtype)
+
+    def loss(self, f: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """The loss of the ini and what the network adds to it; f is that of the last call."""
+        several = self.program.outputs > 1
+        return loss_of(self.training_settings["loss"], f, y, several) + self.penalty
+
+    # --- training --------------------------------------------------------------------------------
+
+    def parameter_groups(self, optimizer: str | None = None, eta0: float | None = None,
+                         eps: float | None = None,
+                         weight_decay: float | None = None) -> list[dict]:
+        """Groups for torch.optim, one of each matrix that learns; SGD has those of gd and momentum.
+        What is not given is as in the ini.
+
+        >>> torch.optim.Adam(net.parameter_groups("adam", eta0=0.1))        # doctest: +SKIP
+        """
+        kind = optimizer or self.training_settings["optimizer"]
+        if kind not in OPTIMIZERS:
+            raise InputError(f"optimizer {kind!r}: must be one of {' '.join(OPTIMIZERS)}")
+        program, said = self.program, self.training_settings
+        if (kind in BY_ENTRY) != (said["optimizer"] in BY_ENTRY):  # other rates, other keys
+            described = self._describe(kind)
+            program, said = described[program.width], described.settings["training"]
+        eta0 = said["eta0"] if eta0 is None else eta0
+        eps = said.get("eps", 1e-8) if eps is None else eps
+        decay = said.get("weight_decay", 0) if weight_decay is None else weight_decay
+        return [self._group(W, scaling(program, W), kind, eta0, eps, decay)
+                for W in program.matrices if W.learns]
+
+    def _group(self, W: Matrix, scale: Scaling, kind: str, eta0: float, eps: float,
+               decay: float) -> dict:
+        group = {"params": [self.weights[W.name]], "name": W.name}
+        if kind not in BY_ENTRY:
+            return group | {"lr": eta0 * scale.sgd}
+        group |= {"lr": eta0 * scale.adam, "eps": eps * scale.eps}
+        if kind != "adam":
+            group["weight_decay"] = decay / group["lr"] if W.decays and eta0 else 0
+        return group
+
+    def after_step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """What acts once a step beside the gradient: selection biases move by the loads of the last
+        call, and of an optimizer that decays so do matrices that never learn."""
+        for state, (load, share, eta) in (self.last.loads if self.last else {}).items():
+            if eta:
+                getattr(self, f"selection_{state}").sub_(eta * (load - share))
+        groups = optimizer.param_groups if optimizer else []
+        decays = [group["lr"] * group["weight_decay"] for group in groups
+                  if group.get("weight_decay")]
+        with torch.no_grad():
+            for W in self.program.matrices if decays else ():
+                if W.decays and not W.learns:
+                    self.weights[W.name].mul_(1 - decays[0])
+
+    def clip(self, most: float) -> float:
+        """Gradients whose norm, in the units in which every entry learns at one rate
+        (docs/method.md (10.1)), is above `most` are scaled down to it; returns the norm."""
+        learning = [(self.scale[name].sgd, V) for name, V in self.weights.items()
+                    if V.grad is not None]
+        norm = math.sqrt(sum(rate * V.grad.square().sum().item() for rate, V in learning))
+        for _, V in learning if norm > most else ():
+            V.grad.mul_(most / norm)
+        return norm

@@ -1,0 +1,217 @@
+"""The operations of a description (docs/program_format.md) on tensors: rows are [P, rows of an
+input, sites], numbers [P, rows of an input, K], and what is one for all inputs has 1 in place of P.
+
+A function has the name of its operation, and arguments (evaluation, operation, values). Nothing
+here knows a network. The pass in reverse is left to autograd.
+"""
+from __future__ import annotations
+
+import torch
+
+from dmft.description import Operation, Program
+from dmft.torch import rules
+from dmft.torch.rules import causal_softmax, largest
+from dmft.torch.table import Table
+
+OPERATIONS = Table("operation")
+FUNCTIONS = Table("function")
+FUNCTIONS |= {"linear": lambda x: x, "tanh": torch.tanh, "erf": torch.erf, "relu": torch.relu,
+              "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu,
+              "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
+              "sigmoid": torch.sigmoid, "exp": torch.exp, "inverse": torch.reciprocal}
+
+
+class Evaluation:
+    """One pass forward: `values` of all operations in their order, the `penalty` they add to the
+    loss, and `loads`, {state: (its loads, what they should be, eta_bias)}.
+
+    A is [P, n, D], kinds the tokens [P, n] or None; weights and selection biases by name and by
+    state."""
+
+    def __init__(self, program: Program, weights, biases, A: torch.Tensor,
+                 kinds: torch.Tensor | None):
+        self.program, self.weights, self.biases, self.A, self.kinds = \
+            program, weights, biases, A, kinds
+        self.penalty, self.loads = A.new_zeros(()), {}
+        self.values: list[torch.Tensor] = []
+        for operation in program.operations:
+            arguments = [self.values[k] for k in operation.arguments]
+            self.values.append(OPERATIONS[operation.operation](self, operation, *arguments))
+
+    @property
+    def output(self) -> torch.Tensor:
+        """f, [P, n or 1, C]."""
+        return self.values[self.program.read_out]
+
+    def sites(self, operation: Operation) -> int:
+        """Sites of the population of its rows."""
+        return self.program.size(operation.population)
+
+    def group(self, operation: Operation) -> int:
+        """How many sites of the population of its rows are side by side for one of another."""
+        return self.program.populations[operation.population].group
+
+
+# --- matrices --------------------------------------------------------------------------------
+
+@OPERATIONS
+def read_in(run, v):
+    return run.A @ run.weights[v.matrix].T
+
+
+@OPERATIONS("map", "look", "read_out")
+def product(run, v, x):
+    return x @ run.weights[v.matrix].T
+
+
+@OPERATIONS
+def bias(run, v, s):
+    b = run.weights[v.matrix]
+    return s + (b if b.dim() == 1 else b[run.kinds])
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+@OPERATIONS
+def fn(run, v, x):
+    return FUNCTIONS[v["function"]](v["k"] * x)
+
+
+@OPERATIONS("add", "add_numbers", "shift")
+def add(run, v, a, b):
+    return a + b
+
+
+@OPERATIONS
+def multiply(run, v, a, b):
+    if a.shape[-1] != b.shape[-1]:
+        a = a.repeat_interleave(run.group(v), -1)
+    return a * b
+
+
+@OPERATIONS
+def multiply_numbers(run, v, a, b):
+    return a * b
+
+
+@OPERATIONS
+def times(run, v, x):
+    return v["k"] * x
+
+
+@OPERATIONS
+def group_mean(run, v, x):
+    return x.unflatten(-1, (run.sites(v), -1)).mean(-1)
+
+
+@OPERATIONS
+def tile(run, v, x):
+    return x.repeat(1, 1, run.sites(v) // x.shape[-1])
+
+
+@OPERATIONS
+def tile_mean(run, v, x):
+    return x.unflatten(-1, (-1, run.sites(v))).mean(-2)
+
+
+@OPERATIONS
+def top(run, v, x):
+    return largest(x, v["top"])
+
+
+@OPERATIONS
+def ones(run, v):
+    return run.A.new_ones(1, 1, run.sites(v))
+
+
+@OPERATIONS
+def average(run, v, a, b=None):
+    return (a if b is None else a * b).mean(-1, keepdim=True)
+
+
+@OPERATIONS
+def scale(run, v, s, x):
+    return s[..., v["column"], None] * x
+
+
+@OPERATIONS("mean_of_rows", "mean_of_numbers")
+def mean_of_all(run, v, x):
+    return x.mean((0, 1), keepdim=True)
+
+
+# --- rules -----------------------------------------------------------------------------------
+
+@OPERATIONS
+def numbers(run, v, s):
+    result = rules.NUMBERS[v["rule"]](run, v, s)
+    return result if v.moves else result.detach()
+
+
+@OPERATIONS
+def rows(run, v, x):
+    return rules.ROWS[v["rule"]](run, v, x.detach())
+
+
+@OPERATIONS
+def penalty(run, v, s):
+    added = rules.PENALTIES[v["rule"]](run, v, s)
+    run.penalty = run.penalty + added
+    return added
+
+
+# --- tokens ----------------------------------------------------------------------------------
+
+def _heads(run, v, x):
+    """[P, n, heads, units of one]."""
+    return x.unflatten(-1, (-1, run.program.populations[v.population].group))
+
+
+@OPERATIONS
+def attend(run, v, q, k):
+    return v["k"] / q.shape[-1] * (q @ k.transpose(1, 2))
+
+
+@OPERATIONS
+def attend_by_head(run, v, q, k):
+    of_units = run.program.operations[v.arguments[0]]
+    q, k = _heads(run, of_units, q), _heads(run, of_units, k)
+    return torch.einsum("pshg,pthg->psth", q, k).flatten(1, 2) * (v["k"] / q.shape[-1])
+
+
+def _pairs(run, x):
+    """[P, s, t, heads] of rows of pairs."""
+    return x.unflatten(1, (run.program.tokens, run.program.tokens))
+
+
+@OPERATIONS
+def softmax_by_head(run, v, x):
+    logits = _pairs(run, x).movedim(2, -1)
+    weights = causal_softmax(logits.movedim(1, 2)) if v["causal"] else \
+        torch.softmax(logits.movedim(1, 2), -1)
+    return weights.permute(0, 2, 3, 1).flatten(1, 2)
+
+
+@OPERATIONS
+def mix(run, v, a, x):
+    return a @ x
+
+
+@OPERATIONS
+def mix_by_head(run, v, a, x):
+    return torch.einsum("psth,pthg->pshg", _pairs(run, a), _heads(run, v, x)).flatten(2)
+
+
+@OPERATIONS
+def lag(run, v, x):
+    k, n = v["tokens"], x.shape[1]
+    shifted = torch.zeros_like(x)
+    if k >= 0:
+        shifted[:, k:] = x[:, :max(n - k, 0)]
+    else:
+        shifted[:, :max(n + k, 0)] = x[:, -k:]
+    return shifted
+
+
+@OPERATIONS
+def pool(run, v, x):
+    return x.mean(1, keepdim=True)

@@ -1,0 +1,139 @@
+"""Losses, schedules and the loop of training, as dmft-solve has them."""
+from __future__ import annotations
+
+import math
+
+import torch
+
+from dmft.errors import InputError
+from dmft.torch.table import Table
+
+LOSSES = Table("loss")
+
+
+@LOSSES
+def mse(f, y):
+    return 0.5 * (y - f) ** 2
+
+
+@LOSSES
+def logistic(f, y):
+    return torch.logaddexp(-y * f, torch.zeros_like(f))
+
+
+@LOSSES
+def hinge(f, y):
+    return torch.relu(1 - y * f)
+
+
+@LOSSES
+def cross_entropy(f, y):
+    """A row of zeros is not asked."""
+    return -y * torch.log_softmax(f, -1)
+
+
+def loss_of(kind: str, f: torch.Tensor, y: torch.Tensor, several: bool = False) -> torch.Tensor:
+    """The mean over inputs and tokens; several: the last axis is of outputs, which are summed."""
+    each = LOSSES[kind](f, y)
+    return (each.sum(-1) if several else each).mean()
+
+
+def schedule_factor(training: dict, tau: float) -> float:
+    """The rate at a time over eta0 (docs/method.md, section 10); for a LambdaLR."""
+    past, kind = tau - training["warmup"], training["schedule"]
+    if past < 0:
+        return tau / training["warmup"]
+    if kind == "constant":
+        return 1.0
+    if kind == "power":
+        return (1 + past / training["schedule_t0"]) ** -training["schedule_power"]
+    length = training["schedule_steps"] or training["steps"] - 1 - training["warmup"]
+    left, end = (1 - past / length if past < length else 0), training["schedule_end"]
+    return end + (1 - end) * (left if kind == "linear" else (1 - math.cos(math.pi * left)) / 2)
+
+
+class Lion(torch.optim.Optimizer):
+    """u = beta1 m + (1 - beta1) g, m <- beta2 m + (1 - beta2) g, p <- p - lr u/(|u| + eps), with
+    decoupled weight decay; at eps = 0 what Lion is elsewhere."""
+
+    def __init__(self, params, lr: float = 1e-4, betas=(0.9, 0.99), eps: float = 0,
+                 weight_decay: float = 0):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps,
+                                  "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One step of all parameters that have a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self._move(p, group)
+        return loss
+
+    def _move(self, p, group) -> None:
+        state, (beta1, beta2) = self.state[p], group["betas"]
+        m = state.setdefault("mean", torch.zeros_like(p))
+        u = beta1 * m + (1 - beta1) * p.grad
+        m.mul_(beta2).add_(p.grad, alpha=1 - beta2)
+        p.mul_(1 - group["lr"] * group["weight_decay"])
+        if group["eps"]:
+            p.sub_(group["lr"] * u / (u.abs() + group["eps"]))
+        else:
+            p.sub_(group["lr"] * u.sign())
+
+
+def refuse_what_torch_lacks(training: dict) -> None:
+    """One sentence for what no optimizer of PyTorch does."""
+    if training["integrator"] != "gd":
+        raise InputError(f"integrator = {training['integrator']} is gradient flow, which no "
+                         "optimizer of PyTorch is; integrator = gd is")
+    if training.get("adam_eps") == "inside":
+        raise InputError("adam_eps = inside puts eps under the root, which Adam of PyTorch does "
+                         "not; adam_eps = outside is PyTorch's")
+
+
+def make_optimizer(net, **more) -> torch.optim.Optimizer:
+    """The optimizer of the ini, with the groups of a Network; more: those of parameter_groups."""
+    said = net.training_settings
+    refuse_what_torch_lacks(said)
+    kind, groups = said["optimizer"], net.parameter_groups(**more)
+    if kind in ("gd", "momentum"):
+        return torch.optim.SGD(groups, lr=0, momentum=said.get("momentum", 0))
+    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lion": Lion}[kind]
+    return make(groups, betas=(said["beta1"], said["beta2"]))
+
+
+def train(net, data, steps: int | None = None, measure=None) -> list[float]:
+    """Trains a Network as its ini says on dmft.torch.Data; returns its loss, without penalties,
+    before each step and at the end, `steps` numbers as in a result file. measure(step, data, f,
+    loss): called with each of them, the loss with penalties.
+
+    >>> train(net, dmft.torch.data(ini))                                    # doctest: +SKIP
+    """
+    said, several = net.training_settings, net.program.outputs > 1
+    steps = said["steps"] if steps is None else steps
+    optimizer = make_optimizer(net)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: schedule_factor(said, step))
+    losses = []
+    for step in range(steps):
+        now = data.part(step)
+        f = net(now.X, now.tokens)
+        loss = net.loss(f, now.y)
+        losses.append(loss_of(said["loss"], f.detach(), now.y, several).item())
+        if measure:
+            measure(step, now, f, loss)
+        if step + 1 == steps:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        if said["clip"]:
+            net.clip(said["clip"])
+        optimizer.step()
+        net.after_step(optimizer)
+        scheduler.step()
+    return losses

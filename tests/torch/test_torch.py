@@ -1,0 +1,389 @@
+"""dmft.torch: every network trained by dmft-solve and by PyTorch from the same weights, and faults
+that the comparison must find. Run by make torch-test."""
+import copy
+import doctest
+import glob
+import importlib
+import math
+import os
+import pkgutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import dmft
+import dmft.torch
+from dmft.torch import __main__ as command
+from dmft.torch import comparison, network, operations, rules, training
+
+torch.set_num_threads(1)
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+INIS = [os.path.relpath(ini, ROOT) for folder in ("data", "examples")
+        for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini")) if not ini.endswith("_compare.ini")]
+OPTIMIZERS = ("gd", "momentum", "adam", "adamw", "lion")
+ROUND_OFF = 1e-11  # of a few steps of training, in which differences grow
+# Balanced draws over all directions of the inputs need networks that are wider.
+WIDTH = {"data/fashion10.ini": 52, "data/residual_multi_index.ini": 24}
+
+
+def compared(ini: str, N: int, **keys):
+    return dmft.torch.verify(os.path.join(ROOT, ini) if ini.endswith(".ini") else ini, N,
+                             **{"training.steps": 5} | keys)
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("ini", INIS)
+def test_networks_of_all_inis(ini, optimizer):
+    if ini == "data/regime1_adam.ini" and optimizer in ("gd", "momentum"):
+        pytest.skip("has keys of Adam")
+    found = compared(ini, WIDTH.get(ini, 16), **{"training.optimizer": optimizer})
+    assert found.largest < ROUND_OFF, found
+    assert set(found.differences) > {"f", "loss"}
+
+
+MIXTURE = {"network.gate": "softmax", "network.rho": 0.5}
+EXPERTS = {"network.model": "transformer", "data.source": "markov", "data.inputs": 4,
+           "data.tokens": 5, "data.vocabulary": 4, "training.loss": "cross_entropy",
+           "training.eta0": 0.3, "network.kappa": 0.5}
+# Settings that reach what no ini does: (ini or model, width, keys).
+MORE = [
+    ("data/dense.ini", 12, {"network.activation": "erf"}),
+    ("data/dense.ini", 12, {"network.activation": "relu", "network.read_out": "zero"}),
+    ("data/dense.ini", 12, {"network.activation": "gelu", "training.gamma0": 2.5}),
+    ("data/dense.ini", 12, {"network.activation": "softplus", "reference.draws": "iid"}),
+    ("data/dense.ini", 12, {"network.activation": "silu", "reference.centre": "no"}),
+    ("data/dense.ini", 12, {"training.schedule": "cosine", "training.warmup": 2,
+                            "training.clip": 0.2}),
+    ("data/dense.ini", 12, {"training.schedule": "linear", "training.schedule_steps": 3,
+                            "training.schedule_end": 0.1}),
+    ("data/dense.ini", 12, {"training.schedule": "power", "training.schedule_t0": 2,
+                            "training.clip": 0.1, "rates.W2": 2}),
+    *[(f"data/{model}.ini", 12, {"network.parameterization": side, "training.eta0": 0.02})
+      for model in ("regime1", "regime2", "regime3") for side in ("mup", "mssp", "sp", "ntp")],
+    ("data/regime1.ini", 12, {"network.parameterization": "simp"}),
+    ("data/regime1.ini", 12, {"network.gate": "sigmoid", "network.rho": 1, "network.iota": 0.5,
+                              "network.expert_output": "activated", "network.expert_layers": 3}),
+    ("data/regime1.ini", 12, {"network.eta_bias": 0.05, "network.balance_loss": 0.2,
+                              "network.z_loss": 0.05, "network.shared_experts": 1}),
+    ("data/regime1.ini", 12, {"network.softmax_over": "all", "network.q0": 1,
+                              "network.bias": "fixed"}),
+    ("data/regime1.ini", 12, {"init.b": 2, "rates.b": 0.5, "training.gamma0": 1.5}),
+    ("data/regime1.ini", 12, {"data.inputs": 10, "training.batch": 4}),
+    ("data/regime2.ini", 16, MIXTURE | {"network.balance_loss": 0.3, "network.z_loss": 0.1}),
+    ("data/regime2.ini", 16, MIXTURE | {"network.softmax_over": "all", "network.eta_bias": 0.02}),
+    ("data/regime2.ini", 16, {"network.rho": 0.5, "network.aggregation": "K",
+                              "network.eta_bias": 0.02, "network.beta": 2}),
+    ("data/regime2.ini", 12, {"network.gate": "constant", "training.loss": "logistic"}),
+    ("data/regime2.ini", 12, {"training.loss": "hinge", "data.inputs": 12, "training.batch": 4,
+                              "training.order": "shuffled", "data.test_inputs": 3}),
+    ("data/regime2.ini", 12, {"init.W_out": "2 N^-0.5", "rates.Q": 0.3, "rates.W_in": 0}),
+    ("data/regime3.ini", 12, {"network.outputs": 2, "training.loss": "mse",
+                              "training.gamma0": 0.7}),
+    ("data/residual.ini", 16, {"network.alpha": 0.5, "network.expert_width": 4, "network.q0": 1}),
+    ("data/stack.ini", 12, {"network.mixture": "regime3", "network.block_norm": "both"}),
+    ("data/stack.ini", 12, MIXTURE | {"network.depth": 3, "network.z_loss": 0.1,
+                                      "network.outputs": 3, "training.loss": "cross_entropy"}),
+    ("data/transformer.ini", 12, {"network.depth": 2, "network.heads": 4, "network.gate": "softmax",
+                                  "network.gated_experts": "yes"}),
+    ("data/transformer.ini", 12, {"network.bias_per": "token", "network.biases": ""}),
+    ("data/transformer.ini", 12, {"data.source": "copy", "data.tokens": 8,
+                                  "data.positions": "no"}),
+    ("data/transformer.ini", 12, {"data.source": "gaussian", "data.tokens": 3,
+                                  "data.dimension": 7, "training.loss": "mse"}),
+    ("", 16, EXPERTS | MIXTURE | {"network.many_experts": "regime2", "network.eta_bias": 0.02,
+                                  "network.head_limit": "many", "network.head_width": 4,
+                                  "network.causal": "yes", "network.balance_loss": 0.1}),
+    ("", 12, EXPERTS | {"network.many_experts": "regime3", "network.causal": "no",
+                        "network.iota": 0.5}),
+]
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+@pytest.mark.parametrize("case", range(len(MORE)))
+def test_what_no_ini_has(case):
+    """By gradient descent, and by one of the others in turn."""
+    ini, N, keys = MORE[case]
+    for optimizer in ("gd", OPTIMIZERS[1 + case % 4]):
+        found = compared(ini or "\n", N, **keys, **{"training.optimizer": optimizer})
+        assert found.largest < ROUND_OFF, f"{keys} {optimizer}\n{found}"
+
+
+def test_rates_of_entries():
+    """Factors of rates and eps of matrices."""
+    keys = {"init.W_out": "2 N^-0.5", "rates.W_in": "3 N^-0.5", "eps.W_in": "0.1 N^0.5",
+            "training.adam_read_in": 1}
+    for optimizer in ("adam", "adamw", "lion"):
+        assert compared("data/regime2.ini", 16, **keys,
+                        **{"training.optimizer": optimizer}).largest < ROUND_OFF
+
+
+def words():
+    """What scripts alone have: tokens shifted, numbers of all kinds, masks of numbers."""
+    net = dmft.Network()
+    lower, upper = net.population("lower"), net.population("upper", size=0.5)
+    x = net.tanh(net.read_in(lower, "W1"))
+    y = net.map(x, upper, "W2") + net.lag(net.map(x, upper, "W3"), 1)
+    z = net.bias(net.look(y, 3, "Q"), [0, 0.1, 0.2], "b")
+    t = net.exp(net.stop(z)) * 2 + net.log(1 + net.sum(net.top(z, 2)) ** 2) + net.softmax(z)[1]
+    t = t + 1 / (2 + net.tanh(z[0])) + net.balance_select(z, 1, eta_bias=0.1, name="c")
+    y = net.lag(net.mean(y) + t[0] * y, -1) + y * net.top(y, 4)
+    experts = net.population("experts", size=0.25)
+    units = net.population("units", size=0.5, of=experts, group=2)
+    e = net.group_mean(net.tanh(net.map(y, units, "V")), experts)
+    y = y + net.map(net.expand(e / net.exp(e), units), upper, "O")
+    net.penalty(net.average(y, y), "size")
+    net.kernel(y, "Phi")
+    net.gradient(y, "G")
+    net.read_out(y, "w")
+    return net
+
+
+TOKENS = {"data.source": "markov", "data.inputs": 3, "data.tokens": 4, "data.vocabulary": 3,
+          "training.loss": "cross_entropy"}
+
+
+def test_words_of_scripts():
+    keys = TOKENS | {"training.steps": 6, "training.eta0": 0.01}
+    for optimizer in OPTIMIZERS:
+        found = dmft.torch.verify("\n", 16, network=words(), **keys,
+                                  **{"training.optimizer": optimizer})
+        assert found.largest < ROUND_OFF, found
+
+
+def test_every_word_is_reached():
+    """Operations, functions and rules, by the networks of these tests."""
+    described = [dmft.describe(os.path.join(ROOT, ini)) for ini in INIS] + \
+        [dmft.describe(os.path.join(ROOT, ini) if ini else "\n", **keys | {
+            "reference.widths": N, "solver.replicates": 0}) for ini, N, keys in MORE] + \
+        [dmft.describe("\n", network=words(), **TOKENS | {"reference.widths": 16})]
+    found = {}
+    for v in (v for d in described for v in d.networks[0].operations):
+        found.setdefault("operation", set()).add(v.operation)
+        for what in ("function", "rule"):
+            found.setdefault((v.operation, what), set()).add(v.constants.get(what))
+    for tables, key in ((operations.OPERATIONS, "operation"),
+                        (operations.FUNCTIONS, ("fn", "function")),
+                        (rules.NUMBERS, ("numbers", "rule")), (rules.ROWS, ("rows", "rule")),
+                        (rules.PENALTIES, ("penalty", "rule"))):
+        assert set(tables) - {"linear"} == found[key], key  # which is no operation, x is x
+
+
+# --- faults ----------------------------------------------------------------------------------
+
+SPARSE = {"training.optimizer": "adamw", "network.rho": 0.5, "network.eta_bias": 0.1,
+          "network.gate": "softmax", "network.z_loss": 0.1, "training.eta0": 0.1}
+
+
+def slower(net):
+    """Rates of one matrix wrong by a millionth."""
+    right = net._group
+    def group(W, *more):
+        made = right(W, *more)
+        return made | {"lr": made["lr"] * (1 + 1e-6)} if W.name in ("W1", "W0", "W_in") else made
+    net._group = group
+
+
+def eps_of_all(net):
+    """One eps for all matrices, wrong by a millionth of one of them."""
+    right = net._group
+    def group(W, *more):
+        made = right(W, *more)
+        return made | {"eps": made["eps"] * (1 + 1e-6)} if W.name == "w" else made
+    net._group = group
+
+
+@pytest.mark.parametrize("ini, keys, wrong", [
+    ("data/regime2.ini", {}, slower),
+    ("data/regime2.ini", {"training.optimizer": "momentum"}, slower),
+    ("data/regime2.ini", {"training.optimizer": "adam"}, slower),
+    ("data/regime2.ini", {"training.optimizer": "adam"}, eps_of_all)])
+def test_numbers_that_are_wrong(ini, keys, wrong, monkeypatch):
+    right = network.Network.__init__
+    def made(net, *given, **more):
+        right(net, *given, **more)
+        wrong(net)
+    assert compared(ini, 16, **keys).largest < ROUND_OFF
+    monkeypatch.setattr(network.Network, "__init__", made)
+    found = compared(ini, 16, **keys)
+    assert not found.agrees, found
+
+
+@pytest.mark.parametrize("what", ["mask", "causal", "selection", "decay of biases", "penalty",
+                                  "derivative", "schedule"])
+def test_faults_are_found(what, monkeypatch):
+    ini, keys = "data/regime1.ini", SPARSE
+    if what == "mask":
+        monkeypatch.setattr(rules, "largest", lambda x, K: torch.ones_like(x))
+    elif what == "causal":
+        ini, keys = "data/transformer.ini", {}
+        monkeypatch.setattr(rules, "causal_softmax", lambda x: torch.softmax(x, -1))
+    elif what == "selection":
+        keys = SPARSE | {"network.eta_bias": 1}
+        monkeypatch.setattr(network.Network, "after_step", lambda net, optimizer: None)
+    elif what == "decay of biases":
+        right = network.Network._group
+        def group(net, W, scale, kind, eta0, eps, decay):
+            made = right(net, W, scale, kind, eta0, eps, decay)
+            return made | {"weight_decay": decay / made["lr"]}
+        monkeypatch.setattr(network.Network, "_group", group)
+    elif what == "penalty":
+        monkeypatch.setattr(network.Network, "penalty", torch.zeros(()))
+    elif what == "derivative":
+        ini, keys = "data/transformer.ini", {}
+        monkeypatch.setitem(rules.NUMBERS, "power", lambda run, v, s: s.detach() ** v["c"])
+    elif what == "schedule":
+        keys = SPARSE | {"training.schedule": "cosine"}
+        monkeypatch.setattr(training, "schedule_factor", lambda said, t: 1 - t / 4)
+    found = compared(ini, 16, **keys)
+    assert found.largest > 1e-6, found
+    monkeypatch.undo()
+    assert compared(ini, 16, **keys).largest < ROUND_OFF
+
+
+def test_ties_go_to_the_lower_one():
+    mask = rules.largest(torch.tensor([[0.0, 1, 1, 1], [2, 0, 0, 0]]), 2)
+    assert mask.tolist() == [[0, 1, 1, 0], [1, 1, 0, 0]]
+
+
+# --- what else a network is -------------------------------------------------------------------
+
+@pytest.mark.parametrize("ini", ["data/regime2.ini", "data/transformer.ini"])
+def test_single_precision(ini):
+    found = dmft.torch.verify(os.path.join(ROOT, ini), 32, dtype=torch.float32,
+                              **{"training.steps": 5})
+    assert all(p.dtype == torch.float32 for p in found.network.parameters())
+    assert 1e-9 < found.largest < 1e-5, found
+
+
+def test_weights_are_those_of_a_seed():
+    """And outputs of inputs that no training has seen, in directions of their own."""
+    ini = os.path.join(ROOT, "data", "dense.ini")
+    keys = {"data.test_inputs": 6, "reference.centre": "no", "training.steps": 1}
+    run = dmft.solve(ini, progress=False, **keys, **{
+        "reference.widths": 16, "reference.seeds": 3, "solver.replicates": 0})
+    test = dmft.torch.data(ini, test=True, **keys)
+    for seed in (0, 2):
+        net = dmft.torch.Network(ini, 16, seed, weights="dmft", **keys)
+        loss = net.loss(net(test.X), test.y).item()
+        assert abs(loss - run.reference[16]["test_loss_runs"].values[seed, 0]) < 1e-13
+
+
+def test_drawn_weights():
+    """Scales are right, seeds repeat, and what is drawn trains as dmft-solve's networks do."""
+    ini, keys = os.path.join(ROOT, "data", "regime2.ini"), {"network.expert_width": 4}
+    net = dmft.torch.Network(ini, 256, seed=3, **keys)
+    for name, V in net.weights.items():
+        std = net.scale[name].std
+        assert abs(V.detach().std().item() - std) < 6 * std / math.sqrt(2 * V.numel()), name
+    again, other = (dmft.torch.Network(ini, 256, seed, **keys) for seed in (3, 4))
+    assert torch.equal(net.weights["Q"], again.weights["Q"])
+    assert not torch.equal(net.weights["Q"], other.weights["Q"])
+
+
+def test_training_reaches_the_limit():
+    """Loss of networks drawn and trained here beside those of dmft-solve: |z| < 4."""
+    ini, N = os.path.join(ROOT, "data", "regime2.ini"), 64
+    keys = {"training.steps": 8, "training.optimizer": "adam", "training.eta0": 0.1,
+            "reference.draws": "iid"}
+    run = dmft.solve(ini, progress=False, **keys, **{
+        "reference.widths": N, "reference.seeds": 24, "solver.replicates": 0})
+    data = dmft.torch.data(ini, **keys)
+    losses = np.array([dmft.torch.train(dmft.torch.Network(ini, N, seed, torch.float64, **keys),
+                                        data) for seed in range(24)])
+    theirs = run.reference[N]["loss_runs"].values
+    error = np.sqrt((losses.var(0) + theirs.var(0))[1:] / 24)
+    assert np.all(abs(losses.mean(0) - theirs.mean(0))[1:] < 4 * error)
+
+
+def test_shapes():
+    ini = os.path.join(ROOT, "data", "transformer.ini")
+    net, data = dmft.torch.Network(ini, 16), dmft.torch.data(ini)
+    f = net(data.X, data.tokens)
+    assert f.shape == data.y.shape == (8, 6, 4)
+    torch.testing.assert_close(net(tokens=data.tokens), f)
+    torch.testing.assert_close(f, torch.zeros_like(f))  # less f at the start
+    assert dmft.torch.Network(ini, 16, centre=False)(data.X).abs().max() > 1e-3
+    dense = os.path.join(ROOT, "data", "dense.ini")
+    assert dmft.torch.Network(dense, 12)(dmft.torch.data(dense).X).shape == (4,)
+    with pytest.raises(dmft.InputError, match="give X"):
+        dmft.torch.Network(dense, 12)(tokens=torch.zeros(2, 3, dtype=torch.long))
+
+
+def test_networks_without_a_limit():
+    ini = os.path.join(ROOT, "data", "regime1.ini")
+    keys = {"network.parameterization": "sp", "training.eta0": 0.01}
+    net, data = dmft.torch.Network(ini, 16, **keys), dmft.torch.data(ini, **keys)
+    losses = dmft.torch.train(net, data)
+    assert losses[-1] < losses[0]
+
+
+def test_groups_of_another_optimizer():
+    """The read-in by entry has all numbers of an input, not the directions that inputs span."""
+    ini = os.path.join(ROOT, "data", "dense.ini")
+    net = dmft.torch.Network(ini, 16)
+    other = dmft.torch.Network(ini, 16, **{"training.optimizer": "adam"})
+    for mine, theirs in zip(net.parameter_groups("adam"), other.parameter_groups()):
+        assert mine["name"] == theirs["name"]
+        assert (mine["lr"], mine["eps"]) == (theirs["lr"], theirs["eps"])
+    assert other.parameter_groups()[0]["lr"] == pytest.approx(0.5 / math.sqrt(10))
+    with pytest.raises(dmft.InputError, match="must be one of gd"):
+        net.parameter_groups("sgd")
+
+
+def test_state_is_kept():
+    """Weights at the start and selection biases are in what torch.save keeps."""
+    ini = os.path.join(ROOT, "data", "regime1.ini")
+    keys = SPARSE | {"training.steps": 4}
+    net, data = dmft.torch.Network(ini, 12, **keys), dmft.torch.data(ini, **keys)
+    dmft.torch.train(net, data)
+    other = dmft.torch.Network(ini, 12, seed=1, **keys)
+    other.load_state_dict(net.state_dict())
+    assert torch.equal(net(data.X), other(data.X)) and net(data.X).abs().max() > 1e-3
+    same = copy.deepcopy(net).float()
+    assert same(data.X).dtype == torch.float32
+    assert (same(data.X) - net(data.X)).abs().max() < 1e-5
+
+
+# --- the command -----------------------------------------------------------------------------
+
+def test_command(capsys, monkeypatch):
+    dense = os.path.join(ROOT, "data", "dense.ini")
+    assert command.main([dense, "--width", "12", "--training.steps=3"]) == 0
+    assert "of width 12: the same network" in capsys.readouterr().out
+    for key, said in (("training.adam_eps=inside", "adam_eps = inside"),
+                      ("training.integrator=euler", "gradient flow")):
+        more = ["--training.optimizer=adam"] if "adam" in key else []
+        assert command.main([dense, "--width", "12", "--" + key, *more]) == 2
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1
+    noise = ["--network.bias_noise=0.5", "--width", "12"]
+    assert command.main([os.path.join(ROOT, "data", "regime1.ini"), *noise]) == 2
+    assert "bias_noise" in capsys.readouterr().err
+    assert command.main([dense, "--network.kapa=3"]) == 2
+    with pytest.raises(SystemExit) as ended:
+        command.main([dense, "--steps=3"])
+    assert ended.value.code == 2
+    monkeypatch.setattr(comparison, "MOST", 0)
+    assert command.main([dense, "--width", "12"]) == 1
+
+
+def test_without_torch():
+    """dmft does not import PyTorch, and dmft.torch says in a sentence that it needs it."""
+    def said(text, code):
+        done = subprocess.run([sys.executable, *text], capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+    said(["-c", "import sys, dmft; sys.exit('torch' in sys.modules)"], 0)
+    hidden = "import sys; sys.modules['torch'] = None; "
+    assert "dmft.torch needs PyTorch" in said(["-c", hidden + "import dmft.torch"], 1)
+    as_command = hidden + "sys.argv = ['-m']; import dmft.torch"
+    assert said(["-c", as_command], 1).count("\n") == 1
+
+
+def test_examples_of_docstrings():
+    for module in pkgutil.iter_modules(dmft.torch.__path__):
+        assert not doctest.testmod(importlib.import_module("dmft.torch." + module.name)).failed
