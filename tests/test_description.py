@@ -126,6 +126,28 @@ def test_a_file_says_which_network_it_is_of():
         dmft.describe(run, **{"training.eta0": 1})
 
 
+def test_powers_of_settings_and_data_are_numbers():
+    def of(name, **more):
+        d = dmft.describe(f"{ROOT}/data/regime2.ini", **{"network.rho": 0.25} | more)
+        return [program.matrix(name) for program in (d.limit, d.networks[0])]
+
+    width = dmft.describe(f"{ROOT}/data/regime2.ini").networks[0].width
+    plain = of("W_out")
+    limit, network = of("W_out", **{"init.W_out": "2 rho^0.5 kappa^-1 N_e^0.5 P D^0.5",
+                                    "rates.W_out": "N^-1 rho^-1"})
+    # rho = 1/4, kappa = 1/2, N_e = 2, P = 4, D = 10; factors are products of five numbers
+    times = 2 * 0.5 * 2 * 2 ** 0.5 * 4 * 10 ** 0.5
+    assert limit.a0 == pytest.approx(plain[0].a0 * times, rel=1e-14)
+    assert network.a0 == pytest.approx(plain[1].a0 * times, rel=1e-14)
+    assert network.rate == pytest.approx(plain[1].rate * 4 / width, rel=1e-14)
+    assert limit.rate == 0
+    for text, sentence in (("L^2", "this network has no L, the number of blocks"),
+                           ("kappa^1e5", "beyond the range of numbers"),
+                           ("iota", r"no iota, the units of an expert over the width")):
+        with pytest.raises(dmft.InputError, match=sentence):
+            of("W_out", **{"init.W_out": text})
+
+
 def test_a_limit_that_does_not_exist_is_none_and_says_why():
     d = dmft.describe(f"{ROOT}/data/regime2.ini", **{"init.Q": "N^0.5", "solver.replicates": 0})
     assert d.limit is None and "Q grows as N^0.5" in d.no_limit

@@ -90,6 +90,21 @@ static void test_factors_are_read(void **state) {
     }
 }
 
+/* Powers of other things than N, in any order, each once. */
+static void test_other_powers_are_read(void **state) {
+    (void)state;
+    struct fixture f;
+    accept(&f, "[init]\nQ = 3 rho^0.5 N^-1 N_e^2 D\nR = kappa\n", NULL);
+    const struct factor *Q = &f.config.init.factor[0], *R = &f.config.init.factor[1];
+    check_factor(Q, "Q", 3, -1);
+    check_factor(R, "R", 1, 0);
+    const double q[FACTOR_QUANTITIES] = {0.5, 0, 0, 0, 2, 0, 1},
+                 r[FACTOR_QUANTITIES] = {0, 1, 0, 0, 0, 0, 0};
+    for (int k = 0; k < FACTOR_QUANTITIES; k++)
+        assert_true(Q->powers[k] == q[k] && R->powers[k] == r[k]);
+    params_free(&f.params);
+}
+
 static void check_refused(const char *text, const char *override, const char *const *part) {
     struct fixture f;
     if (read_text(&f, text, ARGS(override)) != CODE_INPUT)
@@ -128,7 +143,10 @@ static void test_values_are_refused(void **state) {
         {"[rates]\nQ = 3 4\n", NULL, {"trailing characters \"4\"; " MUST}},
         {"[rates]\nQ = 3 * N\n", NULL, {"trailing characters \"* N\""}},
         {"[rates]\nQ = 3 N^2 N\n", NULL, {"trailing characters \"N\""}},
-        {"[rates]\nQ = 3 Nan\n", NULL, {"trailing characters \"an\""}},
+        {"[rates]\nQ = 3 Nan\n", NULL, {"trailing characters \"Nan\""}},
+        {"[rates]\nQ = 3 rhos\n", NULL, {"trailing characters \"rhos\""}},
+        {"[rates]\nQ = rho N rho\n", NULL, {"trailing characters \"rho\""}},
+        {"[rates]\nQ = rho^x\n", NULL, {"not a number at \"x\""}},
         {"[rates]\nQ = 3# fast\n", NULL, {"trailing characters \"# fast\""}},
         {"[rates]\nQ = 1\nR = 1\nQ = 2\n",
          NULL,
@@ -363,6 +381,7 @@ static void test_bad_sweeps_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_factors_are_read),
+        cmocka_unit_test(test_other_powers_are_read),
         cmocka_unit_test(test_values_are_refused),
         cmocka_unit_test(test_lists_and_overrides),
         cmocka_unit_test(test_a_list_of_any_length),

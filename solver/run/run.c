@@ -76,6 +76,7 @@ int run_prepare(struct run *run, struct err *err) {
     TRY(exchange_data(&run->data, err));
     config_shape(&run->config, &run->data);
     TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
+    TRY(config_factors(&run->config, &run->params, run->data.P, run->data.D, err));
     TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
     run_split(run);
     int threads = run->config.solver.threads;

@@ -88,6 +88,11 @@ int config_program_keys(const struct config *config, const struct params *params
  * moves entry by entry, X/sqrt(D) itself. */
 int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
                        int *rest, struct err *err);
+/* Multiplies powers of rho, kappa, ..., P inputs and D dimensions into the factors of [init],
+ * [rates] and [eps]; before config_check, which asks networks made with them. CODE_INPUT where the
+ * network has not what a power is of. */
+int config_factors(struct config *config, const struct params *params, int P, int D,
+                   struct err *err);
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
  * width, K = rank of the inputs for balanced draws. config_shape comes before. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);

@@ -11,12 +11,23 @@
 
 /* ---- one key and its value ---- */
 
+const struct factor_quantity factor_quantities[FACTOR_QUANTITIES] = {
+    {"rho", "rho", "share of the experts that is routed to"},
+    {"kappa", "kappa", "number of experts over the width"},
+    {"iota", "iota", "units of an expert over the width"},
+    {"L", "depth", "number of blocks"},
+    {"N_e", "expert_width", "units of an expert"},
+    {"P", "", "number of training inputs"},
+    {"D", "", "dimension of the inputs"},
+};
+
 void factor_describe(const struct param_section *section, char *note) {
     text_append(note,
                 section && section->words
                     ? "a number or a word"
                     : "a factor, a number of at least 0, with or without a power of the width: 3, "
-                      "3 N^-0.5 or N^0.5");
+                      "3 N^-0.5 or N^0.5; powers of rho, kappa, iota, L, N_e, P and D may follow: "
+                      "2 N^-0.5 rho^0.5");
 }
 
 bool factor_name(const char *key, char *note) {
@@ -67,32 +78,64 @@ static bool parse_number(const char **text, double *out, char *note) {
     return true;
 }
 
+/* The end of this name at the beginning of a text, which no other letter may follow; else NULL. */
+static const char *behind(const char *text, const char *name) {
+    size_t length = strlen(name);
+    bool whole = !strncmp(text, name, length) && (!text[length] || strchr("^ \t", text[length]));
+    return whole ? text + length : NULL;
+}
+
+/* The place of the power of what a text begins with, and *end behind its name; NULL: of nothing. */
+static double *find_power(struct factor *factor, const char *text, const char **end) {
+    if ((*end = behind(text, "N")))
+        return &factor->power;
+    for (int k = 0; k < FACTOR_QUANTITIES; k++)
+        if ((*end = behind(text, factor_quantities[k].name)))
+            return &factor->powers[k];
+    return NULL;
+}
+
+bool factor_is_power(const char *text) {
+    struct factor unused;
+    const char *end;
+    return find_power(&unused, text, &end);
+}
+
+/* Powers of several things, each once; *text moves behind them. */
+static bool parse_powers(const char **text, struct factor *out, char *note) {
+    const char *end;
+    double *power, *met[FACTOR_QUANTITIES + 1];
+    for (int k = 0; (power = find_power(out, *text, &end)); k++) {
+        for (int i = 0; i < k; i++)
+            if (met[i] == power)
+                return true; /* what is left is refused */
+        met[k] = power;
+        *text = skip(end);
+        *power = 1;
+        if (**text != '^')
+            continue;
+        *text = skip(*text + 1);
+        if (!parse_number(text, power, note))
+            return false;
+    }
+    return true;
+}
+
 /* A factor. If it is refused, appends a sentence to note and returns false. */
 static bool parse(const char *text, struct factor *out, char *note) {
     char cut[TEXT_CLIP_SIZE];
     text = skip(text);
-    out->factor = 1;
-    out->power = 0;
+    *out = (struct factor){.factor = 1};
     if (!*text)
         return refuse(note, "empty value");
-    /* strtod would take the beginning of nan */
-    bool bare = *text == 'N' && strchr("^ \t", text[1]);
-    if (!bare && !parse_number(&text, &out->factor, note))
+    if (!factor_is_power(text) && !parse_number(&text, &out->factor, note))
         return false;
     if (out->factor < 0)
         return refuse(note, "a negative factor");
     if (out->factor == 0)
         out->factor = 0; /* not -0 */
-    if (*text == 'N') {
-        text = skip(text + 1);
-        out->power = 1;
-        if (*text == '^') {
-            text = skip(text + 1);
-            if (!parse_number(&text, &out->power, note))
-                return false;
-        }
-    }
-    return !*text || refuse(note, "trailing characters \"%s\"", text_clip(cut, text));
+    return parse_powers(&text, out, note) &&
+           (!*text || refuse(note, "trailing characters \"%s\"", text_clip(cut, text)));
 }
 
 bool factor_takes(const struct param_section *section, const char *text, char *note) {

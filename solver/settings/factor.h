@@ -14,6 +14,16 @@ bool factor_name(const char *key, char *note);
 /* Whether a free key of this section may have this value; if not, appends a sentence to note. */
 bool factor_takes(const struct param_section *section, const char *text, char *note);
 
+/* The quantities besides the width N that a factor may have a power of, by the name that stands in
+ * the ini, and where the number comes from: a key of [network], or, where that is empty, the data.
+ */
+struct factor_quantity {
+    const char *name, *key, *doc;
+};
+extern const struct factor_quantity factor_quantities[FACTOR_QUANTITIES];
+/* Whether a text begins with N or the name of a quantity, and so with a power. */
+bool factor_is_power(const char *text);
+
 /* The given free key; NULL if it was not given. */
 struct param_free *factor_find(const struct params *params, const struct param_section *section,
                                const char *key);

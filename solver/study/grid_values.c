@@ -1,5 +1,6 @@
 /* The values of a line of [sweep]: a list, points of several keys, logspace or linspace. */
 #include "solver/study/grid_values.h"
+#include "solver/settings/factor.h"
 #include "kernels/base/text.h"
 
 #include <math.h>
@@ -97,14 +98,14 @@ static int add_space(struct grid *grid, struct grid_axis *axis, const char *valu
     return CODE_OK;
 }
 
-/* Whether blanks, which separate values here, would cut a factor with a power of the width, as in
- * 3 N^-0.5 or N ^ 2, in two. */
+/* Whether blanks, which separate values here, would cut a factor with a power, as in 3 N^-0.5 or
+ * N ^ 2, in two. */
 static bool cuts_power(const char *values) {
     bool number = false; /* the word before is one */
     struct text_word word;
     char *end;
     while (text_next_word(&values, " \t", &word)) {
-        bool power = *word.text == 'N' && (word.length == 1 || word.text[1] == '^');
+        bool power = factor_is_power(word.text);
         if (*word.text == '^' || word.text[word.length - 1] == '^' || (power && number))
             return true;
         strtod(word.text, &end);
@@ -157,7 +158,7 @@ static int add_list(struct grid *grid, struct grid_axis *axis, char *values, str
                                           "last, n) or linspace(first, last, n)");
     if (!commas && (!bars || axis->keys > 1) && cuts_power(values))
         return grid_fail(grid, axis, err,
-                         "blanks separate values here, and would cut a factor from its power of N; "
+                         "blanks separate values here, and would cut a factor from its power; "
                          "write it without blanks, as 3N^-0.5, or %s",
                          bars ? "commas between the values of a point" : "| between values");
     while ((point = bars ? text_next_part(&values, '|') : next_word(&values)))
