@@ -39,6 +39,28 @@ static void halves_have_the_draws_of_the_whole(void **state) {
     run_free(&small);
 }
 
+/* Where gates condense, the participation of half the experts is twice that of all, and more: taken
+ * off as it is, the bias left less than nothing. */
+static void participation_stays_positive(void **state) {
+    (void)state;
+    struct run run;
+    march(&run, "data/regime2_softmax.ini",
+          (const char *const[]){"training.eta0=0.02", "training.gamma0=2", "network.beta=4",
+                                "solver.halves=yes", "solver.sites=128", "solver.expert_sites=128",
+                                "solver.replicates=3", "reference.widths=", "training.steps=40",
+                                NULL});
+    const struct series *gates = record_find(&run.limit, "gate_participation");
+    const double *values = record_values(&run.limit, gates),
+                 *half = record_find(&run.half[0], "gate_participation")->values;
+    bool condensed = false;
+    for (size_t k = 0; k < 3 * gates->size; k++) {
+        condensed |= half[k] > 2 * gates->values[k];
+        assert_true(values[k] > 0);
+    }
+    assert_true(condensed);
+    run_free(&run);
+}
+
 /* A number of sites in a program is halved like a key of [solver], and those of its units; so with
  * a number of its own or with the key a program gives the same. */
 static void numbers_of_a_program_are_halved(void **state) {
@@ -239,6 +261,7 @@ static void halves_of_points_have_no_bias(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_have_the_draws_of_the_whole),
+        cmocka_unit_test(participation_stays_positive),
         cmocka_unit_test(numbers_of_a_program_are_halved),
         cmocka_unit_test(refusals),
         cmocka_unit_test(values_are_those_without_the_bias),

@@ -67,6 +67,7 @@ static int declare(struct record *record, const struct config *config, const str
     TRY(record_fill_by(record, fill, 0, GATE_SERIES, err));
     for (int k = 0; k < GATE_SERIES; k++) {
         series[k].slot = k;
+        series[k].positive = true;
         series[k].rough = k != PARTICIPATION; /* extremes have no normal errors */
         TRY(record_add(record, series[k], err));
     }

@@ -255,6 +255,14 @@ int record_set_half(struct record *record, const struct record *half, struct err
     return CODE_OK;
 }
 
+/* x - (mean of halves - x); of what is positive its logarithm is corrected so, which is the same to
+ * first order and stays positive where the bias is large. */
+static double corrected(const struct series *series, double whole, double first, double second) {
+    if (series->positive && first > 0 && second > 0)
+        return whole * (whole / sqrt(first * second));
+    return 2 * whole - (first + second) / 2;
+}
+
 /* Values without the bias of order 1/sites, where there are halves and the series has such a bias.
  */
 static const double *unbiased(const struct record *record, const struct series *series) {
@@ -263,7 +271,7 @@ static const double *unbiased(const struct record *record, const struct series *
     const double *first = record_find(&record->half[0], series->name)->values;
     const double *second = record_find(&record->half[1], series->name)->values;
     for (size_t k = 0; k < (size_t)record->runs * series->size; k++)
-        record->whole[k] = 2 * series->values[k] - (first[k] + second[k]) / 2;
+        record->whole[k] = corrected(series, series->values[k], first[k], second[k]);
     return record->whole;
 }
 
