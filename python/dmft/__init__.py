@@ -7,8 +7,8 @@
 
 dmft.solve, dmft.sweep and dmft.compare run the programs of these names, dmft.resume goes on with a
 run; dmft.load reads what they wrote, whole or in progress. dmft.Network is a network written in
-Python, and dmft.describe gives any network as data; dmft.recipe says how to train it in code of your
-own (or dmft-recipe FILE.ini). dmft.plot draws what runs computed (pip install "dmft[plot]", or
+Python, and dmft.describe gives any network as data; dmft.recipe says how to train it in code of
+your own (or dmft-recipe FILE.ini). dmft.plot draws what runs computed (pip install "dmft[plot]", or
 dmft-plot FILE.h5).
 """
 from dmft.description import Description
@@ -20,6 +20,6 @@ from dmft.recipe import Recipe, recipe
 from dmft.run import compare, describe, resume, solve, sweep
 
 __all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "recipe",
-           "Description", "Recipe", "Network", "Result", "Note", "DmftError", "SystemFailure", "InputError",
-           "NumericalFailure", "Interrupted", "NoteWarning"]
+           "Description", "Recipe", "Network", "Result", "Note", "DmftError", "SystemFailure",
+           "InputError", "NumericalFailure", "Interrupted", "NoteWarning"]
 __version__ = "0.1.0"

@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-# Numbers of a built network have a relative round-off of some 1e-15; a wrong power of a size that is
-# doubled, with a denominator of at most LARGEST, is off by 7e-4 or more.
+# Numbers of a built network have a relative round-off of some 1e-15; a power of a size that is
+# doubled, wrong by 1/LARGEST, is off by 7e-4.
 TOLERANCE, LARGEST = 1e-9, 1000
 
 
@@ -69,8 +69,8 @@ def _rational(x: float) -> Fraction | None:
 
 
 def fit(places, numbers) -> Law:
-    """The law of numbers at places, which are dicts of the same sizes. It is not exact where there is
-    none, or the places do not tell the sizes apart: then it is the number at the first of them."""
+    """The law of numbers at places, which are dicts of the same sizes. It is not exact where there
+    is none, or the places do not tell the sizes apart: then it is the number at the first."""
     first = float(numbers[0])
     if all(number == 0 for number in numbers):
         return Law(0.0)

@@ -30,6 +30,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 from dmft import recipe_table, run
@@ -292,18 +293,24 @@ def recipe(config, *, parameterizations=None, at: Mapping | None = None,
         config = config.parameters["ini"]
     if isinstance(parameterizations, str):
         parameterizations = parameterizations.replace(",", " ").split()
+    said = run.settings_of(config, network=network, **more)
+    words = said.get("network.parameterization", "").split()
     if parameterizations is None:
-        said = run.settings_of(config, network=network, **more).get("network.parameterization", "")
-        parameterizations = said.split() if len(said.split()) > 1 else [None]
+        parameterizations = words or [None]
     if not parameterizations:
         raise InputError("parameterizations: name at least one, such as mup or mssp")
-    families = [Family(config, one, network, more) for one in parameterizations]
+
+    def family(word: str | None) -> Family:
+        own = {} if word is None else {"network.parameterization": word}
+        return Family(config, said | own, network, more)
+    with ThreadPoolExecutor(2) as threads:
+        families = list(threads.map(family, parameterizations))
     found = Recipe(families, [one for family in families for one in _laws(family)], raw_inputs,
                    [family.places[0] for family in families])
     if at is not None:
         return found.at(at)
     if base is not None:
         return found.multipliers(base, target)
-    sizes = families[0]
-    return found if not raw_inputs else found._of_inputs(
-        Law(1.0, {"D": Fraction(1)}) if "D" in sizes.free else Law(sizes.places[0].sizes["D"]))
+    first = families[0]
+    D = Law(1.0, {"D": Fraction(1)}) if "D" in first.free else Law(first.places[0].sizes["D"])
+    return found._of_inputs(D) if raw_inputs else found

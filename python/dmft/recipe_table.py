@@ -28,7 +28,8 @@ class Latex(Style):
     times = r" $\times$ "
 
     def law(self, law: Law) -> str:
-        words = law.words(lambda size: r"\gamma_0" if size == "gamma0" else size, "{}^{{{}}}".format)
+        words = law.words(lambda size: r"\gamma_0" if size == "gamma0" else size,
+                          "{}^{{{}}}".format)
         words = [rf"\cdot 10^{{{int(word.split('e')[1])}}}".join([word.split("e")[0], ""])
                  if "e" in word and word[0].isdigit() else word for word in words]
         return "$" + r"\,".join(words) + ("" if law.exact else "^{*}") + "$"

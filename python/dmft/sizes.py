@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from dmft import power, run
-from dmft.description import Program
+from dmft.description import Description, Program
 from dmft.errors import InputError
 
 MEANING = {"gamma0": "feature learning strength", "N": "width", "M": "experts",
@@ -72,23 +71,24 @@ class Place:
     sizes: dict[str, float] = field(default_factory=dict)
 
     def same(self, other: Place) -> bool:
-        """Whether sizes and numbers are those of another network."""
-        return all(getattr(one, part) == getattr(two, part)
-                   for one, two in ((self.descent, other.descent), (self.adam, other.adam))
-                   for part in ("populations", "matrices"))
+        """Whether all sizes and numbers are those of another network."""
+        return (self.adam.populations, self.adam.matrices) == \
+            (other.adam.populations, other.adam.matrices)
 
 
 class Family:
     """The networks of an ini in one parameterization, at several sizes. `places[0]` is that of the
     ini and its first width; `free` are the sizes that the places tell apart."""
 
-    def __init__(self, config, parameterization: str | None, network, more: Mapping):
-        self.ways = {}
-        keys = dict(more) | PLAIN
-        if parameterization is not None:
-            keys["network.parameterization"] = parameterization
-        self._settle(config, network, keys)
-        self.parameterization = self.settings.get("network.parameterization")
+    def __init__(self, config, said: Mapping[str, str], network, more: Mapping):
+        """said: run.settings_of the ini, with one parameterization."""
+        self.parameterization, self.ways = said.get("network.parameterization"), {}
+        self.program = said["network.model"] == "program"
+        whole = self._describe(config, said, network, dict(more))
+        self.width, self.outputs = whole.networks[0].width, whole.networks[0].outputs
+        self._settle(said, whole)
+        # Factors of [rates] are in `rate` of what gradient descent trains, and of that alone.
+        self.rates = any(key.startswith("rates.") for key in self.settings)
         self.places = self.build([self.width, 2 * self.width])
         self._plain_data()
         self._explore()
@@ -99,20 +99,21 @@ class Family:
 
     # --- the ini -----------------------------------------------------------------------------
 
-    def _settle(self, config, network, keys: dict) -> None:
-        """The settings of the ini without those of optimizers, of which some exclude others."""
-        said = run.settings_of(config, network=network, **keys)
-        widths, refused = said.get("reference.widths", "").split()[:1] or WIDTHS, None
-        for width in widths:
+    def _describe(self, config, said: Mapping, network, keys: dict) -> Description:
+        """The description of the ini at its first width, or at one that it can have."""
+        keys |= PLAIN
+        if self.parameterization is not None:
+            keys["network.parameterization"] = self.parameterization
+        refused = None
+        for width in said.get("reference.widths", "").split()[:1] or WIDTHS:
             try:
-                whole = run.describe(config, network=network, **keys | {"reference.widths": width})
-                break
+                return run.describe(config, network=network, **keys | {"reference.widths": width})
             except InputError as error:
                 refused = refused or error
-        else:
-            raise refused
-        self.width, self.outputs = int(width), whole.networks[0].outputs
-        self.program = whole.settings["network"]["model"] == "program"
+        raise refused
+
+    def _settle(self, said: Mapping, whole: Description) -> None:
+        """The settings of the ini without those of optimizers, of which some exclude others."""
         self.settings = {key: text for key, text in said.items()
                          if key.split(".")[0] in SECTIONS or key in
                          ("training.gamma0", "training.loss", "training.adam_read_in")} | PLAIN
@@ -138,8 +139,7 @@ class Family:
             self.places = self.build([self.width, 2 * self.width])
         except InputError:
             self.settings = before
-        instead = self.places[0].adam
-        if (instead.populations, instead.matrices) != (network.populations, network.matrices):
+        if not self.places[0].same(places[0]):
             self.settings, self.places = before, places
 
     # --- networks ----------------------------------------------------------------------------
@@ -152,13 +152,11 @@ class Family:
         if self._key("experts") in settings and both.get("network.biases"):
             both["network.biases"] = ""  # the ini has as many as experts
 
-        def describe(optimizer: str) -> list[Program]:
-            keys = both | {"training.optimizer": optimizer}
-            if optimizer == "gd":
-                keys.pop("training.adam_read_in", None)
-            return run.describe(keys).networks
-        with ThreadPoolExecutor(2) as threads:
-            descent, adam = threads.map(describe, ("gd", "adam"))
+        adam = run.describe({**both, "training.optimizer": "adam"}).networks
+        descent = adam
+        if self.rates:
+            both.pop("training.adam_read_in", None)
+            descent = run.describe({**both, "training.optimizer": "gd"}).networks
         return [Place(settings, one, other, outputs) for one, other in zip(descent, adam)]
 
     def _key(self, key: str) -> str:
@@ -194,7 +192,7 @@ class Family:
                 continue
             text = str(round(value * factor)) if whole else repr(value * factor)
             try:
-                places = self.build([self.width, 2 * self.width], {key: text}, outputs)
+                places = self.build([self.width], {key: text}, outputs)
             except InputError:
                 continue
             if places[0].same(self.places[0]) and key != "training.gamma0":
