@@ -5,6 +5,7 @@
 Without --update the exit code is 1 where the page differs from what the program builds.
 """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def ratio(here, printed):
                                   ("N", "M", "N_e", "L", "D") if size in both.powers})
 
 
-def compared(recipes):
+def compared(made):
     """(network, tensor, parameterization, column, here, printed, ratio) of each printed entry."""
     for (network, tensor), (mup, mssp, sgd, adam, eps) in PRINTED.items():
         words = ("mup", "mssp") if network in WORDS else (None,)
@@ -101,15 +102,15 @@ def compared(recipes):
                 if (network, word) == ("regime3", "mssp") and tensor != "Q":
                     # equal initial experts: a matrix that all begin with, and what each learns
                     name = tensor.replace("W_", "A_" if column == "std" else "P_")
-                one = recipes[network][word, name] if word else recipes[network][name]
+                one = made[network][word, name] if word else made[network][name]
                 here = one.numbers()[column]
                 yield network, tensor, word, column, here, law(text), ratio(here, law(text))
 
 
-def differences(recipes):
+def differences(made):
     """The rows of the table of what is not as printed."""
     found = {}
-    for network, tensor, word, column, here, printed, by in compared(recipes):
+    for network, tensor, word, column, here, printed, by in compared(made):
         if by is not None and (by.powers or by.coefficient != 1):
             row = (network, tensor, COLUMNS[column], str(here), str(printed), str(by))
             found.setdefault(row, []).append(word or "")
@@ -119,11 +120,16 @@ def differences(recipes):
         for row, words in found.items()])
 
 
-def tables():
+def recipes():
+    """{network: recipe} of all of them."""
+    with ThreadPoolExecutor(2) as threads:
+        return dict(zip(NETWORKS, threads.map(recipe, NETWORKS)))
+
+
+def tables(made):
     """{name: table} of all that the page has."""
-    recipes = {network: recipe(network) for network in NETWORKS}
-    return {**{network: one.markdown() for network, one in recipes.items()},
-            "differences": differences(recipes)}
+    return {**{network: one.markdown() for network, one in made.items()},
+            "differences": differences(made)}
 
 
 def regenerated(text, made):
@@ -140,7 +146,7 @@ def regenerated(text, made):
 
 def main():
     text = PAGE.read_text(encoding="utf-8")
-    new = regenerated(text, tables())
+    new = regenerated(text, tables(recipes()))
     if "--update" in sys.argv:
         PAGE.write_text(new, encoding="utf-8")
         return 0

@@ -77,8 +77,8 @@ static json_t *describe_matrix(const struct net *net, int i) {
                      "source", number_of(net, source), "target", number_of(net, v->on), "width",
                      width_of(v), "sets", sets, "start", start, "a0", W->a0, "s_f",
                      v->map ? W->s_f : 1.0, "rate", W->rate, "adam_rate", W->adam_rate, "adam_eps",
-                     W->adam_eps, "learns", !W->fixed, "decays", !v->frozen, "tied", W->tied, "iid",
-                     W->iid, "uses", v->map ? v->map->declared.uses : 1);
+                     W->adam_eps, "learns", !W->fixed, "decays", !v->frozen && !bias, "tied",
+                     W->tied, "iid", W->iid, "uses", v->map ? v->map->declared.uses : 1);
 }
 
 /* What has a row: one for all inputs, each input, token or pair of tokens. */

@@ -58,6 +58,7 @@ class Tensor:
     adam: Law | None                # that of Adam, over eta0
     eps: Law | None                 # of Adam, over [training] eps
     decay: Law | None               # torch's weight_decay with Adam, over omega/eta0
+    decays: bool                    # also of what never learns and has no rates
 
     @property
     def exact(self) -> bool:
@@ -92,8 +93,7 @@ def numbers_of(place: Place, name: str) -> dict[str, float | None] | None:
     }[W.kind]()
     rows, columns, std, sgd, adam, eps = found
     learns = (sgd, adam, eps, 1 / adam if W.decays else None) if W.learns else (None,) * 4
-    return dict(zip(("rows", "columns", "std", "sgd", "adam", "eps", "decay"),
-                    (float(rows), float(columns), std, *learns)))
+    return dict(zip(("rows", "columns", *NUMBERS), (float(rows), float(columns), std, *learns)))
 
 
 def _stem(name: str) -> str:
@@ -128,10 +128,10 @@ def _there(place: Place, name: str) -> dict[str, float | None] | None:
 
 def _laws(family: Family) -> list[Tensor]:
     """Each tensor of the network of the ini, with laws in its sizes."""
-    tensors, kinds = [], {W.name: W.kind for W in family.places[0].adam.matrices}
+    tensors, first = [], {W.name: W for W in family.places[0].adam.matrices}
     for name, names in _alike(family.places).items():
         at = [_there(place, names[0]) for place in family.places]
-        kind = kinds[names[0]]
+        kind = first[names[0]].kind
 
         def law(key: str) -> Law | None:
             numbers = [one and one[key] for one in at]
@@ -144,18 +144,20 @@ def _laws(family: Family) -> list[Tensor]:
                  for place in family.places]
         tensors.append(Tensor(family.parameterization, name, names, kind,
                               family.law(count, False) if name != names[0] else Law(1.0),
-                              law("rows"), law("columns"), *map(law, NUMBERS)))
+                              law("rows"), law("columns"), *map(law, NUMBERS),
+                              decays=first[names[0]].decays))
     return tensors
 
 
 def _numbers(family: Family, place: Place) -> list[Tensor]:
     """Each tensor of one network, with its numbers."""
-    tensors, kinds = [], {W.name: W.kind for W in place.adam.matrices}
+    tensors, there = [], {W.name: W for W in place.adam.matrices}
     for name, names in _alike([place]).items():
         laws = {key: None if number is None else Law(number)
                 for key, number in numbers_of(place, names[0]).items()}
-        tensors.append(Tensor(family.parameterization, name, names, kinds[names[0]],
-                              Law(float(len(names))), **laws))
+        W = there[names[0]]
+        tensors.append(Tensor(family.parameterization, name, names, W.kind,
+                              Law(float(len(names))), **laws, decays=W.decays))
     return tensors
 
 

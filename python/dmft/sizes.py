@@ -6,6 +6,7 @@ another network.
 """
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ WAYS = (
         lambda s: s["H"] * s["N_k"] / s["N"], "N_k"),
 )
 FACTORS = (2, 3, 0.5, 4)
+# Where the program says this of a key, no other value of it is worth a try.
+IDLE = re.compile("no effect|does not use|never reads|is used only")
 # Where an ini of the limit alone says no width.
 WIDTHS = ("64", "128", "256", "512", "1024", "32", "48", "100", "1000", "2048")
 SECTIONS = ("network", "program", "data", "init", "rates", "eps")
@@ -87,6 +90,11 @@ class Family:
         whole = self._describe(config, said, network, dict(more))
         self.width, self.outputs = whole.networks[0].width, whole.networks[0].outputs
         self._settle(said, whole)
+        _, arrays = run.split(more)
+        if arrays:  # what the description was made of is gone
+            self.folder = run.Folder()
+            self.settings["data.file"], _ = run.write_data(
+                os.path.join(self.folder.path, "data"), arrays)
         # Factors of [rates] are in `rate` of what gradient descent trains, and of that alone.
         self.rates = any(key.startswith("rates.") for key in self.settings)
         self.places = self.build([self.width, 2 * self.width])
@@ -155,8 +163,9 @@ class Family:
         adam = run.describe({**both, "training.optimizer": "adam"}).networks
         descent = adam
         if self.rates:
-            both.pop("training.adam_read_in", None)
-            descent = run.describe({**both, "training.optimizer": "gd"}).networks
+            plain = {key: text for key, text in both.items()
+                     if not key.startswith("eps.") and key != "training.adam_read_in"}
+            descent = run.describe({**plain, "training.optimizer": "gd"}).networks
         return [Place(settings, one, other, outputs) for one, other in zip(descent, adam)]
 
     def _key(self, key: str) -> str:
@@ -193,7 +202,9 @@ class Family:
             text = str(round(value * factor)) if whole else repr(value * factor)
             try:
                 places = self.build([self.width], {key: text}, outputs)
-            except InputError:
+            except InputError as error:
+                if IDLE.search(error.sentence):
+                    return None
                 continue
             if places[0].same(self.places[0]) and key != "training.gamma0":
                 return None
