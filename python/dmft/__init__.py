@@ -7,7 +7,8 @@
 
 dmft.solve, dmft.sweep and dmft.compare run the programs of these names, dmft.resume goes on with a
 run; dmft.load reads what they wrote, whole or in progress. dmft.Network is a network written in
-Python; dmft.describe gives any network as data, dmft.draw as a picture. dmft.plot draws what runs
+Python; dmft.describe gives any network as data, dmft.recipe says how to train it in code of your
+own, dmft.draw is its picture, dmft.torch makes it a module of PyTorch. dmft.plot draws what runs
 computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
 """
 from dmft.description import Description
@@ -16,10 +17,12 @@ from dmft.errors import (DmftError, InputError, Interrupted, NoteWarning, Numeri
                          SystemFailure)
 from dmft.files import Note, Result, load, valid
 from dmft.network import Network
+from dmft.recipe import Recipe, recipe
 from dmft.run import compare, describe, resume, solve, sweep
 from dmft.statistics import difference, jackknife
 
-__all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "Description",
-           "draw", "jackknife", "difference", "Network", "Result", "Note", "DmftError",
-           "SystemFailure", "InputError", "NumericalFailure", "Interrupted", "NoteWarning"]
+__all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "recipe", "draw",
+           "jackknife", "difference", "Description", "Recipe", "Network", "Result", "Note",
+           "DmftError", "SystemFailure", "InputError", "NumericalFailure", "Interrupted",
+           "NoteWarning"]
 __version__ = "0.1.0"

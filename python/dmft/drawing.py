@@ -21,6 +21,7 @@ import subprocess
 import sys
 from fractions import Fraction
 
+from dmft.command import keys_of
 from dmft.description import Description, Operation, Program
 from dmft.errors import DmftError, InputError, SystemFailure
 
@@ -46,7 +47,8 @@ def stem(name: str) -> str:
 def size_text(program: Program, k: int) -> str:
     """The size of population k, of the limit in units of the width N.
 
-    >>> from dmft.description import Population
+    >>> from dmft.command import keys_of
+from dmft.description import Population
     >>> on = Population("x", 1, None, None, 1, factor=0.5, power=1)
     >>> size_text(type("P", (), {"populations": [on]}), 0)
     'N/2'
@@ -318,22 +320,10 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("-o", metavar="OUT.svg", dest="output")
     options, rest = parser.parse_known_args(words)
     try:
-        keys = dict(key_of(word) for word in rest)
+        keys = keys_of(rest)
         name = os.path.splitext(os.path.basename(options.file))[0]
         draw(options.file, **keys).save(options.output or name + ".svg")
     except DmftError as error:
         print(f"dmft-draw: {error}", file=sys.stderr)
         return error.code
     return 0
-
-
-def key_of(word: str) -> tuple[str, str]:
-    """(section.key, value) of a word of the command line.
-
-    >>> key_of("--network.model=dense")
-    ('network.model', 'dense')
-    """
-    key, sign, value = word.removeprefix("--").partition("=")
-    if not (word.startswith("--") and sign and "." in key):
-        raise InputError(f"{word}: is neither an option nor --section.key=value")
-    return key, value

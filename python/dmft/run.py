@@ -312,6 +312,25 @@ def describe(config, *, network: Network | None = None, **more) -> Description:
         raise
 
 
+def settings_of(config, *, network: Network | None = None, **more) -> dict[str, str]:
+    """{section.key: text} of all that an ini says or leaves at its default; arguments as those of
+    solve.
+
+    >>> settings_of("x.ini")["network.parameterization"]                    # doctest: +SKIP
+    'mup mssp'
+    """
+    folder = Folder()
+    words, _ = _prepare(config, folder, os.path.join(folder.path, "data"), network, more)
+    found, section = {}, ""
+    for line in program.call("dmft-solve", ["--defaults", *words], False).splitlines():
+        if line.startswith("["):
+            section = line.strip("[] ")
+        elif line and not line.startswith("#"):
+            key, _, text = line.partition("=")
+            found[f"{section}.{key.strip()}"] = text.strip()
+    return found
+
+
 def optimum_of(run: Result, along: str | None, objective: str | None):
     """For Result.find_optimum."""
     folder = Folder()

@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import dmft
+from dmft.command import keys_of
 from dmft.torch.comparison import verify
 
 
@@ -15,12 +16,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("ini", metavar="FILE.ini")
     parser.add_argument("--width", type=int, help="of the network; default: smallest of the ini")
     given, rest = parser.parse_known_args(words)
-    wrong = [word for word in rest if not word.startswith("--") or "=" not in word
-             or "." not in word.split("=")[0]]
-    if wrong:
-        parser.error(f"{wrong[0]}: a key is written --section.key=value")
-    keys = dict(word[2:].split("=", 1) for word in rest)
     try:
+        keys = keys_of(rest)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dmft.NoteWarning)
             found = verify(given.ini, given.width, **keys)

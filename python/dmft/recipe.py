@@ -1,0 +1,318 @@
+"""Recipes: what to type into training code of one's own, so that it trains as the program does.
+
+    r = dmft.recipe("data/regime2.ini")         # printed: a table of laws in N, M, ...
+    r["W_out"].std, r["W_out"].adam             # N^0 ... as dmft.power.Law
+    float(r.at(N=4096, M=64)["W_out"].adam)     # a number
+    r.multipliers({"N": 256}, {"N": 4096})      # what to change in a model tuned at width 256
+
+Tensors are those of PyTorch: V of shape [n, m] is applied to rows as x @ V.T, and the gradient is
+that of the mean loss of a step. The numbers follow from what docs/program_format.md says of each
+matrix. A step of gradient descent moves the matrix as it is used, U, along cotangents
+g = n gamma0 df/dh, n the sites of its target (of numbers: gamma0 df/ds), and Adam moves m U along
+the gradient in these units, m the sites of its source; a finite side has no m or n. With V = U but
+
+    V = U/m of a look,      V = U/(gamma0 m) of a read-out
+
+the rates, over eta0, and eps, over [training] eps, are
+
+    kind       std at the start      SGD                  Adam                     eps
+    read_in    a0 s_f                rate gamma0^2 n      adam_rate                adam_eps/n
+    map        a0 s_f/sqrt(m)        rate gamma0^2 n/m    adam_rate/m              adam_eps/n
+    look       a0 s_f/m              rate gamma0^2/m      adam_rate/m              adam_eps
+    bias       its values            rate gamma0^2        adam_rate                adam_eps
+    read_out   a0 s_f/(gamma0 m)     rate/m               adam_rate/(gamma0 m)     adam_eps
+
+Momentum has the rates of SGD, AdamW and Lion those of Adam.
+"""
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+from dmft import recipe_table, run
+from dmft.errors import InputError
+from dmft.files import Result
+from dmft.power import Law
+from dmft.sizes import Family, Place
+
+NUMBERS = ("std", "sgd", "adam", "eps", "decay")
+
+
+@dataclasses.dataclass
+class Tensor:
+    """A tensor, or several that are alike in all numbers. A law is None where there is no such
+    number: of the start of biases, of the rates of what never learns."""
+    parameterization: str | None
+    name: str                       # which addresses all of them in [init], [rates] and [eps]
+    names: list[str]
+    kind: str                       # read_in, map, look, bias or read_out
+    count: Law                      # how many are alike
+    rows: Law
+    columns: Law
+    std: Law | None                 # at the start
+    sgd: Law | None                 # the learning rate of SGD, over eta0
+    adam: Law | None                # that of Adam, over eta0
+    eps: Law | None                 # of Adam, over [training] eps
+    decay: Law | None               # torch's weight_decay with Adam, over omega/eta0
+    decays: bool                    # also of what never learns and has no rates
+
+    @property
+    def exact(self) -> bool:
+        """Whether each number is a product of powers."""
+        return all(law is None or law.exact for law in
+                   (self.count, self.rows, self.columns, *self.numbers().values()))
+
+    def numbers(self) -> dict[str, Law | None]:
+        """std, sgd, adam, eps and decay by their names."""
+        return {name: getattr(self, name) for name in NUMBERS}
+
+
+def numbers_of(place: Place, name: str) -> dict[str, float | None] | None:
+    """Shape and numbers of a tensor of a built network; None where it has none of the name."""
+    rates, W = ({matrix.name: matrix for matrix in one.matrices}.get(name)
+                for one in (place.descent, place.adam))
+    if W is None or rates is None:
+        return None
+    n, m = (None if side is None else place.adam.size(side) for side in (W.target, W.source))
+    gamma0, start = place.adam.gamma0, W.a0 * W.s_f
+    found = {
+        "read_in": lambda: (n, W.width, start, rates.rate * gamma0 ** 2 * n, W.adam_rate,
+                            W.adam_eps / n),
+        "map": lambda: (n, m, start / math.sqrt(m), rates.rate * gamma0 ** 2 * n / m,
+                        W.adam_rate / m, W.adam_eps / n),
+        "look": lambda: (W.width, m, start / m, rates.rate * gamma0 ** 2 / m, W.adam_rate / m,
+                         W.adam_eps),
+        "bias": lambda: (W.sets, W.width, None, rates.rate * gamma0 ** 2, W.adam_rate,
+                         W.adam_eps),
+        "read_out": lambda: (W.width, m, start / (gamma0 * m), rates.rate / m,
+                             W.adam_rate / (gamma0 * m), W.adam_eps),
+    }[W.kind]()
+    rows, columns, std, sgd, adam, eps = found
+    learns = (sgd, adam, eps, 1 / adam if W.decays else None) if W.learns else (None,) * 4
+    return dict(zip(("rows", "columns", *NUMBERS), (float(rows), float(columns), std, *learns)))
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"(_\d+)+$", "", name)
+
+
+def _alike(places: list[Place]) -> dict[str, list[str]]:
+    """{name: names} of the tensors of the first place, those of blocks and experts together where
+    they agree in all places."""
+    first = places[0].adam.matrices
+    stems = {}
+    for W in first:
+        stems.setdefault(_stem(W.name), []).append(W)
+    found = {}
+    for W in first:
+        stem, members = _stem(W.name), stems[_stem(W.name)]
+        alike = stem not in {one.name for one in first} and all(
+            len({(one.kind, *numbers_of(place, one.name).values())
+                 for one in place.adam.matrices if _stem(one.name) == stem}) == 1
+            for place in places)
+        found.setdefault(stem if alike else W.name, [one.name for one in members] if alike
+                         else [W.name])
+    return found
+
+
+def _there(place: Place, name: str) -> dict[str, float | None] | None:
+    """Numbers of a tensor, or of one of its like: with one head W_Q_0 is what W_Q_0_0 is of two."""
+    return numbers_of(place, name) or next(
+        (numbers_of(place, W.name) for W in place.adam.matrices if _stem(W.name) == _stem(name)),
+        None)
+
+
+def _laws(family: Family) -> list[Tensor]:
+    """Each tensor of the network of the ini, with laws in its sizes."""
+    tensors, first = [], {W.name: W for W in family.places[0].adam.matrices}
+    for name, names in _alike(family.places).items():
+        at = [_there(place, names[0]) for place in family.places]
+        kind = first[names[0]].kind
+
+        def law(key: str) -> Law | None:
+            numbers = [one and one[key] for one in at]
+            if numbers[0] is None:
+                return None
+            if key == "columns" and kind == "read_in" and "D" in family.free:
+                return family.law(numbers)
+            return family.law(numbers, key not in ("rows", "columns"))
+        count = [float(sum(_stem(W.name) == name for W in place.adam.matrices))
+                 for place in family.places]
+        tensors.append(Tensor(family.parameterization, name, names, kind,
+                              family.law(count, False) if name != names[0] else Law(1.0),
+                              law("rows"), law("columns"), *map(law, NUMBERS),
+                              decays=first[names[0]].decays))
+    return tensors
+
+
+def _numbers(family: Family, place: Place) -> list[Tensor]:
+    """Each tensor of one network, with its numbers."""
+    tensors, there = [], {W.name: W for W in place.adam.matrices}
+    for name, names in _alike([place]).items():
+        laws = {key: None if number is None else Law(number)
+                for key, number in numbers_of(place, names[0]).items()}
+        W = there[names[0]]
+        tensors.append(Tensor(family.parameterization, name, names, W.kind,
+                              Law(float(len(names))), **laws, decays=W.decays))
+    return tensors
+
+
+class Recipe:
+    """The tensors of a network with their shapes, initial scales and learning rates, in one
+    parameterization or several. str(), markdown(), latex() and a notebook show the table."""
+
+    def __init__(self, families: list[Family], tensors: list[Tensor], raw: bool,
+                 places: list[Place], title: str = ""):
+        self.families, self.tensors, self.raw, self.title = families, tensors, raw, title
+        self._places = places           # of each parameterization, the network that `sizes` are of
+
+    @property
+    def parameterizations(self) -> list[str]:
+        """Those that stand side by side; of a network that has none, an empty list."""
+        return [family.parameterization for family in self.families
+                if family.parameterization is not None]
+
+    @property
+    def sizes(self) -> dict[str, float]:
+        """The sizes of the network that the ini describes, or of that asked for by at."""
+        return self._places[0].sizes
+
+    @property
+    def table(self) -> list[dict]:
+        """A row for each tensor; laws as text, what is a number as a number."""
+        def value(law):
+            return None if law is None else float(law) if not law.powers else str(law)
+        return [{"parameterization": one.parameterization, "tensor": one.name, "kind": one.kind,
+                 "count": value(one.count), "rows": value(one.rows),
+                 "columns": value(one.columns), "exact": one.exact,
+                 **{name: value(law) for name, law in one.numbers().items()}}
+                for one in self.tensors]
+
+    def __getitem__(self, name) -> Tensor:
+        """The tensor of a name ("W1", or one of several that are alike, "W2_0"); with several
+        parameterizations ("mup", "W1")."""
+        parameterization, tensor = name if isinstance(name, tuple) else (None, name)
+        if parameterization is None and len(self.families) > 1:
+            raise InputError(f"{tensor}: there are several parameterizations; ask for "
+                             f"(\"{self.parameterizations[0]}\", \"{tensor}\")")
+        mine = [one for one in self.tensors
+                if parameterization in (None, one.parameterization)]
+        for one in mine:
+            if tensor == one.name or tensor in one.names:
+                return one
+        raise InputError(f"there is no tensor {' '.join(filter(None, [parameterization, tensor]))};"
+                         f" there are {' '.join(dict.fromkeys(one.name for one in mine))}"
+                         + (f" in {' '.join(self.parameterizations)}" if parameterization else ""))
+
+    def at(self, sizes: Mapping | None = None, **more) -> Recipe:
+        """The numbers of the network of these sizes, which is built. Sizes that are not given
+        follow from the ini: a ratio such as kappa = M/N stays."""
+        wanted = dict(sizes or {}) | more
+        places = [family.elsewhere(wanted) for family in self.families]
+        tensors = [one for family, place in zip(self.families, places)
+                   for one in _numbers(family, place)]
+        found = Recipe(self.families, tensors, self.raw, places,
+                       "Numbers at " + recipe_table.sizes(places[0].sizes))
+        return found._of_inputs(Law(places[0].sizes["D"])) if self.raw else found
+
+    def multipliers(self, base: Mapping, target: Mapping) -> Recipe:
+        """By what a model of the sizes `base` is to be multiplied where it is used at `target`; the
+        shapes are those of the target."""
+        old, new = self.at(base), self.at(target)
+        before = {(one.parameterization, one.name): one for one in old.tensors}
+        before |= {(one.parameterization, name): one for one in old.tensors for name in one.names}
+        tensors = []
+        for one in new.tensors:
+            own = before.get((one.parameterization, one.name)) or \
+                before.get((one.parameterization, one.names[0]))
+            if own is None:
+                raise InputError(f"{one.name}: the network of the base has no such tensor")
+            ratios = {name: law if law is None or not law.coefficient else
+                      law * own.numbers()[name] ** -1 for name, law in one.numbers().items()}
+            tensors.append(dataclasses.replace(one, **ratios))
+        return Recipe(self.families, tensors, self.raw, new._places,
+                      f"Multipliers from {recipe_table.sizes(old.sizes)} to "
+                      + recipe_table.sizes(new.sizes))
+
+    def used_times(self, factors: Mapping[str, Law]) -> Recipe:
+        """The same training where code multiplies a tensor by a factor as it uses it: U = factor W
+        of each name, and the numbers of W."""
+        def own(one: Tensor) -> Tensor:
+            u = factors.get(one.name)
+            if u is None:
+                return one
+            powers = {"std": -1, "sgd": -2, "adam": -1, "eps": 1, "decay": 1}
+            return dataclasses.replace(one, **{
+                name: law and law * u ** powers[name] for name, law in one.numbers().items()})
+        return Recipe(self.families, [own(one) for one in self.tensors], self.raw, self._places,
+                      self.title)
+
+    def _of_inputs(self, D: Law) -> Recipe:
+        """Read-ins that act on x itself: U x/sqrt(D) = W x."""
+        return self.used_times({one.name: D ** 0.5 for one in self.tensors
+                                if one.kind == "read_in"})
+
+    @property
+    def notes(self) -> list[str]:
+        """What the numbers of the table mean, in whole sentences."""
+        return recipe_table.notes(self)
+
+    def __str__(self) -> str:
+        return recipe_table.text(self)
+
+    def markdown(self) -> str:
+        """The table alone, in Markdown."""
+        return recipe_table.markdown(self)
+
+    def latex(self) -> str:
+        """The table alone, a tabular of LaTeX."""
+        return recipe_table.latex(self)
+
+    def _repr_html_(self) -> str:
+        return recipe_table.html(self)
+
+
+def recipe(config, *, parameterizations=None, at: Mapping | None = None,
+           base: Mapping | None = None, target: Mapping | None = None, raw_inputs: bool = False,
+           network=None, **more) -> Recipe:
+    """The recipe of a network: shape, initial scale and learning rates of every tensor, as products
+    of powers of the sizes, which are found by building the network at several of them.
+
+    config, network, more: as of dmft.solve; a Result stands for the ini it was made with.
+    parameterizations: names that are set side by side, default those of the ini. at: the numbers
+    at these sizes, {"N": 4096, "M": 64}. base, target: the multipliers from one size to another.
+    raw_inputs: read-ins act on the inputs x and not on x/sqrt(D).
+
+    >>> dmft.recipe("x.ini", parameterizations=["mup", "mssp"])             # doctest: +SKIP
+    """
+    if (base is None) != (target is None) or (base is not None and at is not None):
+        raise InputError("base and target go together, and not with at")
+    if isinstance(config, Result):
+        config = config.parameters["ini"]
+    if isinstance(parameterizations, str):
+        parameterizations = parameterizations.replace(",", " ").split()
+    said = run.settings_of(config, network=network, **more)
+    words = said.get("network.parameterization", "").split()
+    if parameterizations is None:
+        parameterizations = words or [None]
+    if not parameterizations:
+        raise InputError("parameterizations: name at least one, such as mup or mssp")
+
+    def family(word: str | None) -> Family:
+        own = {} if word is None else {"network.parameterization": word}
+        return Family(config, said | own, network, more)
+    with ThreadPoolExecutor(2) as threads:
+        families = list(threads.map(family, parameterizations))
+    found = Recipe(families, [one for family in families for one in _laws(family)], raw_inputs,
+                   [family.places[0] for family in families])
+    if at is not None:
+        return found.at(at)
+    if base is not None:
+        return found.multipliers(base, target)
+    first = families[0]
+    D = Law(1.0, {"D": Fraction(1)}) if "D" in first.free else Law(first.places[0].sizes["D"])
+    return found._of_inputs(D) if raw_inputs else found

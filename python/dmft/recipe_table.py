@@ -1,0 +1,159 @@
+"""The table of a recipe as text, Markdown, LaTeX and HTML."""
+from __future__ import annotations
+
+import html as markup
+
+from dmft.power import Law
+from dmft.sizes import MEANING
+
+TITLES = {"std": "std", "sgd": "lr, SGD", "adam": "lr, Adam", "eps": "eps", "decay": "weight decay"}
+MARK = "*"
+
+
+class Style:
+    """How laws and words are written; this one is plain text, and Markdown."""
+    times = " x "
+
+    def law(self, law: Law) -> str:
+        """A law, marked where it is none."""
+        return " ".join(law.words()) + ("" if law.exact else " " + MARK)
+
+    def word(self, text: str) -> str:
+        """Any other text."""
+        return text
+
+
+class Latex(Style):
+    """Cells of a tabular."""
+    times = r" $\times$ "
+
+    def law(self, law: Law) -> str:
+        words = law.words(lambda size: r"\gamma_0" if size == "gamma0" else size,
+                          "{}^{{{}}}".format)
+        words = [rf"\cdot 10^{{{int(word.split('e')[1])}}}".join([word.split("e")[0], ""])
+                 if "e" in word and word[0].isdigit() else word for word in words]
+        return "$" + r"\,".join(words) + ("" if law.exact else "^{*}") + "$"
+
+    def word(self, text: str) -> str:
+        return text.replace("_", r"\_")
+
+
+class Html(Style):
+    """Cells of a table in a notebook."""
+    times = " &times; "
+
+    def law(self, law: Law) -> str:
+        def name(size):
+            size = size.replace("gamma0", "&gamma;_0")
+            stem, _, index = size.partition("_")
+            return f"{stem}<sub>{index}</sub>" if index else stem
+        return " ".join(law.words(name, "{}<sup>{}</sup>".format)) + \
+            ("" if law.exact else " " + MARK)
+
+    def word(self, text: str) -> str:
+        return markup.escape(text)
+
+
+def sizes(values) -> str:
+    """Sizes with their values."""
+    return ", ".join(f"{size} = {value:g}" for size, value in values.items())
+
+
+def _cells(recipe, one, style: Style) -> tuple[str, ...]:
+    """All of a tensor behind its name."""
+    fixed = one.sgd is None
+    words = [style.law(one.rows) + style.times + style.law(one.columns)]
+    for name, law in one.numbers().items():
+        if law is not None:
+            words.append(style.law(law))
+        else:
+            words.append("given" if name == "std" else "fixed" if fixed and name in ("sgd", "adam")
+                         else "")
+    if any(str(other.count) != "1" for other in recipe.tensors):
+        words.insert(0, style.law(one.count))
+    return tuple(words)
+
+
+def rows(recipe, style: Style) -> list[list[str]]:
+    """The head and a row for each tensor; parameterizations that agree share one."""
+    several = len(recipe.families) > 1
+    head = ["tensor", *["parameterization"] * several]
+    if any(str(one.count) != "1" for one in recipe.tensors):
+        head.append("number")
+    found = [head + ["shape", *TITLES.values()]]
+    for name in dict.fromkeys(one.name for one in recipe.tensors):
+        agree = {}
+        for one in recipe.tensors:
+            if one.name == name:
+                agree.setdefault(_cells(recipe, one, style), []).append(one.parameterization or "")
+        for cells, words in agree.items():
+            found.append([style.word(name), *[" ".join(words)] * several, *cells])
+    return found
+
+
+def notes(recipe) -> list[str]:
+    """Whole sentences."""
+    free = recipe.families[0].free
+    if recipe.title:
+        found = [recipe.title + "."]
+    else:
+        found = ["Sizes, and what they are in the ini: " + ", ".join(
+            f"{size} {MEANING[size]} ({recipe.sizes[size]:g})" for size in free) + "."]
+    if not recipe.title.startswith("Multipliers"):
+        found.append("A tensor V of shape n x m is used as x @ V.T; the gradient is that of the "
+                     "mean loss of a step.")
+        found.append("Learning rates are over eta0 and eps is over [training] eps; weight decay is "
+                     "that of torch's AdamW over omega/eta0, where a step takes p *= 1 - omega. "
+                     "With SGD it is omega over the learning rate of SGD.")
+        found.append("Momentum has the rates of SGD, AdamW and Lion those of Adam.")
+    D = "D" if "D" in free and not recipe.title else f"{recipe.sizes['D']:g}"
+    if any(one.kind == "read_in" for one in recipe.tensors):
+        found.append("Read-ins act on the inputs x as they are." if recipe.raw else
+                     f"Read-ins act on x/sqrt({D}); of inputs x as they are, divide std and Adam's "
+                     f"rate by sqrt({D}) and SGD's rate by {D}, and multiply eps and weight decay "
+                     f"by sqrt({D}).")
+    alone = list(dict.fromkeys(one.name for one in recipe.tensors
+                               if one.sgd is None and one.decays))
+    if alone:
+        found.append(f"What is fixed ({' '.join(alone)}) decays nevertheless where an optimizer "
+                     "has weight decay: p *= 1 - omega at each step, which a rate of 0 would not "
+                     "do.")
+    if "D" not in free and not recipe.title:
+        found.append(f"The dimension of the inputs cannot be varied here: its powers, at D = "
+                     f"{recipe.sizes['D']:g}, are part of the coefficients.")
+    if not all(one.exact for one in recipe.tensors):
+        found.append(f"{MARK} is no product of powers of these sizes; the number is that of the ini"
+                     " and its first width, and `at` gives it at others.")
+    return found
+
+
+def text(recipe) -> str:
+    """An aligned table and the notes."""
+    table = rows(recipe, Style())
+    widths = [max(map(len, column)) for column in zip(*table)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+             for row in table]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], "", *notes(recipe)])
+
+
+def markdown(recipe) -> str:
+    """A table of Markdown."""
+    head, *rest = [f"| {' | '.join(row)} |" for row in rows(recipe, Style())]
+    return "\n".join([head, "|" + " --- |" * (head.count("|") - 1), *rest])
+
+
+def latex(recipe) -> str:
+    """A tabular."""
+    head, *rest = [" & ".join(row) + r" \\" for row in rows(recipe, Latex())]
+    columns = "l" * (head.count("&") + 1)
+    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *rest,
+                      r"\hline", r"\end{tabular}"])
+
+
+def html(recipe) -> str:
+    """A table and the notes."""
+    head, *rest = rows(recipe, Html())
+    lines = ["<tr>" + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rest]
+    return "<table>" + "".join(lines) + "</table><p>" + \
+        "<br>".join(map(markup.escape, notes(recipe))) + "</p>"

@@ -1,0 +1,293 @@
+"""The sizes of a network (width, experts, depth, ...): which keys of an ini say them, and the same
+network built at others. For dmft.recipe.
+
+Nothing here knows a network: a key says a size where another value of it is accepted and makes
+another network.
+"""
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dmft import power, run
+from dmft.description import Description, Program
+from dmft.errors import InputError
+
+MEANING = {"gamma0": "feature learning strength", "N": "width", "M": "experts",
+           "N_e": "units of an expert", "H": "attention heads", "N_k": "units of a head",
+           "L": "depth", "D": "dimension of an input"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a key says a size: the size from the value of the key, and back, given other sizes."""
+    size: str
+    key: str
+    read: Callable = lambda value, sizes: value
+    write: Callable | None = None       # None: the value is the size, a whole number
+    needs: str = "N"
+
+    def text(self, sizes: Mapping) -> str:
+        """The value of the key."""
+        return repr(float(self.write(sizes))) if self.write else str(round(sizes[self.size]))
+
+
+# The first that has an effect says the size.
+WAYS = (
+    Way("L", "depth"),
+    Way("M", "kappa", lambda v, s: v * s["N"], lambda s: s["M"] / s["N"]),
+    Way("M", "experts"),
+    Way("N_e", "expert_width"),
+    Way("N_e", "iota", lambda v, s: v * s["N"], lambda s: s["N_e"] / s["N"]),
+    Way("N_e", "alpha", lambda v, s: s["N"] / v / s["M"], lambda s: s["N"] / s["N_e"] / s["M"],
+        "M"),
+    Way("M", "alpha", lambda v, s: s["N"] / v / s["N_e"], lambda s: s["N"] / s["N_e"] / s["M"],
+        "N_e"),
+    Way("H", "heads"),
+    Way("N_k", "head_width"),
+    Way("N_k", "attention_width", lambda v, s: v * s["N"] / s["H"],
+        lambda s: s["H"] * s["N_k"] / s["N"], "H"),
+    Way("H", "attention_width", lambda v, s: v * s["N"] / s["N_k"],
+        lambda s: s["H"] * s["N_k"] / s["N"], "N_k"),
+)
+FACTORS = (2, 3, 0.5, 4)
+# Where the program says this of a key, no other value of it is worth a try.
+IDLE = re.compile("no effect|does not use|never reads|is used only")
+# Where an ini of the limit alone says no width.
+WIDTHS = ("64", "128", "256", "512", "1024", "32", "48", "100", "1000", "2048")
+SECTIONS = ("network", "program", "data", "init", "rates", "eps")
+# What is relative to the folder of an ini, as a description has it.
+PATHS = (("network", "program_text"), ("data", "file"), ("data", "folder"))
+# They change no number of a network, and another choice stands in the way of some optimizers.
+PLAIN = {"solver.replicates": "0", "reference.draws": "iid"}
+
+
+@dataclass
+class Place:
+    """A network of certain sizes, as gradient descent and as Adam trains it."""
+    settings: dict[str, str]            # on top of the ini's
+    descent: Program
+    adam: Program
+    outputs: bool = True                # whether it has as many as the network of the ini
+    sizes: dict[str, float] = field(default_factory=dict)
+
+    def same(self, other: Place) -> bool:
+        """Whether all sizes and numbers are those of another network."""
+        return (self.adam.populations, self.adam.matrices) == \
+            (other.adam.populations, other.adam.matrices)
+
+
+class Family:
+    """The networks of an ini in one parameterization, at several sizes. `places[0]` is that of the
+    ini and its first width; `free` are the sizes that the places tell apart."""
+
+    def __init__(self, config, said: Mapping[str, str], network, more: Mapping):
+        """said: run.settings_of the ini, with one parameterization."""
+        self.parameterization, self.ways = said.get("network.parameterization"), {}
+        self.program = said["network.model"] == "program"
+        whole = self._describe(config, said, network, dict(more))
+        self.width, self.outputs = whole.networks[0].width, whole.networks[0].outputs
+        self._settle(said, whole)
+        _, arrays = run.split(more)
+        if arrays:  # what the description was made of is gone
+            self.folder = run.Folder()
+            self.settings["data.file"], _ = run.write_data(
+                os.path.join(self.folder.path, "data"), arrays)
+        # Factors of [rates] are in `rate` of what gradient descent trains, and of that alone.
+        self.rates = any(key.startswith("rates.") for key in self.settings)
+        self.places = self.build([self.width, 2 * self.width])
+        self._plain_data()
+        self._explore()
+        for place in self.places:
+            place.sizes = self.sizes(place)
+        self.free = [size for size, value in self.places[0].sizes.items()
+                     if any(place.sizes[size] != value for place in self.places)]
+
+    # --- the ini -----------------------------------------------------------------------------
+
+    def _describe(self, config, said: Mapping, network, keys: dict) -> Description:
+        """The description of the ini at its first width, or at one that it can have."""
+        keys |= PLAIN
+        if self.parameterization is not None:
+            keys["network.parameterization"] = self.parameterization
+        refused = None
+        for width in said.get("reference.widths", "").split()[:1] or WIDTHS:
+            try:
+                return run.describe(config, network=network, **keys | {"reference.widths": width})
+            except InputError as error:
+                refused = refused or error
+        raise refused
+
+    def _settle(self, said: Mapping, whole: Description) -> None:
+        """The settings of the ini without those of optimizers, of which some exclude others."""
+        self.settings = {key: text for key, text in said.items()
+                         if key.split(".")[0] in SECTIONS or key in
+                         ("training.gamma0", "training.loss", "training.adam_read_in")} | PLAIN
+        for section, key in PATHS:
+            if whole.settings[section].get(key):
+                self.settings[f"{section}.{key}"] = whole.settings[section][key]
+        if self.settings.get("network.program_text"):
+            del self.settings["network.program"]
+
+    def _plain_data(self) -> None:
+        """Gaussian inputs of the same dimension in the place of files, where that makes the same
+        network: nothing is read then, and the dimension can be varied."""
+        network = self.places[0].adam
+        if self.settings["data.source"] not in ("file", "fashion") or network.vocabulary:
+            return
+        before, places = self.settings, self.places
+        self.settings = {key: text for key, text in before.items() if not key.startswith("data.")}
+        self.settings |= {"data.source": "gaussian", "data.dimension": str(network.directions),
+                          "data.tokens": str(network.tokens),
+                          "data.inputs": str(2 * max(2, self.outputs)),
+                          "network.outputs": str(self.outputs if self.outputs > 1 else 0)}
+        try:
+            self.places = self.build([self.width, 2 * self.width])
+        except InputError:
+            self.settings = before
+        if not self.places[0].same(places[0]):
+            self.settings, self.places = before, places
+
+    # --- networks ----------------------------------------------------------------------------
+
+    def build(self, widths: list[int], settings: Mapping | None = None,
+              outputs: bool = True) -> list[Place]:
+        """The networks of these widths, with settings on top of the ini's."""
+        settings = dict(settings or {})
+        both = self.settings | settings | {"reference.widths": " ".join(map(str, widths))}
+        if self._key("experts") in settings and both.get("network.biases"):
+            both["network.biases"] = ""  # the ini has as many as experts
+
+        adam = run.describe({**both, "training.optimizer": "adam"}).networks
+        descent = adam
+        if self.rates:
+            plain = {key: text for key, text in both.items()
+                     if not key.startswith("eps.") and key != "training.adam_read_in"}
+            descent = run.describe({**plain, "training.optimizer": "gd"}).networks
+        return [Place(settings, one, other, outputs) for one, other in zip(descent, adam)]
+
+    def _key(self, key: str) -> str:
+        """The key with its section."""
+        return f"{'program' if self.program else 'network'}.{key}"
+
+    def _value(self, key: str, settings: Mapping) -> float:
+        """The value of a key of the network; 0: it has none that could be multiplied."""
+        text = (self.settings | settings).get(self._key(key))
+        if text is None and self.program:
+            default = re.search(rf'key\("{key}", *([0-9.]+)\)',
+                                self.settings.get("network.program_text", ""))
+            text = default[1] if default else None
+        try:
+            return float(text or 0)
+        except ValueError:
+            return 0.0
+
+    def sizes(self, place: Place) -> dict[str, float]:
+        """The sizes of a network, in the order of MEANING."""
+        found = {"N": place.adam.width, "gamma0": place.adam.gamma0, "D": place.adam.directions}
+        for size, way in self.ways.items():
+            found[size] = way.read(self._value(way.key, place.settings), found)
+        return {size: float(found[size]) for size in MEANING if size in found}
+
+    # --- other sizes -------------------------------------------------------------------------
+
+    def _changed(self, key: str, value: float, whole: bool, outputs: bool = True) -> float | None:
+        """Adds networks in which a key has another value; returns the factor. None: no other value
+        is accepted, or it makes no other network."""
+        for factor in FACTORS:
+            if whole and value * factor % 1:
+                continue
+            text = str(round(value * factor)) if whole else repr(value * factor)
+            try:
+                places = self.build([self.width], {key: text}, outputs)
+            except InputError as error:
+                if IDLE.search(error.sentence):
+                    return None
+                continue
+            if places[0].same(self.places[0]) and key != "training.gamma0":
+                return None
+            self.places += places
+            return factor
+        return None
+
+    def _explore(self) -> None:
+        """Networks that differ in one key each, and those that differ in all at once, where a
+        number that is no product of powers is found out."""
+        together = {}
+
+        def change(key: str, value: float, whole: bool, outputs: bool = True) -> bool:
+            factor = self._changed(key, value, whole, outputs) if value > 0 else None
+            if factor:
+                again = value * factor * (factor if outputs and not value * factor ** 2 % 1 else 1)
+                together[key] = str(round(again)) if whole else repr(again)
+            return factor is not None
+
+        for way in WAYS:
+            if way.size not in self.ways and self._key(way.key) not in together and \
+                    way.needs in ("N", *self.ways) and \
+                    change(self._key(way.key), self._value(way.key, {}), way.write is None):
+                self.ways[way.size] = way
+        change("training.gamma0", self.places[0].adam.gamma0, False)
+        for key, outputs in (("data.dimension", True), ("data.vocabulary", False)):
+            if key in self.settings and change(key, float(self.settings[key]), True, outputs):
+                break
+        together.pop("data.vocabulary", None)
+        for keys in (together, {key: text for key, text in together.items()
+                                if key.startswith("training.") or key == self._key("depth")}):
+            try:
+                self.places += self.build([self.width, 2 * self.width], keys)
+                break
+            except InputError:
+                continue
+
+    def elsewhere(self, wanted: Mapping[str, float]) -> Place:
+        """The network of these sizes; other keys stay as the ini has them."""
+        words = ", ".join(f"{size} = {value:g}" for size, value in wanted.items())
+        fixed = [size for size in self.places[0].sizes if size in self.free]
+        for size, value in wanted.items():
+            if size not in fixed:
+                what = f"is {self.places[0].sizes[size]:g} here and cannot be changed" \
+                    if size in self.places[0].sizes else "is no size of this network" \
+                    if size in MEANING else "is not known"
+                raise InputError(f"{size} = {value}: {size} {what}; its sizes are "
+                                 + ", ".join(f"{one} ({MEANING[one]})" for one in fixed))
+            try:
+                good = float(value) > 0 and (size == "gamma0" or not float(value) % 1)
+            except (TypeError, ValueError):
+                good = False
+            if not good:
+                raise InputError(f"{size} = {value}: must be a "
+                                 f"{'number above 0' if size == 'gamma0' else 'whole number'}")
+        settings = {"training.gamma0": repr(float(wanted["gamma0"]))} if "gamma0" in wanted else {}
+        if "D" in wanted:
+            if "data.dimension" not in self.settings:
+                raise InputError(f"D = {wanted['D']:g}: the dimension of these inputs follows from "
+                                 "their tokens; set data.vocabulary or data.tokens")
+            settings["data.dimension"] = str(round(wanted["D"]))
+        width = round(wanted.get("N", self.width))
+        sizes = {"N": float(width)}
+        for size, way in self.ways.items():
+            sizes[size] = float(wanted.get(size, way.read(self._value(way.key, {}), sizes)))
+        for size, way in self.ways.items():
+            if size in wanted:
+                settings[self._key(way.key)] = way.text(sizes)
+        try:
+            place = self.build([width], settings)[0]
+        except InputError as error:
+            raise InputError(f"at {words}: {error.sentence}") from None
+        place.sizes = self.sizes(place)
+        return place
+
+    # --- numbers -----------------------------------------------------------------------------
+
+    def law(self, numbers: list[float | None], outputs: bool = True) -> power.Law:
+        """The law of a number, which is None where its tensor is not there. outputs: whether
+        places with other outputs than the ini's count."""
+        there = [(place, number) for place, number in zip(self.places, numbers)
+                 if number is not None and (outputs or place.outputs)]
+        free = [size for size in self.free
+                if outputs or len({place.sizes[size] for place, _ in there}) > 1]
+        return power.fit([{size: place.sizes[size] for size in free} for place, _ in there],
+                         [number for _, number in there])
