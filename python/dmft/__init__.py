@@ -16,8 +16,9 @@ from dmft.errors import (DmftError, InputError, Interrupted, NoteWarning, Numeri
 from dmft.files import Note, Result, load, valid
 from dmft.network import Network
 from dmft.run import compare, describe, resume, solve, sweep
+from dmft.theory import equations
 
-__all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "Description",
-           "Network", "Result", "Note", "DmftError", "SystemFailure", "InputError",
+__all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "equations",
+           "Description", "Network", "Result", "Note", "DmftError", "SystemFailure", "InputError",
            "NumericalFailure", "Interrupted", "NoteWarning"]
 __version__ = "0.1.0"
