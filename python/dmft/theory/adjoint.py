@@ -64,6 +64,8 @@ class Adjoint:
         return total(rest)
 
     def wants_name(self, node: Node, g: Expression) -> bool:
+        if node.word == "map" and self.d.matrix(node.matrix).uses > 1:
+            return True
         if isinstance(g, Ref):
             return False
         if node.word in NAMED or (node.word == "numbers" and node.constants["rule"] in RULES):
@@ -71,7 +73,7 @@ class Adjoint:
         if isinstance(g, Call) and g.word == "columns":
             return True
         moving = [arg for arg in node.args if self.nodes[arg].moves]
-        return isinstance(g, Sum) and (node.at in self.d.symbols or len(moving) > 1)
+        return len(moving) > 1 or (isinstance(g, Sum) and node.at in self.d.symbols)
 
     def name(self, node: Node, g: Expression) -> Ref:
         """Makes a quantity of this cotangent."""
@@ -260,6 +262,6 @@ class Adjoint:
             self.add(arg, Call("softmax_back", (d.row(node.at), g)))
         elif rule == "gates":
             self.add(arg, Call("gates_back", (d.constant(node, "beta"), d.row(node.at), g, s),
-                               tuple(sorted(node.constants.items()))))
+                               tuple(sorted({**node.constants, "of": node.numbers}.items()))))
         else:
             self.add(arg, Call("transpose", (g, s), (("place", 0), ("word", rule))))

@@ -114,7 +114,7 @@ class Derivation:
         inner = self.scale(group) if one.of is not None else None
         return Sites(name, self.scale(lambda p: place(p).factor), round(one.power), one.group, inner,
                      round(one.power - self.limit.populations[one.of].power)
-                     if one.of is not None else 0, one.of, one.shared)
+                     if one.of is not None else 0, one.of, one.shared, one.sites)
 
     # --- names --------------------------------------------------------------------------------
 
@@ -207,6 +207,13 @@ class Derivation:
         if node.name:
             return names.of(node.name, self.is_expert(node.at, node.name))
         word = node.word
+        for user, _ in node.users:      # rows that a matrix with several uses reads
+            one = self.nodes[user]
+            if one.word == "map" and self.matrix(one.matrix).uses > 1:
+                same = [other.at for other in self.nodes.values() if other.matrix == one.matrix]
+                matrix = self.of_matrix(one.matrix)
+                return Symbol("x", matrix.words,
+                              matrix.indices + (("use", same.index(user)),))
         if word in ("map", "read_in", "look", "bias"):
             matrix = self.of_matrix(node.matrix)
             uses = self.matrix(node.matrix).uses if word == "map" else 1
@@ -351,7 +358,11 @@ class Derivation:
         measured = self._measured(row, at, backward)
         base = r"\Gamma" if backward else r"\Phi"
         if measured and measured.scale == 1:
-            symbol = names.of(measured.name, self.is_expert(at, measured.name))
+            symbol = names.of(measured.name, self.is_expert(
+                self.graph.find(measured.operation), measured.name))
+        elif row == Ref("thin:" + self.theory.read_out):
+            symbol = names.cotangent(self.of_matrix(self.theory.read_out))
+            symbol = Symbol(base, symbol.words, symbol.indices)
         elif isinstance(row, Ref) and row.key in self.theory.quantities:
             inner = self.theory.quantities[row.key].symbol
             words = inner.words if inner.base in ("x", "g") else (inner.base, *inner.words)
@@ -366,13 +377,16 @@ class Derivation:
         return key
 
     def _measured(self, row: Expression, at: int, backward: bool):
+        """The kernel of result files that is of this row."""
         if row == Ref("thin:" + self.theory.read_out):
             for one in self.limit.kernels:
                 if self.limit.operations[one.operation].operation == "read_out":
                     return one
         for one in self.limit.kernels:
-            if self.graph.find(one.operation) == at and one.cotangent == backward and \
-                    self.limit.operations[one.operation].operation != "read_out":
+            place = self.graph.find(one.operation)
+            if self.limit.operations[one.operation].operation != "read_out" and \
+                    one.cotangent == backward and \
+                    (self.adjoint.named(place) == row if backward else place == at):
                 return one
         return None
 

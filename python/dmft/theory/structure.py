@@ -39,6 +39,7 @@ class Sites:
     group_power: int
     of: int | None
     shared: int | None
+    count: int = 0                      # sites that represent it
 
 
 @dataclass
