@@ -51,14 +51,14 @@ def test_the_march_of_the_structure_is_the_limit(case):
 def test_no_term_can_be_left_out(case):
     """Draws of the two are the same, so that the smallest of terms, of the router, are seen too; of
     all others dmft-solve itself says that they are there."""
-    whole, far, all_terms = march(case, case[0], 6), 0, 0
+    whole, far, all_terms = march(case, case[0], 16), 0, 0
     for key, quantity in case[0].quantities.items():
         terms = quantity.value.terms if isinstance(quantity.value, structure.Process) else ()
         for place, term in enumerate(terms):
             if isinstance(term, (structure.Memory, structure.Learned)):
                 less = copy.deepcopy(case[0])
                 del less.quantities[key].value.terms[place]
-                found = march(case, less, 6)
+                found = march(case, less, 16)
                 change = found - whole
                 error = change.std(0, ddof=1) / len(found) ** 0.5 + 1e-12
                 assert np.abs(change.mean(0) / error).max() > 6, (quantity.symbol, term)

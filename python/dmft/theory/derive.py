@@ -112,8 +112,8 @@ class Derivation:
         one = self.limit.populations[at]
         name = one.name
         inner = self.scale(group) if one.of is not None else None
-        return Sites(name, self.scale(lambda p: place(p).factor), round(one.power), one.group, inner,
-                     round(one.power - self.limit.populations[one.of].power)
+        return Sites(name, self.scale(lambda p: place(p).factor), round(one.power), one.group,
+                     inner, round(one.power - self.limit.populations[one.of].power)
                      if one.of is not None else 0, one.of, one.shared, one.sites)
 
     # --- names --------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class Node:
 
 
 class Graph:
-    """`nodes` by their place, in the order of the program; `alias`: places that are another node."""
+    """`nodes` by their place, in the order of the program; `alias`: places that are another's."""
 
     def __init__(self, limit: Program):
         self.limit, self.operations = limit, limit.operations

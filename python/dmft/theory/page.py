@@ -24,8 +24,8 @@ NOTES = {
            r"else 0, and a constant in the backward pass.",
     "select": r"$\mathrm{top}_\rho(x+b)$ is 1 on the share $\rho$ of the sites where $x+b$ is "
               r"largest, else 0, and a constant in the backward pass.",
-    "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is a "
-             r"constant in the backward pass.",
+    "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is "
+             r"a constant in the backward pass.",
     "noise": r"$\zeta$ are normals of the step, the same for all inputs.",
     "balance": r"$F_{\mathrm{bal}}$: $q$ are the gates without mask over their sum, "
                r"$\langle m_k\rangle_\mu$ the loads, constants in the gradient.",
@@ -206,7 +206,8 @@ class Page:
                 more = self.use(one.symbol)
                 other = replace(at, letters=(("use", more[1], "k'"),)) if more else at
                 by = w.symbol(theory.fields[one.field].symbol, other) + "(s)"
-                return rf"{w.symbol(one.symbol, at, more and more[0])}(t,s) &= {front}\Bigl\langle" \
+                left = w.symbol(one.symbol, at, more and more[0])
+                return rf"{left}(t,s) &= {front}\Bigl\langle" \
                        rf"\frac{{\delta\,{row}}}{{\delta\,{by}}}\Bigr\rangle"
             return Line(write, one.symbol.indices, None)
         for title, make, table in (("Gaussian fields", law, theory.fields),
@@ -222,8 +223,8 @@ class Page:
         if theory.learners:
             root = r"\sqrt{\hat v + \epsilon^2}" if training.get("adam_eps") == "inside" else \
                 r"\sqrt{\hat v} + \epsilon"
-            words.append("Entries $D$ of what a matrix has learned move by the history of their own "
-                         "gradient $G$, with its two moments:")
+            words.append("Entries $D$ of what a matrix has learned move by the history of their "
+                         "own gradient $G$, with its two moments:")
             keep = r"(1-\lambda)\," if self.w.decay else ""
             lines.append(rf"D(t+1) &= {keep}D(t) + "
                          rf"\eta\,\frac{{\hat m(t)}}{{{root}}},\qquad \hat m = "
@@ -243,8 +244,8 @@ class Page:
             body = (sigma + r"\," + inner).strip(r"\,") or "1"
             lines.append(rf"\omega(t,s) &= {chi}\sum_{{r=s}}^{{t-1}}{body}" if inner else
                          rf"\omega(t,s) &= {chi}{(sigma or '1').replace('(r)', '(s)')}")
-            words.append(r"The gradient of step $s$ has moved a matrix by $\omega(t,s)$ times itself "
-                         r"at time $t$" + (r", $\mu$ the momentum" if inner else "") +
+            words.append(r"The gradient of step $s$ has moved a matrix by $\omega(t,s)$ times "
+                         r"itself at time $t$" + (r", $\mu$ the momentum" if inner else "") +
                          (r", $\sigma$ the schedule" if sigma else "") +
                          (r", $\chi=\min(1,\mathrm{clip}/|G|)$" if chi else "") + ".")
         if training.get("integrator", "gd") != "gd":
@@ -287,8 +288,8 @@ class Page:
             (r", $\langle\,\rangle_i$ over the groups"
              if any(one.shared is not None for one in theory.populations) else "") +
             r", $c=\eta_0\gamma_0/P$, " +
-            r"$\Phi_0$ the kernel of the inputs. Cotangents are $g=n\,\partial(\gamma_0 f)/\partial h$ "
-            "on $n$ sites" + (r", with $\Delta$ inside" if theory.weighted else "") +
+            r"$\Phi_0$ the kernel of the inputs. Cotangents are "
+            r"$g=n\,\partial(\gamma_0 f)/\partial h$ on $n$ sites" + (r", with $\Delta$ inside" if theory.weighted else "") +
             r"; $\xi=W^\top g$ is what a matrix hands back. $u$ and $v$ are Gaussian fields, "
             "independent of one another, $A$ and $B$ average responses."]
         if any(self.use(one.symbol) for one in theory.quantities.values()):
@@ -339,7 +340,12 @@ class Page:
                 out.append("$$\n\\begin{aligned}\n" + " \\\\\n".join(
                     line.replace(r"\texttt{", r"\mathtt{") for line in lines) +
                     "\n\\end{aligned}\n$$")
-        return "\n\n".join(out) + "\n"
+        return "\n\n".join(out).replace("<", r"\lt ") + "\n"
+
+
+def theory_numbers(theory: Theory, key: str) -> int:
+    """How many numbers a quantity has."""
+    return theory.quantities[key].numbers if key in theory.quantities else 1
 
 
 def constants(what):

@@ -130,7 +130,8 @@ class Writer:
         if isinstance(what, Product):
             return self.product(what, at)
         if isinstance(what, Apply):
-            name = FUNCTIONS.get(what.function) or rf"\mathrm{{{what.function}}}".replace("_", r"\_")
+            name = FUNCTIONS.get(what.function) or \
+                rf"\mathrm{{{what.function}}}".replace("_", r"\_")
             return f"{name}{PRIME * what.order}({self.text(what.argument, at)})"
         if isinstance(what, Mean):
             over = {"group": "_{j}", "copies": "_{i}", "inputs": r"_{\mu}"}.get(what.over, "")
@@ -227,8 +228,8 @@ class Writer:
         return rf"\mathrm{{{name}}}({args})"
 
     def _look(self, what, at):
-        return rf"\langle {self.text(what.arguments[0], at)}\,{self.factor(what.arguments[1], at)}" \
-               r"\rangle"
+        columns, x = what.arguments
+        return rf"\langle {self.text(columns, at)}\,{self.factor(x, at)}\rangle"
 
     def _look_back(self, what, at):
         g, Q = what.arguments
@@ -265,6 +266,9 @@ class Writer:
 
     def _log(self, what, at):
         return rf"\ln {self.factor(what.arguments[0], at)}"
+
+    def _tanh(self, what, at):
+        return rf"\tanh({self.text(what.arguments[0], at)})"
 
     def _noise(self, what, at):
         self.used.add("noise")
@@ -530,7 +534,7 @@ class Line:
 
 
 def fold(lines: list[Line]) -> list[Line]:
-    """Lines that differ by one index alone become one, that of the smallest with a letter for it."""
+    """Lines that differ by one index alone become one, the first with a letter for its index."""
     for kind in ("expert", "layer", "block", "use"):
         found: dict[tuple, list] = {}
         order: list = []
