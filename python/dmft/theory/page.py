@@ -289,7 +289,8 @@ class Page:
              if any(one.shared is not None for one in theory.populations) else "") +
             r", $c=\eta_0\gamma_0/P$, " +
             r"$\Phi_0$ the kernel of the inputs. Cotangents are "
-            r"$g=n\,\partial(\gamma_0 f)/\partial h$ on $n$ sites" + (r", with $\Delta$ inside" if theory.weighted else "") +
+            r"$g=n\,\partial(\gamma_0 f)/\partial h$ on $n$ sites" + (
+                r", with $\Delta$ inside" if theory.weighted else "") +
             r"; $\xi=W^\top g$ is what a matrix hands back. $u$ and $v$ are Gaussian fields, "
             "independent of one another, $A$ and $B$ average responses."]
         if any(self.use(one.symbol) for one in theory.quantities.values()):
