@@ -7,8 +7,8 @@
 
 dmft.solve, dmft.sweep and dmft.compare run the programs of these names, dmft.resume goes on with a
 run; dmft.load reads what they wrote, whole or in progress. dmft.Network is a network written in
-Python, and dmft.describe gives any network as data. dmft.plot draws what runs computed (pip install
-"dmft[plot]", or dmft-plot FILE.h5).
+Python; dmft.describe gives any network as data, and dmft.equations its mean-field theory. dmft.plot
+draws what runs computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
 """
 from dmft.description import Description
 from dmft.errors import (DmftError, InputError, Interrupted, NoteWarning, NumericalFailure,

@@ -104,9 +104,9 @@ class Page:
         loss, delta = (many, slope) if several else (one, single)
         mean = r"\tfrac1{P\,n}\sum_{\mu,\tau}" if theory.output_of_token else r"\tfrac1P\sum_\mu"
         plus = "".join(" + " + w.text(one, Context()) for one in theory.penalties)
-        lines.append(rf"L &= {mean}\ell{plus},\qquad \ell = {loss}")
+        lines.append(rf"\mathcal L &= {mean}\ell{plus},\qquad \ell = {loss}")
         over = r"\tfrac1n\bigl(" + delta + r"\bigr)" if theory.output_of_token else delta
-        lines.append(rf"\Delta{c} &= -P\,\tfrac{{\partial L}}{{\partial f{c}}} = {over}")
+        lines.append(rf"\Delta{c} &= -P\,\tfrac{{\partial\mathcal L}}{{\partial f{c}}} = {over}")
         self.parts.append(("Output and loss", [], lines))
 
     def _families(self) -> list[list[int]]:
@@ -150,15 +150,24 @@ class Page:
                 names += "; likewise " + ", ".join(more)
             self.parts.append(("Sites of " + names, [], [self.shown(line) for line in here]))
         numbers = [self.shown(line) for line in self.lines if line.population is None]
-        for key, eta, constants in self.theory.biases:
-            mask = self.w.symbol(self.theory.quantities[key].symbol, Context()) \
-                if key in self.theory.quantities else "m"
-            share = rf"\rho" if "rho" in constants else r"K/M"
-            numbers.append(rf"b(t+1) &= b(t) - {eta:g}\,\bigl(\langle {mask}(t)\rangle_\mu - "
-                           rf"{share}\bigr)")
         if numbers:
             self.parts.append(("Numbers", ["They do not fluctuate in the limit."]
                                if not self.theory.random else [], numbers))
+        biases = fold([self._bias(*one) for one in self.theory.biases
+                       if one[0] in self.theory.quantities])
+        if biases:
+            self.parts.append(("Selection biases", [], [self.shown(line) for line in biases]))
+
+    def _bias(self, key: str, eta: float, constants: dict) -> Line:
+        """How a selection bias moves."""
+        one = self.theory.quantities[key]
+        share = r"\rho" if "rho" in constants else rf"\tfrac{{{constants['top']}}}{{{one.numbers}}}"
+
+        def write(at: Context) -> str:
+            b = self.w.symbol(Symbol("b", (), one.symbol.indices), at)
+            load = rf"\langle {self.w.symbol(one.symbol, at)}(t)\rangle_\mu"
+            return rf"{b}(t+1) &= {b}(t) - {eta:g}\,\bigl({load} - {share}\bigr)"
+        return Line(write, one.symbol.indices, None)
 
     @staticmethod
     def use(symbol: Symbol):
@@ -342,11 +351,6 @@ class Page:
                     line.replace(r"\texttt{", r"\mathtt{") for line in lines) +
                     "\n\\end{aligned}\n$$")
         return "\n\n".join(out).replace("<", r"\lt ") + "\n"
-
-
-def theory_numbers(theory: Theory, key: str) -> int:
-    """How many numbers a quantity has."""
-    return theory.quantities[key].numbers if key in theory.quantities else 1
 
 
 def constants(what):

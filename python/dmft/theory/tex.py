@@ -282,7 +282,13 @@ class Writer:
         if what["rule"] != "select":
             return rf"\mathrm{{{what['rule']}}}({self.text(what.arguments[0], at)})"
         self.used.add("select")
-        return rf"\mathrm{{top}}_{{\rho}}({self.text(what.arguments[0], at)} + b)"
+        x = what.arguments[0]
+        return rf"\mathrm{{top}}_{{\rho}}({self.text(x, at)} + {self.bias(x, at)})"
+
+    def bias(self, x: Expression, at: Context) -> str:
+        """The selection bias of a mask of x."""
+        indices = self.find(x.key).indices if isinstance(x, Ref) else ()
+        return self.symbol(Symbol("b", (), indices), at)
 
     def _softmax_of_sites(self, what, at):
         self.used.add("softmax_of_sites")
