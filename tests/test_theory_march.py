@@ -13,7 +13,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STEPS = 8
 CASES = {"dense": ("data/dense.ini", {"training.eta0": 1}),
          "regime2": ("data/regime2.ini", {"training.eta0": 1, "training.gamma0": 2,
-                                          "network.kappa": 2, "network.expert_width": 3})}
+                                          "network.kappa": 2, "network.expert_width": 3}),
+         "regime1": ("data/regime1.ini", {"training.eta0": 1, "network.iota": 0.5}),
+         "outputs": ("data/dense.ini", {"training.eta0": 1, "network.outputs": 3})}
 
 
 def solved(name):
@@ -48,6 +50,7 @@ def test_the_march_of_the_structure_is_the_limit(case):
     assert largest_z(case, march(case, case[0], 16)) < 4
 
 
+@pytest.mark.parametrize("case", ["dense", "regime2"], indirect=True)
 def test_no_term_can_be_left_out(case):
     """Draws of the two are the same, so that the smallest of terms, of the router, are seen too; of
     all others dmft-solve itself says that they are there."""

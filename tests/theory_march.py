@@ -15,7 +15,7 @@ class March:
     """f and loss of each step, of one draw of the sites."""
 
     def __init__(self, theory, X, y, sites, steps, seed):
-        self.theory, self.X, self.y = theory, X, y
+        self.theory, self.X, self.y = theory, X, y.reshape(len(X), -1)
         self.phi0 = X @ X.T / X.shape[1]
         self.draw = np.random.default_rng(seed)
         self.sites = []
@@ -36,16 +36,16 @@ class March:
     def keep(self, one):
         value, _ = self.value(one.value, one)
         self.now[one.key] = self.past[-1][one.key] = np.atleast_2d(value), one.population
-        if one.population is not None:
+        if one.population is not None and not one.numbers:
             self.orthogonal(one.population, self.now[one.key][0], 0.05)
 
     def output(self):
         (h, _), (w, _) = self.value(self.theory.top), self.now["thin:" + self.theory.read_out]
-        f = (w * h).mean(1) / self.theory.gamma0
+        f = h @ w.T / (h.shape[1] * self.theory.gamma0)
         self.first = self.first if self.t else f
         self.f.append(f - self.first)
         self.delta.append(self.y - self.f[-1])
-        self.loss.append((self.delta[-1] ** 2).mean() / 2)
+        self.loss.append((self.delta[-1] ** 2).sum() / 2 / len(self.y))
 
     def orthogonal(self, at, rows, tolerance):
         """Rows join the orthonormal basis of a population; what is new of each is returned."""
@@ -86,15 +86,57 @@ class March:
                      for value, where in parts]
             parts = np.array(np.broadcast_arrays(*parts))
             return parts.sum(0) if isinstance(what, ex.Sum) else parts.prod(0), at
+        if isinstance(what, ex.Column):
+            return parts[0][0][:, [what.column]], None
+        if isinstance(what, ex.Mean) and what.over == "sites":
+            return parts[0][0].mean(1, keepdims=True), None
+        if isinstance(what, ex.Call):
+            return getattr(self, what.word)(what, *(value for value, _ in parts)), \
+                parts[-1][1] if what.word in ("look_back", "error") else None
         raise NotImplementedError(what)
+
+    @staticmethod
+    def look(_, columns, x):
+        return x @ columns.T / x.shape[1]
+
+    @staticmethod
+    def look_back(_, g, columns):
+        return g @ columns
+
+    def error(self, _, columns):
+        return self.delta[-1] @ columns
+
+    @staticmethod
+    def columns(_, *numbers):
+        return np.hstack(numbers)
+
+    @staticmethod
+    def gates(what, beta, s):
+        """A softmax over the largest."""
+        least = np.sort(s, axis=1)[:, [-what["top"]]]
+        weights = np.where(s >= least, np.exp(beta * s), 0)
+        return weights / weights.sum(1, keepdims=True)
+
+    @staticmethod
+    def gates_back(_, beta, p, g, s):
+        return beta * p * (g - (p * g).sum(1, keepdims=True))
 
     def term(self, term, one):
         if isinstance(term, st.FieldTerm):
             return self.gaussian(term.field)
+        if isinstance(term, st.Start) and term.values:
+            return np.array([term.values])
+        if isinstance(term, st.Start) and one.numbers:
+            if one.key not in self.start:
+                self.start[one.key] = term.amplitude.value * self.normals(one.population,
+                                                                          one.numbers)
+            return self.start[one.key]
         if isinstance(term, st.Start):
             if one.key not in self.start:
                 self.start[one.key] = term.amplitude.value * self.normals(one.population, 1)
             return self.start[one.key]
+        if getattr(term, "column", False):
+            return self.column(term, one)
         rows = [self.at(term.row, s) for s in range(self.t + getattr(term, "now", False))]
         if isinstance(term, st.Memory):
             return self.memory(self.theory.responses[term.response], rows, one)
@@ -103,9 +145,21 @@ class March:
         for s, row in enumerate(rows):
             kernel = 1.0 if term.kernel is None else self.phi0 \
                 if term.kernel == "inputs" else self.kernel(term.kernel, self.t, s)
-            total = total + (kernel * self.delta[s]) @ np.broadcast_to(
-                row, (len(self.y), row.shape[1]))
+            error = self.delta[s].T if term.delta else np.ones((1, len(self.y)))
+            total = total + (kernel * error) @ np.broadcast_to(row, (len(self.y), row.shape[1]))
         return c * total
+
+    def column(self, term, one):
+        """What Q_k and b_k learn."""
+        c = term.rate.value * self.theory.eta0 * self.theory.gamma0 / len(self.y)
+        of_sites = isinstance(term.row, ex.Product)
+        g, x = (term.row.factors[0].arguments[0], term.row.factors[1]) if of_sites else \
+            (term.row, ex.ONE)
+        total = np.zeros((one.numbers, self.sites[one.population] if of_sites else 1))
+        for s in range(self.t):
+            error = self.delta[s] * self.at(g, s)
+            total += c * error.T @ (self.at(x, s) if of_sites else np.ones((len(self.y), 1)))
+        return total if of_sites else total.T
 
     def at(self, row, s):
         """A row of an earlier step."""

@@ -59,19 +59,14 @@ class Derivation:
 
     def constant(self, node: Node, key: str) -> Scale:
         """A constant of a node, by the keys that make it."""
-        at, word = node.constants.get("source", node.at), self.limit.operations[node.at].operation
+        word = self.limit.operations[node.at].operation
 
         def read(program: Program) -> float:
             op = program.operations[node.at]
             if op.operation != word:
                 raise LookupError
-            if at != node.at:           # beta of a softmax stands at its exponential
-                while "k" not in program.operations[at].constants:
-                    raise LookupError
             return float(op.constants[key])
-        if key in self.limit.operations[node.at].constants:
-            return self.scale(read)
-        return self.scale(lambda program: float(node.constants[key]))
+        return self.scale(read)
 
     def beta(self, node: Node) -> Scale:
         """beta of a softmax over sites: k of its exponential."""
@@ -146,9 +141,13 @@ class Derivation:
             if len(self.nodes[node.args[0]].users) > 1:
                 found.update(name for name in last if self._siblings(name) >=
                              self.nodes[node.args[0]].numbers)
-        tails = [self._tail(name) for name in found if self._tail(name) is not None]
+        tails = {self._tail(name) for name in found if self._tail(name) is not None}
         if tails:
             first = min(tails)
+        found |= {matrix.name for matrix in self.limit.matrices  # those of attention heads
+                  if not matrix.family and self._tail(matrix.name) in tails and
+                  re.search(r"(_|[A-Za-z])\d+$", matrix.name) and len(tails) > 1 and
+                  self._siblings(matrix.name) == len(tails) and re.match(r"[A-Z]_", matrix.name)}
         return found, first
 
     def _siblings(self, name: str) -> int:
@@ -444,13 +443,15 @@ class Derivation:
         back = theory.quantities.get(f"back{node.at}")
         forward, backward, rate = (self.forward_scale(name), self.backward_scale(name),
                                    self.rate(name))
-        phi = self.kernel(x, self.nodes[node.args[0]].population, node.args[0], False)
+        phi = None                      # of a row of ones that starts at zero: 1
+        if forward.value or x != ONE:
+            phi = self.kernel(x, self.nodes[node.args[0]].population, node.args[0], False)
         u, v = f"u{node.at}", f"v{node.at}"
         terms, terms_back = [], []
         if forward.value:
             theory.fields[u] = Field(u, names.like("u", symbol), node.population, forward, phi)
             terms.append(FieldTerm(u))
-        gamma = self.kernel(g, node.population, node.at, True) if g is not None else None
+        gamma = self.kernel(g, node.population, node.at, True) if back is not None else None
         if back is not None:
             if backward.value:
                 theory.fields[v] = Field(v, names.like("v", symbol), back.population, backward,

@@ -34,7 +34,7 @@ def label(text: str) -> str:
 def scale(one: Scale) -> str:
     """A constant: 2, 1/(kappa N_e), -1.
 
-    >>> scale(Scale(4.0, 1.0, ((r"\\\\kappa", -1.0), ("N_e", 0.5))))
+    >>> scale(Scale(4.0, 1.0, (("\\\\kappa", -1.0), ("N_e", 0.5))))
     '\\\\tfrac{\\\\sqrt{N_e}}{\\\\kappa}'
     """
     over, under = [], []
@@ -126,7 +126,7 @@ class Writer:
         if isinstance(what, Ref):
             return self.ref(what.key, at)
         if isinstance(what, Sum):
-            return self.sum([(term, 1) for term in what.terms], at)
+            return self.sum(what.terms, at)
         if isinstance(what, Product):
             return self.product(what, at)
         if isinstance(what, Apply):
@@ -172,47 +172,50 @@ class Writer:
             found |= self.indices(child, kind)
         return found
 
-    def sum(self, terms: list, at: Context) -> str:
+    def sum(self, terms: tuple, at: Context) -> str:
         """Terms, those that differ by an index alone as one sum over it."""
-        left = [(term, ()) for term, _ in terms]
-        done, place = [], 0
-        while place < len(left):
-            term = left[place][0]
-            run, letters = [term], None
+        left, done = list(terms), []
+        while left:
+            run, over = [left[0]], None
             for kind in LETTERS:
-                same, how = self.alike([one for one, _ in left[place:]], kind, at)
+                same, how = self.alike(left, kind, at)
                 if len(same) > len(run):
-                    run, letters = same, how
-            if letters:
-                kind, first, letter = letters
+                    run, over = same, how
+            if over:
+                kind, letter, first, last = over
                 inner = replace(at, letters=at.letters + ((kind, first, letter),))
-                values = [min(self.indices(one, kind) - {number for known, number, _ in at.letters
-                                                         if known == kind}) for one in run]
-                done.append(rf"\sum_{{{letter}={min(values)}}}^{{{max(values)}}}"
-                            + self.factor(term, inner))
+                one = next(one for one in run if first in self.free(one, kind, at))
+                done.append(rf"\sum_{{{letter}={first}}}^{{{last}}}{self.factor(one, inner)}")
             else:
-                done.append(self.text(term, at))
-            place += len(run)
+                done.append(self.text(left[0], at))
+            for other in run:
+                del left[next(k for k, one in enumerate(left) if one is other)]
         return " + ".join(done).replace("+ -", "- ")
 
+    def free(self, term: Expression, kind: str, at: Context) -> set:
+        """Numbers of one kind in a term that no letter stands for."""
+        return self.indices(term, kind) - {number for known, number, _ in at.letters
+                                           if known == kind}
+
     def alike(self, terms: list, kind: str, at: Context) -> tuple:
-        """(the first terms that one template with an index of this kind gives, the index)."""
-        bound = [number for known, number, _ in at.letters if known == kind]
-        letter = LETTERS[kind][1 if bound else 0]
-        first, template, same, way = None, None, [], 0
+        """(terms that one template with an index of this kind gives, with the first of them; kind,
+        letter, smallest and largest of the index)."""
+        letter = LETTERS[kind][1 if any(known == kind for known, _, _ in at.letters) else 0]
+        template, same = None, {}
         for term in terms:
-            values = self.indices(term, kind) - set(bound)
-            value = min(values) if values else None
-            step = value - first if value is not None and first is not None else 0
-            if value is None or (same and (abs(step) != len(same) or step * way < 0)):
-                break
-            way = step
+            values = self.free(term, kind, at)
+            if not values:
+                if template is None:
+                    break
+                continue
+            value = min(values)
             text = self.text(term, replace(at, letters=at.letters + ((kind, value, letter),)))
-            if template is not None and text != template:
-                break
-            first, template = value if first is None else first, text
-            same.append(term)
-        return same, (kind, first, letter)
+            template = text if template is None else template
+            if text == template:
+                same.setdefault(value, term)
+        if len(same) < 2 or max(same) - min(same) != len(same) - 1:
+            return [], None
+        return list(same.values()), (kind, letter, min(same), max(same))
 
     # --- calls --------------------------------------------------------------------------------
 
