@@ -8,8 +8,8 @@
 dmft.solve, dmft.sweep and dmft.compare run the programs of these names, dmft.resume goes on with a
 run; dmft.load reads what they wrote, whole or in progress. dmft.Network is a network written in
 Python; dmft.describe gives any network as data, dmft.recipe says how to train it in code of your
-own, dmft.draw is its picture, dmft.torch makes it a module of PyTorch. dmft.plot draws what runs
-computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
+own, dmft.equations is its mean-field theory, dmft.draw its picture, dmft.torch makes it a module of
+PyTorch. dmft.plot draws what runs computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
 """
 from dmft.description import Description
 from dmft.drawing import draw
@@ -20,9 +20,10 @@ from dmft.network import Network
 from dmft.recipe import Recipe, recipe
 from dmft.run import compare, describe, resume, solve, sweep
 from dmft.statistics import difference, jackknife
+from dmft.theory import equations
 
-__all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "recipe", "draw",
-           "jackknife", "difference", "Description", "Recipe", "Network", "Result", "Note",
-           "DmftError", "SystemFailure", "InputError", "NumericalFailure", "Interrupted",
-           "NoteWarning"]
+__all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "recipe",
+           "equations", "draw", "jackknife", "difference", "Description", "Recipe", "Network",
+           "Result", "Note", "DmftError", "SystemFailure", "InputError", "NumericalFailure",
+           "Interrupted", "NoteWarning"]
 __version__ = "0.1.0"

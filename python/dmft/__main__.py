@@ -3,7 +3,8 @@ import importlib
 import sys
 
 # Of each command the module that has its main(words).
-COMMANDS = {"draw": "dmft.drawing", "recipe": "dmft.recipe_command"}
+COMMANDS = {"draw": "dmft.drawing", "recipe": "dmft.recipe_command",
+            "equations": "dmft.theory.command"}
 
 if __name__ == "__main__":
     given = sys.argv[1] if len(sys.argv) > 1 else ""

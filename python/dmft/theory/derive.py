@@ -1,0 +1,523 @@
+"""The theory of a limit: forward rows, fields, responses, learned parts and cotangents, derived
+from its operations by the rules of docs/method.md, sections 1 and 2."""
+from __future__ import annotations
+
+import re
+
+from dmft.description import Program
+from dmft.theory import names
+from dmft.theory.adjoint import Adjoint
+from dmft.theory.expression import (ONE, Apply, Call, Column, Expression, Mean, Ref, Scale, Sum,
+                                    product, total)
+from dmft.theory.graph import Graph, Node
+from dmft.theory.scales import Scales
+from dmft.theory.structure import (Entries, Field, FieldTerm, Kernel, Learned, Learner, Memory,
+                                   Process, Quantity, Response, Sites, Start, Symbol, Theory)
+
+N = 2.0 ** 400                          # the nominal width behind the numbers of a limit
+PLAIN = {"shift": "add", "add_numbers": "add", "multiply_numbers": "multiply"}
+FIELDS = ("map", "read_in")
+
+
+def _size(program: Program, at: int) -> float:
+    one = program.populations[at]
+    return one.factor * N ** one.power
+
+
+class Derivation:
+    """One pass over the nodes forward and one backward; `theory` is what they leave."""
+
+    def __init__(self, limit: Program, settings: dict, again):
+        self.limit, self.graph = limit, Graph(limit)
+        self.nodes = self.graph.nodes
+        self.scale = Scales(limit, settings, again)
+        training = settings["training"]
+        self.adam = training.get("optimizer") in ("adam", "adamw")
+        self.experts, self.first_column = self._experts()
+        self.symbols: dict[int, Symbol] = {}
+        self.taken: dict[Symbol, object] = {}
+        self._name()
+        self.theory = Theory(
+            network=limit.network, gamma0=limit.gamma0, eta0=training["eta0"], inputs=limit.inputs,
+            tokens=limit.tokens, outputs=limit.outputs, output_of_token=limit.output_of_token,
+            weighted=limit.weighted, centre=limit.centre, loss=training["loss"], training=training,
+            populations=[self._sites(k) for k in range(len(limit.populations))], quantities={},
+            fields={}, kernels={}, responses={}, read_out="", top=ONE, random=limit.random,
+            values=self.scale.values, first_column=self.first_column)
+        read_out = self.nodes[self.graph.find(limit.read_out)]
+        self.adjoint = Adjoint(self, read_out)
+        self._forward(read_out)
+        self.adjoint.backward()
+        self._maps()
+        self._thin(read_out)
+        self._order()
+
+    # --- constants ----------------------------------------------------------------------------
+
+    def matrix(self, name: str):
+        return self.limit.matrix(name)
+
+    def constant(self, node: Node, key: str) -> Scale:
+        """A constant of a node, by the keys that make it."""
+        word = self.limit.operations[node.at].operation
+
+        def read(program: Program) -> float:
+            op = program.operations[node.at]
+            if op.operation != word:
+                raise LookupError
+            return float(op.constants[key])
+        return self.scale(read)
+
+    def beta(self, node: Node) -> Scale:
+        """beta of a softmax over sites: k of its exponential."""
+        def exponential(program, at):
+            op = program.operations[at]
+            if op.operation == "multiply":
+                return max(exponential(program, arg) for arg in op.arguments)
+            return op.constants["k"] if op.operation == "fn" and \
+                op.constants["function"] == "exp" else 0.0
+        at = node.constants.get("source")
+        if at is None:
+            return self.scale(lambda program: node.constants["beta"])
+        return self.scale(lambda program: exponential(program, at))
+
+    def amplitude(self, name: str) -> Scale:
+        return self.scale(lambda p: abs(p.matrix(name).a0 * p.matrix(name).s_f))
+
+    def forward_scale(self, name: str) -> Scale:
+        return self.scale(lambda p: (p.matrix(name).a0 * p.matrix(name).s_f) ** 2)
+
+    def backward_scale(self, name: str) -> Scale:
+        return self.scale(lambda p: (p.matrix(name).a0 * p.matrix(name).s_f) ** 2 *
+                          _size(p, p.matrix(name).source) / _size(p, p.matrix(name).target))
+
+    def rate(self, name: str) -> Scale:
+        return self.scale(lambda p: p.matrix(name).rate if p.matrix(name).learns else 0.0)
+
+    def _sites(self, at: int) -> Sites:
+        def place(program):
+            for one in program.populations:
+                if one.name == name:
+                    return one
+            raise LookupError
+
+        def group(program):
+            one = place(program)
+            return one.factor / program.populations[one.of].factor
+        one = self.limit.populations[at]
+        name = one.name
+        inner = self.scale(group) if one.of is not None else None
+        return Sites(name, self.scale(lambda p: place(p).factor), round(one.power), one.group,
+                     inner, round(one.power - self.limit.populations[one.of].power)
+                     if one.of is not None else 0, one.of, one.shared, one.sites)
+
+    # --- names --------------------------------------------------------------------------------
+
+    @staticmethod
+    def _tail(name: str | None) -> int | None:
+        found = re.search(r"(\d+)$", name or "")
+        return int(found.group(1)) if found else None
+
+    def _experts(self) -> tuple[set, int]:
+        """Names of matrices whose last number tells experts or heads apart, and the number of the
+        first of them."""
+        found = {matrix.name for matrix in self.limit.matrices
+                 if matrix.family and matrix.name != matrix.family}
+        first = 0
+        for node in self.nodes.values():
+            if node.word != "scale" or self.nodes[node.args[0]].numbers < 2:
+                continue
+            above, todo = set(), [node.args[1]]
+            while todo:                 # maps up to the first of another population
+                one = self.nodes[todo.pop()]
+                if one.matrix and self._tail(one.matrix) is not None:
+                    above.add(one.matrix)
+                todo += [arg for arg in one.args if one.population is not None and
+                         self.limit.populations[one.population].name != "stream"
+                         and self.nodes[arg].population is not None]
+            tails = {name: self._tail(name) - node.constants["column"] for name in above}
+            last = [name for name, at in tails.items()
+                    if at in (0, 1) and re.search(r"(_|[A-Za-z])\d+$", name)]
+            if len(self.nodes[node.args[0]].users) > 1:
+                found.update(name for name in last if self._siblings(name) >=
+                             self.nodes[node.args[0]].numbers)
+        tails = {self._tail(name) for name in found if self._tail(name) is not None}
+        if tails:
+            first = min(tails)
+        found |= {matrix.name for matrix in self.limit.matrices  # those of attention heads
+                  if not matrix.family and self._tail(matrix.name) in tails and
+                  re.search(r"(_|[A-Za-z])\d+$", matrix.name) and len(tails) > 1 and
+                  self._siblings(matrix.name) == len(tails) and re.match(r"[A-Z]_", matrix.name)}
+        return found, first
+
+    def _siblings(self, name: str) -> int:
+        stem = re.sub(r"\d+$", "", name)
+        return sum(re.sub(r"\d+$", "", matrix.name) == stem for matrix in self.limit.matrices)
+
+    def is_expert(self, at: int, name: str) -> bool:
+        """Whether the last number of this name is that of an expert."""
+        tail, todo = self._tail(name), [(at, 0)]
+        while todo:
+            here, depth = todo.pop(0)
+            node = self.nodes[here]
+            if node.matrix and self._tail(node.matrix) == tail:
+                return node.matrix in self.experts
+            if depth < 4:
+                todo += [(arg, depth + 1) for arg in node.args]
+        return False
+
+    def of_matrix(self, name: str) -> Symbol:
+        return names.of(name, name in self.experts)
+
+    def unique(self, symbol: Symbol, owner) -> Symbol:
+        """This symbol, with primes where another quantity has it."""
+        while self.taken.setdefault(symbol, owner) != owner:
+            symbol = Symbol(symbol.base, symbol.words + (r"\prime",), symbol.indices)
+        return symbol
+
+    def _needs_name(self, node: Node) -> bool:
+        if node.word in ("read_out", "penalty", "ones", "tile"):
+            return False
+        if node.name or node.word in FIELDS + ("bias", "top", "rows", "attend", "attend_by_head"):
+            return True
+        if node.word == "look":
+            return any(self.nodes[user].word != "bias" for user, _ in node.users)
+        if node.word == "numbers" and node.constants["rule"] in ("gates", "mask", "softmax"):
+            return True
+        if node.word in ("softmax_of_sites", "softmax_of_numbers", "softmax_by_head"):
+            return True
+        return len({user for user, _ in node.users}) > 1 or any(
+            self.nodes[user].word in ("map", "look", "penalty") for user, _ in node.users)
+
+    def _consumer(self, node: Node) -> Symbol | None:
+        """The symbol of the first matrix that reads this, straight or through a norm."""
+        todo = [node.at]
+        while todo:
+            here = self.nodes[todo.pop(0)]
+            for user, _ in here.users:
+                one = self.nodes[user]
+                if one.word in ("map", "look"):
+                    return self.of_matrix(one.matrix)
+                if one.word in ("norm", "fn"):
+                    todo.append(user)
+        return None
+
+    def _suggest(self, node: Node, count: dict) -> Symbol:
+        if node.name:
+            return names.of(node.name, self.is_expert(node.at, node.name))
+        word = node.word
+        for user, _ in node.users:      # rows that a matrix with several uses reads
+            one = self.nodes[user]
+            if one.word == "map" and self.matrix(one.matrix).uses > 1:
+                same = [other.at for other in self.nodes.values() if other.matrix == one.matrix]
+                matrix = self.of_matrix(one.matrix)
+                return Symbol("x", matrix.words,
+                              matrix.indices + (("use", same.index(user)),))
+        if word in ("map", "read_in", "look", "bias"):
+            matrix = self.of_matrix(node.matrix)
+            uses = self.matrix(node.matrix).uses if word == "map" else 1
+            if uses > 1:
+                count[node.matrix] = count.get(node.matrix, -1) + 1
+                return Symbol("h", matrix.words, matrix.indices + (("use", count[node.matrix]),))
+            if matrix.base == "W" and matrix.words[:1] in (("Q",), ("K",), ("V",)):
+                return Symbol(matrix.words[0].lower(), matrix.words[1:], matrix.indices)
+            if matrix.base in ("Q", "R") or word in ("look", "bias"):
+                base = self.of_matrix(self.nodes[node.args[0]].matrix) if word == "bias" and \
+                    self.nodes[node.args[0]].matrix else matrix
+                return Symbol(r"\psi", base.words, base.indices)
+            return names.like("h", matrix)
+        if word == "fn" and node.args[0] in self.symbols:
+            inner = self.symbols[node.args[0]]
+            return Symbol("x", inner.words if inner.base == "h" else (inner.base, *inner.words),
+                          inner.indices)
+        inner = self._consumer(node)
+        if word in ("top", "rows", "numbers") and (word != "numbers" or
+                                                   node.constants["rule"] == "mask"):
+            near = self.symbols.get(node.args[0])
+            return Symbol("m", (), near.indices if near else ())
+        if node.population is None:
+            near = next((self.symbols[arg] for arg in node.args if arg in self.symbols), None)
+            base = {"attend": "A", "attend_by_head": "A", "average": "r"}.get(word, "s")
+            if word in ("softmax_by_head",) or (word == "numbers" and
+                                                node.constants["rule"] == "softmax"):
+                base = "a"
+            elif word in ("softmax_of_numbers",) or (word == "numbers" and
+                                                     node.constants["rule"] == "gates"):
+                base = "p"
+            return Symbol(base, (), near.indices if near else ())
+        if inner is not None:
+            base = "y" if word == "norm" else "h" if word == "add" else "x"
+            return names.like(base, inner)
+        return Symbol("h" if word == "add" else "x", ("top",) if any(
+            self.nodes[user].word == "read_out" for user, _ in node.users) else ())
+
+    def _name(self) -> None:
+        count: dict[str, int] = {}
+        for named in (True, False):     # names of the description before those made here
+            for node in self.nodes.values():
+                if self._needs_name(node) and bool(node.name) == named:
+                    self.symbols[node.at] = self.unique(self._suggest(node, count), node.at)
+
+    # --- forward ------------------------------------------------------------------------------
+
+    def row(self, at: int) -> Expression:
+        """What a node is called, or what it is."""
+        return Ref(str(at)) if at in self.symbols else self.value(self.nodes[at])
+
+    def value(self, node: Node) -> Expression:
+        """What a node is, in terms of its arguments."""
+        args = [self.row(arg) for arg in node.args]
+        word = PLAIN.get(node.word, node.word)
+        constants = tuple(sorted((key, value) for key, value in node.constants.items()
+                                 if isinstance(value, (str, int, float, bool))))
+        if word == "fn":
+            inner = product(self.constant(node, "k"), args[0])
+            return inner if node.constants["function"] == "linear" else \
+                Apply(node.constants["function"], inner)
+        if word == "add":
+            return total(args)
+        if word == "multiply":
+            return product(*args)
+        if word == "times":
+            return product(self.constant(node, "k"), args[0])
+        if word == "scale":
+            return product(self.column(args[0], node), args[1])
+        if word == "average":
+            return Mean(product(*args))
+        if word == "group_mean":
+            return Mean(args[0], "group")
+        if word == "tile_mean":
+            return Mean(args[0], "copies")
+        if word == "tile":
+            return args[0]
+        if word in ("mean_of_rows", "mean_of_numbers"):
+            return Mean(args[0], "inputs")
+        if word == "ones":
+            return ONE
+        if word == "look":
+            return Call("look", (Ref("thin:" + node.matrix), args[0]))
+        if word == "bias":
+            return Sum((args[0], Ref("thin:" + node.matrix)))
+        if word == "softmax_of_sites":
+            beta = self.beta(node)
+            return Call(word, (beta, *args), (("over_all", node.constants["over_all"]),))
+        if word in ("attend", "attend_by_head"):
+            return product(self.constant(node, "k"), Call(word, tuple(args)))
+        if word == "numbers":
+            return self._numbers(node, args[0], constants)
+        return Call(word, tuple(args), constants)
+
+    def column(self, numbers: Expression, node: Node) -> Expression:
+        """The number of a row that a scale picks."""
+        several = self.nodes[node.args[0]].numbers > 1
+        return Column(numbers, node.constants["column"]) if several else numbers
+
+    def _numbers(self, node: Node, s: Expression, constants: tuple) -> Expression:
+        rule = node.constants["rule"]
+        if rule == "times":
+            return product(self.constant(node, "c"), s)
+        if rule == "plus":
+            return Sum((s, self.constant(node, "c")))
+        if rule == "same":
+            return s
+        if rule == "pick":
+            return Column(s, node.constants["column"])
+        if rule in ("gates", "mask") and node.constants["softmax"] is not None:
+            beta = self.constant(node, "beta")
+            return Call(rule, (beta, s), constants + (("of", self.nodes[node.args[0]].numbers),))
+        return Call(rule, (s,), constants)
+
+    def _forward(self, read_out: Node) -> None:
+        theory = self.theory
+        theory.read_out = read_out.matrix
+        theory.top = self.row(read_out.args[0])
+        for node in self.nodes.values():
+            if node.at in self.symbols and node.word not in FIELDS:
+                theory.quantities[str(node.at)] = Quantity(
+                    str(node.at), self.symbols[node.at], node.population, self.value(node),
+                    numbers=node.numbers, row=node.row)
+            elif node.word in FIELDS:   # filled in by _maps, when cotangents are known
+                theory.quantities[str(node.at)] = Quantity(
+                    str(node.at), self.symbols[node.at], node.population, Process([]),
+                    row=node.row)
+            if node.word == "penalty":
+                theory.penalties.append(Call("penalty", (self.row(node.args[0]),), tuple(sorted(
+                    (key, value) for key, value in node.constants.items()))))
+            eta = node.constants.get("eta_bias", 0)
+            if eta and (node.word == "rows" or node.constants.get("rule") in ("mask", "gates")):
+                theory.biases.append((str(node.at), eta, node.constants))
+
+    # --- maps and thin matrices ---------------------------------------------------------------
+
+    def kernel(self, row: Expression, population: int, at: int, backward: bool) -> str:
+        """The key of the kernel of a row; it is made at the first call."""
+        for one in self.theory.kernels.values():
+            if one.row == row and one.population == population:
+                return one.key
+        measured = self._measured(row, at, backward)
+        base = r"\Gamma" if backward else r"\Phi"
+        if measured and measured.scale == 1:
+            symbol = names.of(measured.name, self.is_expert(
+                self.graph.find(measured.operation), measured.name))
+        elif row == Ref("thin:" + self.theory.read_out):
+            symbol = names.cotangent(self.of_matrix(self.theory.read_out))
+            symbol = Symbol(base, symbol.words, symbol.indices)
+        elif isinstance(row, Ref) and row.key in self.theory.quantities:
+            inner = self.theory.quantities[row.key].symbol
+            words = inner.words if inner.base in ("x", "g") else (inner.base, *inner.words)
+            symbol = Symbol(base, words, inner.indices)
+        else:
+            inner = self.symbols.get(at, Symbol("x"))
+            symbol = Symbol(base, (inner.base, *inner.words), inner.indices)
+        key = f"{'G' if backward else 'P'}{at}"
+        self.theory.kernels[key] = Kernel(
+            key, self.unique(symbol, ("kernel", key)), population, row, self.of_input(row),
+            measured.name if measured else None, measured.scale if measured else 1.0)
+        return key
+
+    def _measured(self, row: Expression, at: int, backward: bool):
+        """The kernel of result files that is of this row."""
+        if row == Ref("thin:" + self.theory.read_out):
+            for one in self.limit.kernels:
+                if self.limit.operations[one.operation].operation == "read_out":
+                    return one
+        for one in self.limit.kernels:
+            place = self.graph.find(one.operation)
+            if self.limit.operations[one.operation].operation != "read_out" and \
+                    one.cotangent == backward and \
+                    (self.adjoint.named(place) == row if backward else place == at):
+                return one
+        return None
+
+    def of_input(self, expression: Expression) -> bool:
+        """Whether a row differs from input to input."""
+        known = self.theory.quantities
+        if isinstance(expression, Call) and expression.word == "error":
+            return True
+        if isinstance(expression, Ref):
+            return known[expression.key].of_input if expression.key in known else \
+                not expression.key.startswith("thin:")
+        return any(self.of_input(child) for child in expression.children())
+
+    def _maps(self) -> None:
+        for node in self.nodes.values():
+            if node.word == "read_in":
+                self._read_in(node)
+            elif node.word == "map":
+                self._map(node)
+
+    def _read_in(self, node: Node) -> None:
+        theory, matrix = self.theory, self.matrix(node.matrix)
+        symbol = self.of_matrix(node.matrix)
+        terms, scale = [], self.forward_scale(node.matrix)
+        if scale.value:
+            key = f"u{node.at}"
+            theory.fields[key] = Field(key, names.like("u", symbol), node.population, scale, None)
+            terms.append(FieldTerm(key))
+        g = self.adjoint.named(node.at)
+        if g is not None and matrix.learns:
+            if self.adam:
+                terms.append(Entries(node.matrix, None))
+                self._learner(node.matrix, (g, None))
+            else:
+                terms.append(Learned(self.rate(node.matrix), "inputs", g, not theory.weighted))
+        theory.quantities[str(node.at)].value.terms = terms
+
+    def _learner(self, name: str, gradient: tuple) -> None:
+        for one in self.theory.learners:
+            if one.matrix == name:
+                one.gradient += (gradient,)
+                return
+        matrix = self.matrix(name)
+        out = self.scale(lambda p: p.matrix(name).adam_eps)
+        self.theory.learners.append(Learner(
+            name, self.of_matrix(name), self.scale(lambda p: p.matrix(name).adam_rate), out,
+            (gradient,), matrix.kind))
+
+    def _map(self, node: Node) -> None:
+        theory, name = self.theory, node.matrix
+        matrix, symbol = self.matrix(name), self.of_matrix(name)
+        use = self.symbols[node.at].indices[-1:] if matrix.uses > 1 else ()
+        symbol = Symbol(symbol.base, symbol.words, symbol.indices + use)
+        x, g = self.row(node.args[0]), self.adjoint.named(node.at)
+        back = theory.quantities.get(f"back{node.at}")
+        forward, backward, rate = (self.forward_scale(name), self.backward_scale(name),
+                                   self.rate(name))
+        phi = None                      # of a row of ones that starts at zero: 1
+        if forward.value or x != ONE:
+            phi = self.kernel(x, self.nodes[node.args[0]].population, node.args[0], False)
+        u, v = f"u{node.at}", f"v{node.at}"
+        terms, terms_back = [], []
+        if forward.value:
+            theory.fields[u] = Field(u, names.like("u", symbol), node.population, forward, phi)
+            terms.append(FieldTerm(u))
+        gamma = self.kernel(g, node.population, node.at, True) if back is not None else None
+        if back is not None:
+            if backward.value:
+                theory.fields[v] = Field(v, names.like("v", symbol), back.population, backward,
+                                         gamma)
+                theory.responses[f"A{node.at}"] = Response(
+                    f"A{node.at}", names.like("A", symbol), backward, x, v, False)
+                terms.append(Memory(f"A{node.at}", g, False))
+                terms_back.append(FieldTerm(v))
+            if forward.value:
+                theory.responses[f"B{node.at}"] = Response(
+                    f"B{node.at}", names.like("B", symbol), forward, g, u, True)
+                terms_back.append(Memory(f"B{node.at}", x, True))
+        if rate.value and g is not None:
+            if self.adam:
+                terms.append(Entries(name, x))
+                terms_back.append(Entries(name, g, True))
+                self._learner(name, (g, x))
+            else:
+                terms.append(Learned(rate, phi, g, not theory.weighted))
+                terms_back.append(Learned(rate, gamma, x, not theory.weighted))
+        theory.quantities[str(node.at)].value = Process(terms, matrix.uses)
+        if back is not None:
+            back.value = Process(terms_back, matrix.uses)
+
+    def _thin(self, read_out: Node) -> None:
+        """Looks, biases and the read-out: their columns and what these learn."""
+        theory = self.theory
+        for node in self.nodes.values():
+            if node.word not in ("look", "bias", "read_out"):
+                continue
+            name, matrix = node.matrix, self.matrix(node.matrix)
+            symbol = self.of_matrix(name)
+            if symbol.base in (r"\psi", "w") and symbol.indices:
+                symbol = Symbol(symbol.base, symbol.words, symbol.indices)
+            terms = [Start(symbol, self.amplitude(name), tuple(matrix.start)
+                           if matrix.start else None)]
+            if node.word == "read_out":
+                learned = Learned(self.rate(name), None, theory.top, True,
+                                  output=theory.outputs > 1)
+                population, gradient = self.nodes[node.args[0]].population, (None, theory.top)
+            else:
+                g = self.adjoint.named(node.at)
+                if g is None:
+                    g = self.adjoint.cotangent(node.at)
+                population = self.nodes[node.args[0]].population if node.word == "look" else None
+                row = g if node.word == "bias" else product(
+                    Call("entry", (g,)) if matrix.width > 1 else g, self.row(node.args[0]))
+                learned = Learned(self.rate(name), None, row, not theory.weighted, column=True)
+                gradient = (g, self.row(node.args[0]) if node.word == "look" else None)
+            if matrix.learns and not self.adam:
+                terms.append(learned)
+            elif matrix.learns:
+                terms.append(Entries(name, None))
+                self._learner(name, gradient)
+            key = "thin:" + name
+            theory.quantities[key] = Quantity(
+                key, symbol, population, Process(terms), of_input=False,
+                numbers=matrix.width if matrix.width > 1 else 0, row="all")
+
+    def _order(self) -> None:
+        """Thin matrices first, then forward, then backward."""
+        every = list(self.theory.quantities.values())
+        every.sort(key=lambda one: 0 if one.key.startswith("thin:") else 2 if one.backward else 1)
+        self.theory.quantities = {one.key: one for one in every}
+
+
+def derive(limit: Program, settings: dict, again) -> Theory:
+    """The theory of a limit."""
+    return Derivation(limit, settings, again).theory

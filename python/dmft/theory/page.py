@@ -1,0 +1,381 @@
+r"""Pages of equations: a theory as LaTeX, for a document or for Markdown."""
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+
+from dmft.theory.expression import Call, Ref, Scale, calls
+from dmft.theory.structure import Process, Quantity, Symbol, Theory
+from dmft.theory.tex import Context, Line, Writer, fold, label, learned_symbol, scale
+
+LOSSES = {
+    "mse": (r"\tfrac12\sum_c(y_c-f_c)^2", r"y_c-f_c", r"\tfrac12(y-f)^2", "y-f"),
+    "logistic": ("", "", r"\ln\bigl(1+e^{-yf}\bigr)", r"\frac{y}{1+e^{yf}}"),
+    "hinge": ("", "", r"\max(0,1-yf)", r"y\,\mathbf 1[yf<1]"),
+    "cross_entropy": (r"-\sum_c y_c\ln\mathrm{softmax}(f)_c", r"y_c-\mathrm{softmax}(f)_c",
+                      r"-\sum_c y_c\ln\mathrm{softmax}(f)_c", r"y-\mathrm{softmax}(f)")}
+NOTES = {
+    "norm": r"$\mathrm{norm}(x)=x/\langle x\,x\rangle^{1/2}$ and its transpose "
+            r"$\mathrm{norm}'_x[g]=(g-y\,\langle y\,g\rangle)/\langle x\,x\rangle^{1/2}$ "
+            r"with $y=\mathrm{norm}(x)$.",
+    "softmax_of_sites": r"Over sites $\mathrm{softmax}(\psi)=e^{\psi}/\langle e^{\psi}\rangle$.",
+    "masked": r"$\mathrm{softmax}_m(\psi)=m\,e^{\psi}/\langle m\,e^{\psi}\rangle$.",
+    "top": r"$\mathrm{top}_K$ is 1 on the $K$ largest of the sites that represent a population, "
+           r"else 0, and a constant in the backward pass.",
+    "select": r"$\mathrm{top}_\rho(x+b)$ is 1 on the share $\rho$ of the sites where $x+b$ is "
+              r"largest, else 0, and a constant in the backward pass.",
+    "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is "
+             r"a constant in the backward pass.",
+    "noise": r"$\zeta$ are normals of the step, the same for all inputs.",
+    "balance": r"$F_{\mathrm{bal}}$: $q$ are the gates without mask over their sum, "
+               r"$\langle m_k\rangle_\mu$ the loads, constants in the gradient.",
+    "z": r"$F_{\mathrm z}$ is the square of the logarithm of the sum of exponentials."}
+
+
+class Page:
+    """The parts of a page: [(title, paragraphs, lines of one display)]."""
+
+    def __init__(self, theory: Theory):
+        self.theory, self.w = theory, Writer(theory)
+        self.lines = self._quantities()
+        self.parts: list[tuple[str, list[str], list[str]]] = []
+        self._output()
+        self._sites()
+        self._laws()
+        self._optimizer()
+        self._conventions()
+
+    # --- lines --------------------------------------------------------------------------------
+
+    def _quantity(self, one: Quantity) -> list[Line]:
+        w, value = self.w, one.value
+        thin = one.key.startswith("thin:")
+        by_column = thin or (not isinstance(value, Process) and any(
+            call.word == "look" for call in calls(value))) or (
+            not isinstance(value, Process) and any(
+                isinstance(child, Ref) and child.key.startswith("thin:")
+                for child in value.children()))
+        column = "k" if by_column and one.numbers > 1 else ""
+        if thin and one.key == "thin:" + self.theory.read_out and self.theory.outputs > 1:
+            column = "c"
+        if isinstance(value, Call) and value.word == "columns":
+            return [self._line(replace(one, symbol=Symbol(
+                one.symbol.base, one.symbol.words, one.symbol.indices + (
+                    ("expert", k + self.theory.first_column),)), value=part, numbers=0), "")
+                    for k, part in enumerate(value.arguments)]
+        return [self._line(one, column)]
+
+    def _line(self, one: Quantity, column: str) -> Line:
+        w, value = self.w, one.value
+
+        def write(at: Context) -> str:
+            at = replace(at, column=column)
+            left = w.symbol(one.symbol, at, column or w.lhs_tokens(value))
+            if isinstance(value, Process):
+                return rf"{left}(t) &= {w.process(value, at, one.key)}"
+            return rf"{left} &= {w.text(value, at)}"
+        return Line(write, one.symbol.indices, one.population)
+
+    def _quantities(self) -> list[Line]:
+        lines = [line for one in self.theory.quantities.values() for line in self._quantity(one)]
+        return fold(lines)
+
+    @staticmethod
+    def shown(line: Line) -> str:
+        """A line with the ranges of its letters."""
+        text = line.text()
+        for letter, first, last in line.ranges:
+            between = r",\dots," if last > first + 1 else ","
+            text += rf"\qquad({letter}={first}{between}{last})"
+        return text
+
+    # --- parts --------------------------------------------------------------------------------
+
+    def _output(self) -> None:
+        theory, w = self.theory, self.w
+        several = theory.outputs > 1
+        c = "_c" if several else ""
+        top = w.factor(theory.top, Context(time="(t)"))
+        read = w.symbol(theory.quantities["thin:" + theory.read_out].symbol, Context(),
+                        "c" if several else "")
+        minus = rf" - f{c}(0)" if theory.centre else ""
+        lines = [rf"f{c}(t) &= \tfrac1{{\gamma_0}}\langle {read}(t)\,{top}\rangle{minus}"]
+        many, slope, one, single = LOSSES[theory.loss]
+        loss, delta = (many, slope) if several else (one, single)
+        mean = r"\tfrac1{P\,n}\sum_{\mu,\tau}" if theory.output_of_token else r"\tfrac1P\sum_\mu"
+        plus = "".join(" + " + w.text(one, Context()) for one in theory.penalties)
+        lines.append(rf"\mathcal L &= {mean}\ell{plus},\qquad \ell = {loss}")
+        over = r"\tfrac1n\bigl(" + delta + r"\bigr)" if theory.output_of_token else delta
+        lines.append(rf"\Delta{c} &= -P\,\tfrac{{\partial\mathcal L}}{{\partial f{c}}} = {over}")
+        self.parts.append(("Output and loss", [], lines))
+
+    def _families(self) -> list[list[int]]:
+        """Populations that one display shows together: groups and what they are groups of."""
+        theory, home = self.theory, {}
+        for at, one in enumerate(theory.populations):
+            home[at] = home[one.of] if one.of is not None and one.of in home else at
+        for at, one in enumerate(theory.populations):
+            if one.shared is not None:
+                home[one.shared] = home[at]
+        families: dict[int, list[int]] = {}
+        for at in range(len(theory.populations)):
+            families.setdefault(home[at], []).append(at)
+        return list(families.values())
+
+    def _size(self, at: int) -> str:
+        one = self.theory.populations[at]
+        width = "" if not one.power else "N" if one.power == 1 else f"N^{{{one.power}}}"
+        text = scale(one.size)
+        whole = rf"{text}\,{width}" if text != "1" else width or "1"
+        words = rf"{label(one.name)}: ${whole}$ sites"
+        if one.of is not None and one.group > 1:
+            inner = scale(one.group_size)
+            many = "N" if one.group_power == 1 else ""
+            group = rf"{inner}\,{many}" if many and inner != "1" else many or inner
+            words += rf", ${group}$ of each of {label(self.theory.populations[one.of].name)}"
+        return words
+
+    def _sites(self) -> None:
+        for family in self._families():
+            here = [line for line in self.lines if line.population in family]
+            if not here:
+                continue
+            places = dict.fromkeys(family)
+            for line in here:
+                places.update(dict.fromkeys(line.populations))
+            names = "; ".join(self._size(at) for at in family)
+            more = [label(self.theory.populations[at].name) for at in places if at not in family
+                    and at is not None]
+            if more:
+                names += "; likewise " + ", ".join(more)
+            self.parts.append(("Sites of " + names, [], [self.shown(line) for line in here]))
+        numbers = [self.shown(line) for line in self.lines if line.population is None]
+        if numbers:
+            self.parts.append(("Numbers", ["They do not fluctuate in the limit."]
+                               if not self.theory.random else [], numbers))
+        biases = fold([self._bias(*one) for one in self.theory.biases
+                       if one[0] in self.theory.quantities])
+        if biases:
+            self.parts.append(("Selection biases", [], [self.shown(line) for line in biases]))
+
+    def _bias(self, key: str, eta: float, constants: dict) -> Line:
+        """How a selection bias moves."""
+        one = self.theory.quantities[key]
+        share = r"\rho" if "rho" in constants else rf"\tfrac{{{constants['top']}}}{{{one.numbers}}}"
+
+        def write(at: Context) -> str:
+            b = self.w.symbol(Symbol("b", (), one.symbol.indices), at)
+            load = rf"\langle {self.w.symbol(one.symbol, at)}(t)\rangle_\mu"
+            return rf"{b}(t+1) &= {b}(t) - {eta:g}\,\bigl({load} - {share}\bigr)"
+        return Line(write, one.symbol.indices, None)
+
+    @staticmethod
+    def use(symbol: Symbol):
+        """(k', which use) of what belongs to one use of a matrix that has several."""
+        return next((("k'", value) for kind, value in symbol.indices if kind == "use"), "")
+
+    def _laws(self) -> None:
+        theory, w = self.theory, self.w
+
+        def kernel(one):
+            def write(at):
+                t, s = replace(at, time="(t)"), replace(at, time="(s)")
+                note = ""
+                if one.measured and not at.letters:
+                    times = "" if one.ratio == 1 else rf"\text{{ is {one.ratio:g} times it}}"
+                    note = rf"\qquad{label(one.measured)}{times}"
+                more = self.use(one.symbol)
+                if more:
+                    s = replace(s, letters=(("use", more[1], "k'"),))
+                return rf"{w.symbol(one.symbol, at, more and more[0])}(t,s) &= " \
+                       rf"\langle {w.factor(one.row, t)}\,{w.factor(one.row, s)}\rangle{note}"
+            return Line(write, one.symbol.indices, one.population)
+
+        def law(one):
+            def write(at):
+                front = "" if one.scale.factor == 1 and not one.scale.powers else \
+                    scale(one.scale) + r"\,"
+                inner = w.symbol(theory.kernels[one.kernel].symbol, at) if one.kernel else \
+                    r"\Phi_0"
+                if self.use(one.symbol):
+                    number = self.use(one.symbol)[1]
+                    other = replace(at, letters=(("use", number, "k'"),))
+                    return rf"\langle {w.symbol(one.symbol, at)}(t)\," \
+                           rf"{w.symbol(one.symbol, other)}(s)\rangle &= {front}" + w.symbol(
+                               theory.kernels[one.kernel].symbol, at, "k'") + "(t,s)"
+                return rf"{w.symbol(one.symbol, at)} &\sim\mathcal{{GP}}\bigl(0,\,{front}{inner}" \
+                       r"\bigr)"
+            return Line(write, one.symbol.indices, one.population)
+
+        def response(one):
+            def write(at):
+                front = "" if one.scale.factor == 1 and not one.scale.powers else \
+                    scale(one.scale) + r"\,"
+                row = w.factor(one.row, replace(at, time="(t)"))
+                more = self.use(one.symbol)
+                other = replace(at, letters=(("use", more[1], "k'"),)) if more else at
+                by = w.symbol(theory.fields[one.field].symbol, other) + "(s)"
+                left = w.symbol(one.symbol, at, more and more[0])
+                return rf"{left}(t,s) &= {front}\Bigl\langle" \
+                       rf"\frac{{\delta\,{row}}}{{\delta\,{by}}}\Bigr\rangle"
+            return Line(write, one.symbol.indices, None)
+        for title, make, table in (("Gaussian fields", law, theory.fields),
+                                   ("Kernels", kernel, theory.kernels),
+                                   ("Responses", response, theory.responses)):
+            lines = [self.shown(line) for line in fold([make(one) for one in table.values()])]
+            if lines:
+                self.parts.append((title, [], lines))
+
+    def _optimizer(self) -> None:
+        theory, training = self.theory, self.theory.training
+        words, lines = [], []
+        if theory.learners:
+            root = r"\sqrt{\hat v + \epsilon^2}" if training.get("adam_eps") == "inside" else \
+                r"\sqrt{\hat v} + \epsilon"
+            words.append("Entries $D$ of what a matrix has learned move by the history of their "
+                         "own gradient $G$, with its two moments:")
+            keep = r"(1-\lambda)\," if self.w.decay else ""
+            lines.append(rf"D(t+1) &= {keep}D(t) + "
+                         rf"\eta\,\frac{{\hat m(t)}}{{{root}}},\qquad \hat m = "
+                         r"\frac{m}{1-\beta_1^{t+1}},\quad \hat v = \frac{v}{1-\beta_2^{t+1}}")
+            lines.append(r"m(t) &= \beta_1 m(t-1) + (1-\beta_1)\,G(t),\qquad "
+                         r"v(t) = \beta_2 v(t-1) + (1-\beta_2)\,G(t)^2")
+            lines += [self.shown(line) for line in fold([self._gradient(one)
+                                                         for one in theory.learners])]
+        if self.w.decay:
+            lines.append(r"\zeta(t) &= (1-\lambda)^t,\qquad \lambda = " +
+                         f"{training['weight_decay']:g}")
+        if self.w.remembers and not theory.learners:
+            inner = r"\mu^{r-s}" if training.get("optimizer") == "momentum" else ""
+            sigma = r"\sigma(r)" if training.get("schedule", "constant") != "constant" or \
+                training.get("warmup", 0) else ""
+            chi = r"\chi(s)\," if training.get("clip", 0) else ""
+            body = (sigma + r"\," + inner).strip(r"\,") or "1"
+            lines.append(rf"\omega(t,s) &= {chi}\sum_{{r=s}}^{{t-1}}{body}" if inner else
+                         rf"\omega(t,s) &= {chi}{(sigma or '1').replace('(r)', '(s)')}")
+            words.append(r"The gradient of step $s$ has moved a matrix by $\omega(t,s)$ times "
+                         r"itself at time $t$" + (r", $\mu$ the momentum" if inner else "") +
+                         (r", $\sigma$ the schedule" if sigma else "") +
+                         (r", $\chi=\min(1,\mathrm{clip}/|G|)$" if chi else "") + ".")
+        if training.get("integrator", "gd") != "gd":
+            words.append(r"In gradient flow sums over $s$ are integrals over $\tau$; "
+                         f"{training['integrator']} takes them in steps.")
+        if words:
+            self.parts.append(("Optimizer", words, lines))
+
+    def _gradient(self, one) -> Line:
+        theory, w = self.theory, self.w
+
+        def write(at: Context) -> str:
+            several = one.kind == "read_out" and theory.outputs > 1
+            delta = (r"\Delta_c" if several else r"\Delta") + r"\," \
+                if not theory.weighted or one.kind == "read_out" else ""
+            words = []
+            for g, x in one.gradient:
+                parts = ([w.factor(g, at)] if g is not None else []) + \
+                    ([w.factor(x, at)] if x is not None else
+                     ["A"] if one.kind == "read_in" else [])
+                words.append(delta + r"\,".join(parts))
+            rate = "" if scale(one.rate) == "1" else scale(one.rate) + r"\,"
+            eps = "" if scale(one.eps) == "1" else scale(one.eps) + r"\,"
+            gamma = "" if one.kind == "read_out" else r"\gamma_0\,"
+            name = w.symbol(learned_symbol(one.symbol), at)
+            return rf"{name}:\quad G &= \tfrac1P\sum_\mu {' + '.join(words)},\qquad " \
+                   rf"\eta={rate}\eta_0,\quad\epsilon={eps}{gamma}\epsilon_0"
+        return Line(write, one.symbol.indices, None)
+
+    def _conventions(self) -> None:
+        theory = self.theory
+        tokens = theory.tokens > 1
+        words = [
+            "A time stands for a time and an input" + (" and a token" if tokens else "") +
+            r": $\sum_{s<t}$ is over the steps $s<t$ and all inputs" +
+            (" and tokens" if tokens else "") + r" of each, $\sum_{s\le t}$ has $s=t$ as well. "
+            r"$\langle\,\rangle$ is the mean over the sites of a population" +
+            (r", $\langle\,\rangle_j$ over those of a group"
+             if any(one.group > 1 for one in theory.populations) else "") +
+            (r", $\langle\,\rangle_i$ over the groups"
+             if any(one.shared is not None for one in theory.populations) else "") +
+            r", $c=\eta_0\gamma_0/P$, " +
+            r"$\Phi_0$ the kernel of the inputs. Cotangents are "
+            r"$g=n\,\partial(\gamma_0 f)/\partial h$ on $n$ sites" + (
+                r", with $\Delta$ inside" if theory.weighted else "") +
+            r"; $\xi=W^\top g$ is what a matrix hands back. $u$ and $v$ are Gaussian fields, "
+            "independent of one another, $A$ and $B$ average responses."]
+        if any(self.use(one.symbol) for one in theory.quantities.values()):
+            words.append("$k$ and $k'$ count the uses of a matrix that has several.")
+        words += [NOTES[name] for name in sorted(self.w.used)]
+        if theory.random:
+            words.append("This limit is a random one: masks begin with ties, which fluctuations "
+                         "of a finite width decide.")
+        used = set(constants(theory))
+        values = ", ".join(rf"${tex}={value:g}$" for tex, value in theory.values.items()
+                           if tex in used)
+        if values:
+            words.append(f"Here {values}.")
+        self.parts.insert(0, ("", words, []))
+
+    # --- texts --------------------------------------------------------------------------------
+
+    def body(self) -> str:
+        """LaTeX without a preamble."""
+        out = []
+        for title, words, lines in self.parts:
+            if title:
+                out.append(rf"\paragraph{{{title}}}")
+            out += words
+            if lines:
+                out.append(r"\begin{align*}" + "\n" + " \\\\\n".join(lines) + "\n" +
+                           r"\end{align*}")
+        return "\n\n".join(out)
+
+    def document(self) -> str:
+        """A LaTeX document."""
+        name = self.theory.network.replace("_", r"\_")
+        return "\n".join([
+            r"\documentclass[10pt]{article}", r"\usepackage[margin=18mm]{geometry}",
+            r"\usepackage{amsmath,amssymb}", r"\allowdisplaybreaks",
+            r"\setlength{\parindent}{0pt}\setlength{\parskip}{4pt}", r"\begin{document}",
+            rf"\section*{{\texttt{{{name}}}: the limit $N\to\infty$}}", "", self.body(), "",
+            r"\end{document}", ""])
+
+    def markdown(self) -> str:
+        """Markdown with formulas between dollars."""
+        out = []
+        for title, words, lines in self.parts:
+            if title:
+                out.append(f"**{plain(title)}**")
+            out += [plain(text) for text in words]
+            if lines:
+                out.append("$$\n\\begin{aligned}\n" + " \\\\\n".join(
+                    line.replace(r"\texttt{", r"\mathtt{") for line in lines) +
+                    "\n\\end{aligned}\n$$")
+        return "\n\n".join(out).replace("<", r"\lt ") + "\n"
+
+
+def constants(what):
+    """TeX of all keys that constants of a theory are made of."""
+    if isinstance(what, Scale):
+        yield from (name for name, _ in what.powers)
+    elif dataclasses.is_dataclass(what):
+        for one in dataclasses.fields(what):
+            yield from constants(getattr(what, one.name))
+    elif isinstance(what, dict):
+        for one in what.values():
+            yield from constants(one)
+    elif isinstance(what, (list, tuple)):
+        for one in what:
+            yield from constants(one)
+
+
+def plain(text: str) -> str:
+    r"""Text outside of formulas, as Markdown has it.
+
+    >>> plain(r"\texttt{head\_0}: $N$ sites")
+    '`head_0`: $N$ sites'
+    """
+    while r"\texttt{" in text:
+        before, after = text.split(r"\texttt{", 1)
+        name, rest = after.split("}", 1)
+        text = f"{before}`{name.replace(chr(92) + '_', '_')}`{rest}"
+    return text

@@ -1,0 +1,215 @@
+"""dmft.equations: which terms the theories of the networks have, and how they are written."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+import dmft
+import pytest
+from dmft.theory import command, insert, structure
+from test_description import INIS, LUA, MORE, ROOT
+
+SETTINGS = {"adam": ("data/dense.ini", {"training.optimizer": "adam"}),
+            "adamw": ("data/dense.ini", {"training.optimizer": "adamw",
+                                         "training.weight_decay": 0.1}),
+            "momentum": ("data/dense.ini", {"training.optimizer": "momentum",
+                                            "training.clip": 1}),
+            "cosine": ("data/dense.ini", {"training.schedule": "cosine"}),
+            "heun": ("data/dense.ini", {"training.integrator": "heun"}),
+            "hinge": ("data/dense.ini", {"training.loss": "hinge"}),
+            "outputs": ("data/dense.ini", {"network.outputs": 3}),
+            "deep": ("data/dense.ini", {"network.depth": 6}),
+            "softmax3": ("data/regime3.ini", {"network.gate": "softmax", "network.rho": 0.5}),
+            "norms": ("data/stack.ini", {"network.block_norm": "both", "network.depth": 4})}
+# (12) to (17) of docs/theory/regime2.md, with cotangents n dF/dh: g^psi = kappa g_psi,
+# g^in = kappa N_e g_in, xi^out = kappa N_e b, so that Gamma^in = N_e^2 Gb.
+REGIME2 = r"""
+h^{(1)}(t) &= u^{(1)} + \sum_{s<t}c\,\Delta(s)\,\Phi_0\,g^{(1)}(s)
+\psi(t) &= u^{Q}(t) + \sum_{s<t}\bigl[A^{Q}(t,s) + c\,\Delta(s)\,\Phi^{(1)}(t,s)\bigr]\,g^{\psi}(s)
+h^{\mathrm{in}}(t) &= u^{\mathrm{in}}(t) + \sum_{s<t}\bigl[A^{\mathrm{in}}(t,s)
+     + \tfrac{1}{\kappa N_e}\,c\,\Delta(s)\,\Phi^{(1)}(t,s)\bigr]\,g^{\mathrm{in}}(s)
+h^{(3)}(t) &= u^{\mathrm{out}}(t) + \sum_{s<t}\bigl[A^{\mathrm{out}}(t,s)
+     + c\,\Delta(s)\,\Phi^{b}(t,s)\bigr]\,w(s)
+\xi^{\mathrm{out}}(t) &= v^{\mathrm{out}}(t) + \sum_{s\le t}B^{\mathrm{out}}(t,s)\,x^{(2)}(s)
+     + \sum_{s<t}c\,\Delta(s)\,G^{(3)}(t,s)\,x^{(2)}(s)
+\xi^{\mathrm{in}}(t) &= v^{\mathrm{in}}(t) + \sum_{s\le t}B^{\mathrm{in}}(t,s)\,x^{(1)}(s)
+     + \sum_{s<t}\tfrac{1}{\kappa N_e}\,c\,\Delta(s)\,\Gamma^{\mathrm{in}}(t,s)\,x^{(1)}(s)
+\xi^{Q}(t) &= v^{Q}(t) + \sum_{s\le t}B^{Q}(t,s)\,x^{(1)}(s)
+     + \sum_{s<t}c\,\Delta(s)\,G^{\phi}(t,s)\,x^{(1)}(s)
+w(t) &= w(0) + \sum_{s<t}c\,\Delta(s)\,h^{(3)}(s)
+g^{\mathrm{in}} &= \tanh'(h^{\mathrm{in}})\,\phi\,\xi^{\mathrm{out}}
+g^{\psi} &= \beta\,\mathrm{sig}'(\beta\,\psi)\,
+    \langle \tanh(h^{\mathrm{in}})\,\xi^{\mathrm{out}}\rangle_{j}
+g^{(1)} &= \tanh'(h^{(1)})\,g^{x,(1)}
+u^{Q} &\sim\mathcal{GP}\bigl(0,\,\Phi^{(1)}\bigr)
+u^{\mathrm{in}} &\sim\mathcal{GP}\bigl(0,\,\Phi^{(1)}\bigr)
+u^{\mathrm{out}} &\sim\mathcal{GP}\bigl(0,\,\Phi^{b}\bigr)
+v^{\mathrm{out}} &\sim\mathcal{GP}\bigl(0,\,\kappa\,N_e\,G^{(3)}\bigr)
+v^{\mathrm{in}} &\sim\mathcal{GP}\bigl(0,\,\tfrac{1}{\kappa N_e}\,\Gamma^{\mathrm{in}}\bigr)
+v^{Q} &\sim\mathcal{GP}\bigl(0,\,\tfrac{1}{\kappa}\,G^{\phi}\bigr)
+A^{\mathrm{out}}(t,s) &= \kappa\,N_e\,
+    \Bigl\langle\frac{\delta\,x^{(2)}(t)}{\delta\,v^{\mathrm{out}}(s)}\Bigr\rangle
+B^{\mathrm{out}}(t,s) &= \Bigl\langle\frac{\delta\,w(t)}{\delta\,u^{\mathrm{out}}(s)}\Bigr\rangle
+"""
+# (14) to (19) of docs/theory/regime3.md: g^in = iota g, xi^A,out + xi^P,out = iota b.
+REGIME3 = r"""
+\psi(t) &= u^{Q}(t) + \sum_{s<t}\bigl[A^{Q}(t,s) + c\,\Delta(s)\,\Phi^{(1)}(t,s)\bigr]\,g^{\psi}(s)
+h^{P,\mathrm{in}}(t) &= \sum_{s<t}\tfrac{1}{\kappa \iota}\,c\,\Delta(s)\,\Phi^{(1)}(t,s)
+    \,g^{\mathrm{in}}(s)
+h^{A,\mathrm{in}}(t) &= u^{A,\mathrm{in}}(t)
+     + \sum_{s<t}A^{A,\mathrm{in}}(t,s)\,g^{A,\mathrm{in}}(s)
+h^{\mathrm{in}} &= h^{P,\mathrm{in}} + h^{A,\mathrm{in}}
+g^{A,\mathrm{in}} &= \langle g^{\mathrm{in}}\rangle_{i}
+h^{P,\mathrm{out}}(t) &= \sum_{s<t}\tfrac{\iota}{\kappa}\,c\,\Delta(s)\,\bar{\Phi}(t,s)\,w(s)
+h^{A,\mathrm{out}}(t) &= u^{A,\mathrm{out}}(t) + \sum_{s<t}A^{A,\mathrm{out}}(t,s)\,w(s)
+\xi^{A,\mathrm{out}}(t) &= v^{A,\mathrm{out}}(t)
+     + \sum_{s\le t}B^{A,\mathrm{out}}(t,s)\,x^{A,\mathrm{out}}(s)
+\xi^{P,\mathrm{out}}(t) &= \sum_{s<t}\tfrac{\iota}{\kappa}\,c\,\Delta(s)\,G^{(3)}(t,s)\,x^{(2)}(s)
+\xi^{A,\mathrm{in}}(t) &= v^{A,\mathrm{in}}(t) + \sum_{s\le t}B^{A,\mathrm{in}}(t,s)\,x^{(1)}(s)
+\xi^{Q}(t) &= v^{Q}(t) + \sum_{s\le t}B^{Q}(t,s)\,x^{(1)}(s)
+     + \sum_{s<t}c\,\Delta(s)\,G^{\phi,(1)}(t,s)\,x^{(1)}(s)
+u^{A,\mathrm{out}} &\sim\mathcal{GP}\bigl(0,\,\iota\,\tilde{\Phi}\bigr)
+v^{A,\mathrm{out}} &\sim\mathcal{GP}\bigl(0,\,\iota^{2}\,G^{(3)}\bigr)
+v^{Q} &\sim\mathcal{GP}\bigl(0,\,\tfrac{1}{\kappa}\,G^{\phi,(1)}\bigr)
+"""
+
+
+def equations(ini, **more):
+    return dmft.equations(os.path.join(ROOT, ini), **more)
+
+
+@pytest.mark.parametrize("name", ["regime2", "regime3"])
+def test_terms_are_those_of_the_theory_page(name):
+    found = equations(f"data/{name}.ini").latex().splitlines()
+    lines = [line.removesuffix(r" \\") for line in found]
+    expected = re.sub("\n {4}", "", {"regime2": REGIME2, "regime3": REGIME3}[name])
+    for line in expected.strip().splitlines():
+        assert line in lines
+
+
+def terms(ini, **more):
+    """{(symbol, kind of term)} of all processes."""
+    theory = equations(ini, **more).theory
+    return {((one.symbol.base, one.symbol.words, one.symbol.indices), type(term).__name__)
+            for one in theory.quantities.values() if isinstance(one.value, structure.Process)
+            for term in one.value.terms}
+
+
+def test_mup_loses_the_random_part_of_the_experts_output_and_no_more():
+    mssp, mup = terms("data/regime2.ini"), terms("data/regime2_mup.ini")
+    top, back = ("h", (), (("layer", 3),)), (r"\xi", ("out",), ())
+    assert mssp - mup == {(top, "FieldTerm"), (top, "Memory"), (back, "FieldTerm"),
+                          (back, "Memory")}
+    assert mup <= mssp
+
+
+def test_mup_of_regime_3_has_no_sums_over_experts():
+    """docs/theory/regime3.md: no R1 in (16), no alpha3, no D3, no Gtil."""
+    mup = equations("data/regime3_mup.ini").theory
+    named = {one.symbol.words: [type(term).__name__ for term in one.value.terms]
+             for one in mup.quantities.values() if isinstance(one.value, structure.Process)}
+    assert named["in",] == ["Memory", "Learned"]                # xi: B_h, no field of Gtil
+    assert named["out",] == ["FieldTerm", "Learned"]            # xi: xi_j, no D3
+    assert not any(one.symbol.base == r"\tilde{\Phi}" for one in mup.kernels.values())
+    h = {one.symbol: one.value for one in mup.quantities.values()}
+    inside = h[structure.Symbol("h", ("in",))]
+    assert [type(term).__name__ for term in inside.terms] == ["FieldTerm", "Learned"]
+    top = h[structure.Symbol("h", (), (("layer", 3),))]
+    assert [type(term).__name__ for term in top.terms] == ["Memory", "Learned"]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Everything: {name: Equations}."""
+    lua = tmp_path_factory.mktemp("lua") / "all.lua"
+    lua.write_text(LUA)
+    made = {os.path.relpath(ini, ROOT): dmft.equations(ini) for ini in INIS}
+    made.update({f"more{k}": equations(ini, **more) for k, (ini, more) in enumerate(MORE)})
+    made.update({name: equations(ini, **more) for name, (ini, more) in SETTINGS.items()})
+    made["all.lua"] = dmft.equations({"network": {"program": str(lua)},
+                                      "data": {"inputs": 4, "dimension": 8, "tokens": 3},
+                                      "reference": {"widths": 32}})
+    return made
+
+
+def test_every_network_has_a_page(pages, tmp_path):
+    text = "\n\\newpage\n".join(page._repr_latex_() for page in pages.values())
+    for page in pages.values():
+        assert page.latex().count("{") == page.latex().count("}")
+        assert "nan" not in page.latex() and "Ref(" not in page.latex()
+        assert page.markdown().count("$$") % 2 == 0
+    if shutil.which("pdflatex"):
+        whole = pages["data/dense.ini"].latex()
+        before, after = whole.split(pages["data/dense.ini"]._repr_latex_())
+        (tmp_path / "all.tex").write_text(before + text + after)
+        subprocess.run(["pdflatex", "-interaction=batchmode", "-halt-on-error", "all.tex"],
+                       cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_alike_equations_are_one(pages):
+    deep = pages["deep"].latex()
+    assert re.search(r"h\^\{\(l\)\}\(t\) &= .*\\Phi\^\{\(l-1\)\}.*\(l=2,\\dots,6\)", deep)
+    experts = pages["data/regime1.ini"].latex()
+    assert r"h^{\mathrm{top}} &= \sum_{i=0}^{3}p_{i}\,h^{(3)}_{i}" in experts
+    assert r"g^{(3)}_{i} &= p_{i}\,w\qquad(i=0,\dots,3)" in experts
+    assert r"(\ell=0,1)" in pages["data/stack.ini"].latex()
+
+
+def test_softmax_norms_and_attention_are_one_thing_each(pages):
+    text = pages["data/regime2_softmax.ini"].latex()
+    assert r"\phi &= \mathrm{softmax}(\beta\,\psi)" in text and r"\exp" not in text
+    assert r"\beta\,\bigl(\phi\," in text and r"- \phi\,\langle \phi\," in text
+    text = pages["data/transformer.ini"].latex()
+    assert r"a_{0,\tau\sigma} &= \mathrm{softmax}_{\sigma\le\tau}(A_{0,\tau\sigma})" in text
+    assert r"y^{Q}_{0} &= \mathrm{norm}(h_{0})" in text and "^{-0.5}" not in text
+
+
+def test_optimizers_and_ties_have_templates_of_their_own(pages):
+    assert r"\langle D^{(l)}(t)\,x^{(l-1)}(t)\rangle" in pages["adam"].latex()
+    assert r"\zeta(t)\bigl[" in pages["adamw"].latex()
+    assert r"c\,\omega(t,s)\,\Delta(s)" in pages["momentum"].latex()
+    assert r"\sum_{r=s}^{t-1}" in pages["momentum"].latex()
+    assert r"\sum_{k'}\sum_{s<t}\bigl[A_{k,k'}(t,s)" in pages["examples/tied.ini"].latex()
+
+
+def test_constants_are_written_by_their_keys(pages):
+    for text in (r"$\kappa=0.5$", r"$N_e=2$"):
+        assert text in pages["data/regime2.ini"].latex()
+    assert "L=" not in pages["data/dense.ini"].latex()
+
+
+@pytest.mark.parametrize("page", [os.path.relpath(page, ROOT) for page in sorted(
+    glob.glob(f"{ROOT}/docs/theory/*.md"))])
+def test_theory_pages_have_the_equations_of_their_ini(page):
+    """After a change: python/with -m dmft.theory.insert docs/theory/*.md"""
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        text = file.read()
+    assert insert.renewed(text, ROOT) == text
+
+
+def test_every_network_of_the_theory_has_its_equations_on_a_page():
+    text = "".join(open(page, encoding="utf-8").read()
+                   for page in glob.glob(f"{ROOT}/docs/theory/*.md"))
+    found = set(re.findall(insert.BEGIN, text))
+    assert {f"data/{name}.ini" for name in ("dense", "regime1", "regime2", "regime3", "residual",
+                                            "resnet", "stack", "transformer")} <= found
+
+
+def test_command(tmp_path, capsys, monkeypatch):
+    ini, out = f"{ROOT}/data/dense.ini", str(tmp_path / "x.md")
+    assert command.main([ini, "-o", out, "--network.depth=4"]) == 0
+    assert r"(l=2,\dots,4)" in open(out, encoding="utf-8").read()
+    assert command.main([ini]) == 0 and r"\begin{document}" in capsys.readouterr().out
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    for words, sentence in (
+            ([ini, "-o", "x.doc"], "x.doc: equations are written as .tex, .md or .pdf"),
+            ([ini, "-o", "x.pdf"], "no pdflatex here; write x.tex or x.md instead"),
+            ([ini, "-o", str(tmp_path / "no" / "x.tex")], "No such file"),
+            ([ini, "depth=4"], "is neither an option nor --section.key=value"),
+            ([ini, "--network.dept=4"], "did you mean"),
+            ([f"{ROOT}/data/regime2.ini", "--init.Q=N^0.5", "--solver.replicates=0"],
+             "this network has no limit: ")):
+        assert command.main(words) == 2
+        said = capsys.readouterr().err
+        assert sentence in said and said.count("\n") == 1
