@@ -340,3 +340,11 @@ def test_a_law_is_found_or_none_is():
     assert fit(places, [0] * 4) == Law(0.0) and not fit(places, [0, 1, 1, 1]).exact
     with pytest.raises(TypeError, match="at given sizes only"):
         float(law)
+
+
+def test_the_table_of_the_readme_is_what_is_printed():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        shown = re.search(r"```text\n(.*?)```", file.read(), re.DOTALL)[1]
+    printed = str(dmft.recipe(f"{ROOT}/data/regime2.ini")).splitlines()[:7]
+    assert [line[2:].rstrip() for line in shown.splitlines()[:7]] == [
+        line.rstrip() for line in printed]
