@@ -213,3 +213,18 @@ def test_command(tmp_path, capsys, monkeypatch):
         assert command.main(words) == 2
         said = capsys.readouterr().err
         assert sentence in said and said.count("\n") == 1
+
+
+def test_symbols_are_those_of_the_author(tmp_path):
+    (tmp_path / "own.lua").write_text(
+        'local a = population("a")\nlocal h = read_in(a, "W1")\n'
+        'name_rows(h, "h", {tex = "z^{\\\\mathrm{low}}"})\n'
+        'read_out(map(tanh(h), a, "W2"), "w")\n')
+    keys = {"network": {"program": str(tmp_path / "own.lua")},
+            "data": {"inputs": 2, "dimension": 3}, "reference": {"widths": 16}}
+    text = dmft.equations(keys).markdown()
+    assert r"z^{\mathrm{low}}(t) &= u" in text and r"\tanh(z^{\mathrm{low}})" in text
+    text = dmft.equations(f"{ROOT}/data/regime2.ini", symbols={"h_in": "Z"}).markdown()
+    assert "Z(t) &=" in text and r"h^{\mathrm{in}}" not in text
+    with pytest.raises(dmft.InputError, match="no rows h_out; there are"):
+        dmft.equations(f"{ROOT}/data/regime2.ini", symbols={"h_out": "Z"})

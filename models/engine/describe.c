@@ -111,10 +111,11 @@ static json_t *describe_arguments(const struct node *v) {
 static json_t *describe_node(const struct net *net, int i) {
     const struct node *v = &net->program->node[i];
     json_t *own = v->op->describe ? v->op->describe(v) : json_object();
-    json_t *out = json_pack("{s:s, s:o, s:o, s:s, s:i, s:b, s:s*, s:s*}", "operation", v->op->name,
-                            "arguments", describe_arguments(v), "population", number_of(net, v->on),
-                            "row", row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->moves,
-                            "name", v->label, "matrix", v->weight.name);
+    json_t *out =
+        json_pack("{s:s, s:o, s:o, s:s, s:i, s:b, s:s*, s:s*, s:s*}", "operation", v->op->name,
+                  "arguments", describe_arguments(v), "population", number_of(net, v->on), "row",
+                  row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->moves, "name", v->label,
+                  "tex", v->tex, "matrix", v->weight.name);
     int code = json_object_update(out, own);
     if (!code && v->context)
         code = json_object_set_new(out, "state", json_integer(state_of(net, v)));

@@ -10,6 +10,11 @@ void program_name_rows(struct program *p, struct value x, const char *name) {
         p->node[x.at].label = name;
 }
 
+void program_rows_tex(struct program *p, struct value x, const char *tex) {
+    if (!p->code && x.at >= 0)
+        p->node[x.at].tex = tex;
+}
+
 /* Of the read-out, whose rows are its columns, the name of its matrix. Rows of pairs of tokens have
  * none. */
 static bool name_of(const struct program *p, int i, char name[NET_NAME]) {

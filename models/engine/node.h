@@ -82,6 +82,7 @@ struct part {
 struct node {
     const struct operation *op;
     const char *label;     /* NULL, or the name of its rows (program_name_rows) */
+    const char *tex;       /* NULL, or their symbol in TeX (program_rows_tex) */
     int argument[2];       /* -1: none */
     struct population *on; /* of its rows; NULL: numbers */
     int per;               /* rows of an input: 1, n (tokens), n^2 (their pairs) */

@@ -97,6 +97,8 @@ struct population *program_layer(struct program *p, const char *name, double rel
 /* Names the rows of a value for [output] fields: `name`, and g_`name` of their cotangent. Others
  * have the name of the matrix that makes them, sigma_NAME for a function of rows NAME, or none. */
 void program_name_rows(struct program *p, struct value x, const char *name);
+/* The symbol of these rows in TeX, for generated equations; without it one is made of the name. */
+void program_rows_tex(struct program *p, struct value x, const char *tex);
 
 /* Whether settings for matrix `given` are for this one: W1 for W1, W1_0 and W1_0_2. */
 bool program_addresses(const char *given, const char *name);

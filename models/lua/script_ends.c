@@ -167,7 +167,9 @@ static int show_gradient(lua_State *L) {
 static int name_rows(lua_State *L) {
     struct value x = script_rows(L, 1);
     no_pairs(L, x);
+    script_options(L, 3, "tex");
     program_name_rows(script_program(L), x, script_name(L, 2, "rows"));
+    program_rows_tex(script_program(L), x, script_text(L, 3, "tex", NULL));
     return 0;
 }
 
@@ -197,8 +199,10 @@ const struct script_word script_ends_words[] = {
      0},
     {"show_gradient", "s, name, {axis=, about=, equation=}", "", "the same of their cotangent",
      show_gradient, 0},
-    {"name_rows", "x, name", "", "the name of rows for `[output] fields`, `kernels_of`", name_rows,
-     0},
+    {"name_rows", "x, name, {tex=}", "",
+     "the name of rows for `[output] fields`, `kernels_of`; `tex` is their symbol in generated "
+     "equations",
+     name_rows, 0},
     {"gates", "phi", "",
      "rows over many experts that are their gates: participation ratio, largest gate, and with "
      "`[output] router = yes` loads",

@@ -66,6 +66,7 @@ class Operation:
     numbers: int
     moves: bool
     name: str | None = None
+    tex: str | None = None
     matrix: str | None = None
     state: int | None = None
     constants: dict = dataclasses.field(default_factory=dict)

@@ -76,11 +76,25 @@ def _pdf(text: str, path: str) -> None:
             raise InputError(f"{path}: {error.strerror}") from None
 
 
-def equations(config, *, network=None, **more) -> Equations:
+def _rename(limit, symbols: dict[str, str]) -> None:
+    names = {op.name for op in limit.operations if op.name}
+    for name, tex in symbols.items():
+        if name not in names:
+            raise InputError(f"symbols: this network has no rows {name}; there are "
+                             + " ".join(sorted(names)))
+        for op in limit.operations:
+            if op.name == name:
+                op.tex = tex
+
+
+def equations(config, *, network=None, symbols: dict[str, str] | None = None, **more) -> Equations:
     """The mean-field theory of the network of an ini: fields, responses, learned parts, kernels,
     cotangents. Arguments as those of dmft.describe; nothing is computed.
 
+    symbols: {name of rows: its symbol in TeX}, over those that the network gives by itself.
+
     >>> dmft.equations("x.ini").write("x.tex")                              # doctest: +SKIP
+    >>> dmft.equations("x.ini", symbols={"h_in": r"z"})                     # doctest: +SKIP
     """
     from dmft.run import describe       # which imports what stands above this package
 
@@ -91,6 +105,7 @@ def equations(config, *, network=None, **more) -> Equations:
         described = describe(config, network=network, **more)
     if described.limit is None:
         raise InputError(f"this network has no limit: {described.no_limit}")
+    _rename(described.limit, symbols or {})
 
     def again(key: str, value: float):
         """The limit at another value of one key."""

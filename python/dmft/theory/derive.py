@@ -203,6 +203,8 @@ class Derivation:
         return None
 
     def _suggest(self, node: Node, count: dict) -> Symbol:
+        if node.tex:
+            return Symbol(node.tex, (), ())
         if node.name:
             return names.of(node.name, self.is_expert(node.at, node.name))
         word = node.word

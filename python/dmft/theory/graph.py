@@ -22,6 +22,7 @@ class Node:
     row: str
     moves: bool
     name: str | None = None
+    tex: str | None = None
     matrix: str | None = None
     constants: dict = field(default_factory=dict)
     users: list[tuple[int, int]] = field(default_factory=list)  # (node, place among its arguments)
@@ -54,14 +55,14 @@ class Graph:
         op = self.operations[at]
         args = [self.find(arg) for arg in op.arguments]
         node = Node(at, op.operation, args, op.population, op.numbers, op.row, op.moves, op.name,
-                    op.matrix, dict(op.constants))
+                    op.tex, op.matrix, dict(op.constants))
         rule = self._rule(at)
         if (rule == "noise" and op["std"] == 0) or (rule == "times" and op["c"] == 1) or \
                 (op.operation == "times" and op["k"] == 1) or \
                 (op.operation == "rows" and op["rule"] == "watch"):
             self.alias[at] = args[0]
             if op.name and not self.nodes[args[0]].name:
-                self.nodes[args[0]].name = op.name
+                self.nodes[args[0]].name, self.nodes[args[0]].tex = op.name, op.tex
             return
         if op.operation == "fn" and op["function"] == "exp" and op["k"] == 0:
             node.word, node.args, node.moves = "ones", [], False
