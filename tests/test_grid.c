@@ -87,7 +87,7 @@ static void test_lists_of_points_are_refused(void **state) {
         {"a.x = |\n", {"value 1 is empty"}},
         {"a.x =\n", {"no values; they are a list, logspace(first, last, n) or linspace(first,"}},
         {"a.x = 0.5 1 N^0.5\n",
-         {"cut a factor from its power of N; write it without blanks, as 3N^-0.5, or | between"}},
+         {"cut a factor from its power; write it without blanks, as 3N^-0.5, or | between"}},
         {"a.x = 0.5 N\n", {"would cut a factor from its power"}},
         {"a.x = N ^ 0.5 2\n", {"would cut a factor from its power"}},
         {"a.x = 2 N^ 0.5\n", {"would cut a factor from its power"}},

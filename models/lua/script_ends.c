@@ -169,7 +169,8 @@ static int name_rows(lua_State *L) {
     no_pairs(L, x);
     script_options(L, 3, "tex");
     program_name_rows(script_program(L), x, script_name(L, 2, "rows"));
-    program_rows_tex(script_program(L), x, script_text(L, 3, "tex", NULL));
+    const char *tex = script_text(L, 3, "tex", "");
+    program_rows_tex(script_program(L), x, *tex ? tex : NULL);
     return 0;
 }
 
