@@ -326,7 +326,7 @@ static void test_command_lines_are_refused(void **state) {
         {{"small.ini", "--network.program=pipe.ini", "--network.model=program"},
          {"pipe.ini: is not a regular file"}},
         {{"nul.ini"}, {"nul.ini:2: not a text file (byte 0x00)"}},
-        {{"good.h5"}, {"good.h5:1: ", "(byte 0x89)"}},
+        {{"good.h5"}, {"good.h5: is an HDF5 file, not an ini"}},
         {{"small.ini", "-o", "nowhere/out.h5"}, {"output nowhere/out.h5: folder nowhere: No such"}},
         {{"small.ini", "-o", "small.ini/out.h5"}, {"small.ini is not a folder"}},
         {{"small.ini", "-o", "folder"}, {"output folder: is not a regular file"}},

@@ -90,6 +90,18 @@ static void test_factors_are_read(void **state) {
     }
 }
 
+/* A key that is unused is accepted at its default; one of the file that a key of the command line
+ * leaves without effect is left out; 1e3 is an integer. */
+static void test_unused_keys_are_left_out(void **state) {
+    (void)state;
+    struct fixture f;
+    accept(&f, "[network]\nshape = hard\nexperts = 2\n",
+           ARGS("--network.gate=sigmoid", "--run.steps=1e3"));
+    assert_int_equal(f.config.run.steps, 1000);
+    assert_int_equal(f.config.network.experts, 4); /* the default: unused */
+    params_free(&f.params);
+}
+
 /* Powers of other things than N, in any order, each once. */
 static void test_other_powers_are_read(void **state) {
     (void)state;
@@ -382,6 +394,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_factors_are_read),
         cmocka_unit_test(test_other_powers_are_read),
+        cmocka_unit_test(test_unused_keys_are_left_out),
         cmocka_unit_test(test_values_are_refused),
         cmocka_unit_test(test_lists_and_overrides),
         cmocka_unit_test(test_a_list_of_any_length),

@@ -392,7 +392,7 @@ static void test_refused(void **state) {
         {{COPY, "data.tokens=1"}, "needs at least 2"},
         {{COPY, "data.tokens=4", "training.loss=mse"}, "asks at some tokens only"},
         {{COPY, "data.tokens=4", "network.outputs=5"}, "source = copy has 4"},
-        {{COPY, "data.tokens=4", "data.sharpness=1"}, "used only when"},
+        {{COPY, "data.tokens=4", "data.sharpness=2"}, "used only when"},
         {{MODULAR, "data.tokens=3"}, "used only when"},
         {{MODULAR, "training.loss=mse"}, "asks at some tokens only"},
         {{MODULAR, "data.inputs=16", "data.test_inputs=1"}, "all 16 pairs are trained on"},

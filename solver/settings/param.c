@@ -42,6 +42,34 @@ static int imply(struct params *params, const struct param_section *section, str
     return base_copy(&first->text, section->implied, err);
 }
 
+/* Whether the command line has given what decides whether a row is used. */
+static bool is_overridden(const struct param_section *section, const struct param_row *row,
+                          const struct param_value *values) {
+    while ((row = row_gate(section, row)))
+        if (values[row - section->rows].line == -1)
+            return true;
+    return false;
+}
+
+/* A key of the file that a key of the command line leaves without effect is left out, as it would
+ * be in a file that says what the command line says: --network.bias=none goes over the biases of
+ * the ini. So is a key that is unused, and given at its default. */
+static void leave_unused(struct params *params, const struct param_section *section) {
+    struct param_value *values = param_values(params, section);
+    for (size_t r = 0; r < section->count; r++) {
+        const struct param_row *row = &section->rows[r];
+        bool other =
+                 section->other_keys && values->text && section->other_keys(values->text, row->key),
+             whole = row->value && values[r].text && !strcmp(values[r].text, row->value),
+             over = values[r].line > 0 && is_overridden(section, row, values);
+        if (!values[r].text || !row->when || other || row_used(section, row, values) ||
+            !(whole || over))
+            continue;
+        free(values[r].text);
+        values[r] = (struct param_value){0};
+    }
+}
+
 /* After the overrides: see first_replaces. */
 static void leave_out(struct params *params, const struct param_section *section) {
     struct param_value *values = param_values(params, section);
@@ -93,9 +121,21 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     for (size_t s = 0; s < count; s++)
         TRY(imply(params, &sections[s], err));
     for (size_t s = 0; s < count; s++)
+        leave_unused(params, &sections[s]);
+    for (size_t s = 0; s < count; s++)
         for (size_t r = 0; r < sections[s].count; r++)
             TRY(resolve_row(params, &sections[s], &sections[s].rows[r], config, err));
     return factor_resolve(params, config, err);
+}
+
+/* Whether a file begins as HDF5 does; it is then, or else, at its beginning. */
+static bool is_hdf5(FILE *stream) {
+    static const char begin[] = "\211HDF\r\n\032\n";
+    char bytes[sizeof begin - 1];
+    bool found = fread(bytes, 1, sizeof bytes, stream) == sizeof bytes &&
+                 !memcmp(bytes, begin, sizeof bytes);
+    rewind(stream);
+    return found;
 }
 
 int params_read(struct params *params, const struct param_section *sections, size_t count,
@@ -104,6 +144,13 @@ int params_read(struct params *params, const struct param_section *sections, siz
     *params = (struct params){0};
     FILE *stream;
     TRY(base_open(&stream, file, err));
+    if (is_hdf5(stream)) {
+        fclose(stream);
+        return err_set(err, CODE_INPUT,
+                       "%s: is an HDF5 file, not an ini; a result goes on with --continue, and "
+                       "the ini that it was made from is its attribute /parameters ini",
+                       file);
+    }
     int code =
         params_read_stream(params, sections, count, file, stream, overrides, override, config, err);
     fclose(stream);

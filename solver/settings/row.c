@@ -122,6 +122,11 @@ static const struct param_row *gate_of(const struct param_section *section,
     return gate;
 }
 
+const struct param_row *row_gate(const struct param_section *section, const struct param_row *row) {
+    const char *cursor;
+    return row->when ? gate_of(section, row, &cursor) : NULL;
+}
+
 /* Whether a word of the gate lets the row be used. */
 static bool lets(const struct param_row *gate, const struct param_row *row, const char *cursor,
                  struct text_word given) {
@@ -171,6 +176,10 @@ static bool parse_int(const struct param_row *row, struct text_word word, int *o
     char *end, cut[TEXT_CLIP_SIZE];
     errno = 0;
     long long value = strtoll(word.text, &end, 10);
+    if (*end == 'e' || *end == 'E') { /* 1e3 is a thousand */
+        double real = strtod(word.text, &end);
+        value = fabs(real) <= INT_MAX && real == floor(real) ? (long long)real : LLONG_MAX;
+    }
     if (end != word.text + word.length)
         return refuse(row, note, "not an integer at \"%s\"", text_clip(cut, word.text));
     if (errno == ERANGE || value < INT_MIN || value > INT_MAX || !in_range(row, (double)value))

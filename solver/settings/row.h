@@ -34,6 +34,8 @@ void row_zero(const struct param_row *row, const char *text, void *out);
 /* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets
  * the list of those that do. */
 bool row_users(const struct param_section *section, const struct param_row *row, char *note);
+/* The earlier row whose value decides whether this one is used; NULL: none does. */
+const struct param_row *row_gate(const struct param_section *section, const struct param_row *row);
 /* Whether a row is used with the values of its section, NULL for the defaults. */
 bool row_used(const struct param_section *section, const struct param_row *row,
               const struct param_value *values);
