@@ -62,27 +62,43 @@ class _Watched:
         self.start = {name: copy.deepcopy(module) for name, module in self.now.items()}
 
     def take(self, X) -> tuple[torch.Tensor, dict[str, list]]:
-        """The output, and what each module was called with."""
+        """The output, and what each module was called with, before it could change it: arguments
+        with and without names. (Hooks of older PyTorch do not see those with names.)"""
         seen: dict[str, list] = {name: [] for name in self.now}
-        hooks = [module.register_forward_hook(
-            lambda _, given, __, name=name: seen[name].append(
-                [x.detach().clone() if torch.is_tensor(x) else x for x in given]))
-            for name, module in self.now.items()]
+
+        def watch(name, forward):
+            def called(*given, **named):
+                seen[name].append((_kept(given), _kept(named)))
+                return forward(*given, **named)
+            return called
+
+        for name, module in self.now.items():
+            module.forward = watch(name, module.forward)
         try:
             with torch.no_grad():
                 return self.model(X).clone(), seen
         finally:
-            for hook in hooks:
-                hook.remove()
+            for module in self.now.values():
+                del module.forward
 
     def parts(self, name: str, first: list, last: list) -> dict[str, float]:
         """Mean squares of the parts."""
         with torch.no_grad():
-            before = [_tensor(self.start[name](*x)) for x in first]
-            moved = [_tensor(self.start[name](*x)) for x in last]
-            now = [_tensor(self.now[name](*x)) for x in last]
+            before, moved, now = ([_tensor(module(*_kept(given), **_kept(named)))
+                                   for given, named in calls] for module, calls in
+                                  ((self.start[name], first), (self.start[name], last),
+                                   (self.now[name], last)))
         return {"init": _square(before), "eff": _square(a - b for a, b in zip(now, moved)),
                 "prop": _square(a - b for a, b in zip(moved, before) if a.shape == b.shape)}
+
+
+def _kept(given):
+    """A copy of what a module takes, tensors within lists, tuples and dicts as well."""
+    if torch.is_tensor(given):
+        return given.detach().clone()
+    if isinstance(given, dict):
+        return {name: _kept(one) for name, one in given.items()}
+    return type(given)(map(_kept, given)) if type(given) in (list, tuple) else given
 
 
 def _tensor(given) -> torch.Tensor:
