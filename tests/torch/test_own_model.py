@@ -216,3 +216,16 @@ def test_coordinates_of_modules_with_named_arguments():
     for part in ("init", "prop"):
         np.testing.assert_allclose(found["W2"][part], 2 * found["W2.W"][part], rtol=1e-6)
     assert np.all(found["W2"]["init"] > 0)
+
+
+def test_coordinates_of_one_width_and_of_modules_that_are_not_called():
+    class Model(Dense):
+        def __init__(self, N):
+            super().__init__(N)
+            self.unused = torch.nn.Linear(N, N)
+
+        def forward(self, X):
+            return super().forward(X) + (X @ self.W1.weight.T) @ self.unused.bias
+    found = dmft.torch.coordinate_check(Model, [8], (torch.ones(2, 10), torch.ones(2)))
+    assert list(found.rms["adam"]) == ["W1", "W2", "w", "output"]
+    assert found.exponent("adam", "W2", "eff") is None and "N^" not in str(found)

@@ -20,14 +20,15 @@ class Coordinates:
         init  M(0) x(0)            prop  M(0) x - M(0) x(0)            eff  M x - M(0) x
 
     x what the module M took after the last step, M(0) as it was at the start. "output" is what the
-    whole gives: at the start (init) and its change (eff)."""
+    whole gives: at the start (init) and its change (eff). Modules that are never called, such as
+    out_proj in PyTorch's MultiheadAttention, are not there."""
     widths: list[int]
     rms: dict[str, dict[str, dict[str, np.ndarray]]]
 
     def exponent(self, optimizer: str, module: str, part: str) -> float | None:
-        """Slope of ln rms in ln N; None where a part is zero or not finite."""
+        """Slope of ln rms in ln N; None where a part is zero or not finite, and of one width."""
         values = self.rms[optimizer][module][part]
-        if not np.all((values > 0) & np.isfinite(values)):
+        if len(self.widths) < 2 or not np.all((values > 0) & np.isfinite(values)):
             return None
         return float(np.polyfit(np.log(self.widths), np.log(values), 1)[0])
 
@@ -72,14 +73,17 @@ class _Watched:
                 return forward(*given, **named)
             return called
 
+        own = {name: module.__dict__.get("forward") for name, module in self.now.items()}
         for name, module in self.now.items():
             module.forward = watch(name, module.forward)
         try:
             with torch.no_grad():
                 return self.model(X).clone(), seen
         finally:
-            for module in self.now.values():
+            for name, module in self.now.items():
                 del module.forward
+                if own[name]:
+                    module.forward = own[name]
 
     def parts(self, name: str, first: list, last: list) -> dict[str, float]:
         """Mean squares of the parts."""
@@ -119,7 +123,8 @@ def _measure(model, data: Data, optimizer, loss, steps: int) -> dict[str, dict[s
         loss(model(data.X), data.y).backward()
         made.step()
     f, last = watched.take(data.X)
-    found = {name: watched.parts(name, first[name], last[name]) for name in watched.now}
+    found = {name: watched.parts(name, first[name], last[name]) for name in watched.now
+             if first[name] and last[name]}
     return found | {"output": {"init": _square([f0]), "eff": _square([f - f0])}}
 
 
