@@ -146,3 +146,12 @@ def test_sides_of_a_comparison_have_their_own():
     texts = {name: json.loads(run[name]["description"].item()) for name in ("mup", "mssp")}
     assert {name: text["settings"]["network"]["parameterization"]
             for name, text in texts.items()} == {"mup": "mup", "mssp": "mssp"}
+
+
+def test_a_reason_may_be_any_bytes(tmp_path):
+    """Of a limit that a script refuses; the networks stay."""
+    (tmp_path / "x.lua").write_bytes(b'if limit then error("no \\xff") end\n'
+                                     b'read_out(read_in(population("a"), "W"), "w")\n')
+    d = dmft.describe({"network": {"program": str(tmp_path / "x.lua")}, "reference.widths": 8,
+                       "solver.replicates": 0})
+    assert d.limit is None and d.no_limit.endswith("no ?") and len(d.networks) == 1
