@@ -155,3 +155,9 @@ def test_a_reason_may_be_any_bytes(tmp_path):
     d = dmft.describe({"network": {"program": str(tmp_path / "x.lua")}, "reference.widths": 8,
                        "solver.replicates": 0})
     assert d.limit is None and d.no_limit.endswith("no ?") and len(d.networks) == 1
+
+
+@pytest.mark.parametrize("words", [["--continue", "x.h5"], ["x.ini", "-o", "x.h5"]])
+def test_options_that_describe_nothing_are_refused(words):
+    with pytest.raises(dmft.InputError, match="it takes no " + words[-2]):
+        dmft.program.call("dmft-solve", ["--program", *words], False)
