@@ -48,6 +48,9 @@ static int read_options(struct options *options, int argc, char **argv, struct e
     if (!options->command.file && !options->again && !options->help && !options->version &&
         !options->defaults && !options->operations)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
+    if (options->program && (options->again || options->output))
+        return err_set(err, CODE_INPUT, "--program prints the network of an ini; it takes no %s",
+                       options->again ? "--continue" : "-o");
     return CODE_OK;
 }
 

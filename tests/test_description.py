@@ -165,6 +165,39 @@ def test_sides_of_a_comparison_have_their_own():
                        **{"training.steps": 2, "solver.replicates": 2, "solver.sites": 64,
                           "solver.expert_sites": 64, "reference.seeds": 2,
                           "reference.widths": [32, 64]})
+    with pytest.raises(dmft.InputError, match="no networks of its own"):
+        dmft.describe(run)
     texts = {name: json.loads(run[name]["description"].item()) for name in ("mup", "mssp")}
     assert {name: text["settings"]["network"]["parameterization"]
             for name, text in texts.items()} == {"mup": "mup", "mssp": "mssp"}
+
+
+def test_a_reason_may_be_any_bytes(tmp_path):
+    """Of a limit that a script refuses; the networks stay."""
+    (tmp_path / "x.lua").write_bytes(b'if limit then error("no \\xff") end\n'
+                                     b'read_out(read_in(population("a"), "W"), "w")\n')
+    d = dmft.describe({"network": {"program": str(tmp_path / "x.lua")}, "reference.widths": 8,
+                       "solver.replicates": 0})
+    assert d.limit is None and d.no_limit.endswith("no ?") and len(d.networks) == 1
+
+
+@pytest.mark.parametrize("words", [["--continue", "x.h5"], ["x.ini", "-o", "x.h5"]])
+def test_options_that_describe_nothing_are_refused(words):
+    with pytest.raises(dmft.InputError, match="it takes no " + words[-2]):
+        dmft.program.call("dmft-solve", ["--program", *words], False)
+
+
+def test_sizes_of_half_powers(tmp_path):
+    """Of a limit, whose populations may go with N^1.5."""
+    (tmp_path / "x.lua").write_text("""
+local bottom = population("bottom")
+local x = read_in(bottom, "W")
+for k, power in ipairs({0, 0.5, 1}) do
+  x = map(x, population("p" .. k, {size = 3 * N^power}), "W" .. k)
+end
+read_out(x, "w")
+""")
+    d = dmft.describe({"network": {"program": str(tmp_path / "x.lua")}, "reference.widths": "",
+                       "solver.replicates": 1})
+    sizes = [(round(on.factor, 9), round(on.power, 9)) for on in d.limit.populations]
+    assert sizes == [(1, 1), (3, 1), (3, 1.5), (3, 2)]

@@ -57,3 +57,26 @@ def test_differences_are_paired_by_seed(run):
         dmft.difference(one, two, "loss_se")
     with pytest.raises(dmft.InputError, match="run by run"):
         dmft.jackknife(lambda means: means, run["/"])
+
+
+def runs(*values):
+    return xarray.Dataset({"x_runs": (("run", "t"), np.array(values, float))})
+
+
+def test_what_is_no_number_stays_none():
+    """As in the means of a file: a mean of fewer runs than its error counts is none."""
+    one, other = runs([1, 2], [np.nan, 3], [3, 7]), runs([0.5, 2], [1, 3], [3, 5])
+    for value, error in (dmft.jackknife(lambda means: means["x"], one),
+                         dmft.difference(one, other, "x")):
+        assert np.isnan([value[0], error[0]]).all() and np.isfinite([value[1], error[1]]).all()
+
+
+def test_runs_are_paired_by_their_number():
+    """Also where another one failed in each, and groups without numbers of runs."""
+    one, other = (runs([1, 1], [2, 2], [3, np.nan], [4, 4]),
+                  runs([0, np.nan], [0, 1], [0, 2], [0, 1]))
+    for pair in ((one, other), [group.assign_coords(run=range(4)) for group in (one, other)]):
+        change, _ = dmft.difference(*pair, "x")
+        np.testing.assert_array_equal(change, [3, 2])
+    with pytest.raises(dmft.InputError, match="in both, and here 1 did"):
+        dmft.difference(one.isel(run=[0, 1]), other.isel(run=[0, 1, 2]), "x")

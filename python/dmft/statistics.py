@@ -32,7 +32,8 @@ def _runs_of(group: xarray.Dataset) -> dict[str, xarray.DataArray]:
     if np.count_nonzero(whole) < 2:
         raise InputError(f"an error takes two runs or more that reached the end, and here "
                          f"{np.count_nonzero(whole)} did")
-    return {name: array.isel(run=np.flatnonzero(whole)) for name, array in found.items()}
+    return {name: array.assign_coords(run=array["run"]).isel(run=np.flatnonzero(whole))
+            for name, array in found.items()}
 
 
 def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xarray.Dataset):
@@ -56,7 +57,7 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
 
     def value_without(left_out: list[int]):
         kept = [r for r in range(n) if r not in left_out]
-        return function(xarray.Dataset({name: array.isel(run=kept).mean("run")
+        return function(xarray.Dataset({name: array.isel(run=kept).mean("run", skipna=False)
                                         for name, array in runs.items()}))
 
     whole = value_without([])
@@ -82,13 +83,15 @@ def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
             raise InputError(f"{name} was not kept run by run; there are {' '.join(runs)}, and all "
                              "with [output] runs = yes")
         pair.append(runs[name])
-    kept = sorted(set(pair[0]["run"].values) & set(pair[1]["run"].values)) \
-        if "run" in pair[0].coords and "run" in pair[1].coords else None
-    if kept is not None:
-        pair = [array.sel(run=kept) for array in pair]
+    kept = sorted(set(pair[0]["run"].values) & set(pair[1]["run"].values))
+    if len(kept) < 2:
+        raise InputError(f"an error takes two runs or more that reached the end in both, and here "
+                         f"{len(kept)} did")
+    pair = [array.sel(run=kept) for array in pair]
     if pair[0].sizes != pair[1].sizes:
         raise InputError(f"{name} has the sizes {dict(pair[0].sizes)} here and "
                          f"{dict(pair[1].sizes)} there")
     change = pair[0] - pair[1]
     n = change.sizes["run"]
-    return change.mean("run"), change.std("run", ddof=1) / n ** 0.5
+    return (change.mean("run", skipna=False),
+            change.std("run", ddof=1, skipna=False) / n ** 0.5)

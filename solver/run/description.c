@@ -1,6 +1,7 @@
 /* The description of a run: the settings of its networks, and each network declared alone, without
  * memory or draws. */
 #include "solver/run/description.h"
+#include "kernels/base/text.h"
 #include "models/engine/describe.h"
 #include "solver/files/provenance.h"
 #include "solver/settings/row.h"
@@ -106,6 +107,14 @@ static int add(json_t *whole, const char *key, json_t *value, struct err *err) {
                : CODE_OK;
 }
 
+/* A sentence without what JSON cannot have: a script may say anything, and where a sentence is cut
+ * a character may be. */
+static json_t *sentence(struct err *reason) {
+    for (const char *bad; (bad = text_find_bad(reason->text));)
+        reason->text[bad - reason->text] = '?';
+    return json_string(reason->text);
+}
+
 /* The limit under its name, or why there is none. */
 static int add_limit(const struct run *run, json_t *whole, struct err *err) {
     json_t *limit = NULL;
@@ -116,7 +125,7 @@ static int add_limit(const struct run *run, json_t *whole, struct err *err) {
         return code;
     struct err reason = *err;
     *err = (struct err){0};
-    TRY(add(whole, "no_limit", json_string(reason.text), err));
+    TRY(add(whole, "no_limit", sentence(&reason), err));
     return add(whole, "limit", json_null(), err);
 }
 

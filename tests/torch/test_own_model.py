@@ -185,3 +185,47 @@ def test_coordinates_over_widths():
     assert np.all(found.rms["sgd"]["W1"]["prop"] == 0)
     assert set(found.rms["adam"]) == {"W1", "W2", "w", "output"}
     assert "adam:" in str(found) and "N^" in str(found)
+
+
+class Twice(torch.nn.Module):
+    """2 W x, the 2 an argument with a name; what it took is empty afterwards."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.W = torch.nn.Linear(N, N, bias=False)
+        self.b = torch.nn.Parameter(torch.zeros(N))
+
+    def forward(self, x, *, factor=1):
+        y = factor * self.W(x) + self.b
+        x.data.zero_()
+        return y
+
+
+def test_coordinates_of_modules_with_named_arguments():
+    """And of those that write into what they take."""
+    class Model(Dense):
+        def __init__(self, N):
+            super().__init__(N)
+            self.W2 = Twice(N)
+
+        def forward(self, X):
+            return self.w(self.W2(self.W1(X), factor=2))[:, 0]
+    X, y = torch.randn(4, 10, generator=torch.Generator().manual_seed(2)), torch.ones(4)
+    found = dmft.torch.coordinate_check(Model, [8, 16], (X, y), steps=1, seeds=1, optimizers={
+        "sgd": lambda model: torch.optim.SGD(model.parameters(), 0.01)}).rms["sgd"]
+    for part in ("init", "prop"):
+        np.testing.assert_allclose(found["W2"][part], 2 * found["W2.W"][part], rtol=1e-6)
+    assert np.all(found["W2"]["init"] > 0)
+
+
+def test_coordinates_of_one_width_and_of_modules_that_are_not_called():
+    class Model(Dense):
+        def __init__(self, N):
+            super().__init__(N)
+            self.unused = torch.nn.Linear(N, N)
+
+        def forward(self, X):
+            return super().forward(X) + (X @ self.W1.weight.T) @ self.unused.bias
+    found = dmft.torch.coordinate_check(Model, [8], (torch.ones(2, 10), torch.ones(2)))
+    assert list(found.rms["adam"]) == ["W1", "W2", "w", "output"]
+    assert found.exponent("adam", "W2", "eff") is None and "N^" not in str(found)

@@ -154,6 +154,22 @@ def test_words_of_scripts():
         assert found.largest < ROUND_OFF, found
 
 
+def test_names_that_modules_have():
+    """Matrices called as what a ParameterDict has itself."""
+    net = dmft.Network()
+    on = net.population("x")
+    x = net.tanh(net.read_in(on, "values"))
+    for name in ("keys", "training", "half"):
+        x = x + net.tanh(net.map(x, on, name))
+    net.read_out(x, "to")
+    found = dmft.torch.verify("\n", 12, network=net, **{"training.steps": 3})
+    assert found.largest < ROUND_OFF and len(found.network.weights) == 5
+    again = dmft.torch.Network("\n", 12, 3, network=net)
+    again.load_state_dict(found.network.state_dict())
+    assert all(torch.equal(V, found.network.weights[name]) for name, V in again.weights.items())
+    assert copy.deepcopy(again).weights["keys"].shape == (12, 12)
+
+
 def test_every_word_is_reached():
     """Operations, functions and rules, by the networks of these tests."""
     described = [dmft.describe(os.path.join(ROOT, ini)) for ini in INIS] + \

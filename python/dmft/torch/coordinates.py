@@ -20,14 +20,15 @@ class Coordinates:
         init  M(0) x(0)            prop  M(0) x - M(0) x(0)            eff  M x - M(0) x
 
     x what the module M took after the last step, M(0) as it was at the start. "output" is what the
-    whole gives: at the start (init) and its change (eff)."""
+    whole gives: at the start (init) and its change (eff). Modules that are never called, such as
+    out_proj in PyTorch's MultiheadAttention, are not there."""
     widths: list[int]
     rms: dict[str, dict[str, dict[str, np.ndarray]]]
 
     def exponent(self, optimizer: str, module: str, part: str) -> float | None:
-        """Slope of ln rms in ln N; None where a part is zero or not finite."""
+        """Slope of ln rms in ln N; None where a part is zero or not finite, and of one width."""
         values = self.rms[optimizer][module][part]
-        if not np.all((values > 0) & np.isfinite(values)):
+        if len(self.widths) < 2 or not np.all((values > 0) & np.isfinite(values)):
             return None
         return float(np.polyfit(np.log(self.widths), np.log(values), 1)[0])
 
@@ -62,27 +63,46 @@ class _Watched:
         self.start = {name: copy.deepcopy(module) for name, module in self.now.items()}
 
     def take(self, X) -> tuple[torch.Tensor, dict[str, list]]:
-        """The output, and what each module was called with."""
+        """The output, and what each module was called with, before it could change it: arguments
+        with and without names. (Hooks of older PyTorch do not see those with names.)"""
         seen: dict[str, list] = {name: [] for name in self.now}
-        hooks = [module.register_forward_hook(
-            lambda _, given, __, name=name: seen[name].append(
-                [x.detach().clone() if torch.is_tensor(x) else x for x in given]))
-            for name, module in self.now.items()]
+
+        def watch(name, forward):
+            def called(*given, **named):
+                seen[name].append((_kept(given), _kept(named)))
+                return forward(*given, **named)
+            return called
+
+        own = {name: module.__dict__.get("forward") for name, module in self.now.items()}
+        for name, module in self.now.items():
+            module.forward = watch(name, module.forward)
         try:
             with torch.no_grad():
                 return self.model(X).clone(), seen
         finally:
-            for hook in hooks:
-                hook.remove()
+            for name, module in self.now.items():
+                del module.forward
+                if own[name]:
+                    module.forward = own[name]
 
     def parts(self, name: str, first: list, last: list) -> dict[str, float]:
         """Mean squares of the parts."""
         with torch.no_grad():
-            before = [_tensor(self.start[name](*x)) for x in first]
-            moved = [_tensor(self.start[name](*x)) for x in last]
-            now = [_tensor(self.now[name](*x)) for x in last]
+            before, moved, now = ([_tensor(module(*_kept(given), **_kept(named)))
+                                   for given, named in calls] for module, calls in
+                                  ((self.start[name], first), (self.start[name], last),
+                                   (self.now[name], last)))
         return {"init": _square(before), "eff": _square(a - b for a, b in zip(now, moved)),
                 "prop": _square(a - b for a, b in zip(moved, before) if a.shape == b.shape)}
+
+
+def _kept(given):
+    """A copy of what a module takes, tensors within lists, tuples and dicts as well."""
+    if torch.is_tensor(given):
+        return given.detach().clone()
+    if isinstance(given, dict):
+        return {name: _kept(one) for name, one in given.items()}
+    return type(given)(map(_kept, given)) if type(given) in (list, tuple) else given
 
 
 def _tensor(given) -> torch.Tensor:
@@ -103,7 +123,8 @@ def _measure(model, data: Data, optimizer, loss, steps: int) -> dict[str, dict[s
         loss(model(data.X), data.y).backward()
         made.step()
     f, last = watched.take(data.X)
-    found = {name: watched.parts(name, first[name], last[name]) for name in watched.now}
+    found = {name: watched.parts(name, first[name], last[name]) for name in watched.now
+             if first[name] and last[name]}
     return found | {"output": {"init": _square([f0]), "eff": _square([f - f0])}}
 
 

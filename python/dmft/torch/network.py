@@ -18,6 +18,14 @@ BY_ENTRY = ("adam", "adamw", "lion")
 OPTIMIZERS = ("gd", "momentum", *BY_ENTRY)
 
 
+class _Weights(torch.nn.ParameterDict):
+    """Parameters by the names of their matrices, which may be those of what a module has itself,
+    such as keys, values or half; these get a sign that no matrix has."""
+
+    def _key_to_attr(self, key: str) -> str:
+        return key + "-" if hasattr(torch.nn.ParameterDict, key) or key == "training" else key
+
+
 class Network(torch.nn.Module):
     """The network of width N that an ini describes; it interprets the operations of
     docs/program_format.md, and parameters have the names of its matrices.
@@ -47,7 +55,7 @@ class Network(torch.nn.Module):
         self.centre = self.program.centre if centre is None else centre
         self.scale: dict[str, Scaling] = {W.name: scaling(self.program, W)
                                           for W in self.program.matrices}
-        self.weights = torch.nn.ParameterDict()
+        self.weights = _Weights()
         self._draw(seed, dtype)
         if weights != "drawn":
             self._load(self._run_with(weights, seed), seed)
