@@ -1,4 +1,5 @@
-"""Pages as they are rendered: <x y> outside of code is taken for a tag of HTML and vanishes."""
+"""Pages as they are rendered: <x y> outside of code is taken for a tag of HTML and vanishes. Line
+breaks and pictures are tags on purpose."""
 import itertools
 import os
 import re
@@ -8,7 +9,7 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CODE = re.compile(r"^```.*?^```|(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL | re.MULTILINE)
-TAG = re.compile(r"<(?!br>)[A-Za-z/(][^<>{}]*>")
+TAG = re.compile(r"<(?!br>|img )[A-Za-z/(][^<>{}]*>")
 
 
 def pages() -> list[str]:
