@@ -113,7 +113,11 @@ static void check_lines(const char *const *arg) {
 
 static void lines_fit(void **state) {
     (void)state;
-    check_lines(ARGS("--help"));
+    static const char *const programs[] = {"dmft-compare", "dmft-sweep", "dmft-solve"};
+    for (size_t k = 0; k < COUNT(programs); k++) {
+        cli_program(programs[k]);
+        check_lines(ARGS("--help"));
+    }
     check_lines(ARGS("--defaults"));
     for (const struct model *const *model = model_list; *model; model++)
         check_lines(ARGS("--help", (*model)->name));
