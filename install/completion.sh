@@ -1,10 +1,14 @@
 #!/bin/sh
 # Completion for a shell (bash or zsh), from what `dmft-solve --help` says of every key:
 #   section.key   text [default X; one of a b c; ...]
+# and what is indented more goes on with the line before.
 # usage: completion.sh SHELL PROGRAM
 set -eu
-help=$("$2" --help)
-keys=$(echo "$help" | sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*/\1/p')
+help=$("$2" --help | awk '{
+    further = sub(/^   +/, " ")
+    printf "%s%s", NR == 1 || further ? "" : "\n", $0
+} END { print "" }')
+keys=$(echo "$help" | sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*/\1/p' | awk '!seen[$0]++')
 networks=$(echo "$help" | sed -n '/^Networks/,$p' | sed -nE '2,$s/^([a-z0-9]+) .*/\1/p')
 # "key) list ;;" for each key with choices
 choices=$(echo "$help" |

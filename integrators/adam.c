@@ -21,10 +21,11 @@ static struct entry_rule rule(const struct optimizer_step *step) {
 }
 
 const struct optimizer optimizer_adam = {
-    .choice = {.name = "adam",
-               .doc = "each entry by the ratio of the decaying means of its gradient and of its "
-                      "square's root",
-               .keys = "beta1 beta2 eps adam_eps adam_read_in"},
+    .choice =
+        {.name = "adam",
+         .doc = "a step of each entry by m/sqrt(v), m and v the running means of its gradient and "
+                "of its square",
+         .keys = "beta1 beta2 eps adam_eps adam_read_in"},
     .rule = rule,
     .memories = 2,
 };

@@ -131,7 +131,7 @@ done:
 
 const struct integrator integrator_heun = {
     .choice = {.name = "heun",
-               .doc = "gradient flow by fixed steps of order 2",
+               .doc = "gradient flow in fixed steps of order 2",
                .keys = "dt substeps"},
     .flow = true,
     .stages = 2,
@@ -139,7 +139,7 @@ const struct integrator integrator_heun = {
 };
 const struct integrator integrator_bs32 = {
     .choice = {.name = "bs32",
-               .doc = "gradient flow by adaptive steps of order 3",
+               .doc = "gradient flow in adaptive steps of order 3",
                .keys = "dt rtol atol"},
     .flow = true,
     .adaptive = true,

@@ -20,14 +20,14 @@ static int gd_advance(struct net *net, const struct training *training, const do
 
 const struct integrator integrator_gd = {
     .choice = {.name = "gd",
-               .doc = "gradient descent, one step in time 1",
+               .doc = "gradient descent, one step in a unit of time",
                .keys = "optimizer clip"},
     .stages = 1,
     .advance = gd_advance,
 };
 const struct integrator integrator_euler = {
     .choice = {.name = "euler",
-               .doc = "gradient flow by fixed steps of order 1",
+               .doc = "gradient flow in fixed steps of order 1",
                .keys = "dt substeps"},
     .flow = true,
     .stages = 1,
@@ -35,6 +35,6 @@ const struct integrator integrator_euler = {
 };
 
 const struct optimizer optimizer_gd = {
-    .choice = {.name = "gd", .doc = "along the gradient"},
+    .choice = {.name = "gd", .doc = "a step down the gradient, W -= rate gradient"},
     .plain = true,
 };

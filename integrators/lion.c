@@ -17,8 +17,9 @@ static struct entry_rule rule(const struct optimizer_step *step) {
 
 const struct optimizer optimizer_lion = {
     .choice = {.name = "lion",
-               .doc = "each entry by the sign of a decaying mean of its gradient, smoothed by eps, "
-                      "with decoupled weight decay",
+               .doc =
+                   "a step of each entry by the sign of a running mean of its gradient, smoothed "
+                   "by eps, with decoupled weight decay",
                .keys = "beta1 beta2 eps adam_read_in weight_decay"},
     .rule = rule,
     .decays = true,

@@ -17,7 +17,8 @@ static void move_host(const struct optimizer_step *step, int K, const double *gr
 
 const struct optimizer optimizer_momentum = {
     .choice = {.name = "momentum",
-               .doc = "along a sum of gradients that decays by the factor momentum each step",
+               .doc =
+                   "a step down a sum of gradients that decays by the factor momentum in each step",
                .keys = "momentum"},
     .memories = 1,
     .move = move,

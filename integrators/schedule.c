@@ -29,15 +29,14 @@ const struct schedule schedule_constant = {.choice = {.name = "constant", .doc =
                                            .factor = constant};
 const struct schedule schedule_linear = {
     .choice = {.name = "linear",
-               .doc = "falling along a line to schedule_end, by the last measured time or in "
-                      "schedule_steps",
+               .doc = "falls along a line to schedule_end, which it reaches after schedule_steps",
                .keys = "schedule_steps schedule_end"},
     .ends = true,
     .factor = linear,
 };
 const struct schedule schedule_cosine = {
     .choice = {.name = "cosine",
-               .doc = "the same along half a cosine",
+               .doc = "falls along half a cosine to schedule_end, after schedule_steps",
                .keys = "schedule_steps schedule_end"},
     .ends = true,
     .factor = cosine,

@@ -18,23 +18,20 @@ static const char usage[] =
     "       dmft-compare --help | --version";
 
 static const char help[] =
-    "dmft-compare: finite networks of several widths against their infinite-width limit\n%s\n\n"
-    "FILE.ini is an ini of dmft-solve (dmft-solve --defaults) with [reference] widths and seeds, "
-    "and\n"
-    "[network] parameterization may be a list:\n\n"
+    "dmft-compare: finite networks of several widths against their infinite-width limit\n"
+    "%s\n\n"
+    "FILE.ini is an ini of dmft-solve (dmft-solve --defaults) with [reference] widths and seeds,\n"
+    "and [network] parameterization may be a list:\n\n"
     "    [network]\n"
     "    parameterization = mup mssp\n"
     "    [reference]\n"
     "    widths = 64 128 256\n"
     "    coordinate_check = yes\n\n"
-    "For each parameterization OUT.h5 (default: the ini's name with _compare.h5) has a group, "
-    "/mup/limit,\n"
-    "/mup/reference/N0064 ... as dmft-solve writes them, and /mup/compare: every quantity "
-    "extrapolated to\n"
-    "N = infinity (NAME_inf), its z against the limit (NAME_z), the exponent of |network - limit| "
-    "in N\n"
-    "(NAME_approach), and the exponents of the coordinate check (rms_TERM_exponent). Tables go to "
-    "the screen.\n";
+    "For each parameterization OUT.h5 (default: the ini's name with _compare.h5) has a group,\n"
+    "/mup/limit, /mup/reference/N0064 ... as dmft-solve writes them, and /mup/compare: every\n"
+    "quantity extrapolated to N = infinity (NAME_inf), its z against the limit (NAME_z), the\n"
+    "exponent of |network - limit| in N (NAME_approach), and the exponents of the coordinate\n"
+    "check (rms_TERM_exponent). Tables go to the screen.\n";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
     *options = (struct options){0};

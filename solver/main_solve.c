@@ -72,6 +72,13 @@ done:
     return code;
 }
 
+/* Of all keys those that a first run sets. */
+static const char *const first_keys[] = {
+    "network.model",     "network.parameterization", "data.source",
+    "data.inputs",       "training.steps",           "training.eta0",
+    "training.gamma0",   "training.optimizer",       "solver.sites",
+    "solver.replicates", "reference.widths",         NULL};
+
 static int print_help(const struct options *options, struct err *err) {
     const struct command *command = &options->command;
     struct param_section *sections;
@@ -92,15 +99,17 @@ static int print_help(const struct options *options, struct err *err) {
     } else if (options->defaults) {
         params_defaults(sections, count, stdout);
     } else {
-        printf(
-            "dmft-solve: infinite-width limits of mixture-of-experts training\n%s"
-            "\nWrites OUT.h5 (default: the ini's name in the current folder). Exit codes: 0 done, "
-            "1 system error,\n2 bad input, 3 numerical failure, 130 interrupted.\n\nKeys:\n",
-            usage);
+        printf("dmft-solve: infinite-width limits of mixture-of-experts training\n%s"
+               "\nWrites OUT.h5 (default: the ini's name in the current folder). Exit codes: 0 "
+               "done, 1 system error,\n2 bad input, 3 numerical failure, 130 interrupted.\n\n"
+               "The keys that one should know first:\n",
+               usage);
+        params_help_first(sections, count, first_keys, stdout);
+        printf("\nAll keys, by the section of the ini that they stand in:\n");
         params_help(sections, count, stdout);
         printf("\nNetworks (--help NETWORK: its keys and matrices):\n");
         for (model = model_list; *model; model++)
-            printf("%-10s %s\n", (*model)->name, (*model)->doc);
+            printf("%-11s %s\n", (*model)->name, (*model)->doc);
     }
     free(sections);
     return code;

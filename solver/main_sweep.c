@@ -19,31 +19,32 @@ struct options {
 };
 
 static const char usage[] =
-    "usage: dmft-sweep [-o OUT.h5] [--jobs N] [--retry] [--force] [--quiet] FILE.ini "
-    "[--section.key=value ...]\n"
+    "usage: dmft-sweep [-o OUT.h5] [--jobs N] [--retry] [--force] [--quiet] FILE.ini\n"
+    "                  [--section.key=value ...]\n"
     "       dmft-sweep --optimum OUT.h5 [--along section.key] [--objective NAME] [-o FILE.h5]\n"
     "       dmft-sweep --help | --version";
 
 static const char help[] =
-    "dmft-sweep: runs of dmft-solve over a grid of keys\n%s\n\n"
+    "dmft-sweep: runs of dmft-solve over a grid of keys\n"
+    "%s\n\n"
     "FILE.ini is an ini of dmft-solve with one section more, whose keys are those to vary:\n\n"
     "    [sweep]\n"
     "    network.parameterization = mup mssp\n"
     "    training.eta0 = logspace(0.1, 10, 9)\n"
     "    network.kappa, network.expert_width = 0.25 4 | 0.5 2 | 1 1\n\n"
-    "Each line is an axis of the grid. Values are logspace(first, last, n), linspace(first, last, "
-    "n) or a list,\nin which | separates values that have blanks. Keys joined by commas vary "
-    "together: each point, between |,\nhas one value for every key, separated by blanks or by "
+    "Each line is an axis of the grid. Values are logspace(first, last, n), linspace(first, last,\n"
+    "n) or a list, in which | separates values that have blanks. Keys joined by commas vary\n"
+    "together: each point, between |, has one value for every key, separated by blanks or by\n"
     "commas.\n\n"
-    "Every point is run at each of the [reference] widths and in the limit, each in a process of "
-    "its own, N at\na time (--jobs; default: all cores). Files go to OUT.d, the summary to OUT.h5, "
-    "and a table of the optimum\n(or of the losses) to the screen. The same command goes on with a "
-    "sweep that was stopped or changed; done\nruns are not repeated. Runs that ended in a "
+    "Every point is run at each of the [reference] widths and in the limit, each in a process of\n"
+    "its own, N at a time (--jobs; default: all cores). Files go to OUT.d, the summary to OUT.h5,\n"
+    "and a table of the optimum (or of the losses) to the screen. The same command goes on with a\n"
+    "sweep that was stopped or changed; done runs are not repeated. Runs that ended in a\n"
     "numerical failure count as done unless --retry.\n\n"
-    "Points are compared by [sweep] objective = test_loss, loss, smooth_loss, time_to=X or NAME[t] "
-    "(--objective;\ndefault: test_loss where there is one), and the optimum is sought along "
-    "[sweep] along = section.key (--along;\ndefault: training.eta0). --optimum does so once more "
-    "with a sweep that is done, and runs nothing.\n";
+    "Points are compared by [sweep] objective = test_loss, loss, smooth_loss, time_to=X or\n"
+    "NAME[t] (--objective; default: test_loss where there is one), and the optimum is sought\n"
+    "along [sweep] along = section.key (--along; default: training.eta0). --optimum does so once\n"
+    "more with a sweep that is done, and runs nothing.\n";
 
 static int read_options(struct options *options, int argc, char **argv, int *jobs,
                         struct err *err) {

@@ -297,7 +297,7 @@ static void test_help_and_defaults(void **state) {
     params_defaults(table_sections, TABLE_COUNT, out);
     fclose(out);
     assert_non_null(
-        strstr(text, "\n  rates.NAME               Rates by name. [a factor, a number"));
+        strstr(text, "\n  rates.NAME                 Rates by name. [a factor, a number"));
     assert_non_null(strstr(text, "\n# Scales by name.\n[init]\n# Lines NAME = a factor, a number"));
     free(text);
 }

@@ -559,19 +559,22 @@ static void test_written_values_read_back(void **state) {
 static void test_help(void **state) {
     (void)state;
     char *text = NULL;
-    size_t size = 0, lines = 0;
+    size_t size = 0, keys = 0;
     FILE *stream = open_memstream(&text, &size);
     assert_non_null(stream);
     params_help(table_sections, TABLE_COUNT, stream);
     fclose(stream);
-    for (size_t i = 0; i < size; i++)
-        lines += text[i] == '\n';
-    assert_int_equal(lines, table_sections[0].count + table_sections[1].count + 2);
-    assert_non_null(strstr(text, "  network.kappa "));
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        keys += !strncmp(at, "\n  ", 3) && at[3] != ' ';
+    assert_int_equal(keys, table_sections[0].count + table_sections[1].count + 2);
+    assert_non_null(strstr(text, "\n[run] What to run.\n  run.out "));
+    assert_non_null(strstr(text, "\n  network.kappa "));
     assert_non_null(strstr(text, "Active share. [default 0.5; a number, 0 to 1]\n"));
     assert_non_null(strstr(text, "[required; an integer, 1 to 1000]"));
-    assert_non_null(strstr(text, "Free text. Of two lines. [default empty; text]"));
-    assert_non_null(strstr(text, "one of hard smooth; only when gate = sigmoid or softmax]"));
+    assert_non_null(strstr(text, "Free text. [default empty; text]\n   "));
+    assert_non_null(strstr(text, "   Of two lines.\n  run.steps "));
+    assert_non_null(strstr(text, " [default hard; one of hard smooth; only when gate =\n "));
+    assert_non_null(strstr(text, "   sigmoid or softmax]\n  network.kappa "));
     free(text);
 }
 

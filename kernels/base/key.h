@@ -46,6 +46,9 @@ struct param_row {
     /* The row is used only then: "key=choice|choice" names choices of an earlier key of the same
      * section; "key" alone, of a PARAM_ROW, means the choices whose `keys` contain this row. */
     const char *when;
+    /* A sentence or more, which begins with what the value is; the first should say enough for a
+     * list of keys. Of a PARAM_CHOICE and PARAM_CHOICES then a line for each word, "\n  word: what
+     * it does"; of a PARAM_ROW the things say it themselves. */
     const char *doc;
 };
 

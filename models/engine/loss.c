@@ -14,7 +14,7 @@ static double mse(int C, const double *f, const double *y, double *Delta) {
 }
 
 const struct loss loss_mse = {
-    .choice = {.name = "mse", .doc = "(y - f)^2/2, summed over outputs"},
+    .choice = {.name = "mse", .doc = "l = (y - f)^2/2, summed over outputs"},
     .equation = "sum_c (y - f)^2 / 2",
     .tex = "\\frac{1}{2} \\sum_c (y_c - f_c)^2",
     .targets = LOSS_TARGETS_NUMBERS,
@@ -30,7 +30,8 @@ static double logistic(int C, const double *f, const double *y, double *Delta) {
 }
 
 const struct loss loss_logistic = {
-    .choice = {.name = "logistic", .doc = "log(1 + exp(-y f)) of one output and labels +1 or -1"},
+    .choice = {.name = "logistic",
+               .doc = "l = log(1 + exp(-y f)), for one output and labels +1 or -1"},
     .equation = "log(1 + exp(-y f))",
     .tex = "\\log(1 + e^{-y f})",
     .targets = LOSS_TARGETS_SIGNS,
@@ -46,7 +47,7 @@ static double hinge(int C, const double *f, const double *y, double *Delta) {
 }
 
 const struct loss loss_hinge = {
-    .choice = {.name = "hinge", .doc = "max(0, 1 - y f) of one output and labels +1 or -1"},
+    .choice = {.name = "hinge", .doc = "l = max(0, 1 - y f), for one output and labels +1 or -1"},
     .equation = "max(0, 1 - y f)",
     .tex = "\\max(0, 1 - y f)",
     .targets = LOSS_TARGETS_SIGNS,
@@ -72,7 +73,7 @@ static double cross_entropy(int C, const double *f, const double *y, double *Del
 
 const struct loss loss_cross_entropy = {
     .choice = {.name = "cross_entropy",
-               .doc = "-log of the softmax of several outputs, at the class that is asked for"},
+               .doc = "l = -log softmax(f) at the class that is the target, for several outputs"},
     .equation = "-sum_c y_c log softmax_c(f)",
     .tex = "-\\sum_c y_c \\log \\mathrm{softmax}_c(f)",
     .targets = LOSS_TARGETS_CLASSES,

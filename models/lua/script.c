@@ -200,16 +200,17 @@ static void script_write(struct program *p) {
 
 static const struct param_row script_keys[] = {
     {"program", PARAM_PATH, NETWORK_KEY(program), "", 0, 0, NULL, NULL,
-     "a network written in Lua (docs/programs.md): the file, relative to the ini; its keys are in "
-     "section [program]"},
+     "Path of a network that is written in Lua (docs/programs.md), relative to the folder of "
+     "the ini. Its keys are in section [program]."},
     {"program_text", PARAM_TEXT, NETWORK_KEY(program_text), "", 0, 0, NULL, NULL,
-     "its text on one line, which runs record; the file is then not read"},
+     "Text of that network on one line, as output files record it. If it is given, the file "
+     "is not read."},
     {0},
 };
 
 const struct model model_script = {
     .name = "program",
-    .doc = "a network of your own, written in Lua (docs/programs.md)",
+    .doc = "network of your own, written in Lua (docs/programs.md)",
     .source = "the program itself, in /parameters",
     .keys = "program program_text read_out activation expert_activation",
     .solver_keys = "expert_sites unit_sites",

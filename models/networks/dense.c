@@ -31,7 +31,7 @@ static void dense_write(struct program *p) {
 
 const struct model model_dense = {
     .name = "dense",
-    .doc = "deep dense network, width to infinity",
+    .doc = "deep dense network, infinitely wide",
     .source = "Bordelon & Pehlevan, Self-consistent dynamical field theory of kernel evolution in "
               "wide neural networks (2022)",
     .keys = "read_out activation depth",

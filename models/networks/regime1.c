@@ -15,9 +15,12 @@
 
 static const struct param_row regime1_rows[] = {
     {"expert_layers", PARAM_INT, NETWORK_KEY(expert_layers), "1", 1, 8, NULL, NULL,
-     "matrices per expert"},
+     "Number of weight matrices of an expert."},
     {"expert_output", PARAM_CHOICE, NETWORK_KEY(expert_output), "linear", 0, 0, "linear activated",
-     NULL, "whether sigma acts on the output of an expert"},
+     NULL,
+     "Whether the activation function acts on the output of an expert.\n"
+     "  linear: it does not\n"
+     "  activated: it does"},
     {0},
 };
 
@@ -107,7 +110,7 @@ static void regime1_write(struct program *p) {
 
 const struct model model_regime1 = {
     .name = "regime1",
-    .doc = "fixed number of deep experts, width to infinity",
+    .doc = "fixed number of deep experts, infinitely wide",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendix K, corrected as in docs/theory/regime1.md",
     .keys = "parameterization read_out activation gate beta rho experts expert_layers "

@@ -16,7 +16,9 @@
 
 static const struct param_row regime2_rows[] = {
     {"lambda_in", PARAM_CHOICE, NETWORK_KEY(lambda_in), "1", 0, 0, "1 kappa", NULL,
-     "multiplier of the learning rate of the expert input weights"},
+     "Factor that multiplies the learning rate of the experts' input weights W_in.\n"
+     "  1: no factor\n"
+     "  kappa: M/N, the number of experts divided by the width"},
     {0},
 };
 
@@ -75,7 +77,7 @@ static void regime2_write(struct program *p) {
 
 const struct model model_regime2 = {
     .name = "regime2",
-    .doc = "width and number of experts to infinity together, expert width fixed",
+    .doc = "number of experts proportional to the width, experts of a fixed width",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendices L (MSSP) and M (muP), corrected as in "
               "docs/theory/regime2.md",

@@ -105,7 +105,7 @@ static void regime3_write(struct program *p) {
 
 const struct model model_regime3 = {
     .name = "regime3",
-    .doc = "width, number of experts and expert width to infinity together",
+    .doc = "number of experts and width of an expert proportional to the width",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, appendices N (MSSP) and O (muP), corrected as in "
               "docs/theory/regime3.md",

@@ -20,7 +20,8 @@
 
 static const struct param_row residual_rows[] = {
     {"alpha", PARAM_REAL, NETWORK_KEY(alpha), "1", 0, 1e6, NULL, NULL,
-     "width over all units of a block, N/(N_e E); 0: networks have N_e = N^2/E"},
+     "Width divided by the number of hidden units of a block, N/(N_e E). With 0 finite "
+     "networks have N_e = N^2/E."},
     {0},
 };
 
@@ -110,7 +111,7 @@ static void residual_write(struct program *p) {
 
 const struct model model_residual = {
     .name = "residual",
-    .doc = "deep residual mixture of experts, experts of infinite or finite width",
+    .doc = "deep residual mixture of experts, which have a fixed or an infinite width",
     .source = "Hyperparameter Transfer with Mixture-of-Experts Layers, section 4, appendix E",
     .keys = "read_out activation rho depth alpha expert_width experts q0 eta_bias bias_std "
             "bias_draws",

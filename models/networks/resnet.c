@@ -14,7 +14,7 @@
 
 static const struct param_row resnet_rows[] = {
     {"branch", PARAM_REAL, NETWORK_KEY(branch), "1", 1e-3, 1e3, NULL, NULL,
-     "scale b of the residual branches, b/sqrt(depth)"},
+     "Factor b of the residual branches, which are multiplied by b/sqrt(depth)."},
     {0},
 };
 
@@ -41,7 +41,7 @@ static void resnet_write(struct program *p) {
 
 const struct model model_resnet = {
     .name = "resnet",
-    .doc = "deep residual dense network, width to infinity",
+    .doc = "deep residual dense network, infinitely wide",
     .source = "Bordelon, Noci, Li, Hanin & Pehlevan, Depthwise hyperparameter transfer in residual "
               "networks: dynamics and scaling limit (2023)",
     .keys = "read_out activation depth branch",

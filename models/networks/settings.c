@@ -4,45 +4,67 @@
 #include "models/language/program.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char *names; /* of the models, blank-separated */
+/* Of the models: names, blank-separated, and what is said of the key that chooses one. */
+static char *names, *about;
 
 static const struct param_row common[] = {
-    {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, "the network"},
+    {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, NULL},
     {"outputs", PARAM_INT, NETWORK_KEY(outputs), "0", 0, 100000, NULL, NULL,
-     "outputs C; 0: as many as the data have"},
+     "Number C of outputs. 0 takes as many as the targets of the data have."},
     {"pooling", PARAM_CHOICE, NETWORK_KEY(pooling), "data", 0, 0, "data mean token", NULL,
-     "outputs of the mean over the tokens of an input, or of each token; data: as there are "
-     "targets"},
+     "Whether the network has outputs for a whole input or for each of its tokens.\n"
+     "  data: as the targets of the data are\n"
+     "  mean: for the input, from the mean over its tokens\n"
+     "  token: for each token"},
     {"parameterization", PARAM_CHOICES, NETWORK_KEY(parameterizations), "mssp", 0, 0,
      "mup mssp sp ntp simp", NULL,
-     "scales of weights and rates: muP, the maximally scale-stable one, and, for networks only, "
-     "the "
-     "standard and the neural-tangent one, and (regime1) muP with the router of a hidden layer; "
-     "several: dmft-compare sets them side by side"},
+     "How initial scales and learning rates depend on the width. With several, dmft-compare "
+     "sets them side by side.\n"
+     "  mup: muP\n"
+     "  mssp: the maximally scale-stable parameterization\n"
+     "  sp: the standard parameterization, for finite networks only\n"
+     "  ntp: the neural-tangent parameterization, for finite networks only\n"
+     "  simp: muP with the router scaled as a hidden layer, for finite networks with a fixed "
+     "number of experts only"},
     {"read_out", PARAM_CHOICE, NETWORK_KEY(read_out), "normal", 0, 0, "normal zero", NULL,
-     "initial read-out w: standard normal, or zero"},
+     "Distribution of the initial entries of the read-out w.\n"
+     "  normal: standard normal\n"
+     "  zero: all entries are 0"},
     {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0,
      "linear tanh erf relu gelu softplus silu", NULL,
-     "sigma; erf is erf(h), gelu is h Phi(h), silu is h/(1 + exp(-h))"},
+     "Activation function sigma(h) of hidden units.\n"
+     "  linear: h\n"
+     "  tanh: tanh(h)\n"
+     "  erf: erf(h)\n"
+     "  relu: max(0, h)\n"
+     "  gelu: h Phi(h), Phi the distribution function of a standard normal\n"
+     "  softplus: log(1 + exp(h))\n"
+     "  silu: h/(1 + exp(-h))"},
     {"expert_activation", PARAM_CHOICE, NETWORK_KEY(expert_activation), "same", 0, 0,
-     "same linear tanh erf relu gelu softplus silu", NULL, "sigma inside of experts"},
+     "same linear tanh erf relu gelu softplus silu", NULL,
+     "Activation function of the hidden units inside experts.\n"
+     "  same: the one that activation names\n"
+     "  linear tanh erf relu gelu softplus silu: the function of that name"},
     {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
-     "hidden layers (dense), blocks (residual, resnet, stack, transformer)"},
-    {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL, "experts per width, M/N"},
+     "Number of hidden layers (dense) or of blocks (residual, resnet, stack, transformer)."},
+    {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL,
+     "Number of experts divided by the width, kappa = M/N."},
     {"iota", PARAM_REAL, NETWORK_KEY(iota), "1", 1e-3, 1e3, NULL, NULL,
-     "hidden units of an expert per width, N_e/N"},
+     "Number of hidden units of an expert divided by the width, iota = N_e/N."},
     {"branch_power", PARAM_REAL, NETWORK_KEY(branch_power), "1", 0, 2, NULL, NULL,
-     "branches are added with depth^-branch_power"},
+     "Exponent a of the factor depth^-a by which the output of every residual branch is "
+     "multiplied."},
     {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
-     "hidden units per expert, N_e; 0: infinite (residual)"},
+     "Number N_e of hidden units of an expert. In residual, 0 makes experts infinitely wide."},
     {"shared_experts", PARAM_INT, NETWORK_KEY(shared_experts), "0", 0, 32, NULL, NULL,
-     "experts beside the routed ones that every input has, with gate 1"},
+     "Number of shared experts, which process every input with gate 1 beside the routed ones."},
     {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 0, 1000000, NULL, NULL,
-     "experts, fixed while the width grows (residual: with expert_width = 0; transformer: 0 for "
-     "attention alone)"},
+     "Number of experts, which stays fixed while the width grows. In residual it is used with "
+     "expert_width = 0; in transformer, 0 leaves attention alone."},
     {0},
 };
 
@@ -74,13 +96,19 @@ int network_add(const struct model *model, struct err *err) {
 }
 
 static int join_names(struct err *err) {
-    size_t size = 1;
-    for (const struct model *const *model = model_list; *model; model++)
+    static const char what[] = "Network to train; dmft-solve --help NETWORK describes one.";
+    size_t size = 1, more = sizeof what;
+    for (const struct model *const *model = model_list; *model; model++) {
         size += strlen((*model)->name) + 1;
+        more += strlen((*model)->name) + strlen((*model)->doc) + strlen("\n  : ");
+    }
     TRY(base_alloc(&names, size, 1, err));
+    TRY(base_alloc(&about, more, 1, err));
+    char *at = about + sprintf(about, "%s", what);
     for (const struct model *const *model = model_list; *model; model++) {
         strcat(names, model == model_list ? "" : " ");
         strcat(names, (*model)->name);
+        at += sprintf(at, "\n  %s: %s", (*model)->name, (*model)->doc);
     }
     return CODE_OK;
 }
@@ -104,6 +132,7 @@ int network_rows(const struct param_row **rows, size_t *count, struct err *err) 
             for (size_t i = 0; i < length((*model)->rows); i++)
                 all[at++] = (*model)->rows[i];
         all[0].choices = names;
+        all[0].doc = about;
     }
     *rows = all;
     *count = known;

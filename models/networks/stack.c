@@ -16,11 +16,22 @@ enum { BEFORE = 1, AFTER = 2 }; /* bits of block_norm */
 
 static const struct param_row stack_rows[] = {
     {"mixture", PARAM_CHOICE, NETWORK_KEY(mixture), "regime2", 0, 0, "regime1 regime2 regime3",
-     NULL, "the mixture of a block, with the keys of the network of that name"},
+     NULL,
+     "Mixture of experts in a block, which has the keys of the network of that name.\n"
+     "  regime1: a fixed number of wide experts\n"
+     "  regime2: many experts of a fixed width\n"
+     "  regime3: many wide experts"},
     {"stream", PARAM_CHOICE, NETWORK_KEY(stream), "yes", 0, 0, "no yes", NULL,
-     "whether blocks are added to what they read, or take its place"},
+     "What becomes of the input of a block.\n"
+     "  no: the output of the block replaces it\n"
+     "  yes: the output of the block is added to it, as on a residual stream"},
     {"block_norm", PARAM_CHOICE, NETWORK_KEY(block_norm), "none", 0, 0, "none before after both",
-     NULL, "RMSNorm before a block, after its aggregation, or both"},
+     NULL,
+     "Where RMSNorm acts in a block.\n"
+     "  none: nowhere\n"
+     "  before: on the input of the block\n"
+     "  after: on the sum over experts\n"
+     "  both: on both"},
     {0},
 };
 
@@ -91,7 +102,7 @@ static void stack_write(struct program *p) {
 
 const struct model model_stack = {
     .name = "stack",
-    .doc = "stacked blocks of the mixtures of regime1, regime2 or regime3",
+    .doc = "stacked blocks, each a mixture of experts as in regime1, regime2 or regime3",
     .source = "How to Scale Mixture-of-Experts: From muP to the Maximally Scale-Stable "
               "Parameterization, section 2, appendix I.10, Table B.2",
     .keys = "parameterization read_out activation expert_activation depth mixture stream "

@@ -17,15 +17,24 @@
 
 static const struct param_row transformer_rows[] = {
     {"norm", PARAM_CHOICE, NETWORK_KEY(norm), "yes", 0, 0, "no yes", NULL,
-     "RMSNorm before attention and experts"},
+     "Whether RMSNorm acts on the input of every attention layer and of every mixture of "
+     "experts.\n"
+     "  no: it does not\n"
+     "  yes: it does"},
     {"final_norm", PARAM_CHOICE, NETWORK_KEY(final_norm), "yes", 0, 0, "no yes", NULL,
-     "RMSNorm before the read-out"},
+     "Whether RMSNorm acts on the input of the read-out.\n"
+     "  no: it does not\n"
+     "  yes: it does"},
     {"many_experts", PARAM_CHOICE, NETWORK_KEY(many_experts), "no", 0, 0, "no regime2 regime3",
      NULL,
-     "blocks of infinitely many experts, those of regime2 or regime3 with their keys, instead "
-     "of a fixed number"},
+     "Whether the number of experts grows with the width.\n"
+     "  no: it is fixed, as experts says\n"
+     "  regime2: it grows, with experts of a fixed width and the keys of regime2\n"
+     "  regime3: it grows, and so does their width, with the keys of regime3"},
     {"gated_experts", PARAM_CHOICE, NETWORK_KEY(gated_experts), "no", 0, 0, "no yes", NULL,
-     "experts W2 (sigma(W1 y) x W3 y); with expert_activation = silu, SwiGLU"},
+     "Form of an expert.\n"
+     "  no: W2 sigma(W1 y)\n"
+     "  yes: W2 (sigma(W1 y) x W3 y), which is SwiGLU with expert_activation = silu"},
     {0},
 };
 
@@ -98,7 +107,7 @@ static void transformer_write(struct program *p) {
 
 const struct model model_transformer = {
     .name = "transformer",
-    .doc = "transformer with a mixture of experts, width of stream, heads and experts to infinity",
+    .doc = "transformer with a mixture of experts, infinitely wide",
     .source = "Bordelon, Chaudhry & Pehlevan, Infinite limits of multi-head transformer dynamics "
               "(2024), with experts as in docs/theory/transformer.md",
     .keys = "parameterization read_out activation depth many_experts kappa expert_width "

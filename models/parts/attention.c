@@ -7,19 +7,27 @@
 
 const struct param_row attention_rows[] = {
     {"head_limit", PARAM_CHOICE, NETWORK_KEY(head_limit), "fixed", 0, 0, "fixed many", NULL,
-     "a fixed number of heads of infinite width, or infinitely many of head_width units"},
+     "How the attention heads grow with the width.\n"
+     "  fixed: their number is fixed and each becomes infinitely wide\n"
+     "  many: each has head_width units and there are infinitely many"},
     {"heads", PARAM_INT, NETWORK_KEY(heads), "1", 1, 1024, NULL, "head_limit=fixed",
-     "attention heads, fixed while the width grows; the limit is the same for any number"},
+     "Number of attention heads, which stays fixed while the width grows. The limit is the "
+     "same for any number."},
     {"head_width", PARAM_INT, NETWORK_KEY(head_width), "4", 1, 4096, NULL, "head_limit=many",
-     "units N_k of a head"},
+     "Number N_k of units of an attention head."},
     {"attention_width", PARAM_REAL, NETWORK_KEY(attention_width), "1", 1e-3, 1e3, NULL, NULL,
-     "units of all heads per width, nu"},
+     "Number of units of all attention heads together divided by the width, nu."},
     {"attention_beta", PARAM_REAL, NETWORK_KEY(attention_beta), "1", 0, 1e6, NULL, NULL,
-     "beta of the logits beta <q k>, the average over the units of a head"},
+     "Factor beta of the attention logits beta <q k>, where <> is the mean over the units of "
+     "a head."},
     {"causal", PARAM_CHOICE, NETWORK_KEY(causal), "no", 0, 0, "no yes", NULL,
-     "whether a token attends only to itself and those before it"},
+     "Which tokens a token attends to.\n"
+     "  no: all tokens of the input\n"
+     "  yes: itself and those before it"},
     {"zero_queries", PARAM_CHOICE, NETWORK_KEY(zero_queries), "no", 0, 0, "no yes", NULL,
-     "W_Q starts at zero: logits of finite networks do too"},
+     "Initial value of the query matrices W_Q.\n"
+     "  no: random, so that the attention logits of finite networks start at random\n"
+     "  yes: 0, so that all attention logits start at 0, as those of infinite heads do"},
     {0},
 };
 

@@ -9,17 +9,23 @@
 
 const struct param_row balance_rows[] = {
     {"eta_bias", PARAM_REAL, NETWORK_KEY(eta_bias), "0", 0, 1e6, NULL, NULL,
-     "rate of the selection biases (rho < 1): b -= eta_bias (load - rho) each step"},
+     "Learning rate of selection biases, which balance experts with rho < 1: each step takes "
+     "b -= eta_bias (load - rho)."},
     {"balance_loss", PARAM_REAL, NETWORK_KEY(balance_loss), "0", 0, 1e6, NULL, NULL,
-     "coefficient of the load-balancing loss (rho < 1): the mean over experts of load/rho times M "
-     "times the mean share of their gates"},
+     "Coefficient of the load-balancing loss, used with rho < 1: the mean over experts of "
+     "load/rho, times M times the mean share of the expert in the gates."},
     {"z_loss", PARAM_REAL, NETWORK_KEY(z_loss), "0", 0, 1e6, NULL, NULL,
-     "coefficient of the router z-loss: the mean over inputs of the squared logarithm of the sum "
-     "(of many experts: the mean) of exp(beta psi)"},
+     "Coefficient of the router z-loss: the mean over inputs of log(s)^2, s the sum of "
+     "exp(beta psi) over experts (with many experts, their mean)."},
     {"softmax_over", PARAM_CHOICE, NETWORK_KEY(softmax_over), "selected", 0, 0, "selected all",
-     "gate=softmax", "top-K softmax gates add up to 1 over the selected experts, or over all"},
+     "gate=softmax",
+     "Experts over which softmax gates add up to 1 when rho < 1.\n"
+     "  selected: the selected experts\n"
+     "  all: all experts, before the selection"},
     {"bias_draws", PARAM_CHOICE, NETWORK_KEY(bias_draws), "normal", 0, 0, "normal stratified", NULL,
-     "selection biases: normal, drawn anew for each replicate or seed, or normal quantiles"},
+     "How the initial selection biases are chosen.\n"
+     "  normal: from a normal distribution, anew for each replicate or seed\n"
+     "  stratified: as equidistant quantiles of that distribution, one for each expert"},
     {0},
 };
 

@@ -8,13 +8,19 @@
 
 const struct param_row gate_rows[] = {
     {"gate", PARAM_CHOICE, NETWORK_KEY(gate), "sigmoid", 0, 0, "sigmoid softmax constant", NULL,
-     "gate phi of the router logits psi; constant: phi = 1 and no router"},
+     "Gate function phi(psi) of the router logits psi.\n"
+     "  sigmoid: 1/(1 + exp(-beta psi)) of each expert by itself\n"
+     "  softmax: the softmax over experts of beta psi\n"
+     "  constant: 1 for every expert, without a router"},
     {"beta", PARAM_REAL, NETWORK_KEY(beta), "1", 1e-6, 1e6, NULL, "gate=sigmoid|softmax",
-     "inverse temperature: the gate acts on beta psi"},
+     "Inverse temperature beta of the gate, which is a function of beta psi."},
     {"rho", PARAM_REAL, NETWORK_KEY(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
-     "share of the experts that is routed to, K/M; 1 is soft routing"},
+     "Share rho = K/M of the experts that are selected for each input. 1 is soft routing: all "
+     "of them."},
     {"aggregation", PARAM_CHOICE, NETWORK_KEY(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
-     "expert outputs are summed with 1/M, or with 1/K as in the papers' top-K"},
+     "Number by which the sum over experts is divided.\n"
+     "  M: all experts\n"
+     "  K: the selected ones, as in the papers' top-K"},
     {0},
 };
 

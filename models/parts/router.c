@@ -8,19 +8,31 @@
 
 const struct param_row router_rows[] = {
     {"q0", PARAM_REAL, NETWORK_KEY(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
-     "amplitude of the initial router; -1: 0 for mssp and residual, else 1"},
+     "Standard deviation of the initial entries of the router, in units in which muP has 1. "
+     "The default -1 means 0 with mssp and in residual, 1 elsewhere."},
     {"router_rate", PARAM_REAL, NETWORK_KEY(router_rate), "1", 0, 1e3, NULL, "gate=sigmoid|softmax",
-     "multiplier of the learning rate of the router"},
+     "Factor that multiplies the learning rate of the router."},
     {"bias", PARAM_CHOICE, NETWORK_KEY(bias), "none", 0, 0, "none fixed trained",
-     "gate=sigmoid|softmax", "bias of the router logits"},
+     "gate=sigmoid|softmax",
+     "Bias that is added to the router logits.\n"
+     "  none: no bias\n"
+     "  fixed: a bias that keeps its initial value\n"
+     "  trained: a bias that learns by gradient descent"},
     {"biases", PARAM_REALS, NETWORK_KEY(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
-     "initial biases, one per expert (for each kind of token in turn); empty: drawn with bias_std"},
+     "Initial biases, one number for each expert (with bias_per = token, for each kind of "
+     "token in turn). An empty list draws them with standard deviation bias_std."},
     {"bias_per", PARAM_CHOICE, NETWORK_KEY(bias_per), "expert", 0, 0, "expert token",
-     "bias=fixed|trained", "one bias of each expert, or of each kind of token and expert"},
+     "bias=fixed|trained",
+     "Whether the bias of an expert depends on the token.\n"
+     "  expert: it does not\n"
+     "  token: each expert has a bias for each kind of token"},
     {"bias_std", PARAM_REAL, NETWORK_KEY(bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
-     "of drawn biases, the same for the limit and all networks of a seed; of selection biases"},
+     "Standard deviation of biases that are drawn: of the router logits, and in residual of "
+     "the initial selection biases. The limit and all networks of one seed have the same "
+     "draws."},
     {"bias_noise", PARAM_REAL, NETWORK_KEY(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
-     "of normal noise on the logits at every step, the same for limit and networks"},
+     "Standard deviation of normal noise that is added to the router logits anew at every "
+     "step. The limit and the networks have the same noise."},
     {0},
 };
 

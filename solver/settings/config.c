@@ -17,97 +17,152 @@
 #define OFFSET(field) offsetof(struct solver_settings, field)
 static const struct param_row solver_rows[] = {
     {"method", PARAM_CHOICE, OFFSET(method), "march", 0, 0, "march fixed_point", NULL,
-     "of the limit: once forward in time, or sweeps over two-time kernels and responses"},
+     "Method that computes the limit.\n"
+     "  march: once forward in time (docs/method.md)\n"
+     "  fixed_point: repeated sweeps until two-time kernels and responses agree "
+     "(docs/methods.md)"},
     {"sites", PARAM_INT, OFFSET(sites), "2048", 8, 100000000, NULL, NULL,
-     "Monte Carlo sites S of each neuron population of the limit"},
+     "Number S of Monte Carlo samples (sites) of each hidden population."},
     {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
-     "Monte Carlo sites of the expert population of the limit"},
+     "Number of Monte Carlo samples (sites) of the experts, in a limit of infinitely many."},
     {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, 100000000, NULL, NULL,
-     "Monte Carlo sites of the hidden units of an expert where their number is infinite"},
+     "Number of Monte Carlo samples (sites) of the hidden units of an expert, in a limit of "
+     "infinitely many."},
     {"replicates", PARAM_INT, OFFSET(replicates), "8", 0, 100000, NULL, NULL,
-     "independent replicates of the limit, for its error bars; 0: networks only"},
+     "Number of independent runs of the limit, for its error bars. 0 trains finite networks "
+     "only."},
     {"draws", PARAM_CHOICE, OFFSET(draws), "normal", 0, 0, "normal sobol", NULL,
-     "normals of the limit: independent, or the first 40 of each site from scrambled Sobol points"},
+     "How the normal random numbers of the limit are drawn.\n"
+     "  normal: independently\n"
+     "  sobol: the first 40 of each site from scrambled Sobol points, which reduces errors"},
     {"halves", PARAM_CHOICE, OFFSET(halves), "no", 0, 0, "no yes", NULL,
-     "each replicate again in two halves of its sites, which removes the bias of order 1/sites; "
-     "twice the cost"},
+     "Whether the bias of order 1/sites is removed.\n"
+     "  no: it is left\n"
+     "  yes: each replicate runs again in two halves of its sites, at twice the cost"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
-     "seed of all random weights, of the limit and of the networks"},
+     "Seed of all random weights, of the limit and of the networks."},
     {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
-     "of the bases, relative to rms; f is accurate to a few hundredths of it if training is "
-     "stable"},
+     "Share of a row's size (rms) below which what is new in it is dropped from the limit. "
+     "The error of f is a few hundredths of it where training is stable."},
     {"check_tolerance", PARAM_CHOICE, OFFSET(check_tolerance), "no", 0, 0, "no yes", NULL,
-     "the first replicate once more at a third of tolerance: all errors contain it"},
+     "Whether the error that tolerance makes is measured.\n"
+     "  no: it is not\n"
+     "  yes: the first replicate runs again at a third of tolerance, and all errors contain "
+     "the difference"},
     {"backend", PARAM_CHOICE, OFFSET(backend), "cpu", 0, 0, BACKEND_NAMES, NULL,
-     "where site arrays live; cuda: a GPU (make CUDA=1); shadow: poisoned memory, for tests"},
+     "Device that does the computation.\n"
+     "  cpu: the processor\n"
+     "  shadow: the processor, with separate memory that shows wrong accesses, for tests\n"
+     "  cuda: a GPU, in programs built by make CUDA=1"},
     {"threads", PARAM_INT, OFFSET(threads), "0", 0, 1024, NULL, NULL,
-     "OpenMP threads, 0 = all; results do not depend on it"},
+     "Number of OpenMP threads. 0 takes all; results do not depend on it."},
     {"max_memory", PARAM_REAL, OFFSET(max_memory), "8", 1e-3, 1e6, NULL, NULL,
-     "GB; a run estimated above it is refused"},
+     "Largest memory in GB that a run may need by its estimate, above which it is refused."},
     {"fp_tolerance", PARAM_REAL, OFFSET(fixed_point.tolerance), "1e-4", 1e-13, 1, NULL,
-     "method=fixed_point", "largest relative change of a kernel in the last sweep"},
+     "method=fixed_point",
+     "Largest relative change of a kernel in the last sweep, at which the fixed point is "
+     "reached."},
     {"max_sweeps", PARAM_INT, OFFSET(fixed_point.max_sweeps), "200", 1, 100000, NULL,
-     "method=fixed_point", "sweeps at most"},
+     "method=fixed_point", "Largest number of sweeps, after which the run fails."},
     {"damping", PARAM_REAL, OFFSET(fixed_point.damping), "1", 1e-3, 1, NULL, "method=fixed_point",
-     "share of the new kernels in each sweep; 1: undamped, which ends exactly (docs/methods.md)"},
+     "Share of the new kernels in the mixture with the old ones after each sweep. 1 does not "
+     "damp, and the sweeps then end exactly (docs/methods.md)."},
     {"anderson", PARAM_INT, OFFSET(fixed_point.anderson), "0", 0, ANDERSON_DEPTH, NULL,
-     "method=fixed_point", "earlier sweeps that take part in the mixing, once changes are small"},
+     "method=fixed_point",
+     "Number of earlier sweeps in Anderson's mixing, which begins once changes are small. 0 "
+     "mixes by damping alone."},
     {"sweep_draws", PARAM_CHOICE, OFFSET(fixed_point.draws), "common", 0, 0, "common fresh",
-     "method=fixed_point", "the same normals in every sweep, or new ones"},
+     "method=fixed_point",
+     "Random numbers of the sweeps.\n"
+     "  common: the same in every sweep\n"
+     "  fresh: new ones in every sweep"},
     {"jitter", PARAM_REAL, OFFSET(fixed_point.jitter), "1e-8", 1e-15, 1e-3, NULL,
-     "method=fixed_point", "smallest pivot of a kernel, relative to its diagonal"},
+     "method=fixed_point",
+     "Smallest pivot of a kernel divided by its diagonal element. Smaller pivots are raised "
+     "to it."},
     {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, "method=fixed_point",
-     "shift of the fields that measures responses; 0: 1e-3, or 0.2 with relu or rho < 1"},
+     "Shift of the fields by which responses are measured. 0 takes 1e-3, or 0.2 with relu or "
+     "rho < 1."},
 };
 #undef OFFSET
 
 #define OFFSET(field) offsetof(struct reference_settings, field)
 static const struct param_row reference_rows[] = {
     {"widths", PARAM_INTS, OFFSET(widths), "", 1, 1000000, NULL, NULL,
-     "widths N of finite networks trained beside the limit; empty: none"},
-    {"seeds", PARAM_INT, OFFSET(seeds), "16", 1, 1000000, NULL, NULL, "networks per width"},
+     "Widths N of the finite networks that are trained beside the limit. An empty list trains "
+     "none."},
+    {"seeds", PARAM_INT, OFFSET(seeds), "16", 1, 1000000, NULL, NULL,
+     "Number of networks of each width, with independent seeds."},
     {"draws", PARAM_CHOICE, OFFSET(draws), "iid", 0, 0, "iid balanced", NULL,
-     "balanced: W1^T W1 = N I, |w|^2 = N; less seed noise, same limit"},
+     "How the initial weights of the networks are drawn.\n"
+     "  iid: independently\n"
+     "  balanced: with W1^T W1 = N I and |w|^2 = N, which varies less over seeds and has the "
+     "same limit"},
     {"centre", PARAM_CHOICE, OFFSET(centre), "yes", 0, 0, "no yes", NULL,
-     "train and record f - f(0), as the limit does"},
+     "Output that networks are trained with and that is recorded.\n"
+     "  no: f\n"
+     "  yes: f - f(0), as in the limit"},
     {"coordinate_check", PARAM_CHOICE, OFFSET(coordinate_check), "no", 0, 0, "no yes", NULL,
-     "measure the initial, propagating and effective part of every signal, forward and backward"},
+     "Whether each signal, forward and backward, is split into its initial, propagating and "
+     "effective part.\n"
+     "  no: it is not\n"
+     "  yes: it is, at every measured time"},
 };
 #undef OFFSET
 
 #define OFFSET(field) offsetof(struct output_settings, field)
 static const struct param_row output_rows[] = {
     {"kernels", PARAM_CHOICE, OFFSET(kernels), "diagonal", 0, 0, "none diagonal equal full", NULL,
-     "diagonal: equal time and input, [T][P]; equal: and between inputs, [T][P][P]; full: "
-     "[T][P][T][P], and responses A, B"},
+     "Which elements of the kernels are written.\n"
+     "  none: none\n"
+     "  diagonal: those of equal times and inputs, [T][P]\n"
+     "  equal: those of equal times, [T][P][P]\n"
+     "  full: all, [T][P][T][P], and the responses A and B"},
     {"kernels_of", PARAM_TEXT, OFFSET(kernels_of), "", 0, 0, NULL, NULL,
-     "further kernels, of rows by name (dmft-solve --help NETWORK lists them); g_NAME: cotangents"},
+     "Names of further rows whose kernels are written. dmft-solve --help NETWORK lists the "
+     "names; g_NAME is the cotangent of NAME."},
     {"fields", PARAM_TEXT, OFFSET(fields), "", 0, 0, NULL, NULL,
-     "rows whose distribution over sites is written, by name, likewise: quantiles, moments, sites"},
+     "Names of rows whose distribution over sites is written: quantiles, moments and single "
+     "sites. dmft-solve --help NETWORK lists the names."},
     {"fields_at", PARAM_INTS, OFFSET(fields_at), "", 0, 1e9, NULL, NULL,
-     "times t of it, ascending; empty: the first and the last"},
+     "Times t at which these distributions are written, ascending. An empty list takes the "
+     "first and the last."},
     {"field_sites", PARAM_INT, OFFSET(field_sites), "64", 0, 1e6, NULL, NULL,
-     "sites of the first replicate that are written as they are; 0: none"},
+     "Number of sites of the first replicate whose values are written one by one."},
     {"weights", PARAM_CHOICE, OFFSET(weights), "none", 0, 0, "none initial final both all", NULL,
-     "matrices of the networks that are written, as they are used, at the first, the last, both or "
-     "all measured times"},
+     "Measured times at which the weight matrices of the networks are written, as the network "
+     "uses them.\n"
+     "  none: never\n"
+     "  initial: at the first\n"
+     "  final: at the last\n"
+     "  both: at the first and the last\n"
+     "  all: at all"},
     {"cross", PARAM_TEXT, OFFSET(cross), "", 0, 0, NULL, NULL,
-     "rows of experts, by name, whose kernels between different experts are written"},
+     "Names of rows of experts whose kernels between different experts are written."},
     {"tangent", PARAM_CHOICE, OFFSET(tangent), "none", 0, 0, "none sum blocks", NULL,
-     "neural tangent kernel [T][P][P]; blocks: and that of each matrix"},
+     "Whether the neural tangent kernel [T][P][P] is written.\n"
+     "  none: it is not\n"
+     "  sum: the whole kernel\n"
+     "  blocks: the whole kernel and the part of each matrix"},
     {"router", PARAM_CHOICE, OFFSET(router), "no", 0, 0, "no yes", NULL,
-     "of many experts: threshold of the logits, sum of a softmax, loads"},
+     "Whether the routing over many experts is measured.\n"
+     "  no: it is not\n"
+     "  yes: the threshold of the logits, the normalisation of a softmax and the loads of "
+     "experts"},
     {"spectra", PARAM_TEXT, OFFSET(spectra), "", 0, 0, NULL, NULL,
-     "kernels whose eigenvalues and alignment with the targets are written: their names, tangent"},
+     "Names of kernels whose eigenvalues and alignment with the targets are written. The "
+     "name tangent is that of the neural tangent kernel."},
     {"test_every", PARAM_INT, OFFSET(test_every), "1", 1, 1000000, NULL, NULL,
-     "test inputs are evaluated at every n-th measured time"},
+     "Number n such that test inputs are evaluated at every n-th measured time."},
     {"top", PARAM_INT, OFFSET(top), "0", 0, 100000, NULL, NULL,
-     "K of top-K accuracies, of several classes; 0: none"},
+     "Number K of the top-K accuracies that are written, for several classes. 0 writes none."},
     {"runs", PARAM_CHOICE, OFFSET(runs), "no", 0, 0, "no yes", NULL,
-     "every series run by run, as NAME_runs, and not those of the loss and the output alone"},
+     "Which series are written run by run, as NAME_runs, beside their means.\n"
+     "  no: the loss and the outputs\n"
+     "  yes: all"},
     {"checkpoint", PARAM_REAL, OFFSET(checkpoint), "0", 0, 1e6, NULL, NULL,
-     "minutes after which the state of each replicate and seed is kept anew, and once it is done, "
-     "in OUT.h5.state, for --continue; 0: none is kept"},
+     "Time in minutes after which the state of each replicate and seed is saved in "
+     "OUT.h5.state, and again when it is done, for --continue. 0 saves none."},
 };
 #undef OFFSET
 
@@ -116,29 +171,32 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
     size_t known;
     TRY(network_rows(&rows, &known, err));
     const struct param_section all[] = {
-        {"network", "the network and its parameterization", rows, known,
+        {"network", "The network and its parameterization.", rows, known,
          offsetof(struct config, network), network_other_keys, .implied = "program"},
         {"program",
-         "keys of a network written in Lua ([network] program), by the names that it reads", NULL,
-         0, offsetof(struct config, network) + offsetof(struct network, words), .words = true},
-        {"data", "the inputs and targets", config_data_rows, config_data_rows_count,
+         "Keys of a network that is written in Lua ([network] program), by the names that it "
+         "reads.",
+         NULL, 0, offsetof(struct config, network) + offsetof(struct network, words),
+         .words = true},
+        {"data", "The inputs and targets.", config_data_rows, config_data_rows_count,
          .offset = offsetof(struct config, data), .first_replaces = true},
-        {"training", "training", training_rows, training_rows_count,
-         .offset = offsetof(struct config, training)},
-        {"solver", "the numerics of the limit", ROWS(solver_rows),
+        {"training", "The loss, the optimizer and the learning rate.", training_rows,
+         training_rows_count, .offset = offsetof(struct config, training)},
+        {"solver", "The numerics of the limit.", ROWS(solver_rows),
          .offset = offsetof(struct config, solver)},
-        {"reference", "finite networks beside it", ROWS(reference_rows),
-         .offset = offsetof(struct config, reference)},
-        {"output", "what is written", ROWS(output_rows), .offset = offsetof(struct config, output)},
+        {"reference", "The finite networks that are trained beside the limit.",
+         ROWS(reference_rows), .offset = offsetof(struct config, reference)},
+        {"output", "What is written beside the loss and the outputs.", ROWS(output_rows),
+         .offset = offsetof(struct config, output)},
         {"rates",
-         "factors of the learning rates of matrices, by name (dmft-solve --help NETWORK lists "
-         "them; W2 is\n"
-         "all of W2_0, W2_1, ..., and lines for the same matrix multiply); 0 freezes one",
+         "Factors that multiply the learning rates of matrices, by name; dmft-solve --help NETWORK "
+         "lists the names. W2 stands for all of W2_0, W2_1, ..., several lines for one matrix "
+         "multiply, and a factor of 0 freezes a matrix.",
          NULL, 0, .offset = offsetof(struct config, rates)},
-        {"init", "factors of the initial scales of matrices, by name, likewise", NULL, 0,
-         .offset = offsetof(struct config, init)},
-        {"eps", "factors of Adam's eps of matrices, by name, likewise, but above 0", NULL, 0,
-         .offset = offsetof(struct config, eps)},
+        {"init", "Factors that multiply the initial scales of matrices, by name as in [rates].",
+         NULL, 0, .offset = offsetof(struct config, init)},
+        {"eps", "Factors above 0 that multiply Adam's eps of matrices, by name as in [rates].",
+         NULL, 0, .offset = offsetof(struct config, eps)},
     };
     *count = sizeof all / sizeof *all;
     TRY(base_alloc(sections, *count, sizeof **sections, err));

@@ -17,44 +17,53 @@
 const struct param_row config_data_rows[] = {
     {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0,
      "gaussian file multi_index fashion markov copy modular", NULL,
-     "gaussian: X iid N(0,1), y = +1, -1, +1, ...; file: HDF5, npz or csv with X [P][D] and y [P]; "
-     "multi_index: "
-     "X as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2; fashion: images of "
-     "Fashion-MNIST; markov: next letters of a random chain; copy: letters, a separator, the "
-     "letters again; modular: a + b mod vocabulary"},
+     "Where the training inputs and targets come from.\n"
+     "  gaussian: inputs of independent standard normals, targets +1 and -1 in turn\n"
+     "  file: X [P][D] and y [P] of an HDF5, npz or csv file (docs/data.md)\n"
+     "  multi_index: inputs as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2\n"
+     "  fashion: images of Fashion-MNIST\n"
+     "  markov: letters of a Markov chain; the target is the next letter\n"
+     "  copy: letters, a separator, the same letters again, which are the targets\n"
+     "  modular: two numbers a and b; the target is a + b modulo vocabulary"},
     {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
      "source=gaussian|multi_index|fashion|markov|copy|modular",
-     "number of inputs, P; fashion: the first of each kind in the training set, of each in turn; "
-     "even with one output"},
+     "Number P of training inputs. Of fashion these are the first of each class in the "
+     "training set, the classes in turn, and with one output P must be even."},
     {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
      "source=gaussian|multi_index|fashion|markov|copy|modular",
-     "inputs that are not trained on: further draws, or the first of each kind in the test "
-     "set; file: X_test and y_test, where they are"},
+     "Number of test inputs, which are not trained on: further draws, or the first of each "
+     "class in the test set. A file has them as X_test and y_test."},
     {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
-     "source=gaussian|multi_index", "dimension of an input, or of its rows, D"},
+     "source=gaussian|multi_index", "Dimension D of an input, or of each of its tokens."},
     {"tokens", PARAM_INT, OFFSET(tokens), "1", 1, 10000, NULL, "source=gaussian|markov|copy",
-     "rows (tokens) of an input, n; copy: (n/2 letters), separator, (all of them but the last)"},
+     "Number n of tokens of an input. Of copy these are n/2 letters, the separator, and all "
+     "of the letters but the last."},
     {"vocabulary", PARAM_INT, OFFSET(vocabulary), "0", 0, 100000, NULL,
      "source=file|markov|copy|modular",
-     "letters; copy and modular have one token more; file: tokens, V, 0: as many as it says or "
-     "has"},
+     "Number of letters; copy and modular have one token more. With a file it is the number V "
+     "of tokens, and 0 takes what the file says or has."},
     {"sharpness", PARAM_REAL, OFFSET(sharpness), "1", 0, 100, NULL, "source=markov",
-     "of the chain: probabilities of the next letter are the softmax of this times normals"},
+     "Standard deviation of the logits of the Markov chain: the probabilities of the next "
+     "letter are the softmax of sharpness times standard normals."},
     {"positions", PARAM_CHOICE, OFFSET(positions), "yes", 0, 0, "no yes",
      "source=file|markov|copy|modular",
-     "X of tokens: one-hot token and one-hot place in the sequence, or the former alone"},
+     "Whether the vector of a token contains its place in the sequence.\n"
+     "  no: it is the one-hot token alone\n"
+     "  yes: it is the one-hot token and the one-hot place"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL,
-     "source=gaussian|multi_index|markov|copy|modular", "seed of the drawn inputs"},
+     "source=gaussian|multi_index|markov|copy|modular", "Seed of the random inputs and targets."},
     {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file",
-     "path of the data set; in an ini file relative to the folder of the ini"},
+     "Path of the data file, relative to the folder of the ini that names it."},
     {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
-     "labels; with one output an even number, the first half has y = +1, the second y = -1; with "
-     "cross_entropy or outputs > 1 each is an output"},
+     "Labels of the classes to take, 0 to 9. With one output their number is even, the first "
+     "half having y = +1 and the second y = -1; with cross_entropy or outputs > 1 each class "
+     "has an output."},
     {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
-     "pixels along an edge after averaging blocks, a divisor of 28: D = side^2; features are "
-     "centred over the inputs, then each input scaled to |x|^2 = D"},
+     "Number of pixels along an edge after averaging over squares, a divisor of 28. D = "
+     "side^2; features are centred over the inputs, then each input is scaled to |x|^2 = D."},
     {"folder", PARAM_PATH, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
-     "source=fashion", "where the data set is; in an ini file relative to the folder of the ini"},
+     "source=fashion",
+     "Path of the folder of Fashion-MNIST, relative to the folder of the ini that names it."},
 };
 const size_t config_data_rows_count = sizeof config_data_rows / sizeof *config_data_rows;
 #undef OFFSET

@@ -191,10 +191,8 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
     int code;
     DO(declare(&net, config, some_width(config), NULL, err));
     DO(collect(&names, &net, err));
-    fprintf(out, "Matrices, for sections [init], [rates] and [eps]:");
-    for (int k = 0; k < names.count; k++)
-        fprintf(out, "%s %s", k == net.matrices ? "; several at once:" : "", names.name[k]);
-    fprintf(out, "\n");
+    DO(names_print("Matrices, for sections [init], [rates] and [eps]:", &names, net.matrices, out,
+                   err));
 done:
     names_free(&names);
     net_free(&net);
@@ -211,8 +209,9 @@ int matrices_help(const char *network, int overrides, char *const *override, FIL
     DO(config_sections(&sections, &count, err));
     DO(configure(&config, &params, sections, count, network, overrides, override, err));
     const struct model *model = model_list[config.network.model];
-    fprintf(out, "%s: %s\n%s\nKeys of [network]: %s\n", model->name, model->doc, model->source,
-            model->keys);
+    fprintf(out, "%s: %s\n", model->name, model->doc);
+    params_write_text("Source: ", "    ", model->source, out);
+    params_write_text("Keys of [network]: ", "    ", model->keys, out);
     if (network_other_keys(model->name, "program") || config.network.program_text[0]) {
         DO(print_names(&config, out, err));
         DO(names_help(&config, out, err));

@@ -45,6 +45,23 @@ void names_free(struct names *names) {
     *names = (struct names){0};
 }
 
+int names_print(const char *title, const struct names *names, int single, FILE *out,
+                struct err *err) {
+    char *text = NULL;
+    size_t size;
+    FILE *list;
+    int code;
+    DO(base_text_begin(&list, &text, &size, "the names", err));
+    fputs(title, list);
+    for (int k = 0; k < names->count; k++)
+        fprintf(list, "%s %s", k == single ? "; several at once:" : "", names->name[k]);
+    DO(base_text_end(list, "the names", CODE_OK, err));
+    params_write_text("", "    ", text, out);
+done:
+    free(text);
+    return code;
+}
+
 /* Of rows: all names, how many of them are not common ones, and whether many experts are routed. */
 struct known {
     struct names names;
@@ -155,10 +172,8 @@ int names_help(const struct config *config, FILE *out, struct err *err) {
     struct known known = {0};
     int code;
     DO(collect(&known, config, err));
-    fprintf(out, "Rows, for [output] fields, kernels_of and cross:");
-    for (int k = 0; k < known.names.count; k++)
-        fprintf(out, "%s %s", k == known.single ? "; several at once:" : "", known.names.name[k]);
-    fprintf(out, "\n");
+    DO(names_print("Rows, for [output] fields, kernels_of and cross:", &known.names, known.single,
+                   out, err));
 done:
     names_free(&known.names);
     return code;

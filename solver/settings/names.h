@@ -13,6 +13,9 @@ int names_add(struct names *names, const char *text, struct err *err);
 /* Common names of those that are numbered, as W1 of W1_0 and W1_0_2. */
 int names_add_stems(struct names *names, struct err *err);
 void names_free(struct names *names);
+/* One text of the title and the names, of which those from `single` on are common ones. */
+int names_print(const char *title, const struct names *names, int single, FILE *out,
+                struct err *err);
 
 /* CODE_INPUT where [output] names rows that neither the limit nor networks have, a word comes
  * twice, or times do not fit the run. */

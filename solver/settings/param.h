@@ -122,7 +122,15 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
 int params_given(const struct params *params, char **text, size_t *size, struct err *err);
 /* A value as an ini has it, with quotes if it needs them, and the end of its line. */
 void params_write_value(const char *text, FILE *out);
-/* One line per key, and one for the keys of a section with free ones, for --help. */
+/* For --help: every key by section, and one for the keys of a section with free ones; and the first
+ * sentences of some ("section.key", NULL at the end). */
 void params_help(const struct param_section *sections, size_t count, FILE *out);
+void params_help_first(const struct param_section *sections, size_t count, const char *const *keys,
+                       FILE *out);
+/* The words of a text in lines of at most PARAMS_COLUMNS: `first` stands before the first line,
+ * `next` before all others. The text begins a new line at \n; if it is indented, what goes on below
+ * is by two more. */
+enum { PARAMS_COLUMNS = 100 };
+void params_write_text(const char *first, const char *next, const char *text, FILE *out);
 
 #endif

@@ -7,11 +7,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void write_comment(const char *text, FILE *out) {
-    struct text_word line;
-    while (text && text_next_word(&text, "\n", &line))
-        fprintf(out, "# %.*s\n", (int)line.length, line.text);
+/* ---- text in lines ---- */
+
+static void write_line(const char *first, const char *next, struct text_word line, FILE *out) {
+    const char *end = line.text + line.length, *word = line.text + strspn(line.text, " ");
+    int indent = (int)(word - line.text), at = fprintf(out, "%s%*s", first, indent, "");
+    for (const char *joint = ""; word < end; word += strspn(word, " "), joint = " ") {
+        int length = (int)strcspn(word, " \n");
+        if (*joint && at + 1 + length > PARAMS_COLUMNS) {
+            at = fprintf(out, "\n%s%*s", next, indent ? indent + 2 : 0, "") - 1;
+            joint = "";
+        }
+        at += fprintf(out, "%s%.*s", joint, length, word);
+        word += length;
+    }
+    fputc('\n', out);
 }
+
+void params_write_text(const char *first, const char *next, const char *text, FILE *out) {
+    struct text_word line;
+    for (; text && text_next_word(&text, "\n", &line); first = next)
+        write_line(first, next, line, out);
+}
+
+/* What the words mean that a key chooses from: the further lines of its text, or what things say of
+ * themselves. */
+static void write_words(const struct param_row *row, const char *indent, FILE *out) {
+    const char *more = row->doc ? strchr(row->doc, '\n') : NULL;
+    params_write_text(indent, indent, more, out);
+    for (const struct choice *const *thing = row_things(row); thing && *thing; thing++) {
+        char line[TEXT_NOTE] = "";
+        text_append(line, "  %s: %s", (*thing)->name, (*thing)->doc);
+        params_write_text(indent, indent, line, out);
+    }
+}
+
+/* The first line of its text, which is the whole of most. */
+static struct text_word what_of(const struct param_row *row) {
+    const char *doc = row->doc ? row->doc : "";
+    return (struct text_word){doc, strcspn(doc, "\n")};
+}
+
+/* ---- an ini ---- */
 
 void params_write_value(const char *text, FILE *out) {
     bool quotes = text_wants_quotes(text);
@@ -27,18 +64,19 @@ void params_write_value(const char *text, FILE *out) {
 static void write_section(const struct param_section *section, const struct param_value *values,
                           FILE *out) {
     fputc('\n', out);
-    write_comment(section->doc, out);
+    params_write_text("# ", "# ", section->doc, out);
     fprintf(out, "[%s]\n", section->name);
     if (!section->rows) {
-        char note[TEXT_NOTE] = "# Lines NAME = ";
+        char note[TEXT_NOTE] = "Lines NAME = ";
         factor_describe(section, note);
-        fprintf(out, "%s.\n", note);
+        text_append(note, ".");
+        params_write_text("# ", "#   ", note, out);
     }
     for (size_t r = 0; r < section->count; r++) {
         const struct param_row *row = &section->rows[r];
         const char *text = values ? values[r].text : row->value;
         bool used = row_used(section, row, values);
-        char note[TEXT_NOTE] = "Allowed: ", doc[TEXT_NOTE] = "";
+        char note[TEXT_NOTE] = "Allowed: ";
         row_describe(row, note);
         if (!row->value)
             text_append(note, "; must be given");
@@ -48,9 +86,11 @@ static void write_section(const struct param_section *section, const struct para
         }
         row_users(section, row, note);
         fputc('\n', out);
-        row_document(row, doc);
-        write_comment(doc, out);
-        fprintf(out, "# %s.\n", note);
+        text_append(note, ".");
+        if (what_of(row).length)
+            write_line("# ", "# ", what_of(row), out);
+        write_words(row, "# ", out);
+        params_write_text("# ", "#   ", note, out);
         fprintf(out, "%s%s =%s", used && text ? "" : "# ", row->key, text && *text ? " " : "");
         params_write_value(text ? text : "", out);
     }
@@ -125,16 +165,21 @@ int params_given(const struct params *params, char **text, size_t *size, struct 
     return base_text_end(out, whole_text, code, err);
 }
 
+/* ---- the help ---- */
+
+static const char help_next[] = "                             ";
+
+static void name_of(const struct param_section *section, const char *key, char *name) {
+    char whole[TEXT_NOTE] = "";
+    text_append(whole, "%s.%s", section->name, key);
+    text_append(name, "  %-26s ", whole);
+}
+
 static void write_help(const struct param_section *section, const struct param_row *row,
                        FILE *out) {
-    char name[TEXT_NOTE] = "", note[TEXT_NOTE] = "", doc[TEXT_NOTE] = "";
-    const char *cursor = doc;
-    struct text_word line;
-    row_document(row, doc);
-    text_append(name, "%s.%s", section->name, row->key);
-    fprintf(out, "  %-24s ", name);
-    while (text_next_word(&cursor, "\n", &line))
-        fprintf(out, "%.*s ", (int)line.length, line.text);
+    char name[TEXT_NOTE] = "", note[TEXT_NOTE] = "";
+    name_of(section, row->key, name);
+    text_append(note, "%.*s [", (int)what_of(row).length, what_of(row).text);
     if (!row->value)
         text_append(note, "required; ");
     else
@@ -145,17 +190,45 @@ static void write_help(const struct param_section *section, const struct param_r
         row_describe_when(section, row, note);
     }
     row_users(section, row, note);
-    fprintf(out, "[%s]\n", note);
+    text_append(note, "]");
+    params_write_text(name, help_next, note, out);
+    write_words(row, help_next, out);
 }
 
 void params_help(const struct param_section *sections, size_t count, FILE *out) {
-    for (size_t s = 0; s < count; s++) {
+    for (const struct param_section *s = sections; s < sections + count; s++) {
         char name[TEXT_NOTE] = "", note[TEXT_NOTE] = "";
-        for (size_t r = 0; r < sections[s].count; r++)
-            write_help(&sections[s], &sections[s].rows[r], out);
-        text_append(name, "%s.NAME", sections[s].name);
-        factor_describe(&sections[s], note);
-        if (!sections[s].rows)
-            fprintf(out, "  %-24s %s [%s]\n", name, sections[s].doc, note);
+        fprintf(out, "\n[%s]%s%s\n", s->name, s->rows ? " " : "", s->rows ? s->doc : "");
+        for (size_t r = 0; r < s->count; r++)
+            write_help(s, &s->rows[r], out);
+        if (s->rows)
+            continue;
+        name_of(s, "NAME", name);
+        text_append(note, "%s [", s->doc);
+        factor_describe(s, note);
+        text_append(note, "]");
+        params_write_text(name, help_next, note, out);
     }
+}
+
+/* The first sentence of a text. */
+static int sentence(const char *text) {
+    const char *end = text;
+    while (*end && !(*end == '.' && (!end[1] || strchr(" \n", end[1]))))
+        end++;
+    return (int)(end - text);
+}
+
+void params_help_first(const struct param_section *sections, size_t count, const char *const *keys,
+                       FILE *out) {
+    for (; *keys; keys++)
+        for (const struct param_section *s = sections; s < sections + count; s++)
+            for (size_t r = 0; r < s->count; r++) {
+                char name[TEXT_NOTE] = "", whole[TEXT_NOTE] = "";
+                const char *doc = s->rows[r].doc;
+                text_append(whole, "%s.%s", s->name, s->rows[r].key);
+                name_of(s, s->rows[r].key, name);
+                if (!strcmp(whole, *keys))
+                    fprintf(out, "%s%.*s\n", name, sentence(doc), doc);
+            }
 }

@@ -18,12 +18,12 @@ struct words {
     const struct choice *const *next; /* of a PARAM_ROW, else NULL */
 };
 
-static const struct choice *const *things_of(const struct param_row *row) {
+const struct choice *const *row_things(const struct param_row *row) {
     return row->type == PARAM_ROW ? row->choices : NULL;
 }
 
 static struct words words_of(const struct param_row *row) {
-    return (struct words){row->type == PARAM_ROW ? NULL : row->choices, things_of(row)};
+    return (struct words){row->type == PARAM_ROW ? NULL : row->choices, row_things(row)};
 }
 
 static bool next_word(struct words *words, struct text_word *word) {
@@ -100,15 +100,6 @@ void row_describe(const struct param_row *row, char *note) {
     describe_range(row, note);
 }
 
-void row_document(const struct param_row *row, char *note) {
-    text_append(note, "%s", row->doc ? row->doc : "");
-    const char *joint = ": ";
-    for (const struct choice *const *thing = things_of(row); thing && *thing; thing++) {
-        text_append(note, "%s%s is %s", joint, (*thing)->name, (*thing)->doc);
-        joint = "; ";
-    }
-}
-
 /* The earlier row of the section that `when` names, and the rest of `when`. */
 static const struct param_row *gate_of(const struct param_section *section,
                                        const struct param_row *row, const char **cursor) {
@@ -140,7 +131,7 @@ static bool lets(const struct param_row *gate, const struct param_row *row, cons
         return found;
     }
     int at = find_choice(gate, given, NULL);
-    return at >= 0 && text_lists(things_of(gate)[at]->keys, row->key);
+    return at >= 0 && text_lists(row_things(gate)[at]->keys, row->key);
 }
 
 void row_describe_when(const struct param_section *section, const struct param_row *row,
@@ -234,7 +225,7 @@ static bool parse_row(const struct param_row *row, const char *text, void *out, 
     int at;
     if (!parse_choice(row, text, &at, note))
         return false;
-    memcpy(out, &things_of(row)[at], sizeof(const struct choice *));
+    memcpy(out, &row_things(row)[at], sizeof(const struct choice *));
     return true;
 }
 
@@ -322,7 +313,7 @@ void row_zero(const struct param_row *row, const char *text, void *out) {
         *(struct real_list *)out = (struct real_list){0};
         break;
     case PARAM_ROW: /* the first, so that nobody meets NULL */
-        memcpy(out, things_of(row), sizeof(const struct choice *));
+        memcpy(out, row_things(row), sizeof(const struct choice *));
         break;
     case PARAM_TEXT:
     case PARAM_PATH:

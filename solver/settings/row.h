@@ -21,8 +21,8 @@ union row_value {
 void row_describe(const struct param_row *row, char *note);
 void row_describe_when(const struct param_section *section, const struct param_row *row,
                        char *note);
-/* Appends what the key means, and of a PARAM_ROW what each of its words means. */
-void row_document(const struct param_row *row, char *note);
+/* Of a PARAM_ROW the things that it chooses from, NULL at the end; else NULL. */
+const struct choice *const *row_things(const struct param_row *row);
 
 /* Writes the value of the trimmed text to out, of the C type of the row; a PARAM_TEXT or
  * PARAM_PATH is text itself. If the text is refused, appends the reason to note and returns false.
