@@ -329,6 +329,14 @@ def test_shapes():
         dmft.torch.Network(dense, 12)(tokens=torch.zeros(2, 3, dtype=torch.long))
 
 
+def test_targets_have_the_shape_of_outputs():
+    """Else the loss would be of all pairs of inputs."""
+    net, data = (make(os.path.join(ROOT, "data", "dense.ini")) for make in (
+        lambda ini: dmft.torch.Network(ini, 12), dmft.torch.data))
+    with pytest.raises(dmft.InputError, match=r"shape \(4, 1\), and outputs \(4,\)"):
+        net.loss(net(data.X), data.y[:, None])
+
+
 def test_networks_without_a_limit():
     ini = os.path.join(ROOT, "data", "regime1.ini")
     keys = {"network.parameterization": "sp", "training.eta0": 0.01}
@@ -371,8 +379,10 @@ def test_command(capsys, monkeypatch):
     assert command.main([dense, "--width", "12", "--training.steps=3"]) == 0
     assert "of width 12: the same network" in capsys.readouterr().out
     for key, said in (("training.adam_eps=inside", "adam_eps = inside"),
-                      ("training.integrator=euler", "gradient flow")):
-        more = ["--training.optimizer=adam"] if "adam" in key else []
+                      ("training.integrator=euler", "gradient flow"),
+                      ("training.eta0=0", "weight decay at eta0 = 0")):
+        more = [] if "integrator" in key else ["--training.weight_decay=0.1",
+                                               "--training.optimizer=adamw"]
         assert command.main([dense, "--width", "12", "--" + key, *more]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
@@ -380,6 +390,9 @@ def test_command(capsys, monkeypatch):
     assert command.main([os.path.join(ROOT, "data", "regime1.ini"), *noise]) == 2
     assert "bias_noise" in capsys.readouterr().err
     assert command.main([dense, "--network.kapa=3"]) == 2
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    assert "or PyTorch has no such optimizer." in " ".join(capsys.readouterr().out.split())
     assert command.main([dense, "--steps=3"]) == 2
     monkeypatch.setattr(comparison, "MOST", 0)
     assert command.main([dense, "--width", "12"]) == 1
