@@ -87,11 +87,13 @@ static void momentum(void **state) {
 }
 
 /* s times smaller entries, whose gradients are s times smaller, make the same steps s times
- * smaller. */
+ * smaller; of the other sign too, as the entries of W used as s_f W with s_f < 0. */
 static void adam(void **state) {
     (void)state;
-    const double s = 0x1p-10, beta1 = 0.8, beta2 = 0.95, rate = 0.3, eps = 0.1;
-    for (int inside = 0; inside < 2; inside++) {
+    const double beta1 = 0.8, beta2 = 0.95, rate = 0.3, eps = 0.1;
+    for (int kind = 0; kind < 4; kind++) {
+        bool inside = kind % 2;
+        double s = kind < 2 ? 0x1p-10 : -0x1p-10;
         struct fixture f;
         struct array moment[2] = {{0}};
         start(&f);

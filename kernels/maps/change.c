@@ -1,6 +1,7 @@
 /* Changes of explicit entries, and what optimizers make of them. */
 #include "kernels/maps/change.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Rows of the gradient that are there at once. */
@@ -45,8 +46,8 @@ int change_entries(struct change *change, struct entry_rule rule, struct array m
     const struct backend *backend = entries.array->backend;
     struct array gradient = {0};
     int code = CODE_OK;
-    rule.rate *= change->s;
-    rule.eps *= change->s;
+    rule.rate *= fabs(change->s); /* a negative s is in the gradient already */
+    rule.eps *= fabs(change->s);
     DO(remember(&memory[0], entries, &m, err));
     if (memories == 2)
         DO(remember(&memory[1], entries, &v, err));

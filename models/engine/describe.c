@@ -41,10 +41,10 @@ static json_t *describe_population(const struct net *net, int k) {
     json_t *out = json_pack("{s:s, s:i, s:o, s:o, s:f}", "name", on->name, "group", on->group, "of",
                             number_of(net, on->of), "shared", number_of(net, on->units), "page",
                             on->page == 0 ? 1 : on->page);
-    json_t *size = net->setup.N
-                       ? json_pack("{s:I}", "size", (json_int_t)on->sites)
-                       : json_pack("{s:f, s:f, s:I}", "factor", on->size / pow(POPULATION_INFINITE, power),
-                                   "power", power, "sites", (json_int_t)on->sites);
+    json_t *size = net->setup.N ? json_pack("{s:I}", "size", (json_int_t)on->sites)
+                                : json_pack("{s:f, s:f, s:I}", "factor",
+                                            on->size / pow(POPULATION_INFINITE, power), "power",
+                                            power, "sites", (json_int_t)on->sites);
     int code = json_object_update(out, size);
     json_decref(size);
     if (!code)

@@ -170,6 +170,21 @@ def test_names_that_modules_have():
     assert copy.deepcopy(again).weights["keys"].shape == (12, 12)
 
 
+def test_gradients_of_what_nothing_learns_below():
+    """A read-in that is fixed has a cotangent all the same."""
+    net = dmft.Network()
+    a = net.population("a")
+    h = net.read_in(a, "W1", rate=0)
+    x = net.tanh(h)
+    net.gradient(h, "G")
+    net.gradient(x, "Gx")
+    net.read_out(net.map(x, a, "W2", s_f=-1.2), "w")
+    for optimizer in OPTIMIZERS:
+        found = dmft.torch.verify("\n", 12, network=net, **{"training.optimizer": optimizer})
+        assert found.largest < ROUND_OFF, found
+        assert {"G", "Gx"} <= set(found.differences)
+
+
 def test_every_word_is_reached():
     """Operations, functions and rules, by the networks of these tests."""
     described = [dmft.describe(os.path.join(ROOT, ini)) for ini in INIS] + \

@@ -60,7 +60,7 @@ def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
     return difference.max() / max(np.abs(theirs).max(), np.finfo(float).tiny)
 
 
-class _Measured:
+class Measured:
     """Series of a Network in training, by the names of the result file."""
 
     def __init__(self, net: Network, names):
@@ -106,7 +106,7 @@ class _Measured:
         return values[kernel.operation].detach()
 
 
-def _differences(measured: _Measured, losses, theirs) -> dict[str, float]:
+def _differences(measured: Measured, losses, theirs) -> dict[str, float]:
     """One row may stand for all inputs in the file."""
     found = {"f": relative(np.stack(measured.f), theirs["f_runs"].values[0]),
              "loss": relative(np.array(losses), theirs["loss_runs"].values[0])}
@@ -137,6 +137,6 @@ def verify(ini, N: int | None = None, *, network=None, dtype=torch.float64, **ke
     net = Network(run, N, weights=run, dtype=dtype)
     refuse_what_torch_lacks(net.training_settings)
     theirs = run.reference[N]
-    measured = _Measured(net, theirs)
+    measured = Measured(net, theirs)
     losses = train(net, data_of(run, dtype), measure=measured)
     return Comparison(_differences(measured, losses, theirs), net, run)

@@ -56,7 +56,9 @@ class Evaluation:
 
 @OPERATIONS
 def read_in(run, v):
-    return run.A @ run.weights[v.matrix].T
+    """Its cotangent may be measured where nothing below learns."""
+    h = run.A @ run.weights[v.matrix].T
+    return h if h.requires_grad or not torch.is_grad_enabled() else h.requires_grad_()
 
 
 @OPERATIONS("map", "look", "read_out")
