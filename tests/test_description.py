@@ -161,3 +161,19 @@ def test_a_reason_may_be_any_bytes(tmp_path):
 def test_options_that_describe_nothing_are_refused(words):
     with pytest.raises(dmft.InputError, match="it takes no " + words[-2]):
         dmft.program.call("dmft-solve", ["--program", *words], False)
+
+
+def test_sizes_of_half_powers(tmp_path):
+    """Of a limit, whose populations may go with N^1.5."""
+    (tmp_path / "x.lua").write_text("""
+local bottom = population("bottom")
+local x = read_in(bottom, "W")
+for k, power in ipairs({0, 0.5, 1}) do
+  x = map(x, population("p" .. k, {size = 3 * N^power}), "W" .. k)
+end
+read_out(x, "w")
+""")
+    d = dmft.describe({"network": {"program": str(tmp_path / "x.lua")}, "reference.widths": "",
+                       "solver.replicates": 1})
+    sizes = [(round(on.factor, 9), round(on.power, 9)) for on in d.limit.populations]
+    assert sizes == [(1, 1), (3, 1), (3, 1.5), (3, 2)]

@@ -37,14 +37,14 @@ static json_t *number_of(const struct net *net, const struct population *on) {
  * nominal size. */
 static json_t *describe_population(const struct net *net, int k) {
     const struct population *on = net->population[k];
-    double infinite = log2(POPULATION_INFINITE), power = round(log2(on->size) / infinite);
+    double power = weight_power(on->size);
     json_t *out = json_pack("{s:s, s:i, s:o, s:o, s:f}", "name", on->name, "group", on->group, "of",
                             number_of(net, on->of), "shared", number_of(net, on->units), "page",
                             on->page == 0 ? 1 : on->page);
-    json_t *size = net->setup.N
-                       ? json_pack("{s:I}", "size", (json_int_t)on->sites)
-                       : json_pack("{s:f, s:f, s:I}", "factor", on->size / exp2(infinite * power),
-                                   "power", power, "sites", (json_int_t)on->sites);
+    json_t *size = net->setup.N ? json_pack("{s:I}", "size", (json_int_t)on->sites)
+                                : json_pack("{s:f, s:f, s:I}", "factor",
+                                            on->size / pow(POPULATION_INFINITE, power), "power",
+                                            power, "sites", (json_int_t)on->sites);
     int code = json_object_update(out, size);
     json_decref(size);
     if (!code)

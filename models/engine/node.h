@@ -179,6 +179,10 @@ bool weight_settle(struct program *p, struct node *node);
 /* Of a tied matrix that has a use: makes node, with the population that it reads, one more of them.
  * false: this is the first. */
 bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W);
+/* The power of the nominal infinite size, N = 2^400, in a number of the limit: the multiple of 1/2
+ * that a constant factor between 2^-40 and 2^40 leads to; else what the number itself says, so that
+ * N^0.2 is not taken for a constant. */
+double weight_power(double number);
 /* a0 as it is to be drawn, `largest` being what it makes of the matrix as it is used, forward or
  * backward: in the limit a power of N either vanishes, or grows, which is refused. */
 double weight_initial(struct program *p, const struct node *node, double largest);

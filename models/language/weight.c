@@ -27,10 +27,7 @@ static double setting(const struct program *p, const struct factor_list *list, c
     return product;
 }
 
-/* The power of the nominal infinite size, N = 2^400, in a number of the limit: the multiple of 1/2
- * that a constant factor between 2^-40 and 2^40 leads to; else what the number itself says, so that
- * N^0.2 is not taken for a constant. */
-static double power_in(double number) {
+double weight_power(double number) {
     if (number == 0)
         return -INFINITY;
     double exact = log2(fabs(number)) / log2(POPULATION_INFINITE), half = round(2 * exact) / 2;
@@ -51,7 +48,7 @@ static enum order order_of(struct program *p, const char *what, const char *sect
 }
 
 double weight_initial(struct program *p, const struct node *node, double largest) {
-    double power = node->power + power_in(largest), a0 = node->weight.a0;
+    double power = node->power + weight_power(largest), a0 = node->weight.a0;
     if (p->net->setup.N)
         return a0;
     if (order_of(p, "initial scale", "init", node->weight.name, power) == STAYS)
@@ -61,20 +58,20 @@ double weight_initial(struct program *p, const struct node *node, double largest
 
 double weight_column(struct program *p, const struct node *node) {
     double used = node->weight.s_f, left = used * weight_initial(p, node, used * node->weight.a0);
-    return p->net->setup.N || power_in(left) >= 0 ? left : 0;
+    return p->net->setup.N || weight_power(left) >= 0 ? left : 0;
 }
 
 /* Of the limit, what is left of a rate. */
 static double rate_left(struct program *p, const char *name, double rate, double power) {
     if (p->net->setup.N)
         return rate;
-    bool stays = order_of(p, "learning rate", "rates", name, power + power_in(rate)) == STAYS;
+    bool stays = order_of(p, "learning rate", "rates", name, power + weight_power(rate)) == STAYS;
     return stays ? rate * pow(POPULATION_INFINITE, power) : 0;
 }
 
 /* Of the limit, what is left of Adam's eps: neither nothing nor all that there is. */
 static double eps_left(struct program *p, const char *name, double eps, double power) {
-    double left = power + power_in(eps);
+    double left = power + weight_power(eps);
     if (p->net->setup.N || power == 0)
         return eps;
     if (fabs(left) > 1e-9)
