@@ -37,6 +37,16 @@ def test_blocks_and_experts_are_folded():
     assert len(arrows(source)) == 6
 
 
+def test_layers_of_other_sizes_are_not_folded():
+    net = dmft.Network()
+    x = net.read_in(net.population("h_1"), "W_1")
+    x = net.map(net.tanh(x), net.population("h_2", size=0.5), "W_2")
+    net.read_out(net.map(x, net.population("h_3", size=0.5), "W_3"), "w")
+    source = dmft.draw("\n", network=net).source
+    assert boxes(source) == {"f", "h_1  (N)\\ntanh", "h_2  (N/2)", "h_3  (N/2)"}
+    assert ("h_1", "h_2", "W") in arrows(source)
+
+
 def test_sizes_are_those_of_a_width_where_one_is_given():
     drawing = dmft.draw(f"{ROOT}/data/regime2.ini", width=64)
     assert "units  (64, 2 for each of experts)\\ntanh" in boxes(drawing.source)

@@ -73,6 +73,14 @@ def group_text(program: Program, k: int) -> str:
     return _product(on.factor / above.factor, on.power - above.power)
 
 
+def box_name(program: Program, k: int) -> str:
+    """What the box of population k is called: what is numbered shares one where all are alike."""
+    alike = stem(program.populations[k].name)
+    sizes = {(size_text(program, i), on.of is not None and group_text(program, i))
+             for i, on in enumerate(program.populations) if stem(on.name) == alike}
+    return alike if len(sizes) == 1 else program.populations[k].name
+
+
 def _sources(program: Program, at: int) -> list[int]:
     return program.operations[at].arguments
 
@@ -180,7 +188,7 @@ class Drawing:
         if op.operation == "read_out":
             return "f"
         if op.population is not None:
-            return stem(self.program.populations[op.population].name)
+            return box_name(self.program, op.population)
         oval = self._ovals[at]
         if oval in self._norms:  # in the box of its rows
             return self._key(next(a for k in self._ovals if self._ovals[k] == oval
@@ -199,7 +207,7 @@ class Drawing:
             on = self.program.populations[op.population]
             groups = "" if on.of is None else \
                 f", {group_text(self.program, op.population)} for each of " \
-                + stem(self.program.populations[on.of].name)
+                + box_name(self.program, on.of)
             box = self._boxes.setdefault(key, Box(
                 f"{key}  ({size_text(self.program, op.population)}{groups})"))
             box.members.add(op.population)
