@@ -143,6 +143,8 @@ def test_sides_of_a_comparison_have_their_own():
                        **{"training.steps": 2, "solver.replicates": 2, "solver.sites": 64,
                           "solver.expert_sites": 64, "reference.seeds": 2,
                           "reference.widths": [32, 64]})
+    with pytest.raises(dmft.InputError, match="no networks of its own"):
+        dmft.describe(run)
     texts = {name: json.loads(run[name]["description"].item()) for name in ("mup", "mssp")}
     assert {name: text["settings"]["network"]["parameterization"]
             for name, text in texts.items()} == {"mup": "mup", "mssp": "mssp"}

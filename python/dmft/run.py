@@ -300,6 +300,9 @@ def describe(config, *, network: Network | None = None, **more) -> Description:
         if network is not None or more:
             raise InputError("a result describes the networks it was made with: no network and no "
                              "keys go with it")
+        if "description" not in config["/"]:
+            raise InputError(f"{config.path}: holds no networks of its own: those of a comparison "
+                             "are in its groups, those of a sweep in the files of its runs")
         return description.read(config["/"]["description"].item())
     folder = Folder()
     words, _ = _prepare(config, folder, os.path.join(folder.path, "data"), network, more)
