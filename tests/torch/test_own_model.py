@@ -135,6 +135,26 @@ def test_what_is_zero_frozen_or_not_named():
         checked([Dense(4)], lambda N: 1)
 
 
+def test_what_is_frozen_by_itself():
+    """An optimizer may have it all the same."""
+    def build(N):
+        model = Dense(N, 1)
+        model.W2.weight.requires_grad_(False)
+        return model
+    found = checked(build, lambda N: 1)
+    assert found["W2.weight"].verdicts == ["is frozen"] and found["W2.weight"].lr is None
+
+
+def test_what_check_cannot_compare():
+    for widths in ((64,), (64, 64), (128, 64), (64, 128, 256)):
+        with pytest.raises(dmft.InputError, match="must be two, the larger one last"):
+            checked(Dense, lambda N: 1, widths=widths)
+    with pytest.raises(dmft.InputError, match="multiplied by 0"):
+        checked(Dense, lambda N: 1, {"w.weight": ("w", 0)})
+    with pytest.raises(dmft.InputError, match="under the name W3; there are W1.weight"):
+        checked(Dense, lambda N: 1)["W3"]
+
+
 def test_coordinates_are_those_of_the_program():
     """The parts of every signal of a dense network, beside dmft-solve's own coordinate check."""
     N, steps = 24, 3

@@ -51,7 +51,11 @@ class Check:
         return all(tensor.agrees for tensor in self.tensors)
 
     def __getitem__(self, name: str) -> Tensor:
-        return next(tensor for tensor in self.tensors if tensor.name == name)
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        raise InputError(f"nothing was compared under the name {name}; there are "
+                         + " ".join(tensor.name for tensor in self.tensors))
 
     def __str__(self) -> str:
         head = ["tensor", "is", "std", "ours", "lr", "ours", "in the limit"]
@@ -91,6 +95,8 @@ class _Side:
 def _theirs(models, made, name: str, multipliers, by_entry: bool) -> _Side:
     """As the module uses it: multiplied by what the forward pass multiplies it by."""
     side, errors = _Side([], [], []), []
+    if 0 in multipliers:
+        raise InputError(f"{name}: multiplied by 0 it is no part of the module")
     for model, of_model, c in zip(models, made, multipliers):
         parameters = dict(model.named_parameters())
         if name not in parameters:
@@ -98,7 +104,8 @@ def _theirs(models, made, name: str, multipliers, by_entry: bool) -> _Side:
                              + " ".join(parameters))
         V = parameters[name]
         groups = of_model.param_groups if isinstance(of_model, torch.optim.Optimizer) else of_model
-        group = next((g for g in groups if any(p is V for p in g["params"])), {})
+        group = next((g for g in groups if any(p is V for p in g["params"])), {}) \
+            if V.requires_grad else {}
         side.std.append(abs(c) * V.detach().square().mean().sqrt().item())
         side.lr.append((abs(c) if by_entry else c * c) * group.get("lr", 0))
         side.eps.append(group.get("eps", 0) / abs(c))
@@ -251,6 +258,8 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
     ...       optimizer=lambda model: torch.optim.Adam(model.parameters(), 1e-3))
     ...                                                                     # doctest: +SKIP
     """
+    if len(widths) != 2 or not 0 < widths[0] < widths[1]:
+        raise InputError(f"widths {' '.join(map(str, widths))}: must be two, the larger one last")
     models = _models(models, widths)
     made = [optimizer(model) for model in models]
     by_entry = not isinstance(made[0], torch.optim.SGD)
