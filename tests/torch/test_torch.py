@@ -329,6 +329,14 @@ def test_shapes():
         dmft.torch.Network(dense, 12)(tokens=torch.zeros(2, 3, dtype=torch.long))
 
 
+def test_targets_have_the_shape_of_outputs():
+    """Else the loss would be of all pairs of inputs."""
+    net, data = (make(os.path.join(ROOT, "data", "dense.ini")) for make in (
+        lambda ini: dmft.torch.Network(ini, 12), dmft.torch.data))
+    with pytest.raises(dmft.InputError, match=r"shape \(4, 1\), and outputs \(4,\)"):
+        net.loss(net(data.X), data.y[:, None])
+
+
 def test_networks_without_a_limit():
     ini = os.path.join(ROOT, "data", "regime1.ini")
     keys = {"network.parameterization": "sp", "training.eta0": 0.01}

@@ -34,6 +34,8 @@ def cross_entropy(f, y):
 
 def loss_of(kind: str, f: torch.Tensor, y: torch.Tensor, several: bool = False) -> torch.Tensor:
     """The mean over inputs and tokens; several: the last axis is of outputs, which are summed."""
+    if f.shape != y.shape:
+        raise InputError(f"targets have the shape {tuple(y.shape)}, and outputs {tuple(f.shape)}")
     each = LOSSES[kind](f, y)
     return (each.sum(-1) if several else each).mean()
 
