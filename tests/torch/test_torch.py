@@ -379,8 +379,10 @@ def test_command(capsys, monkeypatch):
     assert command.main([dense, "--width", "12", "--training.steps=3"]) == 0
     assert "of width 12: the same network" in capsys.readouterr().out
     for key, said in (("training.adam_eps=inside", "adam_eps = inside"),
-                      ("training.integrator=euler", "gradient flow")):
-        more = ["--training.optimizer=adam"] if "adam" in key else []
+                      ("training.integrator=euler", "gradient flow"),
+                      ("training.eta0=0", "weight decay at eta0 = 0")):
+        more = [] if "integrator" in key else ["--training.weight_decay=0.1",
+                                               "--training.optimizer=adamw"]
         assert command.main([dense, "--width", "12", "--" + key, *more]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1

@@ -236,7 +236,10 @@ class Network(torch.nn.Module):
             return group | {"lr": eta0 * scale.sgd}
         group |= {"lr": eta0 * scale.adam, "eps": eps * scale.eps}
         if kind != "adam":
-            group["weight_decay"] = decay / group["lr"] if W.decays and eta0 else 0
+            if decay and not eta0:
+                raise InputError("weight decay at eta0 = 0 is what no optimizer of PyTorch has, "
+                                 "whose decay is lr times weight_decay; eta0 must be above 0")
+            group["weight_decay"] = decay / group["lr"] if W.decays and decay else 0
         return group
 
     def after_step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
