@@ -390,6 +390,9 @@ def test_command(capsys, monkeypatch):
     assert command.main([os.path.join(ROOT, "data", "regime1.ini"), *noise]) == 2
     assert "bias_noise" in capsys.readouterr().err
     assert command.main([dense, "--network.kapa=3"]) == 2
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    assert "or PyTorch has no such optimizer." in " ".join(capsys.readouterr().out.split())
     with pytest.raises(SystemExit) as ended:
         command.main([dense, "--steps=3"])
     assert ended.value.code == 2

@@ -11,7 +11,8 @@ from dmft.torch.comparison import verify
 
 def main(words: list[str]) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m dmft.torch", description=__doc__.split(":")[1])
+    parser = argparse.ArgumentParser(prog="python -m dmft.torch",
+                                     description=__doc__.partition(": ")[2])
     parser.add_argument("ini", metavar="FILE.ini")
     parser.add_argument("--width", type=int, help="of the network; default: smallest of the ini")
     given, rest = parser.parse_known_args(words)
