@@ -84,7 +84,7 @@ static json_t *describe_matrix(const struct net *net, int i) {
 /* What has a row: one for all inputs, each input, token or pair of tokens. */
 static const char *row_of(const struct net *net, const struct node *v) {
     int P = net->setup.P, n = net->setup.n;
-    if (v->of_all || (v->count == 1 && v->per == 1 && P > 1))
+    if (v->of_all || (v->count == 1 && P * v->per > 1))
         return "all";
     return v->per == 1 ? "input" : v->per == n ? "token" : "pair";
 }
