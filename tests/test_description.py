@@ -180,3 +180,15 @@ read_out(x, "w")
                        "solver.replicates": 1})
     sizes = [(round(on.factor, 9), round(on.power, 9)) for on in d.limit.populations]
     assert sizes == [(1, 1), (3, 1), (3, 1.5), (3, 2)]
+
+
+@pytest.mark.parametrize("key, sentence", [
+    ("init.W2", "initial scale of matrix W2 is 1e[+]36: it must be below 1e24"),
+    ("rates.W2", "rate or eps of matrix W2 is beyond all numbers"),
+    ("eps.w", "rate or eps of matrix w is beyond all numbers")])
+def test_numbers_of_networks_have_an_end(key, sentence):
+    """[init] W2 = N^20 of networks alone; it was an assertion, and a run without memory."""
+    with pytest.raises(dmft.InputError, match=sentence):
+        dmft.describe(f"{ROOT}/data/dense.ini", **{
+            key: "N^18" if key == "init.W2" else "1e300 N^100", "reference.widths": 100,
+            "solver.replicates": 0, "training.optimizer": "adam"})

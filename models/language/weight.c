@@ -83,6 +83,20 @@ static double eps_left(struct program *p, const char *name, double eps, double p
     return eps * pow(POPULATION_INFINITE, power);
 }
 
+/* Of a network, whose numbers may have any power of N: what no arithmetic and no text has. */
+static void check_numbers(struct program *p, const struct weight *W) {
+    double start = fabs(W->a0 * W->s_f);
+    bool rates = isfinite(W->rate) && isfinite(W->adam_rate) && isfinite(W->adam_eps);
+    if (p->net->setup.N && !(start < 1e24))
+        program_fail(p, "the initial scale of matrix %s is %.3g: it must be below 1e24 ([init])",
+                     W->name, start);
+    if (p->net->setup.N && !rates)
+        program_fail(p,
+                     "the learning rate or eps of matrix %s is beyond all numbers ([rates], "
+                     "[eps])",
+                     W->name);
+}
+
 bool weight_settle(struct program *p, struct node *node) {
     const struct net_setup *setup = &p->net->setup;
     struct weight *W = &node->weight;
@@ -97,6 +111,7 @@ bool weight_settle(struct program *p, struct node *node) {
     W->a0 *= setting(p, setup->init, W->name, &node->power);
     double factor = setting(p, setup->rates, W->name, &power);
     node->frozen = factor == 0;
+    check_numbers(p, W);
     if (W->fixed)
         return !p->code;
     double *rate = optimizer_by_entry(setup->optimizer) ? &W->adam_rate : &W->rate;
@@ -104,6 +119,7 @@ bool weight_settle(struct program *p, struct node *node) {
     factor = setting(p, setup->eps, W->name, &power);
     W->adam_eps = eps_left(p, W->name, W->adam_eps * factor, power);
     W->fixed = *rate == 0;
+    check_numbers(p, W);
     return !p->code;
 }
 
