@@ -214,3 +214,9 @@ def test_numbers_of_networks_have_an_end(key, sentence):
         dmft.describe(f"{ROOT}/data/dense.ini", **{
             key: "N^18" if key == "init.W2" else "1e300 N^100", "reference.widths": 100,
             "solver.replicates": 0, "training.optimizer": "adam"})
+
+
+def test_the_largest_seed_is_told():
+    for seed in (2 ** 63 - 1, 2 ** 63, 2 ** 64 - 1):
+        told = dmft.describe(f"{ROOT}/data/dense.ini", **{"data.seed": seed}).settings["data"]
+        assert int(told["seed"]) == seed

@@ -80,3 +80,12 @@ def test_runs_are_paired_by_their_number():
         np.testing.assert_array_equal(change, [3, 2])
     with pytest.raises(dmft.InputError, match="in both, and here 1 did"):
         dmft.difference(one.isel(run=[0, 1]), other.isel(run=[0, 1, 2]), "x")
+
+
+def test_differences_are_of_the_same_times():
+    """As many others would leave what both have, or nothing."""
+    one, other = (xarray.Dataset({"x_runs": (("run", "t", "at"), np.ones((2, 1, 2)))},
+                                 {"at": at}) for at in ([0, 4], [0, 5]))
+    assert dmft.difference(one, one, "x")[0].shape == (1, 2)
+    with pytest.raises(dmft.InputError, match="other numbers along its axes"):
+        dmft.difference(one, other, "x")

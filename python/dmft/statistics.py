@@ -91,6 +91,11 @@ def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
     if pair[0].sizes != pair[1].sizes:
         raise InputError(f"{name} has the sizes {dict(pair[0].sizes)} here and "
                          f"{dict(pair[1].sizes)} there")
+    try:
+        pair = xarray.align(*pair, join="exact")
+    except ValueError:
+        raise InputError(f"{name} has other numbers along its axes here than there, such as other "
+                         "times") from None
     change = pair[0] - pair[1]
     n = change.sizes["run"]
     return (change.mean("run", skipna=False),

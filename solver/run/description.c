@@ -38,7 +38,9 @@ static json_t *value_of(const struct param_row *row, const char *text, const voi
     case PARAM_INT:
         return json_integer(*(const int *)slot);
     case PARAM_SEED:
-        return json_integer((json_int_t) * (const uint64_t *)slot);
+        return *(const uint64_t *)slot > INT64_MAX /* beyond the whole numbers of jansson */
+                   ? json_string(text)
+                   : json_integer((json_int_t) * (const uint64_t *)slot);
     case PARAM_REAL:
         return json_real(*(const double *)slot);
     case PARAM_INTS:
