@@ -567,13 +567,11 @@ static void test_help(void **state) {
         keys += !strncmp(at, "\n  ", 3) && at[3] != ' ';
     assert_int_equal(keys, table_sections[0].count + table_sections[1].count + 2);
     assert_non_null(strstr(text, "\n[run] What to run.\n  run.out "));
-    assert_non_null(strstr(text, "\n  network.kappa "));
     assert_non_null(strstr(text, "Active share. [default 0.5; a number, 0 to 1]\n"));
     assert_non_null(strstr(text, "[required; an integer, 1 to 1000]"));
     assert_non_null(strstr(text, "Free text. [default empty; text]\n   "));
     assert_non_null(strstr(text, "   Of two lines.\n  run.steps "));
     assert_non_null(strstr(text, " [default hard; one of hard smooth; only when gate =\n "));
-    assert_non_null(strstr(text, "   sigmoid or softmax]\n  network.kappa "));
     free(text);
 }
 
