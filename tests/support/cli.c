@@ -242,7 +242,7 @@ static const char *find_message(const struct cli_result *result) {
             return NULL;
         bool log = begins(line, "memory: ") || begins(line, "warning: ") ||
                    begins(line, "batches: ") || begins(line, "what was computed is in ");
-        bool usage = begins(line, "usage: ") || begins(line, "       dmft-") || line == end;
+        bool usage = begins(line, "usage: ") || begins(line, "       ") || line == end;
         if (begins(line, mark) && !message)
             message = line + strlen(mark);
         else if (!(message ? usage : log))
