@@ -47,6 +47,17 @@ def test_layers_of_other_sizes_are_not_folded():
     assert ("h_1", "h_2", "W") in arrows(source)
 
 
+def test_what_divides_rows_has_its_own_word():
+    """x/sqrt<x x> is a norm and x/<x> a softmax; x/<x x> is neither."""
+    def drawn(divide):
+        net = dmft.Network()
+        net.read_out(divide(net, net.read_in(net.population("a"), "W")), "w")
+        return boxes(dmft.draw("\n", network=net).source) - {"f"}
+    assert drawn(lambda net, x: net.norm(x)) == {"a  (N)\\nnorm"}
+    assert drawn(lambda net, x: x / net.mean(x)) == {"a  (N)\\nsoftmax"}
+    assert drawn(lambda net, x: x / net.average(x, x)) == {"a  (N)"}
+
+
 def test_sizes_are_those_of_a_width_where_one_is_given():
     drawing = dmft.draw(f"{ROOT}/data/regime2.ini", width=64)
     assert "units  (64, 2 for each of experts)\\ntanh" in boxes(drawing.source)

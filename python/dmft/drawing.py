@@ -130,7 +130,10 @@ def _norms(program: Program, ovals: dict[int, int], shown: set[int]) -> dict[int
         if len(homes) == 1 and {program.operations[k].operation for k in mine} == \
                 {"average", "numbers"}:
             rules = {program.operations[k].constants.get("rule") for k in mine}
-            norms[oval] = "norm" if "power" in rules else "softmax" if "over" in rules else ""
+            means = all(len(_sources(program, k)) == 1 for k in mine
+                        if program.operations[k].operation == "average")
+            norms[oval] = "norm" if "power" in rules and not means else \
+                "softmax" if "over" in rules and means else ""
     return norms
 
 
