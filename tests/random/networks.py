@@ -7,9 +7,10 @@ as far as round-off explains. What it explains is measured, network by network: 
 PyTorch network have their weights and selection biases changed by a relative 1e-13 before the first
 step and after every one, hundreds of times what rounding does to them; the bound of a quantity at a
 time is TIMES the largest difference that this has made until then, and 1e-13 of its largest value
-until then, and 1e-15, what is left where numbers of order one cancel, or of kernels its square. What differs by more is printed with its text, its seed, and the first step and the
-quantity, and kept in the folder as SEED.lua and SEED.ini; so is what the builder refuses, which is
-a fault of the generator.
+until then, and 1e-15, what is left where numbers of order one cancel, or of kernels its square.
+What differs by more is printed with its text, its seed, and the first step and the quantity, and
+kept in the folder as SEED.lua and SEED.ini; so is what the builder refuses, which is a fault of the
+generator.
 """
 from __future__ import annotations
 
@@ -168,8 +169,8 @@ class Tally:
 
     def __str__(self) -> str:
         value, name, seed = self.largest
-        return (f"{self.networks} random networks, {self.quantities} quantities ({self.blunt} with a bound "
-                f"above 1e-6): {self.bad} faults;"
+        return (f"{self.networks} random networks, {self.quantities} quantities ({self.blunt} "
+                f"with a bound above 1e-6): {self.bad} faults;"
                 f" largest difference {value:.1e} of the largest value ({name}, seed {seed}), at "
                 f"most {self.share:.2f} of its bound; {self.failed} diverge")
 
