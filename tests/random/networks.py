@@ -35,7 +35,7 @@ from dmft.torch.training import train
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import programs  # noqa: E402
 
-COPIES, TIMES, CHANGE, ROUND_OFF, NOTHING = 2, 3, 1e-13, 1e-13, 1e-15
+COPIES, TIMES, CHANGE, ROUND_OFF, NOTHING = 2, 10, 1e-13, 1e-13, 1e-15
 
 
 def change(net: Network, generator: torch.Generator) -> None:
