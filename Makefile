@@ -5,6 +5,7 @@
 #   make test-NAME    one test program, with K=PART a part of it; make test-changed what you changed
 #   make check-long   longer statistics, sanitizers, fuzzing (an hour and more)
 #   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing.md)
+#   make check-random TIME=seconds         random networks beside PyTorch and beside their limit
 #   make validation; make coverage     networks against their limit; its error bars (minutes)
 #   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb

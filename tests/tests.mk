@@ -117,6 +117,14 @@ python-test: all python-packages
 torch-test: all torch-packages
 	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/torch.sh
 
+# Random networks: 500 beside PyTorch, the first of them SEED, and the limits of 30 that
+# tests/random/limits.tsv does not have yet; with TIME as many as so many seconds let, of each.
+check-random: all torch-packages
+	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/random.sh networks $(if $(RANDOM_TIME),--count 1000000 --time $(RANDOM_TIME)) --seed $(RANDOM_SEED)
+	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/random.sh limits $(if $(RANDOM_TIME),--count 1000000 --time $(RANDOM_TIME)) --seed $(RANDOM_SEED)
+RANDOM_TIME = $(if $(filter command% environment%,$(origin TIME)),$(TIME))
+RANDOM_SEED = $(if $(filter command% environment%,$(origin SEED)),$(SEED),1)
+
 bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 	$(BUILD)/bench
 	$(BUILD)/bench_methods
@@ -157,5 +165,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test bench bench-against bench-figures coverage coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test check-random bench bench-against bench-figures coverage coverage-check draws bias \
         validation mutants

@@ -1,0 +1,237 @@
+"""Random networks in Lua that mean something: every one is a pure function of a seed, and the
+builder must take it. What it refuses by rule is avoided by construction.
+
+    python3 tests/random/programs.py SEED [limit]          # the Lua text and the ini of a seed
+
+Values are drawn one after the other from the operations of docs/programs.md; what nothing needs is
+left out again; every matrix that learns has a way to the output. A network keeps its numbers of
+order one: products, powers and exponentials are of what is bounded. With `limit` no value is put
+where its limit 0 is divided by or where its fluctuations alone decide, so that most have a limit.
+"""
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from operations import Operations  # noqa: E402
+from values import GROUPS, POPULATIONS, Value  # noqa: E402
+
+
+@dataclasses.dataclass
+class Program:
+    """Text of the script, and of the ini that runs it as SEED.lua."""
+    seed: int
+    lua: str
+    keys: dict[str, dict[str, object]]
+    width: int
+    words: set[str]
+
+    def ini(self, script: str) -> str:
+        """The text of the ini, of a script of this name."""
+        keys = {**self.keys, "network": {"program": script, **self.keys["network"]}}
+        return f"# Random network {self.seed}.\n" + "".join(
+            f"\n[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in lines.items())
+            for section, lines in keys.items() if lines)
+
+
+class Writer(Operations):
+    """Draws one program."""
+
+    # --- ends ------------------------------------------------------------------------------------
+
+    def end(self, text: str, reads, passes=()) -> None:
+        self.ends.append((text, list(reads), list(passes)))
+
+    def penalty(self) -> None:
+        kind = self.any("numbers", "rows", "mean")
+        if kind == "mean":
+            x = self.tame(self.rows())
+            self.words.add("mean_of_rows of rows")
+            self.end(f'local m = mean_of_rows({x})\npenalty(0.1 * average(m, m), '
+                     f'"{self.name("pen")}")', [x], [x])
+            return
+        if kind == "rows":
+            x = self.tame(self.rows())
+            self.end(f'penalty(0.1 * average({x}, {x}), "{self.name("pen")}")', [x], [x])
+            return
+        s = self.pick(lambda v: not v.on and v.moves and v.per in ("input", "token"))
+        if s:
+            s = self.tame(s)
+            self.end(f'penalty(0.05 * {s} ^ 2, "{self.name("pen")}")', [s], [s])
+
+    def output(self) -> Value:
+        """One value that depends on most of what was drawn."""
+        per = "token" if self.of_token else "input"
+        if self.n > 1 and not self.of_token and self.chance(0.5):
+            per = "token"
+        used = {id(x) for v in self.values for x in v.reads}
+        open_ends = [v for v in self.values if id(v) not in used and
+                     (v.moves or not self.limit and v.text.startswith("stop")) and
+                     v.per in ("input", "token")]
+        out = self.pick(lambda v: v.on and v.per == per and v.moves)
+        if out is None:
+            x = self.tame(self.rows())
+            out = self.add(f"pool({x})", x.on, per, [x], size=x.size)
+        out = self.tame(out)
+        for v in open_ends:
+            if v is not out and self.chance(0.9):
+                out = self.join(out, v) or out
+        return out
+
+    def join(self, out: Value, v: Value) -> Value | None:
+        """out with a part of v in it."""
+        if v.per == "token" and out.per == "input" and v.on:
+            v = self.add(f"pool({v})", v.on, "input", [v], size=v.size, vanishes=v.vanishes)
+        if v.per != out.per or not v.moves and v.on:
+            return None
+        v = self.tame(v)
+        if v.on:
+            if v.on != out.on or self.chance(0.3):
+                v = self.map(v, out.on)
+            return self.add(f"{out} + {v}", out.on, out.per, [out, v], size=out.size + v.size)
+        part = f"{v}[{self.random.randint(1, v.K)}]"
+        return self.add(f"{out} + {part} * {self.tame(out)}", out.on, out.per,
+                        [out, v, self.values[-1]] if self.values[-1].text == f"tanh({out})" else
+                        [out, v], size=out.size * 2)
+
+    def compose(self) -> Program:
+        self.add_first()
+        operations = [self.map] * 4 + [self.function] * 4 + [self.residual] * 2 + [
+            self.tied_map, self.exponential, self.sum_of_rows, self.product_of_rows,
+            self.quotient_of_rows, self.scaled, self.norm, self.vector, self.between,
+            self.between, self.number_times_rows, self.number_times_rows, self.softmax_over_sites,
+            self.top_of_rows, self.look, self.logits, self.bias, self.mean_of_sites, self.gates,
+            self.selected, self.of_numbers, self.of_numbers, self.of_numbers]
+        tokens = [self.attention, self.attention_by_head, self.mix_again, self.lag, self.lag]
+        operations += tokens if self.n > 1 else []
+        for _ in range(self.random.randint(2, self.random.choice((6, 12, 18)))):
+            self.random.choice(operations)()
+        if self.n > 1 and not self.of_token and self.chance(0.6):
+            self.pool()
+            for _ in range(self.random.randint(0, 4)):
+                self.any(self.map, self.function, self.residual, self.number_times_rows)()
+        for _ in range(self.any(0, 0, 1, 2)):
+            self.penalty()
+        out = self.output()
+        return self.finish(out)
+
+    def add_first(self) -> None:
+        for _ in range(self.any(1, 1, 1, 2)):
+            self.read_in()
+
+    def reach(self, out: Value) -> tuple[set[int], set[int]]:
+        """Values that are needed; those that have a cotangent."""
+        needed, learning = set(), set()
+
+        def go(v: Value, arguments: str, found: set[int]) -> None:
+            if v.at in found:
+                return
+            found.add(v.at)
+            for x in getattr(v, arguments):
+                go(x, arguments, found)
+
+        def go_cotangent(v: Value) -> None:
+            if v.at in learning or not v.moves:
+                return
+            learning.add(v.at)
+            for x in v.passes:
+                go_cotangent(x)
+
+        go(out, "reads", needed)
+        go_cotangent(out)
+        for _, reads, passes in self.ends:
+            for x in reads:
+                go(x, "reads", needed)
+            for x in passes:
+                go_cotangent(x)
+        return needed, learning
+
+    def finish(self, out: Value) -> Program:
+        while True:  # what a matrix makes reaches the output
+            needed, learning = self.reach(out)
+            alone = [v for v in self.values if v.at in needed - learning and v.weighted]
+            if not alone:
+                break
+            v = alone[-1]
+            joined = self.join(out, v) if v.per != "pair" else None
+            if joined:
+                out = joined
+            elif v.on:
+                self.end(f'penalty(0.05 * average({v}, {v}), "{self.name("pen")}")', [v], [v])
+            else:
+                t = self.tame(v)
+                self.end(f'penalty(0.05 * {t} ^ 2, "{self.name("pen")}")', [t], [t])
+        W = self.matrix("read_out")[0]
+        self.draw_training()
+        return self.write(out, W, needed, learning)
+
+    def measures(self, needed: set[int], learning: set[int]) -> list[str]:
+        lines, shown = [], 0
+        axis = {self.count: "i", self.n if self.n > 1 else -1: "source"}
+        for v in self.values:
+            if v.at not in needed or v.per == "pair":
+                continue
+            last = v is self.values[-1]
+            if v.on and (last or self.chance(0.5)):
+                scale = self.any("", "", ", {scale = 2}")
+                lines.append(f'kernel({v}, "Phi{v.at}"{scale})')
+                self.words.add("kernel")
+            if v.on and v.moves and v.at in learning and (last or self.chance(0.4)):
+                lines.append(f'gradient({v}, "G{v.at}")')
+            if v.on and self.chance(0.05):
+                lines.append(f'name_rows({v}, "rows{v.at}")')
+            if not v.on and self.chance(0.6) and (v.K == 1 or v.K in axis):
+                said = "" if v.K == 1 else f', {{axis = "{axis[v.K]}"}}'
+                lines.append(f'show({v}, "s{v.at}"{said})')
+                if v.moves and v.at in learning and self.chance(0.6):
+                    lines.append(f'show_gradient({v}, "gs{v.at}"{said})')
+                shown += 1
+        if self.chance(0.4):
+            lines.append('read_out_kernel("Gw")')
+        gates = [v for v in self.values if v.at in needed and v.on and v.positive and
+                 v.on not in GROUPS and v.per in ("input", "token")]
+        if gates and self.chance(0.5):
+            lines.append(f"gates({self.random.choice(gates)})")
+            self.words.add("gates")
+        return lines
+
+    def write(self, out: Value, W: str, needed: set[int], learning: set[int]) -> Program:
+        kept = [v for v in self.values if v.at in needed]
+        lines = [f"{v} = {v.text}" for v in kept]
+        ends = [text for text, _, _ in self.ends]
+        body = "\n".join(lines + ends)
+        on = [name for name in POPULATIONS if f", {name}" in body or f"({name}," in body or
+              any(v.on == name for v in kept)]
+        for name in list(on):
+            on += {"units": ["experts"], "queries": ["heads"], "pairs": ["experts", "shared"]}.get(
+                name, [])
+        for name in ("heads", "experts", "shared"):
+            on += [name] if f"{name})" in body or f"{name}." in body else []
+        first = [f'local {name} = population("{name}"' +
+                 (f", {{{POPULATIONS[name].replace('units = units', 'units = shared')}}})"
+                  if POPULATIONS[name] else ")") for name in POPULATIONS if name in on]
+        program = {}
+        if "scale *" in body:
+            first.append('local scale = key("scale", 1)')
+            if self.chance(0.5):
+                program["scale"] = self.any(0.5, 1.2)
+        measured = self.measures(needed, learning)
+        lua = "\n".join(first + lines + ends + measured + [f"read_out({out}, {W})"]) + "\n"
+        return Program(self.seed, lua, self.sections(lua, body, program), self.any(8, 16),
+                       self.words)
+
+
+def draw(seed: int, limit: bool = False) -> Program:
+    """The program of a seed.
+
+    >>> draw(1).lua == draw(1).lua
+    True
+    """
+    return Writer(seed, limit).compose()
+
+
+if __name__ == "__main__":
+    made = draw(int(sys.argv[1]), "limit" in sys.argv[2:])
+    print(made.lua + made.ini(f"{made.seed}.lua"), end="")
