@@ -4,25 +4,34 @@
 #include <math.h>
 #include <string.h>
 
+/* One more element of a list; NULL, and the list is gone, where there is no memory for it. */
+static json_t *with_element(json_t *list, json_t *element) {
+    if (!json_array_append_new(list, element))
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* An object with what another one says besides, which is used up; NULL without memory. */
+static json_t *with_more(json_t *object, json_t *more) {
+    int code = json_object_update(object, more);
+    json_decref(more);
+    if (!code)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
 json_t *describe_list(const double *values, size_t count) {
     json_t *list = json_array();
-    for (size_t k = 0; k < count; k++)
-        if (json_array_append_new(list, json_real(values[k]))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (size_t k = 0; k < count && list; k++)
+        list = with_element(list, json_real(values[k]));
     return list;
 }
 
 json_t *describe_rule(const struct node *v, struct rule_name rule) {
-    json_t *out = json_pack("{s:s}", "rule", rule.name);
-    json_t *constants = rule.constants ? rule.constants(v->context) : json_object();
-    int code = json_object_update(out, constants);
-    json_decref(constants);
-    if (!code)
-        return out;
-    json_decref(out);
-    return NULL;
+    return with_more(json_pack("{s:s}", "rule", rule.name),
+                     rule.constants ? rule.constants(v->context) : json_object());
 }
 
 /* The number of a population in the list, or null. */
@@ -45,17 +54,7 @@ static json_t *describe_population(const struct net *net, int k) {
                                 : json_pack("{s:f, s:f, s:I}", "factor",
                                             on->size / pow(POPULATION_INFINITE, power), "power",
                                             power, "sites", (json_int_t)on->sites);
-    int code = json_object_update(out, size);
-    json_decref(size);
-    if (!code)
-        return out;
-    json_decref(out);
-    return NULL;
-}
-
-/* A matrix stands in the list once, with the first of the operations that use it. */
-static bool is_matrix(const struct node *v) {
-    return v->weight.name && v->use == 0;
+    return with_more(out, size);
 }
 
 static int width_of(const struct node *v) {
@@ -100,30 +99,20 @@ static int state_of(const struct net *net, const struct node *v) {
 
 static json_t *describe_arguments(const struct node *v) {
     json_t *list = json_array();
-    for (int k = 0; k < 2 && v->argument[k] >= 0; k++)
-        if (json_array_append_new(list, json_integer(v->argument[k]))) {
-            json_decref(list);
-            return NULL;
-        }
+    for (int k = 0; k < 2 && v->argument[k] >= 0 && list; k++)
+        list = with_element(list, json_integer(v->argument[k]));
     return list;
 }
 
 static json_t *describe_node(const struct net *net, int i) {
     const struct node *v = &net->program->node[i];
-    json_t *own = v->op->describe ? v->op->describe(v) : json_object();
+    json_t *state = v->context ? json_pack("{s:i}", "state", state_of(net, v)) : json_object();
     json_t *out =
         json_pack("{s:s, s:o, s:o, s:s, s:i, s:b, s:s*, s:s*, s:s*}", "operation", v->op->name,
                   "arguments", describe_arguments(v), "population", number_of(net, v->on), "row",
                   row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->moves, "name", v->label,
                   "tex", v->tex, "matrix", v->weight.name);
-    int code = json_object_update(out, own);
-    if (!code && v->context)
-        code = json_object_set_new(out, "state", json_integer(state_of(net, v)));
-    json_decref(own);
-    if (!code)
-        return out;
-    json_decref(out);
-    return NULL;
+    return with_more(with_more(out, v->op->describe ? v->op->describe(v) : json_object()), state);
 }
 
 /* A kernel of the cotangent of a limit has the page's factor of its population in its scale. */
@@ -135,28 +124,15 @@ static json_t *describe_kernel(const struct net *net, int k) {
                      kernel->equation);
 }
 
-/* Which operation has these numbers, or whose cotangent they are; null: a series of its own. */
-static json_t *operation_of(const struct net *net, const double *values) {
-    const struct program *p = net->program;
-    for (int i = 0; i < p->nodes; i++)
-        if (values == p->node[i].s || values == p->node[i].gs)
-            return json_integer(i);
-    return json_null();
-}
-
-static bool is_cotangent(const struct net *net, const double *values) {
-    const struct program *p = net->program;
-    for (int i = 0; i < p->nodes; i++)
-        if (values == p->node[i].gs)
-            return true;
-    return false;
-}
-
+/* The operation that has these numbers, or whose cotangent they are; null: a series of its own. */
 static json_t *describe_result(const struct net *net, int k) {
     const struct numbers *result = &net->number[k];
+    const struct node *first = net->program->node, *v = first, *end = v + net->program->nodes;
+    while (v < end && result->values != v->s && result->values != v->gs)
+        v++;
     return json_pack("{s:s, s:s, s:o, s:b, s:s?, s:s?}", "name", result->name, "dims", result->dims,
-                     "operation", operation_of(net, result->values), "cotangent",
-                     is_cotangent(net, result->values), "about", result->about, "equation",
+                     "operation", v < end ? json_integer(v - first) : json_null(), "cotangent",
+                     v < end && result->values == v->gs, "about", result->about, "equation",
                      result->equation);
 }
 
@@ -165,14 +141,9 @@ static json_t *list(const struct net *net, int count,
                     json_t *(*describe)(const struct net *net, int k),
                     bool (*wanted)(const struct node *v)) {
     json_t *out = json_array();
-    for (int k = 0; k < count; k++) {
-        if (wanted && !wanted(&net->program->node[k]))
-            continue;
-        if (json_array_append_new(out, describe(net, k))) {
-            json_decref(out);
-            return NULL;
-        }
-    }
+    for (int k = 0; k < count && out; k++)
+        if (!wanted || wanted(&net->program->node[k]))
+            out = with_element(out, describe(net, k));
     return out;
 }
 
@@ -187,7 +158,7 @@ int describe_net(const struct net *net, json_t **out, struct err *err) {
         "output_of_token", s->per_token, "directions", s->K, "centre", s->centre, "random",
         net->random, "weighted", net->weighted, "populations",
         list(net, net->populations, describe_population, NULL), "matrices",
-        list(net, p->nodes, describe_matrix, is_matrix), "operations",
+        list(net, p->nodes, describe_matrix, node_begins_matrix), "operations",
         list(net, p->nodes, describe_node, NULL), "kernels",
         list(net, net->kernels, describe_kernel, NULL), "results",
         list(net, net->numbers, describe_result, NULL), "read_out", p->read_out);

@@ -169,6 +169,12 @@ bool node_paired(struct program *p, const char *op, struct value a, struct value
 int node_part_like_argument(const struct program *p, const struct node *v, int k);
 /* Whether each site of `groups` has a group of these units, as units->of says. */
 bool node_groups(const struct population *groups, const struct population *units);
+/* Whether a node is the first use of a matrix or of biases: tied ones have several. */
+static inline bool node_begins_matrix(const struct node *v) {
+    return v->weight.name && v->use == 0;
+}
+/* For what adds a function that an author brings along: a failure where it has no name. */
+void node_check_rule(struct program *p, const char *what, struct rule_name rule);
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);
 /* One more element of a list, as base_grow; NULL after a failure. */

@@ -96,8 +96,7 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
                      const void *context, const char *name, const char *about,
                      const char *equation) {
     struct value out;
-    if (!fn->rule_name.name)
-        program_fail(p, "a penalty has no name for the description of the program");
+    node_check_rule(p, "a penalty", fn->rule_name);
     if (!node_given_numbers(p, "a penalty", s))
         return;
     p->net->weighted = true;

@@ -274,6 +274,11 @@ struct value program_add(struct program *p, struct value a, struct value b) {
     return out;
 }
 
+void node_check_rule(struct program *p, const char *what, struct rule_name rule) {
+    if (!rule.name)
+        program_fail(p, "%s has no name for the description of the program", what);
+}
+
 bool node_groups(const struct population *groups, const struct population *units) {
     return groups->group == 1 && units->of == groups &&
            groups->sites * (size_t)units->group == units->sites;
@@ -347,16 +352,10 @@ struct value program_ones(struct program *p, struct population *on) {
     return out;
 }
 
-/* A function that an author brings along must say what it is. */
-static void check_rule(struct program *p, const char *what, struct rule_name rule) {
-    if (!rule.name)
-        program_fail(p, "%s has no name for the description of the program", what);
-}
-
 struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
                           struct value x) {
     struct value out;
-    check_rule(p, "a rule for rows", fn->rule_name);
+    node_check_rule(p, "a rule for rows", fn->rule_name);
     struct node *node = node_append_rows(p, &operation_rows, x, &out);
     if (node) {
         node->custom = fn;
@@ -409,7 +408,7 @@ struct value program_shift(struct program *p, struct value s, struct value x) {
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K) {
     struct value out;
-    check_rule(p, "a function of numbers", fn->rule_name);
+    node_check_rule(p, "a function of numbers", fn->rule_name);
     if (!node_given_numbers(p, "a function of numbers", x))
         return none;
     struct node *node = node_append_numbers(p, &operation_numbers, x, none, K, &out);

@@ -23,11 +23,6 @@ static const struct {
                 "sum_k W_ik A_nu,K+k"},
 };
 
-/* A matrix, at its first use where it is tied. */
-static bool is_weight(const struct node *v) {
-    return v->weight.name && !v->use;
-}
-
 static enum form form_of(const struct node *v, enum slot slot) {
     switch (v->op->matrix) {
     case MATRIX_MAP:
@@ -148,7 +143,7 @@ static int declare(struct record *record, const struct config *config, const str
         return CODE_OK;
     enum series_times times = choose_times(record, config->output.weights);
     for (int i = 0; i < p->nodes; i++) {
-        if (!is_weight(&p->node[i]))
+        if (!node_begins_matrix(&p->node[i]))
             continue;
         TRY(record_fill_by(record, fill, i, SLOTS, err));
         for (enum slot slot = WHOLE; slot < SLOTS; slot++)
@@ -165,7 +160,7 @@ static double scratch(const struct config *config, const struct net *net) {
     for (int i = 0; i < net->program->nodes; i++) {
         size_t shape[2];
         const struct node *v = &net->program->node[i];
-        if (!is_weight(v) || !shape_of(net, v, WHOLE, shape))
+        if (!node_begins_matrix(v) || !shape_of(net, v, WHOLE, shape))
             continue;
         double bytes = 3.0 * sizeof(double) * (double)shape[0] * (double)(v->map ? shape[1] : 1);
         most = bytes > most ? bytes : most;

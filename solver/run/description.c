@@ -20,19 +20,24 @@ static bool is_told(const char *name) {
     return false;
 }
 
-static json_t *list_of(int count, const int *whole, const double *real) {
+/* The object, or NULL where something in it found no memory. */
+static json_t *whole_or_none(json_t *object, bool whole) {
+    if (whole)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *list_of(const struct int_list *given) {
     json_t *list = json_array();
-    for (int k = 0; k < count; k++)
-        if (json_array_append_new(list, whole ? json_integer(whole[k]) : json_real(real[k]))) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
+    bool whole = true;
+    for (int k = 0; k < given->count; k++)
+        whole &= !json_array_append_new(list, json_integer(given->value[k]));
+    return whole_or_none(list, whole);
 }
 
 /* A value with its type; slot is its place in the configuration. */
 static json_t *value_of(const struct param_row *row, const char *text, const void *slot) {
-    const struct int_list *list = slot;
     const struct real_list *reals = slot;
     switch (row->type) {
     case PARAM_INT:
@@ -44,20 +49,12 @@ static json_t *value_of(const struct param_row *row, const char *text, const voi
     case PARAM_REAL:
         return json_real(*(const double *)slot);
     case PARAM_INTS:
-        return list_of(list->count, list->value, NULL);
+        return list_of(slot);
     case PARAM_REALS:
-        return list_of(reals->count, NULL, reals->value);
+        return describe_list(reals->value, (size_t)reals->count);
     default: /* words */
         return json_string(text);
     }
-}
-
-/* The object, or NULL where something in it found no memory. */
-static json_t *whole_or_none(json_t *object, bool whole) {
-    if (whole)
-        return object;
-    json_decref(object);
-    return NULL;
 }
 
 /* The keys of a section that have an effect with these settings. */

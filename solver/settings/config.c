@@ -179,7 +179,7 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
          NULL, 0, offsetof(struct config, network) + offsetof(struct network, words),
          .words = true},
         {"data", "The inputs and targets.", config_data_rows, config_data_rows_count,
-         .offset = offsetof(struct config, data), .first_replaces = true},
+         .offset = offsetof(struct config, data)},
         {"training", "The loss, the optimizer and the learning rate.", training_rows,
          training_rows_count, .offset = offsetof(struct config, training)},
         {"solver", "The numerics of the limit.", ROWS(solver_rows),

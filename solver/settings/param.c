@@ -53,33 +53,22 @@ static bool is_overridden(const struct param_section *section, const struct para
 
 /* A key of the file that a key of the command line leaves without effect is left out, as it would
  * be in a file that says what the command line says: --network.bias=none goes over the biases of
- * the ini. So is a key that is unused, and given at its default. */
+ * the ini, --data.source over what another source reads. So is a key that is unused, and given at
+ * its default. Keys of another network are no such keys. */
 static void leave_unused(struct params *params, const struct param_section *section) {
     struct param_value *values = param_values(params, section);
     for (size_t r = 0; r < section->count; r++) {
         const struct param_row *row = &section->rows[r];
-        bool other =
-                 section->other_keys && values->text && section->other_keys(values->text, row->key),
-             whole = row->value && values[r].text && !strcmp(values[r].text, row->value),
-             over = values[r].line > 0 && is_overridden(section, row, values);
-        if (!values[r].text || !row->when || other || row_used(section, row, values) ||
-            !(whole || over))
+        struct param_value *value = &values[r];
+        if (!value->text || !row->when || row_used(section, row, values) ||
+            (section->other_keys && values->text && section->other_keys(values->text, row->key)))
             continue;
-        free(values[r].text);
-        values[r] = (struct param_value){0};
-    }
-}
-
-/* After the overrides: see first_replaces. */
-static void leave_out(struct params *params, const struct param_section *section) {
-    struct param_value *values = param_values(params, section);
-    if (!section->first_replaces || values[0].line != -1)
-        return;
-    for (size_t r = 1; r < section->count; r++)
-        if (values[r].line > 0 && !row_used(section, &section->rows[r], values)) {
-            free(values[r].text);
-            values[r] = (struct param_value){0};
+        if ((row->value && !strcmp(value->text, row->value)) ||
+            (value->line > 0 && is_overridden(section, row, values))) {
+            free(value->text);
+            *value = (struct param_value){0};
         }
+    }
 }
 
 /* Completes a row and writes its value into the configuration. */
@@ -116,8 +105,6 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     TRY(base_alloc(&params->values, rows, sizeof *params->values, err));
     TRY(param_read_stream(params, stream, err));
     TRY(param_read_overrides(params, overrides, override, err));
-    for (size_t s = 0; s < count; s++)
-        leave_out(params, &sections[s]);
     for (size_t s = 0; s < count; s++)
         TRY(imply(params, &sections[s], err));
     for (size_t s = 0; s < count; s++)

@@ -42,9 +42,6 @@ struct param_section {
     const char *(*other_keys)(const char *first, const char *key);
     bool words;
     const char *implied; /* NULL, or a key that stands for "first row = this key" where given */
-    /* The first row, given on the command line, says that the section is another one: keys of the
-     * file that do not go with it are left out, where they would be refused. */
-    bool first_replaces;
 };
 
 struct param_value {
