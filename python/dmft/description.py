@@ -12,10 +12,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 from dmft.errors import InputError
 
 FORMAT = 1
+
+
+def stem(name: str) -> str:
+    """The name of what is one of several like it: of blocks, experts, heads.
+
+    >>> stem("W1_0_2"), stem("W_Q_0"), stem("h_in")
+    ('W1', 'W_Q', 'h_in')
+    """
+    return re.sub(r"(_\d+)+$", "", name)
 
 
 @dataclasses.dataclass

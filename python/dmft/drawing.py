@@ -22,7 +22,7 @@ import sys
 from fractions import Fraction
 
 from dmft.command import keys_of
-from dmft.description import Description, Operation, Program
+from dmft.description import Description, Operation, Program, stem
 from dmft.errors import DmftError, InputError, SystemFailure
 
 SUFFIXES = ("dot", "svg", "pdf", "png")
@@ -33,15 +33,6 @@ OVALS = [("attend", "attention"), ("gates", "router"), ("mask", "selection"), ("
 # Operations that say nothing in a box: where rows come from is told by arrows.
 SILENT = {"read_in", "map", "add", "times", "multiply", "ones", "scale", "shift", "group_mean",
           "tile", "tile_mean", "mix", "mix_by_head", "mean_of_rows", "read_out"}
-
-
-def stem(name: str) -> str:
-    """The name of what is one of several like it.
-
-    >>> stem("W1_0_2"), stem("W_Q_0"), stem("h_in")
-    ('W1', 'W_Q', 'h_in')
-    """
-    return re.sub(r"(_\d+)+$", "", name)
 
 
 def size_text(program: Program, k: int) -> str:
@@ -99,8 +90,16 @@ def _reached(program: Program) -> set[int]:
     return reached
 
 
-def _ovals(program: Program, shown: set[int]) -> dict[int, int]:
-    """{operation on numbers: the first one of its oval}: connected ones share an oval."""
+@dataclasses.dataclass
+class Oval:
+    """Operations on numbers that are connected; `rows`: the operations on rows that they read."""
+    members: list[int]
+    rows: list[int]
+    word: str | None = None     # of those that are a word in the box of their rows
+
+
+def _ovals(program: Program, shown: set[int]) -> dict[int, Oval]:
+    """{operation on numbers: its oval}."""
     first = {k: k for k in shown if program.operations[k].population is None
              and program.operations[k].operation != "read_out"}
 
@@ -114,27 +113,28 @@ def _ovals(program: Program, shown: set[int]) -> dict[int, int]:
             if a in first:
                 one, other = sorted((root(k), root(a)))
                 first[other] = one
-    return {k: root(k) for k in first}
+    ovals: dict[int, Oval] = {}
+    for k in first:
+        oval = ovals.setdefault(root(k), Oval([], []))
+        oval.members.append(k)
+        oval.rows += [a for a in _sources(program, k) if a not in first]
+    return {k: ovals[root(k)] for k in first}
 
 
-def _norms(program: Program, ovals: dict[int, int], shown: set[int]) -> dict[int, str]:
-    """Ovals that only scale or shift the rows that they are averages of, with a word for the box of
-    these rows: "norm" for rows over their own norm, "softmax" for rows over their mean."""
-    norms = {}
-    for oval in set(ovals.values()):
-        mine = [k for k in ovals if ovals[k] == oval]
-        homes = {program.operations[a].population for k in mine for a in _sources(program, k)
-                 if a not in ovals}
-        homes |= {program.operations[k].population for k in shown for a in _sources(program, k)
-                  if a in mine and k not in ovals}
-        if len(homes) == 1 and {program.operations[k].operation for k in mine} == \
-                {"average", "numbers"}:
-            rules = {program.operations[k].constants.get("rule") for k in mine}
-            means = all(len(_sources(program, k)) == 1 for k in mine
-                        if program.operations[k].operation == "average")
-            norms[oval] = "norm" if "power" in rules and not means else \
-                "softmax" if "over" in rules and means else ""
-    return norms
+def _word_of(program: Program, oval: Oval, readers: dict[int, list[int]]) -> str | None:
+    """What an oval that only scales or shifts the rows that it averages is called in the box of
+    these rows: "norm" for rows over their own norm, "softmax" for rows over their mean, else "".
+    None: it does something else."""
+    operations = [program.operations[k] for k in oval.members]
+    homes = {program.operations[k].population for k in oval.rows} | \
+        {program.operations[k].population for member in oval.members for k in readers[member]
+         if k not in oval.members}
+    if len(homes) > 1 or {op.operation for op in operations} != {"average", "numbers"}:
+        return None
+    rules = {op.constants.get("rule") for op in operations}
+    means = all(len(op.arguments) == 1 for op in operations if op.operation == "average")
+    return "norm" if "power" in rules and not means else \
+        "softmax" if "over" in rules and means else ""
 
 
 def _words(op: Operation) -> str:
@@ -171,8 +171,13 @@ class Drawing:
     def __init__(self, program: Program):
         self.program = program
         self._shown = _reached(program)
+        self._readers: dict[int, list[int]] = {k: [] for k in self._shown}
+        for k in sorted(self._shown):
+            for a in set(_sources(program, k)):
+                self._readers[a].append(k)
         self._ovals = _ovals(program, self._shown)
-        self._norms = _norms(program, self._ovals, self._shown)
+        for oval in self._ovals.values():
+            oval.word = _word_of(program, oval, self._readers)
         self._boxes: dict[str, Box] = {}
         self._arrows: dict[tuple[str, str, str], set] = {}
         for at in sorted(self._shown):
@@ -181,8 +186,8 @@ class Drawing:
             self._connect(at)
         self.source = self._write()
 
-    def _oval_title(self, oval: int) -> str:
-        kinds = {word for k, one in self._ovals.items() if one == oval
+    def _oval_title(self, oval: Oval) -> str:
+        kinds = {word for k in oval.members
                  for word in (self.program.operations[k].operation,
                               self.program.operations[k].constants.get("rule"))}
         return next((title for word, title in OVALS if word in kinds), "numbers")
@@ -195,14 +200,12 @@ class Drawing:
         if op.population is not None:
             return box_name(self.program, op.population)
         oval = self._ovals[at]
-        if oval in self._norms:  # in the box of its rows
-            return self._key(next(a for k in self._ovals if self._ovals[k] == oval
-                                  for a in _sources(self.program, k) if a not in self._ovals))
-        matrices = sorted({stem(self.program.operations[k].matrix) for k, one in self._ovals.items()
-                           if one == oval and self.program.operations[k].matrix})
-        fed = sorted({self._key(a) for k, one in self._ovals.items() if one == oval
-                      for a in _sources(self.program, k) if a not in self._ovals})
-        return " ".join([self._oval_title(oval), *matrices, *fed])
+        if oval.word is not None:  # in the box of its rows
+            return self._key(oval.rows[0])
+        matrices = {stem(self.program.operations[k].matrix) for k in oval.members
+                    if self.program.operations[k].matrix}
+        return " ".join([self._oval_title(oval), *sorted(matrices),
+                         *sorted({self._key(k) for k in oval.rows})])
 
     def _place(self, at: int) -> None:
         op, key = self.program.operations[at], self._key(at)
@@ -216,12 +219,12 @@ class Drawing:
             box = self._boxes.setdefault(key, Box(
                 f"{key}  ({size_text(self.program, op.population)}{groups})"))
             box.members.add(op.population)
-        elif self._ovals[at] in self._norms:
-            self._add_word(key, self._norms[self._ovals[at]])
+        elif self._ovals[at].word is not None:
+            self._add_word(key, self._ovals[at].word)
             return
         else:
             box = self._boxes.setdefault(key, Box(self._oval_title(self._ovals[at]), True))
-            box.members.add(self._ovals[at])
+            box.members.add(min(self._ovals[at].members))
         if op.operation not in SILENT and not self._is_origin(at):
             self._add_word(key, self._share(op) or _words(op))
 
@@ -242,10 +245,8 @@ class Drawing:
 
     def _is_origin(self, at: int) -> bool:
         """Whether a mask is read by averages alone: the origin of a softmax."""
-        op = self.program.operations[at]
-        readers = [one for k, one in enumerate(self.program.operations)
-                   if k in self._shown and at in one.arguments]
-        return op.operation == "top" and all(one.operation == "average" for one in readers)
+        return self.program.operations[at].operation == "top" and all(
+            self.program.operations[k].operation == "average" for k in self._readers[at])
 
     def _connect(self, at: int) -> None:
         op, end = self.program.operations[at], self._key(at)

@@ -6,37 +6,22 @@
     r.multipliers({"N": 256}, {"N": 4096})      # what to change in a model tuned at width 256
 
 Tensors are those of PyTorch: V of shape [n, m] is applied to rows as x @ V.T, and the gradient is
-that of the mean loss of a step. The numbers follow from what docs/program_format.md says of each
-matrix. A step of gradient descent moves the matrix as it is used, U, along cotangents
-g = n gamma0 df/dh, n the sites of its target (of numbers: gamma0 df/ds), and Adam moves m U along
-the gradient in these units, m the sites of its source; a finite side has no m or n. With V = U but
-
-    V = U/m of a look,      V = U/(gamma0 m) of a read-out
-
-the rates, over eta0, and eps, over [training] eps, are
-
-    kind       std at the start      SGD                  Adam                     eps
-    read_in    a0 s_f                rate gamma0^2 n      adam_rate                adam_eps/n
-    map        a0 s_f/sqrt(m)        rate gamma0^2 n/m    adam_rate/m              adam_eps/n
-    look       a0 s_f/m              rate gamma0^2/m      adam_rate/m              adam_eps
-    bias       its values            rate gamma0^2        adam_rate                adam_eps
-    read_out   a0 s_f/(gamma0 m)     rate/m               adam_rate/(gamma0 m)     adam_eps
-
-Momentum has the rates of SGD, AdamW and Lion those of Adam.
+that of the mean loss of a step. What a number of the description is in these units dmft.scaling
+says, for each kind of matrix; the laws are found from these numbers at several sizes.
 """
 from __future__ import annotations
 
 import dataclasses
-import math
-import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 from dmft import recipe_table, run
+from dmft.description import stem
 from dmft.errors import InputError
 from dmft.files import Result
 from dmft.power import Law
+from dmft.scaling import scaling
 from dmft.sizes import Family, Place
 
 NUMBERS = ("std", "sgd", "adam", "eps", "decay")
@@ -77,27 +62,13 @@ def numbers_of(place: Place, name: str) -> dict[str, float | None] | None:
                 for one in (place.descent, place.adam))
     if W is None or rates is None:
         return None
-    n, m = (None if side is None else place.adam.size(side) for side in (W.target, W.source))
-    gamma0, start = place.adam.gamma0, W.a0 * W.s_f
-    found = {
-        "read_in": lambda: (n, W.width, start, rates.rate * gamma0 ** 2 * n, W.adam_rate,
-                            W.adam_eps / n),
-        "map": lambda: (n, m, start / math.sqrt(m), rates.rate * gamma0 ** 2 * n / m,
-                        W.adam_rate / m, W.adam_eps / n),
-        "look": lambda: (W.width, m, start / m, rates.rate * gamma0 ** 2 / m, W.adam_rate / m,
-                         W.adam_eps),
-        "bias": lambda: (W.sets, W.width, None, rates.rate * gamma0 ** 2, W.adam_rate,
-                         W.adam_eps),
-        "read_out": lambda: (W.width, m, start / (gamma0 * m), rates.rate / m,
-                             W.adam_rate / (gamma0 * m), W.adam_eps),
-    }[W.kind]()
-    rows, columns, std, sgd, adam, eps = found
-    learns = (sgd, adam, eps, 1 / adam if W.decays else None) if W.learns else (None,) * 4
+    # Factors of [rates] are in `rate` of what gradient descent trains alone.
+    own = scaling(place.adam, dataclasses.replace(W, rate=rates.rate))
+    rows, columns = own.shape if len(own.shape) == 2 else (1, *own.shape)
+    learns = (own.sgd, own.adam, own.eps, 1 / own.adam if W.decays else None) if W.learns \
+        else (None,) * 4
+    std = None if W.kind == "bias" else own.std
     return dict(zip(("rows", "columns", *NUMBERS), (float(rows), float(columns), std, *learns)))
-
-
-def _stem(name: str) -> str:
-    return re.sub(r"(_\d+)+$", "", name)
 
 
 def _alike(places: list[Place]) -> dict[str, list[str]]:
@@ -106,15 +77,15 @@ def _alike(places: list[Place]) -> dict[str, list[str]]:
     first = places[0].adam.matrices
     stems = {}
     for W in first:
-        stems.setdefault(_stem(W.name), []).append(W)
+        stems.setdefault(stem(W.name), []).append(W)
     found = {}
     for W in first:
-        stem, members = _stem(W.name), stems[_stem(W.name)]
-        alike = stem not in {one.name for one in first} and all(
+        common, members = stem(W.name), stems[stem(W.name)]
+        alike = common not in {one.name for one in first} and all(
             len({(one.kind, *numbers_of(place, one.name).values())
-                 for one in place.adam.matrices if _stem(one.name) == stem}) == 1
+                 for one in place.adam.matrices if stem(one.name) == common}) == 1
             for place in places)
-        found.setdefault(stem if alike else W.name, [one.name for one in members] if alike
+        found.setdefault(common if alike else W.name, [one.name for one in members] if alike
                          else [W.name])
     return found
 
@@ -122,7 +93,7 @@ def _alike(places: list[Place]) -> dict[str, list[str]]:
 def _there(place: Place, name: str) -> dict[str, float | None] | None:
     """Numbers of a tensor, or of one of its like: with one head W_Q_0 is what W_Q_0_0 is of two."""
     return numbers_of(place, name) or next(
-        (numbers_of(place, W.name) for W in place.adam.matrices if _stem(W.name) == _stem(name)),
+        (numbers_of(place, W.name) for W in place.adam.matrices if stem(W.name) == stem(name)),
         None)
 
 
@@ -140,7 +111,7 @@ def _laws(family: Family) -> list[Tensor]:
             if key == "columns" and kind == "read_in" and "D" in family.free:
                 return family.law(numbers)
             return family.law(numbers, key not in ("rows", "columns"))
-        count = [float(sum(_stem(W.name) == name for W in place.adam.matrices))
+        count = [float(sum(stem(W.name) == name for W in place.adam.matrices))
                  for place in family.places]
         tensors.append(Tensor(family.parameterization, name, names, kind,
                               family.law(count, False) if name != names[0] else Law(1.0),

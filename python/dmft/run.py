@@ -222,6 +222,13 @@ def _words(keys: Mapping) -> list[str]:
     return [f"--{key}={value}" for key, value in keys.items()]
 
 
+def _explain(error, network: Network | None, more: str = "") -> None:
+    """Adds to the sentence of a program where it is in a network written in Python."""
+    error.lua = network.lua if network is not None else None
+    place = network.place(error.sentence) if network is not None else ""
+    error.args = ("; ".join(filter(None, [error.sentence, place, more])),)
+
+
 def _call(name: str, words: list[str], out: str, progress: bool, network: Network | None,
           owner, hide: str = "", above: int = 1) -> Result:
     """What the program writes into `out`, and what it says when it fails. above: how many functions
@@ -231,10 +238,8 @@ def _call(name: str, words: list[str], out: str, progress: bool, network: Networ
         report = program.call(name, words, progress, hide)
     except (DmftError, Interrupted) as error:
         error.partial = _partial(name, out, since)
-        error.lua = network.lua if network is not None else None
-        words = [error.sentence, network.place(error.sentence) if network is not None else "",
-                 f"what was computed is in {error.partial}" if error.partial else ""]
-        error.args = ("; ".join(filter(None, words)),)
+        _explain(error, network,
+                 f"what was computed is in {error.partial}" if error.partial else "")
         raise
     result = load(out, owner)
     result.report = report
@@ -309,9 +314,7 @@ def describe(config, *, network: Network | None = None, **more) -> Description:
     try:
         return description.read(program.call("dmft-solve", ["--program", *words], False))
     except DmftError as error:
-        error.lua = network.lua if network is not None else None
-        place = network.place(error.sentence) if network is not None else ""
-        error.args = ("; ".join(filter(None, [error.sentence, place])),)
+        _explain(error, network)
         raise
 
 

@@ -177,6 +177,11 @@ class Page:
     def _laws(self) -> None:
         theory, w = self.theory, self.w
 
+        def front(one) -> str:
+            """The factor of a law, unless it is 1."""
+            text = scale(one.scale)
+            return "" if text == "1" else text + r"\,"
+
         def kernel(one):
             def write(at):
                 t, s = replace(at, time="(t)"), replace(at, time="(s)")
@@ -193,30 +198,26 @@ class Page:
 
         def law(one):
             def write(at):
-                front = "" if one.scale.factor == 1 and not one.scale.powers else \
-                    scale(one.scale) + r"\,"
                 inner = w.symbol(theory.kernels[one.kernel].symbol, at) if one.kernel else \
                     r"\Phi_0"
                 if self.use(one.symbol):
                     number = self.use(one.symbol)[1]
                     other = replace(at, letters=(("use", number, "k'"),))
                     return rf"\langle {w.symbol(one.symbol, at)}(t)\," \
-                           rf"{w.symbol(one.symbol, other)}(s)\rangle &= {front}" + w.symbol(
+                           rf"{w.symbol(one.symbol, other)}(s)\rangle &= {front(one)}" + w.symbol(
                                theory.kernels[one.kernel].symbol, at, "k'") + "(t,s)"
-                return rf"{w.symbol(one.symbol, at)} &\sim\mathcal{{GP}}\bigl(0,\,{front}{inner}" \
-                       r"\bigr)"
+                return rf"{w.symbol(one.symbol, at)} &\sim\mathcal{{GP}}" \
+                       rf"\bigl(0,\,{front(one)}{inner}\bigr)"
             return Line(write, one.symbol.indices, one.population)
 
         def response(one):
             def write(at):
-                front = "" if one.scale.factor == 1 and not one.scale.powers else \
-                    scale(one.scale) + r"\,"
                 row = w.factor(one.row, replace(at, time="(t)"))
                 more = self.use(one.symbol)
                 other = replace(at, letters=(("use", more[1], "k'"),)) if more else at
                 by = w.symbol(theory.fields[one.field].symbol, other) + "(s)"
                 left = w.symbol(one.symbol, at, more and more[0])
-                return rf"{left}(t,s) &= {front}\Bigl\langle" \
+                return rf"{left}(t,s) &= {front(one)}\Bigl\langle" \
                        rf"\frac{{\delta\,{row}}}{{\delta\,{by}}}\Bigr\rangle"
             return Line(write, one.symbol.indices, None)
         for title, make, table in (("Gaussian fields", law, theory.fields),
