@@ -173,6 +173,28 @@ def test_optimizers_and_ties_have_templates_of_their_own(pages):
     assert r"\sum_{k'}\sum_{s<t}\bigl[A_{k,k'}(t,s)" in pages["examples/tied.ini"].latex()
 
 
+def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
+    def page(optimizer, ini="dense", **more):
+        return dmft.equations(f"{ROOT}/data/{ini}.ini",
+                              **{"training.optimizer": optimizer} | more).latex()
+
+    plain = page("adam")
+    assert r"D(t+1) &= D(t) + \eta\,\frac{\hat m(t)}{" in plain
+    assert r"\sigma" not in plain and r"\chi" not in plain and r"\lambda" not in plain
+    whole = page("adamw", **{"training.schedule": "cosine", "training.clip": 0.1})
+    for term in (r"D(t+1) &= (1-\sigma(t)\,\lambda)\,D(t) + \sigma(t)\,\eta\,",
+                 r"(1-\beta_1)\,\chi(t)\,G(t)", r"\bigl(\chi(t)\,G(t)\bigr)^2",
+                 r"\zeta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)",
+                 r"$\sigma$ is the schedule", r"\chi=\min(1"):
+        assert term in whole, term
+    lion = page("lion")
+    assert r"\frac{u(t)}{|u(t)| + \epsilon}" in lion and r"\hat v" not in lion
+    assert r"m(t) &= \beta_2 m(t-1) + (1-\beta_2)\,G(t)" in lion
+    biased = page("adamw", "regime1")
+    assert r"b_{k}(t) &= b_{k}(0) + D^{b}_{k}(t)" in biased and "Biases do not decay" in biased
+    assert "Biases" not in page("adamw")
+
+
 def test_constants_are_written_by_their_keys(pages):
     for text in (r"$\kappa=0.5$", r"$N_e=2$"):
         assert text in pages["data/regime2.ini"].latex()

@@ -134,8 +134,8 @@ int params_read(struct params *params, const struct param_section *sections, siz
     if (is_hdf5(stream)) {
         fclose(stream);
         return err_set(err, CODE_INPUT,
-                       "%s: is an HDF5 file, not an ini; a result goes on with --continue, and "
-                       "the ini that it was made from is its attribute /parameters ini",
+                       "%s: is an HDF5 file, not an ini; --continue goes on with a result, and the "
+                       "ini that made it is the attribute `ini` of its group /parameters",
                        file);
     }
     int code =

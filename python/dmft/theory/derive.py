@@ -32,7 +32,7 @@ class Derivation:
         self.nodes = self.graph.nodes
         self.scale = Scales(limit, settings, again)
         training = settings["training"]
-        self.adam = training.get("optimizer") in ("adam", "adamw")
+        self.adam = training.get("optimizer") in ("adam", "adamw", "lion")
         self.experts, self.first_column = self._experts()
         self.symbols: dict[int, Symbol] = {}
         self.taken: dict[Symbol, object] = {}

@@ -230,39 +230,57 @@ class Page:
     def _optimizer(self) -> None:
         theory, training = self.theory, self.theory.training
         words, lines = [], []
+        chi = bool(training.get("clip", 0))
         if theory.learners:
-            root = r"\sqrt{\hat v + \epsilon^2}" if training.get("adam_eps") == "inside" else \
-                r"\sqrt{\hat v} + \epsilon"
             words.append("Entries $D$ of what a matrix has learned move by the history of their "
-                         "own gradient $G$, with its two moments:")
-            keep = r"(1-\lambda)\," if self.w.decay else ""
-            lines.append(rf"D(t+1) &= {keep}D(t) + "
-                         rf"\eta\,\frac{{\hat m(t)}}{{{root}}},\qquad \hat m = "
-                         r"\frac{m}{1-\beta_1^{t+1}},\quad \hat v = \frac{v}{1-\beta_2^{t+1}}")
-            lines.append(r"m(t) &= \beta_1 m(t-1) + (1-\beta_1)\,G(t),\qquad "
-                         r"v(t) = \beta_2 v(t-1) + (1-\beta_2)\,G(t)^2")
+                         "own gradient $G$"
+                         + (":" if training["optimizer"] == "lion" else ", with its two moments:"))
+            lines += self._steps("\\chi(t)\\," if chi else "")
             lines += [self.shown(line) for line in fold([self._gradient(one)
                                                          for one in theory.learners])]
         if self.w.decay:
-            lines.append(r"\zeta(t) &= (1-\lambda)^t,\qquad \lambda = " +
-                         f"{training['weight_decay']:g}")
+            lines.append((r"\zeta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)" if
+                          self.w.scheduled else r"\zeta(t) &= (1-\lambda)^t") +
+                         rf",\qquad \lambda = {training['weight_decay']:g}")
+            if any(one.kind == "bias" for one in theory.learners):
+                words.append("Biases do not decay: theirs has no $\\lambda$.")
         if self.w.remembers and not theory.learners:
             inner = r"\mu^{r-s}" if training.get("optimizer") == "momentum" else ""
-            sigma = r"\sigma(r)" if training.get("schedule", "constant") != "constant" or \
-                training.get("warmup", 0) else ""
-            chi = r"\chi(s)\," if training.get("clip", 0) else ""
+            sigma = r"\sigma(r)" if self.w.scheduled else ""
+            front = r"\chi(s)\," if chi else ""
             body = (sigma + r"\," + inner).strip(r"\,") or "1"
-            lines.append(rf"\omega(t,s) &= {chi}\sum_{{r=s}}^{{t-1}}{body}" if inner else
-                         rf"\omega(t,s) &= {chi}{(sigma or '1').replace('(r)', '(s)')}")
+            lines.append(rf"\omega(t,s) &= {front}\sum_{{r=s}}^{{t-1}}{body}" if inner else
+                         rf"\omega(t,s) &= {front}{(sigma or '1').replace('(r)', '(s)')}")
             words.append(r"The gradient of step $s$ has moved a matrix by $\omega(t,s)$ times "
-                         r"itself at time $t$" + (r", $\mu$ the momentum" if inner else "") +
-                         (r", $\sigma$ the schedule" if sigma else "") +
-                         (r", $\chi=\min(1,\mathrm{clip}/|G|)$" if chi else "") + ".")
+                         r"itself at time $t$" + (r", $\mu$ the momentum." if inner else "."))
+        if self.w.scheduled:
+            words.append(r"$\sigma$ is the schedule.")
+        if chi:
+            words.append(r"Clipping is $\chi=\min(1,\mathrm{clip}/|G|)$, $|G|$ the norm of the "
+                         "whole gradient.")
         if training.get("integrator", "gd") != "gd":
             words.append(r"In gradient flow sums over $s$ are integrals over $\tau$; "
                          f"{training['integrator']} takes them in steps.")
         if words:
             self.parts.append(("Optimizer", words, lines))
+
+    def _steps(self, chi: str) -> list[str]:
+        """How entries move: chi, the factor of clipping."""
+        training = self.theory.training
+        sigma = r"\sigma(t)\," if self.w.scheduled else ""
+        keep = rf"(1-{sigma}\lambda)\," if self.w.decay else ""
+        step = rf"D(t+1) &= {keep}D(t) + {sigma}\eta\,"
+        if training["optimizer"] == "lion":
+            return [step + r"\frac{u(t)}{|u(t)| + \epsilon},\qquad "
+                    rf"u(t) = \beta_1 m(t-1) + (1-\beta_1)\,{chi}G(t)",
+                    rf"m(t) &= \beta_2 m(t-1) + (1-\beta_2)\,{chi}G(t)"]
+        root = r"\sqrt{\hat v + \epsilon^2}" if training.get("adam_eps") == "inside" else \
+            r"\sqrt{\hat v} + \epsilon"
+        square = rf"\bigl({chi}G(t)\bigr)^2" if chi else "G(t)^2"
+        return [step + rf"\frac{{\hat m(t)}}{{{root}}},\qquad \hat m = "
+                r"\frac{m}{1-\beta_1^{t+1}},\quad \hat v = \frac{v}{1-\beta_2^{t+1}}",
+                rf"m(t) &= \beta_1 m(t-1) + (1-\beta_1)\,{chi}G(t),\qquad "
+                rf"v(t) = \beta_2 v(t-1) + (1-\beta_2)\,{square}"]
 
     def _gradient(self, one) -> Line:
         theory, w = self.theory, self.w

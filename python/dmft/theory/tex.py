@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from dmft.theory.expression import (Apply, Call, Column, Expression, Mean, Product, Ref, Scale, Sum,
                                     calls)
 from dmft.theory.names import GREEK
-from dmft.theory.structure import (Entries, FieldTerm, Learned, Memory, Process, Start, Symbol,
-                                   Theory)
+from dmft.theory.structure import (Entries, FieldTerm, Learned, Learner, Memory, Process, Start,
+                                   Symbol, Theory)
 
 FUNCTIONS = {"tanh": r"\tanh", "exp": r"\exp", "sigmoid": r"\mathrm{sig}", "log": r"\ln"}
 # Letters of an index that stands for several numbers; the second where the first is taken.
@@ -81,10 +81,12 @@ class Writer:
         self.theory = theory
         self.used: set[str] = set()     # words that the page explains
         training = theory.training
-        self.decay = training.get("optimizer") == "adamw" and training.get("weight_decay", 0)
-        self.remembers = training.get("optimizer") == "momentum" or \
-            training.get("schedule", "constant") != "constant" or \
-            training.get("warmup", 0) or training.get("clip", 0)
+        self.decay = training.get("optimizer") in ("adamw", "lion") and \
+            training.get("weight_decay", 0)
+        self.scheduled = training.get("schedule", "constant") != "constant" or \
+            training.get("warmup", 0)
+        self.remembers = training.get("optimizer") == "momentum" or self.scheduled or \
+            training.get("clip", 0)
 
     # --- symbols ------------------------------------------------------------------------------
 
@@ -507,12 +509,18 @@ class Writer:
                              rf"{self.factor(term.row, then)}")
             elif isinstance(term, Entries):
                 parts.append(each + self.entries(term, now))
-        if self.decay and start:
+        if self.decay and start and not any(
+                isinstance(term, Entries) and self.learner(term).kind == "bias"
+                for term in value.terms):  # biases do not decay
             start = [rf"\zeta(t)\bigl[{' + '.join(start)}\bigr]"]
         return " + ".join(start + parts) or "0"
 
+    def learner(self, term: Entries) -> Learner:
+        """The matrix that a term is of."""
+        return next(one for one in self.theory.learners if one.matrix == term.matrix)
+
     def entries(self, term: Entries, now: Context) -> str:
-        learner = next(one for one in self.theory.learners if one.matrix == term.matrix)
+        learner = self.learner(term)
         more = now.column if term.row is None and learner.kind != "read_in" else ""
         name = self.symbol(learned_symbol(learner.symbol), now, more) + "(t)"
         if term.row is None:
