@@ -234,7 +234,7 @@ class Page:
         if theory.learners:
             words.append("Entries $D$ of what a matrix has learned move by the history of their "
                          "own gradient $G$"
-                         + (":" if training["optimizer"] == "lion" else ", with its two moments:"))
+                         + ("." if training["optimizer"] == "lion" else ", by its two moments."))
             lines += self._steps("\\chi(t)\\," if chi else "")
             lines += [self.shown(line) for line in fold([self._gradient(one)
                                                          for one in theory.learners])]
