@@ -157,7 +157,11 @@ def judge(tree, mutant, text, times, kills, most):
         runs = [(t, []) for t in in_order(times, kills, name, operator)]
         if operator == 'check' and 'faults' in times:  # behind the quick ones
             runs.insert(len(runs) // 2, ('faults', ['places']))
+        all_run = True
         for test, arguments in runs:
+            if times[test] * (1 + 9 * len(arguments)) > most:
+                all_run = False
+                continue
             if test in WHOLE and make(tree, program_of(test)):
                 return 'invalid', None
             cpu = int(10 + 4 * times[test]) * (1 + 4 * len(arguments))
@@ -165,9 +169,7 @@ def judge(tree, mutant, text, times, kills, most):
             if code != 0:
                 return 'killed', test
             most -= seconds
-            if most < 0:
-                return 'undecided', None
-        return 'survived', None
+        return 'survived' if all_run else 'undecided', None
     finally:
         for copy in kept:
             os.replace(copy, copy[:-5])
@@ -255,7 +257,8 @@ def main():
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--jobs', type=int, default=2, help='mutants at a time')
     parser.add_argument('--limit', type=float, default=1e9,
-                        help='seconds of tests for each, of a check twice that; then undecided')
+                        help='seconds of tests for each, of a check twice that: tests that take '
+                        'longer than what is left of it do not run')
     parser.add_argument('--again', action='store_true',
                         help='judge survivors and undecided ones again')
     parser.add_argument('--report', action='store_true', help='only print the tables')

@@ -214,6 +214,52 @@ static void fixed_matrices_decay_or_are_frozen(void **state) {
     }
 }
 
+/* All names of rows, cotangents left out. */
+static void list_rows(const struct net *net, char *text, size_t size) {
+    char name[NET_NAME];
+    text[0] = 0;
+    for (int i = 0; i < net_names(net) / 2; i++)
+        if (net_name(net, i, name))
+            snprintf(text + strlen(text), size - strlen(text), "%s ", name);
+}
+
+/* Several functions of the same rows: the first one but exp is sigma_NAME, others are called by
+ * their function, and what that does not tell apart has no name. */
+static void functions_of_the_same_rows(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {HEAD "h = tanh(h) * sigmoid(h)\n" END, "W1 sigma_W1 sigmoid_W1 w "},
+        {HEAD "h = exp(h) * sigmoid(h) * exp(h)\n" END, "W1 exp_W1 sigma_W1 w "},
+        {HEAD "h = tanh(h) * tanh(h, 2) * tanh(h, 3)\n" END, "W1 sigma_W1 tanh_W1 w "},
+        {HEAD "local t = tanh(h)\nname_rows(t, 't')\nh = sigmoid(h) * t\n" END, "W1 t sigma_W1 w "},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct run run;
+        struct net net;
+        struct err why;
+        char text[200], script[300];
+        snprintf(script, sizeof script, "key('depth')\n%s", cases[k][0]);
+        if (support_script(&run, script, none, &why))
+            fail_msg("%s", why.text);
+        support_net(&net, &run, 16, 0);
+        list_rows(&net, text, sizeof text);
+        assert_string_equal(text, cases[k][1]);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* Whichever key asks: rows of one name are not told apart. */
+static void rows_of_one_name_are_refused(void **state) {
+    (void)state;
+    static const char *const asked[] = {"output.fields=g_W1", "output.kernels_of=g_W1",
+                                        "output.cross=g_W1"};
+    for (size_t k = 0; k < sizeof asked / sizeof *asked; k++)
+        support_refuse_script(HEAD "h = tanh(h)\nname_rows(h, 'g_W1')\n" END,
+                              (const char *const[]){asked[k], NULL},
+                              "two kinds of rows of this network are called g_W1");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_have_an_effect),
@@ -224,6 +270,8 @@ int main(void) {
         cmocka_unit_test(loads_of_gates_without_logits),
         cmocka_unit_test(gates_that_condense),
         cmocka_unit_test(norm_of_zero),
+        cmocka_unit_test(functions_of_the_same_rows),
+        cmocka_unit_test(rows_of_one_name_are_refused),
         cmocka_unit_test(fixed_matrices_decay_or_are_frozen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,23 @@ void program_rows_tex(struct program *p, struct value x, const char *tex) {
         p->node[x.at].tex = tex;
 }
 
+/* What stands before NAME in the name of a function of rows NAME, which the settings do not name:
+ * sigma for the first one, but for exp, which is no activation; for others the function. NULL where
+ * an earlier one has that name. */
+static const char *prefix_of(const struct program *p, int i) {
+    const struct node *v = &p->node[i];
+    bool first = v->fn != FN_EXP, taken = false;
+    for (int j = 0; j < i; j++) {
+        const struct node *u = &p->node[j];
+        if (!u->op->function || u->argument[0] != v->argument[0] || (u->label && u->on))
+            continue;
+        bool is_sigma = u->fn != FN_EXP && first;
+        first = first && !is_sigma;
+        taken = taken || (u->fn == v->fn && !is_sigma);
+    }
+    return first ? "sigma" : taken ? NULL : functions_name[v->fn];
+}
+
 /* Of the read-out, whose rows are its columns, the name of its matrix. Rows of pairs of tokens have
  * none. */
 static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
@@ -27,8 +44,10 @@ static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
         return snprintf(name, NET_NAME, "%s_use%d", v->weight.name, v->use + 1) < NET_NAME;
     if (matrix || (v->label && v->on))
         return snprintf(name, NET_NAME, "%s", v->label ? v->label : v->weight.name) < NET_NAME;
-    return v->op->function && name_of(p, v->argument[0], inner) &&
-           snprintf(name, NET_NAME, "sigma_%s", inner) < NET_NAME;
+    if (!v->op->function || !name_of(p, v->argument[0], inner))
+        return false;
+    const char *prefix = prefix_of(p, i);
+    return prefix && snprintf(name, NET_NAME, "%s_%s", prefix, inner) < NET_NAME;
 }
 
 int net_names(const struct net *net) {
@@ -86,20 +105,41 @@ static void add_kernel(struct program *p, int i, bool gradient, const char *name
     program_add_kernel(p, kernel, text);
 }
 
+/* Rows that settings can ask for, and their name. */
+static bool can_be_asked(const struct program *p, int k, char name[NET_NAME]) {
+    return rows_name(p, k, name) && (k < p->nodes || p->node[k % p->nodes].moves);
+}
+
+static bool is_another(const struct program *p, int k, const char *name) {
+    char other[NET_NAME];
+    for (int j = 0; j < k; j++)
+        if (can_be_asked(p, j, other) && !strcmp(other, name))
+            return true;
+    return false;
+}
+
 int named_select(struct program *p, struct err *err) {
     struct net *net = p->net;
     const struct net_setup *setup = &net->setup;
     for (int k = 0; k < 2 * p->nodes; k++) {
         int i = k % p->nodes;
-        bool gradient = k >= p->nodes;
+        bool gradient = k >= p->nodes, sampled, compared, kernel;
         char name[NET_NAME];
-        if (!rows_name(p, k, name) || (gradient && !p->node[i].moves))
+        if (!can_be_asked(p, k, name))
             continue;
-        if (asked(setup->sampled, name))
+        sampled = asked(setup->sampled, name);
+        compared = asked(setup->compared, name);
+        kernel = asked(setup->kernels_of, name);
+        if ((sampled || compared || kernel) && is_another(p, k, name))
+            return err_set(err, CODE_INPUT,
+                           "two kinds of rows of this network are called %s: give "
+                           "one of them another name",
+                           name);
+        if (sampled)
             TRY(keep(p, i, gradient, name, &net->sampled, &net->sampleds, err));
-        if (asked(setup->compared, name))
+        if (compared)
             TRY(keep(p, i, gradient, name, &net->compared, &net->compareds, err));
-        if (asked(setup->kernels_of, name))
+        if (kernel)
             add_kernel(p, i, gradient, name);
     }
     if (p->code)
