@@ -316,7 +316,7 @@ static void test_sweeps_from_elsewhere(void **state) {
         "[sweep]\nnetwork.program = other.lua third.lua\n",
     };
     for (int k = 0; k < 3; k++) {
-        char first[16], second[16];
+        char first[32], second[32];
         snprintf(first, sizeof first, "away_%d.h5", k);
         snprintf(second, sizeof second, "again_%d.h5", k);
         snprintf(text, sizeof text, "%s%s", rest, inis[k]);
