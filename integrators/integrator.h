@@ -30,6 +30,7 @@ struct integrator {
     struct choice choice; /* first: a key chooses among integrators */
     bool flow;            /* of gradient flow: nothing may act once a step */
     bool adaptive;        /* steps depend on what is computed */
+    bool estimates;       /* adds the error of its fixed steps to net->step_error */
     int stages;           /* kept at once, and evaluations a step */
     /* From the evaluated time t to the evaluated time t + 1. y [P]: the targets. */
     int (*advance)(struct net *net, const struct training *training, const double *y,

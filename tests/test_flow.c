@@ -515,6 +515,35 @@ static void rewound_parameters_are_at_the_start(void **state) {
     run_free(&run);
 }
 
+/* What heun says of its error is added up as if none faded: between half of the largest error until
+ * then, which 64 times as many steps tell, and three times it. */
+static void heun_estimates_its_error(void **state) {
+    (void)state;
+    static const char *const files[] = {"data/dense.ini", "data/regime2.ini", "data/resnet.ini"};
+    static const char *const shared[] = {
+        "training.integrator=heun", "training.steps=16", "training.dt=2",
+        "training.eta0=0.3",        "reference.seeds=1", NULL};
+    for (size_t i = 0; i < 3; i++) {
+        struct flow coarse, fine;
+        solve(&coarse, files[i], shared, 24, NULL);
+        solve(&fine, files[i], shared, 24, (const char *const[]){"training.substeps=64", NULL});
+        const struct series *f = record_find(&coarse.record, "f"),
+                            *exact = record_find(&fine.record, "f"),
+                            *error = record_find(&coarse.record, "step_error");
+        size_t row = f->size / f->shape[0];
+        double most = 0, told = 0;
+        for (size_t k = 0; k < f->size; k++) {
+            double wrong = fabs(f->values[k] - exact->values[k]);
+            told = wrong > most ? error->values[k / row] : told;
+            most = fmax(most, wrong);
+        }
+        if (!(told > most / 2 && told < 3 * most))
+            fail_msg("%s: %g is told of an error of %g", files[i], told, most);
+        flow_free(&coarse);
+        flow_free(&fine);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(euler_is_gradient_descent),
@@ -526,6 +555,7 @@ int main(void) {
         cmocka_unit_test(lazy_linear_networks_are_exponentials),
         cmocka_unit_test(places_are_left_without_a_trace),
         cmocka_unit_test(tolerances_control_the_error),
+        cmocka_unit_test(heun_estimates_its_error),
         cmocka_unit_test(limit_and_networks_agree),
         cmocka_unit_test(a_step_that_vanishes_is_an_error),
         cmocka_unit_test(what_has_no_flow_is_refused),

@@ -74,10 +74,78 @@ static void causes_of_failures(void **state) {
     }
 }
 
+/* Gates and attention weights that amplify the fluctuations of networks; biases that keep gates
+ * apart do not let them. Seen in networks: attention_beta = 30 without zero_queries, loss at t = 9
+ * 1.073 in the limit, 1.108(8) at N = 256; beta = 1e6 of regime1 with biases, as far apart as at 1.
+ */
+static void gates_that_amplify(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *overrides[6];
+        bool told;
+    } table[] = {
+        {"data/transformer.ini", {"network.attention_beta=1e6", "data.test_inputs=0"}, true},
+        {"data/transformer.ini", {"network.attention_beta=30", "data.test_inputs=0"}, false},
+        {"data/transformer.ini",
+         {"network.attention_beta=30", "data.test_inputs=0", "reference.widths=12 800",
+          "reference.seeds=1"},
+         true},
+        {"data/regime1.ini", {"network.beta=1e6"}, false},
+        {"data/regime1.ini", {"network.beta=1e6", "network.bias=none", "network.rho=1"}, true},
+        {"data/regime1.ini", {"network.q0=1e3", "network.bias=none", "network.rho=1"}, true},
+        {"data/regime1.ini", {"network.q0=50", "network.bias=none", "network.rho=1"}, false},
+        {"data/regime2.ini", {"network.beta=1e6", "solver.expert_sites=64"}, false},
+        {"examples/regime1.ini", {"program.beta=1e6", "program.bias=none", "program.rho=1"}, true},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *overrides[12] = {"training.steps=1", "solver.sites=64", "solver.replicates=1",
+                                     "reference.widths="};
+        int count = 4;
+        for (int k = 0; table[i].overrides[k]; k++)
+            overrides[count++] = table[i].overrides[k];
+        struct run run;
+        struct err err;
+        support_run(&run, table[i].ini, overrides);
+        assert_int_equal(run_march(&run, &err), CODE_OK);
+        const struct note *note = find(&run, "steep_gates");
+        if ((note != NULL) != table[i].told)
+            fail_msg("%s, %s: %s", table[i].ini, table[i].overrides[0], note ? note->text : "-");
+        run_free(&run);
+    }
+}
+
+/* Of the limit, and of networks alone. */
+static void steps_that_are_too_coarse(void **state) {
+    (void)state;
+    for (int coarse = 0; coarse < 2; coarse++)
+        for (int networks = 0; networks < 2; networks++) {
+            const char *const overrides[] = {
+                "training.integrator=heun",
+                coarse ? "training.dt=10" : "training.dt=0.3",
+                "training.steps=12",
+                "solver.sites=512",
+                networks ? "solver.replicates=0" : "solver.replicates=1",
+                networks ? "reference.widths=16 24" : "reference.widths=",
+                "reference.seeds=1",
+                NULL};
+            struct run run;
+            struct err err;
+            support_run(&run, "data/dense.ini", overrides);
+            assert_int_equal(run_march(&run, &err), CODE_OK);
+            const struct note *note = find(&run, "coarse_steps");
+            assert_int_equal(note != NULL, coarse);
+            if (note)
+                assert_string_equal(note->group, networks ? "reference/N0024" : "limit");
+            run_free(&run);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gates_that_condense),
         cmocka_unit_test(causes_of_failures),
+        cmocka_unit_test(gates_that_amplify),
+        cmocka_unit_test(steps_that_are_too_coarse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

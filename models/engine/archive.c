@@ -7,6 +7,7 @@ static int numbers(struct net *net, struct archive *archive, struct err *err) {
     TRY(archive_bytes(archive, &net->started, sizeof net->started, err));
     TRY(archive_bytes(archive, &net->t, sizeof net->t, err));
     TRY(archive_bytes(archive, &net->step, sizeof net->step, err));
+    TRY(archive_bytes(archive, &net->step_error, sizeof net->step_error, err));
     TRY(archive_bytes(archive, &net->loss, sizeof net->loss, err));
     TRY(archive_bytes(archive, &net->loss_scale, sizeof net->loss_scale, err));
     TRY(archive_bytes(archive, net->index, (size_t)net->setup.P * sizeof *net->index, err));

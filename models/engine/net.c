@@ -27,6 +27,7 @@ static int make(struct net *net, const struct net_setup *setup, bool random, str
     TRY(net_vector(net, net->outs * C, &net->f, err));
     TRY(net_origin(net, net_outputs(net), &net->f0, err));
     TRY(net_vector(net, net->outs * C, &net->Delta, err));
+    TRY(net_vector(net, net->outs * C, &net->apart, err));
     TRY(net_vector(net, net->rows * n, &net->ones, err));
     TRY(net_vector(net, MAP_STAGES * P, &net->stage_Delta, err));
     for (int k = 0; k < net->rows * n; k++)

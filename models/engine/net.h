@@ -184,6 +184,9 @@ struct net {
     /* A selection begins with a tie (program_selects); and so the limit is a random one, whose
      * outputs differ from draw to draw. */
     bool tied, random;
+    /* Of a limit: the largest factor by which a fluctuation of order N^-1/2 of an average is
+     * multiplied on its way into gates or attention weights (program_steep). */
+    double steep;
     bool started;
     /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
      * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
@@ -198,6 +201,8 @@ struct net {
     double *stage_Delta;    /* [MAP_STAGES][P]: Delta of the kept evaluations; weighted: 1 */
     double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
+    double step_error;         /* of f, added up over fixed steps that estimate it (flow.c) */
+    double *apart;             /* [outs][C] what two orders of the last such step differ by */
 };
 
 /* net must not move afterwards; free it in any case. */

@@ -47,4 +47,5 @@ void net_rewind(struct net *net) {
     net_commit(net); /* a pass may have ended between two places */
     net->started = false;
     net->t = 0;
+    net->step_error = 0;
 }

@@ -169,6 +169,11 @@ struct value program_numbers(struct program *p, const struct number_fn *fn, cons
 void program_selects(struct program *p, struct value s, int K);
 /* Whether the K-th largest of M numbers is equal to the one after it. */
 bool program_tied(const double *x, int M, int K);
+/* To be told by whatever makes gates of numbers: a softmax or sigmoids of beta s, 0 but for the K
+ * largest; and by what multiplies averages on their way into such a function. Networks have the
+ * limit's gates only at widths that are large against the square of the factor (struct net). */
+void program_steep_gates(struct program *p, struct value s, double beta, bool softmax, int K);
+void program_steep(struct program *p, double factor);
 
 /* K numbers of each input, or 1 with any K. */
 struct value program_add_numbers(struct program *p, struct value a, struct value b);

@@ -83,23 +83,52 @@ static int find_sources(const struct program *p, int last, struct start *start, 
     return count;
 }
 
-/* Whether fluctuations select the K largest numbers of node `last`, for tokens of any kind. */
-static int find_tie(const struct program *p, int last, int K, bool *tied, struct err *err) {
+/* Numbers of which gates are made, or some selected: what is known of them at the start of the
+ * limit, of tokens of all kinds. */
+struct selection {
+    int K;        /* that are selected */
+    bool softmax; /* gates are a function of differences */
+    bool known;   /* the numbers */
+    bool tied;    /* fluctuations select the K largest */
+    double gap;   /* the smallest difference that a gate depends on */
+    double scale; /* the largest initial scale of a look among what they come from */
+};
+
+static double smallest_gap(const double *x, int M, const struct selection *selection) {
+    double gap = INFINITY;
+    for (int i = 0; i < M; i++) {
+        gap = selection->softmax ? gap : fmin(gap, fabs(x[i]));
+        for (int k = 0; k < i && (selection->softmax || selection->K < M); k++)
+            gap = fmin(gap, fabs(x[i] - x[k]));
+    }
+    return gap;
+}
+
+/* Of the numbers of node `last`. */
+static int find_selection(const struct program *p, int last, struct selection *selection,
+                          struct err *err) {
     struct start *start = NULL;
-    int *list = NULL, count = 0, kinds = 1, code = CODE_OK;
+    int *list = NULL, count = 0, kinds = 1, code = CODE_OK, M = p->node[last].K;
+    selection->known = true;
+    selection->gap = INFINITY;
     DO(base_alloc(&start, (size_t)last + 1, sizeof *start, err));
     DO(base_alloc(&list, (size_t)last + 1, sizeof *list, err));
     count = find_sources(p, last, start, list);
     for (int i = 0; i < count; i++) {
         const struct node *v = &p->node[list[i]];
         kinds = v->groups > kinds ? v->groups : kinds;
+        if (v->op->matrix == MATRIX_LOOK)
+            selection->scale = fmax(selection->scale, fabs(v->weight.a0 * v->weight.s_f));
         DO(base_alloc(&start[list[i]].x, (size_t)v->K, sizeof *start->x, err));
     }
-    for (int kind = 0; kind < kinds && !*tied; kind++) {
+    for (int kind = 0; kind < kinds; kind++) {
         for (int i = 0; i < count; i++)
             find_start(p, list[i], kind, start);
-        *tied = start[last].known && start[last].fluctuates &&
-                program_tied(start[last].x, p->node[last].K, K);
+        selection->known = selection->known && start[last].known;
+        selection->tied |= start[last].known && start[last].fluctuates &&
+                           program_tied(start[last].x, M, selection->K);
+        if (start[last].known)
+            selection->gap = fmin(selection->gap, smallest_gap(start[last].x, M, selection));
     }
 done:
     for (int i = 0; i < count; i++)
@@ -110,6 +139,23 @@ done:
 }
 
 void program_selects(struct program *p, struct value s, int K) {
-    if (node_given_numbers(p, "a selection", s) && K < node_of(p, s)->K && !p->net->tied)
-        program_failed(p, find_tie(p, s.at, K, &p->net->tied, &p->err));
+    struct selection selection = {.K = K};
+    if (!node_given_numbers(p, "a selection", s) || K >= node_of(p, s)->K || p->net->tied)
+        return;
+    program_failed(p, find_selection(p, s.at, &selection, &p->err));
+    p->net->tied = selection.tied;
+}
+
+void program_steep(struct program *p, double factor) {
+    p->net->steep = fmax(p->net->steep, fabs(factor));
+}
+
+/* A fluctuation of logits changes gates by beta times it, or changes their order. */
+void program_steep_gates(struct program *p, struct value s, double beta, bool softmax, int K) {
+    struct selection selection = {.K = K, .softmax = softmax};
+    if (!node_given_numbers(p, "a gate", s) || p->net->setup.N)
+        return;
+    program_failed(p, find_selection(p, s.at, &selection, &p->err));
+    double sharp = selection.known ? fmin(fabs(beta), 1 / selection.gap) : fabs(beta);
+    program_steep(p, fmax(1, selection.scale) * sharp);
 }

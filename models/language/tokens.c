@@ -82,6 +82,7 @@ struct value program_attend(struct program *p, struct value q, struct value k, d
     struct node *node = node_append_numbers(p, &operation_attend, q, k, p->net->setup.n, &out);
     if (node)
         node->k = beta;
+    program_steep(p, beta);
     return out;
 }
 

@@ -412,6 +412,7 @@ static struct value apply(struct program *p, const struct router *router, struct
                                             .forward = gates,
                                             .backward = gates_backward,
                                             .jumps = true};
+    program_steep_gates(p, psi, router->gate.beta, router->gate.softmax, router->gate.K);
     return program_numbers(p, router->gate.K < router->M ? &masked : &all, router, psi, router->M);
 }
 

@@ -104,3 +104,31 @@ static int declare_norm(struct record *record, const struct config *config, cons
 }
 
 const struct instrument limit_series_gradient_norm = {.declare = declare_norm};
+
+/* --- the error of fixed steps ---------------------------------------------------------------- */
+
+static int fill_steps(const struct measuring *m, int item, double *const *out, struct err *err) {
+    (void)item, (void)err;
+    *out[0] = m->net->step_error;
+    return CODE_OK;
+}
+
+static int declare_steps(struct record *record, const struct config *config, const struct net *net,
+                         const double *y, struct err *err) {
+    const struct series error = {
+        .name = "step_error",
+        .dims = "t",
+        .about = "estimated errors of f of all steps of the integrator so far, added up",
+        .equation = "sum over steps of 2 |d|^2/(3 |f_Euler - f_start|) + |d - d_before|/3, d = f - "
+                    "f_Euler",
+        .axes = 1,
+        .shape = {(size_t)record->T},
+        .computation = true};
+    (void)net, (void)y;
+    if (!integrator_of(&config->training)->estimates)
+        return CODE_OK;
+    TRY(record_fill_by(record, fill_steps, 0, 1, err));
+    return record_add(record, error, err);
+}
+
+const struct instrument limit_series_steps = {.declare = declare_steps};

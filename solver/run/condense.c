@@ -44,12 +44,13 @@ bool condense_find(const struct record *record, bool unbounded, struct condense 
     return true;
 }
 
-int condense_unbounded(struct run *run, struct err *err) {
+int condense_ask(struct run *run, struct err *err) {
     struct net_setup setup = run_setup(run, 0, 0);
     struct net net;
     setup.declare_only = true;
     int code = net_init(&net, &setup, err);
     run->gates_unbounded = !code && net.condenses;
+    run->steep = code ? 0 : net.steep;
     net_free(&net);
     return code;
 }

@@ -15,11 +15,12 @@ struct condense {
      * concentrate so much that errors may be too small; T: never. */
     int condensed, concentrated;
 };
-/* Judged by what the gates did; only those that are not bounded can condense (condense_unbounded).
+/* Judged by what the gates did; only those that are not bounded can condense (condense_ask).
  * False: the network has no gates over many experts, or nothing has been run. */
 bool condense_find(const struct record *record, bool unbounded, struct condense *gates);
 /* Asks the network of the run, built in or a program of the user's, whether its gates have no bound
- * (exponentials), and keeps the answer in run->gates_unbounded. */
-int condense_unbounded(struct run *run, struct err *err);
+ * (exponentials), and how much they amplify fluctuations (net->steep); keeps the answers in
+ * run->gates_unbounded and run->steep. */
+int condense_ask(struct run *run, struct err *err);
 
 #endif

@@ -79,6 +79,20 @@ static int find_gates(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+/* docs/method.md, section 5: whether gates turn fluctuations of networks of this run, or of wide
+ * ones, into differences of order one. */
+static int find_steep(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int widest = widths->count ? widths->value[widths->count - 1] : NOTES_WIDE;
+    if (run->steep * run->steep > widest)
+        ADD("steep_gates", "limit", -1, false,
+            "gates or attention weights multiply averages by %.3g, and averages of networks "
+            "fluctuate by N^-1/2: networks are near this limit only at widths that are large "
+            "against the square of it, N = %.2g",
+            run->steep, run->steep * run->steep);
+    return CODE_OK;
+}
+
 /* At the last time of each replicate; of the replicate where it is largest. */
 static double last_of(const struct record *limit, const char *name) {
     const struct series *series = record_find(limit, name);
@@ -112,6 +126,27 @@ static double largest(const double *values, size_t size) {
     for (size_t k = 0; k < size; k++)
         most = fmax(most, fabs(values[k]));
     return most;
+}
+
+/* Fixed steps of gradient flow, by their own estimate (integrators/flow.c), in units of the largest
+ * f of any run. */
+static int find_coarse(struct run *run, const char *group, const struct record *record,
+                       struct err *err) {
+    const struct series *f = record_find(record, "f");
+    double error = last_of(record, "step_error"), most = 0;
+    if (error == 0 || !f)
+        return CODE_OK;
+    for (int r = 0; r < record->runs; r++)
+        if (record->steps[r] > 0)
+            most = fmax(most, largest(record_at(record, f, r, 0),
+                                      f->size / f->shape[0] * (size_t)record->steps[r]));
+    if (error > NOTES_COARSE * most)
+        ADD("coarse_steps", group, -1, false,
+            "steps of %s are too coarse for gradient flow: their estimated errors of f add up to "
+            "%.2g, beside a largest f of %.2g;\n  raise substeps, with whose square they fall, or "
+            "take integrator = bs32",
+            run->config.training.integrator->choice.name, error, most);
+    return CODE_OK;
 }
 
 static int find_noiseless(struct run *run, struct err *err) {
@@ -180,9 +215,20 @@ static int find_failures(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+/* Of the widest ones: one note says it. */
+static int find_coarse_networks(struct run *run, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    char group[ENSEMBLE_GROUP];
+    int last = widths->count - 1;
+    if (last < 0)
+        return CODE_OK;
+    ensemble_group(group, widths->value[last]);
+    return find_coarse(run, group, &run->reference[last], err);
+}
+
 int notes_collect(struct run *run, struct err *err) {
     if (run->limit.runs)
-        TRY(condense_unbounded(run, err));
+        TRY(condense_ask(run, err));
     bool whole = true; /* what compares ensembles needs all of them to the end */
     for (int i = 0; i < run->config.reference.widths.count; i++)
         whole = whole && run->reference[i].runs;
@@ -194,9 +240,11 @@ int notes_collect(struct run *run, struct err *err) {
     }
     TRY(find_failures(run, err));
     if (!run->limit.runs)
-        return CODE_OK;
+        return find_coarse_networks(run, err);
+    TRY(find_coarse(run, "limit", &run->limit, err));
     TRY(find_noiseless(run, err));
     TRY(find_unmatched(run, err));
+    TRY(find_steep(run, err));
     return find_gates(run, err);
 }
 

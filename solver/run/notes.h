@@ -12,6 +12,11 @@ struct run;
  * unmatched normals). */
 #define NOTES_UNMATCHED 1.0
 
+/* Of estimated errors of all fixed steps over the largest f. They are added up as if none faded,
+ * and so are one to four times the largest error (docs/testing.md). */
+#define NOTES_COARSE 0.02
+/* A wide network, where a run has none to set beside its limit. */
+enum { NOTES_WIDE = 10000 };
 enum { NOTES_WORD = 24, NOTES_TEXT = 1600 };
 
 struct note {

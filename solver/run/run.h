@@ -34,6 +34,7 @@ struct run {
     struct err failed;    /* the first on this rank that ends the run; code 0: none */
     struct notes notes;   /* what is to be said of it all */
     bool gates_unbounded; /* condense.h */
+    double steep;         /* likewise */
     int place;            /* the number of the run that failed, counted through all ensembles */
 };
 
