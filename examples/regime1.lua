@@ -16,6 +16,7 @@ local gate = key("gate", "sigmoid") == "softmax" and softmax or sigmoid
 local p = gate(psi, {beta = beta, top = rho * M})
 show(psi, "psi")
 show(p, "p")
+gates(p, psi)
 
 local function expert(i)
     local x = x1

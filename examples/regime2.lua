@@ -31,7 +31,7 @@ if rho < 1 then
 end
 if z > 0 then penalty(z * log(mean(exp(psi, beta))) ^ 2, "z_loss") end
 if soft then phi = 1 / mean(phi) * phi end
-gates(phi)
+gates(phi, psi)
 
 local h_in = map(x1, units, {name = "W_in", rate = 1 / (kappa * N_e), adam_eps = N_e})
 local x2 = phi * sigma_of_experts(h_in)

@@ -9,7 +9,7 @@ local top = population("top")
 
 local psi = map(x1, experts, "Q")
 local phi = sigmoid(psi, beta)
-gates(phi)
+gates(phi, psi)
 
 -- what is learned, P, on top of matrices that all experts share, A
 local h = map(x1, pairs, {name = "P_in", zero = true, rate = 1 / (kappa * iota), adam_eps = iota})

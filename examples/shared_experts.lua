@@ -16,6 +16,7 @@ end
 local psi = bias(look(x1, M, {name = "Q", a0 = 0}), normals(M), "b")
 local p = softmax(psi, {top = K})
 show(p, "p", {about = "gates of the routed experts"})
+gates(p, psi) -- for [output] experts
 
 local h_top = expert("shared")
 for i = 1, M do h_top = h_top + p[i] * expert("e" .. i) end

@@ -43,6 +43,7 @@ local function experts(l, y)
     psi = bias(psi, normals(E), {name = "b_" .. l, rate = rate, adam_rate = b * rate, adam_eps = b})
     local p = sigmoid(psi)
     show(psi, "psi_" .. l)
+    gates(p, psi, {name = "block" .. l})
     show(p, "p_" .. l)
     local sum = expert(l, 0, y, p)
     for e = 1, E - 1 do sum = sum + expert(l, e, y, p) end

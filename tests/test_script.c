@@ -24,7 +24,7 @@ static const struct pair {
     {"resnet", "16", {"data.inputs=3"}, {"network.branch=1.5"}, {"program.branch=1.5"}},
     {"regime1",
      "16",
-     {"data.inputs=3"},
+     {"data.inputs=3", "output.experts=yes"},
      {"network.experts=3", "network.rho=1", "network.iota=0.5",
       "network.biases=", "network.gate=softmax", "network.beta=1.5"},
      {"program.experts=3", "program.iota=0.5", "program.gate=softmax", "program.beta=1.5"}},
@@ -37,13 +37,13 @@ static const struct pair {
       "program.q0=1", "program.bias=none", "program.gate=softmax"}},
     {"regime2",
      "16",
-     {"data.inputs=3", "solver.expert_sites=64"},
+     {"data.inputs=3", "solver.expert_sites=64", "output.experts=yes"},
      {"network.gate=softmax", "network.rho=0.5", "network.beta=0.5",
       "network.parameterization=mup"},
      {"program.gate=softmax", "program.rho=0.5", "program.beta=0.5", "program.mup=yes"}},
     {"regime3",
      "16",
-     {"data.inputs=3", "solver.expert_sites=16", "solver.unit_sites=16"},
+     {"data.inputs=3", "solver.expert_sites=16", "solver.unit_sites=16", "output.experts=yes"},
      {"network.beta=2"},
      {"program.beta=2"}},
     {"residual",
@@ -86,6 +86,15 @@ static void configure(struct run *run, const struct pair *pair, bool script) {
     support_run(run, file, all);
 }
 
+/* Whether a program that tells its gates has what the built-in network has of them. */
+static void same_experts(const struct record *script, const struct record *built) {
+    for (int s = 0; s < built->count; s++) {
+        const char *name = built->series[s].name;
+        if (!strncmp(name, "expert_", 7) && !record_find(script, name))
+            fail_msg("the script has no %s", name);
+    }
+}
+
 /* Every series of the script is one of the built-in network; most of it is f and the loss. */
 static void same_bits(const struct record *a, const struct record *b, const char *what) {
     int compared = 0;
@@ -115,6 +124,7 @@ static void built_in(void **state) {
                 ASK(run_ensemble(&run[script], limit ? 0 : 16, 1, &record[script], err));
             }
             same_bits(&record[1], &record[0], pairs[k].name);
+            same_experts(&record[1], &record[0]);
             for (int script = 0; script < 2; script++) {
                 record_free(&record[script]);
                 run_free(&run[script]);

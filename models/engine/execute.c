@@ -163,6 +163,7 @@ int program_build(struct net *net, struct err *err) {
     if (net->tied && !net->random)
         return CODE_OK;
     TRY(named_select(p, err));
+    TRY(routed_select(p, err));
     TRY(plan_storage(net, err));
     TRY(prepare(net, err));
     return connect(net, err);

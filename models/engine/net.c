@@ -69,9 +69,10 @@ void net_free(struct net *net) {
     for (int i = 0; i < net->origins; i++)
         free(net->origin[i].all);
     program_free(net->program);
-    void *const lists[] = {net->array,  net->map,    net->thin,   net->population, net->vector,
-                           net->origin, net->kernel, net->number, net->parameter,  net->carried,
-                           net->index,  net->matrix, net->token,  net->sampled,    net->compared};
+    void *const lists[] = {net->array,     net->map,     net->thin,     net->population,
+                           net->vector,    net->origin,  net->kernel,   net->number,
+                           net->parameter, net->carried, net->index,    net->matrix,
+                           net->token,     net->sampled, net->compared, net->router};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         free(lists[k]);
     *net = (struct net){0};

@@ -48,6 +48,18 @@ struct numbers {
     int axes, shape[3];
 };
 
+/* A router that the network has told of (program_routes): gates phi, and logits psi if they are
+ * known, rows over many experts or M numbers of each input. expert [nodes] (a fixed number): the
+ * expert that a node belongs to, which lies between what all experts read and where they are added
+ * up, or -1; output [M]: the last node of each, whose rows are on one population, or NULL. */
+struct net_router {
+    const char *suffix; /* of names: "", or _l of block l */
+    int phi, psi;       /* nodes; psi -1: not known */
+    int M;              /* of a fixed number; 0: as many as sites */
+    bool selects;       /* a gate may be exactly 0 */
+    int *expert, *output;
+};
+
 /* What an instance is made from. */
 struct net_setup {
     const struct network *network;
@@ -80,8 +92,9 @@ struct net_setup {
     /* Blank-separated names, or NULL: of rows that are sampled, compared with each other, and have
      * kernels beside those of the model. */
     const char *sampled, *compared, *kernels_of;
-    bool router; /* logits of many experts stay */
-    bool check;  /* the coordinate check: what matrices read and write stays, and W(0) */
+    bool router;  /* logits of many experts stay */
+    bool experts; /* what routers and their experts write stays */
+    bool check;   /* the coordinate check: what matrices read and write stays, and W(0) */
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h)
      */
@@ -156,13 +169,14 @@ struct net {
     struct net_setup setup;
     struct program *program;
     int populations, maps, thins, arrays, parameters, vectors, kernels, numbers, carries, origins,
-        matrices;
+        matrices, routers;
     struct population **population;
     struct map **map;
     struct thin **thin;
     struct array **array;
     struct parameter *parameter;
     struct matrix *matrix;
+    struct net_router *router;
     struct kernel *kernel;
     struct numbers *number;
     struct named *sampled, *compared;
@@ -258,6 +272,14 @@ int net_start(struct net *net, struct err *err);
  * the loss falls by eta0 norm^2 in a small step. Rates are those of gradient descent, whatever the
  * optimizer. */
 int net_gradient_norm(const struct net *net, double *norm, struct err *err);
+
+/* What each site of one side of a map has of the square of this norm, times the number of sites:
+ * the mean of out [sites] is the part of parameter p. Of the columns of a thin matrix (out [K]),
+ * what each has. */
+int net_gradient_of_sites(const struct net *net, const struct parameter *p, bool target,
+                          double *out, struct err *err);
+int net_gradient_of_columns(const struct net *net, const struct parameter *p, double *out,
+                            struct err *err);
 
 /* The block of parameter p of the neural tangent kernel [P][P] at the last evaluation,
  *     rate <y_mu y_nu><x_mu x_nu>,     df_mu/dt = eta0/P sum_nu (sum of all blocks)_mu,nu Delta_nu

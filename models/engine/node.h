@@ -203,6 +203,8 @@ int plan_storage(struct net *net, struct err *err);
 /* What the settings ask for by name: before storage is planned, and when rows are there. */
 int named_select(struct program *p, struct err *err);
 void named_connect(struct net *net);
+/* What routers and experts write stays, if the settings ask for it (routed.c). */
+int routed_select(struct program *p, struct err *err);
 /* For measured.c and named.c: a kernel of a node's rows, or of its cotangent as it is. */
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name);
 /* One operation, if it has anything to do. */

@@ -65,6 +65,76 @@ int net_tangent(const struct net *net, const struct parameter *p, double *K, str
     return CODE_OK;
 }
 
+/* C [rows][rows] = rate/P^2 Delta_mu Delta_nu V_mu,nu; V of one number serves all if `one_number`.
+ */
+static void weigh(const struct net *net, const struct parameter *p, const double *V,
+                  bool one_number, double *C) {
+    const double *Delta = net->weighted ? net->ones : net->Delta;
+    int rows = p->rows, R = net->rows;
+    double scale = p->rate / ((double)net->setup.P * net->setup.P);
+    for (int mu = 0; mu < rows; mu++)
+        for (int nu = 0; nu < rows; nu++)
+            C[mu * rows + nu] =
+                scale * Delta[mu % R] * Delta[nu % R] * V[one_number ? 0 : mu * rows + nu];
+}
+
+/* out_i = sum_mu,nu C_mu,nu u_mu,i u_nu,i; of one row that serves all, C is added up. */
+static int quadratic(double *C, int rows, struct rows u, double *out, struct err *err) {
+    const struct backend *backend = u.array->backend;
+    int n = u.count, code = CODE_OK;
+    struct array array = {0};
+    double *ones = NULL;
+    for (int k = 1; k < rows * rows && n == 1; k++)
+        C[0] += C[k];
+    DO(base_alloc(&ones, (size_t)n, sizeof *ones, err));
+    for (int k = 0; k < n; k++)
+        ones[k] = 1;
+    DO(array_init(&array, backend, u.array->sites, u.array->group, n + 1, err));
+    struct rows work = array_rows(&array, 0, n), sum = array_rows(&array, n, 1);
+    backend->combine(work, 0, C, u);
+    backend->multiply(u, work, work);
+    backend->combine(sum, 0, ones, work);
+    backend->get(sum, out);
+    DO(backend->sync(err));
+done:
+    array_free(&array);
+    free(ones);
+    return code;
+}
+
+int net_gradient_of_sites(const struct net *net, const struct parameter *p, bool target,
+                          double *out, struct err *err) {
+    size_t rows = (size_t)p->rows;
+    double *X;
+    assert(p->map);
+    TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
+    double *Y = X + rows * rows, *C = Y + rows * rows;
+    factors(p, X, Y);
+    weigh(net, p, target ? X : Y, !target && one(p), C);
+    int code = quadratic(C, p->rows, target ? p->y : p->map->x, out, err);
+    free(X);
+    return code;
+}
+
+int net_gradient_of_columns(const struct net *net, const struct parameter *p, double *out,
+                            struct err *err) {
+    size_t rows = (size_t)p->rows;
+    int K = p->thin->W.rows;
+    double *X;
+    TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
+    double *Y = X + rows * rows, *C = Y + rows * rows;
+    factors(p, X, Y);
+    weigh(net, p, Y, one(p), C);
+    for (int k = 0; k < K; k++) {
+        out[k] = 0;
+        for (size_t mu = 0; mu < rows; mu++)
+            for (size_t nu = 0; nu < rows; nu++)
+                out[k] += C[mu * rows + nu] * p->A[(int)mu * K + k] * p->A[(int)nu * K + k];
+    }
+    free(X);
+    return CODE_OK;
+}
+
 int net_gradient_norm(const struct net *net, double *norm, struct err *err) {
     size_t R = (size_t)net_most_rows(net);
     double *X, square = 0;

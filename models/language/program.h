@@ -274,5 +274,10 @@ struct gate_rule {
     bool sum, over_all; /* phi is divided by <m exp(beta psi)>; m of these, or of all experts */
 };
 void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule);
+/* The same for [output] experts, of each router: rows over many experts, or numbers of a fixed
+ * number, which scale what single experts make (program_scale); selects: a gate may be exactly 0.
+ * suffix: of the names of its series. */
+void program_routes(struct program *p, struct value phi, struct value psi, bool selects,
+                    const char *suffix);
 
 #endif

@@ -174,14 +174,37 @@ static int name_rows(lua_State *L) {
     return 0;
 }
 
-/* Gates of many experts, one row of each input. */
+/* Of one router, or of those that {name = ...} tells apart. */
+static const char *router_suffix(lua_State *L) {
+    const struct net *net = script_program(L)->net;
+    script_options(L, 3, "name");
+    lua_settop(L, 3);
+    if (script_option(L, 3, "name"))
+        return program_name(script_program(L), "_%s", script_name(L, -1, "gates"));
+    for (int r = 0; r < net->routers; r++)
+        if (!*net->router[r].suffix)
+            luaL_error(L, "gates are told twice; {name = ...} tells routers apart");
+    return "";
+}
+
+/* Rows over many experts, or numbers of a few; logits of the same experts. */
 static int gates(lua_State *L) {
-    struct value phi = script_rows(L, 1);
+    struct program *p = script_program(L);
+    bool rows = script_is_rows(L, 1);
+    struct value phi = rows ? script_rows(L, 1) : script_numbers(L, 1), psi = {-1};
     no_pairs(L, phi);
-    if (script_program(L)->gates >= 0)
-        return luaL_error(L, "gates are told twice");
-    program_gates(script_program(L), phi, (struct value){-1},
-                  (struct gate_rule){.beta = 1, .share = 1});
+    if (!lua_isnoneornil(L, 2)) {
+        psi = rows ? script_rows(L, 2) : script_numbers(L, 2);
+        const struct node *a = script_node(L, phi), *b = script_node(L, psi);
+        if (a->on != b->on || a->count != b->count || a->K != b->K)
+            return luaL_error(L, "gates and their logits must be of the same experts and inputs");
+    }
+    if (script_node(L, phi)->of_all)
+        return luaL_error(L, "gates cannot be made of a mean over inputs");
+    const char *suffix = router_suffix(L);
+    if (rows && p->gates < 0)
+        program_gates(p, phi, (struct value){-1}, (struct gate_rule){.beta = 1, .share = 1});
+    program_routes(p, phi, psi, true, suffix);
     script_check(L);
     return 0;
 }
@@ -204,9 +227,10 @@ const struct script_word script_ends_words[] = {
      "the name of rows for `[output] fields`, `kernels_of`; `tex` is their symbol in generated "
      "equations",
      name_rows, 0},
-    {"gates", "phi", "",
-     "rows over many experts that are their gates: participation ratio, largest gate, and with "
-     "`[output] router = yes` loads",
+    {"gates", "phi, [psi, {name=}]", "",
+     "the gates of a router and its logits, rows over many experts or numbers of a few: with "
+     "`[output] experts = yes` what experts do, in series whose names end in `_name`; of the first "
+     "rows participation ratio, largest gate, and with `[output] router = yes` loads",
      gates, 0},
     {0}};
 

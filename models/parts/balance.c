@@ -223,6 +223,7 @@ struct value balance_write(struct program *p, struct value h, struct population 
         struct value mask = balance_select(p, c, experts, rule);
         c = program_multiply(p, mask, c);
     }
+    program_routes(p, c, logits, network->rho < 1, program_name(p, "_%d", l));
     add_mean(p, l, logits, false, 1, "p", "mean router logit", "<p_k>");
     add_mean(p, l, logits, false, 2, "p2", "mean squared router logit", "<p_k^2>");
     add_mean(p, l, c, true, 1, "A", "mean gradient of the gate", "<A_k>");

@@ -217,6 +217,7 @@ struct value gate_write(struct program *p, const struct block *block, struct val
                                      .by_logits = network->eta_bias == 0,
                                      .sum = softmax,
                                      .over_all = network->softmax_over == SOFTMAX_OVER_ALL});
+    program_routes(p, phi, *psi, masked, block_name(p, block, ""));
     return phi;
 }
 

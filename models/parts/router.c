@@ -454,6 +454,7 @@ struct value router_write(struct program *p, const struct block *block, struct v
         watch_masks(p, router, psi, block_name(p, block, ""));
     add_penalties(p, block, router, psi);
     struct value out = apply(p, router, psi);
+    program_routes(p, out, psi, router->gate.K < M, block_name(p, block, ""));
     program_show(p, psi, "t mu i", block_name(p, block, "psi"), "router logits, bias included",
                  "<Q_i x1> + b_i");
     program_show(p, out, "t mu i", block_name(p, block, "p"), "gates",

@@ -1,12 +1,14 @@
 /* Measuring a net at every time: the list of instruments, and one run of them. */
 #include "solver/measure/observe.h"
 #include "kernels/array/profile.h"
+#include "solver/measure/expert_norms.h"
 #include "solver/measure/experts.h"
 #include "solver/measure/fields.h"
 #include "solver/measure/gates.h"
 #include "solver/measure/limit_series.h"
 #include "solver/measure/outputs.h"
 #include "solver/measure/routing.h"
+#include "solver/measure/specialisation.h"
 #include "solver/measure/spectra.h"
 #include "solver/measure/tangent.h"
 #include "solver/measure/weights.h"
@@ -20,6 +22,8 @@ static const struct instrument *const instruments[] = {&outputs_first,
                                                        &weights_instrument,
                                                        &routing_instrument,
                                                        &experts_instrument,
+                                                       &specialisation_instrument,
+                                                       &expert_norms_instrument,
                                                        &tangent_instrument,
                                                        &spectra_instrument,
                                                        &kernel_series_numbers,

@@ -149,6 +149,11 @@ static const struct param_row output_rows[] = {
      "  no: it is not\n"
      "  yes: the threshold of the logits, the normalisation of a softmax and the loads of "
      "experts"},
+    {"experts", PARAM_CHOICE, OFFSET(experts), "no", 0, 0, "no yes", NULL,
+     "Whether it is measured what experts do: what they tell of the inputs, which of them share "
+     "inputs, and how much each of them learns.\n"
+     "  no: it is not\n"
+     "  yes: of every router of the network"},
     {"spectra", PARAM_TEXT, OFFSET(spectra), "", 0, 0, NULL, NULL,
      "Names of kernels whose eigenvalues and alignment with the targets are written. The "
      "name tangent is that of the neural tangent kernel."},
@@ -450,11 +455,12 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .P = P,
         .K = K,
         .A = A,
-        .check = config->reference.coordinate_check,
+        .check = config->reference.coordinate_check || config->output.experts,
         .sampled = config->output.fields,
         .compared = config->output.cross,
         .kernels_of = config->output.kernels_of,
         .router = config->output.router,
+        .experts = config->output.experts,
         .stages = integrator_of(&config->training)->stages,
         .optimizer = config->training.optimizer,
         .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),

@@ -62,11 +62,12 @@ done:
     return code;
 }
 
-/* Of rows: all names, how many of them are not common ones, and whether many experts are routed. */
+/* Of rows: all names, how many of them are not common ones, and whether many experts are routed, or
+ * any. */
 struct known {
     struct names names;
     int single;
-    bool routed;
+    bool routed, experts;
 };
 
 /* Those of a network of width N. */
@@ -81,6 +82,7 @@ static int add_rows(struct known *known, const struct config *config, int N, str
         if (net_name(&net, i, name))
             DO(names_add(&known->names, name, err));
     known->routed |= net.has_router;
+    known->experts |= net.routers > 0;
 done:
     net_free(&net);
     return code;
@@ -163,6 +165,10 @@ int names_check(const struct config *config, const struct params *params, struct
     if (output->router && !known.routed)
         DO(params_error(params, "output", "router", err,
                         "the network has no router over many experts: no"));
+    if (output->experts && !known.experts)
+        DO(params_error(params, "output", "experts", err,
+                        "the network has no gates of experts (a network in Lua tells them by "
+                        "gates): no"));
 done:
     names_free(&known.names);
     return code;

@@ -1,0 +1,264 @@
+/* The norms of the gradient and of the change of each expert, matrix by matrix.
+ *
+ * Many experts: matrices with one side on the experts or their units; of an expert the rows (or
+ * columns) of its sites. A fixed number: matrices of their own, or columns of the router. The
+ * gradient's is that of [training] clip (models/engine/net.h): the mean of its square over many
+ * experts is what the matrix has of the square of the whole norm. The change is what (W - W(0))
+ * adds to what the expert's units read, or W^T - W(0)^T to what they are handed, root mean square
+ * over units and inputs: W - W(0) itself has no norm in the limit of a matrix that decays. */
+#include "solver/measure/expert_norms.h"
+#include "models/engine/node.h"
+#include "solver/measure/fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum slot { GRADIENT, CHANGE, SLOTS };
+static const struct {
+    const char *name, *about[2], *equation;
+} part[SLOTS] = {
+    {"expert_gradient",
+     {"norm of the gradient of each expert", "quantiles over experts of the norm of the gradient"},
+     "(rate/P^2 sum_mu,nu Delta_mu Delta_nu <g_mu g_nu>_i <x_mu x_nu>)^1/2"},
+    {"expert_change",
+     {"change of each expert since the start, as the inputs see it",
+      "quantiles over experts of their change since the start, as the inputs see it"},
+     "(mean over inputs of <((W - W(0)) x)^2>_i)^1/2"},
+};
+
+static bool is_of(const struct population *on, const struct population *experts) {
+    return on == experts || on->of == experts;
+}
+
+static const struct parameter *parameter_of(const struct net *net, const struct node *v) {
+    for (int k = 0; k < net->parameters; k++) {
+        const struct parameter *p = &net->parameter[k];
+        if ((v->map && p->map == v->map) || (v->thin && p->thin == v->thin))
+            return p;
+    }
+    return NULL;
+}
+
+static const char *family(const struct node *v) {
+    return v->weight.family ? v->weight.family : v->weight.name;
+}
+
+/* Whether the M numbers that a node looks up go into the gates. */
+static bool routes(const struct program *p, const struct node *v, const struct net_router *router) {
+    int i = router->phi;
+    if (v->op->matrix != MATRIX_LOOK || v->K != router->M)
+        return false;
+    while (i >= 0 && &p->node[i] != v)
+        i = p->node[i].argument[0];
+    return i >= 0;
+}
+
+/* Of a family the first matrix alone; matrices that never learn have no parameter. */
+static bool is_first(const struct net *net, const struct net_router *router, int i) {
+    const struct node *node = net->program->node;
+    if (routes(net->program, &node[i], router))
+        return true;
+    if (!node[i].map || router->expert[i] < 0)
+        return false;
+    for (int k = 0; k < i; k++)
+        if (node[k].map && router->expert[k] >= 0 && !strcmp(family(&node[k]), family(&node[i])))
+            return false;
+    return true;
+}
+
+bool expert_norms_find(const struct net *net, int item, struct expert_matrix *matrix) {
+    const struct program *p = net->program;
+    const struct net_router *router = &net->router[item / p->nodes];
+    const struct node *v = &p->node[item % p->nodes];
+    *matrix = (struct expert_matrix){router, v, false};
+    if (!node_begins_matrix(v) || !parameter_of(net, v))
+        return false;
+    if (router->M)
+        return is_first(net, router, item % p->nodes);
+    const struct population *experts = p->node[router->phi].on;
+    if (!v->map)
+        return false;
+    matrix->target = is_of(v->map->declared.target, experts);
+    return matrix->target || is_of(v->map->declared.source, experts);
+}
+
+static bool has(const struct net *net, const struct expert_matrix *m, enum slot k) {
+    const struct node *v = m->node;
+    bool known = v->map && !net->setup.field, back = m->router->M || m->target || v->part[0].due;
+    return k == GRADIENT || (known && back && v->map->declared.uses == 1);
+}
+
+/* --- arithmetic ------------------------------------------------------------------------------ */
+
+/* square [sites]: mean over rows of the squares of what the change of W adds, of its sites. */
+static int change_of_sites(const struct node *v, struct rows in, struct rows whole, bool forward,
+                           double *square, struct err *err) {
+    const struct map *map = v->map;
+    const struct backend *backend = whole.array->backend;
+    int rows = whole.count, code;
+    struct array work = {0}, sum = {0};
+    double *weight = NULL;
+    DO(base_alloc(&weight, (size_t)rows, sizeof *weight, err));
+    for (int r = 0; r < rows; r++)
+        weight[r] = -1;
+    DO(array_keep(&work, whole, err)); /* its shape */
+    DO(map->kind->initial(map, v->use, forward, in, array_all(&work), err));
+    rows_add(weight, whole, array_all(&work));
+    rows_multiply(array_all(&work), array_all(&work), array_all(&work));
+    for (int r = 0; r < rows; r++)
+        weight[r] = 1.0 / rows;
+    DO(array_init(&sum, backend, work.sites, work.group, 1, err));
+    backend->combine(array_all(&sum), 0, weight, array_all(&work));
+    backend->get(array_all(&sum), square);
+    DO(backend->sync(err));
+done:
+    free(weight);
+    array_free(&work);
+    array_free(&sum);
+    return code;
+}
+
+static int squares_of_sites(const struct net *net, const struct node *v, bool target, enum slot k,
+                            double *square, struct err *err) {
+    if (k == GRADIENT)
+        return net_gradient_of_sites(net, parameter_of(net, v), target, square, err);
+    if (target)
+        return change_of_sites(v, net->program->node[v->argument[0]].value, v->value, true, square,
+                               err);
+    TRY(change_of_sites(v, v->g, v->part[0].rows, false, square, err));
+    const struct population *on = v->map->declared.source;
+    for (size_t i = 0; i < on->sites; i++)
+        square[i] /= on->page * on->page;
+    return CODE_OK;
+}
+
+/* Means over the sites of each expert. */
+static int squares_of_many(const struct net *net, const struct expert_matrix *m, enum slot k,
+                           double *out, struct err *err) {
+    const struct population *experts = net->program->node[m->router->phi].on;
+    const struct map_declaration *declared = &m->node->map->declared;
+    const struct population *on = m->target ? declared->target : declared->source;
+    size_t group = on->sites / experts->sites;
+    double *square;
+    TRY(base_alloc(&square, on->sites, sizeof *square, err));
+    int code = squares_of_sites(net, m->node, m->target, k, square, err);
+    for (size_t i = 0; i < experts->sites && !code; i++) {
+        out[i] = 0;
+        for (size_t j = 0; j < group; j++)
+            out[i] += square[i * group + j] / (double)group;
+    }
+    free(square);
+    return code;
+}
+
+/* Adds up over the matrices of each expert. */
+static int squares_of_few(const struct net *net, const struct expert_matrix *m, enum slot k,
+                          double *out, struct err *err) {
+    const struct node *node = net->program->node;
+    if (!m->node->map)
+        return net_gradient_of_columns(net, parameter_of(net, m->node), out, err);
+    memset(out, 0, (size_t)m->router->M * sizeof *out);
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &node[i];
+        double *square;
+        if (!node_begins_matrix(v) || !v->map || m->router->expert[i] < 0 ||
+            strcmp(family(v), family(m->node)) || !parameter_of(net, v))
+            continue;
+        size_t sites = v->map->declared.target->sites;
+        TRY(base_alloc(&square, sites, sizeof *square, err));
+        int code = squares_of_sites(net, v, true, k, square, err);
+        for (size_t j = 0; j < sites && !code; j++)
+            out[m->router->expert[i]] += square[j] / (double)sites;
+        free(square);
+        TRY(code);
+    }
+    return CODE_OK;
+}
+
+int expert_norms_squares(const struct net *net, const struct expert_matrix *m, bool change,
+                         double *out, struct err *err) {
+    enum slot k = change ? CHANGE : GRADIENT;
+    return (m->router->M ? squares_of_few : squares_of_many)(net, m, k, out, err);
+}
+
+/* --- measuring ------------------------------------------------------------------------------- */
+
+/* item: router nodes + node. */
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    struct expert_matrix matrix;
+    expert_norms_find(m->net, item, &matrix);
+    size_t M = matrix.router->M ? (size_t)matrix.router->M
+                                : m->net->program->node[matrix.router->phi].on->sites;
+    double *square;
+    int code = CODE_OK;
+    TRY(base_alloc(&square, M, sizeof *square, err));
+    for (enum slot k = 0; k < SLOTS; k++) {
+        if (!out[k])
+            continue;
+        DO(expert_norms_squares(m->net, &matrix, k == CHANGE, square, err));
+        for (size_t i = 0; i < M; i++)
+            square[i] = sqrt(fmax(square[i], 0));
+        if (matrix.router->M)
+            memcpy(out[k], square, M * sizeof *square);
+        else
+            fields_quantiles(square, M, out[k]);
+    }
+done:
+    free(square);
+    return code;
+}
+
+static int add(struct record *record, const struct expert_matrix *m, enum slot k, struct err *err) {
+    enum { LENGTH = 64 };
+    bool many = m->router->M == 0;
+    struct series series = {.slot = (int)k,
+                            .about = part[k].about[many],
+                            .equation = part[k].equation,
+                            .axes = 2,
+                            .shape = {(size_t)record->T, FIELDS_PROBABILITIES}};
+    TRY(base_alloc(&series.own, LENGTH, 1, err));
+    if (!many)
+        series.shape[1] = (size_t)m->router->M;
+    series.dims = series.own;
+    snprintf(series.own, LENGTH, many ? "t probability" : "t expert%.32s", m->router->suffix);
+    snprintf(series.name, sizeof series.name, "%s_%.24s", part[k].name,
+             many ? m->node->weight.name : family(m->node));
+    return record_add(record, series, err);
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    struct expert_matrix matrix;
+    (void)y;
+    if (!config->output.experts)
+        return CODE_OK;
+    for (int item = 0; item < net->routers * net->program->nodes; item++) {
+        if (!expert_norms_find(net, item, &matrix))
+            continue;
+        if (!matrix.router->M)
+            fields_axis(record);
+        TRY(record_fill_by(record, fill, item, SLOTS, err));
+        for (enum slot k = 0; k < SLOTS; k++)
+            if (has(net, &matrix, k))
+                TRY(add(record, &matrix, k, err));
+    }
+    return CODE_OK;
+}
+
+/* Products of all rows, rows of one side twice, and a number for each site. */
+static double scratch(const struct config *config, const struct net *net) {
+    double most = 0;
+    for (int k = 0; k < net->parameters && config->output.experts; k++) {
+        const struct parameter *p = &net->parameter[k];
+        if (!p->map)
+            continue;
+        double sites =
+            fmax((double)p->map->declared.target->sites, (double)p->map->declared.source->sites);
+        most = fmax(most, (p->rows + 3.0) * sites + 3.0 * p->rows * p->rows);
+    }
+    return most * sizeof(double);
+}
+
+const struct instrument expert_norms_instrument = {.declare = declare, .scratch = scratch};
