@@ -44,7 +44,7 @@ def files(tmp_path_factory):
                  progress=False, **SMALL | few)
     return {"full": solve(folder, "full.h5", "regime2.ini", **few, **{
         "output.kernels": "full", "output.fields": ["h1", "phi", "g_h3"],
-        "output.tangent": "sum"}),
+        "output.tangent": "sum", "output.experts": "yes"}),
             "single": solve(folder, "single.h5", "regime2.ini", **few, **{
                 "solver.replicates": 1, "reference.seeds": 1}),
             "few": solve(folder, "few.h5", "regime1.ini"),

@@ -16,10 +16,11 @@ except ImportError as error:
 from dmft.plot.axes import (band, convergence, coordinates, curves, distribution, experts,
                             exponents, heat, input_heat, loss, time_heat)
 from dmft.plot.select import quantity
+from dmft.plot.specialisation import information, norms, overlap, share
 from dmft.plot.style import COLOURS, NAMES, STYLE, Missing, NotThere
 from dmft.plot.sweeps import losses, optima
 from dmft.plot.together import overlay
 
 __all__ = ["loss", "curves", "exponents", "convergence", "experts", "coordinates", "distribution",
-           "heat", "input_heat", "time_heat", "band", "overlay", "losses", "optima", "quantity",
-           "COLOURS", "NAMES", "STYLE", "Missing", "NotThere"]
+           "information", "share", "overlap", "norms", "heat", "input_heat", "time_heat", "band",
+           "overlay", "losses", "optima", "quantity", "COLOURS", "NAMES", "STYLE", "Missing", "NotThere"]

@@ -1,7 +1,7 @@
 """Pictures of what the programs computed.
 
     dmft-plot FILE.h5 ... [-o OUT.png] [--what loss|kernels|exponents|gates|fields|convergence|
-              attention|tangent|coordinate|sweep|all] [--times T ...] [--kernels NAME ...]
+              experts|attention|tangent|coordinate|sweep|all] [--times T ...] [--kernels NAME ...]
 
 or python -m dmft.plot. With --what all (the default) every picture that the file has data for is
 written, OUT_loss.png, OUT_kernels.png and so on; of a file of dmft-compare one of each for every

@@ -1,0 +1,134 @@
+"""What experts do ([output] experts = yes): what they tell of the inputs, how much of the gates the
+largest has, which inputs use the same experts, and how much each of them learns.
+
+    run = dmft.load("regime2.h5")
+    dmft.plot.information(plt.gca(), run)
+    dmft.plot.overlap(plt.gca(), run)
+    dmft.plot.norms(plt.gca(), run, "gradient")
+
+block: of a network with several routers the ending of their names ("_0", or "_NAME" in Lua).
+"""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import xarray
+
+from dmft.plot import axes as draw
+from dmft.plot.layout import legend, panels
+from dmft.plot.select import ensembles
+from dmft.plot.style import BANDS, COLOURS, Missing
+
+RUNS = "width (runs)\n" + BANDS
+KINDS = {"": "input", "_class": "class", "_token": "kind of token"}
+
+
+def blocks(run) -> list[str]:
+    """The endings of all routers of a run."""
+    found = [match[1] for name in ensembles(run)[-1][2]
+             if (match := re.fullmatch(r"expert_overlap(|_(?!se$).*)", name))
+             and not name.endswith("_se")]
+    if not found:
+        raise Missing("the run had no [output] experts = yes, or its network no gates")
+    return found
+
+
+def information(ax, run, block: str = "", of: str = "") -> None:
+    """The mutual information of expert and input over time, in nats; of="_class", "_token": of
+    expert and class, or kind of token.
+
+    >>> information(plt.gca(), run)                 # doctest: +SKIP
+    """
+    draw.curves(ax, run, f"expert_information{of}{block}")
+    ax.set_ylabel(f"information of expert and\n{KINDS[of]}  (nats)")
+
+
+def share(ax, run, block: str = "") -> None:
+    """The share of the largest expert over time.
+
+    >>> share(plt.gca(), run)                       # doctest: +SKIP
+    """
+    draw.curves(ax, run, f"expert_share{block}")
+    ax.set_ylabel("share of the\nlargest expert")
+
+
+def overlap(ax, run, t: int = -1, block: str = "", of: str = "overlap"):
+    """The cosine of the gates of two inputs at time t, of the limit, else of the widest networks;
+    of="coselection": the share of their experts that both are routed to. The image.
+
+    >>> overlap(plt.gca(), run)                     # doctest: +SKIP
+    """
+    words, _, data = ensembles(run)[-1]
+    image = draw.heat(ax, data[f"expert_{of}{block}"].isel(t=t).values, (0, 1))
+    ax.set(xlabel=r"input $\nu$", ylabel=r"input $\mu$", title=words)
+    return image
+
+
+def matrices(run, what: str, block: str = "") -> list[str]:
+    """Matrices of the experts of a router with a norm of this name."""
+    data = ensembles(run)[-1][2]
+    lead = f"expert_{what}_"
+    found = [name for name in data if name.startswith(lead) and not name.endswith("_se")]
+    mine = [name for name in found if _block_of(data, name, blocks(run)) == block]
+    return [name.removeprefix(lead) for name in mine]
+
+
+def _block_of(data, name: str, known: list[str]) -> str:
+    """Of a fixed number the axis of experts says it; of many experts the name of the matrix."""
+    for dim in data[name].dims:
+        if dim.startswith("expert"):
+            return dim.removeprefix("expert")
+    return next((block for block in known if block and name.endswith(block)), known[0]
+                if len(known) == 1 else "")
+
+
+def norms(ax, run, what: str = "gradient", block: str = "") -> None:
+    """The norm of what="gradient" or "change" of each expert over time, matrix by matrix: of many
+    experts the median and, as a band, the middle 90 % of them; of a few a line for each. The limit
+    solid, the widest networks dashed.
+
+    >>> norms(plt.gca(), run, "change")             # doctest: +SKIP
+    """
+    shown = list(zip(ensembles(run)[:-3:-1], ["-", "--"]))
+    for colour, matrix in zip(COLOURS, matrices(run, what, block)):
+        for (_, _, data), style in shown:
+            _norm(ax, data[f"expert_{what}_{matrix}"], colour, style, matrix.replace("_", " "))
+    for (words, _, _), style in shown:
+        ax.plot([], [], color="grey", ls=style, label=words)
+    ax.set(xlabel="step $t$", ylabel=f"norm of the {what}\nof each expert")
+
+
+def _norm(ax, values: xarray.DataArray, colour, style: str, words: str) -> None:
+    t = np.arange(values.sizes["t"])
+    label = words if style == "-" else None
+    if "probability" not in values.dims:
+        for i in range(values.shape[1]):
+            ax.plot(t, values[:, i], color=colour, ls=style, lw=1, label=label if i == 0 else None)
+        return
+    low, middle, high = (values.sel(probability=p, method="nearest") for p in (0.05, 0.5, 0.95))
+    ax.plot(t, middle, color=colour, ls=style, label=label)
+    if style == "-":
+        ax.fill_between(t, low, high, color=colour, alpha=0.15, lw=0)
+
+
+def figure(run, _):
+    """A row for each router: information, share of the largest, overlap, norms of the gradient."""
+    found = blocks(run)
+    grid, axes = panels(run, len(found), 5, 2.5, 2.1)
+    for block, row in zip(found, axes):
+        information(row[0], run, block)
+        share(row[1], run, block)
+        grid.colorbar(overlap(row[2], run, -1, block), ax=row[2], shrink=0.9)
+        for ax, what in zip(row[3:], ("gradient", "change")):
+            if matrices(run, what, block):
+                norms(ax, run, what, block)
+                ax.legend(fontsize=6.5)
+            else:
+                ax.set_visible(False)
+        if block:
+            row[0].set_title(block.removeprefix("_"))
+    return legend(grid, axes[0, 0], RUNS)
+
+
+FIGURES = {"experts": figure}
