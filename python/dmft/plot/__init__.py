@@ -23,4 +23,5 @@ from dmft.plot.together import overlay
 
 __all__ = ["loss", "curves", "exponents", "convergence", "experts", "coordinates", "distribution",
            "information", "share", "overlap", "norms", "heat", "input_heat", "time_heat", "band",
-           "overlay", "losses", "optima", "quantity", "COLOURS", "NAMES", "STYLE", "Missing", "NotThere"]
+           "overlay", "losses", "optima", "quantity", "COLOURS", "NAMES", "STYLE", "Missing",
+           "NotThere"]
