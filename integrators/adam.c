@@ -10,14 +10,14 @@
 static struct entry_rule rule(const struct optimizer_step *step) {
     const struct training *training = step->training;
     double steps = step->t + 1;
-    return (struct entry_rule){.form = training->adam_eps == ADAM_EPS_INSIDE ? ENTRY_ADAM_INSIDE
-                                                                             : ENTRY_ADAM,
-                               .beta1 = training->beta1,
-                               .beta2 = training->beta2,
-                               .rate = optimizer_rate(step),
-                               .eps = optimizer_eps(step),
-                               .unbias1 = 1 / (1 - pow(training->beta1, steps)),
-                               .unbias2 = 1 / (1 - pow(training->beta2, steps))};
+    return (struct entry_rule){
+        .form = training->adam.eps_place == ADAM_EPS_INSIDE ? ENTRY_ADAM_INSIDE : ENTRY_ADAM,
+        .beta1 = training->adam.beta1,
+        .beta2 = training->adam.beta2,
+        .rate = optimizer_rate(step),
+        .eps = optimizer_eps(step),
+        .unbias1 = 1 / (1 - pow(training->adam.beta1, steps)),
+        .unbias2 = 1 / (1 - pow(training->adam.beta2, steps))};
 }
 
 const struct optimizer optimizer_adam = {

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 
 int batch_size(const struct training *training, int inputs) {
-    return training->batch ? training->batch : inputs;
+    return training->batches.size ? training->batches.size : inputs;
 }
 
 int batch_init(struct batch *batch, const struct training *training, int inputs, struct err *err) {
     *batch = (struct batch){.inputs = inputs,
                             .size = batch_size(training, inputs),
-                            .order = training->order,
-                            .seed = training->order_seed,
+                            .order = training->batches.order,
+                            .seed = training->batches.seed,
                             .epoch = -1};
     return base_alloc(&batch->permutation, (size_t)inputs, sizeof(int), err);
 }

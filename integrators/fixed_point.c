@@ -1,7 +1,7 @@
 /* Sweeps over the window until the kernels no longer change. */
 #include "integrators/fixed_point.h"
 #include "integrators/anderson.h"
-#include "kernels/maps/freeze.h"
+#include "kernels/maps/tape.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct iteration {
     const double *y;
     const struct fixed_point_settings *settings;
     const struct fixed_point_calls *calls;
-    struct freeze freeze;
+    struct tape tape;
     struct field_settings field;
     struct net net;
     int sweep, count;
@@ -34,30 +34,30 @@ double fixed_point_probe(const struct network *network, double probe) {
 /* Evaluations of the first `times` measured times. */
 static int evaluations(const struct training *training, int times) {
     const struct integrator *integrator = integrator_of(training);
-    return times ? 1 + (times - 1) * training->substeps * integrator->stages : 0;
+    return times ? 1 + (times - 1) * training->flow.substeps * integrator->stages : 0;
 }
 
 /* By the loss, or a kernel. */
 static bool runs_away(const struct iteration *it, enum field_pass pass) {
     bool away = net_runs_away(&it->net);
-    for (int i = 0; i < it->net.maps && pass == FIELD_MEASURE; i++)
-        away = away || !(field_largest(it->net.map[i]) < NET_RUNAWAY);
+    for (int i = 0; i < it->net.maps.count && pass == FIELD_MEASURE; i++)
+        away = away || !(field_largest(it->net.maps.item[i]) < NET_RUNAWAY);
     return away;
 }
 
 /* Over the window once, up to the horizon; measure may be NULL. Kernels that are not right yet may
  * drive a network away: then the pass ends early, and the times it did not reach begin again from
  * zero, in sweeps whose horizon has grown to them. */
-static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass pass,
+static int run_pass(struct iteration *it, enum tape_mode mode, enum field_pass pass,
                     int (*measure)(void *context, const struct net *net, int t, struct err *err),
                     struct err *err) {
     struct net *net = &it->net;
     const struct training *training = it->training;
     const struct integrator *integrator = integrator_of(training);
     int last = pass == FIELD_MEASURE ? it->horizon : it->reached;
-    TRY(freeze_start(&it->freeze, mode, err));
-    for (int i = 0; i < net->maps; i++)
-        TRY(field_begin(net->map[i], pass, err));
+    TRY(tape_start(&it->tape, mode, err));
+    for (int i = 0; i < net->maps.count; i++)
+        TRY(field_begin(net->maps.item[i], pass, err));
     net_rewind(net);
     it->reached = 0;
     while (it->reached < last) {
@@ -72,25 +72,25 @@ static int run_pass(struct iteration *it, enum freeze_mode mode, enum field_pass
             TRY(measure(it->calls->context, net, it->reached, err));
         it->reached++;
     }
-    for (int i = 0; i < net->maps; i++)
-        field_end(net->map[i], evaluations(training, it->reached));
-    return freeze_start(&it->freeze, FREEZE_OFF, err);
+    for (int i = 0; i < net->maps.count; i++)
+        field_end(net->maps.item[i], evaluations(training, it->reached));
+    return tape_start(&it->tape, TAPE_OFF, err);
 }
 
 /* A net with its normals and probes. */
 static int build(struct iteration *it, struct err *err) {
     struct net_setup setup = *it->setup;
     struct net *net = &it->net;
-    setup.backend = &it->freeze.table;
+    setup.backend = &it->tape.table;
     setup.field = &it->field;
     setup.sweep = it->settings->draws == FIXED_POINT_FRESH ? it->sweep : 0;
     TRY(net_init(net, &setup, err));
     TRY(net_remember(net, err));
     for (int t = 0; t < it->field.T; t++)
-        for (int i = 0; i < net->maps; i++)
-            TRY(field_draw(net->map[i], err));
-    for (int i = 0; i < net->populations; i++)
-        population_free(net->population[i]); /* the spans: nothing more will be drawn */
+        for (int i = 0; i < net->maps.count; i++)
+            TRY(field_draw(net->maps.item[i], err));
+    for (int i = 0; i < net->populations.count; i++)
+        population_free(net->populations.item[i]); /* the spans: nothing more will be drawn */
     return CODE_OK;
 }
 
@@ -104,8 +104,8 @@ static const char *name_of(const struct map *map, int k) {
 
 static void list_kernels(struct iteration *it) {
     it->count = 0;
-    for (int i = 0; i < 4 * it->net.maps; i++) {
-        const struct map *map = it->net.map[i / 4];
+    for (int i = 0; i < 4 * it->net.maps.count; i++) {
+        const struct map *map = it->net.maps.item[i / 4];
         struct field_kernels *given = &field_of(map)->given, *measured = &field_of(map)->measured;
         struct fixed_point_kernel *kernel = &it->kernel[it->count];
         int side = i % 4 / 2;
@@ -128,12 +128,12 @@ int fixed_point_names(const struct net_setup *setup, char (**names)[FIXED_POINT_
     *count = 0;
     *names = NULL;
     DO(net_init(&net, &declared, err));
-    DO(base_alloc(names, 4 * (size_t)net.maps, sizeof **names, err));
-    for (int i = 0; i < 4 * net.maps; i++) {
-        const char *name = name_of(net.map[i / 4], i % 4);
+    DO(base_alloc(names, 4 * (size_t)net.maps.count, sizeof **names, err));
+    for (int i = 0; i < 4 * net.maps.count; i++) {
+        const char *name = name_of(net.maps.item[i / 4], i % 4);
         if (name)
             snprintf((*names)[(*count)++], FIXED_POINT_NAME, "%s_%s", name,
-                     net.map[i / 4]->declared.name);
+                     net.maps.item[i / 4]->declared.name);
     }
 done:
     net_free(&net);
@@ -145,7 +145,7 @@ int fixed_point_bytes(const struct net_setup *setup, const struct training *trai
                       struct err *err) {
     int window = evaluations(training, training->steps);
     const struct field_settings field = {.T = window,
-                                         .P = setup->P * (setup->n ? setup->n : 1),
+                                         .P = setup->data.P * (setup->data.n ? setup->data.n : 1),
                                          .copies = 2 + (settings->anderson ? 3 : 0) +
                                                    2 * settings->anderson};
     struct net_setup mine = *setup;
@@ -157,17 +157,17 @@ int fixed_point_bytes(const struct net_setup *setup, const struct training *trai
 static int renew(struct iteration *it, struct err *err) {
     struct net *net = &it->net;
     struct field_kernels *kept;
-    int maps = net->maps, code = CODE_OK;
+    int maps = net->maps.count, code = CODE_OK;
     TRY(base_alloc(&kept, (size_t)maps, sizeof *kept, err));
     for (int i = 0; i < maps; i++) {
-        kept[i] = field_of(net->map[i])->given;
-        field_of(net->map[i])->given = (struct field_kernels){0};
+        kept[i] = field_of(net->maps.item[i])->given;
+        field_of(net->maps.item[i])->given = (struct field_kernels){0};
     }
     net_free(net);
     DO(build(it, err));
     for (int i = 0; i < maps; i++) {
-        struct field_kernels zero = field_of(net->map[i])->given;
-        field_of(net->map[i])->given = kept[i];
+        struct field_kernels zero = field_of(net->maps.item[i])->given;
+        field_of(net->maps.item[i])->given = kept[i];
         kept[i] = zero;
     }
     list_kernels(it);
@@ -208,8 +208,8 @@ static double changes(struct iteration *it, int *worst) {
 
 static struct fixed_point_state state_of(const struct iteration *it) {
     int floored = 0;
-    for (int i = 0; i < it->net.maps; i++)
-        floored += field_of(it->net.map[i])->floored;
+    for (int i = 0; i < it->net.maps.count; i++)
+        floored += field_of(it->net.maps.item[i])->floored;
     return (struct fixed_point_state){it->sweep, it->count, floored, it->reached, it->kernel};
 }
 
@@ -238,9 +238,9 @@ static int iterate(struct iteration *it, bool *converged, int *worst, struct err
     for (; it->sweep < settings->max_sweeps; it->sweep++) {
         if (it->sweep && settings->draws == FIXED_POINT_FRESH)
             TRY(renew(it, err));
-        TRY(run_pass(it, FREEZE_RECORD, FIELD_MEASURE, NULL, err));
-        TRY(run_pass(it, FREEZE_REPLAY, FIELD_PROBE_V, NULL, err));
-        TRY(run_pass(it, FREEZE_REPLAY, FIELD_PROBE_U, NULL, err));
+        TRY(run_pass(it, TAPE_RECORD, FIELD_MEASURE, NULL, err));
+        TRY(run_pass(it, TAPE_REPLAY, FIELD_PROBE_V, NULL, err));
+        TRY(run_pass(it, TAPE_REPLAY, FIELD_PROBE_U, NULL, err));
         double change = changes(it, worst);
         *converged = change <= settings->tolerance && it->reached == it->training->steps;
         struct fixed_point_state state = state_of(it);
@@ -271,15 +271,15 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     it->field =
         (struct field_settings){.backend = setup->backend,
                                 .T = evaluations(training, training->steps),
-                                .P = setup->P * (setup->n ? setup->n : 1),
+                                .P = setup->data.P * (setup->data.n ? setup->data.n : 1),
                                 .jitter = settings->jitter,
                                 .epsilon = fixed_point_probe(setup->network, settings->probe)};
-    freeze_init(&it->freeze, setup->backend);
+    tape_init(&it->tape, setup->backend);
     DO(build(it, err));
-    DO(base_alloc(&it->kernel, 4 * (size_t)it->net.maps, sizeof *it->kernel, err));
+    DO(base_alloc(&it->kernel, 4 * (size_t)it->net.maps.count, sizeof *it->kernel, err));
     list_kernels(it);
     DO(iterate(it, &converged, &worst, err));
-    DO(run_pass(it, FREEZE_OFF, FIELD_MEASURE, calls->measure, err));
+    DO(run_pass(it, TAPE_OFF, FIELD_MEASURE, calls->measure, err));
     if (it->reached < training->steps && (converged || it->reached <= it->front))
         code = err_set(err, CODE_NUMERICAL,
                        "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
@@ -293,7 +293,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
 done:
     net_free(&it->net);
     anderson_free(&it->anderson);
-    freeze_free(&it->freeze);
+    tape_free(&it->tape);
     free(it->kernel);
     free(it);
     return code;

@@ -44,38 +44,38 @@ static int place(struct net *net, const struct step *step, int stages, const dou
  * outputs. */
 static double heun_error(struct net *net, const double *start, const double *euler) {
     double moved = 0, apart = 0, change = 0;
-    for (int mu = 0; mu < net->outs * net->setup.C; mu++) {
-        double d = net->f[mu] - euler[mu];
+    for (int mu = 0; mu < net->batch.output_rows * net->setup.data.C; mu++) {
+        double d = net->output.f[mu] - euler[mu];
         moved = fmax(moved, fabs(euler[mu] - start[mu]));
         apart = fmax(apart, fabs(d));
-        change = fmax(change, fabs(d - net->apart[mu]));
-        net->apart[mu] = d;
+        change = fmax(change, fabs(d - net->place.apart[mu]));
+        net->place.apart[mu] = d;
     }
-    return (moved > 0 ? 2 * apart * apart / (3 * moved) : 0) + (net->t > 1 ? change / 3 : 0);
+    return (moved > 0 ? 2 * apart * apart / (3 * moved) : 0) + (net->place.t > 1 ? change / 3 : 0);
 }
 
 static int heun_advance(struct net *net, const struct training *training, const double *y,
                         struct err *err) {
     static const double c[] = {0, 1}, first[] = {1}, heun[] = {0.5, 0.5};
     const struct loss *loss = training->loss;
-    size_t count = (size_t)(net->outs * net->setup.C);
-    double h = training->dt / training->substeps, *start = NULL, *euler = NULL;
+    size_t count = (size_t)(net->batch.output_rows * net->setup.data.C);
+    double h = training->flow.dt / training->flow.substeps, *start = NULL, *euler = NULL;
     int code = CODE_OK;
     DO(base_alloc(&start, count, sizeof *start, err));
     DO(base_alloc(&euler, count, sizeof *euler, err));
-    for (int i = 0; i < training->substeps; i++) {
-        struct step step = step_of(training, net->t * h, h, 2, c);
-        memcpy(start, net->f, count * sizeof *start);
+    for (int i = 0; i < training->flow.substeps; i++) {
+        struct step step = step_of(training, net->place.t * h, h, 2, c);
+        memcpy(start, net->output.f, count * sizeof *start);
         DO(net_keep(net, 0, err));
         DO(place(net, &step, 1, first, err));
         DO(net_evaluate(net, loss, y, err));
-        memcpy(euler, net->f, count * sizeof *euler);
+        memcpy(euler, net->output.f, count * sizeof *euler);
         DO(net_keep(net, 1, err));
         DO(place(net, &step, 2, heun, err));
         net_commit(net);
-        net->t++;
+        net->place.t++;
         DO(net_evaluate(net, loss, y, err));
-        net->step_error += heun_error(net, start, euler);
+        net->place.step_error += heun_error(net, start, euler);
     }
 done:
     free(start);
@@ -107,10 +107,10 @@ static int bs32_try(struct net *net, const struct training *training, const doub
 static double bs32_error(const struct net *net, const struct training *training,
                          const double *start, const double *low) {
     double error = 0;
-    for (int mu = 0; mu < net->outs * net->setup.C; mu++) {
-        double f = net->f[mu], allowed = fmax(fabs(f), fabs(start[mu]));
-        allowed = training->atol + training->rtol * allowed;
-        error = fmax(error, fabs(f - (low[mu] - net->f0[mu])) / allowed);
+    for (int mu = 0; mu < net->batch.output_rows * net->setup.data.C; mu++) {
+        double f = net->output.f[mu], allowed = fmax(fabs(f), fabs(start[mu]));
+        allowed = training->flow.atol + training->flow.rtol * allowed;
+        error = fmax(error, fabs(f - (low[mu] - net->output.f0[mu])) / allowed);
     }
     return error;
 }
@@ -119,19 +119,21 @@ static double bs32_error(const struct net *net, const struct training *training,
 static int bs32_advance(struct net *net, const struct training *training, const double *y,
                         struct err *err) {
     static const double c[] = {0, 0.5, 0.75};
-    size_t count = (size_t)(net->outs * net->setup.C);
-    double end = (net->t + 1) * training->dt, left = training->dt, *start = NULL, *low = NULL;
+    size_t count = (size_t)(net->batch.output_rows * net->setup.data.C);
+    double end = (net->place.t + 1) * training->flow.dt, left = training->flow.dt, *start = NULL,
+           *low = NULL;
     bool accepted = true;
     int code = CODE_OK;
     DO(base_alloc(&start, count, sizeof *start, err));
     DO(base_alloc(&low, count, sizeof *low, err));
-    if (net->step == 0) /* far inside stability: gradient descent lives with eta0 of order one */
-        net->step = fmin(left, 0.1 / training->eta0);
+    if (net->place.step ==
+        0) /* far inside stability: gradient descent lives with eta0 of order one */
+        net->place.step = fmin(left, 0.1 / training->eta0);
     while (left > 0) {
-        double h = left <= net->step ? left : fmin(net->step, left / 2);
+        double h = left <= net->place.step ? left : fmin(net->place.step, left / 2);
         if (accepted) {
             DO(net_keep(net, 0, err));
-            memcpy(start, net->f, count * sizeof *start);
+            memcpy(start, net->output.f, count * sizeof *start);
         }
         struct step step = step_of(training, end - left, h, 3, c);
         DO(bs32_try(net, training, y, &step, low, err));
@@ -141,16 +143,16 @@ static int bs32_advance(struct net *net, const struct training *training, const 
         if (accepted) {
             net_commit(net);
             left -= h;
-            net->step = h < net->step ? fmax(proposed, net->step) : proposed;
-        } else if ((net->step = proposed) < FLOW_LEAST * training->dt) {
+            net->place.step = h < net->place.step ? fmax(proposed, net->place.step) : proposed;
+        } else if ((net->place.step = proposed) < FLOW_LEAST * training->flow.dt) {
             code = err_set(err, CODE_NUMERICAL,
                            "the step of bs32 fell to %.2g; raise rtol and atol, or take fixed "
                            "steps: integrator = heun",
-                           net->step);
+                           net->place.step);
             goto done;
         }
     }
-    net->t++;
+    net->place.t++;
 done:
     free(start);
     free(low);

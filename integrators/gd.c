@@ -8,9 +8,9 @@
 
 static int gd_advance(struct net *net, const struct training *training, const double *y,
                       struct err *err) {
-    double h = training->dt / training->substeps, clip;
-    for (int i = 0; i < training->substeps; i++) {
-        double eta = training->eta0 * schedule_factor(training, net->t * h);
+    double h = training->flow.dt / training->flow.substeps, clip;
+    for (int i = 0; i < training->flow.substeps; i++) {
+        double eta = training->eta0 * schedule_factor(training, net->place.t * h);
         TRY(clip_factor(net, training, &clip, err));
         TRY(net_learn(net, clip * eta * h, err));
         TRY(net_evaluate(net, training->loss, y, err));

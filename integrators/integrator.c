@@ -21,13 +21,13 @@ const struct param_row training_rows[] = {
      "matrix, by a power of the width (docs/theory/parameterizations.md)."},
     {"gamma0", PARAM_REAL, OFFSET(gamma0), "1", 1e-6, 1e6, NULL, NULL,
      "Strength gamma0 of feature learning: 0.1 is lazy, 1 is rich."},
-    {"batch", PARAM_INT, OFFSET(batch), "0", 0, 100000, NULL, NULL,
+    {"batch", PARAM_INT, OFFSET(batches.size), "0", 0, 100000, NULL, NULL,
      "Number of inputs in a minibatch. 0 takes all inputs in every step."},
-    {"order", PARAM_CHOICE, OFFSET(order), "cyclic", 0, 0, "cyclic shuffled", NULL,
+    {"order", PARAM_CHOICE, OFFSET(batches.order), "cyclic", 0, 0, "cyclic shuffled", NULL,
      "Order in which minibatches go through the inputs, epoch after epoch.\n"
      "  cyclic: the order of the data\n"
      "  shuffled: a random order, drawn anew for each epoch"},
-    {"order_seed", PARAM_SEED, OFFSET(order_seed), "1", 0, 0, NULL, "order=shuffled",
+    {"order_seed", PARAM_SEED, OFFSET(batches.seed), "1", 0, 0, NULL, "order=shuffled",
      "Seed of the shuffled orders, which do not depend on [solver] seed."},
     {"loss", PARAM_ROW, OFFSET(loss), "mse", 0, 0, loss_list, NULL,
      "Loss function l(f, y), of which training minimises the mean over the inputs."},
@@ -39,21 +39,22 @@ const struct param_row training_rows[] = {
     {"momentum", PARAM_REAL, OFFSET(momentum), "0.9", 0, 1, NULL, "optimizer",
      "Factor by which the velocity v decays in each step: v = momentum v + gradient, W -= "
      "rate v."},
-    {"beta1", PARAM_REAL, OFFSET(beta1), "0.9", 0, 0.999999, NULL, "optimizer",
+    {"beta1", PARAM_REAL, OFFSET(adam.beta1), "0.9", 0, 0.999999, NULL, "optimizer",
      "Decay factor of the running mean of the gradient in Adam and AdamW. In Lion it weighs "
      "that mean against the gradient in the update."},
-    {"beta2", PARAM_REAL, OFFSET(beta2), "0.999", 0, 0.999999, NULL, "optimizer",
+    {"beta2", PARAM_REAL, OFFSET(adam.beta2), "0.999", 0, 0.999999, NULL, "optimizer",
      "Decay factor of the running mean of the squared gradient in Adam and AdamW, and of the "
      "running mean of the gradient in Lion."},
-    {"eps", PARAM_REAL, OFFSET(eps), "0.05", 1e-12, 1e6, NULL, "optimizer",
+    {"eps", PARAM_REAL, OFFSET(adam.eps), "0.05", 1e-12, 1e6, NULL, "optimizer",
      "Constant eps of Adam, AdamW and Lion, in units of the size of gradients at any width "
      "(docs/theory/parameterizations.md). Far below 0.05 networks approach the limit slowly."},
-    {"adam_eps", PARAM_CHOICE, OFFSET(adam_eps), "outside", 0, 0, "outside inside", "optimizer",
+    {"adam_eps", PARAM_CHOICE, OFFSET(adam.eps_place), "outside", 0, 0, "outside inside",
+     "optimizer",
      "Where eps stands in the update of Adam, with m and v the running means of the gradient "
      "and of its square.\n"
      "  outside: m/(sqrt(v) + eps)\n"
      "  inside: m/sqrt(v + eps^2)"},
-    {"adam_read_in", PARAM_CHOICE, OFFSET(adam_read_in), "sqrt_D", 0, 0, "sqrt_D 1", "optimizer",
+    {"adam_read_in", PARAM_CHOICE, OFFSET(adam.read_in), "sqrt_D", 0, 0, "sqrt_D 1", "optimizer",
      "Number by which Adam's learning rate and eps are divided for the read-in W1, whose "
      "entries have variance 1.\n"
      "  sqrt_D: the square root of the input dimension\n"
@@ -61,39 +62,39 @@ const struct param_row training_rows[] = {
     {"weight_decay", PARAM_REAL, OFFSET(weight_decay), "0.01", 0, 1, NULL, "optimizer",
      "Coefficient omega of decoupled weight decay, the same at any width: each step begins "
      "with W *= 1 - omega, biases excepted."},
-    {"schedule", PARAM_ROW, OFFSET(schedule), "constant", 0, 0, schedule_list, NULL,
+    {"schedule", PARAM_ROW, OFFSET(schedule.kind), "constant", 0, 0, schedule_list, NULL,
      "Schedule of the learning rate after the warmup, as a factor of eta0 at the time t since "
      "then."},
-    {"warmup", PARAM_REAL, OFFSET(warmup), "0", 0, 1e9, NULL, NULL,
+    {"warmup", PARAM_REAL, OFFSET(schedule.warmup), "0", 0, 1e9, NULL, NULL,
      "Number of steps (in gradient flow, the time) in which the learning rate grows linearly "
      "from 0."},
-    {"schedule_steps", PARAM_REAL, OFFSET(schedule_steps), "0", 0, 1e9, NULL, "schedule",
+    {"schedule_steps", PARAM_REAL, OFFSET(schedule.steps), "0", 0, 1e9, NULL, "schedule",
      "Number of steps (in gradient flow, the time) in which the learning rate falls after the "
      "warmup. 0 takes all that are left, so that the rate depends on the length of the run."},
-    {"schedule_end", PARAM_REAL, OFFSET(schedule_end), "0", 0, 1, NULL, "schedule",
+    {"schedule_end", PARAM_REAL, OFFSET(schedule.end), "0", 0, 1, NULL, "schedule",
      "Final learning rate divided by eta0."},
-    {"schedule_power", PARAM_REAL, OFFSET(schedule_power), "0.5", 0, 10, NULL, "schedule",
+    {"schedule_power", PARAM_REAL, OFFSET(schedule.power), "0.5", 0, 10, NULL, "schedule",
      "Exponent with which the learning rate falls."},
-    {"schedule_t0", PARAM_REAL, OFFSET(schedule_t0), "1", 1e-6, 1e9, NULL, "schedule",
+    {"schedule_t0", PARAM_REAL, OFFSET(schedule.t0), "1", 1e-6, 1e9, NULL, "schedule",
      "Number of steps (in gradient flow, the time) after the warmup at which the learning "
      "rate begins to fall. With schedule_power = 0.5 and the value of warmup it falls as "
      "1/sqrt(t)."},
     {"clip", PARAM_REAL, OFFSET(clip), "0", 0, 1e12, NULL, "integrator",
      "Largest norm of the gradient, above which it is scaled down. 0 does not clip. The norm "
      "is of order one at any width (docs/method.md, section 10) and written as gradient_norm."},
-    {"dt", PARAM_REAL, OFFSET(dt), "1", 1e-6, 1e6, NULL, "integrator",
+    {"dt", PARAM_REAL, OFFSET(flow.dt), "1", 1e-6, 1e6, NULL, "integrator",
      "Time between two measurements. In a unit of time gradient descent makes one step."},
-    {"substeps", PARAM_INT, OFFSET(substeps), "1", 1, 1000000, NULL, "integrator",
+    {"substeps", PARAM_INT, OFFSET(flow.substeps), "1", 1, 1000000, NULL, "integrator",
      "Number of integration steps between two measurements."},
-    {"rtol", PARAM_REAL, OFFSET(rtol), "1e-3", 1e-10, 1, NULL, "integrator",
+    {"rtol", PARAM_REAL, OFFSET(flow.rtol), "1e-3", 1e-10, 1, NULL, "integrator",
      "Relative tolerance of adaptive steps: the error of f in a step is at most atol + rtol "
      "|f|. It must not be below [solver] tolerance."},
-    {"atol", PARAM_REAL, OFFSET(atol), "1e-3", 1e-12, 1, NULL, "integrator",
+    {"atol", PARAM_REAL, OFFSET(flow.atol), "1e-3", 1e-12, 1, NULL, "integrator",
      "Absolute tolerance of adaptive steps: the error of f in a step is at most atol + rtol "
      "|f|. It must not be below [solver] tolerance."},
 };
 const size_t training_rows_count = sizeof training_rows / sizeof *training_rows;
 
 double integrator_evaluations(const struct training *training) {
-    return (double)training->steps * training->substeps * integrator_of(training)->stages;
+    return (double)training->steps * training->flow.substeps * integrator_of(training)->stages;
 }

@@ -12,25 +12,45 @@
 enum adam_eps { ADAM_EPS_OUTSIDE, ADAM_EPS_INSIDE };
 enum adam_read_in { ADAM_READ_IN_ROOT_D, ADAM_READ_IN_1 };
 
+struct adam_settings {
+    int eps_place, read_in; /* enum adam_eps, enum adam_read_in */
+    double beta1, beta2, eps;
+};
+
+struct schedule_settings { /* schedule.h */
+    const struct schedule *kind;
+    double warmup, steps, end, power, t0;
+};
+
+struct flow_settings { /* gradient flow (flow.c): measured times lie dt apart */
+    int substeps;
+    double dt, rtol, atol;
+};
+
+struct batch_settings {
+    int size, order; /* size 0: all inputs at each step */
+    uint64_t seed;   /* of the order */
+};
+
 /* Section [training]. */
 struct training {
     const struct loss *loss;
     const struct integrator *integrator;
     const struct optimizer *optimizer;
-    const struct schedule *schedule;
-    int steps, substeps, adam_eps, adam_read_in;
-    double eta0, gamma0, dt, rtol, atol, momentum, beta1, beta2, eps, weight_decay;
-    int batch, order;
-    double warmup, schedule_steps, schedule_end, schedule_power, schedule_t0; /* schedule.h */
-    double clip;                                                              /* 0: none; clip.h */
-    uint64_t order_seed;
+    int steps;
+    double eta0, gamma0, momentum, weight_decay;
+    double clip; /* 0: none; clip.h */
+    struct adam_settings adam;
+    struct schedule_settings schedule;
+    struct flow_settings flow;
+    struct batch_settings batches;
 };
 
 struct integrator {
     struct choice choice; /* first: a key chooses among integrators */
     bool flow;            /* of gradient flow: nothing may act once a step */
     bool adaptive;        /* steps depend on what is computed */
-    bool estimates;       /* adds the error of its fixed steps to net->step_error */
+    bool estimates;       /* adds the error of its fixed steps to net->place.step_error */
     int stages;           /* kept at once, and evaluations a step */
     /* From the evaluated time t to the evaluated time t + 1. y [P]: the targets. */
     int (*advance)(struct net *net, const struct training *training, const double *y,

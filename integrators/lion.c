@@ -9,8 +9,8 @@
 
 static struct entry_rule rule(const struct optimizer_step *step) {
     return (struct entry_rule){.form = ENTRY_LION,
-                               .beta1 = step->training->beta1,
-                               .beta2 = step->training->beta2,
+                               .beta1 = step->training->adam.beta1,
+                               .beta2 = step->training->adam.beta2,
                                .rate = optimizer_rate(step),
                                .eps = optimizer_eps(step)};
 }

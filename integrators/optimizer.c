@@ -30,7 +30,7 @@ double optimizer_rate(const struct optimizer_step *step) {
 }
 
 double optimizer_eps(const struct optimizer_step *step) {
-    return step->training->eps * step->parameter->adam.eps;
+    return step->training->adam.eps * step->parameter->adam.eps;
 }
 
 static int move_entries(const struct optimizer_step *step, struct change *change,
@@ -75,16 +75,17 @@ done:
 
 static int optimizer_advance(struct net *net, const struct training *training, const double *y,
                              struct err *err) {
-    struct optimizer_step step = {
-        .training = training, .schedule = schedule_factor(training, net->t), .t = net->t};
+    struct optimizer_step step = {.training = training,
+                                  .schedule = schedule_factor(training, net->place.t),
+                                  .t = net->place.t};
     double clip;
     TRY(clip_factor(net, training, &clip, err));
     TRY(net_keep(net, 0, err));
     if (training->optimizer->decays)
         net_decay(net, 1 - step.schedule * training->weight_decay);
-    for (int i = 0; i < net->parameters; i++) {
-        step.parameter = &net->parameter[i];
-        TRY(move(net, &step, clip, &net->parameter[i], err));
+    for (int i = 0; i < net->parameters.count; i++) {
+        step.parameter = &net->parameters.item[i];
+        TRY(move(net, &step, clip, &net->parameters.item[i], err));
     }
     net_next(net);
     return net_evaluate(net, training->loss, y, err);

@@ -9,20 +9,20 @@ static double constant(const struct training *training, double past, double left
 }
 
 static double linear(const struct training *training, double past, double left) {
-    double end = training->schedule_end;
+    double end = training->schedule.end;
     (void)past;
     return end + (1 - end) * left;
 }
 
 static double cosine(const struct training *training, double past, double left) {
-    double end = training->schedule_end;
+    double end = training->schedule.end;
     (void)past;
     return end + (1 - end) * (1 - cos(acos(-1) * left)) / 2;
 }
 
 static double power(const struct training *training, double past, double left) {
     (void)left;
-    return pow(1 + past / training->schedule_t0, -training->schedule_power);
+    return pow(1 + past / training->schedule.t0, -training->schedule.power);
 }
 
 const struct schedule schedule_constant = {.choice = {.name = "constant", .doc = "1"},
@@ -54,22 +54,23 @@ const struct choice *const schedule_list[] = {&schedule_constant.choice, &schedu
 
 /* Time from the end of the warmup to that of the decay. */
 static double length(const struct training *training) {
-    return training->schedule_steps > 0 ? training->schedule_steps
-                                        : (training->steps - 1) * training->dt - training->warmup;
+    return training->schedule.steps > 0
+               ? training->schedule.steps
+               : (training->steps - 1) * training->flow.dt - training->schedule.warmup;
 }
 
 bool schedule_is_cut(const struct training *training) {
-    return training->schedule->ends && training->warmup > 0 && length(training) <= 0;
+    return training->schedule.kind->ends && training->schedule.warmup > 0 && length(training) <= 0;
 }
 
 bool schedule_follows_steps(const struct training *training) {
-    return training->schedule->ends && training->schedule_steps == 0;
+    return training->schedule.kind->ends && training->schedule.steps == 0;
 }
 
 double schedule_factor(const struct training *training, double tau) {
-    double past = tau - training->warmup;
+    double past = tau - training->schedule.warmup;
     if (past < 0)
-        return tau / training->warmup;
+        return tau / training->schedule.warmup;
     double left = past < length(training) ? 1 - past / length(training) : 0;
-    return training->schedule->factor(training, past, left);
+    return training->schedule.kind->factor(training, past, left);
 }

@@ -194,7 +194,7 @@ int command_continue(struct command *command, const char *program, const char *r
 
 void command_tell_states(struct log *log, const char *program, const struct run *run,
                          const char *output) {
-    if (run->states && run->config.output.checkpoint > 0)
+    if (run->states.folder && run->config.output.checkpoint > 0)
         log_line(log, "it goes on with: %s --continue %s", program, output);
 }
 

@@ -88,15 +88,15 @@ int dmft_add_network(struct dmft *d, const struct model *model) {
 }
 
 size_t dmft_sites(const struct program *p) {
-    return (size_t)program_setup(p)->sites;
+    return (size_t)program_setup(p)->limit.sites;
 }
 
 size_t dmft_expert_sites(const struct program *p) {
-    return (size_t)program_setup(p)->expert_sites;
+    return (size_t)program_setup(p)->limit.expert_sites;
 }
 
 size_t dmft_unit_sites(const struct program *p) {
-    return (size_t)program_setup(p)->unit_sites;
+    return (size_t)program_setup(p)->limit.unit_sites;
 }
 
 /* --- what to run ----------------------------------------------------------------------------- */
@@ -157,8 +157,9 @@ static int read_settings(struct dmft *d, struct err *err) {
     FILE *stream = fmemopen(d->text, length ? length : 1, "r");
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the text of an ini");
-    int code = params_read_stream(&run->params, run->sections, sections, "ini", stream,
-                                  d->overrides, d->override, &run->config, err);
+    struct param_source source = {"ini", stream, d->overrides, d->override};
+    int code =
+        params_read_stream(&run->params, run->sections, sections, &source, &run->config, err);
     fclose(stream);
     if (!code)
         code = config_program(&run->config, &run->params, err);
@@ -193,10 +194,10 @@ void dmft_stop(struct dmft *d) {
 /* NULL, and a sentence, if there is none. */
 static const struct record *record_of(struct dmft *d, int N) {
     const struct int_list *widths = &d->run.config.reference.widths;
-    const struct record *record = N ? NULL : &d->run.limit;
+    const struct record *record = N ? NULL : &d->run.results.limit;
     for (int i = 0; i < widths->count; i++)
         if (N && widths->value[i] == N)
-            record = &d->run.reference[i];
+            record = &d->run.results.reference[i];
     if (record && record->count)
         return record;
     err_set(&d->err, CODE_INPUT, N ? "no networks of width %d were run" : "no limit was run", N);

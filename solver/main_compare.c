@@ -62,7 +62,7 @@ static int work(struct compare *compare, struct options *options, struct err *er
         compare->run[k].log = log;
         compare->run[k].program = "dmft-compare";
         compare->run[k].stop = command_signals();
-        compare->run[k].go_on = go_on;
+        compare->run[k].states.resume = go_on;
     }
     DO(go_on ? command_continue(command, "dmft-compare", options->again, options->output, &ini,
                                 &output, err)

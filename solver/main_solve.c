@@ -147,11 +147,11 @@ static int solve(struct run *run, struct options *options, struct err *err) {
     bool begun = false;
     int code;
     profile_on = options->profile;
-    run->go_on = options->again != NULL;
-    options->force |= run->go_on;
-    DO(run->go_on ? command_continue(command, "dmft-solve", options->again, options->output, &ini,
-                                     &output, err)
-                  : command_output(&output, command, options->output, ".h5", err));
+    run->states.resume = options->again != NULL;
+    options->force |= run->states.resume;
+    DO(run->states.resume ? command_continue(command, "dmft-solve", options->again, options->output,
+                                             &ini, &output, err)
+                          : command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
     DO(command_spare_all(output, &run->params, err));
     DO(run_open(run, output, options->force, err));

@@ -19,8 +19,8 @@ static char *read_and_write(void *bytes, size_t size, char *override) {
     size_t length = 0;
     FILE *in = fmemopen(bytes, size, "r");
     fuzz_require(in != NULL, "no stream");
-    int code = params_read_stream(&params, table_sections, TABLE_COUNT, "fuzz.ini", in,
-                                  override ? 1 : 0, &override, &config, &err);
+    struct param_source source = {"fuzz.ini", in, override ? 1 : 0, &override};
+    int code = params_read_stream(&params, table_sections, TABLE_COUNT, &source, &config, &err);
     fclose(in);
     fuzz_sentence(code, &err);
     if (!code)

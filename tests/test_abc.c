@@ -21,8 +21,8 @@ bool __real_weight_settle(struct program *p, struct node *node);
 bool __wrap_weight_settle(struct program *p, struct node *node);
 
 bool __wrap_weight_settle(struct program *p, struct node *node) {
-    struct weight *W = &node->weight;
-    if (p->net->matrices == change.matrix) {
+    struct weight *W = &node->matrix.weight;
+    if (p->net->matrices.count == change.matrix) {
         W->a0 = change.a0 * (W->a0 == 0 ? 1 : W->a0);
         W->s_f = change.s_f * (W->s_f == 0 ? 1 : W->s_f);
     }
@@ -45,16 +45,16 @@ static void follow(struct trajectory *out, const struct run *run, int width) {
     for (int t = 0; t < STEPS; t++) {
         if (t)
             ASK(integrator_of(training)->advance(&net, training, run->data.y, err));
-        memcpy(out->f[t], net.f, sizeof out->f[t]);
+        memcpy(out->f[t], net.output.f, sizeof out->f[t]);
     }
-    out->matrices = net.matrices;
-    const struct matrix *matrix = &net.matrix[change.matrix < 0 ? 0 : change.matrix];
+    out->matrices = net.matrices.count;
+    const struct matrix *matrix = &net.matrices.item[change.matrix < 0 ? 0 : change.matrix];
     snprintf(out->last, sizeof out->last, "%s", matrix->name);
     out->zero = matrix->zero;
     for (int i = 0; i < net.program->nodes; i++) {
         const struct node *v = &net.program->node[i];
-        if (v->map && !strcmp(v->weight.name, matrix->name))
-            out->zero |= v->map->numbers.fg == 0 && v->map->numbers.fr == 0;
+        if (v->matrix.map && !strcmp(v->matrix.weight.name, matrix->name))
+            out->zero |= v->matrix.map->numbers.fg == 0 && v->matrix.map->numbers.fr == 0;
     }
     net_free(&net);
 }

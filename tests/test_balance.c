@@ -113,7 +113,7 @@ static void values_by_plain_loops(void **state) {
             L += balance * load[i] * M / K * share[i];
         CHECK_ABS(*support_measured(&net, "balance_loss"), L, 1e-14, "balance");
         CHECK_ABS(*support_measured(&net, "z_loss"), Z, 1e-14, "z");
-        CHECK_ABS(net.penalty, L + Z, 1e-14, "sum");
+        CHECK_ABS(net.output.penalty, L + Z, 1e-14, "sum");
         for (int i = 0; i < M; i++)
             CHECK_ABS(support_measured(&net, "load")[i], load[i], 1e-15, "load %d", i);
         net_free(&net);
@@ -205,7 +205,7 @@ static void biases_balance(void **state) {
 static void stratified_biases_are_quantiles(void **state) {
     (void)state;
     enum { E = 64 };
-    const struct network network = {.bias_std = 0.3, .bias_draws = BIAS_STRATIFIED};
+    const struct network network = {.routing.bias_std = 0.3, .routing.bias_draws = BIAS_STRATIFIED};
     const struct net_setup setup = {.network = &network};
     double values[E];
     balance_biases(&setup, 0, E, values);

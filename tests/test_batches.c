@@ -28,9 +28,10 @@ static bool is_permutation(const int *index, int n) {
 static void every_epoch_has_every_input(void **state) {
     (void)state;
     enum { N = 14, P = 6, STEPS = 7 };
-    struct training training = {.batch = P, .order_seed = 5};
+    struct training training = {.batches.size = P, .batches.seed = 5};
     int index[STEPS * P], again[P];
-    for (training.order = BATCH_CYCLIC; training.order <= BATCH_SHUFFLED; training.order++) {
+    for (training.batches.order = BATCH_CYCLIC; training.batches.order <= BATCH_SHUFFLED;
+         training.batches.order++) {
         struct batch batch;
         ASK(batch_init(&batch, &training, N, err));
         for (int t = 0; t < STEPS; t++)
@@ -38,8 +39,8 @@ static void every_epoch_has_every_input(void **state) {
         for (int epoch = 0; epoch < 3; epoch++)
             assert_true(is_permutation(index + epoch * N, N));
         bool same = !memcmp(index, index + N, N * sizeof *index);
-        assert_true(same == (training.order == BATCH_CYCLIC));
-        for (int i = 0; i < N && training.order == BATCH_CYCLIC; i++)
+        assert_true(same == (training.batches.order == BATCH_CYCLIC));
+        for (int i = 0; i < N && training.batches.order == BATCH_CYCLIC; i++)
             assert_int_equal(index[i], i);
         batch_at(&batch, 2, again); /* whatever came before */
         assert_memory_equal(again, index + 2 * P, sizeof again);
@@ -51,7 +52,7 @@ static void every_epoch_has_every_input(void **state) {
 static void shuffles_are_fair(void **state) {
     (void)state;
     enum { N = 6, EPOCHS = 6000 };
-    struct training training = {.order = BATCH_SHUFFLED, .order_seed = 1};
+    struct training training = {.batches.order = BATCH_SHUFFLED, .batches.seed = 1};
     struct batch batch;
     int first[N] = {0}, index[N];
     ASK(batch_init(&batch, &training, N, err));
@@ -95,7 +96,7 @@ static void the_order_has_a_seed_of_its_own(void **state) {
 
 /* To the evaluated time t. */
 static void advance(struct net *net, const struct run *run, struct batch *batch, int t) {
-    batch_at(batch, t, net->index);
+    batch_at(batch, t, net->batch.index);
     if (t)
         support_learn(net, run);
     support_evaluate(net, run);
@@ -116,9 +117,9 @@ enum { WIDTH = 14, DEPTH = 3 };
 
 /* W1 [N][D] from the columns over directions of training inputs and over those of test inputs. */
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
-    int K = run->K, all = K + run->rest, D = run->data.D, rank;
-    double *A, *B, *seen = support_get(array_all(&net->thin[0]->W));
-    double *unseen = support_get(array_all(&support_weight(net, "W1")->unseen->W));
+    int K = run->inputs.K, all = K + run->inputs.test_directions, D = run->data.D, rank;
+    double *A, *B, *seen = support_get(array_all(&net->thins.item[0]->W));
+    double *unseen = support_get(array_all(&support_weight(net, "W1")->matrix.unseen->W));
     ASK(thin_coordinates(run->data.X, run->data.P + run->data.tests, D, &A, &B, &rank, err));
     assert_int_equal(rank, all);
     for (int n = 0; n < WIDTH; n++)
@@ -167,7 +168,7 @@ static void equals_oracle(void **state) {
     double f0[17], f[5];
     support_run(&run, "data/dense.ini", overrides);
     start(&run, &net, &batch, WIDTH);
-    assert_true(run.K == 12 && run.rest == 5);
+    assert_true(run.inputs.K == 12 && run.inputs.test_directions == 5);
     struct oracle_dense *o = oracle_dense_new(3, 20, WIDTH, DEPTH);
     o->eta0 = run.config.training.eta0;
     o->gamma0 = run.config.training.gamma0;
@@ -180,14 +181,14 @@ static void equals_oracle(void **state) {
         f0[mu] = oracle_f(o, run.data.X + mu * 20);
     for (int t = 0; t < 10; t++) {
         advance(&net, &run, &batch, t);
-        ASK(net_look(&net, 12, 5, f, err));
+        ASK(net_predict(&net, 12, 5, f, err));
         for (int nu = 0; nu < 5; nu++)
             CHECK_ABS(f[nu], oracle_f(o, run.data.X + (12 + nu) * 20) - f0[12 + nu], 1e-12,
                       "test input %d at %d", nu, t);
-        oracle_batch(o, &run, f0, net.index);
-        CHECK_ABS(net.loss, oracle_dense_forward(o), 1e-12, "loss at %d", t);
+        oracle_batch(o, &run, f0, net.batch.index);
+        CHECK_ABS(net.output.loss, oracle_dense_forward(o), 1e-12, "loss at %d", t);
         for (int mu = 0; mu < 3; mu++)
-            CHECK_ABS(net.f[mu], o->f[mu], 1e-12, "f[%d] at %d", mu, t);
+            CHECK_ABS(net.output.f[mu], o->f[mu], 1e-12, "f[%d] at %d", mu, t);
         oracle_dense_step(o);
     }
     oracle_dense_free(o);
@@ -297,11 +298,11 @@ static void a_test_input_that_is_trained_on(void **state) {
             ASK(base_alloc(&f, (size_t)count, sizeof *f, err));
             for (int t = 0; t < 6; t++) {
                 advance(&net, &run, &batch, t);
-                ASK(net_look(&net, net.index[0], 3, f, err)); /* cyclic */
+                ASK(net_predict(&net, net.batch.index[0], 3, f, err)); /* cyclic */
                 for (int k = 0; k < count; k++) {
-                    CHECK_ABS(f[k], net.f[k], N ? 1e-13 : 3e-4, "%s, N = %d: f[%d] at %d", file, N,
-                              k, t);
-                    most = fmax(most, fabs(net.f[k]));
+                    CHECK_ABS(f[k], net.output.f[k], N ? 1e-13 : 3e-4, "%s, N = %d: f[%d] at %d",
+                              file, N, k, t);
+                    most = fmax(most, fabs(net.output.f[k]));
                 }
             }
             assert_true(most > 0.05);
@@ -340,17 +341,17 @@ static double lazy_error(double gamma0, const char *dimension) {
     for (int t = 0; t < N_X / P; t++) {
         double Delta[P];
         advance(&net, &run, &batch, t);
-        ASK(net_look(&net, N_X, ALL - N_X, f, err));
+        ASK(net_predict(&net, N_X, ALL - N_X, f, err));
         for (int mu = 0; mu < P; mu++) {
-            most = fmax(most, fabs(net.f[mu] - exact[net.index[mu]]));
-            Delta[mu] = run.data.y[net.index[mu]] - exact[net.index[mu]];
+            most = fmax(most, fabs(net.output.f[mu] - exact[net.batch.index[mu]]));
+            Delta[mu] = run.data.y[net.batch.index[mu]] - exact[net.batch.index[mu]];
         }
         for (int nu = N_X; nu < ALL; nu++)
             most = fmax(most, fabs(f[nu - N_X] - exact[nu]));
         for (int nu = 0; nu < ALL; nu++)
             for (int mu = 0; mu < P; mu++)
                 exact[nu] += run.config.training.eta0 * (DEPTH + 1) / P * Delta[mu] *
-                             overlap(&run, nu, net.index[mu]);
+                             overlap(&run, nu, net.batch.index[mu]);
     }
     finish(&run, &net, &batch);
     return most;
@@ -424,12 +425,12 @@ static void write_read_ins(struct program *p) {
 /* tanh of the rows that a read-in makes of an input with these coordinates. */
 static void read_input(const struct net *net, const char *name, const double *A, double *out) {
     const struct node *v = support_weight(net, name);
-    double *seen = support_get(array_all(&v->thin->W));
-    double *unseen = support_get(array_all(&v->unseen->W));
-    size_t N = v->on->sites, K = (size_t)net->setup.K;
+    double *seen = support_get(array_all(&v->matrix.thin->W));
+    double *unseen = support_get(array_all(&v->matrix.unseen->W));
+    size_t N = v->on->sites, K = (size_t)net->setup.data.K;
     for (size_t n = 0; n < N; n++) {
         double sum = 0;
-        for (size_t k = 0; k < K + (size_t)net->setup.rest; k++)
+        for (size_t k = 0; k < K + (size_t)net->setup.data.test_directions; k++)
             sum += A[k] * (k < K ? seen[k * N + n] : unseen[(k - K) * N + n]);
         out[n] = tanh(sum);
     }
@@ -458,11 +459,11 @@ static void several_read_ins(void **state) {
         ASK(net_init(&net, &setup, err));
         support_evaluate(&net, &run);
         support_learn(&net, &run);
-        ASK(net_look(&net, P, TESTS, f, err));
+        ASK(net_predict(&net, P, TESTS, f, err));
         double *V = width ? support_matrix(support_map(&net, "V")) : NULL;
         double *w = support_get(array_all(&support_thin(&net, "w")->W));
         for (int mu = 0; mu < TESTS; mu++) {
-            const double *A = run.A + (P + mu) * (run.K + run.rest);
+            const double *A = run.inputs.A + (P + mu) * (run.inputs.K + run.inputs.test_directions);
             double sum = 0;
             assert_true(isfinite(f[mu]));
             if (!width)
@@ -502,7 +503,7 @@ static void draws_of_looks_do_not_overlap(void **state) {
         struct net net;
         setup.declare_only = true;
         ASK(net_init(&net, &setup, err));
-        assert_int_equal(net_look_stride(&net, net.population[0]), cases[i].stride);
+        assert_int_equal(net_predict_stride(&net, net.populations.item[0]), cases[i].stride);
         net_free(&net);
         run_free(&run);
     }

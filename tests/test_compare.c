@@ -90,8 +90,8 @@ static void check_rows(const struct run *run, const struct comparison *fits) {
     compare.side[0] = *fits;
     compare.count = 1;
     compare.run[0].config.reference.widths.count = 1;
-    compare.run[0].limit = (struct record){0};
-    compare.run[0].reference[0].count = 2;
+    compare.run[0].results.limit = (struct record){0};
+    compare.run[0].results.reference[0].count = 2;
     fflush(stdout);
     int kept = dup(STDOUT_FILENO);
     assert_true(freopen("table", "w", stdout) != NULL);
@@ -110,12 +110,12 @@ static void test_fits_of_a_known_law(void **state) {
     struct run run = {0};
     struct comparison fits = {0};
     run.config.reference.widths.count = WIDTHS;
-    ASK(record_init(&run.limit, RUNS, T, err));
-    run.limit.steps[0] = run.limit.steps[1] = T;
-    fill(&run.limit, "far", 2.02, 0.001);
-    fill(&run.limit, "near", 2, 1e-9);
+    ASK(record_init(&run.results.limit, RUNS, T, err));
+    run.results.limit.steps[0] = run.results.limit.steps[1] = T;
+    fill(&run.results.limit, "far", 2.02, 0.001);
+    fill(&run.results.limit, "near", 2, 1e-9);
     for (int i = 0; i < WIDTHS; i++) {
-        struct record *record = &run.reference[i];
+        struct record *record = &run.results.reference[i];
         run.config.reference.widths.value[i] = N[i];
         ASK(record_init(record, RUNS, T, err));
         record->steps[0] = record->steps[1] = T;
@@ -140,14 +140,14 @@ static void test_fits_of_a_known_law(void **state) {
     struct comparison single = {0}; /* one network of each of two widths: no error is known */
     run.config.reference.widths.count = 2;
     for (int i = 0; i < 2; i++)
-        run.reference[i].steps[1] = 0;
+        run.results.reference[i].steps[1] = 0;
     ASK(compare_fit(&run, &single, err));
     CHECK_ABS(entry(&single, "rms_A1_exponent"), -0.5, 1e-12, "exponent of single networks");
     assert_true(isnan(entry(&single, "rms_A1_exponent_se")));
     record_free(&single.record);
     run.config.reference.widths.count = WIDTHS;
     for (int i = 0; i < 2; i++)
-        run.reference[i].steps[1] = T;
+        run.results.reference[i].steps[1] = T;
     check_rows(&run, &fits);
     record_free(&fits.record);
     run_free(&run);

@@ -19,16 +19,16 @@ static bool is_long;
 /* --- terms ----------------------------------------------------------------------------------- */
 
 static const struct map *find_map(const struct net *net, const char *name) {
-    for (int k = 0; k < net->maps; k++)
-        if (!strcmp(net->map[k]->declared.name, name))
-            return net->map[k];
+    for (int k = 0; k < net->maps.count; k++)
+        if (!strcmp(net->maps.item[k]->declared.name, name))
+            return net->maps.item[k];
     return NULL;
 }
 
 static struct rows find_thin(const struct net *net, const char *name) {
-    for (int k = 0; k < net->parameters; k++)
-        if (!strcmp(net->parameter[k].name, name))
-            return array_all(&net->parameter[k].thin->W);
+    for (int k = 0; k < net->parameters.count; k++)
+        if (!strcmp(net->parameters.item[k].name, name))
+            return array_all(&net->parameters.item[k].thin->W);
     fail_msg("no matrix %s", name);
     return (struct rows){0};
 }
@@ -87,14 +87,14 @@ static double *zeros(int count) {
 /* The matrices of now, and h1 from the inputs. */
 static void take(const struct net *net, const struct run *run, int M, int Ne,
                  struct oracle_state *s) {
-    int N = net->setup.N, P = net->setup.P, K = run->K;
-    bool fixed = net->thins == 3; /* a router over few experts is thin */
+    int N = net->setup.N, P = net->setup.data.P, K = run->inputs.K;
+    bool fixed = net->thins.count == 3; /* a router over few experts is thin */
     double *W1 = support_get(find_thin(net, "W1"));
     *s = (struct oracle_state){zeros(P * N), zeros(M * N), zeros(M * Ne * N), zeros(M * Ne * N),
                                zeros(N)};
     for (int k = 0; k < P * N; k++)
         for (int d = 0; d < K; d++)
-            s->h1[k] += run->A[k / N * K + d] * W1[d * N + k % N];
+            s->h1[k] += run->inputs.A[k / N * K + d] * W1[d * N + k % N];
     free(W1);
     support_copy(s->W4, find_thin(net, "w"), 1 / (net->setup.gamma0 * N));
     if (fixed) {
@@ -209,7 +209,7 @@ static void check_network(const char *ini, const char *const *overrides, int N, 
                                   .N = N,
                                   .M = M,
                                   .Ne = Ne,
-                                  .softmax = run.config.network.gate == GATE_SOFTMAX,
+                                  .softmax = run.config.network.routing.gate == GATE_SOFTMAX,
                                   .many = agg == 1 ? 1 : M,
                                   .agg = agg,
                                   .b_scale = b_scale};
@@ -391,7 +391,7 @@ static void run_case(struct run *run, struct comparison *fits, const struct refe
     run->config.reference.widths.count = widths;
     for (int i = 0; i < widths; i++) {
         run->config.reference.widths.value[i] = ref->N[i];
-        ASK(run_ensemble(run, ref->N[i], ref->seeds[i], &run->reference[i], err));
+        ASK(run_ensemble(run, ref->N[i], ref->seeds[i], &run->results.reference[i], err));
     }
     *fits = (struct comparison){0};
     ASK(compare_fit(run, fits, err));

@@ -84,7 +84,7 @@ static void large_logits(void **state) {
                     (const char *const[]){cases[k][1], cases[k][2], cases[k][3], NULL});
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
-        assert_true(isfinite(net.loss) && isfinite(net.penalty));
+        assert_true(isfinite(net.output.loss) && isfinite(net.output.penalty));
         net_free(&net);
         run_free(&run);
     }

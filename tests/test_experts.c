@@ -35,7 +35,7 @@ static void make(struct run *run, struct net *net, int c, int N, int steps) {
     if (!support_small(run, support_model(cases[c].model), all))
         fail_msg("case %d", c);
     support_net(net, run, N, 0);
-    assert_true(net->routers > 0);
+    assert_true(net->routers.count > 0);
     for (int t = 0; t < steps; t++) {
         support_evaluate(net, run);
         support_learn(net, run);
@@ -113,29 +113,30 @@ static double information(const double *q, int rows, int M, const int *label, in
 static void judge_information(const struct run *run, const struct net *net,
                               const struct net_router *router, const struct record *record,
                               const double *q, int rows, int M) {
-    int label[rows], per = rows / net->setup.P;
+    int label[rows], per = rows / net->setup.data.P;
     const double *class = values(record, "expert_information_class", router->suffix),
                  *token = values(record, "expert_information_token", router->suffix);
     for (int r = 0; r < rows; r++)
         label[r] = r;
     CHECK_ABS(*values(record, "expert_information", router->suffix),
               information(q, rows, M, label, rows), 1e-12, "information of inputs");
-    assert_int_equal(class != NULL, net->setup.classes);
+    assert_int_equal(class != NULL, net->setup.data.classes);
     for (int r = 0; r < rows && class; r++) {
-        bool own = net->setup.per_token && per > 1;
-        int C = net->setup.C, row = own ? r : r / per;
+        bool own = net->setup.data.per_token && per > 1;
+        int C = net->setup.data.C, row = own ? r : r / per;
         const double *y = run->data.y + row * C;
         label[r] = C == 1 ? y[0] > 0 : -1;
         for (int c = 0; c < C && C > 1; c++)
             label[r] = y[c] == 1 ? c : label[r];
     }
     if (class)
-        CHECK_ABS(*class, information(q, rows, M, label, net->setup.C + 1), 1e-12, "of classes");
-    assert_int_equal(token != NULL, net->token != NULL);
+        CHECK_ABS(*class, information(q, rows, M, label, net->setup.data.C + 1), 1e-12,
+                  "of classes");
+    assert_int_equal(token != NULL, net->batch.token != NULL);
     for (int r = 0; r < rows && token; r++)
-        label[r] = net->token[r];
+        label[r] = net->batch.token[r];
     if (token)
-        CHECK_ABS(*token, information(q, rows, M, label, net->setup.V), 1e-12, "of tokens");
+        CHECK_ABS(*token, information(q, rows, M, label, net->setup.data.V), 1e-12, "of tokens");
 }
 
 static void judge_pairs(const struct net_router *router, const struct record *record,
@@ -232,8 +233,8 @@ static void shares_are_those_of_the_gates(void **state) {
             struct record record;
             make(&run, &net, c, N, 3);
             measure(&specialisation_instrument, &run, &net, &record);
-            for (int r = 0; r < net.routers; r++)
-                judge_router(&run, &net, &net.router[r], &record);
+            for (int r = 0; r < net.routers.count; r++)
+                judge_router(&run, &net, &net.routers.item[r], &record);
             record_free(&record);
             net_free(&net);
             run_free(&run);
@@ -271,10 +272,10 @@ static void keep_matrices(const struct net *net, struct matrices *m) {
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &net->program->node[i];
         m->before[i] = NULL;
-        if (v->map && node_begins_matrix(v))
-            m->before[i] = used(v->map);
+        if (v->matrix.map && node_begins_matrix(v))
+            m->before[i] = used(v->matrix.map);
         else if (v->op->matrix == MATRIX_LOOK)
-            m->before[i] = support_get(array_all(&v->thin->W));
+            m->before[i] = support_get(array_all(&v->matrix.thin->W));
     }
 }
 
@@ -284,10 +285,10 @@ static void free_matrices(const struct net *net, struct matrices *m) {
 }
 
 static double rate_of(const struct net *net, const struct node *v) {
-    for (int k = 0; k < net->parameters; k++)
-        if ((v->map && net->parameter[k].map == v->map) ||
-            (v->thin && net->parameter[k].thin == v->thin))
-            return net->parameter[k].rate;
+    for (int k = 0; k < net->parameters.count; k++)
+        if ((v->matrix.map && net->parameters.item[k].map == v->matrix.map) ||
+            (v->matrix.thin && net->parameters.item[k].thin == v->matrix.thin))
+            return net->parameters.item[k].rate;
     return NAN;
 }
 
@@ -313,23 +314,24 @@ static double wanted(const struct run *run, const struct net *net, const struct 
     const struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++) {
         const struct node *v = &p->node[i];
-        const char *mine = m->node->weight.family, *its = v->weight.family;
-        bool member = m->router->M && mine && its && v->map && !strcmp(mine, its) &&
+        const char *mine = m->node->matrix.weight.family, *its = v->matrix.weight.family;
+        bool member = m->router->M && mine && its && v->matrix.map && !strcmp(mine, its) &&
                       m->router->expert[i] == e;
-        if (!(m->router->M && m->node->map ? member : v == m->node))
+        if (!(m->router->M && m->node->matrix.map ? member : v == m->node))
             continue;
-        if (!v->map) {
-            double *now = support_get(array_all(&v->thin->W));
-            size_t sites = v->thin->W.sites, K = (size_t)v->thin->W.rows;
+        if (!v->matrix.map) {
+            double *now = support_get(array_all(&v->matrix.thin->W));
+            size_t sites = v->matrix.thin->W.sites, K = (size_t)v->matrix.thin->W.rows;
             sum = changed(now, old->before[i], K, sites, true, (size_t)e, (size_t)e + 1);
             free(now);
             return sum / (rate_of(net, v) * step * step * (double)sites);
         }
-        const struct population *s = v->map->declared.source, *t = v->map->declared.target;
+        const struct population *s = v->matrix.map->declared.source,
+                                *t = v->matrix.map->declared.target;
         size_t experts = m->router->M ? 1 : p->node[m->router->phi].on->sites;
         bool row = m->router->M || m->target;
         size_t own = (row ? t : s)->sites / experts, k = m->router->M ? 0 : (size_t)e;
-        double *now = used(v->map), M = (double)s->sites;
+        double *now = used(v->matrix.map), M = (double)s->sites;
         double share =
             changed(now, old->before[i], t->sites, s->sites, row, k * own, (k + 1) * own);
         double scale = row ? (double)own / M : (double)t->sites * (double)own / (M * M);
@@ -352,7 +354,7 @@ static void gradients_move_the_matrices(void **state) {
         struct run run;
         struct net net;
         make(&run, &net, c, 16, 2);
-        int items = net.routers * net.program->nodes, found = 0;
+        int items = net.routers.count * net.program->nodes, found = 0;
         double **got;
         struct expert_matrix m;
         struct matrices old;
@@ -371,7 +373,7 @@ static void gradients_move_the_matrices(void **state) {
                 expert_norms_find(&net, item, &m);
                 double want = wanted(&run, &net, &m, &old, e);
                 CHECK_ABS(got[item][e], want, 1e-11 * want + 1e-18, "%s %d: expert %d of %s",
-                          cases[c].model, c, e, m.node->weight.name);
+                          cases[c].model, c, e, m.node->matrix.weight.name);
             }
         assert_true(found >= 2);
         for (int item = 0; item < items; item++)
@@ -395,8 +397,8 @@ static void gradients_add_up(void **state) {
             struct net net;
             struct expert_matrix m;
             make(&run, &net, c, N, 3);
-            int P = net.setup.P;
-            for (int item = 0; item < net.routers * net.program->nodes; item++) {
+            int P = net.setup.data.P;
+            for (int item = 0; item < net.routers.count * net.program->nodes; item++) {
                 if (!expert_norms_find(&net, item, &m) || m.router->M)
                     continue;
                 int M = experts_of(&net, m.router);
@@ -404,14 +406,17 @@ static void gradients_add_up(void **state) {
                 ASK(expert_norms_squares(&net, &m, false, each, err));
                 for (int e = 0; e < M; e++)
                     mean += each[e] / M;
-                for (int k = 0; k < net.parameters; k++)
-                    if (net.parameter[k].map == m.node->map)
-                        ASK(net_tangent(&net, &net.parameter[k], K, err));
+                for (int k = 0; k < net.parameters.count; k++)
+                    if (net.parameters.item[k].map == m.node->matrix.map)
+                        ASK(net_tangent(&net, &net.parameters.item[k], K, err));
                 for (int k = 0; k < P * P; k++)
-                    want += K[k] / P / P * (net.weighted ? 1 : net.Delta[k / P] * net.Delta[k % P]);
+                    want += K[k] / P / P *
+                            (net.output.loss_in_cotangent
+                                 ? 1
+                                 : net.output.Delta[k / P] * net.output.Delta[k % P]);
                 double tolerance = N || m.target ? 1e-12 : 1e-6;
                 CHECK_ABS(mean, want, tolerance * want, "%s, N = %d: %s", cases[c].model, N,
-                          m.node->weight.name);
+                          m.node->matrix.weight.name);
             }
             net_free(&net);
             run_free(&run);
@@ -445,19 +450,21 @@ static void changes_are_those_of_the_matrices(void **state) {
             support_evaluate(&net, &run);
         }
         const struct node *node = net.program->node;
-        for (int item = 0; item < net.routers * net.program->nodes; item++) {
-            if (!expert_norms_find(&net, item, &m) || m.router->M || m.node->map->declared.uses > 1)
+        for (int item = 0; item < net.routers.count * net.program->nodes; item++) {
+            if (!expert_norms_find(&net, item, &m) || m.router->M ||
+                m.node->matrix.map->declared.uses > 1)
                 continue;
-            const struct population *s = m.node->map->declared.source,
-                                    *t = m.node->map->declared.target, *on = m.target ? t : s;
+            const struct population *s = m.node->matrix.map->declared.source,
+                                    *t = m.node->matrix.map->declared.target,
+                                    *on = m.target ? t : s;
             int M = experts_of(&net, m.router);
             size_t own = on->sites / (size_t)M;
-            double each[M], *now = used(m.node->map);
+            double each[M], *now = used(m.node->matrix.map);
             struct rows in = m.target ? node[m.node->argument[0]].value : m.node->g;
             double *x = support_get(in);
             ASK(expert_norms_squares(&net, &m, true, each, err));
             for (int e = 0; e < M; e++) {
-                double want = 0, page = m.target ? 1 : on->page;
+                double want = 0, page = m.target ? 1 : on->cotangent_scale;
                 for (int r = 0; r < in.count; r++)
                     for (size_t j = 0; j < own; j++)
                         want += pow(added(now, old.before[item % net.program->nodes], t->sites,
@@ -467,7 +474,7 @@ static void changes_are_those_of_the_matrices(void **state) {
                                     2) /
                                 (double)own / in.count;
                 CHECK_ABS(each[e], want, 1e-12, "%s %d: expert %d of %s", cases[c].model, c, e,
-                          m.node->weight.name);
+                          m.node->matrix.weight.name);
             }
             free(now);
             free(x);

@@ -118,7 +118,7 @@ static void correlations_of_outputs(void **state) {
         const double *cross = record_at(&record, record_find(&record, "cross_h3"), 1, 5),
                      *got = record_at(&record, record_find(&record, "expert_correlation"), 1, 5),
                      *gate = record_at(&record, record_find(&record, "p"), 1, 5);
-        int M = run.config.network.experts, zero = 0;
+        int M = run.config.network.experts.count, zero = 0;
         for (int mu = 0; mu < run.data.P; mu++)
             for (int i = 0; i < M; i++)
                 for (int j = 0; j < M; j++) {
@@ -147,7 +147,7 @@ static void nothing_else_changes(void **state) {
             struct net net;
             assert_true(support_small(&run[0], *model, NULL));
             support_net(&net, &run[0], N, 0);
-            bool gates = net.routers > 0;
+            bool gates = net.routers.count > 0;
             net_free(&net);
             run_free(&run[0]);
             if (!gates)

@@ -48,12 +48,12 @@ static void test_bound_of_the_loss(void **state) {
     support_run(&run, "data/dense.ini", overrides);
     support_net(&net, &run, 0, 0);
     support_evaluate(&net, &run);
-    assert_true(net.loss_scale == 1 && !net_runs_away(&net));
-    net.loss = NET_RUNAWAY;
+    assert_true(net.output.loss_scale == 1 && !net_runs_away(&net));
+    net.output.loss = NET_RUNAWAY;
     assert_false(net_runs_away(&net));
-    net.loss = 1.1 * NET_RUNAWAY;
+    net.output.loss = 1.1 * NET_RUNAWAY;
     assert_true(net_runs_away(&net));
-    net.loss = NAN;
+    net.output.loss = NAN;
     assert_true(net_runs_away(&net));
     net_free(&net);
     double squares = 0; /* f(0) = 0: the first loss is that of f = 0 */
@@ -64,7 +64,7 @@ static void test_bound_of_the_loss(void **state) {
     support_net(&net, &run, 0, 0);
     support_evaluate(&net, &run);
     double scale = squares / 2 / run.data.P;
-    CHECK_ABS(net.loss_scale, scale, 1e-14 * scale, "scale of large targets");
+    CHECK_ABS(net.output.loss_scale, scale, 1e-14 * scale, "scale of large targets");
     net_free(&net);
     run_free(&run);
 }

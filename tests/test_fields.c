@@ -129,7 +129,7 @@ static void quantiles_and_sites(void **state) {
     double host[10];
     for (int i = 0; i < 10; i++)
         host[i] = numbers[i % 5] * (i < 5 ? 1 : -2);
-    net.sampled[0].rows.array->backend->put(net.sampled[0].rows, host);
+    net.sampled.item[0].rows.array->backend->put(net.sampled.item[0].rows, host);
     ASK(record_init(&record, 1, 1, err));
     ASK(fields_instrument.declare(&record, &run.config, &net, NULL, err));
     assert_int_equal(record.fillers, 1);
@@ -198,7 +198,7 @@ static void linear_networks_are_gaussian(void **state) {
 static double *forward(struct net *net, double step) {
     double *f;
     ASK(net_place(net, 1, &step, err));
-    ASK(base_alloc(&f, (size_t)(net->outs * net->setup.C), sizeof *f, err));
+    ASK(base_alloc(&f, (size_t)(net->batch.output_rows * net->setup.data.C), sizeof *f, err));
     ASK(net_forward(net, f, err));
     return f;
 }
@@ -209,22 +209,25 @@ static double *forward(struct net *net, double step) {
  * inside, the sum over inputs is the square of the norm of the gradient. */
 static void judge_tangent(struct net *net, const char *name) {
     static const double place[] = {1, -1, 2, -2}, weight[] = {8, -8, -1, 1}, h = 1e-3;
-    int P = net->setup.P;
+    int P = net->setup.data.P;
     double *K, *sum, *f[4], norm, square = 0;
     ASK(base_alloc(&K, (size_t)(P * P), sizeof *K, err));
     ASK(base_alloc(&sum, (size_t)(P * P), sizeof *sum, err));
-    for (int i = 0; i < net->parameters; i++) {
-        ASK(net_tangent(net, &net->parameter[i], K, err));
+    for (int i = 0; i < net->parameters.count; i++) {
+        ASK(net_tangent(net, &net->parameters.item[i], K, err));
         for (int k = 0; k < P * P; k++)
             sum[k] += K[k];
     }
     ASK(net_gradient_norm(net, &norm, err));
     for (int k = 0; k < P * P; k++)
-        square += sum[k] / P / P * (net->weighted ? 1 : net->Delta[k / P] * net->Delta[k % P]);
+        square +=
+            sum[k] / P / P *
+            (net->output.loss_in_cotangent ? 1
+                                           : net->output.Delta[k / P] * net->output.Delta[k % P]);
     CHECK_ABS(sqrt(square), norm, 1e-13 * norm, "%s, N = %d: norm", name, net->setup.N);
-    if (!net->weighted) {
+    if (!net->output.loss_in_cotangent) {
         double Delta[P];
-        memcpy(Delta, net->Delta, sizeof Delta);
+        memcpy(Delta, net->output.Delta, sizeof Delta);
         ASK(net_keep(net, 0, err));
         for (int k = 0; k < 4; k++)
             f[k] = forward(net, place[k] * h);
@@ -334,9 +337,9 @@ static void experts_are_compared(void **state) {
         ensemble(&run, N, &record);
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);
-        assert_int_equal(net.compareds, 2);
+        assert_int_equal(net.compared.count, 2);
         for (int i = 0; i < 2; i++) {
-            const struct named *named = &net.compared[i];
+            const struct named *named = &net.compared.item[i];
             size_t sites = named->on->sites, M = sites / 3, row = 2;
             double *x = support_get(named->rows), sum = 0, pairs = (double)(M * (M - 1) * 3);
             char cross[32];
@@ -354,7 +357,7 @@ static void experts_are_compared(void **state) {
         run_free(&run);
         assert_true(support_small(&run, support_model("regime1"), few));
         ensemble(&run, N, &record);
-        size_t M = (size_t)run.config.network.experts;
+        size_t M = (size_t)run.config.network.experts.count;
         for (size_t i = 0; i < M; i++) {
             char kernel[32];
             snprintf(kernel, sizeof kernel, "cross_h3");
@@ -415,9 +418,9 @@ static void routing(void **state) {
         ensemble(&run, N, &record);
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);
-        size_t M = net.gate.array->sites, taken = 0;
-        double *psi = support_get(net.logits), *phi = support_get(net.gate);
-        for (int mu = 0; mu < net.gate.count; mu++)
+        size_t M = net.gates.rows.array->sites, taken = 0;
+        double *psi = support_get(net.gates.logits), *phi = support_get(net.gates.rows);
+        for (int mu = 0; mu < net.gates.rows.count; mu++)
             for (size_t i = 0; i < M; i++) {
                 double x = psi[(size_t)mu * M + i], y = phi[(size_t)mu * M + i];
                 double tau = value(&record, "gate_threshold", 0, 0, (size_t)mu);
@@ -427,11 +430,11 @@ static void routing(void **state) {
                     CHECK_ABS(value(&record, "gate_log_sum", 0, 0, (size_t)mu), 2 * x - log(y),
                               1e-13, "N = %d: ln S", N);
             }
-        assert_int_equal(taken, (size_t)net.gate.count * M / 4);
+        assert_int_equal(taken, (size_t)net.gates.rows.count * M / 4);
         double *load, want[FIELDS_PROBABILITIES];
         ASK(base_alloc(&load, M, sizeof *load, err));
-        for (size_t k = 0; k < (size_t)net.gate.count * M; k++)
-            load[k % M] += (phi[k] > 0) / (0.25 * net.gate.count);
+        for (size_t k = 0; k < (size_t)net.gates.rows.count * M; k++)
+            load[k % M] += (phi[k] > 0) / (0.25 * net.gates.rows.count);
         fields_quantiles(load, M, want);
         for (size_t k = 0; k < FIELDS_PROBABILITIES; k++)
             CHECK_ABS(value(&record, "gate_load", 0, 0, k), want[k], 1e-15, "N = %d: load", N);
@@ -539,18 +542,19 @@ static void networks_have_the_fields_of_the_limit(void **state) {
         support_net(&net[k], &run, k ? 1024 : 0, 0);
         support_evaluate(&net[k], &run);
         for (int i = 0; i < 3 && !k; i++)
-            start[i] = support_get(net[k].sampled[i].rows);
+            start[i] = support_get(net[k].sampled.item[i].rows);
         for (int t = 0; t < 24; t++) {
             support_learn(&net[k], &run);
             support_evaluate(&net[k], &run);
         }
     }
     for (int i = 0; i < 3; i++) {
-        double *x = support_get(net[0].sampled[i].rows), *y = support_get(net[1].sampled[i].rows);
+        double *x = support_get(net[0].sampled.item[i].rows),
+               *y = support_get(net[1].sampled.item[i].rows);
         for (size_t mu = 0; mu < 4; mu++) {
             double D = distance(x + mu * 4096, 4096, y + mu * 1024, 1024);
             moved = fmax(moved, distance(start[i] + mu * 4096, 4096, y + mu * 1024, 1024));
-            CHECK_ABS(D * root[0], 0, 2.2, "%s[%zu]", net[0].sampled[i].name, mu);
+            CHECK_ABS(D * root[0], 0, 2.2, "%s[%zu]", net[0].sampled.item[i].name, mu);
         }
         free(x);
         free(y);

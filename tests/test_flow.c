@@ -218,13 +218,13 @@ static double drift(const char *file, const char *const *overrides, int N,
     start(&net, &run, file, overrides, N);
     struct training *training = &run.config.training;
     training->integrator = integrator;
-    training->dt = 1.0 / n;
-    training->rtol = training->atol = 1;
-    double before = square(net.thin[1]) - square(net.thin[0]);
+    training->flow.dt = 1.0 / n;
+    training->flow.rtol = training->flow.atol = 1;
+    double before = square(net.thins.item[1]) - square(net.thins.item[0]);
     for (int t = 0; t < 3 * n; t++)
         advance(&net, &run);
-    double after = square(net.thin[1]) - square(net.thin[0]);
-    assert_true(fabs(square(net.thin[1]) - 1) > 0.1); /* both have moved */
+    double after = square(net.thins.item[1]) - square(net.thins.item[0]);
+    assert_true(fabs(square(net.thins.item[1]) - 1) > 0.1); /* both have moved */
     net_free(&net);
     run_free(&run);
     return fabs(after - before);
@@ -250,7 +250,7 @@ static void linear_networks_conserve_balance(void **state) {
 
 /* y - exp(-eta0 tau Theta/P) y with Theta = layers A A^T, by its series. */
 static void lazy_solution(const struct run *run, int layers, double tau, double *f) {
-    int P = run->data.P, K = run->K;
+    int P = run->data.P, K = run->inputs.K;
     double term[P], next[P];
     for (int mu = 0; mu < P; mu++) {
         term[mu] = run->data.y[mu];
@@ -262,7 +262,7 @@ static void lazy_solution(const struct run *run, int layers, double tau, double 
             for (int nu = 0; nu < P; nu++)
                 for (int k = 0; k < K; k++)
                     next[mu] -= run->config.training.eta0 * tau * layers / P / n *
-                                run->A[mu * K + k] * run->A[nu * K + k] * term[nu];
+                                run->inputs.A[mu * K + k] * run->inputs.A[nu * K + k] * term[nu];
         }
         for (int mu = 0; mu < P; mu++) {
             term[mu] = next[mu];
@@ -280,16 +280,16 @@ static double lazy_error(const char *file, const char *const *overrides, int lay
     struct training *training = &run.config.training;
     training->integrator = &integrator_bs32;
     training->gamma0 = gamma0;
-    training->dt = 2;
-    training->rtol = training->atol = 1e-7;
+    training->flow.dt = 2;
+    training->flow.rtol = training->flow.atol = 1e-7;
     support_net(&net, &run, 0, 0);
     support_evaluate(&net, &run);
     double f[run.data.P];
     for (int t = 1; t <= 3; t++) {
         advance(&net, &run);
-        lazy_solution(&run, layers, t * training->dt, f);
+        lazy_solution(&run, layers, t * training->flow.dt, f);
         for (int mu = 0; mu < run.data.P; mu++)
-            most = fmax(most, fabs(net.f[mu] - f[mu]));
+            most = fmax(most, fabs(net.output.f[mu] - f[mu]));
     }
     net_free(&net);
     run_free(&run);
@@ -329,13 +329,13 @@ static void places_are_left_without_a_trace(void **state) {
         struct net net;
         start(&net, &run, cases[i].file, NULL, cases[i].N);
         advance(&net, &run);
-        double f[run.data.P], loss = net.loss, away[] = {1.5, 0.7, 0}, far = 0;
-        memcpy(f, net.f, sizeof f);
+        double f[run.data.P], loss = net.output.loss, away[] = {1.5, 0.7, 0}, far = 0;
+        memcpy(f, net.output.f, sizeof f);
         for (int round = 0; round < 4; round++) {
             ASK(net_keep(&net, 0, err));
             ASK(net_place(&net, 1, away, err));
             support_evaluate(&net, &run);
-            far = fmax(far, fabs(net.loss - loss));
+            far = fmax(far, fabs(net.output.loss - loss));
             ASK(net_keep(&net, 1, err));
             ASK(net_place(&net, 2, away, err));
             ASK(net_place(&net, 0, NULL, err));
@@ -343,8 +343,8 @@ static void places_are_left_without_a_trace(void **state) {
         }
         assert_true(far > 0.05);
         for (int mu = 0; mu < run.data.P; mu++)
-            CHECK_ABS(net.f[mu], f[mu], cases[i].tolerance, "%s, N = %d: f[%d]", cases[i].file,
-                      cases[i].N, mu);
+            CHECK_ABS(net.output.f[mu], f[mu], cases[i].tolerance, "%s, N = %d: f[%d]",
+                      cases[i].file, cases[i].N, mu);
         net_free(&net);
         run_free(&run);
     }
@@ -357,11 +357,11 @@ static void control(double rtol, double step, double *f) {
     start(&net, &run, "data/dense.ini", NULL, 24);
     struct training *training = &run.config.training;
     training->integrator = &integrator_bs32;
-    training->rtol = training->atol = rtol;
-    training->dt = 12;
-    net.step = step;
+    training->flow.rtol = training->flow.atol = rtol;
+    training->flow.dt = 12;
+    net.place.step = step;
     advance(&net, &run);
-    memcpy(f, net.f, (size_t)run.data.P * sizeof *f);
+    memcpy(f, net.output.f, (size_t)run.data.P * sizeof *f);
     net_free(&net);
     run_free(&run);
 }
@@ -441,7 +441,7 @@ static void a_step_that_vanishes_is_an_error(void **state) {
     static const char *const strict[] = {"training.integrator=bs32", "training.eta0=1",
                                          "solver.replicates=0", "reference.widths=16", NULL};
     start(&net, &run, "data/dense.ini", strict, 16);
-    run.config.training.rtol = run.config.training.atol = 1e-30;
+    run.config.training.flow.rtol = run.config.training.flow.atol = 1e-30;
     code = integrator_bs32.advance(&net, &run.config.training, run.data.y, &err);
     assert_int_equal(code, CODE_NUMERICAL);
     assert_non_null(strstr(err.text, "fell to 4.1e-10;"));

@@ -31,10 +31,10 @@ static void halves_have_the_draws_of_the_whole(void **state) {
     march(&small, "data/regime2.ini",
           (const char *const[]){"reference.widths=", "training.steps=4", "solver.sites=32",
                                 "solver.expert_sites=32", "solver.replicates=3", NULL});
-    const struct series *f = record_find(&run.half[0], "f");
+    const struct series *f = record_find(&run.results.half[0], "f");
     size_t bytes = 3 * f->size * sizeof *f->values;
-    assert_memory_equal(f->values, record_find(&small.limit, "f")->values, bytes);
-    assert_memory_not_equal(f->values, record_find(&run.half[1], "f")->values, bytes);
+    assert_memory_equal(f->values, record_find(&small.results.limit, "f")->values, bytes);
+    assert_memory_not_equal(f->values, record_find(&run.results.half[1], "f")->values, bytes);
     run_free(&run);
     run_free(&small);
 }
@@ -49,9 +49,9 @@ static void participation_stays_positive(void **state) {
                                 "solver.halves=yes", "solver.sites=128", "solver.expert_sites=128",
                                 "solver.replicates=3", "reference.widths=", "training.steps=40",
                                 NULL});
-    const struct series *gates = record_find(&run.limit, "gate_participation");
-    const double *values = record_values(&run.limit, gates),
-                 *half = record_find(&run.half[0], "gate_participation")->values;
+    const struct series *gates = record_find(&run.results.limit, "gate_participation");
+    const double *values = record_values(&run.results.limit, gates),
+                 *half = record_find(&run.results.half[0], "gate_participation")->values;
     bool condensed = false;
     for (size_t k = 0; k < 3 * gates->size; k++) {
         condensed |= half[k] > 2 * gates->values[k];
@@ -84,8 +84,8 @@ static void numbers_of_a_program_are_halved(void **state) {
                                     "solver.replicates=2", "solver.halves=yes", NULL});
     }
     for (int half = 0; half < 3; half++) {
-        const struct record *number = half < 2 ? &run[0].half[half] : &run[0].limit;
-        const struct record *key = half < 2 ? &run[1].half[half] : &run[1].limit;
+        const struct record *number = half < 2 ? &run[0].results.half[half] : &run[0].results.limit;
+        const struct record *key = half < 2 ? &run[1].results.half[half] : &run[1].results.limit;
         const struct series *f = record_find(number, "f");
         assert_memory_equal(f->values, record_find(key, "f")->values,
                             2 * f->size * sizeof *f->values);
@@ -135,7 +135,7 @@ static void values_are_those_without_the_bias(void **state) {
     march(&run, "data/dense.ini",
           (const char *const[]){"reference.widths=", "training.steps=6", "solver.sites=64",
                                 "solver.replicates=3", "solver.halves=yes", NULL});
-    const struct record *all = &run.limit, *half = run.half;
+    const struct record *all = &run.results.limit, *half = run.results.half;
     for (int k = 0; k < all->count; k++) {
         const struct series *series = &all->series[k];
         record_statistics(all, series, mean, se);
@@ -186,10 +186,10 @@ static void halves_and_whole_match_the_same_normals(void **state) {
     march(&run, "data/resnet.ini", overrides);
     overrides[4] = NULL;
     march(&alone, "data/resnet.ini", overrides);
-    assert_true(fallback(&alone.limit, &se[0]) == 0);
-    double whole = fallback(&run.limit, &se[0]);
+    assert_true(fallback(&alone.results.limit, &se[0]) == 0);
+    double whole = fallback(&run.results.limit, &se[0]);
     for (int k = 0; k < 2; k++) {
-        double half = fallback(&run.half[k], &se[1]);
+        double half = fallback(&run.results.half[k], &se[1]);
         assert_true(half > 20);
         CHECK_ABS(whole, half, 4 * hypot(se[0], se[1]), "half %d", k + 1);
     }
@@ -199,7 +199,7 @@ static void halves_and_whole_match_the_same_normals(void **state) {
 
 static double at(const struct run *run, double *se) {
     double mean;
-    support_entry(&run->limit, "Phi3_diag", 6 * 4, &mean, se);
+    support_entry(&run->results.limit, "Phi3_diag", 6 * 4, &mean, se);
     return mean;
 }
 
@@ -217,7 +217,7 @@ static void bias_is_removed(void **state) {
           (const char *const[]){"reference.widths=", "training.steps=7", "solver.sites=2048",
                                 "solver.replicates=60", "solver.halves=yes", NULL});
     double truth = at(&large, &se[2]), halves = at(&small, &se[1]) - truth;
-    small.limit.half = NULL;
+    small.results.limit.half = NULL;
     double plain = at(&small, &se[0]) - truth;
     printf("bias without halves %.5f(%.5f), with them %.5f(%.5f)\n", plain, hypot(se[0], se[2]),
            halves, hypot(se[1], se[2]));
@@ -251,7 +251,7 @@ static void halves_of_points_have_no_bias(void **state) {
         double mean, se, K = 0;
         for (size_t d = 0; d < D; d++)
             K += pow(run.data.X[mu * D + d], 2) / D;
-        support_entry(&run.limit, "Phi1_diag", mu, &mean, &se);
+        support_entry(&run.results.limit, "Phi1_diag", mu, &mean, &se);
         CHECK_ABS((mean - tanh_squared(K)) / (se * sqrt(RUNS / 8)), 0, 0.25 + 3 / sqrt(RUNS / 8),
                   "input %zu, in errors", mu);
     }

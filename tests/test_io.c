@@ -403,7 +403,8 @@ static void read_model(struct params *params, struct model *model, const char *t
     struct err err;
     FILE *stream = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
     assert_non_null(stream);
-    int code = params_read_stream(params, &section, 1, "test", stream, 0, NULL, model, &err);
+    struct param_source source = {"test", stream, 0, NULL};
+    int code = params_read_stream(params, &section, 1, &source, model, &err);
     fclose(stream);
     assert_ok(code, &err);
 }

@@ -154,11 +154,13 @@ static void causality(void **state) {
     for (int t = 0; t <= 6; t++) {
         support_evaluate(&a, &run);
         support_evaluate(&b, &run);
-        bool same = !memcmp(a.f, b.f, (size_t)run.data.P * sizeof *a.f);
+        bool same = !memcmp(a.output.f, b.output.f, (size_t)run.data.P * sizeof *a.output.f);
         assert_int_equal(same, t <= 5);
-        for (int k = 0; k < a.kernels && t <= 5; k++) {
-            double *x = support_get(a.kernel[k].rows), *y = support_get(b.kernel[k].rows);
-            size_t bytes = (size_t)a.kernel[k].rows.count * a.kernel[k].rows.array->sites * 8;
+        for (int k = 0; k < a.kernels.count && t <= 5; k++) {
+            double *x = support_get(a.kernels.item[k].rows),
+                   *y = support_get(b.kernels.item[k].rows);
+            size_t bytes =
+                (size_t)a.kernels.item[k].rows.count * a.kernels.item[k].rows.array->sites * 8;
             assert_memory_equal(x, y, bytes);
             free(x);
             free(y);

@@ -15,8 +15,8 @@ static void make_population(struct population *p, const char *name, double size,
                              .size = size,
                              .sites = sites,
                              .group = 1,
-                             .matched = true,
-                             .stream = {.seed = 5, .purpose = PURPOSE_POOL, .owner = owner}};
+                             .draws.matched = true,
+                             .draws.stream = {.seed = 5, .purpose = PURPOSE_POOL, .owner = owner}};
     snprintf(p->name, sizeof p->name, "%s", name);
     ASK(population_init(p, err));
 }
@@ -111,14 +111,14 @@ static void orthogonality(void **state) {
         struct rows back = array_rows(&map->e, p, map->e.rows - p);
         CHECK_ABS(largest_product(back, array_all(&map->q), 0), 0, 1e-13, "e' on q, step %d", t);
     }
-    const struct array *bases[] = {&map->q, &map->p,        &map->e,
-                                   &map->Z, &l.source.span, &l.target.span};
+    const struct array *bases[] = {
+        &map->q, &map->p, &map->e, &map->Z, &l.source.span.rows, &l.target.span.rows};
     for (int i = 0; i < 6; i++) {
         struct rows basis = array_all(bases[i]);
         CHECK_ABS(largest_product(basis, basis, 1), 0, 1e-13, "basis %d", i);
     }
     assert_true(map->q.rows > 2 * P && map->p.rows > 2 * P);
-    assert_int_equal(l.source.fallback + l.target.fallback, 0);
+    assert_int_equal(l.source.span.unmatched + l.target.span.unmatched, 0);
     loop_free(&l);
 }
 
@@ -200,7 +200,7 @@ static void small_blocks(void **state) {
     (void)state;
     for (int rule = 0; rule < 4; rule++) {
         bool against_largest = rule % 2, look = rule / 2;
-        struct map_mark mark;
+        struct map_aside mark;
         struct loop l;
         loop_init(&l, 1, S, 1e-2);
         l.map.settings.against_largest = against_largest;
@@ -210,10 +210,10 @@ static void small_blocks(void **state) {
             assert_int_equal(rank_after(&l, forward, 1, 0.05), 2);
         }
         if (look)
-            map_mark(&l.map, &mark);
+            map_set_aside(&l.map, &mark);
         assert_int_equal(rank_after(&l, true, 0, 100), 2);
         if (look)
-            map_return(&l.map, &mark);
+            map_put_back(&l.map, &mark);
         assert_int_equal(rank_after(&l, true, 2, 0.05), against_largest && !look ? 2 : 3);
         assert_int_equal(rank_after(&l, false, 2, 0.05), 3);
         loop_free(&l);
@@ -268,13 +268,13 @@ static void out_of_room(void **state) {
     loop_init(&l, 1, 300, 1e-6);
     for (int t = 0; t < 200 && !code; t++) { /* fresh noise at every step does not compress */
         struct rows x = array_all(&l.x);
-        l.source.stream.purpose = PURPOSE_DATA;
+        l.source.draws.stream.purpose = PURPOSE_DATA;
         backend_cpu.normals(x, (struct rng_stream){.seed = 9, .draw = (uint32_t)(t * P)});
-        l.source.stream.purpose = PURPOSE_POOL;
+        l.source.draws.stream.purpose = PURPOSE_POOL;
         code = map_forward(&l.map, x, array_all(&l.u), &err);
         if (!code)
             step_backward(&l, t);
-        fallback = l.source.fallback + l.target.fallback;
+        fallback = l.source.span.unmatched + l.target.span.unmatched;
     }
     assert_int_equal(code, CODE_NUMERICAL);
     assert_true(fallback > 0);
@@ -347,30 +347,30 @@ static void fed_run(const struct run *run, int N, double *error) {
     struct feed feed[MAPS] = {0};
     support_net(&finite, run, N, 0);
     support_net(&limit, run, 0, 0);
-    assert_true(finite.maps <= MAPS);
-    for (int i = 0; i < finite.thins; i++)
-        rows_copy(array_all(&finite.thin[i]->W), array_all(&limit.thin[i]->W));
-    for (int i = 0; i < finite.maps; i++) {
-        struct array *W = support_entries(finite.map[i]);
+    assert_true(finite.maps.count <= MAPS);
+    for (int i = 0; i < finite.thins.count; i++)
+        rows_copy(array_all(&finite.thins.item[i]->W), array_all(&limit.thins.item[i]->W));
+    for (int i = 0; i < finite.maps.count; i++) {
+        struct array *W = support_entries(finite.maps.item[i]);
         ASK(array_init(&W0[i], W->backend, W->sites, W->group, W->rows, err));
         rows_copy(array_all(W), array_all(&W0[i]));
-        struct population *target = limit.map[i]->declared.target;
+        struct population *target = limit.maps.item[i]->declared.target;
         ASK(array_init(&feed[i].normals, target->backend, target->sites, target->group, 0, err));
         feed[i].W0 = &W0[i];
-        limit_of(limit.map[i])->feed = feed_normals;
-        limit_of(limit.map[i])->context = &feed[i];
+        limit_of(limit.maps.item[i])->feed = feed_normals;
+        limit_of(limit.maps.item[i])->context = &feed[i];
     }
     *error = 0;
     for (int t = 0; t < 12; t++) {
         support_evaluate(&finite, run);
         support_evaluate(&limit, run);
         for (int mu = 0; mu < run->data.P; mu++)
-            *error = fmax(*error, fabs(finite.f[mu] - limit.f[mu]));
+            *error = fmax(*error, fabs(finite.output.f[mu] - limit.output.f[mu]));
         support_learn(&finite, run);
         support_learn(&limit, run);
     }
-    assert_true(fabs(finite.f[0]) > 0.3); /* it did train */
-    for (int i = 0; i < finite.maps; i++) {
+    assert_true(fabs(finite.output.f[0]) > 0.3); /* it did train */
+    for (int i = 0; i < finite.maps.count; i++) {
         array_free(&W0[i]);
         array_free(&feed[i].normals);
     }

@@ -87,7 +87,7 @@ static double slope(struct net *net, const struct run *run) {
         double step = place[k] * h;
         ASK(net_place(net, 1, &step, err));
         support_evaluate(net, run);
-        sum += weight[k] * net->loss / (12 * h);
+        sum += weight[k] * net->output.loss / (12 * h);
     }
     return sum;
 }
@@ -167,10 +167,10 @@ static void go_on(const struct model *model, int way, int N, const struct record
         if (!begin(&run, model, way, part ? "solver.threads=2" : first))
             fail_msg("%s", what);
         run.config.output.checkpoint = 60;
-        run.go_on = part > 0;
+        run.states.resume = part > 0;
         if (!part)
             run.config.solver.backend = 1;
-        ASK(base_copy(&run.states, folder, err));
+        ASK(base_copy(&run.states.folder, folder, err));
         ASK(run_ensemble(&run, N, 1, &record, err));
         assert_int_equal(record.T, part ? 6 : cut);
         if (part)

@@ -113,7 +113,7 @@ static void scalings_independent_of_width(void **state) {
             support_learn(&net, &run);
             support_evaluate(&net, &run);
             for (int mu = 0; mu < run.data.P; mu++)
-                change[w] += fabs(net.f[mu]) / (8 * run.data.P);
+                change[w] += fabs(net.output.f[mu]) / (8 * run.data.P);
             net_free(&net);
         }
     assert_true(change[0] > 0.01);

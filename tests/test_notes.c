@@ -64,11 +64,11 @@ static void causes_of_failures(void **state) {
                          "dimension = 40\n[training]\nsteps = 9\neta0 = 0.1\n"
                          "[solver]\nsites = 2048\nreplicates = 1\n");
         assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
-        assert_true(run.limit.failed[0]);
-        assert_int_equal(run.limit.cause[0], table[i].cause);
+        assert_true(run.results.limit.failed[0]);
+        assert_int_equal(run.results.limit.cause[0], table[i].cause);
         const struct note *note = find(&run, "limit_failed");
         assert_non_null(note);
-        assert_int_equal(note->t, run.limit.steps[0]);
+        assert_int_equal(note->t, run.results.limit.steps[0]);
         assert_non_null(strstr(err.text, note->text));
         run_free(&run);
     }

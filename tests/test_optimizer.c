@@ -106,7 +106,7 @@ static void tiny_case(int regime, const char *par, const char *optimizer) {
     support_evaluate(&p.net, &p.run);
     for (int t = 0; t < 6; t++) {
         for (int mu = 0; mu < 2; mu++)
-            CHECK_ABS(p.net.f[mu], want[t][mu], 1e-9, "%s: f[%d] at %d", name, mu, t);
+            CHECK_ABS(p.net.output.f[mu], want[t][mu], 1e-9, "%s: f[%d] at %d", name, mu, t);
         couple_advance(&p, t, 1e-12, 1e-11);
     }
     couple_close(&p);

@@ -54,13 +54,15 @@ static void large_eps_is_gradient_descent(void **state) {
             runs[k]->config.solver.expert_sites = i < 4 ? 200 : 16;
             runs[k]->config.solver.unit_sites = 40;
         }
-        adam.config.training.eps = 1e8;
+        adam.config.training.adam.eps = 1e8;
         adam.config.training.eta0 = 0.2e8;
         /* the same columns of the read-in */
-        free(plain.A);
-        plain.K = adam.K;
-        ASK(base_alloc(&plain.A, (size_t)(plain.data.P * plain.K), sizeof *plain.A, err));
-        memcpy(plain.A, adam.A, (size_t)(plain.data.P * plain.K) * sizeof *plain.A);
+        free(plain.inputs.A);
+        plain.inputs.K = adam.inputs.K;
+        ASK(base_alloc(&plain.inputs.A, (size_t)(plain.data.P * plain.inputs.K),
+                       sizeof *plain.inputs.A, err));
+        memcpy(plain.inputs.A, adam.inputs.A,
+               (size_t)(plain.data.P * plain.inputs.K) * sizeof *plain.inputs.A);
         support_net(&a, &plain, 0, 0);
         support_net(&b, &adam, 0, 0);
         support_evaluate(&a, &plain);
@@ -68,10 +70,11 @@ static void large_eps_is_gradient_descent(void **state) {
         for (int t = 1; t < 6; t++) {
             step(&a, &plain);
             step(&b, &adam);
-            assert_true(fabs(a.f[0]) > 1e-3);
+            assert_true(fabs(a.output.f[0]) > 1e-3);
             for (int mu = 0; mu < plain.data.P; mu++) {
-                CHECK_ABS(b.f[mu], a.f[mu], 1e-7, "%s: f[%d] at %d", networks[i], mu, t);
-                worst = fmax(worst, fabs(b.f[mu] - a.f[mu]));
+                CHECK_ABS(b.output.f[mu], a.output.f[mu], 1e-7, "%s: f[%d] at %d", networks[i], mu,
+                          t);
+                worst = fmax(worst, fabs(b.output.f[mu] - a.output.f[mu]));
             }
         }
         net_free(&a);
@@ -83,10 +86,10 @@ static void large_eps_is_gradient_descent(void **state) {
 }
 
 static double kernel_of(const struct net *net, const char *name) {
-    for (int k = 0; k < net->kernels; k++)
-        if (!strcmp(net->kernel[k].name, name)) {
+    for (int k = 0; k < net->kernels.count; k++)
+        if (!strcmp(net->kernels.item[k].name, name)) {
             double value;
-            struct rows row = rows_part(net->kernel[k].rows, 0, 1);
+            struct rows row = rows_part(net->kernels.item[k].rows, 0, 1);
             row.array->backend->dots(row, row, &value);
             return value;
         }
@@ -154,7 +157,7 @@ static void lazy_momentum_is_a_recursion(void **state) {
         }
         step(&net, &run);
         for (int mu = 0; mu < P; mu++)
-            CHECK_ABS(net.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
+            CHECK_ABS(net.output.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
     }
     assert_true(moved > 0.5);
     net_free(&net);
@@ -169,8 +172,9 @@ static void memory_is_announced(void **state) {
     for (int k = 0; k < 2; k++) {
         struct run run;
         open_run(&run, "model = dense\ndepth = 3", optimizers[k]);
-        struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, run.K, run.A);
-        setup.sites = 4096;
+        struct net_setup setup =
+            config_setup(&run.config, 0, 0, run.data.P, run.inputs.K, run.inputs.A);
+        setup.limit.sites = 4096;
         ASK(net_bytes(&setup, 10, 0, &bytes[k], err));
         run_free(&run);
     }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS_LINE = 2 }; /* of the beginning below */
+enum { STEPS_LINE = 2 }; /* of start */
 static const char start[] = "[run]\nsteps = 7\n";
 
 struct fixture {
@@ -419,6 +419,12 @@ static void test_not_a_text_file(void **state) {
     REFUSE("steps = 7\n[run]\n", ":1: key \"steps\" before the first [section]");
 }
 
+static int read_open(struct fixture *f, const char *name, FILE *stream) {
+    struct param_source source = {name, stream, 0, NULL};
+    return params_read_stream(&f->params, table_sections, TABLE_COUNT, &source, &f->config,
+                              &f->err);
+}
+
 static void test_not_a_file(void **state) {
     (void)state;
     static const char *const cases[][2] = {
@@ -429,22 +435,18 @@ static void test_not_a_file(void **state) {
     };
     struct fixture f;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(params_read(&f.params, table_sections, TABLE_COUNT, cases[i][0], 0, NULL,
-                                     &f.config, &f.err),
-                         CODE_INPUT);
-        assert_non_null(strstr(f.err.text, cases[i][1]));
+        int code = params_read(&f.params, table_sections, TABLE_COUNT, cases[i][0], 0, NULL,
+                               &f.config, &f.err);
+        assert_true(code == CODE_INPUT && strstr(f.err.text, cases[i][1]));
         params_free(&f.params);
     }
     FILE *stream = fopen("/dev/null", "w"); /* cannot be read */
     assert_non_null(stream);
-    assert_int_equal(params_read_stream(&f.params, table_sections, TABLE_COUNT, "a.ini", stream, 0,
-                                        NULL, &f.config, &f.err),
-                     CODE_SYSTEM);
+    assert_int_equal(read_open(&f, "a.ini", stream), CODE_SYSTEM);
     assert_non_null(strstr(f.err.text, "a.ini: cannot be read"));
     fclose(stream);
     params_free(&f.params);
-    memset(&f.params, 0, sizeof f.params);
-    params_free(&f.params);
+    f.params = (struct params){0}, params_free(&f.params);
 }
 
 /* A message stays within its buffer, keeps its reason and cuts between characters. */
@@ -471,9 +473,7 @@ static void test_long_names_in_messages(void **state) {
     FILE *stream = fmemopen(text, 1, "r");
     assert_non_null(stream);
     text[8999] = '\0'; /* a file of that name */
-    assert_int_equal(params_read_stream(&f.params, table_sections, TABLE_COUNT, text, stream, 0,
-                                        NULL, &f.config, &f.err),
-                     CODE_INPUT);
+    assert_int_equal(read_open(&f, text, stream), CODE_INPUT);
     assert_non_null(strstr(f.err.text, "k:1: \"k\" has no \"=\""));
     fclose(stream);
     params_free(&f.params);

@@ -63,9 +63,9 @@ static struct scales scales_of(const char *name, int regime, int matrix, double 
 
 /* W1 [N][D]; of gradient descent in coordinates of the span of the inputs. */
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
-    double *A, *B, *column = support_get(array_all(&support_weight(net, "W1")->thin->W));
+    double *A, *B, *column = support_get(array_all(&support_weight(net, "W1")->matrix.thin->W));
     int K;
-    bool entries = optimizer_by_entry(net->setup.optimizer);
+    bool entries = optimizer_by_entry(net->setup.training.optimizer);
     ASK(thin_coordinates(run->data.X, P, D, &A, &B, &K, err));
     for (int n = 0; n < N; n++)
         for (int d = 0; d < D; d++) {
@@ -82,9 +82,10 @@ static void copy_read_in(double *W1, const struct net *net, const struct run *ru
  * one after the other, of units k. */
 static void copy_map(double *to, const struct net *net, const char *name, double factor, int Ne) {
     const struct node *v = support_weight(net, name);
-    double *W = support_matrix(v->map);
-    int n = (int)v->map->declared.target->sites, m = (int)v->map->declared.source->sites;
-    factor *= v->map->declared.s_f;
+    double *W = support_matrix(v->matrix.map);
+    int n = (int)v->matrix.map->declared.target->sites,
+        m = (int)v->matrix.map->declared.source->sites;
+    factor *= v->matrix.map->declared.s_f;
     for (int i = 0; i < n; i++)
         for (int k = 0; k < m; k++)
             to[Ne ? (k / Ne * n + i) * Ne + k % Ne : i * m + k] = factor * W[i * m + k];
@@ -94,17 +95,17 @@ static void copy_map(double *to, const struct net *net, const char *name, double
 /* The initial weights of a net of muP, in units of their standard deviation. */
 static void copy_draws(struct oracle_papers *o, const struct net *net, const struct run *run,
                        int regime) {
-    double *Q = NULL, *w = support_get(array_all(&support_weight(net, "w")->thin->W));
+    double *Q = NULL, *w = support_get(array_all(&support_weight(net, "w")->matrix.thin->W));
     char name[32];
     copy_read_in(o->matrix[PAPERS_W1].W, net, run);
     for (int n = 0; n < N; n++)
         o->matrix[PAPERS_W4].W[n] = w[n] / (gamma0 * N);
     if (regime == 1) {
-        Q = support_get(array_all(&support_weight(net, "Q")->thin->W));
+        Q = support_get(array_all(&support_weight(net, "Q")->matrix.thin->W));
         for (int k = 0; k < o->M * N; k++)
             o->matrix[PAPERS_Q].W[k] = Q[k] / N;
         for (int i = 0; i < o->M; i++) {
-            o->matrix[PAPERS_B].W[i] = run->config.network.biases.value[i];
+            o->matrix[PAPERS_B].W[i] = run->config.network.routing.biases.value[i];
             snprintf(name, sizeof name, "W2_%d", i);
             copy_map(o->matrix[PAPERS_W2].W + i * N * o->Ne, net, name, 1, 0);
             snprintf(name, sizeof name, "W3_%d", i);
@@ -147,8 +148,8 @@ static struct oracle_papers *oracle_of(const struct example *e, const struct run
     o->softmax = !strcmp(e->gate, "softmax");
     o->adam = !strcmp(e->optimizer, "adam");
     o->agg = e->regime == 1 || o->softmax ? 1 : 1.0 / e->M;
-    o->beta1 = training->beta1;
-    o->beta2 = training->beta2;
+    o->beta1 = training->adam.beta1;
+    o->beta2 = training->adam.beta2;
     run_of(&reference, e, "mup");
     support_net(&net, &reference, N, 0);
     copy_draws(o, &net, &reference, e->regime);
@@ -186,7 +187,7 @@ static void check_example(const struct example *e) {
         for (int mu = 0; mu < P; mu++)
             most = fmax(most, fabs(o->f[mu] - off->f[mu]) / 1e-8);
         for (int mu = 0; mu < P; mu++)
-            CHECK_ABS(net.f[mu], o->f[mu],
+            CHECK_ABS(net.output.f[mu], o->f[mu],
                       5 * (t + 1) * 200 * DBL_EPSILON * fmax(most, fabs(o->f[mu])),
                       "regime%d, %s, %s, %s: f[%d] at %d", e->regime, e->name, e->gate,
                       e->optimizer, mu, t);

@@ -183,14 +183,14 @@ static int check_family(const struct net *net, const struct net *fresh, const ch
     int members = 0;
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &net->program->node[i];
-        const char *own = v->weight.family ? v->weight.family : v->weight.name;
-        if (!v->map || strcmp(own, family) != 0)
+        const char *own = v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
+        if (!v->matrix.map || strcmp(own, family) != 0)
             continue;
-        const struct map *same = fresh ? fresh->program->node[i].map : NULL;
-        struct rows x = net->program->node[v->argument[0]].value, back = v->part[0].rows;
-        check_direction(v->map, same, true, x, v->value, &start[i][0], square[0]);
-        check_direction(v->map, same, false, v->g, back, &start[i][1], square[1]);
-        check_adjoint(v->map, x, v->value, v->g, back);
+        const struct map *same = fresh ? fresh->program->node[i].matrix.map : NULL;
+        struct rows x = net->program->node[v->argument[0]].value, back = v->plan.part[0].rows;
+        check_direction(v->matrix.map, same, true, x, v->value, &start[i][0], square[0]);
+        check_direction(v->matrix.map, same, false, v->g, back, &start[i][1], square[1]);
+        check_adjoint(v->matrix.map, x, v->value, v->g, back);
         members++;
     }
     for (int k = 0; k < 2 * PARTS; k++) {
@@ -203,10 +203,10 @@ static int check_family(const struct net *net, const struct net *fresh, const ch
 
 /* Thin matrices: the series alone know their parts; they are sums of few numbers. */
 static void check_thin(const struct net *net, const struct record *record, int t) {
-    double sum = 0, f0 = net->setup.N && net->setup.centre ? 1 : 0;
-    for (int mu = 0; mu < net->setup.P; mu++) {
-        double f = net->f[mu] + f0 * net->f0[mu];
-        sum += f * f / net->setup.P;
+    double sum = 0, f0 = net->setup.N && net->setup.limit.centre ? 1 : 0;
+    for (int mu = 0; mu < net->setup.data.P; mu++) {
+        double f = net->output.f[mu] + f0 * net->output.f0[mu];
+        sum += f * f / net->setup.data.P;
     }
     CHECK_ABS(value(record, t, "f", ""), sqrt(sum), 1e-12, "rms of f");
     assert_true(value(record, t, "f", "_delta") <=
@@ -231,11 +231,12 @@ static void check_net(struct run *run, int N) {
             support_evaluate(&net, run);
         for (int i = 0; i < net.program->nodes; i++) {
             const struct node *v = &net.program->node[i];
-            const char *family = v->weight.family ? v->weight.family : v->weight.name;
-            if (v->map)
+            const char *family =
+                v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
+            if (v->matrix.map)
                 checked += check_family(&net, N ? &fresh : NULL, family, start, &record, t);
         }
-        assert_true(checked >= net.maps);
+        assert_true(checked >= net.maps.count);
         check_thin(&net, &record, t);
     }
     for (int k = 0; k < record.count; k++)

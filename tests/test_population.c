@@ -28,9 +28,9 @@ static void open_population(struct population *p, size_t sites, bool matched, ui
                              .size = POPULATION_INFINITE,
                              .sites = sites,
                              .group = 1,
-                             .matched = matched,
-                             .stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2}};
-    p->stream.replicate = replicate;
+                             .draws.matched = matched,
+                             .draws.stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2}};
+    p->draws.stream.replicate = replicate;
     ASK(population_init(p, &err));
 }
 
@@ -60,7 +60,7 @@ static void test_fresh_is_orthonormal(void **state) {
         struct rows fresh = array_rows(&out, drawn, k);
         ASK(population_fresh(&p, absorbed, fresh, &err));
         drawn += k;
-        assert_int_equal(p.stream.draw, drawn);
+        assert_int_equal(p.draws.stream.draw, drawn);
         struct rows all = array_rows(&out, 0, drawn);
         assert_true(overlap(all, all) <= ROUND_OFF);
         assert_true(overlap(fresh, absorbed) <= ROUND_OFF);
@@ -69,14 +69,14 @@ static void test_fresh_is_orthonormal(void **state) {
         if (k % 2 == 0)
             continue; /* they enter with the next normals */
         ASK(population_settle(&p, &err));
-        assert_int_equal(p.span.rows, drawn + absorbed.count);
-        assert_true(overlap(array_all(&p.span), array_all(&p.span)) <= ROUND_OFF);
+        assert_int_equal(p.span.rows.rows, drawn + absorbed.count);
+        assert_true(overlap(array_all(&p.span.rows), array_all(&p.span.rows)) <= ROUND_OFF);
     }
     ASK(population_absorb(&p, absorbed, &err)); /* nothing new */
     ASK(population_absorb(&p, array_rows(&out, 3, 30), &err));
     ASK(population_settle(&p, &err));
-    assert_int_equal(p.span.rows, 45 + 20);
-    assert_int_equal(p.fallback, 0);
+    assert_int_equal(p.span.rows.rows, 45 + 20);
+    assert_int_equal(p.span.unmatched, 0);
     array_free(&known);
     array_free(&out);
     population_free(&p);
@@ -90,7 +90,7 @@ static void test_look(void **state) {
     double *x[2];
     for (int look = 0; look < 2; look++) {
         struct population p;
-        struct population_mark mark;
+        struct population_aside mark;
         struct array known, out;
         open_population(&p, 300, true, 0);
         open_rows(&known, p.sites, 20);
@@ -98,17 +98,17 @@ static void test_look(void **state) {
         ASK(population_fresh(&p, none, array_rows(&out, 0, 4), &err));
         ASK(population_absorb(&p, array_rows(&known, 0, 6), &err));
         if (look) {
-            population_look(&p, 1, &mark);
+            population_set_aside(&p, 1, &mark);
             ASK(population_fresh(&p, none, array_rows(&out, 4, 3), &err));
             ASK(population_absorb(&p, array_rows(&known, 6, 9), &err));
             ASK(population_fresh(&p, none, array_rows(&out, 7, 2), &err));
             ASK(population_absorb(&p, array_rows(&known, 15, 5), &err));
-            population_return(&p, &mark);
+            population_put_back(&p, &mark);
         }
         ASK(population_fresh(&p, none, array_rows(&out, 4, 8), &err));
         assert_true(overlap(array_rows(&out, 4, 8), array_rows(&known, 0, 6)) <= ROUND_OFF);
         ASK(population_settle(&p, &err));
-        assert_int_equal(p.span.rows, 4 + 6 + 8);
+        assert_int_equal(p.span.rows.rows, 4 + 6 + 8);
         x[look] = values(array_all(&out));
         array_free(&known);
         array_free(&out);
@@ -128,7 +128,7 @@ static double *drawn(uint32_t replicate, bool matched, int first, int second) {
     ASK(population_fresh(&p, none, array_rows(&out, 0, first), &err));
     ASK(population_fresh(&p, none, array_rows(&out, first, second), &err));
     ASK(population_absorb(&p, array_rows(&out, 0, 1), &err));
-    assert_int_equal(p.span.rows, matched ? first + second : 0);
+    assert_int_equal(p.span.rows.rows, matched ? first + second : 0);
     double *x = values(array_all(&out));
     array_free(&out);
     population_free(&p);
@@ -160,13 +160,13 @@ static void test_room_of_halves(void **state) {
         struct population p;
         struct array out;
         open_population(&p, 100, true, 0);
-        p.halved = true;
-        p.nodes = nodes;
+        p.draws.beside_halves = true;
+        p.draws.nodes = nodes;
         ASK(array_init(&out, backend, p.sites, 1, 41, &err));
         ASK(population_fresh(&p, none, array_rows(&out, 0, 40), &err));
-        assert_int_equal(p.fallback, 0);
+        assert_int_equal(p.span.unmatched, 0);
         ASK(population_fresh(&p, none, array_rows(&out, 40, 1), &err));
-        assert_int_equal(p.fallback, nodes ? 0 : 1);
+        assert_int_equal(p.span.unmatched, nodes ? 0 : 1);
         array_free(&out);
         population_free(&p);
     }
@@ -183,16 +183,16 @@ static void test_out_of_room(void **state) {
     ASK(array_init(&out, backend, p.sites, 1, 80, &err));
     ASK(population_absorb(&p, array_all(&known), &err));
     ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 67), &err));
-    assert_true(p.fallback == 0 && p.span.rows == 77);
+    assert_true(p.span.unmatched == 0 && p.span.rows.rows == 77);
     struct rows late = array_rows(&out, 67, 4);
     ASK(population_fresh(&p, array_all(&known), late, &err));
-    assert_true(p.fallback == 4 && p.span.rows == 77);
-    assert_int_equal(p.stream.draw, 71);
+    assert_true(p.span.unmatched == 4 && p.span.rows.rows == 77);
+    assert_int_equal(p.draws.stream.draw, 71);
     assert_true(overlap(late, array_all(&known)) <= ROUND_OFF);
     double others = overlap(late, array_rows(&out, 0, 67));
     assert_true(others > 0.1 && others < 0.6); /* of 268 overlaps of size 0.1 */
     ASK(population_fresh(&p, none, late, &err));
-    assert_true(p.fallback == 8 && overlap(late, array_all(&known)) > 0.1);
+    assert_true(p.span.unmatched == 8 && overlap(late, array_all(&known)) > 0.1);
     array_free(&known);
     array_free(&out);
     population_free(&p);
@@ -209,7 +209,7 @@ static void test_room_for_a_draw_but_not_for_its_basis(void **state) {
     ASK(array_init(&out, backend, p.sites, 1, 80, &err));
     ASK(population_fresh(&p, none, array_rows(&out, 0, 78), &err));
     ASK(population_absorb(&p, array_all(&known), &err));
-    assert_int_equal(p.span.rows, 78);
+    assert_int_equal(p.span.rows.rows, 78);
     ASK(population_fresh(&p, array_all(&known), array_rows(&out, 78, 1), &err));
     double got = overlap(array_rows(&out, 78, 1), array_all(&known));
     if (!(got <= ROUND_OFF))
@@ -230,9 +230,9 @@ static void test_basis_of_all_sites(void **state) {
         open_rows(&known, p.sites, rank);
         ASK(array_init(&out, backend, p.sites, 1, 15, &err));
         ASK(population_fresh(&p, none, array_all(&out), &err));
-        assert_int_equal(p.fallback, 0);
+        assert_int_equal(p.span.unmatched, 0);
         ASK(population_fresh(&p, array_all(&known), array_rows(&out, 0, 3), &err));
-        assert_int_equal(p.fallback, 3);
+        assert_int_equal(p.span.unmatched, 3);
         assert_true(overlap(array_rows(&out, 0, 20 - rank), array_rows(&out, 0, 20 - rank)) <=
                     ROUND_OFF);
         assert_true(overlap(array_rows(&out, 0, 3), array_all(&known)) <= ROUND_OFF);
@@ -299,7 +299,7 @@ static void test_mirror_images(void **state) {
     struct population p;
     struct array known, out;
     open_population(&p, SITES, true, 0);
-    p.mirrored = true;
+    p.draws.mirrored = true;
     open_rows(&known, SITES, 10);
     ASK(array_init(&out, backend, SITES, 1, 3 * ROWS, &err));
     struct rows forward = array_rows(&out, 0, ROWS), back = array_rows(&out, ROWS, ROWS);
@@ -323,11 +323,11 @@ static void test_mirror_images(void **state) {
     assert_true(overlap(array_all(&out), array_all(&out)) <= ROUND_OFF);
     assert_true(overlap(array_rows(&out, 2 * ROWS, ROWS), array_all(&known)) <= ROUND_OFF);
     /* pairs are half as many directions: matching ends where they are nearly used up */
-    assert_int_equal(p.fallback, 0);
-    while (p.span.rows + 10 <= POPULATION_ROOM * SITES / 2)
+    assert_int_equal(p.span.unmatched, 0);
+    while (p.span.rows.rows + 10 <= POPULATION_ROOM * SITES / 2)
         ASK(population_fresh(&p, none, array_rows(&out, 0, 10), &err));
     ASK(population_fresh(&p, none, array_rows(&out, 0, 10), &err));
-    assert_int_equal(p.fallback, 10);
+    assert_int_equal(p.span.unmatched, 10);
     free(x);
     array_free(&known);
     array_free(&out);
@@ -409,14 +409,14 @@ static void test_thin(void **state) {
         AT[i % K * P + i / K] = c[i / K] * A[i];
     open_population(&p, SITES, true, 0);
     ASK(thin_init(&thin, &p, K, 0, &err)); /* draws nothing */
-    assert_true(thin.W.rows == K && p.span.rows == 0 && p.stream.draw == 0);
+    assert_true(thin.W.rows == K && p.span.rows.rows == 0 && p.draws.stream.draw == 0);
     assert_combination(array_all(&thin.W), NULL, NULL, NULL, 0);
     thin_free(&thin);
     ASK(thin_init(&thin, &p, K, -2, &err));
     ASK(thin_init(&empty, &p, 0, 1, &err));
-    assert_true(thin.W.rows == K && p.span.rows == K && p.stream.draw == K);
-    double *W = values(array_all(&thin.W)), *normal = values(array_all(&p.span));
-    assert_true(overlap(array_all(&p.span), array_all(&p.span)) <= ROUND_OFF);
+    assert_true(thin.W.rows == K && p.span.rows.rows == K && p.draws.stream.draw == K);
+    double *W = values(array_all(&thin.W)), *normal = values(array_all(&p.span.rows));
+    assert_true(overlap(array_all(&p.span.rows), array_all(&p.span.rows)) <= ROUND_OFF);
     for (int i = 0; i < K * SITES; i++)
         assert_true(W[i] == -2 * normal[i]);
     ASK(array_init(&out, backend, SITES, 1, P, &err));

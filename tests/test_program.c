@@ -104,7 +104,7 @@ static void use_numbers(struct program *p, int s) {
     } else if (w.columns[s] == 2 && draw(2)) {
         static const double starts[2 * VOCABULARY] = {0.3, -0.2, 0.1, 0, -0.4, 0.2};
         struct weight b = {.name = program_name(p, "b%d", w.names++)};
-        if (program_setup(p)->n > 1 && draw(2))
+        if (program_setup(p)->data.n > 1 && draw(2))
             push(program_bias_of_tokens(p, take(s), starts, b), -1, 2);
         else
             push(program_bias(p, take(s), start, b), -1, 2);
@@ -155,7 +155,7 @@ static void attention(struct program *p, int i) {
 static void append(struct program *p) {
     static const enum fn fns[] = {FN_TANH, FN_SIGMOID, FN_SOFTPLUS, FN_GELU, FN_ERF};
     int i = pick(-2), s = pick(-1), place = w.place[i];
-    switch (draw(program_setup(p)->n > 1 ? 13 : 8)) {
+    switch (draw(program_setup(p)->data.n > 1 ? 13 : 8)) {
     case 0:
     case 1:
         map_to(p, i, draw(PLACES));
@@ -192,7 +192,7 @@ static void append(struct program *p) {
 
 static void populate(struct program *p) {
     const struct net_setup *setup = program_setup(p);
-    size_t S = (size_t)setup->sites;
+    size_t S = (size_t)setup->limit.sites;
     w.on[BOTTOM] = program_population(p, "bottom", 1, S, 1);
     w.on[EXPERTS] = program_population(p, "experts", 0.5, S / 2, 1);
     w.on[UNITS] = program_population(p, "units", 1, S / 2 * 2, 2);
@@ -260,12 +260,12 @@ static void new_net(struct net *net, const struct run *run, int N, const struct 
                     const struct shape *shape) {
     struct net_setup setup = run_setup(run, N, 0);
     setup.model = model;
-    setup.P = setup.inputs = shape->P;
-    setup.n = shape->n;
-    setup.C = shape->C;
-    setup.per_token = shape->per_token;
-    setup.token = shape->n > 1 ? tokens : NULL;
-    setup.V = VOCABULARY;
+    setup.data.P = setup.data.inputs = shape->P;
+    setup.data.n = shape->n;
+    setup.data.C = shape->C;
+    setup.data.per_token = shape->per_token;
+    setup.data.token = shape->n > 1 ? tokens : NULL;
+    setup.data.V = VOCABULARY;
     ASK(net_init(net, &setup, err));
     for (int i = 0; i < net->program->nodes; i++)
         note(net->program->node[i].op->name);
@@ -338,7 +338,8 @@ static void train(const struct run *run, int N, const struct shape *shape, doubl
     new_net(&net, run, N, &model_random, shape);
     for (int t = 0; t < STEPS; t++) {
         support_evaluate(&net, run);
-        memcpy(f + MOST_OUTPUTS * t, net.f, (size_t)(net.outs * net.setup.C) * sizeof *f);
+        memcpy(f + MOST_OUTPUTS * t, net.output.f,
+               (size_t)(net.batch.output_rows * net.setup.data.C) * sizeof *f);
         support_learn(&net, run);
     }
     net_free(&net);
@@ -486,7 +487,8 @@ static void wrong_programs_are_told(void **state) {
         assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
         if (!strstr(err.text, cases[k].part))
             fail_msg("%s: does not say \"%s\"", err.text, cases[k].part);
-        assert_int_equal(net.populations, 6); /* none behind a fault: net_free would miss it */
+        assert_int_equal(net.populations.count,
+                         6); /* none behind a fault: net_free would miss it */
         net_free(&net);
     }
     run_free(&run);
@@ -528,7 +530,7 @@ static void storage_is_reused(void **state) {
             snprintf(layers, sizeof layers, "network.depth=%d", depth);
             support_run(&run, "data/dense.ini", more);
             support_net(&net, &run, N, 0);
-            assert_int_equal(net.arrays, 2 * depth + 1);
+            assert_int_equal(net.arrays.count, 2 * depth + 1);
             net_free(&net);
             run_free(&run);
         }

@@ -30,7 +30,7 @@ static bool is_random(const char *source, const char *const *overrides) {
     struct net net;
     open_run(&run, source, overrides);
     support_net(&net, &run, 0, 0);
-    bool random = net.random;
+    bool random = net.gates.random;
     net_free(&net);
     run_free(&run);
     return random;
@@ -89,7 +89,7 @@ static void equal_logits(void **state) {
     struct network network = run.config.network;
     const char *key;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        memcpy(network.biases.value, cases[k].biases, sizeof cases[k].biases);
+        memcpy(network.routing.biases.value, cases[k].biases, sizeof cases[k].biases);
         const char *said = router_check(&network, &key);
         assert_int_equal(said != NULL, cases[k].refused);
         assert_true(!said || (strstr(said, "exactly equal") && !strcmp(key, "bias")));

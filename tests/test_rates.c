@@ -38,7 +38,7 @@ static void outputs(double f[3], const char *network, const char *const *more, i
     struct net net;
     run_of(&run, network, more);
     train(&net, &run, width, steps);
-    memcpy(f, net.f, 3 * sizeof *f);
+    memcpy(f, net.output.f, 3 * sizeof *f);
     net_free(&net);
     run_free(&run);
 }
@@ -68,9 +68,9 @@ static void rate_of_the_router(void **state) {
 }
 
 static double rate_of(const struct net *net, const char *name) {
-    for (int i = 0; i < net->parameters; i++)
-        if (!strcmp(net->parameter[i].name, name))
-            return net->parameter[i].rate;
+    for (int i = 0; i < net->parameters.count; i++)
+        if (!strcmp(net->parameters.item[i].name, name))
+            return net->parameters.item[i].rate;
     fail_msg("no parameter %s", name);
     return 0;
 }
@@ -84,9 +84,9 @@ static void factors_multiply(void **state) {
            ARGS("init.W2=2", "init.W2_1=4", "rates.W3=2 N^-0.5", "rates.W3_0=N", "rates.w=0.5",
                 "solver.replicates=0"));
     support_net(&net, &run, 16, 0);
-    assert_true(support_weight(&net, "W2_0")->weight.a0 == 2);
-    assert_true(support_weight(&net, "W2_1")->weight.a0 == 8);
-    assert_true(support_weight(&net, "W3_1")->weight.a0 == 1);
+    assert_true(support_weight(&net, "W2_0")->matrix.weight.a0 == 2);
+    assert_true(support_weight(&net, "W2_1")->matrix.weight.a0 == 8);
+    assert_true(support_weight(&net, "W3_1")->matrix.weight.a0 == 1);
     assert_true(rate_of(&net, "W3_0") == 8 && rate_of(&net, "W3_2") == 0.5);
     assert_true(rate_of(&net, "W2_1") == 1 && rate_of(&net, "w") == 0.5);
     net_free(&net);
@@ -113,7 +113,7 @@ static void initial_factors(void **state) {
             struct net net;
             run_of(&run, model, given ? ARGS(line[k]) : NULL);
             train(&net, &run, 0, 0);
-            struct rows h = net.kernel[net.kernels - 1].rows; /* PhiL */
+            struct rows h = net.kernels.item[net.kernels.count - 1].rows; /* PhiL */
             net.setup.backend->dots(h, h, kernel[given]);
             net_free(&net);
             run_free(&run);
@@ -133,15 +133,16 @@ static void initial_factors(void **state) {
 /* The numbers of a matrix: explicit, or what a limit map has learnt. */
 static double *values_of(const struct node *v, size_t *count) {
     double *values;
-    if (v->thin || v->map->kind == &map_finite) {
-        struct rows rows = array_all(v->thin ? &v->thin->W : support_entries(v->map));
+    if (v->matrix.thin || v->matrix.map->kind == &map_finite) {
+        struct rows rows =
+            array_all(v->matrix.thin ? &v->matrix.thin->W : support_entries(v->matrix.map));
         *count = (size_t)rows.count * rows.array->sites;
         return support_get(rows);
     }
-    *count = v->map->declared.target->sites * v->map->declared.source->sites;
-    if (v->map->kind != &map_history)
-        fail_msg("no numbers of %s", v->weight.name);
-    values = support_matrix(v->map);
+    *count = v->matrix.map->declared.target->sites * v->matrix.map->declared.source->sites;
+    if (v->matrix.map->kind != &map_history)
+        fail_msg("no numbers of %s", v->matrix.weight.name);
+    values = support_matrix(v->matrix.map);
     return values;
 }
 
@@ -152,10 +153,10 @@ static void check_frozen(const char *network, const char *optimizer, int width) 
     struct net net;
     run_of(&run, network, NULL);
     support_net(&net, &run, width, 1);
-    int count = net.matrices;
+    int count = net.matrices.count;
     char line[MOST][64];
     for (int k = 0; k < count; k++)
-        snprintf(line[k], sizeof line[k], "rates.%s=0", net.matrix[k].name);
+        snprintf(line[k], sizeof line[k], "rates.%s=0", net.matrices.item[k].name);
     net_free(&net);
     run_free(&run);
     for (int k = 0; k < count; k++) {
@@ -167,15 +168,16 @@ static void check_frozen(const char *network, const char *optimizer, int width) 
             int at = 0;
             for (int i = 0; i < net.program->nodes; i++) {
                 const struct node *v = &net.program->node[i];
-                if (!v->weight.name || (!width && !v->thin)) {
-                    at += v->weight.name != NULL;
+                if (!v->matrix.weight.name || (!width && !v->matrix.thin)) {
+                    at += v->matrix.weight.name != NULL;
                     continue;
                 }
                 double *values = values_of(v, &size);
                 if (!pass)
                     before[at] = values;
                 else if ((memcmp(before[at], values, size * sizeof *values) == 0) != (at == k))
-                    fail_msg("%s, %s, %s: matrix %s", network, line[k], optimizer, v->weight.name);
+                    fail_msg("%s, %s, %s: matrix %s", network, line[k], optimizer,
+                             v->matrix.weight.name);
                 if (pass) {
                     free(values);
                     free(before[at]);

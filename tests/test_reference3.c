@@ -146,7 +146,7 @@ static double integrand(double z, void *q) {
 static void judge_start(const char *name, const struct run *run, const struct record *record,
                         bool mssp) {
     const struct config *c = &run->config;
-    double iota = c->network.iota, tolerance = c->solver.tolerance;
+    double iota = c->network.experts.iota, tolerance = c->solver.tolerance;
     gsl_integration_workspace *work = gsl_integration_workspace_alloc(200);
     struct track track, Phi1, Phi3, G1phi, G1, Phitil = {.mean = {0}};
     ours(record, "loss", &track);

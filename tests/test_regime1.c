@@ -157,7 +157,7 @@ static void softmax_without_bias_stays_uniform(void **state) {
             CHECK_ABS(psi[k], 0, 1e-6, "psi[%d] at %d", k, t);
         support_learn(&net, &run);
     }
-    assert_true(fabs(net.f[0]) > 0.1);
+    assert_true(fabs(net.output.f[0]) > 0.1);
     net_free(&net);
     run_free(&run);
 }
@@ -203,7 +203,7 @@ static void experts_may_be_permuted(void **state) {
         support_evaluate(&a, &run);
         support_evaluate(&b, &run);
         for (int mu = 0; mu < run.data.P; mu++)
-            CHECK_ABS(b.f[mu], a.f[mu], 1e-13, "f[%d] at %d", mu, t);
+            CHECK_ABS(b.output.f[mu], a.output.f[mu], 1e-13, "f[%d] at %d", mu, t);
         support_learn(&a, &run);
         support_learn(&b, &run);
     }
@@ -230,7 +230,7 @@ static void idle_router_is_a_constant_gate(void **state) {
         for (int i = 0; i < 2; i++) {
             support_evaluate(&net[i], &run[i]);
             for (int mu = 0; mu < run[0].data.P && i; mu++)
-                CHECK_ABS(net[1].f[mu], net[0].f[mu], 1e-13, "f[%d] at %d", mu, t);
+                CHECK_ABS(net[1].output.f[mu], net[0].output.f[mu], 1e-13, "f[%d] at %d", mu, t);
             support_learn(&net[i], &run[i]);
         }
     for (int i = 0; i < 2; i++) {

@@ -24,10 +24,10 @@ static void start(struct run *run, const char *const *more, int count) {
 
 /* In units of eta0 gamma0^2 N: (N.2) of the page has N times more for Win and Wout, kappa for Q. */
 static double page_rate(const struct net *net, int parameter) {
-    const struct map *map = net->parameter[parameter].map;
+    const struct map *map = net->parameters.item[parameter].map;
     if (!map)
         return 1;
-    return strcmp(map->declared.name, "Q") ? net->setup.N : net->setup.network->kappa;
+    return strcmp(map->declared.name, "Q") ? net->setup.N : net->setup.network->routing.kappa;
 }
 
 static void gradient_by_differences(void **state) {
@@ -273,9 +273,9 @@ static void settings_are_checked(void **state) {
         {0.5, 0.25, 1, PARAMETERIZATION_SIMP, "parameterization"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct network network = {.kappa = cases[i].kappa, .iota = cases[i].iota};
+        struct network network = {.routing.kappa = cases[i].kappa, .experts.iota = cases[i].iota};
         const char *key = NULL;
-        network.rho = cases[i].rho;
+        network.routing.rho = cases[i].rho;
         network.parameterization = cases[i].parameterization;
         const char *reason = support_model("regime3")->check(&network, 16, 0, &key);
         assert_int_equal(!reason, !cases[i].key);

@@ -11,11 +11,11 @@
 /* Rates of the theory page, in the entries of the maps: N_e E L/N for W1 and W2, E L/N for the
  * router, 1 for W0 and w. */
 static double lambda(const struct net *net, int parameter) {
-    const struct parameter *p = &net->parameter[parameter];
-    double N = net->setup.N, L = net->setup.network->depth;
+    const struct parameter *p = &net->parameters.item[parameter];
+    double N = net->setup.N, L = net->setup.network->block.depth;
     if (!p->map)
         return 1;
-    const struct population *stream = net->population[0];
+    const struct population *stream = net->populations.item[0];
     const struct map_declaration *map = &p->map->declared;
     return L / N * (double)(map->source == stream ? map->target : map->source)->sites;
 }
@@ -64,7 +64,7 @@ static void equals_oracle(void **state) {
         configure(&p.run, cases[i]);
         couple_open(&p, 16, 3, "case %d", i);
         couple_train(&p, 5, 1e-12);
-        assert_true(p.net.loss < 0.45); /* it did train */
+        assert_true(p.net.output.loss < 0.45); /* it did train */
         couple_close(&p);
     }
 }

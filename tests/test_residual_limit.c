@@ -43,22 +43,23 @@ static void make_pair(struct pair *p, const char *const *overrides) {
     support_net(&p->net, &p->run, 0, 0);
     const struct config *c = &p->run.config;
     const struct data *data = &p->run.data;
-    int P = data->P, K = p->run.K, L = c->network.depth;
-    int E = c->network.rho < 1 ? c->solver.expert_sites : 1; /* soft routing: all are alike */
+    int P = data->P, K = p->run.inputs.K, L = c->network.block.depth;
+    int E =
+        c->network.routing.rho < 1 ? c->solver.expert_sites : 1; /* soft routing: all are alike */
     struct reduction_residual *o = p->o =
         reduction_residual_new(P, K + 1, E, c->solver.unit_sites, L);
     ASK(array_init(&p->frame, &backend_cpu, (size_t)c->solver.sites, 1, K + 1, err));
-    rows_copy(array_all(&p->net.thin[0]->W), array_rows(&p->frame, 0, K));
-    rows_copy(array_all(&p->net.thin[1]->W), array_rows(&p->frame, K, 1));
+    rows_copy(array_all(&p->net.thins.item[0]->W), array_rows(&p->frame, 0, K));
+    rows_copy(array_all(&p->net.thins.item[1]->W), array_rows(&p->frame, K, 1));
     p->Kx = calloc((size_t)(P * P), sizeof *p->Kx);
     for (int a = 0; a < P * P; a++)
         for (int i = 0; i < data->D; i++)
             p->Kx[a] += data->X[a / P * data->D + i] * data->X[a % P * data->D + i] / data->D;
     o->gamma0 = c->training.gamma0, o->eta0 = c->training.eta0;
-    o->eta_b = c->network.eta_bias, o->rho = c->network.rho;
+    o->eta_b = c->network.routing.eta_bias, o->rho = c->network.routing.rho;
     o->y = data->y, o->Kx = p->Kx;
     for (int mu = 0; mu < P; mu++)
-        memcpy(o->H0 + mu * o->d, p->run.A + mu * K, (size_t)K * sizeof *o->H0);
+        memcpy(o->H0 + mu * o->d, p->run.inputs.A + mu * K, (size_t)K * sizeof *o->H0);
     o->wv[K] = 1;
     for (int l = 0; l < L; l++) {
         balance_biases(&p->net.setup, l, E, o->b + l * E);
@@ -85,19 +86,19 @@ static void march(struct pair *p, struct trace *trace) {
     const struct net *net = &p->net;
     for (int t = 0; t < T; t++) {
         support_evaluate(&p->net, &p->run);
-        memcpy(trace->f[t], net->f, (size_t)p->o->P * sizeof *net->f);
-        for (int k = 0; k < net->kernels; k++) {
-            const struct kernel *kernel = &net->kernel[k];
+        memcpy(trace->f[t], net->output.f, (size_t)p->o->P * sizeof *net->output.f);
+        for (int k = 0; k < net->kernels.count; k++) {
+            const struct kernel *kernel = &net->kernels.item[k];
             bool h = !strncmp(kernel->name, "Ch_", 3), g = !strncmp(kernel->name, "Cg_", 3);
             if (h || g)
                 kernel->rows.array->backend->averages(
                     kernel->rows, kernel->rows,
                     (g ? trace->Cg : trace->Ch)[t][atoi(kernel->name + 3)]);
         }
-        for (int k = 0; k < net->numbers; k++)
-            if (!strcmp(net->number[k].name, "load2"))
-                memcpy(trace->load2[t], net->number[k].values,
-                       (size_t)p->o->L * sizeof *net->number[k].values);
+        for (int k = 0; k < net->numbers.count; k++)
+            if (!strcmp(net->numbers.item[k].name, "load2"))
+                memcpy(trace->load2[t], net->numbers.item[k].values,
+                       (size_t)p->o->L * sizeof *net->numbers.item[k].values);
         support_learn(&p->net, &p->run);
     }
 }
@@ -171,7 +172,8 @@ static void stream_has_rank_P_plus_1(void **state) {
         support_learn(&net, &run);
     }
     for (int l = 0; l < 3; l++) {
-        const struct map *R = net.map[3 * l], *W1 = net.map[3 * l + 1], *W2 = net.map[3 * l + 2];
+        const struct map *R = net.maps.item[3 * l], *W1 = net.maps.item[3 * l + 1],
+                         *W2 = net.maps.item[3 * l + 2];
         struct map_numbers a = W1->numbers, b = W2->numbers, c = R->numbers;
         assert_true(a.fg == 1 && a.fr == 0);
         assert_true(b.fg == 0 && b.fr == 1.0 / 3); /* 1/L, L = 3 */
@@ -181,7 +183,7 @@ static void stream_has_rank_P_plus_1(void **state) {
         assert_int_equal(map_rank(R, true), 5);
         assert_int_equal(map_rank(W1, false), 0);
     }
-    assert_int_equal(net.population[0]->span.rows, 5);
+    assert_int_equal(net.populations.item[0]->span.rows.rows, 5);
     net_free(&net);
     run_free(&run);
 }

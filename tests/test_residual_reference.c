@@ -203,7 +203,7 @@ static void one_case(const char *name) {
     ASK(run_ensemble(&run, 0, run.config.solver.replicates, &record, err));
     hid_t file = H5Fopen(h5, H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(file >= 0);
-    judge_all(file, name, &record, run.config.network.depth, &score);
+    judge_all(file, name, &record, run.config.network.block.depth, &score);
     H5Fclose(file);
     double rms = sqrt(score.squares / score.count);
     print_message("%s: largest |z| %.2f, rms %.2f of %d\n", name, score.largest, rms, score.count);

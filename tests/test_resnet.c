@@ -95,14 +95,14 @@ static void closed_forms(void **state) {
             Theta[mu][nu] = (2 * a * a * a + 1.4 * 1.4 * a * a) * K[mu][nu];
         }
     support_evaluate(&net, &run);
-    for (int k = 0; k < net.kernels; k++) {
-        bool h = net.kernel[k].name[1] == 'h'; /* Ch_l and Phi_l */
-        int l = strchr(net.kernel[k].name, '_')[1] - '0';
-        struct rows rows = net.kernel[k].rows;
+    for (int k = 0; k < net.kernels.count; k++) {
+        bool h = net.kernels.item[k].name[1] == 'h'; /* Ch_l and Phi_l */
+        int l = strchr(net.kernels.item[k].name, '_')[1] - '0';
+        struct rows rows = net.kernels.item[k].rows;
         rows.array->backend->dots(rows, rows, got);
         for (int i = 0; i < rows.count * rows.count; i++)
             CHECK_ABS(got[i], h ? pow(a, l) * K[i / 3][i % 3] : pow(a, 3 - l), 1e-12 * 30, "%s[%d]",
-                      net.kernel[k].name, i);
+                      net.kernels.item[k].name, i);
     }
     for (int t = 1; t < 12; t++) {
         double force[3] = {0};
@@ -115,7 +115,7 @@ static void closed_forms(void **state) {
         support_learn(&net, &run);
         support_evaluate(&net, &run);
         for (int mu = 0; mu < 3; mu++)
-            CHECK_ABS(net.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
+            CHECK_ABS(net.output.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
     }
     assert_true(moved > 0.3);
     net_free(&net);
@@ -168,7 +168,7 @@ static void equals_reference(const char *ini, const char *h5) {
     struct record record;
     struct score score = {0};
     support_run(&run, ini, NULL);
-    size_t L = (size_t)run.config.network.depth, block = P * P;
+    size_t L = (size_t)run.config.network.block.depth, block = P * P;
     ASK(run_ensemble(&run, 0, run.config.solver.replicates, &record, err));
     hid_t file = H5Fopen(h5, H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(file >= 0);

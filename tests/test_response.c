@@ -31,13 +31,13 @@ static void march_init(struct march *m, const char *file, const char *const *mor
     *m = (struct march){0};
     support_run(&m->run, file, overrides);
     support_net(&m->net, &m->run, 0, replicate);
-    assert_true(m->net.maps <= MAPS);
+    assert_true(m->net.maps.count <= MAPS);
     ASK(record_init(&m->record, 1, m->run.config.training.steps, err));
     ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, NULL, err));
     ASK(observer_init(&m->observer, &m->run.config, m->run.data.y, &m->record, 0, &m->net, err));
-    for (int i = 0; i < m->net.maps; i++) {
-        const struct population *s = m->net.map[i]->declared.source;
-        const struct population *t = m->net.map[i]->declared.target;
+    for (int i = 0; i < m->net.maps.count; i++) {
+        const struct population *s = m->net.maps.item[i]->declared.source;
+        const struct population *t = m->net.maps.item[i]->declared.target;
         ASK(array_init(&m->x[i], s->backend, s->sites, s->group, 0, err));
         ASK(array_init(&m->y[i], t->backend, t->sites, t->group, 0, err));
     }
@@ -55,16 +55,16 @@ static void march_step(struct march *m, int t) {
     support_evaluate(&m->net, &m->run);
     ASK(observer_measure(&m->observer, &m->net, t, err));
     m->record.steps[0] = t + 1;
-    for (int i = 0; i < m->net.maps; i++)
-        append(&m->x[i], m->net.map[i]->x);
-    for (int i = 0; i < m->net.parameters; i++)
-        for (int k = 0; k < m->net.maps; k++)
-            if (m->net.parameter[i].map == m->net.map[k])
-                append(&m->y[k], m->net.parameter[i].y);
+    for (int i = 0; i < m->net.maps.count; i++)
+        append(&m->x[i], m->net.maps.item[i]->x);
+    for (int i = 0; i < m->net.parameters.count; i++)
+        for (int k = 0; k < m->net.maps.count; k++)
+            if (m->net.parameters.item[i].map == m->net.maps.item[k])
+                append(&m->y[k], m->net.parameters.item[i].y);
 }
 
 static void march_free(struct march *m) {
-    for (int i = 0; i < m->net.maps; i++) {
+    for (int i = 0; i < m->net.maps.count; i++) {
         array_free(&m->x[i]);
         array_free(&m->y[i]);
     }
@@ -76,7 +76,7 @@ static void march_free(struct march *m) {
 
 static const struct series *response_series(const struct march *m, int map, bool forward) {
     char name[SERIES_NAME];
-    snprintf(name, sizeof name, "%c_%s", forward ? 'A' : 'B', m->net.map[map]->declared.name);
+    snprintf(name, sizeof name, "%c_%s", forward ? 'A' : 'B', m->net.maps.item[map]->declared.name);
     return record_find(&m->record, name);
 }
 
@@ -91,23 +91,24 @@ static double rms(struct rows rows) {
 /* sum_{s<t} A(t,s) y_s against the response part fr sum_b <x_t, e_b> p_b that the map added (or
  * sum_{s<=t} B x_s against fg sum_a <y_t, e_a> q_a): rms of the difference and of the latter. */
 static void action(const struct march *m, int i, bool forward, int t, double *error, double *part) {
-    const struct map *map = m->net.map[i];
+    const struct map *map = m->net.maps.item[i];
     const struct limit_state *limit = limit_of(map);
     const struct series *series = response_series(m, i, forward);
     const struct population *side = forward ? map->declared.target : map->declared.source;
     int P = map->x.count, y = map->declared.one_row ? 1 : P;
     int rows = forward ? P : y, count = forward ? y : P, times = forward ? t : t + 1;
-    int columns = forward ? limit->met : limit->q.rows, all = m->record.T * count;
+    int columns = forward ? limit->e_count : limit->q.rows, all = m->record.T * count;
     struct array got, want;
     double *X, *E, minus[rows];
     ASK(base_alloc(&X, (size_t)(rows * times * count), sizeof *X, err));
     ASK(base_alloc(&E, (size_t)(rows * columns), sizeof *E, err));
-    double page = forward ? 1 / map->declared.target->page : map->declared.source->page;
+    double page =
+        forward ? 1 / map->declared.target->cotangent_scale : map->declared.source->cotangent_scale;
     for (int k = 0; k < rows * times * count; k++)
         X[k] = page * /* what is written belongs to the cotangents of the theory page */
                record_at(&m->record, series, 0, t)[k / (times * count) * all + k % (times * count)];
     for (int k = 0; k < rows * columns; k++)
-        E[k] = forward ? limit->E[k] : map->numbers.fg * limit->Y[k];
+        E[k] = forward ? limit->x_e[k] : map->numbers.fg * limit->y_normals[k];
     for (int mu = 0; mu < rows; mu++)
         minus[mu] = -1;
     ASK(array_init(&got, side->backend, side->sites, side->group, rows, err));
@@ -184,7 +185,7 @@ static void they_act_as_the_map_does(void **state) {
         for (int t = 0; t < m.record.T; t++) {
             march_step(&m, t);
             responses = 0;
-            for (int i = 0; i < 2 * m.net.maps; i++) {
+            for (int i = 0; i < 2 * m.net.maps.count; i++) {
                 double error, part;
                 if (!response_series(&m, i / 2, i % 2) || (t == 0 && i % 2))
                     continue;
@@ -249,14 +250,14 @@ static void a_linear_network_by_hand(void **state) {
     march_init(&m, "data/dense.ini", overrides, 0);
     for (int t = 0; t < T; t++) {
         march_step(&m, t);
-        Delta[t] = m.net.Delta[0];
+        Delta[t] = m.net.output.Delta[0];
     }
     const struct series *Phi = record_find(&m.record, "Phi1"), *G = record_find(&m.record, "G2");
     const double *got_A = record_find(&m.record, "A_W2")->values;
     const double *got_B = record_find(&m.record, "B_W2")->values;
     double c = m.run.config.training.eta0 * m.run.config.training.gamma0;
-    for (int k = 0; k < m.run.K; k++)
-        K += m.run.A[k] * m.run.A[k];
+    for (int k = 0; k < m.run.inputs.K; k++)
+        K += m.run.inputs.A[k] * m.run.inputs.A[k];
     for (int t = 0; t < T; t++)
         for (int s = 0; s <= t; s++) {
             for (int r = s; r < t; r++) {
@@ -319,8 +320,8 @@ static void loop_init(struct loop *l, int replicate) {
                                          .size = POPULATION_INFINITE,
                                          .sites = S,
                                          .group = 1,
-                                         .matched = true,
-                                         .stream = stream};
+                                         .draws.matched = true,
+                                         .draws.stream = stream};
         ASK(population_init(&l->side[i], err));
         ASK(array_init(&l->rows[i], &backend_cpu, S, 1, T, err));
         ASK(array_init(&l->field[i], &backend_cpu, S, 1, 1, err));
@@ -389,12 +390,12 @@ static void they_are_derivatives(void **state) {
     for (int r = 0; r < REPLICATES; r++) {
         struct loop l;
         struct map *maps[] = {&l.map};
-        struct node nodes[] = {{.count = 1}, {.map = &l.map, .argument = {0}}};
+        struct node nodes[] = {{.count = 1}, {.matrix.map = &l.map, .argument = {0}}};
         struct program program = {.node = nodes, .nodes = 2};
-        struct net net = {.maps = 1,
-                          .map = maps,
-                          .rows = 1,
-                          .setup = {.P = 1, .responses = true},
+        struct net net = {.maps.count = 1,
+                          .maps.item = maps,
+                          .batch.rows = 1,
+                          .setup = {.data.P = 1, .measure.responses = true},
                           .program = &program};
         struct record record;
         struct response *response;
@@ -443,12 +444,12 @@ static void which_rows_have_responses(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct map map = {.declared = {.name = "W", .uses = 1}, .numbers = {1, 1, 1}};
         struct map *maps[] = {&map};
-        struct node nodes[] = {{.count = cases[i].rows}, {.map = &map, .argument = {0}}};
+        struct node nodes[] = {{.count = cases[i].rows}, {.matrix.map = &map, .argument = {0}}};
         struct program program = {.node = nodes, .nodes = 2};
-        struct net net = {.maps = 1,
-                          .map = maps,
-                          .rows = 4,
-                          .setup = {.P = 2, .responses = true},
+        struct net net = {.maps.count = 1,
+                          .maps.item = maps,
+                          .batch.rows = 4,
+                          .setup = {.data.P = 2, .measure.responses = true},
                           .program = &program};
         struct record record;
         ASK(record_init(&record, 1, T, err));

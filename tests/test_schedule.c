@@ -17,27 +17,30 @@ static void formulas(void **state) {
         struct training training;
         double tau, want;
     } cases[] = {
-        {{.schedule = &schedule_constant}, 7.5, 1},
-        {{.schedule = &schedule_constant, .warmup = 4}, 0, 0},
-        {{.schedule = &schedule_cosine, .warmup = 4}, 2.5, 0.625},
-        {{.schedule = &schedule_linear, .warmup = 1}, 1, 1},
-        {{.schedule = &schedule_linear, .warmup = 1}, 4, 0.25},
-        {{.schedule = &schedule_linear, .schedule_end = 0.2}, 5, 0.2},
-        {{.schedule = &schedule_linear, .schedule_end = 0.2}, 9, 0.2},
-        {{.schedule = &schedule_linear, .schedule_steps = 8, .warmup = 2}, 6, 0.5},
-        {{.schedule = &schedule_cosine, .warmup = 1}, 3, 0.5},
-        {{.schedule = &schedule_cosine, .warmup = 2, .schedule_end = 0.4}, 3, 0.85},
-        {{.schedule = &schedule_cosine, .schedule_steps = 3, .schedule_end = 0.4}, 4.75, 0.4},
-        {{.schedule = &schedule_power, .schedule_t0 = 2, .schedule_power = 2}, 2, 0.25},
-        {{.schedule = &schedule_power, .warmup = 4, .schedule_t0 = 4, .schedule_power = 0.5},
+        {{.schedule.kind = &schedule_constant}, 7.5, 1},
+        {{.schedule.kind = &schedule_constant, .schedule.warmup = 4}, 0, 0},
+        {{.schedule.kind = &schedule_cosine, .schedule.warmup = 4}, 2.5, 0.625},
+        {{.schedule.kind = &schedule_linear, .schedule.warmup = 1}, 1, 1},
+        {{.schedule.kind = &schedule_linear, .schedule.warmup = 1}, 4, 0.25},
+        {{.schedule.kind = &schedule_linear, .schedule.end = 0.2}, 5, 0.2},
+        {{.schedule.kind = &schedule_linear, .schedule.end = 0.2}, 9, 0.2},
+        {{.schedule.kind = &schedule_linear, .schedule.steps = 8, .schedule.warmup = 2}, 6, 0.5},
+        {{.schedule.kind = &schedule_cosine, .schedule.warmup = 1}, 3, 0.5},
+        {{.schedule.kind = &schedule_cosine, .schedule.warmup = 2, .schedule.end = 0.4}, 3, 0.85},
+        {{.schedule.kind = &schedule_cosine, .schedule.steps = 3, .schedule.end = 0.4}, 4.75, 0.4},
+        {{.schedule.kind = &schedule_power, .schedule.t0 = 2, .schedule.power = 2}, 2, 0.25},
+        {{.schedule.kind = &schedule_power,
+          .schedule.warmup = 4,
+          .schedule.t0 = 4,
+          .schedule.power = 0.5},
          16,
          0.5},
-        {{.schedule = &schedule_power, .schedule_t0 = 2}, 5, 1},
+        {{.schedule.kind = &schedule_power, .schedule.t0 = 2}, 5, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct training training = cases[i].training;
         training.steps = 11;
-        training.dt = 0.5;
+        training.flow.dt = 0.5;
         CHECK_ABS(schedule_factor(&training, cases[i].tau), cases[i].want, 1e-15, "case %zu", i);
     }
 }
@@ -141,7 +144,8 @@ static void clipped_steps_have_that_norm(void **state) {
         ASK(integrator_gd.advance(&net, training, run.data.y, err));
         ASK(net_learn(&plain, factor * training->eta0, err));
         support_evaluate(&plain, &run);
-        assert_memory_equal(net.f, plain.f, (size_t)run.data.P * sizeof *net.f);
+        assert_memory_equal(net.output.f, plain.output.f,
+                            (size_t)run.data.P * sizeof *net.output.f);
         net_free(&net);
         net_free(&plain);
         run_free(&run);
@@ -157,11 +161,11 @@ static void flow_is_a_change_of_time(void **state) {
         struct training training;
         double S;
     } cases[] = {
-        {{.schedule = &schedule_linear}, 6},
-        {{.schedule = &schedule_cosine, .schedule_end = 0.2}, 7.2},
-        {{.schedule = &schedule_linear, .warmup = 4}, 6},
-        {{.schedule = &schedule_cosine, .schedule_steps = 6, .schedule_end = 0.5}, 7.5},
-        {{.schedule = &schedule_power, .schedule_t0 = 4, .schedule_power = 0.5}, 8},
+        {{.schedule.kind = &schedule_linear}, 6},
+        {{.schedule.kind = &schedule_cosine, .schedule.end = 0.2}, 7.2},
+        {{.schedule.kind = &schedule_linear, .schedule.warmup = 4}, 6},
+        {{.schedule.kind = &schedule_cosine, .schedule.steps = 6, .schedule.end = 0.5}, 7.5},
+        {{.schedule.kind = &schedule_power, .schedule.t0 = 4, .schedule.power = 0.5}, 8},
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const char *const linear[] = {SMALL, "network.activation=linear", "solver.tolerance=1e-6",
@@ -174,25 +178,25 @@ static void flow_is_a_change_of_time(void **state) {
         for (int k = 0; k < 2; k++) {
             struct training training = run.config.training;
             training.integrator = &integrator_bs32;
-            training.rtol = training.atol = N ? 1e-9 : 1e-6;
+            training.flow.rtol = training.flow.atol = N ? 1e-9 : 1e-6;
             training.steps = 2;
-            training.dt = k ? cases[i / 2].S : 12;
+            training.flow.dt = k ? cases[i / 2].S : 12;
             if (!k) {
-                training.schedule = cases[i / 2].training.schedule;
-                training.warmup = cases[i / 2].training.warmup;
-                training.schedule_steps = cases[i / 2].training.schedule_steps;
-                training.schedule_end = cases[i / 2].training.schedule_end;
-                training.schedule_t0 = cases[i / 2].training.schedule_t0;
-                training.schedule_power = cases[i / 2].training.schedule_power;
+                training.schedule.kind = cases[i / 2].training.schedule.kind;
+                training.schedule.warmup = cases[i / 2].training.schedule.warmup;
+                training.schedule.steps = cases[i / 2].training.schedule.steps;
+                training.schedule.end = cases[i / 2].training.schedule.end;
+                training.schedule.t0 = cases[i / 2].training.schedule.t0;
+                training.schedule.power = cases[i / 2].training.schedule.power;
             }
             support_net(&net[k], &run, N, 0);
             support_evaluate(&net[k], &run);
             ASK(integrator_bs32.advance(&net[k], &training, run.data.y, err));
         }
-        assert_true(fabs(net[0].f[0]) > 0.05);
+        assert_true(fabs(net[0].output.f[0]) > 0.05);
         for (int mu = 0; mu < run.data.P; mu++)
-            CHECK_ABS(net[0].f[mu], net[1].f[mu], N ? 1e-8 : 1e-5, "case %zu, N = %d: f[%d]", i / 2,
-                      N, mu);
+            CHECK_ABS(net[0].output.f[mu], net[1].output.f[mu], N ? 1e-8 : 1e-5,
+                      "case %zu, N = %d: f[%d]", i / 2, N, mu);
         net_free(&net[0]);
         net_free(&net[1]);
         run_free(&run);

@@ -395,7 +395,7 @@ static void balanced_draws(void **state) {
         support_net(&net, &run, 32, 0);
         double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
         double *w = support_get(array_all(&support_thin(&net, "w")->W));
-        for (int k = 0; k < run.K; k++) {
+        for (int k = 0; k < run.inputs.K; k++) {
             double product = 0;
             for (int n = 0; n < 32; n++)
                 product += W1[32 * k + n] * w[n];
@@ -455,7 +455,8 @@ static void selection_of_inputs(void **state) {
         assert_int_equal(support_script(&run, script, change, &why), CODE_OK);
         support_net(&net, &run, E, 0);
         support_evaluate(&net, &run);
-        double *s = support_get(net.kernel[0].rows), *m = support_get(net.kernel[1].rows);
+        double *s = support_get(net.kernels.item[0].rows),
+               *m = support_get(net.kernels.item[1].rows);
         double largest = 0, spread = 0;
         for (int k = 0; k < E; k++) {
             double load = 0;
@@ -506,8 +507,8 @@ static void selection_of_pairs(void **state) {
         support_evaluate(&net, &run);
         support_learn(&net, &run);
     }
-    for (int k = 0; k < net.carries; k++)
-        kept |= net.carried[k].host && net.carried[k].K == 2 * 9 * 4;
+    for (int k = 0; k < net.carried.count; k++)
+        kept |= net.carried.item[k].host && net.carried.item[k].K == 2 * 9 * 4;
     assert_true(kept);
     net_free(&net);
     run_free(&run);

@@ -364,7 +364,7 @@ static void judge(int code, const struct err *err, const char *text) {
 static void try_program(struct run *run, const char *text) {
     static char folded[2 * SIZE];
     fold(text, folded);
-    run->config.network.program_text = folded;
+    run->config.network.script.text = folded;
     run->config.output.kernels = draw(3);
     for (int N = 0; N <= 8; N += 8) {
         struct net_setup setup = run_setup(run, N, 0);
@@ -395,7 +395,7 @@ static void programs(void **unused) {
     for (int k = 0; k < 2; k++) {
         run[k].config.solver.expert_sites = 8;
         run[k].config.solver.unit_sites = 8;
-        run[k].config.network.words.count = 0;
+        run[k].config.network.script.words.count = 0;
     }
     for (int k = 0; for_long ? base_seconds() < end : k < PROGRAMS; k++) {
         state = (uint32_t)k * 2654435761u + seed;

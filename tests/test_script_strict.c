@@ -163,7 +163,7 @@ static void gates_that_condense(void **state) {
             &run, cases[k].ini,
             (const char *const[]){"reference.widths=16", cases[k].change, cases[k].other, NULL});
         support_net(&net, &run, 16, 0);
-        if (net.condenses != cases[k].condenses)
+        if (net.gates.condenses != cases[k].condenses)
             fail_msg("%s %s", cases[k].ini, cases[k].change);
         assert_true((net_hint(&net)[0] != '\0') == cases[k].condenses);
         net_free(&net);
@@ -203,9 +203,9 @@ static void fixed_matrices_decay_or_are_frozen(void **state) {
                            (const char *const[]){adamw, frozen ? "rates.V=0" : NULL, NULL}, &why))
             fail_msg("%s", why.text);
         support_net(&net, &run, 16, 0);
-        double *before = support_matrix(net.map[0]);
+        double *before = support_matrix(net.maps.item[0]);
         net_decay(&net, 0.5);
-        double *after = support_matrix(net.map[0]);
+        double *after = support_matrix(net.maps.item[0]);
         assert_true(after[3] == (frozen ? 1 : 0.5) * before[3] && before[3] != 0);
         free(before);
         free(after);

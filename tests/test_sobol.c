@@ -111,12 +111,12 @@ static void limits_are_the_same(void **state) {
         double variance[2] = {0};
         march(&run[0], files[i], "solver.draws=normal");
         march(&run[1], files[i], "solver.draws=sobol");
-        for (int k = 0; k < run[0].limit.count; k++) {
-            const struct series *series = &run[0].limit.series[k];
+        for (int k = 0; k < run[0].results.limit.count; k++) {
+            const struct series *series = &run[0].results.limit.series[k];
             for (size_t e = 0; e < series->size && !series->computation; e++) {
                 double mean[2], se[2];
                 for (int j = 0; j < 2; j++) {
-                    support_entry(&run[j].limit, series->name, e, &mean[j], &se[j]);
+                    support_entry(&run[j].results.limit, series->name, e, &mean[j], &se[j]);
                     variance[j] += strcmp(series->name, "f") ? 0 : se[j] * se[j];
                 }
                 if (!series->rough)
@@ -140,11 +140,11 @@ static void first_draw(uint32_t replicate, bool halved, int half, int sites, dou
                            .size = POPULATION_INFINITE,
                            .sites = (size_t)sites,
                            .group = 1,
-                           .even = true,
-                           .halved = halved,
-                           .half = half,
-                           .stream = stream_of(replicate, 1)};
-    p.stream.first_pair = half == 2 ? (uint32_t)sites / 2 : 0;
+                           .draws.sobol = true,
+                           .draws.beside_halves = halved,
+                           .draws.half_number = half,
+                           .draws.stream = stream_of(replicate, 1)};
+    p.draws.stream.first_pair = half == 2 ? (uint32_t)sites / 2 : 0;
     ASK(population_init(&p, err));
     ASK(array_init(&out, p.backend, p.sites, 1, 1, err));
     ASK(population_fresh(&p, (struct rows){0}, array_all(&out), err));
@@ -186,7 +186,7 @@ static void halves_are_sets_of_their_own(void **state) {
 /* Rows first, ..., first + count - 1 of what a population draws, in one go. */
 static void check_draws(struct population *p, const struct sobol *sobol, int count) {
     const struct backend *backend = p->backend;
-    struct rng_stream stream = p->stream;
+    struct rng_stream stream = p->draws.stream;
     struct array out, plain;
     double want[S];
     ASK(array_init(&out, backend, S, p->group, count, err));
@@ -222,13 +222,13 @@ static void forty_draws_are_coordinates(void **state) {
                                .size = POPULATION_INFINITE,
                                .sites = S,
                                .group = groups[i],
-                               .even = true,
-                               .stream = stream_of(0, 1)};
+                               .draws.sobol = true,
+                               .draws.stream = stream_of(0, 1)};
         ASK(population_init(&p, err));
-        ASK(sobol_init(&sobol, p.stream, 0, S / (size_t)groups[i], err));
+        ASK(sobol_init(&sobol, p.draws.stream, 0, S / (size_t)groups[i], err));
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
             check_draws(&p, &sobol, counts[k]);
-        assert_int_equal(p.stream.draw, 43);
+        assert_int_equal(p.draws.stream.draw, 43);
         sobol_free(&sobol);
         population_free(&p);
     }

@@ -52,19 +52,19 @@ static void configure(struct run *run, const char *const more[12]) {
 /* Section 2 of the page, in units of eta0 gamma0^2 N/m for entries of variance 1/m. */
 static double page_rate(const struct net *net, int parameter) {
     const struct network *network = net->setup.network;
-    const char *name = net->parameter[parameter].name;
-    double b = network->stream ? pow(network->depth, -network->branch_power) : 1;
-    double own = network->stream ? 1 / (network->depth * b * b) : 1;
+    const char *name = net->parameters.item[parameter].name;
+    double b = network->block.stream ? pow(network->block.depth, -network->block.branch_power) : 1;
+    double own = network->block.stream ? 1 / (network->block.depth * b * b) : 1;
     if (!strcmp(name, "W1") || !strcmp(name, "w"))
         return 1;
-    if (network->mixture == 0)
-        return own * (name[0] == 'Q' ? network->router_rate : 1);
+    if (network->block.mixture == 0)
+        return own * (name[0] == 'Q' ? network->routing.router_rate : 1);
     if (name[0] == 'Q')
-        return own * network->kappa;
-    if (network->mixture == 2)
+        return own * network->routing.kappa;
+    if (network->block.mixture == 2)
         return own * net->setup.N;
-    bool kappa = network->lambda_in == LAMBDA_IN_KAPPA && !strncmp(name, "W_in", 4);
-    return own * (kappa ? network->kappa : 1);
+    bool kappa = network->routing.lambda_in == LAMBDA_IN_KAPPA && !strncmp(name, "W_in", 4);
+    return own * (kappa ? network->routing.kappa : 1);
 }
 
 static void gradient_by_differences(void **state) {

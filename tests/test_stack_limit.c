@@ -228,8 +228,8 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
         K[k / D / P][k / D % P] +=
             run.data.X[k / D / P * D + k % D] * run.data.X[k / D % P * D + k % D] / D;
     support_evaluate(&net, &run);
-    for (int k = 0; k < net.kernels; k++) {
-        const struct kernel *kernel = &net.kernel[k];
+    for (int k = 0; k < net.kernels.count; k++) {
+        const struct kernel *kernel = &net.kernels.item[k];
         bool h = !strncmp(kernel->name, "Ch_", 3);
         if (!h && strncmp(kernel->name, "Cg_", 3))
             continue;
@@ -248,7 +248,7 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
         for (int mu = 0; mu < P; mu++) {
             f[mu] += eta0 * force[mu];
             moved = fmax(moved, fabs(f[mu]));
-            CHECK_ABS(net.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
+            CHECK_ABS(net.output.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
         }
     }
     assert_true(moved > 0.3);

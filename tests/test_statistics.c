@@ -240,16 +240,16 @@ static void sites_that_sample(void **state) {
         int found = 0;
         support_run(&run, cases[i].ini, overrides);
         support_net(&net, &run, 0, 0);
-        for (int k = 0; k < net.populations; k++)
-            if (!strcmp(net.population[k]->name, cases[i].name)) {
+        for (int k = 0; k < net.populations.count; k++)
+            if (!strcmp(net.populations.item[k]->name, cases[i].name)) {
                 found++;
                 if (net_sampled_sites(&net, k) != cases[i].sites)
                     fail_msg("%s %s: %s has %zu sampled sites", cases[i].ini, cases[i].change,
                              cases[i].name, net_sampled_sites(&net, k));
             }
         if (found != 1)
-            for (int k = 0; k < net.populations; k++)
-                print_error("%s\n", net.population[k]->name);
+            for (int k = 0; k < net.populations.count; k++)
+                print_error("%s\n", net.populations.item[k]->name);
         assert_int_equal(found, 1);
         net_free(&net);
         run_free(&run);

@@ -81,10 +81,10 @@ static void tie(struct oracle_resnet *o, double *W) {
 
 static void check_kernels(const struct net *net, const struct oracle_resnet *o, int i) {
     double K[64];
-    assert_int_equal(net->kernels, 2 * o->L + 1);
-    for (int k = 0; k < net->kernels; k++) {
-        struct rows rows = net->kernel[k].rows;
-        const char *name = net->kernel[k].name;
+    assert_int_equal(net->kernels.count, 2 * o->L + 1);
+    for (int k = 0; k < net->kernels.count; k++) {
+        struct rows rows = net->kernels.item[k].rows;
+        const char *name = net->kernels.item[k].name;
         int l = name[2] - '0';
         rows.array->backend->dots(rows, rows, K);
         for (int a = 0; a < rows.count * rows.count; a++) {
@@ -112,9 +112,9 @@ static void equals_oracle(void **state) {
             support_evaluate(&net, &run);
             double loss = oracle_resnet_forward(o);
             oracle_resnet_backward(o);
-            CHECK_ABS(net.loss, loss, 1e-12, "case %d: loss at %d", i, t);
+            CHECK_ABS(net.output.loss, loss, 1e-12, "case %d: loss at %d", i, t);
             for (int mu = 0; mu < run.data.P; mu++)
-                CHECK_ABS(net.f[mu], o->f[mu], 1e-12 * fmax(1, fabs(o->f[mu])),
+                CHECK_ABS(net.output.f[mu], o->f[mu], 1e-12 * fmax(1, fabs(o->f[mu])),
                           "case %d: f[%d] at %d", i, mu, t);
             check_kernels(&net, o, i);
             support_learn(&net, &run);
@@ -157,11 +157,11 @@ static void closed_forms(void **state) {
             binomial *= (double)(l - k) / (k + 1);
         }
     }
-    assert_int_equal(net.kernels, 2 * L + 1);
-    for (int k = 0; k < net.kernels; k++) {
-        const char *name = net.kernel[k].name;
+    assert_int_equal(net.kernels.count, 2 * L + 1);
+    for (int k = 0; k < net.kernels.count; k++) {
+        const char *name = net.kernels.item[k].name;
         int l = name[2] - '0', P = run.data.P, D = run.data.D;
-        struct rows rows = net.kernel[k].rows;
+        struct rows rows = net.kernels.item[k].rows;
         rows.array->backend->dots(rows, rows, got);
         for (int i = 0; i < rows.count * rows.count; i++) {
             double K = 1;

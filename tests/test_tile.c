@@ -197,8 +197,8 @@ static void shared_normals(void **state) {
         struct population pairs = {"pairs", &backend_shadow, .sites = M * N_e, .group = (int)N_e};
         struct array opposite, absorbed, drawn;
         double products[ROWS * ROWS];
-        units.matched = pairs.matched = true;
-        units.stream.purpose = PURPOSE_POOL;
+        units.draws.matched = pairs.draws.matched = true;
+        units.draws.stream.purpose = PURPOSE_POOL;
         pairs.units = &units;
         ASK(population_init(&units, err));
         struct rows x = random_rows(&opposite, &pairs, ROWS), y = random_rows(&absorbed, &pairs, 3);
@@ -218,10 +218,10 @@ static void shared_normals(void **state) {
             for (int k = 0; k < ROWS * ROWS; k++)
                 CHECK_ABS(products[k], 0, 1e-13, "<e x>[%d]", k);
             backend_shadow.dots(e, y, products);
-            for (int k = 0; k < ROWS * ROWS && !units.fallback; k++)
+            for (int k = 0; k < ROWS * ROWS && !units.span.unmatched; k++)
                 CHECK_ABS(products[k], 0, 1e-13, "<e y>[%d]", k);
         }
-        assert_int_equal(units.fallback, few ? ROWS : 0);
+        assert_int_equal(units.span.unmatched, few ? ROWS : 0);
         array_free(&opposite);
         array_free(&absorbed);
         array_free(&drawn);

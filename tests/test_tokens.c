@@ -49,8 +49,9 @@ static int make(struct data *data, const char *const *key, struct err *err) {
         assert_true(override[overrides] && overrides < KEYS);
     }
     DO(config_sections(&sections, &count, err));
-    DO(params_read_stream(&params, sections, count, "test.ini", stream, overrides, override,
-                          &config, err));
+    DO(params_read_stream(&params, sections, count,
+                          &(struct param_source){"test.ini", stream, overrides, override}, &config,
+                          err));
     DO(config_data(&config, &params, data, err));
 done:
     while (overrides)

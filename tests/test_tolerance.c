@@ -37,11 +37,12 @@ static void is_what_an_unstable_linear_network_lacks(void **state) {
                                           "training.steps=50", "solver.check_tolerance=yes", NULL});
     march(&fine, (const char *const[]){"network.activation=linear", "training.eta0=0.96",
                                        "training.steps=50", "solver.tolerance=1e-8", NULL});
-    struct record alone = checked.limit;
+    struct record alone = checked.results.limit;
     alone.finer = NULL;
     for (size_t t = 0; t < 50; t++) {
-        double error = fabs(entry(&checked.limit, "loss", t) - entry(&fine.limit, "loss", t));
-        double se = error_of(&checked.limit, "loss", t);
+        double error =
+            fabs(entry(&checked.results.limit, "loss", t) - entry(&fine.results.limit, "loss", t));
+        double se = error_of(&checked.results.limit, "loss", t);
         assert_true(error_of(&alone, "loss", t) < 1e-6);
         CHECK_ABS(error, 0, 2 * se + 1e-6, "loss(%d) within two of its errors", (int)t);
         largest = fmax(largest, error);
@@ -60,15 +61,15 @@ static void hardly_matters_to_a_stable_network(void **state) {
     double difference[4096], mean[4096], se[4096], plain[4096];
     march(&run, (const char *const[]){"solver.check_tolerance=yes", "output.kernels=full",
                                       "training.steps=8", NULL});
-    struct record alone = run.limit;
+    struct record alone = run.results.limit;
     int known = 0;
     alone.finer = NULL;
-    for (int k = 0; k < run.limit.count; k++) {
-        const struct series *series = &run.limit.series[k];
+    for (int k = 0; k < run.results.limit.count; k++) {
+        const struct series *series = &run.results.limit.series[k];
         assert_true(series->size <= 4096);
-        record_statistics(&run.limit, series, mean, se);
+        record_statistics(&run.results.limit, series, mean, se);
         record_statistics(&alone, series, mean, plain);
-        bool measured = record_tolerance(&run.limit, series, difference);
+        bool measured = record_tolerance(&run.results.limit, series, difference);
         bool computation = !strcmp(series->name, "rank") || !strcmp(series->name, "fallback") ||
                            !strcmp(series->name, "unmatched");
         assert_true(measured == !computation);

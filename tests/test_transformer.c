@@ -97,14 +97,15 @@ static void configure(struct run *run, const struct task *task, const char *opti
 /* In units of eta0 gamma0^2 N/m, m the sites of the source: the table below (19). */
 static double page_rate(const struct net *net, int parameter) {
     const struct network *network = net->setup.network;
-    const char *name = net->parameter[parameter].name;
-    double L = network->depth, b = pow(L, -network->branch_power), rate = 1 / (L * b * b);
+    const char *name = net->parameters.item[parameter].name;
+    double L = network->block.depth, b = pow(L, -network->block.branch_power),
+           rate = 1 / (L * b * b);
     if (!strcmp(name, "W0") || !strcmp(name, "w"))
         return 1;
     if (!strncmp(name, "R_", 2))
-        return rate * network->router_rate;
-    if (!strncmp(name, "W_O", 3) && network->head_limit == HEADS_FIXED)
-        return rate / network->heads;
+        return rate * network->routing.router_rate;
+    if (!strncmp(name, "W_O", 3) && network->attention.head_limit == HEADS_FIXED)
+        return rate / network->attention.heads;
     return rate;
 }
 

@@ -16,23 +16,23 @@ struct course {
 
 static double largest_logit(const struct net *net) {
     double largest = 0;
-    for (int k = 0; k < net->numbers; k++)
-        for (int i = 0; i < net->rows * net->setup.n; i++)
-            if (!strncmp(net->number[k].name, "logits", 6))
-                largest = fmax(largest, fabs(net->number[k].values[i]));
+    for (int k = 0; k < net->numbers.count; k++)
+        for (int i = 0; i < net->batch.rows * net->setup.data.n; i++)
+            if (!strncmp(net->numbers.item[k].name, "logits", 6))
+                largest = fmax(largest, fabs(net->numbers.item[k].values[i]));
     return largest;
 }
 
 static void march(const struct run *run, int N, int replicate, int steps, struct course *course) {
     struct net net;
     support_net(&net, run, N, replicate);
-    double *W0 = support_get(array_all(&net.thin[0]->W));
+    double *W0 = support_get(array_all(&net.thins.item[0]->W));
     course->drawn = *W0;
     free(W0);
     for (int t = 0; t < steps; t++) {
         support_evaluate(&net, run);
-        course->loss[t] = net.loss;
-        memcpy(course->f[t], net.f, sizeof course->f[t]);
+        course->loss[t] = net.output.loss;
+        memcpy(course->f[t], net.output.f, sizeof course->f[t]);
         course->logits[t] = largest_logit(&net);
         support_learn(&net, run);
     }
@@ -140,12 +140,12 @@ static void loss_inside(void **state) {
 
 /* Coordinates of the rows of each input in another order, the draws as they were. */
 static void permute(struct run *run) {
-    int n = run->data.n, K = run->K;
+    int n = run->data.n, K = run->inputs.K;
     for (int mu = 0; mu < run->data.P; mu++)
         for (int s = 0; s < n / 2; s++)
             for (int k = 0; k < K; k++) {
-                double *a = run->A + (mu * n + s) * K + k,
-                       *b = run->A + (mu * n + n - 1 - s) * K + k, kept = *a;
+                double *a = run->inputs.A + (mu * n + s) * K + k,
+                       *b = run->inputs.A + (mu * n + n - 1 - s) * K + k, kept = *a;
                 *a = *b;
                 *b = kept;
             }
@@ -260,9 +260,9 @@ static void start(void **state) {
     sequences_run(&run, &sequences, network, "[solver]\nsites = 256");
     support_net(&net, &run, 0, 0);
     support_evaluate(&net, &run);
-    for (int k = 0; k < net.numbers; k++) {
-        const struct numbers *x = &net.number[k];
-        for (int i = 0; i < net.rows * (x->axes == 3 ? x->shape[2] : 1); i++)
+    for (int k = 0; k < net.numbers.count; k++) {
+        const struct numbers *x = &net.numbers.item[k];
+        for (int i = 0; i < net.batch.rows * (x->axes == 3 ? x->shape[2] : 1); i++)
             if (!strncmp(x->name, "logits", 6))
                 CHECK_ABS(x->values[i], 0, 1e-13, "logits[%d]", i);
             else if (!strncmp(x->name, "attention", 9))
@@ -271,7 +271,7 @@ static void start(void **state) {
                 CHECK_ABS(x->values[i], i % 2 ? -0.4 : 0.4, 1e-13, "psi[%d]", i);
     }
     for (int mu = 0; mu < P; mu++)
-        CHECK_ABS(net.f[mu] + net.f0[mu], 0, 1e-13, "f[%d]", mu);
+        CHECK_ABS(net.output.f[mu] + net.output.f0[mu], 0, 1e-13, "f[%d]", mu);
     net_free(&net);
     run_free(&run);
 }

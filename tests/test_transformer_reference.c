@@ -89,9 +89,9 @@ static void add(struct reference *ref, const char *name) {
 static struct rows rows_of(const struct net *net, const char *format, int l) {
     char name[32];
     snprintf(name, sizeof name, format, l);
-    for (int k = 0; k < net->kernels; k++)
-        if (!strcmp(net->kernel[k].name, name))
-            return net->kernel[k].rows;
+    for (int k = 0; k < net->kernels.count; k++)
+        if (!strcmp(net->kernels.item[k].name, name))
+            return net->kernels.item[k].rows;
     return (struct rows){0};
 }
 
@@ -111,15 +111,16 @@ static double mean_square(struct rows x) {
 static const struct numbers *numbers_of(const struct net *net, const char *name, int l, int L) {
     char block[32];
     snprintf(block, sizeof block, "%s_%d", name, l);
-    for (int k = 0; k < net->numbers; k++)
-        if (!strcmp(net->number[k].name, block) || (L == 1 && !strcmp(net->number[k].name, name)))
-            return &net->number[k];
+    for (int k = 0; k < net->numbers.count; k++)
+        if (!strcmp(net->numbers.item[k].name, block) ||
+            (L == 1 && !strcmp(net->numbers.item[k].name, name)))
+            return &net->numbers.item[k];
     return NULL;
 }
 
 /* Gates of the tokens of sequence 0, their mean; or what its last token attends to. */
 static void take_numbers(const struct net *net, const char *name, int l, int width, double *out) {
-    int n = net->setup.n, L = net->setup.network->depth;
+    int n = net->setup.data.n, L = net->setup.network->block.depth;
     bool gate = !strcmp(name, "gate");
     const char *ours = gate ? "p" : !strcmp(name, "att") ? "attention" : "logits";
     const struct numbers *x = numbers_of(net, ours, l, L);
@@ -134,8 +135,8 @@ static void take_numbers(const struct net *net, const char *name, int l, int wid
 
 /* Of transformers: n^2 of gradients, per token. */
 static void take_kernel(const struct net *net, const char *name, double *out) {
-    int L = net->setup.network->depth, last = net->rows - 1;
-    double n2 = (double)net->setup.n * net->setup.n;
+    int L = net->setup.network->block.depth, last = net->batch.rows - 1;
+    double n2 = (double)net->setup.data.n * net->setup.data.n;
     struct rows top = rows_of(net, "Ch_%d", L), bottom = rows_of(net, "Cg_%d", 0);
     if (!strcmp(name, "Phi"))
         for (int l = 0; l < L; l++)
@@ -149,30 +150,31 @@ static void take_kernel(const struct net *net, const char *name, double *out) {
     else if (!strcmp(name, "G01"))
         *out = n2 * product(bottom, 0, last);
     else
-        *out = n2 * mean_square(net->setup.network->experts ? rows_of(net, "Cg_mid_%d", L - 1)
-                                                            : rows_of(net, "Cg_%d", L));
+        *out = n2 * mean_square(net->setup.network->experts.count ? rows_of(net, "Cg_mid_%d", L - 1)
+                                                                  : rows_of(net, "Cg_%d", L));
 }
 
 /* Of other networks: diagonals. */
 static void take_diagonal(const struct net *net, const char *name, double *out) {
     struct rows x = rows_of(net, strcmp(name, "PhiL") ? name : "Phi3", 0);
     double scale = 1;
-    for (int k = 0; k < net->kernels; k++)
-        if (net->kernel[k].rows.array == x.array && net->kernel[k].rows.first == x.first)
-            scale = net->kernel[k].scale;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    for (int k = 0; k < net->kernels.count; k++)
+        if (net->kernels.item[k].rows.array == x.array &&
+            net->kernels.item[k].rows.first == x.first)
+            scale = net->kernels.item[k].scale;
+    for (int mu = 0; mu < net->setup.data.P; mu++)
         out[mu] = scale * product(x, mu, mu);
 }
 
 static void take(const struct net *net, const struct quantity *q, double *out) {
     if (!strcmp(q->name, "loss"))
-        *out = net->loss;
+        *out = net->output.loss;
     else if (!strcmp(q->name, "f"))
-        memcpy(out, net->f, (size_t)q->entries * sizeof *out);
+        memcpy(out, net->output.f, (size_t)q->entries * sizeof *out);
     else if (strcmp(net->model->name, "transformer"))
         take_diagonal(net, q->name, out);
     else if (!strcmp(q->name, "att") || !strcmp(q->name, "logit") || !strcmp(q->name, "gate"))
-        for (int l = 0; l < net->setup.network->depth; l++)
+        for (int l = 0; l < net->setup.network->block.depth; l++)
             take_numbers(net, q->name, l, q->each, out + l * q->each);
     else
         take_kernel(net, q->name, out);
@@ -296,7 +298,7 @@ static void open_case(struct reference *ref, const char *name, const char *const
     ref->runs[0] = attribute(ref->file, "", "n");
     ref->sites[0] = attribute(ref->file, "", "S");
     ref->sites[1] = ref->run.config.solver.sites;
-    bool many = ref->run.config.network.head_limit == HEADS_MANY;
+    bool many = ref->run.config.network.attention.head_limit == HEADS_MANY;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (!many || (strcmp(names[k], "att") && strcmp(names[k], "logit")))
             add(ref, names[k]);

@@ -10,17 +10,17 @@ int population_init(struct population *population, struct err *err) {
     const struct backend *backend = population->backend;
     size_t sites = population->sites;
     int group = population->group;
-    TRY(array_init(&population->work, backend, sites, group, 0, err));
-    TRY(array_init(&population->waiting, backend, sites, group, 0, err));
-    return array_init(&population->span, backend, sites, group, 0, err);
+    TRY(array_init(&population->span.work, backend, sites, group, 0, err));
+    TRY(array_init(&population->span.waiting, backend, sites, group, 0, err));
+    return array_init(&population->span.rows, backend, sites, group, 0, err);
 }
 
 void population_free(struct population *population) {
-    array_free(&population->work);
-    array_free(&population->waiting);
-    array_free(&population->span);
-    sobol_free(&population->sobol[0]);
-    sobol_free(&population->sobol[1]);
+    array_free(&population->span.work);
+    array_free(&population->span.waiting);
+    array_free(&population->span.rows);
+    sobol_free(&population->draws.points[0]);
+    sobol_free(&population->draws.points[1]);
 }
 
 static int append(struct array *array, struct rows rows, struct err *err) {
@@ -31,56 +31,57 @@ static int append(struct array *array, struct rows rows, struct err *err) {
 }
 
 static int waiting(const struct population *population) {
-    return population->waiting.rows - population->taken;
+    return population->span.waiting.rows - population->span.taken;
 }
 
 /* Rows that wait, and then `normals` (which may be none), enter the span; the normals become what
  * is left of them. Directions that do not exist, where all sites are full, are zero. */
 static int enter(struct population *population, struct rows normals, struct err *err) {
-    struct array *work = &population->work;
-    bool looking = population->stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
+    struct array *work = &population->span.work;
+    bool looking =
+        population->draws.stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
     int first = waiting(population), count = first + normals.count, kept, early = 0;
     int *which, code = CODE_OK;
     TRY(base_alloc(&which, (size_t)count, sizeof *which, err));
-    DO(append(&population->waiting, normals, err));
-    DO(basis_residual_which(array_all(&population->span),
-                            array_rows(&population->waiting, population->taken, count), inside,
-                            work, which, &kept, err));
+    DO(append(&population->span.waiting, normals, err));
+    DO(basis_residual_which(array_all(&population->span.rows),
+                            array_rows(&population->span.waiting, population->span.taken, count),
+                            inside, work, which, &kept, err));
     while (early < kept && which[early] < first)
         early++;
     rows_zero(normals);
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
-    population->waiting.rows = looking ? population->taken + first : 0;
-    population->taken = population->waiting.rows;
-    DO(append(&population->span, array_rows(work, 0, kept), err));
+    population->span.waiting.rows = looking ? population->span.taken + first : 0;
+    population->span.taken = population->span.waiting.rows;
+    DO(append(&population->span.rows, array_rows(work, 0, kept), err));
 done:
     free(which);
     return code;
 }
 
 int population_settle(struct population *population, struct err *err) {
-    return waiting(population) ? enter(population, array_rows(&population->work, 0, 0), err)
+    return waiting(population) ? enter(population, array_rows(&population->span.work, 0, 0), err)
                                : CODE_OK;
 }
 
 /* The sites are two halves, which are computed, too. */
 static int parts(const struct population *population) {
-    return population->halved && !population->nodes ? 2 : 1;
+    return population->draws.beside_halves && !population->draws.nodes ? 2 : 1;
 }
 
 static bool beyond(const struct population *population, int k) {
-    int share = (population->mirrored ? 2 : 1) * parts(population);
-    return population->span.rows + k > POPULATION_ROOM * (double)population->sites / share;
+    int share = (population->draws.mirrored ? 2 : 1) * parts(population);
+    return population->span.rows.rows + k > POPULATION_ROOM * (double)population->sites / share;
 }
 
 /* Whether k more rows have room. Once a basis vector has found none the span no longer holds all
  * that a fresh normal must be orthogonal to; it is given up for good. */
 static int find_room(struct population *population, int k, bool *room, struct err *err) {
-    if (!population->full && beyond(population, waiting(population) + k))
+    if (!population->span.full && beyond(population, waiting(population) + k))
         TRY(population_settle(population, err));
     if (beyond(population, waiting(population) + k))
-        population->full = true;
-    *room = !population->full;
+        population->span.full = true;
+    *room = !population->span.full;
     return CODE_OK;
 }
 
@@ -116,13 +117,13 @@ static int sobol_rows(struct population *population, struct rng_stream stream, s
         rows++;
     if (!rows)
         return CODE_OK;
-    for (size_t k = 0; k < sets && !population->sobol[k].points; k++)
-        TRY(sobol_init(&population->sobol[k], stream, population->half == 2 ? 1 : (uint32_t)k,
-                       points, err));
+    for (size_t k = 0; k < sets && !population->draws.points[k].points; k++)
+        TRY(sobol_init(&population->draws.points[k], stream,
+                       population->draws.half_number == 2 ? 1 : (uint32_t)k, points, err));
     TRY(base_alloc(&row, sets * length, sizeof *row, err));
     for (size_t k = 0; k < rows; k++) {
         for (size_t j = 0; j < sets * members; j++)
-            sobol_normals(&population->sobol[j / members], stream,
+            sobol_normals(&population->draws.points[j / members], stream,
                           (uint32_t)(first + k * members + j % members),
                           row + j / members * length + j % members, members * pair);
         for (size_t i = 0; i < sets * points && pair == 2; i++)
@@ -135,22 +136,22 @@ static int sobol_rows(struct population *population, struct rng_stream stream, s
 
 static int fresh(struct population *population, int mirror, struct rows opposite, struct rows out,
                  struct err *err) {
-    struct array *work = &population->work;
-    struct rng_stream stream = population->stream;
+    struct array *work = &population->span.work;
+    struct rng_stream stream = population->draws.stream;
     int kept;
-    bool room = false, loose = population->loose && mirror < 0;
+    bool room = false, loose = population->draws.loose && mirror < 0;
     if (!loose)
         TRY(find_room(population, out.count, &room, err));
-    stream.mirror = population->mirrored ? mirror : 0;
+    stream.mirror = population->draws.mirrored ? mirror : 0;
     population->backend->normals(out, stream);
-    if (population->even && stream.purpose == PURPOSE_POOL)
+    if (population->draws.sobol && stream.purpose == PURPOSE_POOL)
         TRY(sobol_rows(population, stream, out, err));
-    population->stream.draw += (uint32_t)out.count;
-    if (!population->matched)
+    population->draws.stream.draw += (uint32_t)out.count;
+    if (!population->draws.matched)
         return CODE_OK;
     if (room)
         return enter(population, out, err);
-    population->fallback += loose ? 0 : out.count;
+    population->span.unmatched += loose ? 0 : out.count;
     TRY(basis_residual(opposite, out, NULL, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_zero(out);
@@ -195,30 +196,31 @@ int population_absorb(struct population *population, struct rows rows, struct er
         return code;
     }
     bool room;
-    if (!population->matched)
+    if (!population->draws.matched)
         return CODE_OK;
     TRY(find_room(population, rows.count, &room, err));
-    return room ? append(&population->waiting, rows, err) : CODE_OK;
+    return room ? append(&population->span.waiting, rows, err) : CODE_OK;
 }
 
-void population_look(struct population *population, uint32_t draw, struct population_mark *mark) {
-    *mark = (struct population_mark){.stream = population->stream,
-                                     .span = population->span.rows,
-                                     .waiting = population->waiting.rows,
-                                     .taken = population->taken,
-                                     .fallback = population->fallback,
-                                     .full = population->full};
-    population->stream.purpose = PURPOSE_LOOK;
-    population->stream.draw = draw;
+void population_set_aside(struct population *population, uint32_t draw,
+                          struct population_aside *mark) {
+    *mark = (struct population_aside){.stream = population->draws.stream,
+                                      .span = population->span.rows.rows,
+                                      .waiting = population->span.waiting.rows,
+                                      .taken = population->span.taken,
+                                      .fallback = population->span.unmatched,
+                                      .full = population->span.full};
+    population->draws.stream.purpose = PURPOSE_LOOK;
+    population->draws.stream.draw = draw;
 }
 
-void population_return(struct population *population, const struct population_mark *mark) {
-    population->stream = mark->stream;
-    population->span.rows = mark->span;
-    population->waiting.rows = mark->waiting;
-    population->taken = mark->taken;
-    population->fallback = mark->fallback;
-    population->full = mark->full;
+void population_put_back(struct population *population, const struct population_aside *mark) {
+    population->draws.stream = mark->stream;
+    population->span.rows.rows = mark->span;
+    population->span.waiting.rows = mark->waiting;
+    population->span.taken = mark->taken;
+    population->span.unmatched = mark->fallback;
+    population->span.full = mark->full;
 }
 
 /* A permutation of the numbers below 2^bits, another one for each cycle of probes. */
@@ -238,7 +240,7 @@ void population_probes(struct population *population, int k, double *signs) {
     while ((1ull << bits) < population->sites)
         bits++;
     uint32_t functions = (uint32_t)((1ull << bits) - 1); /* without the constant */
-    struct rng_stream stream = population->stream;
+    struct rng_stream stream = population->draws.stream;
     stream.purpose = PURPOSE_PROBE;
     for (int row = 0; row < k; row++, population->probes++) {
         uint32_t column = 1 + population->probes % functions;
@@ -251,19 +253,21 @@ void population_probes(struct population *population, int k, double *signs) {
 }
 
 int population_archive(struct population *population, struct archive *archive, struct err *err) {
-    TRY(archive_bytes(archive, &population->stream.draw, sizeof population->stream.draw, err));
-    TRY(archive_bytes(archive, &population->full, sizeof population->full, err));
-    TRY(archive_bytes(archive, &population->fallback, sizeof population->fallback, err));
+    TRY(archive_bytes(archive, &population->draws.stream.draw, sizeof population->draws.stream.draw,
+                      err));
+    TRY(archive_bytes(archive, &population->span.full, sizeof population->span.full, err));
+    TRY(archive_bytes(archive, &population->span.unmatched, sizeof population->span.unmatched,
+                      err));
     TRY(archive_bytes(archive, &population->probes, sizeof population->probes, err));
-    TRY(archive_array(archive, &population->waiting, population->backend, err));
-    return archive_array(archive, &population->span, population->backend, err);
+    TRY(archive_array(archive, &population->span.waiting, population->backend, err));
+    return archive_array(archive, &population->span.rows, population->backend, err);
 }
 
 int population_check_rank(struct population *population, int rank, const char *who,
                           struct err *err) {
-    population->exhausted = population->sites > POPULATION_SMALL &&
-                            rank > POPULATION_RANK_LIMIT * (double)population->sites;
-    if (population->exhausted)
+    population->span.exhausted = population->sites > POPULATION_SMALL &&
+                                 rank > POPULATION_RANK_LIMIT * (double)population->sites;
+    if (population->span.exhausted)
         return err_set(
             err, CODE_NUMERICAL,
             "population %s has too few sites: the basis of %s reached rank %d of %zu "

@@ -26,19 +26,9 @@
 #define POPULATION_RANK_LIMIT 0.9 /* error beyond it, in populations of more than ... */
 #define POPULATION_SMALL 256      /* ... sites; smaller ones simply become finite networks */
 
-struct population {
-    char name[24];
-    const struct backend *backend;
-    double size;                 /* n of the network; nominal in the limit */
-    size_t sites;                /* S */
-    int group;                   /* units per site of the parent population, else 1 */
-    const struct population *of; /* NULL, or whose sites have these units: `group` each */
-    double page;                 /* cotangents here are this times those of the theory page; 0: 1 */
-    bool matched;                /* limit, and thin matrices of networks with balanced draws */
-    /* NULL, or the units of a group (as many sites as a group has): normals are theirs, the same
-     * for every group. For the pairs (i, j) of independent experts i, where only averages over j at
-     * fixed i, and averages of these over i, enter the limit. */
-    struct population *units;
+/* How the normals of a population are drawn. */
+struct population_draws {
+    bool matched; /* limit, and thin matrices of networks with balanced draws */
     /* Sites are mirror images two by two: normals of forward maps are equal in a pair, those of
      * backward maps opposite. For units of independent experts: <e_a g_j>, e_a forward and g_j
      * linear in backward normals, is then zero as in the limit, instead of noise that the square in
@@ -48,24 +38,46 @@ struct population {
      * limits whose selections begin with fluctuations, which are averages of one row of a forward
      * pass and one of a backward pass (models/language/ties.c). */
     bool loose;
-    bool nodes;  /* sites are nodes of a rule of the model's, not drawn */
-    bool even;   /* matched normals of the pool begin as scrambled Sobol points (sobol.h) */
-    int half;    /* 1, 2: the sites are this half of twice as many */
-    bool halved; /* computed beside its halves: has room where they have (nodes have no halves) */
-    bool drawn;  /* some map or thin matrix draws normals here (set before the first step) */
+    bool nodes;         /* sites are nodes of a rule of the model's, not drawn */
+    bool sobol;         /* matched normals of the pool begin as scrambled Sobol points (sobol.h) */
+    int half_number;    /* 0: the whole; 1, 2: the sites are this half of twice as many */
+    bool beside_halves; /* the whole has room where its halves have (nodes have no halves) */
+    bool drawn;         /* some map or thin matrix draws normals here (set before the first step) */
     struct rng_stream stream;
-    struct sobol sobol[2]; /* made for the first draw; the second of sites beside their halves */
-    struct array span; /* orthonormal basis of all normals and basis vectors, but for those ... */
+    struct sobol points[2]; /* made for the first draw; the second of sites beside their halves */
+};
+
+/* An orthonormal basis of everything that was drawn or met on a population, which new normals are
+ * matched with. */
+struct population_span {
+    struct array rows;    /* of all normals and basis vectors, but for those ... */
     struct array waiting; /* ... that enter it with the next normals, in one pass over it */
-    int taken;            /* rows of `waiting` that have; 0 outside of a look */
+    int taken;            /* rows of `waiting` that have; 0 outside of a prediction */
     struct array work;    /* for basis_residual */
     bool full;            /* something found no room: from then on nothing enters the span */
     bool exhausted;       /* population_check_rank has refused a basis */
-    int fallback;         /* draws that were not matched for want of room */
-    uint32_t probes;      /* handed out so far */
+    int unmatched;        /* draws that were not matched for want of room */
 };
 
-int population_init(struct population *population, struct err *err); /* fields above span set */
+struct population {
+    char name[24];
+    const struct backend *backend;
+    double size;                 /* n of the network; nominal in the limit */
+    size_t sites;                /* S */
+    int group;                   /* units per site of the parent population, else 1 */
+    const struct population *of; /* NULL, or whose sites have these units: `group` each */
+    double cotangent_scale;      /* cotangents here are this times those of the theory page; 0: 1 */
+    /* NULL, or the units of a group (as many sites as a group has): normals are theirs, the same
+     * for every group. For the pairs (i, j) of independent experts i, where only averages over j at
+     * fixed i, and averages of these over i, enter the limit. */
+    struct population *units;
+    struct population_draws draws;
+    struct population_span span; /* population_init begins it */
+    uint32_t probes;             /* handed out so far */
+};
+
+int population_init(struct population *population,
+                    struct err *err); /* all fields but span and probes are set */
 /* Of `rows` rows over its sites, on this rank. */
 static inline double population_bytes(const struct population *population, int rows) {
     struct array array = {population->backend, .sites = population->sites,
@@ -86,15 +98,16 @@ int population_fresh_back(struct population *population, struct rows opposite, s
 int population_absorb(struct population *population, struct rows rows, struct err *err);
 /* Adds it now. */
 int population_settle(struct population *population, struct err *err);
-/* For inputs that must leave no trace: after population_look draws come from a stream of their own,
- * number `draw` onwards, and population_return undoes all that has happened since. */
-struct population_mark {
+/* For inputs that must leave no trace: after population_set_aside draws come from a stream of their
+ * own, number `draw` onwards, and population_put_back undoes all that has happened since. */
+struct population_aside {
     struct rng_stream stream;
     int span, waiting, taken, fallback;
     bool full;
 };
-void population_look(struct population *population, uint32_t draw, struct population_mark *mark);
-void population_return(struct population *population, const struct population_mark *mark);
+void population_set_aside(struct population *population, uint32_t draw,
+                          struct population_aside *mark);
+void population_put_back(struct population *population, const struct population_aside *mark);
 /* k more rows of signs [k][sites], +-1: Walsh functions of scrambled sites, orthogonal to all
  * before if the number of sites is a power of two above theirs; nearly so otherwise. */
 void population_probes(struct population *population, int k, double *signs);

@@ -9,7 +9,7 @@
  *
  * with sums over input indices too, and c_s the coefficients of learn. A first pass of the network
  * program over the window measures new kernels Phi = <x x>, G = <y y>. Two more, with the averages
- * of the first one (freeze.h), measure responses: all v shifted by epsilon times probes of +-1,
+ * of the first one (tape.h), measure responses: all v shifted by epsilon times probes of +-1,
  * then all u, give <x' - x, probe_s>/epsilon and <y' - y, probe_s>/epsilon. (Not both at once: what
  * x owes to u is noise in A, and larger than what it owes to v.) Probes are Walsh functions of the
  * site, distinct for each row of each field of a population. Half of the sites are shifted up, half

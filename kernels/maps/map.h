@@ -174,13 +174,13 @@ void map_products(const struct map *map, struct rows y, double *X, double *Y);
 int map_learn(struct map *map, int k, const double *c, struct err *err);
 /* What a forward pass adds to a map: put aside before one that is only to be looked at (of a
  * network or a limit), and undone after it. */
-struct map_mark {
+struct map_aside {
     struct rows x;
     int q, Z, normals, known, met; /* of a limit: rows of its arrays, and what it knew of x */
     double largest, *R, *E;
 };
-void map_mark(struct map *map, struct map_mark *mark);
-void map_return(struct map *map, const struct map_mark *mark);
+void map_set_aside(struct map *map, struct map_aside *mark);
+void map_put_back(struct map *map, const struct map_aside *mark);
 /* Rows of the basis of all x (forward) or all y so far; 0 of kinds without. */
 int map_rank(const struct map *map, bool forward);
 /* Coefficients of the last pass of a limit, [rows of x or y][columns], valid until the next one; of

@@ -13,8 +13,8 @@ static int limit_init(struct map *map, struct err *err) {
     struct population *s = map->declared.source, *t = map->declared.target;
     struct limit_state *limit = limit_of(map);
     struct map_numbers n = map->numbers;
-    s->drawn |= n.fr != 0;
-    t->drawn |= n.fg != 0;
+    s->draws.drawn |= n.fr != 0;
+    t->draws.drawn |= n.fg != 0;
     TRY(array_init(&limit->q, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&limit->e, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&limit->Z, t->backend, t->sites, t->group, 0, err));
@@ -30,10 +30,10 @@ static void limit_free(struct map *map) {
     array_free(&limit->Z);
     array_free(&limit->p);
     array_free(&limit->normals);
-    free(limit->R);
-    free(limit->E);
-    free(limit->C);
-    free(limit->Y);
+    free(limit->x_q);
+    free(limit->x_e);
+    free(limit->y_p);
+    free(limit->y_normals);
     for (int k = 0; k < MAP_STAGES; k++)
         free(limit->kept[k].R);
 }
@@ -59,52 +59,52 @@ int map_rank(const struct map *map, bool forward) {
     return forward ? limit_of(map)->q.rows : limit_of(map)->p.rows;
 }
 
-void map_mark(struct map *map, struct map_mark *mark) {
+void map_set_aside(struct map *map, struct map_aside *mark) {
     assert(map->kind != &map_field);
-    *mark = (struct map_mark){.x = map->x};
+    *mark = (struct map_aside){.x = map->x};
     if (!has_bases(map))
         return;
     struct limit_state *limit = limit_of(map);
     mark->q = limit->q.rows;
     mark->Z = limit->Z.rows;
     mark->normals = limit->normals.rows;
-    mark->known = limit->known;
-    mark->met = limit->met;
+    mark->known = limit->q_count;
+    mark->met = limit->e_count;
     mark->largest = limit->largest[true];
-    mark->R = limit->R;
-    mark->E = limit->E;
-    limit->R = limit->E = NULL;
+    mark->R = limit->x_q;
+    mark->E = limit->x_e;
+    limit->x_q = limit->x_e = NULL;
 }
 
-void map_return(struct map *map, const struct map_mark *mark) {
+void map_put_back(struct map *map, const struct map_aside *mark) {
     map->x = mark->x;
     if (!has_bases(map))
         return;
     struct limit_state *limit = limit_of(map);
-    free(limit->R);
-    free(limit->E);
+    free(limit->x_q);
+    free(limit->x_e);
     if (limit->leader) /* its basis may have moved */
         limit->q = limit_of(limit->leader)->q;
     limit->q.rows = mark->q;
     limit->Z.rows = mark->Z;
     limit->normals.rows = mark->normals;
-    limit->known = mark->known;
-    limit->met = mark->met;
+    limit->q_count = mark->known;
+    limit->e_count = mark->met;
     limit->largest[true] = mark->largest;
-    limit->R = mark->R;
-    limit->E = mark->E;
+    limit->x_q = mark->R;
+    limit->x_e = mark->E;
 }
 
 struct map_coefficients map_known(const struct map *map, bool forward) {
     const struct limit_state *limit = limit_of(map);
-    return forward ? (struct map_coefficients){limit->R, limit->q.rows}
-                   : (struct map_coefficients){limit->C, limit->p.rows};
+    return forward ? (struct map_coefficients){limit->x_q, limit->q.rows}
+                   : (struct map_coefficients){limit->y_p, limit->p.rows};
 }
 
 struct map_coefficients map_shown(const struct map *map, bool forward) {
     const struct limit_state *limit = limit_of(map);
-    return forward ? (struct map_coefficients){limit->E, limit->met}
-                   : (struct map_coefficients){limit->Y, limit->q.rows};
+    return forward ? (struct map_coefficients){limit->x_e, limit->e_count}
+                   : (struct map_coefficients){limit->y_normals, limit->q.rows};
 }
 
 /* C[P][n] = <x_mu, v_k>, allocated in place of what *C was. */
@@ -143,14 +143,14 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
     double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);
     if (rms < negligible || rest <= threshold * threshold)
         return CODE_OK;
-    TRY(basis_residual(array_all(basis), x, C, threshold, &side->work, &kept, err));
+    TRY(basis_residual(array_all(basis), x, C, threshold, &side->span.work, &kept, err));
     if (!kept)
         return CODE_OK;
     TRY(population_check_rank(side, rank + kept, map->declared.name, err));
     struct rows added;
     TRY(array_append(basis, kept, &added, err));
-    rows_copy(array_rows(&side->work, 0, kept), added);
-    return side->drawn ? population_absorb(side, added, err) : CODE_OK;
+    rows_copy(array_rows(&side->span.work, 0, kept), added);
+    return side->draws.drawn ? population_absorb(side, added, err) : CODE_OK;
 }
 
 /* The normals that belong to new basis rows `added` of one side, appended on the other side. */
@@ -225,7 +225,7 @@ static int follow(struct map *map, struct rows x, double **R, struct err *err) {
     assert(leader->x.array == x.array && leader->x.first == x.first);
     limit->q = its->q;
     TRY(base_alloc(R, count, sizeof **R, err));
-    memcpy(*R, its->R, count * sizeof **R);
+    memcpy(*R, its->x_q, count * sizeof **R);
     if (limit->q.rows == rank)
         return CODE_OK;
     return draw(map, true, array_rows(&limit->q, rank, limit->q.rows - rank), err);
@@ -270,8 +270,8 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
     backend->combine(out, 0, R, array_all(&limit->Z));
     if (met)
         backend->combine(out, 1, E, array_all(&limit->p));
-    DO(enter(map, &R, x.count, limit->q.rows, &limit->R, &limit->known, err));
-    DO(enter(map, &E, x.count, met, &limit->E, &limit->met, err));
+    DO(enter(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
+    DO(enter(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
 done:
     free(R);
     free(E);
@@ -289,7 +289,8 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
            y.count == (map->declared.one_row ? 1 : map->x.count));
     if (map->settings.responses) {
         DO(products(y, array_all(&limit->normals), &shown, err));
-        DO(enter(map, &shown, y.count, limit->normals.rows, &limit->Y, &limit->shown, err));
+        DO(enter(map, &shown, y.count, limit->normals.rows, &limit->y_normals, &limit->normal_count,
+                 err));
     }
     DO(products(y, array_all(&limit->Z), &Y, err));
     backend->combine(out, 0, Y, array_all(&limit->q));
@@ -298,7 +299,7 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
         backend->combine(out, 1, C, array_all(&limit->e));
     }
     if (C)
-        DO(enter(map, &C, y.count, limit->p.rows, &limit->C, &limit->told, err));
+        DO(enter(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
 done:
     free(Y);
     free(C);
@@ -313,7 +314,7 @@ static int limit_keep(struct map *map, int k, struct rows y, struct err *err) {
     limit->kept[k].rank = limit->q.rows;
     free(*R);
     TRY(base_alloc(R, count, sizeof **R, err));
-    memcpy(*R, limit->R, count * sizeof **R);
+    memcpy(*R, limit->x_q, count * sizeof **R);
     return array_keep(&map->stage[k].y, y, err);
 }
 
@@ -325,7 +326,7 @@ static void limit_products(const struct map *map, struct rows y, double *X, doub
         for (size_t nu = 0; nu < P; nu++) {
             double sum = 0;
             for (size_t a = 0; a < rank; a++)
-                sum += limit->R[mu * rank + a] * limit->R[nu * rank + a];
+                sum += limit->x_q[mu * rank + a] * limit->x_q[nu * rank + a];
             X[mu * P + nu] = sum;
         }
     y.array->backend->dots(y, y, Y);
@@ -364,10 +365,10 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_expect(archive, &limit->e, limit->e.sites, limit->e.group, limit->p.rows, err));
     TRY(archive_expect(archive, &limit->normals, limit->normals.sites, limit->normals.group,
                        map->settings.responses && map->numbers.fg != 0 ? limit->q.rows : 0, err));
-    limit->known = limit->q.rows;
-    TRY(archive_list(archive, &limit->R, (size_t)map->x.count * (size_t)limit->q.rows,
-                     sizeof *limit->R, err));
-    return limit->R || limit->q.rows == 0 || !archive_reads(archive) /* zero matrices have none */
+    limit->q_count = limit->q.rows;
+    TRY(archive_list(archive, &limit->x_q, (size_t)map->x.count * (size_t)limit->q.rows,
+                     sizeof *limit->x_q, err));
+    return limit->x_q || limit->q.rows == 0 || !archive_reads(archive) /* zero matrices have none */
                ? CODE_OK
                : archive_misfit(archive, "a basis has no coefficients", err);
 }
@@ -378,18 +379,19 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
     const struct backend *backend = out.array->backend;
     const struct limit_state *limit = limit_of(map);
     const struct array *own = forward ? &limit->normals : &limit->q;
-    int rank = limit->normals.rows, met = forward ? limit->met : limit->p.rows;
+    int rank = limit->normals.rows, met = forward ? limit->e_count : limit->p.rows;
     size_t first = (size_t)use * (size_t)out.count, count = (size_t)out.count * (size_t)rank;
     double *C;
     (void)in;
     TRY(base_alloc(&C, count, sizeof *C, err));
     for (size_t i = 0; i < count; i++)
-        C[i] = map->numbers.fg * (forward ? limit->R : limit->Y)[first * (size_t)rank + i];
+        C[i] =
+            map->numbers.fg * (forward ? limit->x_q : limit->y_normals)[first * (size_t)rank + i];
     backend->combine(out, 0, C, array_rows(own, 0, rank));
     if (met && forward)
-        backend->combine(out, 1, limit->E + first * (size_t)met, array_rows(&limit->p, 0, met));
+        backend->combine(out, 1, limit->x_e + first * (size_t)met, array_rows(&limit->p, 0, met));
     else if (met)
-        backend->combine(out, 1, limit->C + first * (size_t)met, array_rows(&limit->e, 0, met));
+        backend->combine(out, 1, limit->y_p + first * (size_t)met, array_rows(&limit->e, 0, met));
     free(C);
     return CODE_OK;
 }

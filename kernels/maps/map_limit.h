@@ -13,14 +13,14 @@ struct limit_state {
     const struct map *leader;
     double largest[2]; /* rms of the largest block that p, q have met */
     /* Of the last passes, with the rows of all uses. */
-    double *R; /* [P][known]: <x_mu, q_a> */
-    double *E; /* [P][met]: fr <x_mu, e_b>; rows of p at the last forward */
-    double *C; /* [y.count][told]: fr <y_mu, p_b> */
-    int known, met, told;
+    double *x_q; /* [P][q_count]: <x_mu, q_a> */
+    double *x_e; /* [P][e_count]: fr <x_mu, e_b>; rows of p at the last forward */
+    double *y_p; /* [y.count][p_count]: fr <y_mu, p_b> */
+    int q_count, e_count, p_count;
     /* If responses are kept: */
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
-    double *Y;            /* [y.count][shown]: <y_mu, normals_a> */
-    int shown;
+    double *y_normals;    /* [y.count][normal_count]: <y_mu, normals_a> */
+    int normal_count;
     struct {
         double *R; /* [P][rank], x over the basis of that time */
         int rank;

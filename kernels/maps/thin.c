@@ -13,7 +13,7 @@ int thin_init(struct thin *thin, struct population *population, int K, double am
     rows_zero(W);
     if (amplitude == 0)
         return CODE_OK;
-    population->drawn = true;
+    population->draws.drawn = true;
     TRY(population_fresh(population, (struct rows){0}, W, err));
     rows_scale(amplitude, W);
     return CODE_OK;

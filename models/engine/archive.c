@@ -4,28 +4,31 @@
 /* Numbers of the net itself. */
 static int numbers(struct net *net, struct archive *archive, struct err *err) {
     const struct net_setup *setup = &net->setup;
-    TRY(archive_bytes(archive, &net->started, sizeof net->started, err));
-    TRY(archive_bytes(archive, &net->t, sizeof net->t, err));
-    TRY(archive_bytes(archive, &net->step, sizeof net->step, err));
-    TRY(archive_bytes(archive, &net->step_error, sizeof net->step_error, err));
-    TRY(archive_bytes(archive, &net->loss, sizeof net->loss, err));
-    TRY(archive_bytes(archive, &net->loss_scale, sizeof net->loss_scale, err));
-    TRY(archive_bytes(archive, net->index, (size_t)net->setup.P * sizeof *net->index, err));
-    if (net->token)
-        TRY(archive_bytes(archive, net->token, (size_t)net->rows * sizeof *net->token, err));
-    for (int mu = 0; mu < setup->P; mu++)
-        if (net->index[mu] < 0 || net->index[mu] >= setup->inputs + setup->tests)
+    TRY(archive_bytes(archive, &net->batch.started, sizeof net->batch.started, err));
+    TRY(archive_bytes(archive, &net->place.t, sizeof net->place.t, err));
+    TRY(archive_bytes(archive, &net->place.step, sizeof net->place.step, err));
+    TRY(archive_bytes(archive, &net->place.step_error, sizeof net->place.step_error, err));
+    TRY(archive_bytes(archive, &net->output.loss, sizeof net->output.loss, err));
+    TRY(archive_bytes(archive, &net->output.loss_scale, sizeof net->output.loss_scale, err));
+    TRY(archive_bytes(archive, net->batch.index,
+                      (size_t)net->setup.data.P * sizeof *net->batch.index, err));
+    if (net->batch.token)
+        TRY(archive_bytes(archive, net->batch.token,
+                          (size_t)net->batch.rows * sizeof *net->batch.token, err));
+    for (int mu = 0; mu < setup->data.P; mu++)
+        if (net->batch.index[mu] < 0 ||
+            net->batch.index[mu] >= setup->data.inputs + setup->data.tests)
             return archive_misfit(archive, "an input has an impossible number", err);
-    for (int i = 0; net->token && i < net->rows; i++)
-        if (net->token[i] < 0 || net->token[i] >= setup->V)
+    for (int i = 0; net->batch.token && i < net->batch.rows; i++)
+        if (net->batch.token[i] < 0 || net->batch.token[i] >= setup->data.V)
             return archive_misfit(archive, "a token has an impossible number", err);
-    for (int i = 0; i < net->vectors; i++)
-        TRY(archive_bytes(archive, net->vector[i].values,
-                          (size_t)net->vector[i].length * sizeof(double), err));
-    size_t all = (size_t)(net->setup.inputs + net->setup.tests);
-    for (int i = 0; i < net->origins; i++)
-        TRY(archive_bytes(archive, net->origin[i].all,
-                          all * (size_t)net->origin[i].K * sizeof(double), err));
+    for (int i = 0; i < net->vectors.count; i++)
+        TRY(archive_bytes(archive, net->vectors.item[i].values,
+                          (size_t)net->vectors.item[i].length * sizeof(double), err));
+    size_t all = (size_t)(net->setup.data.inputs + net->setup.data.tests);
+    for (int i = 0; i < net->origins.count; i++)
+        TRY(archive_bytes(archive, net->origins.item[i].all,
+                          all * (size_t)net->origins.item[i].K * sizeof(double), err));
     return CODE_OK;
 }
 
@@ -65,7 +68,7 @@ static int parameter(struct parameter *p, const struct backend *backend, struct 
 
 /* What a matrix has read, in all of its uses. */
 static struct rows rows_read(const struct program *p, const struct node *v) {
-    struct rows all = v->map->gather[0];
+    struct rows all = v->matrix.map->gather[0];
     return all.array ? all : p->node[v->argument[0]].value;
 }
 
@@ -73,16 +76,16 @@ int net_archive(struct net *net, struct archive *archive, struct err *err) {
     const struct backend *backend = net->setup.backend;
     const struct program *p = net->program;
     TRY(numbers(net, archive, err));
-    for (int i = 0; i < net->populations; i++)
-        TRY(population_archive(net->population[i], archive, err));
-    for (int i = 0; i < net->thins; i++)
-        TRY(known_array(&net->thin[i]->W, backend, archive, err));
-    for (int i = 0; i < net->arrays; i++)
-        TRY(known_array(net->array[i], backend, archive, err));
+    for (int i = 0; i < net->populations.count; i++)
+        TRY(population_archive(net->populations.item[i], archive, err));
+    for (int i = 0; i < net->thins.count; i++)
+        TRY(known_array(&net->thins.item[i]->W, backend, archive, err));
+    for (int i = 0; i < net->arrays.count; i++)
+        TRY(known_array(net->arrays.item[i], backend, archive, err));
     for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].map && p->node[i].use == 0)
-            TRY(map_archive(p->node[i].map, rows_read(p, &p->node[i]), archive, err));
-    for (int i = 0; i < net->parameters; i++)
-        TRY(parameter(&net->parameter[i], backend, archive, err));
+        if (p->node[i].matrix.map && p->node[i].matrix.use == 0)
+            TRY(map_archive(p->node[i].matrix.map, rows_read(p, &p->node[i]), archive, err));
+    for (int i = 0; i < net->parameters.count; i++)
+        TRY(parameter(&net->parameters.item[i], backend, archive, err));
     return archive->mode == ARCHIVE_MEASURE ? CODE_OK : backend->sync(err);
 }

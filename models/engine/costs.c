@@ -20,8 +20,9 @@ static bool has_kinks(const struct program *p) {
 static double rows_of_token(const struct net *net, const struct map *map) {
     int most = 1;
     for (int i = 0; i < net->program->nodes; i++)
-        if (net->program->node[i].map == map && net->program->node[i].count > most * net->rows)
-            most = net->program->node[i].count / net->rows;
+        if (net->program->node[i].matrix.map == map &&
+            net->program->node[i].count > most * net->batch.rows)
+            most = net->program->node[i].count / net->batch.rows;
     return (double)most * map->declared.uses;
 }
 
@@ -29,16 +30,19 @@ static double rows_of_token(const struct net *net, const struct map *map) {
 static double rank_bound(const struct net *net, const struct population *population,
                          double of_token, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    double rows = net->rows * evaluations, most = POPULATION_RANK_LIMIT * (double)population->sites;
+    double rows = net->batch.rows * evaluations,
+           most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (network_compresses(setup->network) && !has_kinks(net->program))
-        rows = fmin(rows, 20.0 * net->setup.inputs * setup->n * -log10(setup->tolerance));
+        rows = fmin(rows,
+                    20.0 * net->setup.data.inputs * setup->data.n * -log10(setup->limit.tolerance));
     return fmin(rows * of_token, most);
 }
 
 static struct map_costs costs_of(const struct net *net, const struct map *map, double evaluations) {
     const struct net_setup *setup = &net->setup;
     double of_token = rows_of_token(net, map);
-    return (struct map_costs){.learned = of_token * net->rows * evaluations * setup->stages,
+    return (struct map_costs){.learned =
+                                  of_token * net->batch.rows * evaluations * setup->training.stages,
                               .q = rank_bound(net, map->declared.source, of_token, evaluations),
                               .p = rank_bound(net, map->declared.target, of_token, evaluations)};
 }
@@ -47,8 +51,8 @@ static struct map_costs costs_of(const struct net *net, const struct map *map, d
  * learn one by one; else, of a limit, what it remembers of Z. */
 static double moment_bytes(const struct net *net, const struct parameter *p, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    bool by_entry = optimizer_by_entry(setup->optimizer);
-    int memories = optimizer_memories(setup->optimizer);
+    bool by_entry = optimizer_by_entry(setup->training.optimizer);
+    int memories = optimizer_memories(setup->training.optimizer);
     if (!memories)
         return 0;
     if (p->map && !setup->N && !by_entry) {
@@ -66,7 +70,7 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
  */
 static double response_bytes(const struct net *net, const struct map *map, int T) {
     const struct population *s = map->declared.source, *t = map->declared.target;
-    double of_token = rows_of_token(net, map), rows = (double)net->rows * of_token * T,
+    double of_token = rows_of_token(net, map), rows = (double)net->batch.rows * of_token * T,
            own = rank_bound(net, t, of_token, T), rank = fmax(rank_bound(net, s, of_token, T), own);
     return map->declared.a0 == 0
                ? 0
@@ -77,7 +81,7 @@ static double response_bytes(const struct net *net, const struct map *map, int T
 static double stage_bytes(const struct net *net, const struct parameter *p) {
     const struct net_setup *setup = &net->setup;
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
-    if (p->map && (setup->N || optimizer_by_entry(setup->optimizer)))
+    if (p->map && (setup->N || optimizer_by_entry(setup->training.optimizer)))
         bytes += population_bytes(p->map->declared.source, p->rows);
     return bytes;
 }
@@ -96,28 +100,28 @@ static double map_bytes(const struct net *net, const struct map *map, double eva
     if (setup->field)
         return field_bytes(map, setup->field);
     return net_map_kind(net, &map->declared)->bytes(map, &costs) +
-           (setup->responses ? response_bytes(net, map, T) : 0) +
-           (setup->check ? start_bytes(net, map, costs.q) : 0);
+           (setup->measure.responses ? response_bytes(net, map, T) : 0) +
+           (setup->measure.check ? start_bytes(net, map, costs.q) : 0);
 }
 
 static double all_bytes(const struct net *net, double evaluations, int T) {
     const struct net_setup *setup = &net->setup;
     double total = 0;
-    for (int i = 0; i < net->arrays; i++)
-        total += rows_bytes(array_all(net->array[i]));
-    if (setup->inputs + setup->tests > setup->P)
+    for (int i = 0; i < net->arrays.count; i++)
+        total += rows_bytes(array_all(net->arrays.item[i]));
+    if (setup->data.inputs + setup->data.tests > setup->data.P)
         total *= 2; /* put aside in a look */
-    for (int i = 0; i < net->thins; i++) {
-        bool matched = !setup->N || setup->balanced; /* waits, is projected, is in the span */
-        total += (matched ? 4 : 1) * rows_bytes(array_all(&net->thin[i]->W));
+    for (int i = 0; i < net->thins.count; i++) {
+        bool matched = !setup->N || setup->limit.balanced; /* waits, is projected, is in the span */
+        total += (matched ? 4 : 1) * rows_bytes(array_all(&net->thins.item[i]->W));
     }
-    for (int i = 0; i < net->maps; i++)
-        total += map_bytes(net, net->map[i], evaluations, T);
-    for (int i = 0; i < net->parameters; i++)
-        total += setup->stages * stage_bytes(net, &net->parameter[i]) +
-                 moment_bytes(net, &net->parameter[i], evaluations);
-    for (int k = 0; k < net->kernels; k++)
-        total += 1.5 * T * rows_bytes(net->kernel[k].rows);
+    for (int i = 0; i < net->maps.count; i++)
+        total += map_bytes(net, net->maps.item[i], evaluations, T);
+    for (int i = 0; i < net->parameters.count; i++)
+        total += setup->training.stages * stage_bytes(net, &net->parameters.item[i]) +
+                 moment_bytes(net, &net->parameters.item[i], evaluations);
+    for (int k = 0; k < net->kernels.count; k++)
+        total += 1.5 * T * rows_bytes(net->kernels.item[k].rows);
     return total;
 }
 
@@ -133,8 +137,8 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
 }
 
 size_t net_sampled_sites(const struct net *net, int k) {
-    const struct population *population = net->population[k];
-    for (int i = 0; i < net->program->nodes && !population->nodes; i++)
+    const struct population *population = net->populations.item[k];
+    for (int i = 0; i < net->program->nodes && !population->draws.nodes; i++)
         if (net->program->node[i].on == population && !net->program->node[i].op->linear)
             return population->units ? population->units->sites : population->sites;
     return 0;

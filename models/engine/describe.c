@@ -31,13 +31,13 @@ json_t *describe_list(const double *values, size_t count) {
 
 json_t *describe_rule(const struct node *v, struct rule_name rule) {
     return with_more(json_pack("{s:s}", "rule", rule.name),
-                     rule.constants ? rule.constants(v->context) : json_object());
+                     rule.constants ? rule.constants(v->constant.context) : json_object());
 }
 
 /* The number of a population in the list, or null. */
 static json_t *number_of(const struct net *net, const struct population *on) {
-    for (int k = 0; k < net->populations; k++)
-        if (net->population[k] == on)
+    for (int k = 0; k < net->populations.count; k++)
+        if (net->populations.item[k] == on)
             return json_integer(k);
     return json_null();
 }
@@ -45,11 +45,11 @@ static json_t *number_of(const struct net *net, const struct population *on) {
 /* The size of a finite network is a number; that of the limit, factor N^power, is read off its
  * nominal size. */
 static json_t *describe_population(const struct net *net, int k) {
-    const struct population *on = net->population[k];
+    const struct population *on = net->populations.item[k];
     double power = weight_power(on->size);
     json_t *out = json_pack("{s:s, s:i, s:o, s:o, s:f}", "name", on->name, "group", on->group, "of",
                             number_of(net, on->of), "shared", number_of(net, on->units), "page",
-                            on->page == 0 ? 1 : on->page);
+                            on->cotangent_scale == 0 ? 1 : on->cotangent_scale);
     json_t *size = net->setup.N ? json_pack("{s:I}", "size", (json_int_t)on->sites)
                                 : json_pack("{s:f, s:f, s:I}", "factor",
                                             on->size / pow(POPULATION_INFINITE, power), "power",
@@ -63,27 +63,29 @@ static int width_of(const struct node *v) {
 
 static json_t *describe_matrix(const struct net *net, int i) {
     const struct node *v = &net->program->node[i];
-    const struct weight *W = &v->weight;
+    const struct weight *W = &v->matrix.weight;
     const struct population *source = v->argument[0] < 0 || v->op->matrix == MATRIX_NONE
                                           ? NULL
                                           : net->program->node[v->argument[0]].on;
-    int sets = v->groups > 1 ? v->groups : 1;
+    int sets = v->constant.groups > 1 ? v->constant.groups : 1;
     bool bias = v->op->matrix == MATRIX_NONE;
-    json_t *start = bias ? describe_list(v->start, (size_t)sets * (size_t)v->K) : json_null();
+    json_t *start =
+        bias ? describe_list(v->matrix.start, (size_t)sets * (size_t)v->K) : json_null();
     return json_pack("{s:s, s:s?, s:s, s:i, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f, s:b, "
                      "s:b, s:b, s:b, s:i}",
                      "name", W->name, "family", W->family, "kind", v->op->name, "operation", i,
                      "source", number_of(net, source), "target", number_of(net, v->on), "width",
                      width_of(v), "sets", sets, "start", start, "a0", W->a0, "s_f",
-                     v->map ? W->s_f : 1.0, "rate", W->rate, "adam_rate", W->adam_rate, "adam_eps",
-                     W->adam_eps, "learns", !W->fixed, "decays", !v->frozen && !bias, "tied",
-                     W->tied, "iid", W->iid, "uses", v->map ? v->map->declared.uses : 1);
+                     v->matrix.map ? W->s_f : 1.0, "rate", W->rate, "adam_rate", W->adam_rate,
+                     "adam_eps", W->adam_eps, "learns", !W->fixed, "decays",
+                     !v->matrix.frozen && !bias, "tied", W->tied, "iid", W->iid, "uses",
+                     v->matrix.map ? v->matrix.map->declared.uses : 1);
 }
 
 /* What has a row: one for all inputs, each input, token or pair of tokens. */
 static const char *row_of(const struct net *net, const struct node *v) {
-    int P = net->setup.P, n = net->setup.n;
-    if (v->of_all || (v->count == 1 && P * v->per > 1))
+    int P = net->setup.data.P, n = net->setup.data.n;
+    if (v->plan.across_inputs || (v->count == 1 && P * v->per > 1))
         return "all";
     return v->per == 1 ? "input" : v->per == n ? "token" : "pair";
 }
@@ -92,7 +94,7 @@ static const char *row_of(const struct net *net, const struct node *v) {
 static int state_of(const struct net *net, const struct node *v) {
     const struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].context == v->context)
+        if (p->node[i].constant.context == v->constant.context)
             return i;
     return -1;
 }
@@ -106,18 +108,19 @@ static json_t *describe_arguments(const struct node *v) {
 
 static json_t *describe_node(const struct net *net, int i) {
     const struct node *v = &net->program->node[i];
-    json_t *state = v->context ? json_pack("{s:i}", "state", state_of(net, v)) : json_object();
+    json_t *state =
+        v->constant.context ? json_pack("{s:i}", "state", state_of(net, v)) : json_object();
     json_t *out =
         json_pack("{s:s, s:o, s:o, s:s, s:i, s:b, s:s*, s:s*, s:s*}", "operation", v->op->name,
                   "arguments", describe_arguments(v), "population", number_of(net, v->on), "row",
-                  row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->moves, "name", v->label,
-                  "tex", v->tex, "matrix", v->weight.name);
+                  row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->plan.moves, "name",
+                  v->label, "tex", v->tex, "matrix", v->matrix.weight.name);
     return with_more(with_more(out, v->op->describe ? v->op->describe(v) : json_object()), state);
 }
 
 /* A kernel of the cotangent of a limit has the page's factor of its population in its scale. */
 static json_t *describe_kernel(const struct net *net, int k) {
-    const struct kernel *kernel = &net->kernel[k];
+    const struct kernel *kernel = &net->kernels.item[k];
     return json_pack("{s:s, s:i, s:b, s:f, s:s?, s:s?}", "name", kernel->name, "operation",
                      kernel->node < 0 ? net->program->read_out : kernel->node, "cotangent",
                      kernel->gradient, "scale", kernel->scale, "about", kernel->about, "equation",
@@ -126,7 +129,7 @@ static json_t *describe_kernel(const struct net *net, int k) {
 
 /* The operation that has these numbers, or whose cotangent they are; null: a series of its own. */
 static json_t *describe_result(const struct net *net, int k) {
-    const struct numbers *result = &net->number[k];
+    const struct numbers *result = &net->numbers.item[k];
     const struct node *first = net->program->node, *v = first, *end = v + net->program->nodes;
     while (v < end && result->values != v->s && result->values != v->gs)
         v++;
@@ -154,13 +157,13 @@ int describe_net(const struct net *net, json_t **out, struct err *err) {
         "{s:s, s:o, s:f, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, "
         "s:i}",
         "network", net->model->name, "width", s->N ? json_integer(s->N) : json_null(), "gamma0",
-        s->gamma0, "inputs", s->P, "tokens", s->n, "vocabulary", s->V, "outputs", s->C,
-        "output_of_token", s->per_token, "directions", s->K, "centre", s->centre, "random",
-        net->random, "weighted", net->weighted, "populations",
-        list(net, net->populations, describe_population, NULL), "matrices",
+        s->gamma0, "inputs", s->data.P, "tokens", s->data.n, "vocabulary", s->data.V, "outputs",
+        s->data.C, "output_of_token", s->data.per_token, "directions", s->data.K, "centre",
+        s->limit.centre, "random", net->gates.random, "weighted", net->output.loss_in_cotangent,
+        "populations", list(net, net->populations.count, describe_population, NULL), "matrices",
         list(net, p->nodes, describe_matrix, node_begins_matrix), "operations",
         list(net, p->nodes, describe_node, NULL), "kernels",
-        list(net, net->kernels, describe_kernel, NULL), "results",
-        list(net, net->numbers, describe_result, NULL), "read_out", p->read_out);
+        list(net, net->kernels.count, describe_kernel, NULL), "results",
+        list(net, net->numbers.count, describe_result, NULL), "read_out", p->read_out);
     return *out ? CODE_OK : err_set(err, CODE_SYSTEM, "out of memory: the description");
 }

@@ -31,7 +31,7 @@ int node_forward(struct net *net, struct node *v, struct err *err) {
 
 int node_backward(struct net *net, struct node *v, struct err *err) {
     net->program->code = CODE_OK;
-    if (v->op->backward && (v->part[0].due || v->part[1].due))
+    if (v->op->backward && (v->plan.part[0].due || v->plan.part[1].due))
         v->op->backward(net, v);
     return outcome(net, err);
 }
@@ -53,9 +53,9 @@ int program_forward(struct net *net, struct err *err) {
 
 /* What a matrix with several uses learns with. */
 static void gather(const struct node *v) {
-    struct rows y = v->map ? v->map->gather[1] : (struct rows){0};
+    struct rows y = v->matrix.map ? v->matrix.map->gather[1] : (struct rows){0};
     if (y.array && v->g.array)
-        rows_copy(v->g, rows_part(y, v->use * v->count, v->count));
+        rows_copy(v->g, rows_part(y, v->matrix.use * v->count, v->count));
 }
 
 int program_backward(struct net *net, struct err *err) {
@@ -76,10 +76,10 @@ int program_backward(struct net *net, struct err *err) {
 void program_rules(struct net *net) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].custom && p->node[i].custom->rule)
-            p->node[i].custom->rule(p->node[i].context);
-        else if (p->node[i].numbers && p->node[i].numbers->rule)
-            p->node[i].numbers->rule(p->node[i].context);
+        if (p->node[i].constant.custom && p->node[i].constant.custom->rule)
+            p->node[i].constant.custom->rule(p->node[i].constant.context);
+        else if (p->node[i].constant.numbers && p->node[i].constant.numbers->rule)
+            p->node[i].constant.numbers->rule(p->node[i].constant.context);
 }
 
 /* Every use of what learns has a cotangent. */
@@ -87,10 +87,10 @@ static int check_reach(const struct net *net, const struct parameter *parameter,
     const struct program *p = net->program;
     for (int i = parameter->node; i < p->nodes; i++) {
         const struct node *v = &p->node[i];
-        bool mine = i == parameter->node || (v->map && v->map == parameter->map);
-        if (mine && i != p->read_out && !v->g_count)
+        bool mine = i == parameter->node || (v->matrix.map && v->matrix.map == parameter->map);
+        if (mine && i != p->read_out && !v->plan.g_count)
             return err_set(err, CODE_INPUT, "network %s: the output does not depend on %s %s",
-                           net->model->name, v->use ? "all uses of matrix" : "matrix",
+                           net->model->name, v->matrix.use ? "all uses of matrix" : "matrix",
                            parameter->name);
     }
     return CODE_OK;
@@ -99,36 +99,36 @@ static int check_reach(const struct net *net, const struct parameter *parameter,
 /* Rows of what is measured and of what parameters learn with. */
 static int connect(struct net *net, struct err *err) {
     struct program *p = net->program;
-    struct rows w = array_all(&p->node[p->read_out].thin->W);
+    struct rows w = array_all(&p->node[p->read_out].matrix.thin->W);
     for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].g_item == -2)
+        if (p->node[i].plan.g_item == -2)
             p->node[i].g = w;
-    for (int k = 0; k < net->kernels; k++) {
-        struct kernel *kernel = &net->kernel[k];
+    for (int k = 0; k < net->kernels.count; k++) {
+        struct kernel *kernel = &net->kernels.item[k];
         const struct node *v = &p->node[kernel->node < 0 ? 0 : kernel->node];
         kernel->rows = kernel->node < 0 ? w : kernel->gradient ? v->g : v->value;
-        kernel->one_row |= kernel->node >= 0 && kernel->rows.count < net->setup.P * v->per;
+        kernel->one_row |= kernel->node >= 0 && kernel->rows.count < net->setup.data.P * v->per;
     }
-    for (int k = 0; k < net->parameters; k++) {
-        struct parameter *parameter = &net->parameter[k];
+    for (int k = 0; k < net->parameters.count; k++) {
+        struct parameter *parameter = &net->parameters.item[k];
         const struct node *v = &p->node[parameter->node];
-        bool tied = v->map && v->map->gather[1].array;
+        bool tied = v->matrix.map && v->matrix.map->gather[1].array;
         TRY(check_reach(net, parameter, err));
         const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
         if (parameter->node == p->read_out)
-            parameter->A = net->weighted ? net->Delta : net->ones;
+            parameter->A = net->output.loss_in_cotangent ? net->output.Delta : net->output.ones;
         bool reads = parameter->thin && v->op->matrix != MATRIX_READ_IN;
-        parameter->rows = tied ? v->map->gather[0].count : x->count;
-        parameter->y = tied              ? v->map->gather[1]
+        parameter->rows = tied ? v->matrix.map->gather[0].count : x->count;
+        parameter->y = tied              ? v->matrix.map->gather[1]
                        : parameter->host ? (struct rows){0}
                        : reads           ? x->value
                                          : v->g;
     }
     named_connect(net);
     if (p->gates >= 0)
-        net->gate = p->node[p->gates].value;
-    if (p->gates >= 0 && p->logits >= 0 && net->setup.router)
-        net->logits = p->node[p->logits].value;
+        net->gates.rows = p->node[p->gates].value;
+    if (p->gates >= 0 && p->logits >= 0 && net->setup.measure.router)
+        net->gates.logits = p->node[p->logits].value;
     return CODE_OK;
 }
 
@@ -152,7 +152,7 @@ int program_build(struct net *net, struct err *err) {
     TRY(base_alloc(&net->program, 1, sizeof *net->program, err));
     p = net->program;
     *p = (struct program){.net = net, .read_out = -1, .gates = -1};
-    TRY(net_vector(net, net->rows * net->setup.n, &p->c, err));
+    TRY(net_vector(net, net->batch.rows * net->setup.data.n, &p->c, err));
     net->model->write(p);
     if (!p->code && p->read_out < 0)
         program_fail(p, "it reads nothing out");
@@ -160,7 +160,7 @@ int program_build(struct net *net, struct err *err) {
         *err = p->err;
         return p->code;
     }
-    if (net->tied && !net->random)
+    if (net->gates.tied && !net->gates.random)
         return CODE_OK;
     TRY(named_select(p, err));
     TRY(routed_select(p, err));

@@ -11,18 +11,19 @@ void program_add_kernel(struct program *p, struct kernel kernel, const char *nam
     struct kernel *added;
     if (!p->code && (kernel.node == -1 || (kernel.node >= 0 && !p->node[kernel.node].on)))
         program_fail(p, "kernel %s is not of rows", name);
-    if (p->code || !(added = program_grow(p, &p->net->kernel, &p->net->kernels, sizeof *added)))
+    if (p->code ||
+        !(added = program_grow(p, &p->net->kernels.item, &p->net->kernels.count, sizeof *added)))
         return;
     *added = kernel;
     snprintf(added->name, sizeof added->name, "%s", name);
     if (kernel.node < 0)
         return;
     struct node *node = &p->node[kernel.node];
-    *(!kernel.gradient  ? &node->measured
-      : kernel.as_it_is ? &node->kept_g
-                        : &node->measured_g) = true;
+    *(!kernel.gradient  ? &node->plan.measured
+      : kernel.as_it_is ? &node->plan.kept_g
+                        : &node->plan.measured_g) = true;
     if (kernel.gradient)
-        added->scale /= node->on->page * node->on->page;
+        added->scale /= node->on->cotangent_scale * node->on->cotangent_scale;
 }
 
 void program_kernel(struct program *p, struct value x, double scale, const char *name,
@@ -47,7 +48,8 @@ void program_read_out_kernel(struct program *p, const char *name, const char *ab
 /* values [first][second], or [first] where dims name one axis besides t. */
 static void add_numbers(struct program *p, struct numbers numbers, const char *name) {
     struct numbers *added;
-    if (p->code || !(added = program_grow(p, &p->net->number, &p->net->numbers, sizeof *added)))
+    if (p->code ||
+        !(added = program_grow(p, &p->net->numbers.item, &p->net->numbers.count, sizeof *added)))
         return;
     *added = numbers;
     for (const char *at = numbers.dims; *at; at++)
@@ -73,7 +75,7 @@ static void show(struct program *p, struct value s, bool gradient, struct number
         return;
     const struct node *node = &p->node[s.at];
     numbers.values = gradient ? node->gs : node->s;
-    numbers.shape[0] = p->net->setup.P;
+    numbers.shape[0] = p->net->setup.data.P;
     numbers.shape[1] = node->K;
     if (node->per > 1) {
         numbers.dims = with_tokens(numbers.dims);
@@ -95,12 +97,12 @@ void program_show_gradient(struct program *p, struct value s, const char *dims, 
 
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation) {
-    int P = p->net->setup.P, n = p->net->setup.n;
+    int P = p->net->setup.data.P, n = p->net->setup.data.n;
     struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, P, n}};
     int width = strstr(dims, " token") ? P * n : strstr(dims, " mu") ? P : 1;
-    for (int k = 0; k < p->net->numbers && !p->code; k++)
-        if (!strcmp(p->net->number[k].name, name))
-            return p->net->number[k].values + index * width;
+    for (int k = 0; k < p->net->numbers.count && !p->code; k++)
+        if (!strcmp(p->net->numbers.item[k].name, name))
+            return p->net->numbers.item[k].values + index * width;
     if (p->code || program_failed(p, net_vector(p->net, count * width, &numbers.values, &p->err)))
         return NULL;
     add_numbers(p, numbers, name);
@@ -113,7 +115,7 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
     if (p->code || !(added = program_grow(p, &p->measure, &p->measures, sizeof *added)))
         return;
     for (int k = 0; k < power && gradient; k++)
-        scale /= p->node[x.at].on->page;
+        scale /= p->node[x.at].on->cotangent_scale;
     *added = (struct measure){x.at, gradient, power, scale, out};
 }
 
@@ -126,9 +128,9 @@ static bool has_exponential(struct program *p, int last) {
     reached[last] = true;
     for (int i = last; i >= 0; i--) {
         const struct node *v = &p->node[i];
-        if (!reached[i] || v->map || !v->on)
+        if (!reached[i] || v->matrix.map || !v->on)
             continue;
-        if (v->op->function && v->fn == FN_EXP)
+        if (v->op->function && v->constant.fn == FN_EXP)
             return true;
         for (int k = 0; k < 2; k++)
             if (v->argument[k] >= 0)
@@ -142,11 +144,11 @@ void program_gates(struct program *p, struct value phi, struct value psi, struct
         return;
     p->gates = phi.at;
     p->logits = psi.at;
-    p->net->gate_rule = rule;
-    p->net->condenses = has_exponential(p, phi.at);
+    p->net->gates.rule = rule;
+    p->net->gates.condenses = has_exponential(p, phi.at);
     if (psi.at >= 0)
-        p->node[psi.at].measured |= p->net->setup.router;
-    p->node[phi.at].measured = p->net->has_router = true;
+        p->node[psi.at].plan.measured |= p->net->setup.measure.router;
+    p->node[phi.at].plan.measured = p->net->gates.present = true;
 }
 
 void program_aggregation(struct program *p, struct value x1, struct value phi, double scale) {

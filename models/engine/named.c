@@ -20,16 +20,16 @@ void program_rows_tex(struct program *p, struct value x, const char *tex) {
  * an earlier one has that name. */
 static const char *prefix_of(const struct program *p, int i) {
     const struct node *v = &p->node[i];
-    bool first = v->fn != FN_EXP, taken = false;
+    bool first = v->constant.fn != FN_EXP, taken = false;
     for (int j = 0; j < i; j++) {
         const struct node *u = &p->node[j];
         if (!u->op->function || u->argument[0] != v->argument[0] || (u->label && u->on))
             continue;
-        bool is_sigma = u->fn != FN_EXP && first;
+        bool is_sigma = u->constant.fn != FN_EXP && first;
         first = first && !is_sigma;
-        taken = taken || (u->fn == v->fn && !is_sigma);
+        taken = taken || (u->constant.fn == v->constant.fn && !is_sigma);
     }
-    return first ? "sigma" : taken ? NULL : functions_name[v->fn];
+    return first ? "sigma" : taken ? NULL : functions_name[v->constant.fn];
 }
 
 /* Of the read-out, whose rows are its columns, the name of its matrix. Rows of pairs of tokens have
@@ -37,13 +37,15 @@ static const char *prefix_of(const struct program *p, int i) {
 static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     const struct node *v = &p->node[i];
     char inner[NET_NAME];
-    if (v->per > p->net->setup.n)
+    if (v->per > p->net->setup.data.n)
         return false;
-    bool matrix = v->on ? v->map || v->op->matrix == MATRIX_READ_IN : i == p->read_out;
-    if (matrix && v->use && !v->label)
-        return snprintf(name, NET_NAME, "%s_use%d", v->weight.name, v->use + 1) < NET_NAME;
+    bool matrix = v->on ? v->matrix.map || v->op->matrix == MATRIX_READ_IN : i == p->read_out;
+    if (matrix && v->matrix.use && !v->label)
+        return snprintf(name, NET_NAME, "%s_use%d", v->matrix.weight.name, v->matrix.use + 1) <
+               NET_NAME;
     if (matrix || (v->label && v->on))
-        return snprintf(name, NET_NAME, "%s", v->label ? v->label : v->weight.name) < NET_NAME;
+        return snprintf(name, NET_NAME, "%s", v->label ? v->label : v->matrix.weight.name) <
+               NET_NAME;
     if (!v->op->function || !name_of(p, v->argument[0], inner))
         return false;
     const char *prefix = prefix_of(p, i);
@@ -64,7 +66,7 @@ static bool rows_name(const struct program *p, int k, char name[NET_NAME]) {
 
 bool net_name(const struct net *net, int i, char name[NET_NAME]) {
     const struct program *p = net->program;
-    bool exists = i < p->nodes || p->node[i % p->nodes].g_count;
+    bool exists = i < p->nodes || p->node[i % p->nodes].plan.g_count;
     return exists && rows_name(p, i, name);
 }
 
@@ -86,7 +88,7 @@ static int keep(struct program *p, int i, bool gradient, const char *name, struc
     struct named *added = base_grow(list, count, sizeof *added, err);
     if (!added)
         return err->code;
-    *(gradient ? &v->kept_g : &v->measured) = true;
+    *(gradient ? &v->plan.kept_g : &v->plan.measured) = true;
     *added = (struct named){.node = i, .gradient = gradient};
     snprintf(added->name, sizeof added->name, "%s", name);
     return CODE_OK;
@@ -107,7 +109,7 @@ static void add_kernel(struct program *p, int i, bool gradient, const char *name
 
 /* Rows that settings can ask for, and their name. */
 static bool can_be_asked(const struct program *p, int k, char name[NET_NAME]) {
-    return rows_name(p, k, name) && (k < p->nodes || p->node[k % p->nodes].moves);
+    return rows_name(p, k, name) && (k < p->nodes || p->node[k % p->nodes].plan.moves);
 }
 
 static bool is_another(const struct program *p, int k, const char *name) {
@@ -127,18 +129,18 @@ int named_select(struct program *p, struct err *err) {
         char name[NET_NAME];
         if (!can_be_asked(p, k, name))
             continue;
-        sampled = asked(setup->sampled, name);
-        compared = asked(setup->compared, name);
-        kernel = asked(setup->kernels_of, name);
+        sampled = asked(setup->measure.sampled, name);
+        compared = asked(setup->measure.compared, name);
+        kernel = asked(setup->measure.kernels_of, name);
         if ((sampled || compared || kernel) && is_another(p, k, name))
             return err_set(err, CODE_INPUT,
                            "two kinds of rows of this network are called %s: give "
                            "one of them another name",
                            name);
         if (sampled)
-            TRY(keep(p, i, gradient, name, &net->sampled, &net->sampleds, err));
+            TRY(keep(p, i, gradient, name, &net->sampled.item, &net->sampled.count, err));
         if (compared)
-            TRY(keep(p, i, gradient, name, &net->compared, &net->compareds, err));
+            TRY(keep(p, i, gradient, name, &net->compared.item, &net->compared.count, err));
         if (kernel)
             add_kernel(p, i, gradient, name);
     }
@@ -152,14 +154,14 @@ static void connect(const struct net *net, struct named *named) {
     const struct node *v = &p->node[named->node];
     bool columns = named->node == p->read_out;
     named->on = columns ? p->node[v->argument[0]].on : v->on;
-    named->rows = columns ? array_all(&v->thin->W) : named->gradient ? v->g : v->value;
-    named->scale = named->gradient ? 1 / v->on->page : 1;
-    named->one_row = columns || named->rows.count < net->setup.P * v->per;
+    named->rows = columns ? array_all(&v->matrix.thin->W) : named->gradient ? v->g : v->value;
+    named->scale = named->gradient ? 1 / v->on->cotangent_scale : 1;
+    named->one_row = columns || named->rows.count < net->setup.data.P * v->per;
 }
 
 void named_connect(struct net *net) {
-    for (int k = 0; k < net->sampleds; k++)
-        connect(net, &net->sampled[k]);
-    for (int k = 0; k < net->compareds; k++)
-        connect(net, &net->compared[k]);
+    for (int k = 0; k < net->sampled.count; k++)
+        connect(net, &net->sampled.item[k]);
+    for (int k = 0; k < net->compared.count; k++)
+        connect(net, &net->compared.item[k]);
 }

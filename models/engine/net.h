@@ -60,49 +60,68 @@ struct net_router {
     int *expert, *output;
 };
 
+/* The infinite-width limit of an instance; a finite network leaves it at 0. */
+struct limit_setup {
+    int sites, expert_sites; /* Monte Carlo sites of a population, and of experts */
+    int unit_sites;          /* of each expert of infinite width */
+    int half_number;         /* 0: the whole; 1, 2: which half of its sites this is */
+    bool beside_halves;      /* the whole, computed beside its two halves */
+    double tolerance;        /* of the bases of limit maps, relative */
+    bool sobol;              /* normals begin as scrambled Sobol points */
+    bool balanced, centre;
+};
+
+/* The inputs of an instance: how many there are, and what they look like. */
+struct data_setup {
+    int P, K;            /* inputs of an evaluation; directions of their rows */
+    int n;               /* rows (tokens) of an input; 0: 1 */
+    int C;               /* outputs; 0: 1 */
+    bool per_token;      /* outputs of each token, else of each input */
+    const int *token;    /* NULL, or [inputs + tests][n] numbers of tokens, each below V */
+    int V;               /* tokens of the vocabulary */
+    bool classes;        /* targets are classes, or +-1: accuracies are measured */
+    int inputs, tests;   /* of the training set (0: P); inputs that are only predicted */
+    int test_directions; /* of the latter, those that are not among the K */
+    /* [inputs + tests][n][K + test_directions] coordinates (thin_coordinates); Adam: X/sqrt(D) */
+    const double *A;
+};
+
+/* What is to be measured beside the kernels of the model. */
+struct measure_setup {
+    bool responses; /* limit maps keep what responses are solved from */
+    /* Blank-separated names, or NULL: of rows that are sampled, compared with each other, and have
+     * kernels beside those of the model. */
+    const char *sampled, *compared, *kernels_of;
+    bool router;  /* the logits of many experts stay */
+    bool experts; /* what routers and their experts write stays */
+    bool check;   /* the coordinate check: what matrices read and write stays, and W(0) */
+};
+
+/* What an instance must know of the training. */
+struct training_setup {
+    int stages;                        /* evaluations that the integrator keeps; for net_bytes */
+    const struct optimizer *optimizer; /* NULL: plain gradient descent */
+    double read_in;                    /* Adam: factor of rate and eps of the read-in */
+};
+
 /* What an instance is made from. */
 struct net_setup {
     const struct network *network;
     const struct model *model;                    /* NULL: that of the settings */
     const struct factor_list *init, *rates, *eps; /* of matrices; NULL: none */
     const struct backend *backend;
-    int N;                   /* width of a finite network; 0: the limit */
-    int sites, expert_sites; /* of the limit */
-    int unit_sites;          /* of each expert of infinite width */
-    int half;    /* of the sites of the limit: 2 has draws of its own; 1 those of any limit, 0 */
-    bool halved; /* the limit beside its halves */
-    double tolerance;
-    bool even; /* draws of the limit begin as Sobol points */
-    bool balanced, centre;
+    int N; /* width of a finite network; 0: the limit */
     uint64_t seed;
     int replicate;
     double gamma0;
-    int P, K;         /* inputs of an evaluation; directions of their rows */
-    int n;            /* rows (tokens) of an input; 0: 1 */
-    int C;            /* outputs; 0: 1 */
-    bool per_token;   /* outputs of each token, else of each input */
-    const int *token; /* NULL, or [inputs + tests][n] numbers of tokens, each below V */
-    int V;
-    bool classes;      /* targets are classes, or +-1: accuracies are measured */
-    int inputs, tests; /* of the training set (0: P); inputs that are only looked at */
-    int rest;          /* directions of the latter that are not among the K */
-    const double
-        *A; /* [inputs + tests][n][K + rest] coordinates (thin_coordinates); Adam: X/sqrt(D) */
-    bool responses; /* limit maps keep what responses are solved from */
-    /* Blank-separated names, or NULL: of rows that are sampled, compared with each other, and have
-     * kernels beside those of the model. */
-    const char *sampled, *compared, *kernels_of;
-    bool router;  /* logits of many experts stay */
-    bool experts; /* what routers and their experts write stays */
-    bool check;   /* the coordinate check: what matrices read and write stays, and W(0) */
+    struct limit_setup limit;
+    struct data_setup data;
+    struct measure_setup measure;
+    struct training_setup training;
     /* NULL, or: classical mean-field theory, by field maps on this window
-     * (integrators/fixed_point.h)
-     */
+     * (integrators/fixed_point.h) */
     const struct field_settings *field;
     int sweep;                         /* which draws; 0 unless these are renewed */
-    int stages;                        /* that the integrator keeps; for net_bytes */
-    const struct optimizer *optimizer; /* NULL: plain gradient descent */
-    double read_in;                    /* Adam: factor of rate and eps of the read-in */
     bool declare_only;                 /* shapes without memory or draws: for net_bytes */
     const volatile sig_atomic_t *stop; /* NULL, or: not zero ends what is under way */
 };
@@ -164,36 +183,23 @@ struct origin {
     int K;
 };
 
-struct net {
-    const struct model *model;
-    struct net_setup setup;
-    struct program *program;
-    int populations, maps, thins, arrays, parameters, vectors, kernels, numbers, carries, origins,
-        matrices, routers;
-    struct population **population;
-    struct map **map;
-    struct thin **thin;
-    struct array **array;
-    struct parameter *parameter;
-    struct matrix *matrix;
-    struct net_router *router;
-    struct kernel *kernel;
-    struct numbers *number;
-    struct named *sampled, *compared;
-    int sampleds, compareds;
-    struct carried *carried;
-    struct origin *origin;
-    struct vector *vector;
+/* The inputs of the present evaluation. */
+struct net_batch {
     int rows;           /* of an evaluation: R = P n, the tokens of an input side by side */
-    int outs;           /* rows of f: R or P */
+    int output_rows;    /* rows of f: R, or P */
     int *index;         /* [P] inputs of the next evaluation; at first 0 ... P - 1 */
-    double *A, *A_rest; /* [R][K], [R][rest] of the last one */
+    double *A, *A_rest; /* [R][K], [R][test_directions] of the last one */
     int *token;         /* [R] of the last one; NULL without */
-    bool looking;       /* at inputs that leave no trace */
-    struct rows gate;   /* of a router over many experts, if it has one */
-    struct rows logits; /* of it, if setup.router */
-    struct gate_rule gate_rule;
-    bool has_router;
+    bool predicting;    /* inputs that leave no trace: net_predict */
+    bool started;       /* the first evaluation has found the origins of its inputs */
+};
+
+/* The gates of a router over many experts, and what kind of limit selections make. */
+struct net_gates {
+    struct rows rows;   /* of many experts; none without such a router */
+    struct rows logits; /* of it, if setup.measure.router */
+    struct gate_rule rule;
+    bool present;
     bool condenses; /* a few experts may come to carry all averages: gates are exponentials */
     /* A selection begins with a tie (program_selects); and so the limit is a random one, whose
      * outputs differ from draw to draw. */
@@ -201,22 +207,60 @@ struct net {
     /* Of a limit: the largest factor by which a fluctuation of order N^-1/2 of an average is
      * multiplied on its way into gates or attention weights (program_steep). */
     double steep;
-    bool started;
-    /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
-     * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
-    bool weighted;
-    bool steps; /* a script has a rule that acts once a step, which has no gradient flow */
-    double *f, *f0, *Delta; /* [outs][C], among the vectors; f is centred; -dl/df, mean over outs */
+};
+
+/* Outputs and loss of the last evaluation. */
+struct net_output {
+    double *f, *f0, *Delta; /* [output_rows][C], among the vectors; f is centred; -dl/df */
     double *ones;           /* [R n] */
-    double loss;            /* of the outputs alone */
+    double loss;            /* of the outputs alone, mean over the rows of f */
     double penalty;         /* what the network adds to it */
     double loss_scale;      /* the largest of 1, its first value and that of f = 0 */
-    int t;                  /* steps so far; of an adaptive integrator, measured times */
-    double *stage_Delta;    /* [MAP_STAGES][P]: Delta of the kept evaluations; weighted: 1 */
-    double weight[MAP_STAGES]; /* where the parameters are, from W_n: net_place */
+    /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
+     * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
+    bool loss_in_cotangent;
+};
+
+/* Where the parameters are, from where they were committed last (net_place). */
+struct net_place {
+    int t;                     /* steps so far; of an adaptive integrator, measured times */
+    double weight[MAP_STAGES]; /* of the kept evaluations, in the way from W_n */
+    double *stage_Delta;       /* [MAP_STAGES][P]: Delta of these; with loss_in_cotangent 1 */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
     double step_error;         /* of f, added up over fixed steps that estimate it (flow.c) */
-    double *apart;             /* [outs][C] what two orders of the last such step differ by */
+    double *apart;      /* [output_rows][C] what two orders of the last such step differ by */
+    bool has_step_rule; /* a script has a rule that acts once a step: there is no flow */
+};
+
+/* A list of things of one type, which grows by base_grow. */
+#define NET_LIST(type)                                                                             \
+    struct {                                                                                       \
+        type *item;                                                                                \
+        int count;                                                                                 \
+    }
+
+struct net {
+    const struct model *model;
+    struct net_setup setup;
+    struct program *program;
+    NET_LIST(struct population *) populations;
+    NET_LIST(struct map *) maps;
+    NET_LIST(struct thin *) thins;
+    NET_LIST(struct array *) arrays;
+    NET_LIST(struct parameter) parameters;
+    NET_LIST(struct matrix) matrices;
+    NET_LIST(struct net_router) routers;
+    NET_LIST(struct kernel) kernels;
+    NET_LIST(struct numbers) numbers;
+    NET_LIST(struct named) sampled;
+    NET_LIST(struct named) compared;
+    NET_LIST(struct carried) carried;
+    NET_LIST(struct origin) origins;
+    NET_LIST(struct vector) vectors;
+    struct net_batch batch;
+    struct net_gates gates;
+    struct net_output output;
+    struct net_place place;
 };
 
 /* net must not move afterwards; free it in any case. */
@@ -253,13 +297,13 @@ int net_forward(struct net *net, double *f, struct err *err);
 int net_outputs(const struct net *net);
 
 /* f [count][net_outputs] of inputs first, first + 1, ... of the training set and, after it, the
- * test inputs, at this place (look.c). They enter no basis, and everything else is as if nothing
+ * test inputs, at this place (predict.c). They enter no basis, and everything else is as if nothing
  * had happened. Before the end of the first evaluation it finds their origins; f may then be NULL.
  */
-int net_look(struct net *net, int first, int count, double *f, struct err *err);
+int net_predict(struct net *net, int first, int count, double *f, struct err *err);
 /* For net_evaluate: takes A and origins of the inputs `index`; after the first evaluation, keeps
  * its origins and looks for those of all other inputs. */
-void net_gather(struct net *net);
+void net_load_batch(struct net *net);
 int net_start(struct net *net, struct err *err);
 
 /* The norm of the gradient of the loss at the last evaluation (norm.c),
@@ -324,7 +368,7 @@ int net_read_in(struct net *net, struct node *v, struct err *err);
 void net_read(const struct net *net, const struct node *v);
 /* Normals that a look may take of a population for each of its inputs: as many numbers of draws lie
  * between what two inputs begin with. */
-uint32_t net_look_stride(const struct net *net, const struct population *population);
+uint32_t net_predict_stride(const struct net *net, const struct population *population);
 /* Host numbers [P][K], K of all rows of an input, that are subtracted and belong to W(0). */
 int net_origin(struct net *net, int K, double **now, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,

@@ -23,6 +23,21 @@ enum operation_matrix {
     MATRIX_READ_OUT /* from a population to the outputs; its cotangent is that of the program */
 };
 
+/* What of an operation is kept, and for how long, and which rows may share storage: plan.c asks
+ * this. An operation that leaves all of it false has rows of its own for everything. */
+struct operation_storage {
+    bool keeps_slope;              /* forward writes f'(x) to `slope` */
+    bool backward_reads_arguments; /* each part is made of the values of the other arguments */
+    bool backward_reads_value;     /* parts are made of the own value */
+    bool learning_reads_argument;  /* the first argument is read once the passes are done */
+    bool learning_reads_cotangent; /* so is the own cotangent */
+    bool value_in_place;           /* forward allows its value in the place of an argument */
+    bool cotangent_in_place;       /* backward allows its last part in the place of its cotangent */
+    bool backward_is_identity;     /* the own cotangent is the part, which may share its rows */
+    bool accumulates_itself;       /* backward adds to cotangents: no rows for parts are planned */
+    bool full_cotangent; /* its cotangent has a row for each of its own, never one for all */
+};
+
 /* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
  * names, coordinate check and replays ask these fields and never which operation they meet. Most
  * operations leave most fields at 0, and then hold: the value and the cotangent have rows of their
@@ -45,18 +60,7 @@ struct operation {
     bool (*jumps)(const struct program *p, int node);
     enum operation_matrix matrix;
 
-    /* What is kept for the backward pass. */
-    bool keeps_slope;              /* forward writes f'(x) to `slope` */
-    bool backward_reads_arguments; /* each part is made of the values of the other arguments */
-    bool backward_reads_value;     /* parts are made of the own value */
-    bool learning_reads_argument;  /* the first argument is read once the passes are done */
-    bool learning_reads_cotangent; /* so is the own cotangent */
-    /* What may share storage. */
-    bool value_in_place;       /* forward allows its value in the place of an argument */
-    bool cotangent_in_place;   /* backward allows its last part in the place of its cotangent */
-    bool backward_is_identity; /* the own cotangent is the part, which may share its rows */
-    bool accumulates_itself;   /* backward adds to cotangents: no rows for parts are planned */
-    bool full_cotangent;       /* its cotangent has a row for each of its own, never one for all */
+    struct operation_storage storage;
     /* What it is. */
     bool learns;          /* it has parameters, so what follows from it moves */
     bool linear;          /* in the rows that it takes, so that moments of its own are exact */
@@ -79,6 +83,45 @@ struct part {
     struct rows rows; /* of the item */
 };
 
+/* The matrix of a node, which tied nodes share, or its numbers that learn. */
+struct node_matrix {
+    struct weight weight;  /* with everything that settings multiply */
+    struct weight written; /* before that */
+    double power;          /* limit: the power of N that settings give the start of the matrix */
+    bool frozen;           /* by the settings: it does not even decay */
+    struct map *map;
+    int use; /* which use of its matrix, in the order of the nodes: of map->declared.uses */
+    struct thin *thin, *unseen; /* of a read-in: columns over the test directions, or NULL */
+    double *start;              /* look: origins; bias: its K numbers */
+};
+
+/* What the author gave an operation beside its arguments; each operation reads its own. */
+struct node_constant {
+    enum fn fn;
+    double factor; /* of fn and times */
+    size_t top;
+    int column;  /* of the numbers of scale */
+    bool causal; /* of a softmax over tokens */
+    int by;      /* tokens of a lag */
+    int groups;  /* bias: sets of K numbers, one for each kind of token, or 1 */
+    const struct number_fn *numbers;
+    const struct penalty_fn *penalty;
+    const struct rows_fn *custom;
+    void *context;
+};
+
+/* What plan.c finds out of a node: when its rows are needed, and which items they are. */
+struct node_plan {
+    bool moves;                /* it depends on something that learns */
+    bool across_inputs;        /* and on a mean over inputs, which are not those of a prediction */
+    bool measured, measured_g; /* its rows, its cotangent are read once all is done */
+    bool kept_g;               /* its cotangent is read then, with as many rows as it has */
+    int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
+    int parts;                 /* that the cotangent is made of */
+    int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
+    struct part part[2];
+};
+
 struct node {
     const struct operation *op;
     const char *label;     /* NULL, or the name of its rows (program_name_rows) */
@@ -87,34 +130,10 @@ struct node {
     struct population *on; /* of its rows; NULL: numbers */
     int per;               /* rows of an input: 1, n (tokens), n^2 (their pairs) */
     int count, K;          /* rows: P per, or 1 for all; numbers: [count][K] */
-    enum fn fn;
-    double k; /* constant factor of fn and times */
-    size_t top;
-    int column;            /* of the numbers of scale */
-    bool causal;           /* of a softmax over tokens */
-    int by;                /* tokens of a lag */
-    int groups;            /* bias: sets of K numbers, one for each kind of token, or 1 */
-    double *A;             /* bias: cotangents, each at its token's place; penalty: its gradient */
-    struct weight weight;  /* of matrices, with everything that settings multiply */
-    struct weight written; /* before that */
-    double power;          /* limit: the power of N that settings give the start of the matrix */
-    bool frozen;           /* by the settings: it does not even decay */
-    struct map *map;
-    int use; /* of its matrix, in the order of the nodes: map->declared.uses of them */
-    struct thin *thin, *unseen; /* of a read-in: columns over the rest, or NULL */
-    double *start;              /* look: origins; bias: its K numbers */
-    const struct number_fn *numbers;
-    const struct penalty_fn *penalty;
-    const struct rows_fn *custom;
-    void *context;
-    bool moves;                /* it depends on something that learns */
-    bool of_all;               /* and on a mean over inputs, which are not those of a look */
-    bool measured, measured_g; /* its rows, its cotangent are read once all is done */
-    bool kept_g;               /* its cotangent is read then, with as many rows as it has */
-    int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
-    int parts;                 /* that the cotangent is made of */
-    int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
-    struct part part[2];
+    struct node_constant constant;
+    struct node_matrix matrix;
+    struct node_plan plan;
+    double *A; /* bias: cotangents, each at its token's place; penalty: its gradient */
     struct rows value, slope, g, work;
     double *s, *gs; /* numbers and their cotangent */
 };
@@ -171,7 +190,7 @@ int node_part_like_argument(const struct program *p, const struct node *v, int k
 bool node_groups(const struct population *groups, const struct population *units);
 /* Whether a node is the first use of a matrix or of biases: tied ones have several. */
 static inline bool node_begins_matrix(const struct node *v) {
-    return v->weight.name && v->use == 0;
+    return v->matrix.weight.name && v->matrix.use == 0;
 }
 /* For what adds a function that an author brings along: a failure where it has no name. */
 void node_check_rule(struct program *p, const char *what, struct rule_name rule);

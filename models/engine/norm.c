@@ -20,8 +20,8 @@ static void products(const double *A, int rows, int K, double *X) {
  * number may serve all. */
 static double contract(const struct net *net, const double *X, const double *Y, int rows,
                        bool one) {
-    const double *Delta = net->weighted ? net->ones : net->Delta;
-    int R = net->rows;
+    const double *Delta = net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
+    int R = net->batch.rows;
     double sum = 0;
     for (int mu = 0; mu < rows; mu++)
         for (int nu = 0; nu < rows; nu++)
@@ -51,7 +51,7 @@ static double square_of(const struct net *net, const struct parameter *p, double
 }
 
 int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err) {
-    size_t P = (size_t)net->setup.P, rows = (size_t)p->rows;
+    size_t P = (size_t)net->setup.data.P, rows = (size_t)p->rows;
     double *X, *Y;
     TRY(base_alloc(&X, 2 * rows * rows, sizeof *X, err));
     Y = X + rows * rows;
@@ -69,9 +69,9 @@ int net_tangent(const struct net *net, const struct parameter *p, double *K, str
  */
 static void weigh(const struct net *net, const struct parameter *p, const double *V,
                   bool one_number, double *C) {
-    const double *Delta = net->weighted ? net->ones : net->Delta;
-    int rows = p->rows, R = net->rows;
-    double scale = p->rate / ((double)net->setup.P * net->setup.P);
+    const double *Delta = net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
+    int rows = p->rows, R = net->batch.rows;
+    double scale = p->rate / ((double)net->setup.data.P * net->setup.data.P);
     for (int mu = 0; mu < rows; mu++)
         for (int nu = 0; nu < rows; nu++)
             C[mu * rows + nu] =
@@ -139,10 +139,10 @@ int net_gradient_norm(const struct net *net, double *norm, struct err *err) {
     size_t R = (size_t)net_most_rows(net);
     double *X, square = 0;
     TRY(base_alloc(&X, 2 * R * R, sizeof *X, err));
-    for (int i = 0; i < net->parameters; i++)
-        square += square_of(net, &net->parameter[i], X, X + R * R);
+    for (int i = 0; i < net->parameters.count; i++)
+        square += square_of(net, &net->parameters.item[i], X, X + R * R);
     free(X);
-    *norm = sqrt(fmax(square, 0)) / net->setup.P;
+    *norm = sqrt(fmax(square, 0)) / net->setup.data.P;
     if (!isfinite(square))
         return err_set(err, CODE_NUMERICAL,
                        "the norm of the gradient is not finite; lower eta0 or gamma0%s",

@@ -48,29 +48,30 @@ static int larger(int a, int b) {
 
 /* Rows of the part of the cotangent that node v hands to argument k. */
 static int part_count(const struct program *p, const struct node *v, int k) {
-    return v->op->part_rows ? v->op->part_rows(p, v, k) : v->g_count;
+    return v->op->part_rows ? v->op->part_rows(p, v, k) : v->plan.g_count;
 }
 
 /* Which cotangents there are, with how many rows, and who is first to add to them. */
 static int find_cotangents(struct program *p, struct err *err) {
     for (int i = p->nodes - 1; i >= 0; i--) {
         struct node *v = &p->node[i];
-        bool wide = v->measured_g || v->op->full_cotangent || (v->map && v->map->declared.uses > 1);
-        if (wide && v->on && v->g_count)
-            v->g_count = v->count;
-        if ((v->measured_g || v->kept_g) && !v->g_count)
+        bool wide = v->plan.measured_g || v->op->storage.full_cotangent ||
+                    (v->matrix.map && v->matrix.map->declared.uses > 1);
+        if (wide && v->on && v->plan.g_count)
+            v->plan.g_count = v->count;
+        if ((v->plan.measured_g || v->plan.kept_g) && !v->plan.g_count)
             return err_set(err, CODE_INPUT,
                            "network %s: it measures a gradient that the output does not have",
                            p->net->model->name);
-        if (!v->g_count && i != p->read_out && !v->op->starts_backward)
+        if (!v->plan.g_count && i != p->read_out && !v->op->starts_backward)
             continue;
         for (int k = 0; k < 2; k++) {
             struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
-            if (!a || !a->moves)
+            if (!a || !a->plan.moves)
                 continue;
-            v->part[k].due = true;
-            v->part[k].first = !a->parts++;
-            a->g_count = a->on ? larger(a->g_count, part_count(p, v, k)) : 1;
+            v->plan.part[k].due = true;
+            v->plan.part[k].first = !a->plan.parts++;
+            a->plan.g_count = a->on ? larger(a->plan.g_count, part_count(p, v, k)) : 1;
         }
     }
     return CODE_OK;
@@ -81,17 +82,17 @@ static void keep_values(struct program *p) {
     const struct mixture *mixture = &p->mixture;
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
-        v->measured |= v->map || v->op->matrix == MATRIX_READ_IN;
-        if (v->map)
-            p->node[v->argument[0]].measured = true;
+        v->plan.measured |= v->matrix.map || v->op->matrix == MATRIX_READ_IN;
+        if (v->matrix.map)
+            p->node[v->argument[0]].plan.measured = true;
     }
     for (int k = 0; k < mixture->rows; k++) {
         struct node *s2 = &p->node[mixture->s2[k]];
-        s2->measured = p->node[mixture->x1].measured = true;
+        s2->plan.measured = p->node[mixture->x1].plan.measured = true;
         if (mixture->phi >= 0)
-            p->node[mixture->phi].measured = true;
+            p->node[mixture->phi].plan.measured = true;
         if (s2->op->function)
-            p->node[s2->argument[0]].measured = true;
+            p->node[s2->argument[0]].plan.measured = true;
     }
 }
 
@@ -102,14 +103,15 @@ static int plan_values(struct plan *plan, struct err *err) {
         struct node *v = &p->node[i];
         if (!v->on || v->op->constant)
             continue;
-        TRY(add_item(plan, v->on, v->count, i, v->measured ? 2 * plan->n : i, &v->value_item, err));
-        for (int k = 0; k < 2 && v->op->value_in_place; k++) {
+        TRY(add_item(plan, v->on, v->count, i, v->plan.measured ? 2 * plan->n : i,
+                     &v->plan.value_item, err));
+        for (int k = 0; k < 2 && v->op->storage.value_in_place; k++) {
             const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
             if (a && a->on == v->on && a->count == v->count)
-                plan->item[v->value_item].over[k] = a->value_item;
+                plan->item[v->plan.value_item].over[k] = a->plan.value_item;
         }
-        if (v->op->keeps_slope && v->g_count)
-            TRY(add_item(plan, v->on, v->count, i, back(plan, i), &v->slope_item, err));
+        if (v->op->storage.keeps_slope && v->plan.g_count)
+            TRY(add_item(plan, v->on, v->count, i, back(plan, i), &v->plan.slope_item, err));
     }
     return CODE_OK;
 }
@@ -117,19 +119,19 @@ static int plan_values(struct plan *plan, struct err *err) {
 /* When values are read, forward, in reverse and after all. */
 static void use_values(struct plan *plan) {
     const struct net_setup *setup = &plan->p->net->setup;
-    bool entries = setup->N || optimizer_by_entry(setup->optimizer);
+    bool entries = setup->N || optimizer_by_entry(setup->training.optimizer);
     for (int i = 0; i < plan->n; i++) {
         const struct node *v = &plan->p->node[i];
         for (int k = 0; k < 2; k++) {
             if (v->argument[k] < 0)
                 continue;
-            int item = plan->p->node[v->argument[k]].value_item;
+            int item = plan->p->node[v->argument[k]].plan.value_item;
             use(plan, item, i);
-            if (v->op->backward_reads_arguments && v->part[1 - k].due)
+            if (v->op->storage.backward_reads_arguments && v->plan.part[1 - k].due)
                 use(plan, item, back(plan, i));
-            if (v->op->backward_reads_value && v->g_count)
-                use(plan, v->value_item, back(plan, i));
-            if (v->op->learning_reads_argument && (entries || !v->map))
+            if (v->op->storage.backward_reads_value && v->plan.g_count)
+                use(plan, v->plan.value_item, back(plan, i));
+            if (v->op->storage.learning_reads_argument && (entries || !v->matrix.map))
                 use(plan, item, 2 * plan->n);
         }
     }
@@ -138,47 +140,47 @@ static void use_values(struct plan *plan) {
 /* The only part of argument a's cotangent is v's own cotangent, as it is. */
 static bool passes(const struct plan *plan, const struct node *v, const struct node *a) {
     bool read_out = v->op->matrix == MATRIX_READ_OUT;
-    if (read_out && plan->p->net->weighted)
+    if (read_out && plan->p->net->output.loss_in_cotangent)
         return false;
-    return a->parts == 1 && (read_out || v->op->backward_is_identity) &&
-           a->g_count == (read_out ? 1 : v->g_count);
+    return a->plan.parts == 1 && (read_out || v->op->storage.backward_is_identity) &&
+           a->plan.g_count == (read_out ? 1 : v->plan.g_count);
 }
 
 /* Scratch of node v: the part for argument k, and a product over units before it is averaged. */
 static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     struct node *v = &plan->p->node[i], *a = &plan->p->node[v->argument[k]];
-    struct part *part = &v->part[k];
+    struct part *part = &v->plan.part[k];
     int step = back(plan, i), count = part_count(plan->p, v, k);
     if (!part->due || !a->on)
         return CODE_OK;
-    if (part->first && a->g_item == NOWHERE) {
+    if (part->first && a->plan.g_item == NOWHERE) {
         if (passes(plan, v, a)) {
-            a->g_item = v->op->matrix == MATRIX_READ_OUT ? READ_OUT : v->g_item;
-            use(plan, a->g_item, back(plan, v->argument[k]));
+            a->plan.g_item = v->op->matrix == MATRIX_READ_OUT ? READ_OUT : v->plan.g_item;
+            use(plan, a->plan.g_item, back(plan, v->argument[k]));
         } else
-            TRY(add_item(plan, a->on, a->g_count, step, back(plan, v->argument[k]), &a->g_item,
-                         err));
-        if (a->measured_g || a->kept_g || a->op->learning_reads_cotangent)
-            use(plan, a->g_item, 2 * plan->n);
+            TRY(add_item(plan, a->on, a->plan.g_count, step, back(plan, v->argument[k]),
+                         &a->plan.g_item, err));
+        if (a->plan.measured_g || a->plan.kept_g || a->op->storage.learning_reads_cotangent)
+            use(plan, a->plan.g_item, 2 * plan->n);
     }
-    if (v->op->accumulates_itself)
+    if (v->op->storage.accumulates_itself)
         return CODE_OK;
-    bool stays = plan->p->net->setup.check && v->map;
-    if (part->first && count == a->g_count && !stays)
-        part->item = a->g_item;
+    bool stays = plan->p->net->setup.measure.check && v->matrix.map;
+    if (part->first && count == a->plan.g_count && !stays)
+        part->item = a->plan.g_item;
     else
         TRY(add_item(plan, a->on, count, step, stays ? 2 * plan->n : step, &part->item, err));
-    bool last = k == 1 || !v->part[1].due;
-    if (v->op->cotangent_in_place && last && a->on == v->on && v->g_count == count)
-        plan->item[part->item].over[0] = v->g_item;
+    bool last = k == 1 || !v->plan.part[1].due;
+    if (v->op->storage.cotangent_in_place && last && a->on == v->on && v->plan.g_count == count)
+        plan->item[part->item].over[0] = v->plan.g_item;
     if (!v->op->grouped_factor || k == 1)
         return CODE_OK;
     struct node *b = &plan->p->node[v->argument[1]];
-    int *product = a->on == v->on ? &part->item : &v->work_item;
+    int *product = a->on == v->on ? &part->item : &v->plan.work_item;
     if (a->on != v->on)
-        TRY(add_item(plan, v->on, count, step, step, &v->work_item, err));
+        TRY(add_item(plan, v->on, count, step, step, &v->plan.work_item, err));
     if (b->count == count && a != b)
-        plan->item[*product].over[1] = b->value_item;
+        plan->item[*product].over[1] = b->plan.value_item;
     return CODE_OK;
 }
 
@@ -234,12 +236,12 @@ static struct rows rows_of(const struct plan *plan, int item) {
 static void hand_out(const struct plan *plan) {
     for (int i = 0; i < plan->n; i++) {
         struct node *v = &plan->p->node[i];
-        v->value = rows_of(plan, v->value_item);
-        v->slope = rows_of(plan, v->slope_item);
-        v->g = rows_of(plan, v->g_item);
-        v->work = rows_of(plan, v->work_item);
+        v->value = rows_of(plan, v->plan.value_item);
+        v->slope = rows_of(plan, v->plan.slope_item);
+        v->g = rows_of(plan, v->plan.g_item);
+        v->work = rows_of(plan, v->plan.work_item);
         for (int k = 0; k < 2; k++)
-            v->part[k].rows = rows_of(plan, v->part[k].item);
+            v->plan.part[k].rows = rows_of(plan, v->plan.part[k].item);
     }
 }
 
@@ -247,7 +249,7 @@ int plan_storage(struct net *net, struct err *err) {
     struct plan plan = {.p = net->program, .n = net->program->nodes};
     int code;
     DO(find_cotangents(plan.p, err));
-    if (net->setup.check)
+    if (net->setup.measure.check)
         keep_values(plan.p);
     DO(plan_values(&plan, err));
     use_values(&plan);

@@ -34,23 +34,23 @@ static int copy_node(struct replay *r, int i, struct err *err) {
     size_t count = (size_t)v->count * (size_t)v->K;
     if (v->op->constant)
         return CODE_OK;
-    struct rows *all[] = {&v->value, &v->slope,        &v->g,
-                          &v->work,  &v->part[0].rows, &v->part[1].rows};
+    struct rows *all[] = {
+        &v->value, &v->slope, &v->g, &v->work, &v->plan.part[0].rows, &v->plan.part[1].rows};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         TRY(new_rows(r, all[k], err));
     TRY(new_vector(r, count, &v->s, err));
     TRY(new_vector(r, count, &v->gs, err));
-    if (v->groups > 1)
-        TRY(new_vector(r, count * (size_t)v->groups, &v->A, err));
-    v->g_item = i;
+    if (v->constant.groups > 1)
+        TRY(new_vector(r, count * (size_t)v->constant.groups, &v->A, err));
+    v->plan.g_item = i;
     for (int k = 0; k < 2; k++) {
-        v->part[k].item = -1;
-        v->part[k].first = false;
+        v->plan.part[k].item = -1;
+        v->plan.part[k].first = false;
     }
-    if (!v->thin)
+    if (!v->matrix.thin)
         return CODE_OK;
-    r->start[i].population = v->thin->population;
-    return array_keep(&r->start[i].W, array_all(&v->thin->W), err);
+    r->start[i].population = v->matrix.thin->population;
+    return array_keep(&r->start[i].W, array_all(&v->matrix.thin->W), err);
 }
 
 int replay_init(struct replay *r, const struct net *net, int first, int last, struct err *err) {
@@ -65,7 +65,8 @@ int replay_init(struct replay *r, const struct net *net, int first, int last, st
     TRY(base_alloc(&r->start, nodes, sizeof *r->start, err));
     TRY(base_alloc(&r->given, nodes, sizeof *r->given, err));
     TRY(base_alloc(&r->active, nodes, sizeof *r->active, err));
-    TRY(base_alloc(&r->program.c, (size_t)(net->rows * net->setup.n), sizeof *r->program.c, err));
+    TRY(base_alloc(&r->program.c, (size_t)(net->batch.rows * net->setup.data.n),
+                   sizeof *r->program.c, err));
     for (int i = first; i <= last; i++)
         TRY(copy_node(r, i, err));
     return CODE_OK;
@@ -98,8 +99,8 @@ double replay_bytes(const struct net *net, int first, int last) {
     double total = 0;
     for (int i = first; i <= last; i++) {
         const struct node *v = &net->program->node[i];
-        const struct rows all[] = {v->value, v->slope,        v->g,
-                                   v->work,  v->part[0].rows, v->part[1].rows};
+        const struct rows all[] = {
+            v->value, v->slope, v->g, v->work, v->plan.part[0].rows, v->plan.part[1].rows};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
             total += all[k].array ? (double)array_bytes(all[k].array, all[k].count) : 0;
     }
@@ -138,8 +139,8 @@ struct node *replay_node(struct replay *r, int node) {
 static int run(struct replay *r, int i, bool initial,
                int (*operation)(struct net *, struct node *, struct err *), struct err *err) {
     struct node *v = &r->program.node[i];
-    struct map *map = v->map;
-    struct thin *thin = v->thin;
+    struct map *map = v->matrix.map;
+    struct thin *thin = v->matrix.thin;
     struct rows x = {0}, gather[2] = {{0}, {0}};
     if (map) {
         x = map->x;
@@ -147,16 +148,16 @@ static int run(struct replay *r, int i, bool initial,
         map_gather(map, (struct rows){0}, (struct rows){0});
     }
     if (initial && map)
-        v->map = map->start;
+        v->matrix.map = map->start;
     if (initial && thin)
-        v->thin = &r->start[i];
+        v->matrix.thin = &r->start[i];
     int code = operation(&r->view, v, err);
     if (map) {
         map->x = x;
         map_gather(map, gather[0], gather[1]);
     }
-    v->map = map;
-    v->thin = thin;
+    v->matrix.map = map;
+    v->matrix.thin = thin;
     return code;
 }
 
@@ -183,7 +184,7 @@ int replay_backward(struct replay *r, bool initial, struct err *err) {
         TRY(run(r, i, initial, node_backward, err));
         for (int k = 0; k < 2; k++) {
             int a = v->argument[k];
-            if (a >= r->first && v->part[k].due && !r->given[a])
+            if (a >= r->first && v->plan.part[k].due && !r->given[a])
                 r->active[a] = true;
         }
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 int net_carry(struct net *net, struct rows rows, struct err *err) {
-    struct carried *added = base_grow(&net->carried, &net->carries, sizeof *added, err);
+    struct carried *added = base_grow(&net->carried.item, &net->carried.count, sizeof *added, err);
     if (!added)
         return err->code;
     added->rows = rows;
@@ -12,16 +12,16 @@ int net_carry(struct net *net, struct rows rows, struct err *err) {
 }
 
 int net_remember(struct net *net, struct err *err) {
-    for (int i = 0; i < net->thins; i++)
-        TRY(net_carry(net, array_all(&net->thin[i]->W), err));
-    for (int i = 0; i < net->parameters; i++)
-        if (net->parameter[i].host) {
+    for (int i = 0; i < net->thins.count; i++)
+        TRY(net_carry(net, array_all(&net->thins.item[i]->W), err));
+    for (int i = 0; i < net->parameters.count; i++)
+        if (net->parameters.item[i].host) {
             TRY(net_carry(net, (struct rows){0}, err));
-            net->carried[net->carries - 1].host = net->parameter[i].host;
-            net->carried[net->carries - 1].K = net->parameter[i].K;
+            net->carried.item[net->carried.count - 1].host = net->parameters.item[i].host;
+            net->carried.item[net->carried.count - 1].K = net->parameters.item[i].K;
         }
-    for (int i = 0; i < net->carries; i++) {
-        struct carried *carried = &net->carried[i];
+    for (int i = 0; i < net->carried.count; i++) {
+        struct carried *carried = &net->carried.item[i];
         if (carried->host) {
             TRY(net_vector(net, carried->K, &carried->host_start, err));
             memcpy(carried->host_start, carried->host, (size_t)carried->K * sizeof(double));
@@ -37,15 +37,15 @@ int net_remember(struct net *net, struct err *err) {
 }
 
 void net_rewind(struct net *net) {
-    for (int i = 0; i < net->carries; i++) {
-        struct carried *carried = &net->carried[i];
+    for (int i = 0; i < net->carried.count; i++) {
+        struct carried *carried = &net->carried.item[i];
         if (carried->host)
             memcpy(carried->host, carried->host_start, (size_t)carried->K * sizeof(double));
         else
             rows_copy(carried->rows_start, carried->rows);
     }
     net_commit(net); /* a pass may have ended between two places */
-    net->started = false;
-    net->t = 0;
-    net->step_error = 0;
+    net->batch.started = false;
+    net->place.t = 0;
+    net->place.step_error = 0;
 }

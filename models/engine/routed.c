@@ -13,7 +13,8 @@ enum { NOBODY = -1, SEVERAL = -2 };
 void program_routes(struct program *p, struct value phi, struct value psi, bool selects,
                     const char *suffix) {
     struct net_router *added;
-    if (p->code || !(added = program_grow(p, &p->net->router, &p->net->routers, sizeof *added)))
+    if (p->code ||
+        !(added = program_grow(p, &p->net->routers.item, &p->net->routers.count, sizeof *added)))
         return;
     const struct node *v = &p->node[phi.at];
     *added = (struct net_router){
@@ -43,7 +44,7 @@ static void find_below(const struct program *p, struct net_router *router, bool 
     for (int s = 0; s < p->nodes; s++) {
         if (!scales(p, s, router))
             continue;
-        int own = p->node[s].column;
+        int own = p->node[s].constant.column;
         ancestors(p, p->node[s].argument[1], reached);
         reached[s] = true;
         for (int i = 0; i < p->nodes; i++)
@@ -84,7 +85,7 @@ static void find_outputs(struct program *p, struct net_router *router) {
             router->output = NULL;
             return;
         }
-        p->node[i].measured = true;
+        p->node[i].plan.measured = true;
     }
 }
 
@@ -104,11 +105,11 @@ static void find_experts(struct program *p, struct net_router *router) {
 
 int routed_select(struct program *p, struct err *err) {
     struct net *net = p->net;
-    for (int r = 0; r < net->routers && net->setup.experts && !p->code; r++) {
-        struct net_router *router = &net->router[r];
-        p->node[router->phi].measured = true;
+    for (int r = 0; r < net->routers.count && net->setup.measure.experts && !p->code; r++) {
+        struct net_router *router = &net->routers.item[r];
+        p->node[router->phi].plan.measured = true;
         if (router->psi >= 0)
-            p->node[router->psi].measured = true;
+            p->node[router->psi].plan.measured = true;
         if (router->M)
             find_experts(p, router);
     }

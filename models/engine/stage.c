@@ -10,11 +10,12 @@ static size_t width(const struct parameter *p) {
 }
 
 int net_keep(struct net *net, int k, struct err *err) {
-    size_t P = (size_t)net->setup.P;
-    memcpy(net->stage_Delta + (size_t)k * P, net->weighted ? net->ones : net->Delta,
-           P * sizeof *net->Delta);
-    for (int i = 0; i < net->parameters; i++) {
-        struct parameter *p = &net->parameter[i];
+    size_t P = (size_t)net->setup.data.P;
+    memcpy(net->place.stage_Delta + (size_t)k * P,
+           net->output.loss_in_cotangent ? net->output.ones : net->output.Delta,
+           P * sizeof *net->output.Delta);
+    for (int i = 0; i < net->parameters.count; i++) {
+        struct parameter *p = &net->parameters.item[i];
         struct kept *kept = &p->kept[k];
         if (p->map) {
             TRY(map_keep(p->map, k, p->y, err));
@@ -34,7 +35,8 @@ int net_keep(struct net *net, int k, struct err *err) {
 static void coefficients(const struct net *net, const struct parameter *p, int k, double rate,
                          double *c) {
     for (int i = 0; i < p->rows; i++)
-        c[i] = rate / net->setup.P * net->stage_Delta[k * net->setup.P + net_input(net, p, i)];
+        c[i] = rate / net->setup.data.P *
+               net->place.stage_Delta[k * net->setup.data.P + net_input(net, p, i)];
 }
 
 /* change [K] += sum_mu c_mu A_mu */
@@ -66,8 +68,8 @@ static int move(struct net *net, int k, double step, struct err *err) {
     int code = CODE_OK;
     double *c;
     TRY(base_alloc(&c, (size_t)net_most_rows(net), sizeof *c, err));
-    for (int i = 0; i < net->parameters; i++) {
-        struct parameter *p = &net->parameter[i];
+    for (int i = 0; i < net->parameters.count; i++) {
+        struct parameter *p = &net->parameters.item[i];
         struct kept *kept = &p->kept[k];
         DO(program_poll(net, err));
         coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
@@ -85,15 +87,15 @@ done:
 int net_place(struct net *net, int stages, const double *weight, struct err *err) {
     for (int k = 0; k < MAP_STAGES; k++) {
         double to = k < stages ? weight[k] : 0;
-        if (to != net->weight[k])
-            TRY(move(net, k, to - net->weight[k], err));
-        net->weight[k] = to;
+        if (to != net->place.weight[k])
+            TRY(move(net, k, to - net->place.weight[k], err));
+        net->place.weight[k] = to;
     }
     return CODE_OK;
 }
 
 void net_commit(struct net *net) {
-    memset(net->weight, 0, sizeof net->weight);
+    memset(net->place.weight, 0, sizeof net->place.weight);
 }
 
 int net_learn(struct net *net, double step, struct err *err) {
@@ -106,35 +108,35 @@ int net_learn(struct net *net, double step, struct err *err) {
 
 void net_next(struct net *net) {
     program_rules(net);
-    net->t++;
+    net->place.t++;
 }
 
 void net_decay(struct net *net, double factor) {
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &net->program->node[i];
-        if (v->frozen)
+        if (v->matrix.frozen)
             continue;
-        if (v->map && v->use == 0)
-            map_decay(v->map, factor);
-        if (v->thin)
-            rows_scale(factor, array_all(&v->thin->W));
-        if (v->unseen)
-            rows_scale(factor, array_all(&v->unseen->W));
+        if (v->matrix.map && v->matrix.use == 0)
+            map_decay(v->matrix.map, factor);
+        if (v->matrix.thin)
+            rows_scale(factor, array_all(&v->matrix.thin->W));
+        if (v->matrix.unseen)
+            rows_scale(factor, array_all(&v->matrix.unseen->W));
     }
 }
 
 void net_drop_stages(struct net *net) {
-    for (int i = 0; i < net->parameters; i++)
+    for (int i = 0; i < net->parameters.count; i++)
         for (int k = 0; k < MAP_STAGES; k++) {
-            array_free(&net->parameter[i].kept[k].y);
-            free(net->parameter[i].kept[k].A);
+            array_free(&net->parameters.item[i].kept[k].y);
+            free(net->parameters.item[i].kept[k].A);
         }
 }
 
 void net_drop_moments(struct net *net) {
-    for (int i = 0; i < net->parameters; i++) {
-        array_free(&net->parameter[i].moment[0]);
-        array_free(&net->parameter[i].moment[1]);
-        free(net->parameter[i].host_moment);
+    for (int i = 0; i < net->parameters.count; i++) {
+        array_free(&net->parameters.item[i].moment[0]);
+        array_free(&net->parameters.item[i].moment[1]);
+        free(net->parameters.item[i].host_moment);
     }
 }

@@ -27,7 +27,7 @@ static void sum_start(const struct program *p, const struct node *v, int kind, c
 static void sum_backward(struct net *net, struct node *v) {
     for (int n = 0; n < 2; n++) {
         const struct node *s = argument(net, v, n);
-        for (int i = 0; i < v->count && v->part[n].due; i++)
+        for (int i = 0; i < v->count && v->plan.part[n].due; i++)
             for (int k = 0; k < v->K; k++)
                 s->gs[index_of(s, i, k)] += v->gs[i * v->K + k];
     }
@@ -55,7 +55,7 @@ static void product_start(const struct program *p, const struct node *v, int kin
 static void product_backward(struct net *net, struct node *v) {
     for (int n = 0; n < 2; n++) {
         const struct node *s = argument(net, v, n), *other = argument(net, v, 1 - n);
-        for (int i = 0; i < v->count && v->part[n].due; i++)
+        for (int i = 0; i < v->count && v->plan.part[n].due; i++)
             for (int k = 0; k < v->K; k++)
                 s->gs[index_of(s, i, k)] += v->gs[i * v->K + k] * other->s[index_of(other, i, k)];
     }
@@ -65,13 +65,13 @@ static const struct operation operation_sum = {.name = "add_numbers",
                                                .forward = sum_forward,
                                                .backward = sum_backward,
                                                .start = sum_start,
-                                               .accumulates_itself = true,
+                                               .storage.accumulates_itself = true,
                                                .across_inputs = true};
 static const struct operation operation_product = {.name = "multiply_numbers",
                                                    .forward = product_forward,
                                                    .backward = product_backward,
                                                    .start = product_start,
-                                                   .accumulates_itself = true,
+                                                   .storage.accumulates_itself = true,
                                                    .across_inputs = true};
 
 static struct value append_pair(struct program *p, const struct operation *op, const char *what,

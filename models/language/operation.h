@@ -24,7 +24,7 @@ static inline const struct backend *ops(const struct net *net) {
 /* g (+)= part, which may have one row for all. */
 static inline void add_part(const struct net *net, struct rows part, bool first, struct rows g) {
     if (part.count != g.count)
-        ops(net)->combine(g, first ? 0 : 1, net->ones, part);
+        ops(net)->combine(g, first ? 0 : 1, net->output.ones, part);
     else if (first)
         rows_copy(part, g);
     else
@@ -34,8 +34,8 @@ static inline void add_part(const struct net *net, struct rows part, bool first,
 /* After the part of argument k has been written: nothing to do where it is the cotangent itself. */
 static inline void hand_over(const struct net *net, const struct node *v, int k) {
     const struct node *a = argument(net, v, k);
-    if (v->part[k].item != a->g_item)
-        add_part(net, v->part[k].rows, v->part[k].first, a->g);
+    if (v->plan.part[k].item != a->plan.g_item)
+        add_part(net, v->plan.part[k].rows, v->plan.part[k].first, a->g);
 }
 
 #endif

@@ -47,67 +47,68 @@ const struct operation operation_read_in = {.name = "read_in",
                                             .prepare = read_in_prepare,
                                             .forward = read_in_forward,
                                             .learns = true,
-                                            .learning_reads_cotangent = true,
-                                            .full_cotangent = true,
+                                            .storage.learning_reads_cotangent = true,
+                                            .storage.full_cotangent = true,
                                             .matrix = MATRIX_READ_IN};
 
 /* An earlier limit map that reads the same rows: it meets the same directions. */
 static const struct map *leader_of(const struct net *net, const struct node *v) {
-    bool leads = v->map->kind == &map_limit && v->map->declared.uses == 1;
+    bool leads = v->matrix.map->kind == &map_limit && v->matrix.map->declared.uses == 1;
     for (const struct node *u = net->program->node; u < v && leads; u++)
-        if (u->map && u->map->kind == &map_limit && u->argument[0] == v->argument[0] &&
-            u->map->declared.uses == 1)
-            return u->map;
+        if (u->matrix.map && u->matrix.map->kind == &map_limit &&
+            u->argument[0] == v->argument[0] && u->matrix.map->declared.uses == 1)
+            return u->matrix.map;
     return NULL;
 }
 
 /* Room for the rows of all uses of a matrix. */
 static int gather(struct net *net, const struct node *v, struct err *err) {
-    const struct map_declaration *map = &v->map->declared;
+    const struct map_declaration *map = &v->matrix.map->declared;
     struct rows x, y;
     if (map->uses == 1)
         return CODE_OK;
     TRY(net_rows(net, map->source, map->uses * v->count, &x, err));
     TRY(net_rows(net, map->target, map->uses * v->count, &y, err));
-    map_gather(v->map, x, y);
+    map_gather(v->matrix.map, x, y);
     return CODE_OK;
 }
 
 static int map_prepare(struct net *net, struct node *v, struct err *err) {
     const struct net_setup *setup = &net->setup;
-    struct map_declaration declared = v->map->declared;
+    struct map_declaration declared = v->matrix.map->declared;
     int number = 0; /* among the maps that draw */
-    if (v->use > 0)
+    if (v->matrix.use > 0)
         return CODE_OK;
-    for (int k = 0; net->map[k] != v->map; k++)
-        number += net->map[k]->declared.a0 != 0;
-    declared.one_row = v->g_count == 1 && declared.uses == 1;
+    for (int k = 0; net->maps.item[k] != v->matrix.map; k++)
+        number += net->maps.item[k]->declared.a0 != 0;
+    declared.one_row = v->plan.g_count == 1 && declared.uses == 1;
     if (setup->declare_only) {
-        map_declare(v->map, declared);
+        map_declare(v->matrix.map, declared);
         return gather(net, v, err);
     }
     struct map_settings settings = {.stop = setup->stop,
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),
-                                    .tolerance = setup->tolerance,
-                                    .against_largest = net->weighted,
-                                    .responses = setup->responses || setup->check,
+                                    .tolerance = setup->limit.tolerance,
+                                    .against_largest = net->output.loss_in_cotangent,
+                                    .responses = setup->measure.responses || setup->measure.check,
                                     .field = setup->field};
-    TRY(map_init(v->map, net_map_kind(net, &declared), declared, settings, err));
+    TRY(map_init(v->matrix.map, net_map_kind(net, &declared), declared, settings, err));
     TRY(gather(net, v, err));
     const struct map *leader = leader_of(net, v);
     if (leader)
-        TRY(map_follow(v->map, leader, err));
-    return setup->check && setup->N ? map_remember(v->map, err) : CODE_OK;
+        TRY(map_follow(v->matrix.map, leader, err));
+    return setup->measure.check && setup->N ? map_remember(v->matrix.map, err) : CODE_OK;
 }
 
 static void map_forward_node(struct net *net, struct node *v) {
-    v->map->use = v->use;
-    latch(net, map_forward(v->map, argument(net, v, 0)->value, v->value, &net->program->err));
+    v->matrix.map->use = v->matrix.use;
+    latch(net,
+          map_forward(v->matrix.map, argument(net, v, 0)->value, v->value, &net->program->err));
 }
 
 static void map_backward_node(struct net *net, struct node *v) {
-    v->map->use = v->use;
-    latch(net, map_backward(v->map, v->g, v->part[0].rows, &net->program->err));
+    v->matrix.map->use = v->matrix.use;
+    latch(net, map_backward(v->matrix.map, v->g, v->plan.part[0].rows, &net->program->err));
     hand_over(net, v, 0);
 }
 
@@ -117,26 +118,27 @@ const struct operation operation_map = {.name = "map",
                                         .forward = map_forward_node,
                                         .backward = map_backward_node,
                                         .learns = true,
-                                        .learning_reads_argument = true,
-                                        .learning_reads_cotangent = true,
+                                        .storage.learning_reads_argument = true,
+                                        .storage.learning_reads_cotangent = true,
                                         .matrix = MATRIX_MAP};
 
 static int thin_prepare(struct net *net, struct node *v, struct err *err) {
-    return net_thin(net, argument(net, v, 0)->on, v->K, v->weight.a0, v->weight.iid, v->thin, err);
+    return net_thin(net, argument(net, v, 0)->on, v->K, v->matrix.weight.a0, v->matrix.weight.iid,
+                    v->matrix.thin, err);
 }
 
 static void look_forward(struct net *net, struct node *v) {
     int count = v->count * v->K;
-    ops(net)->dots(argument(net, v, 0)->value, array_all(&v->thin->W), v->s);
-    if (v->start && !net->started)
-        memcpy(v->start, v->s, (size_t)count * sizeof *v->s);
-    for (int k = 0; k < count && v->start; k++)
-        v->s[k] -= v->start[k];
+    ops(net)->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->s);
+    if (v->matrix.start && !net->batch.started)
+        memcpy(v->matrix.start, v->s, (size_t)count * sizeof *v->s);
+    for (int k = 0; k < count && v->matrix.start; k++)
+        v->s[k] -= v->matrix.start[k];
 }
 
 static void look_backward(struct net *net, struct node *v) {
-    ops(net)->combine(argument(net, v, 0)->g, v->part[0].first ? 0 : 1, v->gs,
-                      array_all(&v->thin->W));
+    ops(net)->combine(argument(net, v, 0)->g, v->plan.part[0].first ? 0 : 1, v->gs,
+                      array_all(&v->matrix.thin->W));
 }
 
 const struct operation operation_look = {.name = "look",
@@ -145,32 +147,32 @@ const struct operation operation_look = {.name = "look",
                                          .forward = look_forward,
                                          .backward = look_backward,
                                          .learns = true,
-                                         .accumulates_itself = true,
-                                         .learning_reads_argument = true,
+                                         .storage.accumulates_itself = true,
+                                         .storage.learning_reads_argument = true,
                                          .matrix = MATRIX_LOOK,
                                          .part_rows = node_part_like_argument};
 
 static int read_out_part(const struct program *p, const struct node *v, int k) {
-    return p->net->weighted ? node_part_like_argument(p, v, k) : 1;
+    return p->net->output.loss_in_cotangent ? node_part_like_argument(p, v, k) : 1;
 }
 
 static void read_out_forward(struct net *net, struct node *v) {
-    struct rows h = argument(net, v, 0)->value, w = array_all(&v->thin->W);
+    struct rows h = argument(net, v, 0)->value, w = array_all(&v->matrix.thin->W);
     if (v->K == 1)
-        ops(net)->averages(h, w, net->f);
+        ops(net)->averages(h, w, net->output.f);
     else
-        ops(net)->dots(h, w, net->f);
-    for (int k = 0; k < net->outs * v->K; k++)
-        net->f[k] /= net->setup.gamma0;
+        ops(net)->dots(h, w, net->output.f);
+    for (int k = 0; k < net->batch.output_rows * v->K; k++)
+        net->output.f[k] /= net->setup.gamma0;
 }
 
 static void read_out_backward(struct net *net, struct node *v) {
     const struct node *h = argument(net, v, 0);
-    struct rows w = array_all(&v->thin->W);
-    if (net->weighted)
-        ops(net)->combine(h->g, v->part[0].first ? 0 : 1, net->Delta, w);
+    struct rows w = array_all(&v->matrix.thin->W);
+    if (net->output.loss_in_cotangent)
+        ops(net)->combine(h->g, v->plan.part[0].first ? 0 : 1, net->output.Delta, w);
     else if (h->g.array != w.array)
-        add_part(net, w, v->part[0].first, h->g);
+        add_part(net, w, v->plan.part[0].first, h->g);
 }
 
 const struct operation operation_read_out = {.name = "read_out",
@@ -179,8 +181,8 @@ const struct operation operation_read_out = {.name = "read_out",
                                              .forward = read_out_forward,
                                              .backward = read_out_backward,
                                              .learns = true,
-                                             .accumulates_itself = true,
-                                             .learning_reads_argument = true,
+                                             .storage.accumulates_itself = true,
+                                             .storage.learning_reads_argument = true,
                                              .matrix = MATRIX_READ_OUT,
                                              .part_rows = read_out_part};
 
@@ -188,39 +190,40 @@ const struct operation operation_read_out = {.name = "read_out",
 
 static int fn_part(const struct program *p, const struct node *v, int k) {
     (void)p, (void)k;
-    return larger(v->g_count, v->count);
+    return larger(v->plan.g_count, v->count);
 }
 
 static bool fn_jumps(const struct program *p, int i) {
-    return p->node[i].fn == FN_RELU;
+    return p->node[i].constant.fn == FN_RELU;
 }
 
 static void fn_forward(struct net *net, struct node *v) {
     double *k = net->program->c;
     for (int mu = 0; mu < v->count; mu++)
-        k[mu] = v->k;
-    ops(net)->pointwise(v->fn, v->k == 1 ? NULL : k, NULL, argument(net, v, 0)->value, v->value,
-                        v->slope);
+        k[mu] = v->constant.factor;
+    ops(net)->pointwise(v->constant.fn, v->constant.factor == 1 ? NULL : k, NULL,
+                        argument(net, v, 0)->value, v->value, v->slope);
 }
 
 static void fn_backward(struct net *net, struct node *v) {
-    rows_multiply(v->slope, v->g, v->part[0].rows);
-    if (v->k != 1)
-        rows_scale(v->k, v->part[0].rows);
+    rows_multiply(v->slope, v->g, v->plan.part[0].rows);
+    if (v->constant.factor != 1)
+        rows_scale(v->constant.factor, v->plan.part[0].rows);
     hand_over(net, v, 0);
 }
 
 static json_t *fn_describe(const struct node *v) {
-    return json_pack("{s:s, s:f}", "function", functions_name[v->fn], "k", v->k);
+    return json_pack("{s:s, s:f}", "function", functions_name[v->constant.fn], "k",
+                     v->constant.factor);
 }
 
 const struct operation operation_fn = {.name = "fn",
                                        .describe = fn_describe,
                                        .forward = fn_forward,
                                        .backward = fn_backward,
-                                       .keeps_slope = true,
-                                       .value_in_place = true,
-                                       .cotangent_in_place = true,
+                                       .storage.keeps_slope = true,
+                                       .storage.value_in_place = true,
+                                       .storage.cotangent_in_place = true,
                                        .across_inputs = true,
                                        .function = true,
                                        .part_rows = fn_part,
@@ -244,8 +247,8 @@ static void add_forward(struct net *net, struct node *v) {
 static void add_backward(struct net *net, struct node *v) {
     for (int k = 0; k < 2; k++) {
         const struct node *a = argument(net, v, k);
-        if (v->part[k].due && a->g_item != v->g_item)
-            add_part(net, v->g, v->part[k].first, a->g);
+        if (v->plan.part[k].due && a->plan.g_item != v->plan.g_item)
+            add_part(net, v->g, v->plan.part[k].first, a->g);
     }
 }
 
@@ -253,27 +256,27 @@ const struct operation operation_add = {.name = "add",
                                         .linear = true,
                                         .forward = add_forward,
                                         .backward = add_backward,
-                                        .value_in_place = true,
-                                        .accumulates_itself = true,
-                                        .backward_is_identity = true,
+                                        .storage.value_in_place = true,
+                                        .storage.accumulates_itself = true,
+                                        .storage.backward_is_identity = true,
                                         .across_inputs = true};
 
 static void times_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
     if (!same(x, v->value))
         rows_copy(x, v->value);
-    rows_scale(v->k, v->value);
+    rows_scale(v->constant.factor, v->value);
 }
 
 static void times_backward(struct net *net, struct node *v) {
-    if (!same(v->g, v->part[0].rows))
-        rows_copy(v->g, v->part[0].rows);
-    rows_scale(v->k, v->part[0].rows);
+    if (!same(v->g, v->plan.part[0].rows))
+        rows_copy(v->g, v->plan.part[0].rows);
+    rows_scale(v->constant.factor, v->plan.part[0].rows);
     hand_over(net, v, 0);
 }
 
 static json_t *times_describe(const struct node *v) {
-    return json_pack("{s:f}", "k", v->k);
+    return json_pack("{s:f}", "k", v->constant.factor);
 }
 
 const struct operation operation_times = {.name = "times",
@@ -281,12 +284,12 @@ const struct operation operation_times = {.name = "times",
                                           .linear = true,
                                           .forward = times_forward,
                                           .backward = times_backward,
-                                          .value_in_place = true,
-                                          .cotangent_in_place = true,
+                                          .storage.value_in_place = true,
+                                          .storage.cotangent_in_place = true,
                                           .across_inputs = true};
 
 static int multiply_part(const struct program *p, const struct node *v, int k) {
-    return larger(v->g_count, p->node[v->argument[1 - k]].count);
+    return larger(v->plan.g_count, p->node[v->argument[1 - k]].count);
 }
 
 static void multiply_forward(struct net *net, struct node *v) {
@@ -296,8 +299,8 @@ static void multiply_forward(struct net *net, struct node *v) {
 /* Of a factor over groups: the mean over each group. */
 static void multiply_backward(struct net *net, struct node *v) {
     const struct node *a = argument(net, v, 0), *b = argument(net, v, 1);
-    if (v->part[0].due) {
-        struct rows part = v->part[0].rows;
+    if (v->plan.part[0].due) {
+        struct rows part = v->plan.part[0].rows;
         rows_multiply(b->value, v->g, v->work.array ? v->work : part);
         if (v->work.array) {
             ops(net)->group_sum(v->work, part);
@@ -305,8 +308,8 @@ static void multiply_backward(struct net *net, struct node *v) {
         }
         hand_over(net, v, 0);
     }
-    if (v->part[1].due) {
-        rows_multiply(a->value, v->g, v->part[1].rows);
+    if (v->plan.part[1].due) {
+        rows_multiply(a->value, v->g, v->plan.part[1].rows);
         hand_over(net, v, 1);
     }
 }
@@ -314,9 +317,9 @@ static void multiply_backward(struct net *net, struct node *v) {
 const struct operation operation_multiply = {.name = "multiply",
                                              .forward = multiply_forward,
                                              .backward = multiply_backward,
-                                             .value_in_place = true,
-                                             .cotangent_in_place = true,
-                                             .backward_reads_arguments = true,
+                                             .storage.value_in_place = true,
+                                             .storage.cotangent_in_place = true,
+                                             .storage.backward_reads_arguments = true,
                                              .across_inputs = true,
                                              .grouped_factor = true,
                                              .part_rows = multiply_part};
@@ -329,9 +332,9 @@ static void group_mean_forward(struct net *net, struct node *v) {
 
 /* The mean over groups of expanded rows is themselves. */
 static void group_mean_backward(struct net *net, struct node *v) {
-    struct rows part = v->part[0].rows;
+    struct rows part = v->plan.part[0].rows;
     rows_zero(part);
-    ops(net)->pointwise(FN_LINEAR, NULL, net->ones, part, part, (struct rows){0});
+    ops(net)->pointwise(FN_LINEAR, NULL, net->output.ones, part, part, (struct rows){0});
     rows_multiply(v->g, part, part);
     hand_over(net, v, 0);
 }
@@ -350,12 +353,12 @@ static void tile_mean_forward(struct net *net, struct node *v) {
 }
 
 static void tile_backward(struct net *net, struct node *v) {
-    ops(net)->tile_mean(v->g, v->part[0].rows);
+    ops(net)->tile_mean(v->g, v->plan.part[0].rows);
     hand_over(net, v, 0);
 }
 
 static void tile_mean_backward(struct net *net, struct node *v) {
-    ops(net)->tile(v->g, v->part[0].rows);
+    ops(net)->tile(v->g, v->plan.part[0].rows);
     hand_over(net, v, 0);
 }
 
@@ -375,48 +378,49 @@ static void shift_forward(struct net *net, struct node *v) {
 static void shift_backward(struct net *net, struct node *v) {
     const struct node *s = argument(net, v, 0), *x = argument(net, v, 1);
     double *c = net->program->c;
-    if (v->part[0].due) {
+    if (v->plan.part[0].due) {
         ops(net)->averages(v->g, (struct rows){0}, c);
         for (int mu = 0; mu < s->count; mu++)
             s->gs[mu * s->K] += c[v->g.count == 1 ? 0 : mu];
     }
-    if (v->part[1].due && x->g_item != v->g_item)
-        add_part(net, v->g, v->part[1].first, x->g);
+    if (v->plan.part[1].due && x->plan.g_item != v->plan.g_item)
+        add_part(net, v->g, v->plan.part[1].first, x->g);
 }
 
 const struct operation operation_shift = {.name = "shift",
                                           .linear = true,
                                           .forward = shift_forward,
                                           .backward = shift_backward,
-                                          .value_in_place = true,
-                                          .accumulates_itself = true,
-                                          .backward_is_identity = true};
+                                          .storage.value_in_place = true,
+                                          .storage.accumulates_itself = true,
+                                          .storage.backward_is_identity = true};
 
 /* Whether a mask is read by more than averages without a cotangent: the mean of rows over the mask
  * of their largest site is the origin of a softmax, and no row jumps with it. */
 static bool mask_acts(const struct program *p, int mask) {
     for (int i = mask + 1; i < p->nodes; i++)
         for (int k = 0; k < 2; k++)
-            if (p->node[i].argument[k] == mask && (p->node[i].on || p->node[i].g_count))
+            if (p->node[i].argument[k] == mask && (p->node[i].on || p->node[i].plan.g_count))
                 return true;
     return false;
 }
 
 static void top_forward(struct net *net, struct node *v) {
-    latch(net, ops(net)->top(argument(net, v, 0)->value, v->top, v->value, &net->program->err));
+    latch(net,
+          ops(net)->top(argument(net, v, 0)->value, v->constant.top, v->value, &net->program->err));
 }
 
 static json_t *top_describe(const struct node *v) {
-    return json_pack("{s:I}", "top", (json_int_t)v->top);
+    return json_pack("{s:I}", "top", (json_int_t)v->constant.top);
 }
 
 static void rows_forward(struct net *net, struct node *v) {
-    latch(net, v->custom->forward(v->context, net, argument(net, v, 0)->value, v->value,
-                                  &net->program->err));
+    latch(net, v->constant.custom->forward(v->constant.context, net, argument(net, v, 0)->value,
+                                           v->value, &net->program->err));
 }
 
 static json_t *rows_describe(const struct node *v) {
-    return describe_rule(v, v->custom->rule_name);
+    return describe_rule(v, v->constant.custom->rule_name);
 }
 
 static int ones_prepare(struct net *net, struct node *v, struct err *err) {
@@ -453,14 +457,14 @@ static void average_forward(struct net *net, struct node *v) {
 /* g of one argument (+)= gs times the other, or gs itself. */
 static void average_backward(struct net *net, struct node *v) {
     for (int k = 0; k < 2; k++) {
-        if (!v->part[k].due)
+        if (!v->plan.part[k].due)
             continue;
         struct rows g = argument(net, v, k)->g;
         if (v->argument[1] < 0) {
-            if (v->part[k].first)
+            if (v->plan.part[k].first)
                 rows_zero(g);
             ops(net)->pointwise(FN_LINEAR, NULL, v->gs, g, g, (struct rows){0});
-        } else if (v->part[k].first)
+        } else if (v->plan.part[k].first)
             scale_rows(net, v->gs, argument(net, v, 1 - k)->value, g);
         else
             rows_add(v->gs, argument(net, v, 1 - k)->value, g);
@@ -470,36 +474,36 @@ static void average_backward(struct net *net, struct node *v) {
 const struct operation operation_average = {.name = "average",
                                             .forward = average_forward,
                                             .backward = average_backward,
-                                            .accumulates_itself = true,
-                                            .backward_reads_arguments = true,
+                                            .storage.accumulates_itself = true,
+                                            .storage.backward_reads_arguments = true,
                                             .across_inputs = true,
                                             .part_rows = node_part_like_argument};
 
 static void scale_forward(struct net *net, struct node *v) {
-    const double *c = column_of(net, argument(net, v, 0), v->column);
+    const double *c = column_of(net, argument(net, v, 0), v->constant.column);
     scale_rows(net, c, argument(net, v, 1)->value, v->value);
 }
 
 static void scale_backward(struct net *net, struct node *v) {
     const struct node *s = argument(net, v, 0), *x = argument(net, v, 1);
     double *c = net->program->c;
-    if (v->part[0].due) {
+    if (v->plan.part[0].due) {
         ops(net)->averages(x->value, v->g, c);
         for (int mu = 0; mu < s->count; mu++)
-            s->gs[mu * s->K + v->column] += c[mu];
+            s->gs[mu * s->K + v->constant.column] += c[mu];
     }
-    if (!v->part[1].due)
+    if (!v->plan.part[1].due)
         return;
-    column_of(net, s, v->column);
+    column_of(net, s, v->constant.column);
     if (v->g.count == 1)
-        ops(net)->combine(v->part[1].rows, 0, c, v->g);
+        ops(net)->combine(v->plan.part[1].rows, 0, c, v->g);
     else
-        scale_rows(net, c, v->g, v->part[1].rows);
+        scale_rows(net, c, v->g, v->plan.part[1].rows);
     hand_over(net, v, 1);
 }
 
 static json_t *scale_describe(const struct node *v) {
-    return json_pack("{s:i}", "column", v->column);
+    return json_pack("{s:i}", "column", v->constant.column);
 }
 
 const struct operation operation_scale = {.name = "scale",
@@ -507,35 +511,35 @@ const struct operation operation_scale = {.name = "scale",
                                           .linear = true,
                                           .forward = scale_forward,
                                           .backward = scale_backward,
-                                          .cotangent_in_place = true,
-                                          .backward_reads_arguments = true,
+                                          .storage.cotangent_in_place = true,
+                                          .storage.backward_reads_arguments = true,
                                           .part_rows = node_part_like_argument};
 
 /* The first of the biases of a row. */
 static int set_of(const struct net *net, const struct node *v, int row) {
-    return v->groups > 1 ? net->token[row] * v->K : 0;
+    return v->constant.groups > 1 ? net->batch.token[row] * v->K : 0;
 }
 
 static void bias_start(const struct program *p, const struct node *v, int kind, const double *a,
                        const double *b, double *x) {
     (void)p, (void)b;
     for (int k = 0; k < v->K; k++)
-        x[k] = a[k] + v->start[(v->groups > 1 ? kind * v->K : 0) + k];
+        x[k] = a[k] + v->matrix.start[(v->constant.groups > 1 ? kind * v->K : 0) + k];
 }
 
 static void bias_forward(struct net *net, struct node *v) {
     const double *s = argument(net, v, 0)->s;
     for (int mu = 0; mu < v->count; mu++)
         for (int k = 0; k < v->K; k++)
-            v->s[mu * v->K + k] = s[mu * v->K + k] + v->start[set_of(net, v, mu) + k];
+            v->s[mu * v->K + k] = s[mu * v->K + k] + v->matrix.start[set_of(net, v, mu) + k];
 }
 
 static void bias_backward(struct net *net, struct node *v) {
     const struct node *s = argument(net, v, 0);
-    int K = v->K, all = v->groups * K;
-    for (int k = 0; k < v->count * K && v->part[0].due; k++)
+    int K = v->K, all = v->constant.groups * K;
+    for (int k = 0; k < v->count * K && v->plan.part[0].due; k++)
         s->gs[k] += v->gs[k];
-    if (v->groups == 1)
+    if (v->constant.groups == 1)
         return;
     memset(v->A, 0, (size_t)(v->count * all) * sizeof *v->A);
     for (int mu = 0; mu < v->count; mu++)
@@ -546,38 +550,38 @@ const struct operation operation_bias = {.name = "bias",
                                          .forward = bias_forward,
                                          .backward = bias_backward,
                                          .learns = true,
-                                         .accumulates_itself = true,
+                                         .storage.accumulates_itself = true,
                                          .start = bias_start};
 
 static void numbers_start(const struct program *p, const struct node *v, int kind, const double *a,
                           const double *b, double *x) {
     (void)kind, (void)b;
-    v->numbers->forward(v->context, p->net, 1, a, x);
+    v->constant.numbers->forward(v->constant.context, p->net, 1, a, x);
 }
 
 static bool numbers_jump(const struct program *p, int i) {
-    return p->node[i].numbers->jumps;
+    return p->node[i].constant.numbers->jumps;
 }
 
 static void numbers_forward(struct net *net, struct node *v) {
-    v->numbers->forward(v->context, net, v->count, argument(net, v, 0)->s, v->s);
+    v->constant.numbers->forward(v->constant.context, net, v->count, argument(net, v, 0)->s, v->s);
 }
 
 static void numbers_backward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
-    if (v->numbers->backward)
-        v->numbers->backward(v->context, net, v->count, x->s, v->s, v->gs, x->gs);
+    if (v->constant.numbers->backward)
+        v->constant.numbers->backward(v->constant.context, net, v->count, x->s, v->s, v->gs, x->gs);
 }
 
 static json_t *numbers_describe(const struct node *v) {
-    return describe_rule(v, v->numbers->rule_name);
+    return describe_rule(v, v->constant.numbers->rule_name);
 }
 
 const struct operation operation_numbers = {.name = "numbers",
                                             .describe = numbers_describe,
                                             .forward = numbers_forward,
                                             .backward = numbers_backward,
-                                            .accumulates_itself = true,
+                                            .storage.accumulates_itself = true,
                                             .across_inputs = true,
                                             .start = numbers_start,
                                             .jumps = numbers_jump};

@@ -9,12 +9,12 @@ static const struct value none = {-1};
 
 static void mean_rows_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
-    ops(net)->combine(v->value, 0, net->ones, x);
+    ops(net)->combine(v->value, 0, net->output.ones, x);
     rows_scale(1.0 / x.count, v->value);
 }
 
 static void mean_rows_backward(struct net *net, struct node *v) {
-    struct rows part = v->part[0].rows;
+    struct rows part = v->plan.part[0].rows;
     add_part(net, v->g, true, part);
     rows_scale(1.0 / part.count, part);
     hand_over(net, v, 0);
@@ -24,7 +24,7 @@ static const struct operation operation_mean_rows = {.name = "mean_of_rows",
                                                      .linear = true,
                                                      .forward = mean_rows_forward,
                                                      .backward = mean_rows_backward,
-                                                     .full_cotangent = true,
+                                                     .storage.full_cotangent = true,
                                                      .part_rows = node_part_like_argument,
                                                      .across_inputs = true};
 
@@ -46,7 +46,7 @@ static void mean_numbers_backward(struct net *net, struct node *v) {
 static const struct operation operation_mean_numbers = {.name = "mean_of_numbers",
                                                         .forward = mean_numbers_forward,
                                                         .backward = mean_numbers_backward,
-                                                        .accumulates_itself = true,
+                                                        .storage.accumulates_itself = true,
                                                         .across_inputs = true};
 
 struct value program_mean_of_rows(struct program *p, struct value x) {
@@ -57,7 +57,7 @@ struct value program_mean_of_rows(struct program *p, struct value x) {
     if (!node)
         return out;
     node->count = 1;
-    node->of_all = true;
+    node->plan.across_inputs = true;
     node->K = numbers ? node_of(p, x)->K : 0;
     if (numbers && (program_failed(p, net_vector(p->net, node->K, &node->s, &p->err)) ||
                     program_failed(p, net_vector(p->net, node->K, &node->gs, &p->err))))
@@ -69,26 +69,26 @@ struct value program_mean_of_rows(struct program *p, struct value x) {
 
 static void penalty_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
-    v->s[0] = v->penalty->value(v->context, net, x->count, x->s, v->A);
+    v->s[0] = v->constant.penalty->value(v->constant.context, net, x->count, x->s, v->A);
 }
 
 /* F counts -gamma0 times the sum of the losses of the P inputs. */
 static void penalty_backward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
-    double c = -net->setup.gamma0 * net->setup.P;
+    double c = -net->setup.gamma0 * net->setup.data.P;
     for (int k = 0; k < x->count * x->K; k++)
         x->gs[k] += c * v->A[k];
 }
 
 static json_t *penalty_describe(const struct node *v) {
-    return describe_rule(v, v->penalty->rule_name);
+    return describe_rule(v, v->constant.penalty->rule_name);
 }
 
 static const struct operation operation_penalty = {.name = "penalty",
                                                    .describe = penalty_describe,
                                                    .forward = penalty_forward,
                                                    .backward = penalty_backward,
-                                                   .accumulates_itself = true,
+                                                   .storage.accumulates_itself = true,
                                                    .across_inputs = true,
                                                    .starts_backward = true};
 
@@ -99,13 +99,13 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
     node_check_rule(p, "a penalty", fn->rule_name);
     if (!node_given_numbers(p, "a penalty", s))
         return;
-    p->net->weighted = true;
+    p->net->output.loss_in_cotangent = true;
     struct node *node = node_append(p, &operation_penalty, s, none, &out);
     if (!node || program_failed(p, net_vector(p->net, node_of(p, s)->count * node_of(p, s)->K,
                                               &node->A, &p->err)))
         return;
-    node->penalty = fn;
-    node->context = (void *)(uintptr_t)context;
+    node->constant.penalty = fn;
+    node->constant.context = (void *)(uintptr_t)context;
     node->s = program_series(p, "t", 1, 0, name, about, equation);
 }
 

@@ -70,11 +70,12 @@ struct population *program_population(struct program *p, const char *name, doubl
                                       size_t sites, int group) {
     static struct population nothing;
     struct net *net = p->net;
-    int owner = net->populations, N = net->setup.N;
+    int owner = net->populations.count, N = net->setup.N;
     struct population *on, **added;
     if (owner == RNG_OWNERS)
         program_fail(p, "it has more than %d populations", RNG_OWNERS);
-    if (p->code || !(added = program_grow(p, &net->population, &net->populations, sizeof *added)))
+    if (p->code ||
+        !(added = program_grow(p, &net->populations.item, &net->populations.count, sizeof *added)))
         return &nothing;
     if (program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
         return &nothing;
@@ -84,16 +85,16 @@ struct population *program_population(struct program *p, const char *name, doubl
         .size = relative * (N ? N : POPULATION_INFINITE),
         .sites = N ? (size_t)lround(relative * N) : sites,
         .group = group,
-        .matched = N == 0 || net->setup.balanced,
-        .loose = N == 0 && net->random,
-        .stream = net_stream(net, PURPOSE_POOL, owner),
-        .even = N == 0 && net->setup.even,
-        .half = net->setup.half,
-        .halved = N == 0 && net->setup.halved,
-        .page = 1,
+        .draws.matched = N == 0 || net->setup.limit.balanced,
+        .draws.loose = N == 0 && net->gates.random,
+        .draws.stream = net_stream(net, PURPOSE_POOL, owner),
+        .draws.sobol = N == 0 && net->setup.limit.sobol,
+        .draws.half_number = net->setup.limit.half_number,
+        .draws.beside_halves = N == 0 && net->setup.limit.beside_halves,
+        .cotangent_scale = 1,
     };
     snprintf(on->name, sizeof on->name, "%s", name);
-    on->stream.first_pair = net_first_pair(&net->setup, on->sites);
+    on->draws.stream.first_pair = net_first_pair(&net->setup, on->sites);
     if (!net->setup.declare_only)
         program_failed(p, population_init(on, &p->err));
     return on;
@@ -113,7 +114,7 @@ struct node *node_of(const struct program *p, struct value x) {
 
 void node_shape(const struct program *p, struct node *node, int per) {
     node->per = per;
-    node->count = p->net->setup.P * per;
+    node->count = p->net->setup.data.P * per;
 }
 
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
@@ -126,22 +127,22 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
         return NULL;
     *node = (struct node){.op = op,
                           .argument = {a.at, b.at},
-                          .k = 1,
-                          .moves = op->learns,
-                          .value_item = -1,
-                          .slope_item = -1,
-                          .g_item = -1,
-                          .work_item = -1,
-                          .part = {{.item = -1}, {.item = -1}}};
+                          .constant.factor = 1,
+                          .plan.moves = op->learns,
+                          .plan.value_item = -1,
+                          .plan.slope_item = -1,
+                          .plan.g_item = -1,
+                          .plan.work_item = -1,
+                          .plan.part = {{.item = -1}, {.item = -1}}};
     for (int k = 0; k < 2; k++)
         if (node->argument[k] >= 0) {
-            node->moves |= p->node[node->argument[k]].moves;
-            node->of_all |= p->node[node->argument[k]].of_all;
+            node->plan.moves |= p->node[node->argument[k]].plan.moves;
+            node->plan.across_inputs |= p->node[node->argument[k]].plan.across_inputs;
         }
-    if (node->of_all && !op->across_inputs)
+    if (node->plan.across_inputs && !op->across_inputs)
         program_fail(p, "%s of a mean over inputs, which only terms of the loss are made of",
                      op->name);
-    node_shape(p, node, a.at < 0 ? p->net->setup.n : p->node[a.at].per);
+    node_shape(p, node, a.at < 0 ? p->net->setup.data.n : p->node[a.at].per);
     out->at = p->nodes - 1;
     return node;
 }
@@ -160,9 +161,10 @@ bool node_paired(struct program *p, const char *op, struct value a, struct value
     if (p->code)
         return false;
     const struct node *u = node_of(p, a), *v = node_of(p, b);
-    if (u->of_all != v->of_all)
+    if (u->plan.across_inputs != v->plan.across_inputs)
         program_fail(p, "%s of what is one for all inputs and of what each has", op);
-    if (u->count == v->count || (u->count == 1 && !u->moves) || (v->count == 1 && !v->moves))
+    if (u->count == v->count || (u->count == 1 && !u->plan.moves) ||
+        (v->count == 1 && !v->plan.moves))
         return !p->code;
     program_fail(p, "%s of what there is %d of and what there is %d of for each input", op,
                  node_of(p, a)->per, node_of(p, b)->per);
@@ -216,7 +218,7 @@ static struct value append_on(struct program *p, const struct operation *op, str
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out) {
     struct node *node = node_append(p, op, a, b, out);
-    if (node && node->of_all)
+    if (node && node->plan.across_inputs)
         node->count = node_of(p, a)->count;
     if (!node || program_failed(p, net_vector(p->net, node->count * K, &node->s, &p->err)) ||
         program_failed(p, net_vector(p->net, node->count * K, &node->gs, &p->err)))
@@ -231,8 +233,8 @@ struct value program_fn(struct program *p, enum fn fn, double k, struct value x)
     struct value out;
     struct node *node = node_append_rows(p, &operation_fn, x, &out);
     if (node) {
-        node->fn = fn;
-        node->k = k;
+        node->constant.fn = fn;
+        node->constant.factor = k;
     }
     return out;
 }
@@ -245,7 +247,7 @@ struct value program_sigma(struct program *p, struct value x) {
 
 /* Likewise, after the word for the same as elsewhere. */
 struct value program_sigma_of_experts(struct program *p, struct value x) {
-    int given = program_network(p)->expert_activation;
+    int given = program_network(p)->experts.activation;
     enum fn fn = (enum fn)(given - 1);
     if (!given)
         return program_sigma(p, x);
@@ -256,7 +258,7 @@ struct value program_times(struct program *p, double k, struct value x) {
     struct value out;
     struct node *node = node_append_rows(p, &operation_times, x, &out);
     if (node)
-        node->k = k;
+        node->constant.factor = k;
     return out;
 }
 
@@ -336,8 +338,8 @@ struct value program_top(struct program *p, struct value x, size_t K) {
     struct value out;
     struct node *node = node_append_rows(p, &operation_top, x, &out);
     if (node) {
-        node->top = K;
-        node->moves = false;
+        node->constant.top = K;
+        node->plan.moves = false;
     }
     return out;
 }
@@ -358,9 +360,9 @@ struct value program_rows(struct program *p, const struct rows_fn *fn, void *con
     node_check_rule(p, "a rule for rows", fn->rule_name);
     struct node *node = node_append_rows(p, &operation_rows, x, &out);
     if (node) {
-        node->custom = fn;
-        node->context = context;
-        node->moves = false;
+        node->constant.custom = fn;
+        node->constant.context = context;
+        node->plan.moves = false;
     }
     return out;
 }
@@ -395,7 +397,7 @@ struct value program_scale(struct program *p, struct value s, int column, struct
     struct value out;
     struct node *node = append_scaled(p, &operation_scale, s, x, &out);
     if (node)
-        node->column = column;
+        node->constant.column = column;
     return out;
 }
 
@@ -414,9 +416,9 @@ struct value program_numbers(struct program *p, const struct number_fn *fn, cons
     struct node *node = node_append_numbers(p, &operation_numbers, x, none, K, &out);
     if (!node)
         return none;
-    node->numbers = fn;
-    node->context = (void *)(uintptr_t)context;
-    node->moves &= fn->backward != NULL;
+    node->constant.numbers = fn;
+    node->constant.context = (void *)(uintptr_t)context;
+    node->plan.moves &= fn->backward != NULL;
     return out;
 }
 
@@ -425,8 +427,8 @@ double *program_keep_numbers(struct program *p, int count) {
     if (p->code || program_failed(p, net_vector(p->net, count, &numbers, &p->err)) ||
         program_failed(p, net_carry(p->net, (struct rows){0}, &p->err)))
         return NULL;
-    p->net->carried[p->net->carries - 1].host = numbers;
-    p->net->carried[p->net->carries - 1].K = count;
+    p->net->carried.item[p->net->carried.count - 1].host = numbers;
+    p->net->carried.item[p->net->carried.count - 1].K = count;
     return numbers;
 }
 

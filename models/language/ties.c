@@ -39,10 +39,11 @@ bool program_tied(const double *x, int M, int K) {
 
 size_t program_sites(const struct program *p, double relative) {
     const struct net_setup *setup = &p->net->setup;
-    int parts = setup->halved ? 2 : 1; /* an even number, so that each half has exactly half */
-    if (!p->net->random)
-        return (size_t)setup->sites;
-    return (size_t)fmax(parts, round(relative * setup->sites / parts) * parts);
+    int parts =
+        setup->limit.beside_halves ? 2 : 1; /* an even number, so that each half has exactly half */
+    if (!p->net->gates.random)
+        return (size_t)setup->limit.sites;
+    return (size_t)fmax(parts, round(relative * setup->limit.sites / parts) * parts);
 }
 
 /* What is known of the numbers of a node at the start of the limit. */
@@ -62,7 +63,7 @@ static void find_start(const struct program *p, int i, int kind, struct start *s
                        *b = from[1] < 0 ? &nothing : &start[from[1]];
     bool look = v->op->matrix == MATRIX_LOOK, pair = from[1] >= 0;
     start[i].known = look || (v->op->start && a->known && (!pair || b->known));
-    start[i].fluctuates = look ? v->weight.a0 != 0 : a->fluctuates || b->fluctuates;
+    start[i].fluctuates = look ? v->matrix.weight.a0 != 0 : a->fluctuates || b->fluctuates;
     if (start[i].known && !look)
         v->op->start(p, v, kind, a->x, b->x, start[i].x);
 }
@@ -116,9 +117,10 @@ static int find_selection(const struct program *p, int last, struct selection *s
     count = find_sources(p, last, start, list);
     for (int i = 0; i < count; i++) {
         const struct node *v = &p->node[list[i]];
-        kinds = v->groups > kinds ? v->groups : kinds;
+        kinds = v->constant.groups > kinds ? v->constant.groups : kinds;
         if (v->op->matrix == MATRIX_LOOK)
-            selection->scale = fmax(selection->scale, fabs(v->weight.a0 * v->weight.s_f));
+            selection->scale =
+                fmax(selection->scale, fabs(v->matrix.weight.a0 * v->matrix.weight.s_f));
         DO(base_alloc(&start[list[i]].x, (size_t)v->K, sizeof *start->x, err));
     }
     for (int kind = 0; kind < kinds; kind++) {
@@ -140,14 +142,14 @@ done:
 
 void program_selects(struct program *p, struct value s, int K) {
     struct selection selection = {.K = K};
-    if (!node_given_numbers(p, "a selection", s) || K >= node_of(p, s)->K || p->net->tied)
+    if (!node_given_numbers(p, "a selection", s) || K >= node_of(p, s)->K || p->net->gates.tied)
         return;
     program_failed(p, find_selection(p, s.at, &selection, &p->err));
-    p->net->tied = selection.tied;
+    p->net->gates.tied = selection.tied;
 }
 
 void program_steep(struct program *p, double factor) {
-    p->net->steep = fmax(p->net->steep, fabs(factor));
+    p->net->gates.steep = fmax(p->net->gates.steep, fabs(factor));
 }
 
 /* A fluctuation of logits changes gates by beta times it, or changes their order. */

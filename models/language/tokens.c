@@ -10,17 +10,17 @@ static const struct value none = {-1};
 
 /* The rows of input mu; and those of token s of it, of pairs. */
 static struct rows of_input(const struct net *net, struct rows x, int mu) {
-    int n = net->setup.n;
+    int n = net->setup.data.n;
     return rows_part(x, mu * n, n);
 }
 
 static struct rows of_token(const struct net *net, struct rows x, int token) {
-    int n = net->setup.n;
+    int n = net->setup.data.n;
     return rows_part(x, token * n, n);
 }
 
 static bool of_tokens(struct program *p, const char *op, struct value x) {
-    if (!p->code && node_of(p, x)->per != p->net->setup.n)
+    if (!p->code && node_of(p, x)->per != p->net->setup.data.n)
         program_fail(p, "%s takes one row for each token", op);
     return !p->code;
 }
@@ -29,17 +29,17 @@ static bool of_tokens(struct program *p, const char *op, struct value x) {
 
 static void attend_forward(struct net *net, struct node *v) {
     struct rows q = argument(net, v, 0)->value, k = argument(net, v, 1)->value;
-    int n = net->setup.n;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    int n = net->setup.data.n;
+    for (int mu = 0; mu < net->setup.data.P; mu++)
         ops(net)->dots(of_input(net, q, mu), of_input(net, k, mu), v->s + mu * n * n);
     for (int i = 0; i < v->count * n; i++)
-        v->s[i] *= v->k;
+        v->s[i] *= v->constant.factor;
 }
 
 /* The n x n matrix of an input as it is, or transposed, times beta. */
 static const double *turned(const struct net *net, const double *matrix, bool transposed,
                             double beta) {
-    int n = net->setup.n;
+    int n = net->setup.data.n;
     double *out = net->program->c;
     for (int s = 0; s < n; s++)
         for (int t = 0; t < n; t++)
@@ -48,29 +48,30 @@ static const double *turned(const struct net *net, const double *matrix, bool tr
 }
 
 static void attend_backward(struct net *net, struct node *v) {
-    int n = net->setup.n;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    int n = net->setup.data.n;
+    for (int mu = 0; mu < net->setup.data.P; mu++)
         for (int k = 0; k < 2; k++) {
-            if (!v->part[k].due)
+            if (!v->plan.part[k].due)
                 continue;
             struct rows other = of_input(net, argument(net, v, 1 - k)->value, mu);
-            ops(net)->combine(of_input(net, argument(net, v, k)->g, mu), v->part[k].first ? 0 : 1,
-                              turned(net, v->gs + mu * n * n, k == 1, v->k), other);
+            ops(net)->combine(of_input(net, argument(net, v, k)->g, mu),
+                              v->plan.part[k].first ? 0 : 1,
+                              turned(net, v->gs + mu * n * n, k == 1, v->constant.factor), other);
         }
 }
 
 static json_t *attend_describe(const struct node *v) {
-    return json_pack("{s:f}", "k", v->k);
+    return json_pack("{s:f}", "k", v->constant.factor);
 }
 
 static const struct operation operation_attend = {.name = "attend",
                                                   .describe = attend_describe,
                                                   .forward = attend_forward,
                                                   .backward = attend_backward,
-                                                  .accumulates_itself = true,
-                                                  .full_cotangent = true,
+                                                  .storage.accumulates_itself = true,
+                                                  .storage.full_cotangent = true,
                                                   .part_rows = node_part_like_argument,
-                                                  .backward_reads_arguments = true};
+                                                  .storage.backward_reads_arguments = true};
 
 struct value program_attend(struct program *p, struct value q, struct value k, double beta) {
     struct value out;
@@ -79,23 +80,23 @@ struct value program_attend(struct program *p, struct value q, struct value k, d
         return none;
     if (node_of(p, q)->on != node_of(p, k)->on)
         program_fail(p, "attention between rows of different populations");
-    struct node *node = node_append_numbers(p, &operation_attend, q, k, p->net->setup.n, &out);
+    struct node *node = node_append_numbers(p, &operation_attend, q, k, p->net->setup.data.n, &out);
     if (node)
-        node->k = beta;
+        node->constant.factor = beta;
     program_steep(p, beta);
     return out;
 }
 
 /* Tokens that token s of a row attends to: those before it and itself, or all. */
 static int seen(const struct net *net, int row, bool causal) {
-    int n = net->setup.n;
+    int n = net->setup.data.n;
     return causal ? row % n + 1 : n;
 }
 
 static void softmax_forward(const void *context, const struct net *net, int rows, const double *x,
                             double *out) {
     const bool *causal = context;
-    int n = net->setup.n;
+    int n = net->setup.data.n;
     for (int i = 0; i < rows; i++) {
         int count = seen(net, i, *causal);
         double largest = x[i * n], sum = 0;
@@ -110,7 +111,7 @@ static void softmax_forward(const void *context, const struct net *net, int rows
 
 static void softmax_backward(const void *context, const struct net *net, int rows, const double *x,
                              const double *out, const double *g, double *gx) {
-    int n = net->setup.n;
+    int n = net->setup.data.n;
     (void)context, (void)x;
     for (int i = 0; i < rows; i++) {
         double mean = 0;
@@ -133,29 +134,29 @@ struct value program_softmax(struct program *p, struct value logits, bool causal
     if (!context)
         return none;
     *context = causal;
-    return program_numbers(p, &softmax, context, logits, p->net->setup.n);
+    return program_numbers(p, &softmax, context, logits, p->net->setup.data.n);
 }
 
 static void mix_forward(struct net *net, struct node *v) {
-    int n = net->setup.n;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    int n = net->setup.data.n;
+    for (int mu = 0; mu < net->setup.data.P; mu++)
         ops(net)->combine(of_input(net, v->value, mu), 0, argument(net, v, 0)->s + mu * n * n,
                           of_input(net, argument(net, v, 1)->value, mu));
 }
 
 static void mix_backward(struct net *net, struct node *v) {
     const struct node *A = argument(net, v, 0), *x = argument(net, v, 1);
-    int n = net->setup.n;
+    int n = net->setup.data.n;
     double *c = net->program->c;
-    for (int mu = 0; mu < net->setup.P; mu++) {
+    for (int mu = 0; mu < net->setup.data.P; mu++) {
         struct rows g = of_input(net, v->g, mu);
-        if (v->part[0].due) {
+        if (v->plan.part[0].due) {
             ops(net)->dots(g, of_input(net, x->value, mu), c);
             for (int k = 0; k < n * n; k++)
                 A->gs[mu * n * n + k] += c[k];
         }
-        if (v->part[1].due)
-            ops(net)->combine(of_input(net, x->g, mu), v->part[1].first ? 0 : 1,
+        if (v->plan.part[1].due)
+            ops(net)->combine(of_input(net, x->g, mu), v->plan.part[1].first ? 0 : 1,
                               turned(net, A->s + mu * n * n, true, 1), g);
     }
 }
@@ -164,10 +165,10 @@ static const struct operation operation_mix = {.name = "mix",
                                                .linear = true,
                                                .forward = mix_forward,
                                                .backward = mix_backward,
-                                               .accumulates_itself = true,
-                                               .full_cotangent = true,
+                                               .storage.accumulates_itself = true,
+                                               .storage.full_cotangent = true,
                                                .part_rows = node_part_like_argument,
-                                               .backward_reads_arguments = true};
+                                               .storage.backward_reads_arguments = true};
 
 struct value program_mix(struct program *p, struct value A, struct value v) {
     struct value out;
@@ -175,7 +176,7 @@ struct value program_mix(struct program *p, struct value A, struct value v) {
         !node_given_rows(p, "a mixture of tokens", v, none) ||
         !of_tokens(p, "a mixture of tokens", v) || !of_tokens(p, "a mixture of tokens", A))
         return none;
-    if (node_of(p, A)->K != p->net->setup.n)
+    if (node_of(p, A)->K != p->net->setup.data.n)
         program_fail(p, "a mixture of tokens needs a number for each pair of them");
     struct node *node = node_append(p, &operation_mix, A, v, &out);
     if (node)
@@ -187,7 +188,7 @@ struct value program_mix(struct program *p, struct value A, struct value v) {
 
 /* Scratch of one row for each token of an input, on the units. */
 static int units_prepare(struct net *net, struct node *v, struct err *err) {
-    return net_rows(net, argument(net, v, 1)->on, net->setup.n, &v->work, err);
+    return net_rows(net, argument(net, v, 1)->on, net->setup.data.n, &v->work, err);
 }
 
 static struct rows row(struct rows x, int k) {
@@ -196,45 +197,45 @@ static struct rows row(struct rows x, int k) {
 
 /* out = the sum of rows. */
 static void sum_rows(const struct net *net, struct rows rows, struct rows out) {
-    ops(net)->combine(out, 0, net->ones, rows);
+    ops(net)->combine(out, 0, net->output.ones, rows);
 }
 
 static void attend_heads_forward(struct net *net, struct node *v) {
     struct rows q = argument(net, v, 0)->value, k = argument(net, v, 1)->value;
-    for (int i = 0; i < net->rows; i++) {
-        rows_multiply(row(q, i), of_input(net, k, i / net->setup.n), v->work);
+    for (int i = 0; i < net->batch.rows; i++) {
+        rows_multiply(row(q, i), of_input(net, k, i / net->setup.data.n), v->work);
         ops(net)->group_sum(v->work, of_token(net, v->value, i));
     }
-    rows_scale(v->k / argument(net, v, 0)->on->group, v->value);
+    rows_scale(v->constant.factor / argument(net, v, 0)->on->group, v->value);
 }
 
 /* For each token of an input, n rows of it together: sum over tokens s of g_s x_s, of rows g. */
 static void spread(const struct net *net, struct node *v, int k, struct rows g, struct rows x) {
-    int n = net->setup.n;
-    for (int i = 0; i < net->rows; i++) {
+    int n = net->setup.data.n;
+    for (int i = 0; i < net->batch.rows; i++) {
         rows_multiply(of_token(net, g, i), row(x, i), v->work);
-        add_part(net, v->work, i % n == 0, of_input(net, v->part[k].rows, i / n));
+        add_part(net, v->work, i % n == 0, of_input(net, v->plan.part[k].rows, i / n));
     }
 }
 
 /* For each token: sum over the n tokens t of g_t x_t. */
 static void gather(const struct net *net, struct node *v, struct rows g, struct rows x,
                    struct rows out) {
-    for (int i = 0; i < net->rows; i++) {
-        rows_multiply(of_token(net, g, i), of_input(net, x, i / net->setup.n), v->work);
+    for (int i = 0; i < net->batch.rows; i++) {
+        rows_multiply(of_token(net, g, i), of_input(net, x, i / net->setup.data.n), v->work);
         sum_rows(net, v->work, row(out, i));
     }
 }
 
 static void attend_heads_backward(struct net *net, struct node *v) {
     const struct node *q = argument(net, v, 0), *k = argument(net, v, 1);
-    if (v->part[0].due)
-        gather(net, v, v->g, k->value, v->part[0].rows);
-    if (v->part[1].due)
+    if (v->plan.part[0].due)
+        gather(net, v, v->g, k->value, v->plan.part[0].rows);
+    if (v->plan.part[1].due)
         spread(net, v, 1, v->g, q->value);
     for (int i = 0; i < 2; i++)
-        if (v->part[i].due) {
-            rows_scale(v->k, v->part[i].rows);
+        if (v->plan.part[i].due) {
+            rows_scale(v->constant.factor, v->plan.part[i].rows);
             hand_over(net, v, i);
         }
 }
@@ -244,9 +245,9 @@ static const struct operation operation_attend_heads = {.name = "attend_by_head"
                                                         .prepare = units_prepare,
                                                         .forward = attend_heads_forward,
                                                         .backward = attend_heads_backward,
-                                                        .full_cotangent = true,
+                                                        .storage.full_cotangent = true,
                                                         .part_rows = node_part_like_argument,
-                                                        .backward_reads_arguments = true};
+                                                        .storage.backward_reads_arguments = true};
 
 struct value program_attend_by_head(struct program *p, struct value q, struct value k,
                                     struct population *heads, double beta) {
@@ -261,8 +262,8 @@ struct value program_attend_by_head(struct program *p, struct value q, struct va
     if (!node)
         return none;
     node->on = heads;
-    node->k = beta;
-    node_shape(p, node, p->net->setup.n * p->net->setup.n);
+    node->constant.factor = beta;
+    node_shape(p, node, p->net->setup.data.n * p->net->setup.data.n);
     return out;
 }
 
@@ -289,9 +290,9 @@ static void below_largest(const struct net *net, struct rows x, struct rows larg
 
 /* The exponentials are those of logits of at most 0, whatever beta is. */
 static void softmax_heads_forward(struct net *net, struct node *v) {
-    int n = net->setup.n;
-    for (int i = 0; i < net->rows; i++) {
-        int count = seen(net, i, v->causal);
+    int n = net->setup.data.n;
+    for (int i = 0; i < net->batch.rows; i++) {
+        int count = seen(net, i, v->constant.causal);
         struct rows all = of_token(net, v->value, i), a = rows_part(all, 0, count);
         below_largest(net, rows_part(of_token(net, argument(net, v, 0)->value, i), 0, count),
                       v->work, a);
@@ -306,8 +307,8 @@ static void softmax_heads_forward(struct net *net, struct node *v) {
 
 /* a_t (g_t - sum_t' a_t' g_t') */
 static void softmax_heads_backward(struct net *net, struct node *v) {
-    struct rows part = v->part[0].rows;
-    for (int i = 0; i < net->rows; i++) {
+    struct rows part = v->plan.part[0].rows;
+    for (int i = 0; i < net->batch.rows; i++) {
         struct rows a = of_token(net, v->value, i), g = of_token(net, v->g, i),
                     out = of_token(net, part, i);
         rows_multiply(a, g, out);
@@ -321,7 +322,7 @@ static void softmax_heads_backward(struct net *net, struct node *v) {
 }
 
 static json_t *softmax_by_head_describe(const struct node *v) {
-    return json_pack("{s:b}", "causal", v->causal);
+    return json_pack("{s:b}", "causal", v->constant.causal);
 }
 
 static const struct operation operation_softmax_heads = {.name = "softmax_by_head",
@@ -329,16 +330,16 @@ static const struct operation operation_softmax_heads = {.name = "softmax_by_hea
                                                          .prepare = softmax_prepare,
                                                          .forward = softmax_heads_forward,
                                                          .backward = softmax_heads_backward,
-                                                         .full_cotangent = true,
+                                                         .storage.full_cotangent = true,
                                                          .part_rows = node_part_like_argument,
-                                                         .backward_reads_value = true};
+                                                         .storage.backward_reads_value = true};
 
 struct value program_softmax_by_head(struct program *p, struct value logits, bool causal) {
     struct value out;
     struct node *node = node_append_rows(p, &operation_softmax_heads, logits, &out);
     if (node)
-        node->causal = causal;
-    if (node && node->per != p->net->setup.n * p->net->setup.n)
+        node->constant.causal = causal;
+    if (node && node->per != p->net->setup.data.n * p->net->setup.data.n)
         program_fail(p, "softmax over tokens takes a row for each pair of them");
     return out;
 }
@@ -349,16 +350,16 @@ static void mix_heads_forward(struct net *net, struct node *v) {
 
 static void mix_heads_backward(struct net *net, struct node *v) {
     const struct node *A = argument(net, v, 0), *x = argument(net, v, 1);
-    struct rows part = v->part[0].rows;
-    for (int i = 0; i < net->rows && v->part[0].due; i++) {
-        rows_multiply(of_input(net, x->value, i / net->setup.n), row(v->g, i), v->work);
+    struct rows part = v->plan.part[0].rows;
+    for (int i = 0; i < net->batch.rows && v->plan.part[0].due; i++) {
+        rows_multiply(of_input(net, x->value, i / net->setup.data.n), row(v->g, i), v->work);
         ops(net)->group_sum(v->work, of_token(net, part, i));
     }
-    if (v->part[0].due) {
+    if (v->plan.part[0].due) {
         rows_scale(1.0 / v->on->group, part);
         hand_over(net, v, 0);
     }
-    if (v->part[1].due) {
+    if (v->plan.part[1].due) {
         spread(net, v, 1, A->value, v->g);
         hand_over(net, v, 1);
     }
@@ -368,9 +369,9 @@ static const struct operation operation_mix_heads = {.name = "mix_by_head",
                                                      .prepare = units_prepare,
                                                      .forward = mix_heads_forward,
                                                      .backward = mix_heads_backward,
-                                                     .full_cotangent = true,
+                                                     .storage.full_cotangent = true,
                                                      .part_rows = node_part_like_argument,
-                                                     .backward_reads_arguments = true};
+                                                     .storage.backward_reads_arguments = true};
 
 struct value program_mix_by_head(struct program *p, struct value A, struct value v) {
     struct value out;
@@ -378,14 +379,14 @@ struct value program_mix_by_head(struct program *p, struct value A, struct value
         return none;
     const struct node *from = node_of(p, A);
     struct population *units = node_of(p, v)->on;
-    if (from->per != p->net->setup.n * p->net->setup.n || !node_groups(from->on, units))
+    if (from->per != p->net->setup.data.n * p->net->setup.data.n || !node_groups(from->on, units))
         program_fail(p, "a mixture of tokens needs a row for each pair of them, on the heads of %s",
                      units->name);
     struct node *node = node_append(p, &operation_mix_heads, A, v, &out);
     if (!node)
         return none;
     node->on = units;
-    node_shape(p, node, p->net->setup.n);
+    node_shape(p, node, p->net->setup.data.n);
     return out;
 }
 
@@ -393,8 +394,8 @@ struct value program_mix_by_head(struct program *p, struct value A, struct value
 
 /* Rows of each input, moved by `by` tokens; those without a source are 0. */
 static void move_rows(const struct net *net, struct rows x, int by, struct rows out) {
-    int n = net->setup.n, left = abs(by) < n ? n - abs(by) : 0;
-    for (int mu = 0; mu < net->setup.P; mu++) {
+    int n = net->setup.data.n, left = abs(by) < n ? n - abs(by) : 0;
+    for (int mu = 0; mu < net->setup.data.P; mu++) {
         struct rows from = of_input(net, x, mu), to = of_input(net, out, mu);
         rows_zero(to);
         if (left)
@@ -404,16 +405,16 @@ static void move_rows(const struct net *net, struct rows x, int by, struct rows 
 }
 
 static void lag_forward(struct net *net, struct node *v) {
-    move_rows(net, argument(net, v, 0)->value, v->by, v->value);
+    move_rows(net, argument(net, v, 0)->value, v->constant.by, v->value);
 }
 
 static void lag_backward(struct net *net, struct node *v) {
-    move_rows(net, v->g, -v->by, v->part[0].rows);
+    move_rows(net, v->g, -v->constant.by, v->plan.part[0].rows);
     hand_over(net, v, 0);
 }
 
 static json_t *lag_describe(const struct node *v) {
-    return json_pack("{s:i}", "tokens", v->by);
+    return json_pack("{s:i}", "tokens", v->constant.by);
 }
 
 static const struct operation operation_lag = {.name = "lag",
@@ -421,14 +422,14 @@ static const struct operation operation_lag = {.name = "lag",
                                                .linear = true,
                                                .forward = lag_forward,
                                                .backward = lag_backward,
-                                               .full_cotangent = true,
+                                               .storage.full_cotangent = true,
                                                .part_rows = node_part_like_argument};
 
 struct value program_lag(struct program *p, struct value x, int tokens) {
     struct value out;
     struct node *node = node_append_rows(p, &operation_lag, x, &out);
     if (node && of_tokens(p, "a lag", x))
-        node->by = tokens;
+        node->constant.by = tokens;
     return out;
 }
 
@@ -436,16 +437,16 @@ struct value program_lag(struct program *p, struct value x, int tokens) {
 
 static void pool_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
-    for (int mu = 0; mu < net->setup.P; mu++)
+    for (int mu = 0; mu < net->setup.data.P; mu++)
         sum_rows(net, of_input(net, x->value, mu), row(v->value, mu));
-    rows_scale(1.0 / net->setup.n, v->value);
+    rows_scale(1.0 / net->setup.data.n, v->value);
 }
 
 static void pool_backward(struct net *net, struct node *v) {
-    struct rows part = v->part[0].rows;
-    for (int mu = 0; mu < net->setup.P; mu++)
+    struct rows part = v->plan.part[0].rows;
+    for (int mu = 0; mu < net->setup.data.P; mu++)
         add_part(net, row(v->g, mu), true, of_input(net, part, mu));
-    rows_scale(1.0 / net->setup.n, part);
+    rows_scale(1.0 / net->setup.data.n, part);
     hand_over(net, v, 0);
 }
 
@@ -453,12 +454,12 @@ static const struct operation operation_pool = {.name = "pool",
                                                 .linear = true,
                                                 .forward = pool_forward,
                                                 .backward = pool_backward,
-                                                .full_cotangent = true,
+                                                .storage.full_cotangent = true,
                                                 .part_rows = node_part_like_argument};
 
 struct value program_pool(struct program *p, struct value x) {
     struct value out;
-    if (!p->code && p->net->setup.n == 1)
+    if (!p->code && p->net->setup.data.n == 1)
         return x;
     struct node *node = node_append_rows(p, &operation_pool, x, &out);
     if (node && of_tokens(p, "pooling", x))
@@ -475,12 +476,12 @@ static void root(const void *context, const struct net *net, int rows, const dou
     for (int i = 0; i < rows; i++) {
         out[i] = 1 / sqrt(x[i]);
         if (x[i] == 0 && p->net == net && !p->code)
-            p->code =
-                err_set(&p->err, CODE_NUMERICAL,
-                        "norm of rows on population %s: row %d of input %d is zero, which no "
-                        "factor scales to 1; what makes it must not start at 0 (a0, [init]), "
-                        "or the norm must come before it",
-                        on->name, i % (rows / net->setup.P), net->index[i / (rows / net->setup.P)]);
+            p->code = err_set(&p->err, CODE_NUMERICAL,
+                              "norm of rows on population %s: row %d of input %d is zero, which no "
+                              "factor scales to 1; what makes it must not start at 0 (a0, [init]), "
+                              "or the norm must come before it",
+                              on->name, i % (rows / net->setup.data.P),
+                              net->batch.index[i / (rows / net->setup.data.P)]);
     }
 }
 

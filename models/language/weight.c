@@ -48,16 +48,17 @@ static enum order order_of(struct program *p, const char *what, const char *sect
 }
 
 double weight_initial(struct program *p, const struct node *node, double largest) {
-    double power = node->power + weight_power(largest), a0 = node->weight.a0;
+    double power = node->matrix.power + weight_power(largest), a0 = node->matrix.weight.a0;
     if (p->net->setup.N)
         return a0;
-    if (order_of(p, "initial scale", "init", node->weight.name, power) == STAYS)
-        return a0 * pow(POPULATION_INFINITE, node->power);
-    return node->power < 0 ? a0 / POPULATION_INFINITE : a0;
+    if (order_of(p, "initial scale", "init", node->matrix.weight.name, power) == STAYS)
+        return a0 * pow(POPULATION_INFINITE, node->matrix.power);
+    return node->matrix.power < 0 ? a0 / POPULATION_INFINITE : a0;
 }
 
 double weight_column(struct program *p, const struct node *node) {
-    double used = node->weight.s_f, left = used * weight_initial(p, node, used * node->weight.a0);
+    double used = node->matrix.weight.s_f,
+           left = used * weight_initial(p, node, used * node->matrix.weight.a0);
     return p->net->setup.N || weight_power(left) >= 0 ? left : 0;
 }
 
@@ -99,8 +100,9 @@ static void check_numbers(struct program *p, const struct weight *W) {
 
 bool weight_settle(struct program *p, struct node *node) {
     const struct net_setup *setup = &p->net->setup;
-    struct weight *W = &node->weight;
-    struct matrix *matrix = program_grow(p, &p->net->matrix, &p->net->matrices, sizeof *matrix);
+    struct weight *W = &node->matrix.weight;
+    struct matrix *matrix =
+        program_grow(p, &p->net->matrices.item, &p->net->matrices.count, sizeof *matrix);
     if (!matrix)
         return false;
     *matrix = (struct matrix){W->name, W->fixed, W->zero};
@@ -108,13 +110,13 @@ bool weight_settle(struct program *p, struct node *node) {
     for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
         *ones[k] = weight_or_one(*ones[k]);
     W->a0 = W->zero ? 0 : weight_or_one(W->a0);
-    W->a0 *= setting(p, setup->init, W->name, &node->power);
+    W->a0 *= setting(p, setup->init, W->name, &node->matrix.power);
     double factor = setting(p, setup->rates, W->name, &power);
-    node->frozen = factor == 0;
+    node->matrix.frozen = factor == 0;
     check_numbers(p, W);
     if (W->fixed)
         return !p->code;
-    double *rate = optimizer_by_entry(setup->optimizer) ? &W->adam_rate : &W->rate;
+    double *rate = optimizer_by_entry(setup->training.optimizer) ? &W->adam_rate : &W->rate;
     *rate = rate_left(p, W->name, *rate * factor, power);
     factor = setting(p, setup->eps, W->name, &power);
     W->adam_eps = eps_left(p, W->name, W->adam_eps * factor, power);
@@ -127,7 +129,7 @@ bool weight_settle(struct program *p, struct node *node) {
 static const struct node *first_use(const struct program *p, const struct node *last,
                                     const char *name) {
     const struct node *v = p->node;
-    while (v < last && !(v->written.tied && !strcmp(v->written.name, name)))
+    while (v < last && !(v->matrix.written.tied && !strcmp(v->matrix.written.name, name)))
         v++;
     return v < last ? v : NULL;
 }
@@ -142,21 +144,21 @@ bool weight_tied(struct program *p, struct node *node, struct population *target
     const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
     if (!first)
         return false;
-    const struct map_declaration *map = &first->map->declared;
+    const struct map_declaration *map = &first->matrix.map->declared;
     if (node->on != map->source || target != map->target)
         program_fail(p, "the tied matrix %s maps %s to %s, and cannot map %s to %s", W.name,
                      map->source->name, map->target->name, node->on->name, target->name);
     if (node->count != first->count)
         program_fail(p, "the tied matrix %s has %d and %d rows of each input", W.name, first->per,
                      node->per);
-    if (!numbers_alike(&W, &first->written))
+    if (!numbers_alike(&W, &first->matrix.written))
         program_fail(p, "the tied matrix %s has other numbers where it is used again", W.name);
-    node->weight = first->weight;
-    node->written = W;
-    node->power = first->power;
-    node->frozen = first->frozen;
-    node->map = first->map;
-    node->use = node->map->declared.uses++;
+    node->matrix.weight = first->matrix.weight;
+    node->matrix.written = W;
+    node->matrix.power = first->matrix.power;
+    node->matrix.frozen = first->matrix.frozen;
+    node->matrix.map = first->matrix.map;
+    node->matrix.use = node->matrix.map->declared.uses++;
     node->on = target;
     return true;
 }

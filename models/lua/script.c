@@ -81,8 +81,8 @@ static const char *complaint(const struct program *p) {
 static void check_size(lua_State *L) {
     struct script *script = script_of(L);
     const struct net *net = program_net(script->p);
-    while (script->vectors < net->vectors)
-        script->numbers += (size_t)net->vector[script->vectors++].length;
+    while (script->vectors < net->vectors.count)
+        script->numbers += (size_t)net->vectors.item[script->vectors++].length;
     if (script->p->nodes > SCRIPT_NODES)
         luaL_error(L, "a network has more than %d operations", SCRIPT_NODES);
     if (script->numbers > SCRIPT_NUMBERS)
@@ -171,13 +171,13 @@ static const char *base_name(const char *path) {
 
 static void script_write(struct program *p) {
     const struct network *network = program_network(p);
-    struct script script = {.p = p, .name = base_name(network->program), .start = seconds()};
+    struct script script = {.p = p, .name = base_name(network->script.file), .start = seconds()};
     char name[48], chunk[52];
     struct source source;
     snprintf(name, sizeof name, "%s", *script.name ? script.name : "program");
     snprintf(chunk, sizeof chunk, "@%s", name);
     script.name = name;
-    char *text = script_unfold(network->program_text, &source.size);
+    char *text = script_unfold(network->script.text, &source.size);
     script.L = text ? lua_newstate(allocate, &script) : NULL;
     if (!script.L) {
         program_failed(p, err_set(&p->err, CODE_SYSTEM, "out of memory: %s", name));
@@ -199,10 +199,10 @@ static void script_write(struct program *p) {
 }
 
 static const struct param_row script_keys[] = {
-    {"program", PARAM_PATH, NETWORK_KEY(program), "", 0, 0, NULL, NULL,
+    {"program", PARAM_PATH, NETWORK_KEY(script.file), "", 0, 0, NULL, NULL,
      "Path of a network that is written in Lua (docs/programs.md), relative to the folder of "
      "the ini. Its keys are in section [program]."},
-    {"program_text", PARAM_TEXT, NETWORK_KEY(program_text), "", 0, 0, NULL, NULL,
+    {"program_text", PARAM_TEXT, NETWORK_KEY(script.text), "", 0, 0, NULL, NULL,
      "Text of that network on one line, as output files record it. If it is given, the file "
      "is not read."},
     {0},

@@ -109,7 +109,7 @@ static int balance_selection(lua_State *L) {
     }
     claim(L, "load_largest", suffix);
     claim(L, "flips", suffix);
-    p->net->steps |= eta_bias != 0;
+    p->net->place.has_step_rule |= eta_bias != 0;
     if (script_is_rows(L, 1))
         return script_push(L, select_rows(L, K, eta_bias, suffix));
     struct value s = script_numbers(L, 1);

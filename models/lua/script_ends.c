@@ -9,9 +9,9 @@
 /* --- keys ------------------------------------------------------------------------------------ */
 
 static struct word *find(const struct network *network, const char *name) {
-    for (int k = 0; k < network->words.count; k++)
-        if (!strcmp(network->words.word[k].name, name))
-            return &network->words.word[k];
+    for (int k = 0; k < network->script.words.count; k++)
+        if (!strcmp(network->script.words.word[k].name, name))
+            return &network->script.words.word[k];
     return NULL;
 }
 
@@ -72,7 +72,7 @@ const char *script_text(lua_State *L, int options, const char *field, const char
 }
 
 static int no_pairs(lua_State *L, struct value x) {
-    int n = script_program(L)->net->setup.n;
+    int n = script_program(L)->net->setup.data.n;
     if (n > 1 && script_node(L, x)->per > n)
         return luaL_error(L, "%s of pairs of tokens cannot be measured",
                           script_node(L, x)->on ? "rows" : "numbers");
@@ -142,7 +142,7 @@ static const char *dims_of(lua_State *L, struct value s) {
 
 static void show_of(lua_State *L, bool gradient) {
     struct value s = script_numbers(L, 1);
-    if (script_node(L, s)->of_all)
+    if (script_node(L, s)->plan.across_inputs)
         luaL_error(L, "what is made of a mean over inputs is not shown; penalty() shows its term");
     no_pairs(L, s);
     script_options(L, 3, "axis about equation");
@@ -181,8 +181,8 @@ static const char *router_suffix(lua_State *L) {
     lua_settop(L, 3);
     if (script_option(L, 3, "name"))
         return program_name(script_program(L), "_%s", script_name(L, -1, "gates"));
-    for (int r = 0; r < net->routers; r++)
-        if (!*net->router[r].suffix)
+    for (int r = 0; r < net->routers.count; r++)
+        if (!*net->routers.item[r].suffix)
             luaL_error(L, "gates are told twice; {name = ...} tells routers apart");
     return "";
 }
@@ -199,7 +199,7 @@ static int gates(lua_State *L) {
         if (a->on != b->on || a->count != b->count || a->K != b->K)
             return luaL_error(L, "gates and their logits must be of the same experts and inputs");
     }
-    if (script_node(L, phi)->of_all)
+    if (script_node(L, phi)->plan.across_inputs)
         return luaL_error(L, "gates cannot be made of a mean over inputs");
     const char *suffix = router_suffix(L);
     if (rows && p->gates < 0)
@@ -256,11 +256,11 @@ void script_open_ends(lua_State *L) {
     lua_setglobal(L, "N");
     lua_pushboolean(L, !setup->N);
     lua_setglobal(L, "limit");
-    lua_pushinteger(L, setup->n);
+    lua_pushinteger(L, setup->data.n);
     lua_setglobal(L, "tokens");
-    lua_pushinteger(L, setup->V);
+    lua_pushinteger(L, setup->data.V);
     lua_setglobal(L, "vocabulary");
-    lua_pushinteger(L, setup->C);
+    lua_pushinteger(L, setup->data.C);
     lua_setglobal(L, "outputs");
     lua_pushnumber(L, setup->gamma0);
     lua_setglobal(L, "gamma0");

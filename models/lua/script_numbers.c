@@ -369,7 +369,7 @@ static int softmax(lua_State *L) {
         return script_push(L, program_softmax_by_head(p, script_rows(L, 1), causal));
     struct value s = script_numbers(L, 1);
     const struct node *v = script_node(L, s);
-    if (v->K != p->net->setup.n || v->per != p->net->setup.n)
+    if (v->K != p->net->setup.data.n || v->per != p->net->setup.data.n)
         return luaL_error(L, "softmax with `causal` takes the logits of attention");
     return script_push(L, program_softmax(p, s, causal));
 }
@@ -403,7 +403,7 @@ static void check_length(lua_State *L, int list, int length, const char *what) {
 int script_bias(lua_State *L) {
     struct program *p = script_program(L);
     struct value s = script_numbers(L, 1);
-    int K = script_node(L, s)->K, V = p->net->setup.V;
+    int K = script_node(L, s)->K, V = p->net->setup.data.V;
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_rawgeti(L, 2, 1);
     bool tokens = lua_istable(L, -1);

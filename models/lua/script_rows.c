@@ -9,11 +9,11 @@
 /* Beside its halves and in them: the number is even, and a half has half of it. */
 static int in_halves(lua_State *L, const char *option, int sites) {
     const struct net_setup *setup = program_setup(script_program(L));
-    if (setup->N || !(setup->halved || setup->half))
+    if (setup->N || !(setup->limit.beside_halves || setup->limit.half_number))
         return sites;
     if (sites % 2)
         luaL_error(L, "%s = %d: with [solver] halves = yes it must be even", option, sites);
-    return setup->half ? sites / 2 : sites;
+    return setup->limit.half_number ? sites / 2 : sites;
 }
 
 /* Whether the key [solver] sites is at the top of the stack. */
@@ -26,7 +26,7 @@ static bool names_sites(lua_State *L) {
 static int sites_of(lua_State *L, const char *option, int most, bool drawn) {
     static const char *const keys[] = {"sites", "expert_sites", "unit_sites"};
     const struct net_setup *setup = program_setup(script_program(L));
-    const int numbers[] = {setup->sites, setup->expert_sites, setup->unit_sites};
+    const int numbers[] = {setup->limit.sites, setup->limit.expert_sites, setup->limit.unit_sites};
     for (int k = 0; k < 3 && lua_type(L, -1) == LUA_TSTRING; k++)
         if (!strcmp(lua_tostring(L, -1), keys[k]))
             return numbers[k];
@@ -124,12 +124,12 @@ static int population(lua_State *L) {
     *out =
         (struct script_population){program_population(p, name, size, (size_t)sites, group), size};
     script_check(L);
-    out->on->page = page;
+    out->on->cotangent_scale = page;
     if (of)
         out->on->of = of->on;
     if (units)
         out->on->units = units->on;
-    out->on->mirrored = mirrored && !program_setup(p)->N;
+    out->on->draws.mirrored = mirrored && !program_setup(p)->N;
     luaL_setmetatable(L, SCRIPT_POPULATION);
     return 1;
 }

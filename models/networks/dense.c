@@ -12,7 +12,7 @@ static void add_kernels(struct program *p, int l, struct value h, struct value x
 }
 
 static void dense_write(struct program *p) {
-    int depth = program_network(p)->depth;
+    int depth = program_network(p)->block.depth;
     struct population *on = program_layer(p, "bottom", 1);
     struct population *top = depth > 1 ? program_layer(p, "top", 1) : on;
     struct value h = program_read_in(p, on, (struct weight){.name = "W1"}), x;

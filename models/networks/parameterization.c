@@ -121,8 +121,8 @@ static void sizes(const struct program *p, int regime, double x[VARIABLES]) {
     double N = width ? width : POPULATION_INFINITE;
     x[0] = program_setup(p)->gamma0;
     x[1] = N;
-    x[2] = regime == PARAMETERIZATION_REGIME1 ? network->experts : network->kappa * N;
-    x[3] = regime == PARAMETERIZATION_REGIME2 ? network->expert_width : network->iota * N;
+    x[2] = regime == PARAMETERIZATION_REGIME1 ? network->experts.count : network->routing.kappa * N;
+    x[3] = regime == PARAMETERIZATION_REGIME2 ? network->experts.width : network->experts.iota * N;
 }
 
 static void scale(const struct program *p, int regime, struct weight *W) {

@@ -14,9 +14,9 @@
 #include "models/parts/router.h"
 
 static const struct param_row regime1_rows[] = {
-    {"expert_layers", PARAM_INT, NETWORK_KEY(expert_layers), "1", 1, 8, NULL, NULL,
+    {"expert_layers", PARAM_INT, NETWORK_KEY(experts.layers), "1", 1, 8, NULL, NULL,
      "Number of weight matrices of an expert."},
-    {"expert_output", PARAM_CHOICE, NETWORK_KEY(expert_output), "linear", 0, 0, "linear activated",
+    {"expert_output", PARAM_CHOICE, NETWORK_KEY(experts.output), "linear", 0, 0, "linear activated",
      NULL,
      "Whether the activation function acts on the output of an expert.\n"
      "  linear: it does not\n"
@@ -28,7 +28,8 @@ static const char *regime1_check(const struct network *network, int N, int exper
                                  const char **key) {
     (void)expert_sites;
     *key = "experts";
-    if (network->experts < 1 || network->experts + network->shared_experts > INT_LIST_MAX)
+    if (network->experts.count < 1 ||
+        network->experts.count + network->experts.shared > INT_LIST_MAX)
         return "1 to 32 experts, with the shared ones";
     const char *wrong = network_check_iota(network, N, key);
     return wrong ? wrong : router_check(network, key);
@@ -38,9 +39,9 @@ static const char *regime1_check(const struct network *network, int N, int exper
  * be a stream, which has no part in the scale of the page. */
 static void add_kernels(struct program *p, const struct block *block, int k, int i, struct value h,
                         struct value x) {
-    bool last = k == program_network(p)->expert_layers + 1;
+    bool last = k == program_network(p)->experts.layers + 1;
     double scale = last ? 1 / (block->b * block->b) : 1;
-    bool several = program_network(p)->experts + program_network(p)->shared_experts > 1;
+    bool several = program_network(p)->experts.count + program_network(p)->experts.shared > 1;
     const char *end = several ? program_name(p, "_%d", i) : "";
     const char *Phi = block_name(p, block, program_name(p, "Phi%d", k)),
                *G = block_name(p, block, program_name(p, "G%d", k));
@@ -51,26 +52,26 @@ static void add_kernels(struct program *p, const struct block *block, int k, int
 }
 
 static bool one_hidden_layer(const struct network *network) {
-    return network->expert_layers == 2 && network->expert_output == EXPERT_OUTPUT_LINEAR &&
-           network->shared_experts == 0;
+    return network->experts.layers == 2 && network->experts.output == EXPERT_OUTPUT_LINEAR &&
+           network->experts.shared == 0;
 }
 
 /* The output of expert i. */
 static struct value write_expert(struct program *p, const struct block *block, int i,
                                  struct value x, struct population *top) {
     const struct network *network = program_network(p);
-    for (int k = 0; k < network->expert_layers; k++) {
-        bool last = k == network->expert_layers - 1;
-        double size = last ? 1 : network->iota; /* of what it writes to */
+    for (int k = 0; k < network->experts.layers; k++) {
+        bool last = k == network->experts.layers - 1;
+        double size = last ? 1 : network->experts.iota; /* of what it writes to */
         struct weight W = block_weight(p, block, PARAMETERIZATION_REGIME1, k ? "W_e" : "W");
         W.family = block_name(p, block, program_name(p, "W%d", k + 2));
         W.name = program_name(p, "%s_%d", W.family, i);
         W.rate /= size;
         W.adam_eps *= size;
         struct population *on = last ? top : program_layer(p, W.name, size);
-        on->page = last ? on->page : block->b * size;
+        on->cotangent_scale = last ? on->cotangent_scale : block->b * size;
         struct value h = program_map(p, x, on, W);
-        bool linear = last && network->expert_output == EXPERT_OUTPUT_LINEAR;
+        bool linear = last && network->experts.output == EXPERT_OUTPUT_LINEAR;
         x = linear ? h : program_sigma_of_experts(p, h);
         if (one_hidden_layer(network) && !last && block->l < 0)
             program_expert(p, x, 1);
@@ -84,7 +85,7 @@ static struct value write_expert(struct program *p, const struct block *block, i
 struct value regime1_block(struct program *p, const struct block *block, struct value x1,
                            struct population *top) {
     const struct network *network = program_network(p);
-    bool routed = network->gate != GATE_CONSTANT;
+    bool routed = network->routing.gate != GATE_CONSTANT;
     struct value gates = {-1}, h_top = {-1};
     if (!top)
         top = program_layer(p, block_name(p, block, "top"), 1);
@@ -93,9 +94,9 @@ struct value regime1_block(struct program *p, const struct block *block, struct 
                              block_weight(p, block, PARAMETERIZATION_REGIME1, "b"));
     if (one_hidden_layer(network) && block->l < 0)
         program_aggregation(p, x1, gates, 1);
-    for (int i = 0; i < network->experts + network->shared_experts; i++) {
+    for (int i = 0; i < network->experts.count + network->experts.shared; i++) {
         struct value x = write_expert(p, block, i, x1, top);
-        x = routed && i < network->experts ? program_scale(p, gates, i, x) : x;
+        x = routed && i < network->experts.count ? program_scale(p, gates, i, x) : x;
         h_top = i ? program_add(p, h_top, x) : x;
     }
     program_name_rows(p, h_top, block_name(p, block, "h_top"));

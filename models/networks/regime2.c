@@ -15,7 +15,7 @@
 #include "models/networks/parameterization.h"
 
 static const struct param_row regime2_rows[] = {
-    {"lambda_in", PARAM_CHOICE, NETWORK_KEY(lambda_in), "1", 0, 0, "1 kappa", NULL,
+    {"lambda_in", PARAM_CHOICE, NETWORK_KEY(routing.lambda_in), "1", 0, 0, "1 kappa", NULL,
      "Factor that multiplies the learning rate of the experts' input weights W_in.\n"
      "  1: no factor\n"
      "  kappa: M/N, the number of experts divided by the width"},
@@ -28,7 +28,7 @@ static const char *regime2_check(const struct network *network, int N, int exper
     if (unknown)
         return unknown;
     *key = "expert_width";
-    if (!network->expert_width)
+    if (!network->experts.width)
         return "experts need at least one hidden unit";
     return gate_check_kappa(network, N, expert_sites, key);
 }
@@ -36,9 +36,10 @@ static const char *regime2_check(const struct network *network, int N, int exper
 struct value regime2_block(struct program *p, const struct block *block, struct value x1,
                            struct population *top) {
     const struct network *network = program_network(p);
-    size_t M = (size_t)program_setup(p)->expert_sites;
-    int N_e = network->expert_width;
-    double kappa = network->kappa, lambda = network->lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
+    size_t M = (size_t)program_setup(p)->limit.expert_sites;
+    int N_e = network->experts.width;
+    double kappa = network->routing.kappa,
+           lambda = network->routing.lambda_in == LAMBDA_IN_KAPPA ? kappa : 1;
     struct population *experts =
         program_population(p, block_name(p, block, "experts"), kappa, M, 1);
     struct population *units =
@@ -46,8 +47,8 @@ struct value regime2_block(struct program *p, const struct block *block, struct 
     if (!top)
         top = program_layer(p, block_name(p, block, "top"), 1);
     units->of = experts;
-    experts->page = block->b * kappa;
-    units->page = block->b * kappa * N_e;
+    experts->cotangent_scale = block->b * kappa;
+    units->cotangent_scale = block->b * kappa * N_e;
     struct weight Q = {.name = "Q"}, W_out = {.name = "W_out"};
     struct weight W_in = {.name = "W_in", .rate = lambda / (kappa * N_e), .adam_eps = N_e};
     struct weight *const weights[] = {&Q, &W_in, &W_out, NULL};

@@ -49,9 +49,9 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
                            struct population *top) {
     const struct network *network = program_network(p);
     bool mssp = network->parameterization == PARAMETERIZATION_MSSP;
-    double kappa = network->kappa, iota = network->iota;
+    double kappa = network->routing.kappa, iota = network->experts.iota;
     const struct net_setup *setup = program_setup(p);
-    size_t S_i = (size_t)setup->expert_sites, S_j = (size_t)setup->unit_sites;
+    size_t S_i = (size_t)setup->limit.expert_sites, S_j = (size_t)setup->limit.unit_sites;
     struct population *experts =
         program_population(p, block_name(p, block, "experts"), kappa, S_i, 1);
     struct population *units = program_population(p, block_name(p, block, "units"), iota, S_j, 1);
@@ -61,8 +61,9 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
         top = program_layer(p, block_name(p, block, "top"), 1);
     pairs->of = experts;
     pairs->units = units;
-    units->mirrored = !setup->N && !mssp;
-    experts->page = block->b * kappa, pairs->page = units->page = block->b * iota;
+    units->draws.mirrored = !setup->N && !mssp;
+    experts->cotangent_scale = block->b * kappa,
+    pairs->cotangent_scale = units->cotangent_scale = block->b * iota;
     struct weight Q = {.name = "Q"};
     struct weight in = {.name = "W_in", .rate = 1 / (kappa * iota), .adam_eps = iota};
     struct weight out = {.name = "W_out", .s_f = sqrt(iota / experts->size), .rate = iota / kappa};

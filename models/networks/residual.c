@@ -19,17 +19,17 @@
 #include <math.h>
 
 static const struct param_row residual_rows[] = {
-    {"alpha", PARAM_REAL, NETWORK_KEY(alpha), "1", 0, 1e6, NULL, NULL,
+    {"alpha", PARAM_REAL, NETWORK_KEY(routing.alpha), "1", 0, 1e6, NULL, NULL,
      "Width divided by the number of hidden units of a block, N/(N_e E). With 0 finite "
      "networks have N_e = N^2/E."},
     {0},
 };
 
 bool residual_shape(const struct network *network, int N, double *E, double *N_e) {
-    double units = network->alpha > 0 ? N / network->alpha : (double)N * N;
-    int fixed = network->expert_width;
-    *E = fixed ? units / fixed : network->experts;
-    *N_e = fixed ? fixed : units / network->experts;
+    double units = network->routing.alpha > 0 ? N / network->routing.alpha : (double)N * N;
+    int fixed = network->experts.width;
+    *E = fixed ? units / fixed : network->experts.count;
+    *N_e = fixed ? fixed : units / network->experts.count;
     return network_whole(*E) && network_whole(*N_e);
 }
 
@@ -37,15 +37,15 @@ static const char *residual_check(const struct network *network, int N, int expe
                                   const char **key) {
     double E = expert_sites, N_e;
     *key = "alpha";
-    if (network->alpha == 0 && network->expert_width)
+    if (network->routing.alpha == 0 && network->experts.width)
         return "alpha = N/(N_e E) is 0 for experts of infinite width only: expert_width = 0";
     *key = "q0";
-    if (!N && network->q0 > 0 && !network->expert_width)
+    if (!N && network->routing.q0 > 0 && !network->experts.width)
         return "a router that starts at random sends noise back, which no limit of experts of "
                "infinite width knows: expert_width > 0, or [solver] replicates = 0";
-    *key = network->expert_width ? "expert_width" : "alpha";
+    *key = network->experts.width ? "expert_width" : "alpha";
     if (N && !residual_shape(network, N, &E, &N_e))
-        return network->expert_width
+        return network->experts.width
                    ? "the number of experts N/(alpha N_e) must be whole and at least 1"
                    : "the units per expert N/(alpha E), or N^2/E if alpha = 0, must be whole";
     return gate_check(network, round(E), key);
@@ -58,10 +58,10 @@ static struct value write_block(struct program *p, const struct block *block, st
                                 struct population *stream) {
     const struct net_setup *setup = program_setup(p);
     const struct network *network = program_network(p);
-    int fixed = network->expert_width;
-    double E = fixed || network->rho < 1 ? setup->expert_sites : 1;
-    double N_e = fixed ? fixed : setup->unit_sites;
-    double many = network->alpha > 0 ? 1 / network->alpha : POPULATION_INFINITE;
+    int fixed = network->experts.width;
+    double E = fixed || network->routing.rho < 1 ? setup->limit.expert_sites : 1;
+    double N_e = fixed ? fixed : setup->limit.unit_sites;
+    double many = network->routing.alpha > 0 ? 1 / network->routing.alpha : POPULATION_INFINITE;
     double some = fixed ? many / fixed : 1;
     if (setup->N) {
         residual_shape(network, setup->N, &E, &N_e);
@@ -74,13 +74,14 @@ static struct value write_block(struct program *p, const struct block *block, st
     experts = program_population(p, block_name(p, block, "experts"), some, S, 1);
     units = program_population(p, block_name(p, block, "units"), many, S * group, (int)group);
     units->of = experts;
-    experts->nodes = network_has_nodes(network) || (S == 1 && network->q0 <= 0);
-    experts->page = units->page = block->b;
+    experts->draws.nodes = network_has_nodes(network) || (S == 1 && network->routing.q0 <= 0);
+    experts->cotangent_scale = units->cotangent_scale = block->b;
     if (sampled && S > 1)
         units->units = program_population(p, block_name(p, block, "unit"), many, group, 1);
-    (units->units ? units->units : units)->mirrored = sampled;
+    (units->units ? units->units : units)->draws.mirrored = sampled;
 
-    struct weight R = {.name = "R", .a0 = fmax(network->q0, 0), .zero = network->q0 <= 0};
+    struct weight R = {
+        .name = "R", .a0 = fmax(network->routing.q0, 0), .zero = network->routing.q0 <= 0};
     struct weight W1 = {.name = "W1"}, W2 = {.rate = block->b, .adam_rate = block->b};
     block_weights(p, block, (struct weight *[]){&R, &W1, NULL});
     W2.name = block_name(p, block, "W2");
@@ -98,7 +99,7 @@ static struct value write_block(struct program *p, const struct block *block, st
 }
 
 static void residual_write(struct program *p) {
-    int L = program_network(p)->depth;
+    int L = program_network(p)->block.depth;
     struct population *stream = program_layer(p, "stream", 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     for (int l = 0; l <= L; l++) {

@@ -13,15 +13,15 @@
 #include <math.h>
 
 static const struct param_row resnet_rows[] = {
-    {"branch", PARAM_REAL, NETWORK_KEY(branch), "1", 1e-3, 1e3, NULL, NULL,
+    {"branch", PARAM_REAL, NETWORK_KEY(block.branch), "1", 1e-3, 1e3, NULL, NULL,
      "Factor b of the residual branches, which are multiplied by b/sqrt(depth)."},
     {0},
 };
 
 static void resnet_write(struct program *p) {
     const struct network *network = program_network(p);
-    int L = network->depth;
-    double scale = network->branch / sqrt(L);
+    int L = network->block.depth;
+    double scale = network->block.branch / sqrt(L);
     struct population *stream = program_layer(p, "stream", 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     block_stream_kernels(p, 0, h);
@@ -29,7 +29,7 @@ static void resnet_write(struct program *p) {
         struct weight W = {.name = program_name(p, "W_%d", l),
                            .s_f = scale,
                            .rate = scale * scale,
-                           .adam_rate = network->branch / L};
+                           .adam_rate = network->block.branch / L};
         struct value x = program_sigma(p, h);
         program_kernel(p, x, 1, program_name(p, "Phi_%d", l), "feature kernel of a branch",
                        "<x_l x_l>");

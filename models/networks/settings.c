@@ -15,7 +15,7 @@ static const struct param_row common[] = {
     {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, NULL},
     {"outputs", PARAM_INT, NETWORK_KEY(outputs), "0", 0, 100000, NULL, NULL,
      "Number C of outputs. 0 takes as many as the targets of the data have."},
-    {"pooling", PARAM_CHOICE, NETWORK_KEY(pooling), "data", 0, 0, "data mean token", NULL,
+    {"pooling", PARAM_CHOICE, NETWORK_KEY(block.pooling), "data", 0, 0, "data mean token", NULL,
      "Whether the network has outputs for a whole input or for each of its tokens.\n"
      "  data: as the targets of the data are\n"
      "  mean: for the input, from the mean over its tokens\n"
@@ -44,25 +44,25 @@ static const struct param_row common[] = {
      "  gelu: h Phi(h), Phi the distribution function of a standard normal\n"
      "  softplus: log(1 + exp(h))\n"
      "  silu: h/(1 + exp(-h))"},
-    {"expert_activation", PARAM_CHOICE, NETWORK_KEY(expert_activation), "same", 0, 0,
+    {"expert_activation", PARAM_CHOICE, NETWORK_KEY(experts.activation), "same", 0, 0,
      "same linear tanh erf relu gelu softplus silu", NULL,
      "Activation function of the hidden units inside experts.\n"
      "  same: the one that activation names\n"
      "  linear tanh erf relu gelu softplus silu: the function of that name"},
-    {"depth", PARAM_INT, NETWORK_KEY(depth), "3", 1, 32, NULL, NULL,
+    {"depth", PARAM_INT, NETWORK_KEY(block.depth), "3", 1, 32, NULL, NULL,
      "Number of hidden layers (dense) or of blocks (residual, resnet, stack, transformer)."},
-    {"kappa", PARAM_REAL, NETWORK_KEY(kappa), "1", 1e-3, 1e3, NULL, NULL,
+    {"kappa", PARAM_REAL, NETWORK_KEY(routing.kappa), "1", 1e-3, 1e3, NULL, NULL,
      "Number of experts divided by the width, kappa = M/N."},
-    {"iota", PARAM_REAL, NETWORK_KEY(iota), "1", 1e-3, 1e3, NULL, NULL,
+    {"iota", PARAM_REAL, NETWORK_KEY(experts.iota), "1", 1e-3, 1e3, NULL, NULL,
      "Number of hidden units of an expert divided by the width, iota = N_e/N."},
-    {"branch_power", PARAM_REAL, NETWORK_KEY(branch_power), "1", 0, 2, NULL, NULL,
+    {"branch_power", PARAM_REAL, NETWORK_KEY(block.branch_power), "1", 0, 2, NULL, NULL,
      "Exponent a of the factor depth^-a by which the output of every residual branch is "
      "multiplied."},
-    {"expert_width", PARAM_INT, NETWORK_KEY(expert_width), "2", 0, 4096, NULL, NULL,
+    {"expert_width", PARAM_INT, NETWORK_KEY(experts.width), "2", 0, 4096, NULL, NULL,
      "Number N_e of hidden units of an expert. In residual, 0 makes experts infinitely wide."},
-    {"shared_experts", PARAM_INT, NETWORK_KEY(shared_experts), "0", 0, 32, NULL, NULL,
+    {"shared_experts", PARAM_INT, NETWORK_KEY(experts.shared), "0", 0, 32, NULL, NULL,
      "Number of shared experts, which process every input with gate 1 beside the routed ones."},
-    {"experts", PARAM_INT, NETWORK_KEY(experts), "2", 0, 1000000, NULL, NULL,
+    {"experts", PARAM_INT, NETWORK_KEY(experts.count), "2", 0, 1000000, NULL, NULL,
      "Number of experts, which stays fixed while the width grows. In residual it is used with "
      "expert_width = 0; in transformer, 0 leaves attention alone."},
     {0},
@@ -159,31 +159,34 @@ const char *network_other_keys(const char *name, const char *key) {
 }
 
 static bool has_relu(const struct network *network) {
-    return network->activation == FN_RELU || network->expert_activation == 1 + FN_RELU;
+    return network->activation == FN_RELU || network->experts.activation == 1 + FN_RELU;
 }
 
 bool network_compresses(const struct network *network) {
-    return !has_relu(network) && network->rho == 1;
+    return !has_relu(network) && network->routing.rho == 1;
 }
 
 const char *network_uncompressed(const struct network *network) {
-    return !has_relu(network) ? "rho < 1" : network->rho == 1 ? "relu" : "relu and rho < 1";
+    return !has_relu(network) ? "rho < 1" : network->routing.rho == 1 ? "relu" : "relu and rho < 1";
 }
 
 bool network_has_nodes(const struct network *network) {
-    return network->bias_draws == BIAS_STRATIFIED && network->q0 <= 0;
+    return network->routing.bias_draws == BIAS_STRATIFIED && network->routing.q0 <= 0;
 }
 
 const char *network_step_rule(const struct network *network) {
-    return network->eta_bias != 0 ? "eta_bias" : network->bias_noise != 0 ? "bias_noise" : NULL;
+    return network->routing.eta_bias != 0     ? "eta_bias"
+           : network->routing.bias_noise != 0 ? "bias_noise"
+                                              : NULL;
 }
 
 const char *network_check_balance(const struct network *network, const char **key) {
-    bool routed = network->gate != GATE_CONSTANT;
-    bool terms[] = {network->balance_loss > 0, network->eta_bias != 0, network->z_loss > 0};
+    bool routed = network->routing.gate != GATE_CONSTANT;
+    bool terms[] = {network->routing.balance_loss > 0, network->routing.eta_bias != 0,
+                    network->routing.z_loss > 0};
     const char *const keys[] = {"balance_loss", "eta_bias", "z_loss"};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-        if (terms[k] && (!routed || (network->rho == 1 && k < 2))) {
+        if (terms[k] && (!routed || (network->routing.rho == 1 && k < 2))) {
             *key = keys[k];
             return routed ? "with rho = 1 every expert has every input: there is nothing to balance"
                           : "gate = constant has no router, which this acts on";
@@ -197,7 +200,7 @@ bool network_whole(double count) {
 
 const char *network_check_iota(const struct network *network, int N, const char **key) {
     *key = "iota";
-    return N && !network_whole(network->iota * N)
+    return N && !network_whole(network->experts.iota * N)
                ? "iota times the width must be a whole number of hidden units, at least 1"
                : NULL;
 }

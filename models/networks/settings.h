@@ -28,22 +28,49 @@ enum pooling { POOLING_DATA, POOLING_MEAN, POOLING_TOKEN };
 enum head_limit { HEADS_FIXED, HEADS_MANY };
 enum bias_draws { BIAS_NORMAL, BIAS_STRATIFIED };
 
-struct network {
-    int model, parameterization, read_out, activation, expert_activation, gate, aggregation,
-        lambda_in;
-    double beta, kappa, iota, rho;
-    int expert_width, outputs;
-    int depth, experts, expert_layers, expert_output, bias, bias_draws;
-    int pooling, bias_per, mixture, stream, block_norm, many_experts;
-    int heads, head_limit, head_width, causal, norm, final_norm, zero_queries, gated_experts;
-    double attention_width, attention_beta, branch_power;
-    double q0, router_rate, bias_std, bias_noise, alpha, eta_bias, branch, balance_loss, z_loss;
-    int softmax_over, shared_experts;
+/* The router, its selection, and what balances the loads of its experts. */
+struct routing_settings {
+    int gate, aggregation, lambda_in, softmax_over;
+    double beta, kappa, rho;
+    int bias, bias_draws, bias_per;
+    double bias_std, bias_noise;
     struct real_list biases;
-    const char *program;      /* the file of a network written in Lua, */
-    const char *program_text; /* its text on one line (script_unfold) and its keys, [program] */
-    struct word_list words;
+    double eta_bias, alpha, q0, router_rate, balance_loss, z_loss;
+};
+
+struct expert_settings {
+    int count; /* of a fixed number of experts */
+    int width, layers, output, activation;
+    int many, shared, gated;
+    double iota;
+};
+
+struct attention_settings {
+    int heads, head_limit, head_width, causal, zero_queries;
+    double width, beta;
+};
+
+/* Blocks that are repeated on a stream. */
+struct block_settings {
+    int depth, mixture, stream, block_norm, norm, final_norm, pooling;
+    double branch, branch_power;
+};
+
+/* A network that is written in Lua. */
+struct script_settings {
+    const char *file;
+    const char *text;       /* on one line (script_unfold) */
+    struct word_list words; /* its keys, [program] */
+};
+
+struct network {
+    int model, parameterization, read_out, activation, outputs;
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */
+    struct routing_settings routing;
+    struct expert_settings experts;
+    struct attention_settings attention;
+    struct block_settings block;
+    struct script_settings script;
 };
 
 #define NETWORK_KEY(field) offsetof(struct network, field)

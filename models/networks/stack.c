@@ -15,18 +15,18 @@
 enum { BEFORE = 1, AFTER = 2 }; /* bits of block_norm */
 
 static const struct param_row stack_rows[] = {
-    {"mixture", PARAM_CHOICE, NETWORK_KEY(mixture), "regime2", 0, 0, "regime1 regime2 regime3",
-     NULL,
+    {"mixture", PARAM_CHOICE, NETWORK_KEY(block.mixture), "regime2", 0, 0,
+     "regime1 regime2 regime3", NULL,
      "Mixture of experts in a block, which has the keys of the network of that name.\n"
      "  regime1: a fixed number of wide experts\n"
      "  regime2: many experts of a fixed width\n"
      "  regime3: many wide experts"},
-    {"stream", PARAM_CHOICE, NETWORK_KEY(stream), "yes", 0, 0, "no yes", NULL,
+    {"stream", PARAM_CHOICE, NETWORK_KEY(block.stream), "yes", 0, 0, "no yes", NULL,
      "What becomes of the input of a block.\n"
      "  no: the output of the block replaces it\n"
      "  yes: the output of the block is added to it, as on a residual stream"},
-    {"block_norm", PARAM_CHOICE, NETWORK_KEY(block_norm), "none", 0, 0, "none before after both",
-     NULL,
+    {"block_norm", PARAM_CHOICE, NETWORK_KEY(block.block_norm), "none", 0, 0,
+     "none before after both", NULL,
      "Where RMSNorm acts in a block.\n"
      "  none: nowhere\n"
      "  before: on the input of the block\n"
@@ -47,16 +47,16 @@ static const struct {
 
 static const char *stack_check(const struct network *network, int N, int expert_sites,
                                const char **key) {
-    bool zero = !N && network->parameterization == PARAMETERIZATION_MUP && network->mixture;
+    bool zero = !N && network->parameterization == PARAMETERIZATION_MUP && network->block.mixture;
     *key = "block_norm";
-    if (zero && network->block_norm & AFTER)
+    if (zero && network->block.block_norm & AFTER)
         return "in the limit of mup the output of a block is 0 at the start, which no norm can "
                "scale to 1: before, or networks alone with [solver] replicates = 0";
-    if (zero && network->block_norm && !network->stream && network->depth > 1)
+    if (zero && network->block.block_norm && !network->block.stream && network->block.depth > 1)
         return "in the limit of mup, without a stream, what the second block reads is 0 at the "
                "start, which no norm can scale to 1: none, stream = yes, or networks alone with "
                "[solver] replicates = 0";
-    return mixtures[network->mixture].model->check(network, N, expert_sites, key);
+    return mixtures[network->block.mixture].model->check(network, N, expert_sites, key);
 }
 
 /* Keys that only other mixtures have. */
@@ -65,7 +65,7 @@ static const char *stack_idle(const struct network *network, const char *key) {
     const char *lists[COUNT];
     for (int k = 0; k < COUNT; k++)
         lists[k] = mixtures[k].model->keys;
-    return network_only_others(lists, COUNT, network->mixture, key) ? "mixture" : NULL;
+    return network_only_others(lists, COUNT, network->block.mixture, key) ? "mixture" : NULL;
 }
 
 /* At the top the cotangent is w, which is one for all inputs. */
@@ -82,19 +82,21 @@ static void add_kernels(struct program *p, int l, bool top, struct value x) {
 
 static void stack_write(struct program *p) {
     const struct network *network = program_network(p);
-    int L = network->depth, table = mixtures[network->mixture].parameterization;
+    int L = network->block.depth, table = mixtures[network->block.mixture].parameterization;
     struct weight W1 = {.name = "W1"}, w = {.name = "w"};
     parameterization_scale(p, table, (struct weight *[]){&W1, &w, NULL});
-    struct population *stream = program_layer(p, network->stream ? "stream" : "bottom", 1);
+    struct population *stream = program_layer(p, network->block.stream ? "stream" : "bottom", 1);
     struct value x = program_sigma(p, program_read_in(p, stream, W1));
     add_kernels(p, 0, false, x);
     for (int l = 0; l < L; l++) {
-        struct block block = network->stream ? block_of_stream(p, l) : (struct block){l, 1, 1};
-        struct value y = network->block_norm & BEFORE ? program_norm(p, x) : x;
-        y = mixtures[network->mixture].write(p, &block, y, network->stream ? stream : NULL);
-        if (network->block_norm & AFTER)
+        struct block block =
+            network->block.stream ? block_of_stream(p, l) : (struct block){l, 1, 1};
+        struct value y = network->block.block_norm & BEFORE ? program_norm(p, x) : x;
+        y = mixtures[network->block.mixture].write(p, &block, y,
+                                                   network->block.stream ? stream : NULL);
+        if (network->block.block_norm & AFTER)
             y = program_norm(p, y);
-        x = network->stream ? program_add(p, x, program_times(p, block.b, y)) : y;
+        x = network->block.stream ? program_add(p, x, program_times(p, block.b, y)) : y;
         add_kernels(p, l + 1, l + 1 == L, x);
     }
     program_read_out(p, x, w);

@@ -16,22 +16,22 @@
 #include "models/engine/net.h"
 
 static const struct param_row transformer_rows[] = {
-    {"norm", PARAM_CHOICE, NETWORK_KEY(norm), "yes", 0, 0, "no yes", NULL,
+    {"norm", PARAM_CHOICE, NETWORK_KEY(block.norm), "yes", 0, 0, "no yes", NULL,
      "Whether RMSNorm acts on the input of every attention layer and of every mixture of "
      "experts.\n"
      "  no: it does not\n"
      "  yes: it does"},
-    {"final_norm", PARAM_CHOICE, NETWORK_KEY(final_norm), "yes", 0, 0, "no yes", NULL,
+    {"final_norm", PARAM_CHOICE, NETWORK_KEY(block.final_norm), "yes", 0, 0, "no yes", NULL,
      "Whether RMSNorm acts on the input of the read-out.\n"
      "  no: it does not\n"
      "  yes: it does"},
-    {"many_experts", PARAM_CHOICE, NETWORK_KEY(many_experts), "no", 0, 0, "no regime2 regime3",
+    {"many_experts", PARAM_CHOICE, NETWORK_KEY(experts.many), "no", 0, 0, "no regime2 regime3",
      NULL,
      "Whether the number of experts grows with the width.\n"
      "  no: it is fixed, as experts says\n"
      "  regime2: it grows, with experts of a fixed width and the keys of regime2\n"
      "  regime3: it grows, and so does their width, with the keys of regime3"},
-    {"gated_experts", PARAM_CHOICE, NETWORK_KEY(gated_experts), "no", 0, 0, "no yes", NULL,
+    {"gated_experts", PARAM_CHOICE, NETWORK_KEY(experts.gated), "no", 0, 0, "no yes", NULL,
      "Form of an expert.\n"
      "  no: W2 sigma(W1 y)\n"
      "  yes: W2 (sigma(W1 y) x W3 y), which is SwiGLU with expert_activation = silu"},
@@ -39,7 +39,7 @@ static const struct param_row transformer_rows[] = {
 };
 
 static const struct model *many(const struct network *network) {
-    return network->many_experts == 1 ? &model_regime2 : &model_regime3;
+    return network->experts.many == 1 ? &model_regime2 : &model_regime3;
 }
 
 static const char *transformer_check(const struct network *network, int N, int expert_sites,
@@ -51,7 +51,7 @@ static const char *transformer_check(const struct network *network, int N, int e
     if (network->parameterization > PARAMETERIZATION_MSSP)
         return "attention is in muP: mup or mssp, which decide how a router and many experts "
                "start; scales and rates of single matrices are those of [init] and [rates]";
-    if (network->many_experts)
+    if (network->experts.many)
         return many(network)->check(network, N, expert_sites, key);
     return experts_check(network, N, key);
 }
@@ -66,8 +66,8 @@ static const char *transformer_check(const struct network *network, int N, int e
 static const char *transformer_idle(const struct network *network, const char *key) {
     const char *const keys[3] = {"parameterization read_out activation " FIXED_EXPERTS,
                                  model_regime2.keys, model_regime3.keys};
-    bool off = !network->many_experts && !network->experts;
-    return !off && network_only_others(keys, 3, network->many_experts, key) ? "many_experts" : NULL;
+    bool off = !network->experts.many && !network->experts.count;
+    return !off && network_only_others(keys, 3, network->experts.many, key) ? "many_experts" : NULL;
 }
 
 static struct value normed(struct program *p, bool norm, struct value x) {
@@ -84,25 +84,25 @@ static void add_kernels(struct program *p, const char *format, int l, struct val
 
 static void transformer_write(struct program *p) {
     const struct network *network = program_network(p);
-    int L = network->depth;
+    int L = network->block.depth;
     struct population *stream = program_layer(p, "stream", 1);
     struct value h = program_read_in(p, stream, (struct weight){.name = "W0"});
     add_kernels(p, "C%c_%d", 0, h);
     for (int l = 0; l < L; l++) {
         struct block block = block_of_stream(p, l);
-        struct value o = attention_write(p, &block, normed(p, network->norm, h), stream);
+        struct value o = attention_write(p, &block, normed(p, network->block.norm, h), stream);
         h = program_add(p, h, program_times(p, block.b, o));
-        if (network->experts || network->many_experts) {
-            struct value y = normed(p, network->norm, h);
+        if (network->experts.count || network->experts.many) {
+            struct value y = normed(p, network->block.norm, h);
             add_kernels(p, "C%c_mid_%d", l, h);
-            o = network->many_experts == 1   ? regime2_block(p, &block, y, stream)
-                : network->many_experts == 2 ? regime3_block(p, &block, y, stream)
+            o = network->experts.many == 1   ? regime2_block(p, &block, y, stream)
+                : network->experts.many == 2 ? regime3_block(p, &block, y, stream)
                                              : experts_write(p, &block, y, stream);
             h = program_add(p, h, program_times(p, block.b, o));
         }
         add_kernels(p, "C%c_%d", l + 1, h);
     }
-    program_read_out(p, normed(p, network->final_norm, h), (struct weight){.name = "w"});
+    program_read_out(p, normed(p, network->block.final_norm, h), (struct weight){.name = "w"});
 }
 
 const struct model model_transformer = {

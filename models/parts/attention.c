@@ -6,25 +6,26 @@
 #include <math.h>
 
 const struct param_row attention_rows[] = {
-    {"head_limit", PARAM_CHOICE, NETWORK_KEY(head_limit), "fixed", 0, 0, "fixed many", NULL,
+    {"head_limit", PARAM_CHOICE, NETWORK_KEY(attention.head_limit), "fixed", 0, 0, "fixed many",
+     NULL,
      "How the attention heads grow with the width.\n"
      "  fixed: their number is fixed and each becomes infinitely wide\n"
      "  many: each has head_width units and there are infinitely many"},
-    {"heads", PARAM_INT, NETWORK_KEY(heads), "1", 1, 1024, NULL, "head_limit=fixed",
+    {"heads", PARAM_INT, NETWORK_KEY(attention.heads), "1", 1, 1024, NULL, "head_limit=fixed",
      "Number of attention heads, which stays fixed while the width grows. The limit is the "
      "same for any number."},
-    {"head_width", PARAM_INT, NETWORK_KEY(head_width), "4", 1, 4096, NULL, "head_limit=many",
-     "Number N_k of units of an attention head."},
-    {"attention_width", PARAM_REAL, NETWORK_KEY(attention_width), "1", 1e-3, 1e3, NULL, NULL,
+    {"head_width", PARAM_INT, NETWORK_KEY(attention.head_width), "4", 1, 4096, NULL,
+     "head_limit=many", "Number N_k of units of an attention head."},
+    {"attention_width", PARAM_REAL, NETWORK_KEY(attention.width), "1", 1e-3, 1e3, NULL, NULL,
      "Number of units of all attention heads together divided by the width, nu."},
-    {"attention_beta", PARAM_REAL, NETWORK_KEY(attention_beta), "1", 0, 1e6, NULL, NULL,
+    {"attention_beta", PARAM_REAL, NETWORK_KEY(attention.beta), "1", 0, 1e6, NULL, NULL,
      "Factor beta of the attention logits beta <q k>, where <> is the mean over the units of "
      "a head."},
-    {"causal", PARAM_CHOICE, NETWORK_KEY(causal), "no", 0, 0, "no yes", NULL,
+    {"causal", PARAM_CHOICE, NETWORK_KEY(attention.causal), "no", 0, 0, "no yes", NULL,
      "Which tokens a token attends to.\n"
      "  no: all tokens of the input\n"
      "  yes: itself and those before it"},
-    {"zero_queries", PARAM_CHOICE, NETWORK_KEY(zero_queries), "no", 0, 0, "no yes", NULL,
+    {"zero_queries", PARAM_CHOICE, NETWORK_KEY(attention.zero_queries), "no", 0, 0, "no yes", NULL,
      "Initial value of the query matrices W_Q.\n"
      "  no: random, so that the attention logits of finite networks start at random\n"
      "  yes: 0, so that all attention logits start at 0, as those of infinite heads do"},
@@ -32,9 +33,10 @@ const struct param_row attention_rows[] = {
 };
 
 const char *attention_check(const struct network *network, int N, const char **key) {
-    double parts = network->head_limit == HEADS_MANY ? network->head_width : network->heads;
+    double parts = network->attention.head_limit == HEADS_MANY ? network->attention.head_width
+                                                               : network->attention.heads;
     *key = "attention_width";
-    if (N && !network_whole(network->attention_width * N / parts))
+    if (N && !network_whole(network->attention.width * N / parts))
         return "attention_width times the width must be a whole number of units for each head";
     return NULL;
 }
@@ -53,10 +55,10 @@ static void show(struct program *p, const struct block *block, int i, struct val
 static struct value write_head(struct program *p, const struct block *block, int i, int H,
                                struct value y, struct population *stream) {
     const struct network *network = program_network(p);
-    bool many = network->head_limit == HEADS_MANY;
-    double r = network->attention_width / H, beta = network->attention_beta;
-    size_t N_k = many ? (size_t)network->head_width : 1,
-           heads = (program_sites(p, network->attention_width) + N_k - 1) / N_k;
+    bool many = network->attention.head_limit == HEADS_MANY;
+    double r = network->attention.width / H, beta = network->attention.beta;
+    size_t N_k = many ? (size_t)network->attention.head_width : 1,
+           heads = (program_sites(p, network->attention.width) + N_k - 1) / N_k;
     struct population *on_heads = NULL;
     if (many)
         on_heads = program_population(p, block_name(p, block, "heads"), r / (double)N_k, heads, 1);
@@ -64,20 +66,20 @@ static struct value write_head(struct program *p, const struct block *block, int
     struct population *units = program_population(
         p, i < 0 ? name : program_name(p, "%s_%d", name, i), r, heads * N_k, (int)N_k);
     units->of = on_heads;
-    units->page = block->b * r;
+    units->cotangent_scale = block->b * r;
     /* Each of H heads has 1/H of the units: together they are one head of all. */
     struct weight in = {.rate = 1 / r, .adam_eps = 1.0 / H}, queries = in,
                   out = {.rate = 1.0 / H, .adam_rate = 1.0 / H, .a0 = 1 / sqrt(H)};
-    queries.zero = network->zero_queries;
+    queries.zero = network->attention.zero_queries;
     struct value q = block_map(p, block, "W_Q", i, y, units, queries);
     struct value k = block_map(p, block, "W_K", i, y, units, in);
     struct value v = block_map(p, block, "W_V", i, y, units, in), o;
     if (many) {
         struct value A = program_attend_by_head(p, q, k, on_heads, beta);
-        o = program_mix_by_head(p, program_softmax_by_head(p, A, network->causal), v);
+        o = program_mix_by_head(p, program_softmax_by_head(p, A, network->attention.causal), v);
     } else {
         struct value logits = program_attend(p, q, k, beta);
-        struct value a = program_softmax(p, logits, network->causal);
+        struct value a = program_softmax(p, logits, network->attention.causal);
         show(p, block, i, logits, a);
         o = program_mix(p, a, v);
     }
@@ -87,8 +89,8 @@ static struct value write_head(struct program *p, const struct block *block, int
 struct value attention_write(struct program *p, const struct block *block, struct value y,
                              struct population *stream) {
     const struct network *network = program_network(p);
-    bool fixed = network->head_limit == HEADS_FIXED && program_setup(p)->N;
-    int H = fixed ? network->heads : 1;
+    bool fixed = network->attention.head_limit == HEADS_FIXED && program_setup(p)->N;
+    int H = fixed ? network->attention.heads : 1;
     struct value sum = write_head(p, block, H > 1 ? 0 : -1, H, y, stream);
     for (int i = 1; i < H; i++)
         sum = program_add(p, sum, write_head(p, block, i, H, y, stream));

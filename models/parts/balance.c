@@ -8,21 +8,22 @@
 #include <stdlib.h>
 
 const struct param_row balance_rows[] = {
-    {"eta_bias", PARAM_REAL, NETWORK_KEY(eta_bias), "0", 0, 1e6, NULL, NULL,
+    {"eta_bias", PARAM_REAL, NETWORK_KEY(routing.eta_bias), "0", 0, 1e6, NULL, NULL,
      "Learning rate of selection biases, which balance experts with rho < 1: each step takes "
      "b -= eta_bias (load - rho)."},
-    {"balance_loss", PARAM_REAL, NETWORK_KEY(balance_loss), "0", 0, 1e6, NULL, NULL,
+    {"balance_loss", PARAM_REAL, NETWORK_KEY(routing.balance_loss), "0", 0, 1e6, NULL, NULL,
      "Coefficient of the load-balancing loss, used with rho < 1: the mean over experts of "
      "load/rho, times M times the mean share of the expert in the gates."},
-    {"z_loss", PARAM_REAL, NETWORK_KEY(z_loss), "0", 0, 1e6, NULL, NULL,
+    {"z_loss", PARAM_REAL, NETWORK_KEY(routing.z_loss), "0", 0, 1e6, NULL, NULL,
      "Coefficient of the router z-loss: the mean over inputs of log(s)^2, s the sum of "
      "exp(beta psi) over experts (with many experts, their mean)."},
-    {"softmax_over", PARAM_CHOICE, NETWORK_KEY(softmax_over), "selected", 0, 0, "selected all",
-     "gate=softmax",
+    {"softmax_over", PARAM_CHOICE, NETWORK_KEY(routing.softmax_over), "selected", 0, 0,
+     "selected all", "gate=softmax",
      "Experts over which softmax gates add up to 1 when rho < 1.\n"
      "  selected: the selected experts\n"
      "  all: all experts, before the selection"},
-    {"bias_draws", PARAM_CHOICE, NETWORK_KEY(bias_draws), "normal", 0, 0, "normal stratified", NULL,
+    {"bias_draws", PARAM_CHOICE, NETWORK_KEY(routing.bias_draws), "normal", 0, 0,
+     "normal stratified", NULL,
      "How the initial selection biases are chosen.\n"
      "  normal: from a normal distribution, anew for each replicate or seed\n"
      "  stratified: as equidistant quantiles of that distribution, one for each expert"},
@@ -51,9 +52,9 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
     double pair[2];
     for (int k = 0; k < E; k++) {
         rng_normal_pair(stream, 0, (uint32_t)k / 2, pair);
-        values[k] = network->bias_std * (network->bias_draws == BIAS_NORMAL
-                                             ? pair[k % 2]
-                                             : gsl_cdf_ugaussian_Pinv((k + 0.5) / E));
+        values[k] = network->routing.bias_std * (network->routing.bias_draws == BIAS_NORMAL
+                                                     ? pair[k % 2]
+                                                     : gsl_cdf_ugaussian_Pinv((k + 0.5) / E));
     }
 }
 
@@ -76,7 +77,7 @@ static int measure(struct balance *s, const struct net *net, struct rows m, stru
     for (int mu = 0; mu < m.count; mu++)
         sum += changed[mu];
     free(changed);
-    *s->flips = net->started ? sum / m.count / (2 * s->rho) : 0;
+    *s->flips = net->batch.started ? sum / m.count / (2 * s->rho) : 0;
     rows_copy(m, s->last);
     return CODE_OK;
 }
@@ -95,7 +96,7 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
     int P = c.count;
     double *qstar = s->qstar, *less = s->mean + P, mean;
     rows_copy(c, s->q);
-    backend->combine(s->q, 1, net->ones, s->b);
+    backend->combine(s->q, 1, net->output.ones, s->b);
     TRY(backend->top(s->q, s->K - 1, m, err)); /* the K-th largest is what K has beside K - 1 */
     backend->averages(s->q, m, less);
     TRY(backend->top(s->q, s->K, m, err));
@@ -124,9 +125,9 @@ static json_t *constants(const void *context) {
 
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,
                                  int l, int L) {
-    return (struct balance_rule){.K = (size_t)lround(network->rho * (double)experts->sites),
-                                 .rho = network->rho,
-                                 .eta_bias = network->eta_bias,
+    return (struct balance_rule){.K = (size_t)lround(network->routing.rho * (double)experts->sites),
+                                 .rho = network->routing.rho,
+                                 .eta_bias = network->routing.eta_bias,
                                  .l = l,
                                  .L = L};
 }
@@ -141,14 +142,14 @@ static double *series(struct program *p, const struct balance_rule *rule, const 
 
 /* The axes of numbers of each row of x: of inputs, or of tokens. */
 static const char *dims_of(const struct program *p, struct value x) {
-    return program_count(p, x) > program_setup(p)->P ? "t l mu token" : "t l mu";
+    return program_count(p, x) > program_setup(p)->data.P ? "t l mu token" : "t l mu";
 }
 
 /* What given masks and selected ones share, for R rows like x; NULL after a failure. */
 static struct balance *make(struct program *p, struct value x, struct population *experts,
                             const struct balance_rule *rule) {
     int R = program_count(p, x);
-    if (R > program_net(p)->rows)
+    if (R > program_net(p)->batch.rows)
         program_fail(p, "a selection among experts that is measured takes one row of each input or "
                         "token, not of each pair of tokens");
     struct balance *s = program_memory(p, sizeof *s);
@@ -202,7 +203,7 @@ struct value balance_select(struct program *p, struct value scores, struct popul
 /* Averages over the experts of block l. */
 static void add_mean(struct program *p, int l, struct value x, bool gradient, int power,
                      const char *name, const char *about, const char *equation) {
-    int L = program_network(p)->depth;
+    int L = program_network(p)->block.depth;
     program_measure(p, x, gradient, power, 1,
                     program_series(p, dims_of(p, x), L, l, name, about, equation));
 }
@@ -213,17 +214,17 @@ struct value balance_write(struct program *p, struct value h, struct population 
     struct value logits = program_map(p, h, experts, R);
     program_name_rows(p, logits, program_name(p, "p_%d", l));
     struct value c = program_fn(p, FN_SIGMOID, 1, logits);
-    if (network->rho < 1) {
+    if (network->routing.rho < 1) {
         double *start = program_memory(p, experts->sites * sizeof *start);
         if (!start)
             return c;
         balance_biases(program_setup(p), l, (int)experts->sites, start);
-        struct balance_rule rule = balance_rule(network, experts, l, network->depth);
+        struct balance_rule rule = balance_rule(network, experts, l, network->block.depth);
         rule.start = start;
         struct value mask = balance_select(p, c, experts, rule);
         c = program_multiply(p, mask, c);
     }
-    program_routes(p, c, logits, network->rho < 1, program_name(p, "_%d", l));
+    program_routes(p, c, logits, network->routing.rho < 1, program_name(p, "_%d", l));
     add_mean(p, l, logits, false, 1, "p", "mean router logit", "<p_k>");
     add_mean(p, l, logits, false, 2, "p2", "mean squared router logit", "<p_k^2>");
     add_mean(p, l, c, true, 1, "A", "mean gradient of the gate", "<A_k>");

@@ -8,8 +8,8 @@
 static const struct block alone = {-1, 1, 1};
 
 struct block block_of_stream(const struct program *p, int l) {
-    int L = program_network(p)->depth;
-    double b = pow(L, -program_network(p)->branch_power);
+    int L = program_network(p)->block.depth;
+    double b = pow(L, -program_network(p)->block.branch_power);
     return (struct block){l, b, 1 / (L * b * b)};
 }
 

@@ -7,17 +7,19 @@
 #include <math.h>
 
 const struct param_row gate_rows[] = {
-    {"gate", PARAM_CHOICE, NETWORK_KEY(gate), "sigmoid", 0, 0, "sigmoid softmax constant", NULL,
+    {"gate", PARAM_CHOICE, NETWORK_KEY(routing.gate), "sigmoid", 0, 0, "sigmoid softmax constant",
+     NULL,
      "Gate function phi(psi) of the router logits psi.\n"
      "  sigmoid: 1/(1 + exp(-beta psi)) of each expert by itself\n"
      "  softmax: the softmax over experts of beta psi\n"
      "  constant: 1 for every expert, without a router"},
-    {"beta", PARAM_REAL, NETWORK_KEY(beta), "1", 1e-6, 1e6, NULL, "gate=sigmoid|softmax",
+    {"beta", PARAM_REAL, NETWORK_KEY(routing.beta), "1", 1e-6, 1e6, NULL, "gate=sigmoid|softmax",
      "Inverse temperature beta of the gate, which is a function of beta psi."},
-    {"rho", PARAM_REAL, NETWORK_KEY(rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
+    {"rho", PARAM_REAL, NETWORK_KEY(routing.rho), "1", 1e-6, 1, NULL, "gate=sigmoid|softmax",
      "Share rho = K/M of the experts that are selected for each input. 1 is soft routing: all "
      "of them."},
-    {"aggregation", PARAM_CHOICE, NETWORK_KEY(aggregation), "M", 0, 0, "M K", "gate=sigmoid",
+    {"aggregation", PARAM_CHOICE, NETWORK_KEY(routing.aggregation), "M", 0, 0, "M K",
+     "gate=sigmoid",
      "Number by which the sum over experts is divided.\n"
      "  M: all experts\n"
      "  K: the selected ones, as in the papers' top-K"},
@@ -25,7 +27,7 @@ const struct param_row gate_rows[] = {
 };
 
 const char *gate_check(const struct network *network, double experts, const char **key) {
-    double K = network->rho * experts;
+    double K = network->routing.rho * experts;
     *key = "rho";
     if (fabs(K - round(K)) > 1e-9 * experts || K < 0.5)
         return "rho times the number of experts must be a whole number of at least 1";
@@ -34,18 +36,18 @@ const char *gate_check(const struct network *network, double experts, const char
 
 const char *gate_check_kappa(const struct network *network, int N, int expert_sites,
                              const char **key) {
-    double M = N ? network->kappa * N : expert_sites;
+    double M = N ? network->routing.kappa * N : expert_sites;
     const char *idle = network_check_balance(network, key);
     if (idle)
         return idle;
     *key = "kappa";
     if (!network_whole(M))
         return "kappa times the width must be a whole number of experts, at least 1";
-    return network->gate == GATE_CONSTANT ? NULL : gate_check(network, round(M), key);
+    return network->routing.gate == GATE_CONSTANT ? NULL : gate_check(network, round(M), key);
 }
 
 bool gate_is_constant(const struct program *p) {
-    return program_network(p)->gate == GATE_CONSTANT;
+    return program_network(p)->routing.gate == GATE_CONSTANT;
 }
 
 /* Of <psi m>, m the mask of the largest of `sites` logits: minus this logit. */
@@ -94,7 +96,7 @@ static struct value exponential(struct program *p, struct value psi,
                                              .forward = minus_largest};
     struct value first = program_average(p, psi, program_top(p, psi, 1));
     *shift = program_numbers(p, &largest, experts, first, 1);
-    return program_fn(p, FN_EXP, program_network(p)->beta, program_shift(p, *shift, psi));
+    return program_fn(p, FN_EXP, program_network(p)->routing.beta, program_shift(p, *shift, psi));
 }
 
 /* ln <exp(beta psi)> = ln <exp(beta (psi - max))> + beta max. The largest logit is treated as a
@@ -118,11 +120,11 @@ static void shifted_back(const void *context, const struct net *net, int rows, c
     const struct network *network = context;
     (void)net;
     for (int mu = 0; mu < rows; mu++)
-        out[mu] = -network->beta * x[mu];
+        out[mu] = -network->routing.beta * x[mu];
 }
 
 static json_t *back_constants(const void *context) {
-    return json_pack("{s:f}", "c", -((const struct network *)context)->beta);
+    return json_pack("{s:f}", "c", -((const struct network *)context)->routing.beta);
 }
 
 /* ln <exp(beta psi)>, without overflow. */
@@ -142,7 +144,7 @@ static double balance_value(const void *context, const struct net *net, int rows
                             double *g) {
     const struct network *network = context;
     (void)net, (void)rows;
-    g[0] = network->balance_loss / network->rho;
+    g[0] = network->routing.balance_loss / network->routing.rho;
     return g[0] * x[0];
 }
 
@@ -150,7 +152,7 @@ static double balance_value(const void *context, const struct net *net, int rows
 static double z_value(const void *context, const struct net *net, int rows, const double *x,
                       double *g) {
     const struct network *network = context;
-    double sum = 0, c = network->z_loss / rows;
+    double sum = 0, c = network->routing.z_loss / rows;
     (void)net;
     for (int i = 0; i < rows; i++) {
         sum += c * x[i] * x[i];
@@ -161,11 +163,11 @@ static double z_value(const void *context, const struct net *net, int rows, cons
 
 static json_t *balance_constants(const void *context) {
     const struct network *network = context;
-    return json_pack("{s:f}", "c", network->balance_loss / network->rho);
+    return json_pack("{s:f}", "c", network->routing.balance_loss / network->routing.rho);
 }
 
 static json_t *z_constants(const void *context) {
-    return json_pack("{s:f}", "c", ((const struct network *)context)->z_loss);
+    return json_pack("{s:f}", "c", ((const struct network *)context)->routing.z_loss);
 }
 
 /* e: the gates without mask or scale. */
@@ -174,14 +176,14 @@ static void add_penalties(struct program *p, const struct block *block, struct v
     static const struct penalty_fn balance = {{"mean", balance_constants}, balance_value},
                                    z = {{"mean_square", z_constants}, z_value};
     const struct network *network = program_network(p);
-    if (network->balance_loss > 0) {
+    if (network->routing.balance_loss > 0) {
         struct value load = program_mean_of_rows(p, mask),
                      share = program_mean_of_rows(p, over_mean(p, e));
         program_penalty(p, program_average(p, share, load), &balance, network,
                         block_name(p, block, "balance_loss"), "load-balancing term of the loss",
                         "balance_loss <load M share> / rho");
     }
-    if (network->z_loss > 0)
+    if (network->routing.z_loss > 0)
         program_penalty(p, log_mean(p, psi, experts), &z, network, block_name(p, block, "z_loss"),
                         "z-loss term of the loss",
                         "z_loss mean over inputs of (ln <exp(beta psi)>)^2");
@@ -190,33 +192,34 @@ static void add_penalties(struct program *p, const struct block *block, struct v
 struct value gate_write(struct program *p, const struct block *block, struct value x1,
                         struct population *experts, struct weight Q, struct value *psi) {
     const struct network *network = program_network(p);
-    bool masked = network->rho < 1, softmax = network->gate == GATE_SOFTMAX;
-    int l = block->l < 0 ? 0 : block->l, L = block->l < 0 ? 1 : network->depth;
+    bool masked = network->routing.rho < 1, softmax = network->routing.gate == GATE_SOFTMAX;
+    int l = block->l < 0 ? 0 : block->l, L = block->l < 0 ? 1 : network->block.depth;
     struct balance_rule rule = balance_rule(network, experts, l, L);
     struct value mask = {-1}, e, phi, shift;
     *psi = program_map(p, x1, experts, Q);
-    if (masked && network->eta_bias == 0)
+    if (masked && network->routing.eta_bias == 0)
         mask = balance_watch(p, program_top(p, *psi, rule.K), experts, rule);
     e = softmax ? exponential(p, *psi, experts, &shift)
-                : program_fn(p, FN_SIGMOID, network->beta, *psi);
-    if (masked && network->eta_bias != 0)
+                : program_fn(p, FN_SIGMOID, network->routing.beta, *psi);
+    if (masked && network->routing.eta_bias != 0)
         mask = balance_select(p, softmax ? *psi : e, experts, rule);
     phi = e;
-    if (masked && !(softmax && network->softmax_over == SOFTMAX_OVER_ALL))
+    if (masked && !(softmax && network->routing.softmax_over == SOFTMAX_OVER_ALL))
         phi = program_multiply(p, mask, phi);
     if (softmax)
         phi = over_mean(p, phi);
-    if (masked && softmax && network->softmax_over == SOFTMAX_OVER_ALL)
+    if (masked && softmax && network->routing.softmax_over == SOFTMAX_OVER_ALL)
         phi = program_multiply(p, mask, phi);
-    if (!softmax && network->aggregation == AGGREGATION_K)
-        phi = program_times(p, 1 / network->rho, phi);
+    if (!softmax && network->routing.aggregation == AGGREGATION_K)
+        phi = program_times(p, 1 / network->routing.rho, phi);
     add_penalties(p, block, *psi, experts, e, mask);
-    program_gates(p, phi, *psi,
-                  (struct gate_rule){.beta = network->beta,
-                                     .share = network->rho,
-                                     .by_logits = network->eta_bias == 0,
-                                     .sum = softmax,
-                                     .over_all = network->softmax_over == SOFTMAX_OVER_ALL});
+    program_gates(
+        p, phi, *psi,
+        (struct gate_rule){.beta = network->routing.beta,
+                           .share = network->routing.rho,
+                           .by_logits = network->routing.eta_bias == 0,
+                           .sum = softmax,
+                           .over_all = network->routing.softmax_over == SOFTMAX_OVER_ALL});
     program_routes(p, phi, *psi, masked, block_name(p, block, ""));
     return phi;
 }
@@ -242,7 +245,7 @@ void gate_show(struct program *p, const struct block *block, struct gate_mixture
 }
 
 void gate_gradient(struct program *p, struct value psi, const char *name) {
-    double kappa = program_network(p)->kappa;
+    double kappa = program_network(p)->routing.kappa;
     if (!gate_is_constant(p))
         program_gradient(p, psi, kappa * kappa, name, "gradient kernel of the router logits",
                          "kappa^2 <g_psi g_psi>");

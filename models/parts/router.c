@@ -7,68 +7,71 @@
 #include <math.h>
 
 const struct param_row router_rows[] = {
-    {"q0", PARAM_REAL, NETWORK_KEY(q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
+    {"q0", PARAM_REAL, NETWORK_KEY(routing.q0), "-1", -1, 1e3, NULL, "gate=sigmoid|softmax",
      "Standard deviation of the initial entries of the router, in units in which muP has 1. "
      "The default -1 means 0 with mssp and in residual, 1 elsewhere."},
-    {"router_rate", PARAM_REAL, NETWORK_KEY(router_rate), "1", 0, 1e3, NULL, "gate=sigmoid|softmax",
-     "Factor that multiplies the learning rate of the router."},
-    {"bias", PARAM_CHOICE, NETWORK_KEY(bias), "none", 0, 0, "none fixed trained",
+    {"router_rate", PARAM_REAL, NETWORK_KEY(routing.router_rate), "1", 0, 1e3, NULL,
+     "gate=sigmoid|softmax", "Factor that multiplies the learning rate of the router."},
+    {"bias", PARAM_CHOICE, NETWORK_KEY(routing.bias), "none", 0, 0, "none fixed trained",
      "gate=sigmoid|softmax",
      "Bias that is added to the router logits.\n"
      "  none: no bias\n"
      "  fixed: a bias that keeps its initial value\n"
      "  trained: a bias that learns by gradient descent"},
-    {"biases", PARAM_REALS, NETWORK_KEY(biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
+    {"biases", PARAM_REALS, NETWORK_KEY(routing.biases), "", -1e3, 1e3, NULL, "bias=fixed|trained",
      "Initial biases, one number for each expert (with bias_per = token, for each kind of "
      "token in turn). An empty list draws them with standard deviation bias_std."},
-    {"bias_per", PARAM_CHOICE, NETWORK_KEY(bias_per), "expert", 0, 0, "expert token",
+    {"bias_per", PARAM_CHOICE, NETWORK_KEY(routing.bias_per), "expert", 0, 0, "expert token",
      "bias=fixed|trained",
      "Whether the bias of an expert depends on the token.\n"
      "  expert: it does not\n"
      "  token: each expert has a bias for each kind of token"},
-    {"bias_std", PARAM_REAL, NETWORK_KEY(bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
+    {"bias_std", PARAM_REAL, NETWORK_KEY(routing.bias_std), "1", 0, 1e3, NULL, "bias=fixed|trained",
      "Standard deviation of biases that are drawn: of the router logits, and in residual of "
      "the initial selection biases. The limit and all networks of one seed have the same "
      "draws."},
-    {"bias_noise", PARAM_REAL, NETWORK_KEY(bias_noise), "0", 0, 1e3, NULL, "gate=sigmoid|softmax",
+    {"bias_noise", PARAM_REAL, NETWORK_KEY(routing.bias_noise), "0", 0, 1e3, NULL,
+     "gate=sigmoid|softmax",
      "Standard deviation of normal noise that is added to the router logits anew at every "
      "step. The limit and the networks have the same noise."},
     {0},
 };
 
 static double amplitude(const struct network *network) {
-    if (network->q0 >= 0)
-        return network->q0;
+    if (network->routing.q0 >= 0)
+        return network->routing.q0;
     return network->parameterization == PARAMETERIZATION_MSSP ? 0 : 1;
 }
 
 /* Whether initial biases leave the K-th and the next largest logit of some input equal. */
 static bool biases_tied(const struct network *network, int K) {
-    int M = network->experts;
-    bool tied = !network->bias || (!network->biases.count && network->bias_std == 0);
-    for (int k = 0; network->bias && k + M <= network->biases.count; k += M)
-        tied |= program_tied(network->biases.value + k, M, K);
+    int M = network->experts.count;
+    bool tied = !network->routing.bias ||
+                (!network->routing.biases.count && network->routing.bias_std == 0);
+    for (int k = 0; network->routing.bias && k + M <= network->routing.biases.count; k += M)
+        tied |= program_tied(network->routing.biases.value + k, M, K);
     return tied;
 }
 
 const char *router_check(const struct network *network, const char **key) {
-    int M = network->experts, K = (int)lround(network->rho * M);
+    int M = network->experts.count, K = (int)lround(network->routing.rho * M);
     const char *idle = network_check_balance(network, key);
-    if (idle || network->gate == GATE_CONSTANT)
+    if (idle || network->routing.gate == GATE_CONSTANT)
         return idle;
     *key = "q0";
-    if (network->q0 < 0 && network->q0 != -1)
+    if (network->routing.q0 < 0 && network->routing.q0 != -1)
         return "an amplitude must be at least 0; -1 stands for that of the parameterization: 0 for "
                "mssp, else 1";
     *key = "rho";
-    if (K < 1 || fabs(network->rho * M - K) > 1e-9)
+    if (K < 1 || fabs(network->routing.rho * M - K) > 1e-9)
         return "rho times experts must be a whole number of at least 1";
     *key = "biases";
-    if (network->bias && network->biases.count && network->biases.count != M &&
-        network->bias_per == BIAS_PER_EXPERT)
+    if (network->routing.bias && network->routing.biases.count &&
+        network->routing.biases.count != M && network->routing.bias_per == BIAS_PER_EXPERT)
         return "biases must be one number per expert, or empty";
     *key = "bias";
-    if (K < M && network->bias_noise == 0 && amplitude(network) == 0 && biases_tied(network, K))
+    if (K < M && network->routing.bias_noise == 0 && amplitude(network) == 0 &&
+        biases_tied(network, K))
         return "top-K with a zero initial router needs a bias or noise that tells the last expert "
                "that is selected from the next one: their logits are exactly equal";
     return NULL;
@@ -102,7 +105,8 @@ static void add_noise(const void *context, const struct net *net, int rows, cons
     const struct router *router = context;
     int M = router->M;
     for (int k = 0; k < rows * M; k++)
-        out[k] = x[k] + router->network->bias_noise * shared_normal(net, 1, net->t, k % M);
+        out[k] =
+            x[k] + router->network->routing.bias_noise * shared_normal(net, 1, net->place.t, k % M);
 }
 
 static void pass_on(const void *context, const struct net *net, int rows, const double *x,
@@ -221,7 +225,7 @@ static void watch(const void *context, const struct net *net, int rows, const do
         }
         *router->largest = fmax(*router->largest, router->load[i] * M / router->gate.K);
     }
-    *router->flips = net->started ? flips / (2 * rows * router->gate.K) : 0;
+    *router->flips = net->batch.started ? flips / (2 * rows * router->gate.K) : 0;
 }
 
 /* Loads settle at rho. */
@@ -238,7 +242,7 @@ static double balance_value(const void *context, const struct net *net, int rows
     const struct network *network = router->network;
     bool softmax = router->gate.softmax;
     const double *load = router->load;
-    double value = 0, c = network->balance_loss * router->M / router->gate.K / rows;
+    double value = 0, c = network->routing.balance_loss * router->M / router->gate.K / rows;
     int M = router->M;
     (void)net;
     for (int mu = 0; mu < rows; mu++) {
@@ -256,7 +260,7 @@ static double balance_value(const void *context, const struct net *net, int rows
 static double z_value(const void *context, const struct net *net, int rows, const double *x,
                       double *g) {
     const struct router *router = context;
-    double value = 0, c = router->network->z_loss / rows, beta = router->gate.beta;
+    double value = 0, c = router->network->routing.z_loss / rows, beta = router->gate.beta;
     int M = router->M;
     (void)net;
     for (int mu = 0; mu < rows; mu++) {
@@ -308,31 +312,32 @@ static json_t *penalty_constants(const struct router *router, double c) {
 
 static json_t *balance_constants(const void *context) {
     const struct router *router = context;
-    return penalty_constants(router, router->network->balance_loss);
+    return penalty_constants(router, router->network->routing.balance_loss);
 }
 
 static json_t *z_constants(const void *context) {
     const struct router *router = context;
-    return penalty_constants(router, router->network->z_loss);
+    return penalty_constants(router, router->network->routing.z_loss);
 }
 
 static json_t *noise_constants(const void *context) {
-    return json_pack("{s:f}", "std", ((const struct router *)context)->network->bias_noise);
+    return json_pack("{s:f}", "std", ((const struct router *)context)->network->routing.bias_noise);
 }
 
 static struct value add_biases(struct program *p, struct value psi, struct weight b) {
     const struct network *network = program_network(p);
-    bool tokens = network->bias_per == BIAS_PER_TOKEN;
-    int count = network->experts * (tokens ? program_setup(p)->V : 1);
+    bool tokens = network->routing.bias_per == BIAS_PER_TOKEN;
+    int count = network->experts.count * (tokens ? program_setup(p)->data.V : 1);
     double *start = program_memory(p, (size_t)count * sizeof *start);
-    if (network->biases.count && network->biases.count != count && !program_setup(p)->declare_only)
+    if (network->routing.biases.count && network->routing.biases.count != count &&
+        !program_setup(p)->declare_only)
         program_fail(p, "biases must be one number per kind of token and expert, %d, or empty",
                      count);
     for (int i = 0; start && i < count; i++)
-        start[i] = network->biases.count && i < INT_LIST_MAX
-                       ? network->biases.value[i]
-                       : network->bias_std * shared_normal(program_net(p), 0, 0, i);
-    b.fixed = network->bias == BIAS_FIXED;
+        start[i] = network->routing.biases.count && i < INT_LIST_MAX
+                       ? network->routing.biases.value[i]
+                       : network->routing.bias_std * shared_normal(program_net(p), 0, 0, i);
+    b.fixed = network->routing.bias == BIAS_FIXED;
     return (tokens ? program_bias_of_tokens : program_bias)(p, psi, start, b);
 }
 
@@ -394,11 +399,11 @@ static void add_penalties(struct program *p, const struct block *block, const st
                           struct value psi) {
     static const struct penalty_fn balance = {{"balance", balance_constants}, balance_value},
                                    z = {{"z", z_constants}, z_value};
-    if (router->network->balance_loss > 0)
+    if (router->network->routing.balance_loss > 0)
         program_penalty(p, psi, &balance, router, block_name(p, block, "balance_loss"),
                         "load-balancing term of the loss",
                         "balance_loss sum_i load_i/rho mean share_i");
-    if (router->network->z_loss > 0)
+    if (router->network->routing.z_loss > 0)
         program_penalty(p, psi, &z, router, block_name(p, block, "z_loss"),
                         "z-loss term of the loss",
                         "z_loss mean over inputs of (ln sum_i exp(beta psi_i))^2");
@@ -432,22 +437,22 @@ struct value router_write(struct program *p, const struct block *block, struct v
                                   spread = {.rule_name = {"entropy", NULL}, .forward = entropy};
     const struct network *network = program_network(p);
     struct router *router = program_memory(p, sizeof *router);
-    int M = network->experts;
+    int M = network->experts.count;
     if (!router)
         return (struct value){-1};
     *router = (struct router){.network = network,
                               .M = M,
-                              .eta_bias = network->eta_bias,
-                              .gate = {network->gate == GATE_SOFTMAX, network->beta,
-                                       (int)lround(network->rho * M),
-                                       network->softmax_over == SOFTMAX_OVER_ALL}};
+                              .eta_bias = network->routing.eta_bias,
+                              .gate = {network->routing.gate == GATE_SOFTMAX, network->routing.beta,
+                                       (int)lround(network->routing.rho * M),
+                                       network->routing.softmax_over == SOFTMAX_OVER_ALL}};
     Q.a0 = amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
-    Q.rate = network->router_rate * weight_or_one(Q.rate);
-    Q.adam_rate = network->router_rate * weight_or_one(Q.adam_rate);
-    Q.fixed = network->router_rate == 0;
+    Q.rate = network->routing.router_rate * weight_or_one(Q.rate);
+    Q.adam_rate = network->routing.router_rate * weight_or_one(Q.adam_rate);
+    Q.fixed = network->routing.router_rate == 0;
     struct value psi = program_look(p, x1, M, Q);
-    if (network->bias)
+    if (network->routing.bias)
         psi = add_biases(p, psi, b);
     psi = program_numbers(p, &noise, router, psi, M);
     if (router->gate.K < M)

@@ -159,9 +159,9 @@ static int begin(struct aggregation_check *c, const struct net *net, struct err 
         c->h[k] = v->op->function ? v->argument[0] : c->s2[k];
         TRY(array_keep(&c->start[k].rows, v->value, err));
     }
-    TRY(array_keep(&c->w, array_all(&p->node[p->read_out].thin->W), err));
+    TRY(array_keep(&c->w, array_all(&p->node[p->read_out].matrix.thin->W), err));
     assert(h3->sites == x1->sites);
-    TRY(array_init(&c->work, h3->backend, h3->sites, h3->group, 3 * net->rows, err));
+    TRY(array_init(&c->work, h3->backend, h3->sites, h3->group, 3 * net->batch.rows, err));
     return replay_init(&c->replay, net, a->x1, aggregation_h3(net), err);
 }
 

@@ -45,11 +45,12 @@ static double rms_of(const struct aggregation_check *c, const int *list, int fir
 static int from_top(struct aggregation_check *c, const struct net *net, bool initial, struct rows w,
                     struct err *err) {
     struct node *h3 = replay_node(&c->replay, aggregation_h3(net));
-    int C = net->setup.C, each = net->rows / net->outs;
+    int C = net->setup.data.C, each = net->batch.rows / net->batch.output_rows;
     double *Delta;
-    TRY(base_alloc(&Delta, (size_t)(net->rows * C), sizeof *Delta, err));
-    for (int k = 0; k < net->rows * C; k++)
-        Delta[k] = net->weighted ? net->Delta[k / C / each * C + k % C] / each : 1;
+    TRY(base_alloc(&Delta, (size_t)(net->batch.rows * C), sizeof *Delta, err));
+    for (int k = 0; k < net->batch.rows * C; k++)
+        Delta[k] =
+            net->output.loss_in_cotangent ? net->output.Delta[k / C / each * C + k % C] / each : 1;
     net->setup.backend->combine(h3->g, 0, Delta, w);
     free(Delta);
     return replay_backward(&c->replay, initial, err);
@@ -65,7 +66,7 @@ static int hidden(struct aggregation_check *c, const struct net *net, struct row
         struct node *phi = c->s2[0] < 0 ? NULL : &c->replay.program.node[c->s2[0]];
         if (phi && phi->on) {
             rows_zero(phi->value);
-            net->setup.backend->pointwise(FN_LINEAR, NULL, net->ones, phi->value, phi->value,
+            net->setup.backend->pointwise(FN_LINEAR, NULL, net->output.ones, phi->value, phi->value,
                                           (struct rows){0});
         }
         for (int k = 0; phi && !phi->on && k < phi->count * phi->K; k++)
@@ -88,7 +89,7 @@ static int hidden(struct aggregation_check *c, const struct net *net, struct row
 static int gradients(struct aggregation_check *c, const struct net *net, double *value,
                      struct err *err) {
     int first = c->h[0] < 0;
-    struct rows w = array_all(&net->program->node[net->program->read_out].thin->W);
+    struct rows w = array_all(&net->program->node[net->program->read_out].matrix.thin->W);
     for (int now = 0; now < 2; now++) {
         replay_begin(&c->replay, net);
         aggregation_give(c, net, c->h);
@@ -112,7 +113,7 @@ static int gradients(struct aggregation_check *c, const struct net *net, double 
  * The work rows become what W(0) and what W hands back of both. */
 static int paths(struct aggregation_check *c, const struct net *net, int first, int end,
                  double *value, struct err *err) {
-    int x1 = aggregation_mixture(net)->x1, P = net->rows;
+    int x1 = aggregation_mixture(net)->x1, P = net->batch.rows;
     struct rows g = c->replay.program.node[x1].g, sum[2], before = array_rows(&c->work, 2 * P, P);
     double gamma0 = net->setup.gamma0;
     for (int k = 0; k < 2; k++) {
@@ -141,11 +142,12 @@ static int paths(struct aggregation_check *c, const struct net *net, int first, 
 
 int aggregation_backward(struct aggregation_check *c, const struct net *net, int t, double *value,
                          struct err *err) {
-    int P = net->rows;
+    int P = net->batch.rows;
     double gamma0 = net->setup.gamma0;
     struct array change = {0};
     int code;
-    DO(array_keep(&change, array_all(&net->program->node[net->program->read_out].thin->W), err));
+    DO(array_keep(&change, array_all(&net->program->node[net->program->read_out].matrix.thin->W),
+                  err));
     aggregation_subtract(array_all(&c->w), array_all(&change));
     DO(hidden(c, net, array_all(&c->w), value + B_00, err));
     DO(hidden(c, net, array_all(&change), value + B_0D, err));

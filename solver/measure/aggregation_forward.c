@@ -15,7 +15,7 @@ static void step(struct rows h3, struct rows before, struct rows work, double *v
 int aggregation_forward(struct aggregation_check *c, const struct net *net, double *value,
                         struct err *err) {
     struct replay *r = &c->replay;
-    int target = aggregation_h3(net), P = net->rows;
+    int target = aggregation_h3(net), P = net->batch.rows;
     struct rows h3 = r->program.node[target].value, before = array_rows(&c->work, 0, P);
     struct rows work = array_rows(&c->work, P, P);
     rows_zero(before);
@@ -44,7 +44,7 @@ int aggregation_forward(struct aggregation_check *c, const struct net *net, doub
 /* Whether node v is a matrix out of the experts of node s2, through gates or not; *shared: the same
  * for all of them. */
 static bool leaves(const struct program *p, const struct node *v, int s2, bool *shared) {
-    if (!v->map)
+    if (!v->matrix.map)
         return false;
     int a = v->argument[0];
     *shared = p->node[a].op->mean_of_copies;
@@ -63,7 +63,7 @@ static int matrices(const struct net *net, int k, size_t units, double *initial,
     TRY(base_alloc(&W, units * N, sizeof *W, err));
     int code = CODE_OK;
     for (int i = a->x1; i <= aggregation_h3(net); i++) {
-        const struct map *map = net->program->node[i].map;
+        const struct map *map = net->program->node[i].matrix.map;
         if (!leaves(net->program, &net->program->node[i], a->s2[k], &shared))
             continue;
         size_t row = shared ? N_e : units;
@@ -86,7 +86,7 @@ done:
 /* Sum over its experts of the mean squares of W3_i x_i; x [P][units]. */
 static double one_expert(const struct net *net, const double *W3, const double *x, size_t units,
                          double *work) {
-    int experts = (int)aggregation_mixture(net)->experts, P = net->rows, N = net->setup.N,
+    int experts = (int)aggregation_mixture(net)->experts, P = net->batch.rows, N = net->setup.N,
         U = (int)units;
     double sum = 0;
     for (int i = 0; i < experts; i++) {
@@ -102,7 +102,7 @@ static double one_expert(const struct net *net, const double *W3, const double *
 int aggregation_experts(struct aggregation_check *c, const struct net *net, int k, double *value,
                         struct err *err) {
     struct rows now = net->program->node[c->s2[k]].value;
-    size_t units = now.array->sites, N = (size_t)net->setup.N, P = (size_t)net->rows;
+    size_t units = now.array->sites, N = (size_t)net->setup.N, P = (size_t)net->batch.rows;
     double *W, *x, *work, share = 1.0 / aggregation_mixture(net)->rows;
     int code = CODE_OK;
     TRY(base_alloc(&W, 2 * units * N + 2 * P * units + P * N, sizeof *W, err));

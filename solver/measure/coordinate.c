@@ -52,7 +52,7 @@ static bool exists(const struct node *v, int k, bool back, bool parts) {
 }
 
 static const char *family(const struct node *v) {
-    return v->weight.family ? v->weight.family : v->weight.name;
+    return v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
 }
 
 /* The next matrix of the family of matrix i, i included; the number of nodes: none. */
@@ -72,7 +72,7 @@ static int next_family(const struct program *p, int i) {
 
 /* A map that reads what does not move is handed no cotangent to pass on. */
 static bool has_back(const struct node *v) {
-    return !v->map || v->part[0].due;
+    return !v->matrix.map || v->plan.part[0].due;
 }
 
 static int count_back(const struct program *p, int i) {
@@ -123,7 +123,7 @@ static int split_numbers(double **start, const double *initial, const double *wh
 /* One direction of a map; of a field map, only the whole. */
 static int split_map(const struct node *v, bool forward, struct rows in, struct rows whole,
                      struct array *start, int t, double *square, struct err *err) {
-    const struct map *map = v->map;
+    const struct map *map = v->matrix.map;
     struct array initial = {0};
     int code;
     if (!map->kind->initial) {
@@ -131,7 +131,7 @@ static int split_map(const struct node *v, bool forward, struct rows in, struct 
         return CODE_OK;
     }
     DO(array_keep(&initial, whole, err)); /* its shape */
-    DO(map->kind->initial(map, v->use, forward, in, array_all(&initial), err));
+    DO(map->kind->initial(map, v->matrix.use, forward, in, array_all(&initial), err));
     DO(split_rows(start, array_all(&initial), whole, t, square, err));
 done:
     array_free(&initial);
@@ -142,14 +142,14 @@ done:
 static int split_look(const struct net *net, const struct node *v, struct coordinate_matrix *m,
                       int t, double *square, struct err *err) {
     const struct backend *backend = net->setup.backend;
-    struct rows x = net->program->node[v->argument[0]].value, Q = array_all(&v->thin->W);
+    struct rows x = net->program->node[v->argument[0]].value, Q = array_all(&v->matrix.thin->W);
     struct array rows = {0};
     int code, count = v->count * v->K;
     double *s = NULL;
     DO(base_alloc(&s, (size_t)count, sizeof *s, err));
     backend->dots(x, array_all(&m->W), s);
-    for (int k = 0; k < count && v->start; k++)
-        s[k] -= v->start[k];
+    for (int k = 0; k < count && v->matrix.start; k++)
+        s[k] -= v->matrix.start[k];
     DO(split_numbers(&m->s, s, v->s, count, t, square, err));
     DO(array_init(&rows, backend, x.array->sites, x.array->group, 2 * x.count, err));
     struct rows initial = array_rows(&rows, 0, x.count),
@@ -168,17 +168,18 @@ static int split_read_out(const struct net *net, const struct node *v, struct co
                           int t, double *square, struct err *err) {
     struct array initial = {0};
     struct rows h = net->program->node[v->argument[0]].value, w = array_all(&m->W);
-    int code, count = net->outs * v->K;
+    int code, count = net->batch.output_rows * v->K;
     double *s = NULL;
     DO(base_alloc(&s, 2 * (size_t)count, sizeof *s, err));
     (v->K == 1 ? net->setup.backend->averages : net->setup.backend->dots)(h, w, s);
     for (int k = 0; k < count; k++) {
-        s[k] = s[k] / net->setup.gamma0 - (net->setup.N ? 0 : net->f0[k]);
-        s[count + k] = net->f[k] + (net->setup.N ? net->f0[k] : 0);
+        s[k] = s[k] / net->setup.gamma0 - (net->setup.N ? 0 : net->output.f0[k]);
+        s[count + k] = net->output.f[k] + (net->setup.N ? net->output.f0[k] : 0);
     }
     DO(split_numbers(&m->s, s, s + count, count, t, square, err));
     DO(array_keep(&initial, array_all(&m->W), err));
-    DO(split_rows(&m->back, array_all(&initial), array_all(&v->thin->W), t, square + BACK, err));
+    DO(split_rows(&m->back, array_all(&initial), array_all(&v->matrix.thin->W), t, square + BACK,
+                  err));
 done:
     array_free(&initial);
     free(s);
@@ -198,8 +199,8 @@ done:
 
 static int split(struct coordinate_matrix *m, const struct net *net, const struct node *v, int t,
                  double *square, struct err *err) {
-    if (t == 0 && v->thin)
-        TRY(array_keep(&m->W, array_all(&v->thin->W), err));
+    if (t == 0 && v->matrix.thin)
+        TRY(array_keep(&m->W, array_all(&v->matrix.thin->W), err));
     if (v->op->matrix == MATRIX_READ_IN)
         return split_read_in(v, m, t, square, err);
     if (v->op->matrix == MATRIX_LOOK)
@@ -208,8 +209,9 @@ static int split(struct coordinate_matrix *m, const struct net *net, const struc
         return split_read_out(net, v, m, t, square, err);
     TRY(split_map(v, true, net->program->node[v->argument[0]].value, v->value, &m->out, t, square,
                   err));
-    return has_back(v) ? split_map(v, false, v->g, v->part[0].rows, &m->back, t, square + BACK, err)
-                       : CODE_OK;
+    return has_back(v)
+               ? split_map(v, false, v->g, v->plan.part[0].rows, &m->back, t, square + BACK, err)
+               : CODE_OK;
 }
 
 /* --- measuring ------------------------------------------------------------------------------- */
@@ -319,11 +321,11 @@ static double kept(const struct config *config, const struct net *net) {
     double total = 0, work = 0;
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &net->program->node[i];
-        double out = bytes_of(v->value), back = bytes_of(v->part[0].rows);
+        double out = bytes_of(v->value), back = bytes_of(v->plan.part[0].rows);
         if (!is_matrix(v))
             continue;
-        if (v->thin)
-            total += bytes_of(array_all(&v->thin->W));
+        if (v->matrix.thin)
+            total += bytes_of(array_all(&v->matrix.thin->W));
         total += out + back;
         work = fmax(work, 3 * fmax(out, back));
     }

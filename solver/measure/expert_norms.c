@@ -33,16 +33,17 @@ static bool is_of(const struct population *on, const struct population *experts)
 }
 
 static const struct parameter *parameter_of(const struct net *net, const struct node *v) {
-    for (int k = 0; k < net->parameters; k++) {
-        const struct parameter *p = &net->parameter[k];
-        if ((v->map && p->map == v->map) || (v->thin && p->thin == v->thin))
+    for (int k = 0; k < net->parameters.count; k++) {
+        const struct parameter *p = &net->parameters.item[k];
+        if ((v->matrix.map && p->map == v->matrix.map) ||
+            (v->matrix.thin && p->thin == v->matrix.thin))
             return p;
     }
     return NULL;
 }
 
 static const char *family(const struct node *v) {
-    return v->weight.family ? v->weight.family : v->weight.name;
+    return v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
 }
 
 /* Whether the M numbers that a node looks up go into the gates. */
@@ -60,17 +61,18 @@ static bool is_first(const struct net *net, const struct net_router *router, int
     const struct node *node = net->program->node;
     if (routes(net->program, &node[i], router))
         return true;
-    if (!node[i].map || router->expert[i] < 0)
+    if (!node[i].matrix.map || router->expert[i] < 0)
         return false;
     for (int k = 0; k < i; k++)
-        if (node[k].map && router->expert[k] >= 0 && !strcmp(family(&node[k]), family(&node[i])))
+        if (node[k].matrix.map && router->expert[k] >= 0 &&
+            !strcmp(family(&node[k]), family(&node[i])))
             return false;
     return true;
 }
 
 bool expert_norms_find(const struct net *net, int item, struct expert_matrix *matrix) {
     const struct program *p = net->program;
-    const struct net_router *router = &net->router[item / p->nodes];
+    const struct net_router *router = &net->routers.item[item / p->nodes];
     const struct node *v = &p->node[item % p->nodes];
     *matrix = (struct expert_matrix){router, v, false};
     if (!node_begins_matrix(v) || !parameter_of(net, v))
@@ -78,16 +80,17 @@ bool expert_norms_find(const struct net *net, int item, struct expert_matrix *ma
     if (router->M)
         return is_first(net, router, item % p->nodes);
     const struct population *experts = p->node[router->phi].on;
-    if (!v->map)
+    if (!v->matrix.map)
         return false;
-    matrix->target = is_of(v->map->declared.target, experts);
-    return matrix->target || is_of(v->map->declared.source, experts);
+    matrix->target = is_of(v->matrix.map->declared.target, experts);
+    return matrix->target || is_of(v->matrix.map->declared.source, experts);
 }
 
 static bool has(const struct net *net, const struct expert_matrix *m, enum slot k) {
     const struct node *v = m->node;
-    bool known = v->map && !net->setup.field, back = m->router->M || m->target || v->part[0].due;
-    return k == GRADIENT || (known && back && v->map->declared.uses == 1);
+    bool known = v->matrix.map && !net->setup.field,
+         back = m->router->M || m->target || v->plan.part[0].due;
+    return k == GRADIENT || (known && back && v->matrix.map->declared.uses == 1);
 }
 
 /* --- arithmetic ------------------------------------------------------------------------------ */
@@ -95,7 +98,7 @@ static bool has(const struct net *net, const struct expert_matrix *m, enum slot 
 /* square [sites]: mean over rows of the squares of what the change of W adds, of its sites. */
 static int change_of_sites(const struct node *v, struct rows in, struct rows whole, bool forward,
                            double *square, struct err *err) {
-    const struct map *map = v->map;
+    const struct map *map = v->matrix.map;
     const struct backend *backend = whole.array->backend;
     int rows = whole.count, code;
     struct array work = {0}, sum = {0};
@@ -104,7 +107,7 @@ static int change_of_sites(const struct node *v, struct rows in, struct rows who
     for (int r = 0; r < rows; r++)
         weight[r] = -1;
     DO(array_keep(&work, whole, err)); /* its shape */
-    DO(map->kind->initial(map, v->use, forward, in, array_all(&work), err));
+    DO(map->kind->initial(map, v->matrix.use, forward, in, array_all(&work), err));
     rows_add(weight, whole, array_all(&work));
     rows_multiply(array_all(&work), array_all(&work), array_all(&work));
     for (int r = 0; r < rows; r++)
@@ -127,10 +130,10 @@ static int squares_of_sites(const struct net *net, const struct node *v, bool ta
     if (target)
         return change_of_sites(v, net->program->node[v->argument[0]].value, v->value, true, square,
                                err);
-    TRY(change_of_sites(v, v->g, v->part[0].rows, false, square, err));
-    const struct population *on = v->map->declared.source;
+    TRY(change_of_sites(v, v->g, v->plan.part[0].rows, false, square, err));
+    const struct population *on = v->matrix.map->declared.source;
     for (size_t i = 0; i < on->sites; i++)
-        square[i] /= on->page * on->page;
+        square[i] /= on->cotangent_scale * on->cotangent_scale;
     return CODE_OK;
 }
 
@@ -138,7 +141,7 @@ static int squares_of_sites(const struct net *net, const struct node *v, bool ta
 static int squares_of_many(const struct net *net, const struct expert_matrix *m, enum slot k,
                            double *out, struct err *err) {
     const struct population *experts = net->program->node[m->router->phi].on;
-    const struct map_declaration *declared = &m->node->map->declared;
+    const struct map_declaration *declared = &m->node->matrix.map->declared;
     const struct population *on = m->target ? declared->target : declared->source;
     size_t group = on->sites / experts->sites;
     double *square;
@@ -157,16 +160,16 @@ static int squares_of_many(const struct net *net, const struct expert_matrix *m,
 static int squares_of_few(const struct net *net, const struct expert_matrix *m, enum slot k,
                           double *out, struct err *err) {
     const struct node *node = net->program->node;
-    if (!m->node->map)
+    if (!m->node->matrix.map)
         return net_gradient_of_columns(net, parameter_of(net, m->node), out, err);
     memset(out, 0, (size_t)m->router->M * sizeof *out);
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &node[i];
         double *square;
-        if (!node_begins_matrix(v) || !v->map || m->router->expert[i] < 0 ||
+        if (!node_begins_matrix(v) || !v->matrix.map || m->router->expert[i] < 0 ||
             strcmp(family(v), family(m->node)) || !parameter_of(net, v))
             continue;
-        size_t sites = v->map->declared.target->sites;
+        size_t sites = v->matrix.map->declared.target->sites;
         TRY(base_alloc(&square, sites, sizeof *square, err));
         int code = squares_of_sites(net, v, true, k, square, err);
         for (size_t j = 0; j < sites && !code; j++)
@@ -224,7 +227,7 @@ static int add(struct record *record, const struct expert_matrix *m, enum slot k
     series.dims = series.own;
     snprintf(series.own, LENGTH, many ? "t probability" : "t expert%.32s", m->router->suffix);
     snprintf(series.name, sizeof series.name, "%s_%.24s", part[k].name,
-             many ? m->node->weight.name : family(m->node));
+             many ? m->node->matrix.weight.name : family(m->node));
     return record_add(record, series, err);
 }
 
@@ -234,7 +237,7 @@ static int declare(struct record *record, const struct config *config, const str
     (void)y;
     if (!config->output.experts)
         return CODE_OK;
-    for (int item = 0; item < net->routers * net->program->nodes; item++) {
+    for (int item = 0; item < net->routers.count * net->program->nodes; item++) {
         if (!expert_norms_find(net, item, &matrix))
             continue;
         if (!matrix.router->M)
@@ -250,8 +253,8 @@ static int declare(struct record *record, const struct config *config, const str
 /* Products of all rows, rows of one side twice, and a number for each site. */
 static double scratch(const struct config *config, const struct net *net) {
     double most = 0;
-    for (int k = 0; k < net->parameters && config->output.experts; k++) {
-        const struct parameter *p = &net->parameter[k];
+    for (int k = 0; k < net->parameters.count && config->output.experts; k++) {
+        const struct parameter *p = &net->parameters.item[k];
         if (!p->map)
             continue;
         double sites =

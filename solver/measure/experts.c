@@ -25,8 +25,8 @@ static bool of_one_expert(const struct named *named) {
  * not the units of independent experts. */
 static bool shared(const struct net *net, const struct population *on) {
     bool drawn = false;
-    for (int i = 0; i < net->maps; i++) {
-        const struct map *map = net->map[i];
+    for (int i = 0; i < net->maps.count; i++) {
+        const struct map *map = net->maps.item[i];
         drawn |= map->declared.target == on && map->numbers.fg != 0;
         drawn |= map->declared.source == on && map->numbers.fr != 0;
     }
@@ -42,11 +42,11 @@ static int next_members(const char **words, const struct net *net, struct member
     if (!*more)
         return CODE_OK;
     snprintf(members->word, sizeof members->word, "%.*s", (int)word.length, word.text);
-    TRY(base_alloc(&members->named, (size_t)net->compareds, sizeof *members->named, err));
-    for (int k = 0; k < net->compareds; k++)
-        if (program_addresses(members->word, net->compared[k].name) &&
-            !shared(net, net->compared[k].on))
-            members->named[members->count++] = &net->compared[k];
+    TRY(base_alloc(&members->named, (size_t)net->compared.count, sizeof *members->named, err));
+    for (int k = 0; k < net->compared.count; k++)
+        if (program_addresses(members->word, net->compared.item[k].name) &&
+            !shared(net, net->compared.item[k].on))
+            members->named[members->count++] = &net->compared.item[k];
     return CODE_OK;
 }
 
@@ -196,8 +196,8 @@ static int declare(struct record *record, const struct config *config, const str
 static double scratch(const struct config *config, const struct net *net) {
     double most = 0;
     (void)config;
-    for (int k = 0; k < net->compareds; k++) {
-        const struct named *named = &net->compared[k];
+    for (int k = 0; k < net->compared.count; k++) {
+        const struct named *named = &net->compared.item[k];
         double units = (double)named->on->group * named->rows.count;
         most = units > most ? units : most;
     }

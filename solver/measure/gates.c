@@ -11,7 +11,7 @@ enum { PARTICIPATION, LARGEST, TOP, GATE_SERIES };
  * experts the share of the latter is that of the smaller number, and of the next expert a part. */
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct backend *backend = m->net->setup.backend;
-    struct rows phi = m->net->gate;
+    struct rows phi = m->net->gates.rows;
     int P = phi.count, code = CODE_OK;
     size_t experts = phi.array->sites, whole = experts / 100;
     double part = (double)(experts % 100) / 100, *mean = NULL;
@@ -45,14 +45,14 @@ done:
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
-    bool tokens = net->gate.count > net->setup.P;
+    bool tokens = net->gates.rows.count > net->setup.data.P;
     const struct series row = {
         .dims = tokens ? "t mu token" : "t mu",
         .axes = 2 + tokens,
-        .shape = {(size_t)record->T, (size_t)net->setup.P, (size_t)net->setup.n}};
+        .shape = {(size_t)record->T, (size_t)net->setup.data.P, (size_t)net->setup.data.n}};
     struct series series[GATE_SERIES] = {row, row, row};
     (void)config, (void)y;
-    if (!net->has_router)
+    if (!net->gates.present)
         return CODE_OK;
     strcpy(series[PARTICIPATION].name, "gate_participation");
     series[PARTICIPATION].about = "participation ratio of the gates; 1: all experts count alike";
@@ -76,7 +76,8 @@ static int declare(struct record *record, const struct config *config, const str
 
 static double scratch(const struct config *config, const struct net *net) {
     (void)config;
-    return net->has_router ? (double)array_bytes(net->gate.array, net->gate.count) : 0;
+    return net->gates.present ? (double)array_bytes(net->gates.rows.array, net->gates.rows.count)
+                              : 0;
 }
 
 const struct instrument gates_instrument = {.declare = declare, .scratch = scratch};

@@ -17,7 +17,7 @@ static int refuse_nan(const char *name, const double *value, size_t count, struc
 
 /* Row t of K[t][mu][s][nu] for s <= t, and its mirror K[s][nu][t][mu]. */
 static int fill_full(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct kernel *kernel = &m->net->kernel[item];
+    const struct kernel *kernel = &m->net->kernels.item[item];
     struct kernel_history *history = &m->observer->history;
     struct array *past = &history->rows[item];
     struct rows now = kernel->rows, added;
@@ -38,7 +38,7 @@ static int fill_full(const struct measuring *m, int item, double *const *out, st
 enum { DIAGONAL, EQUAL };
 
 static int fill_one_time(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct kernel *kernel = &m->net->kernel[item];
+    const struct kernel *kernel = &m->net->kernels.item[item];
     struct rows now = kernel->rows;
     size_t P = (size_t)now.count;
     char name[SERIES_NAME];
@@ -85,12 +85,12 @@ static int add(struct record *record, const struct kernel *kernel, int slot, con
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
-    size_t T = (size_t)record->T, P = (size_t)net->setup.P;
+    size_t T = (size_t)record->T, P = (size_t)net->setup.data.P;
     int kernels = config->output.kernels;
     (void)y;
-    for (int k = 0; k < net->kernels && kernels; k++) {
-        const struct kernel *kernel = &net->kernel[k];
-        const struct form *form = form_of(kernel, net->setup.P);
+    for (int k = 0; k < net->kernels.count && kernels; k++) {
+        const struct kernel *kernel = &net->kernels.item[k];
+        const struct form *form = form_of(kernel, net->setup.data.P);
         size_t rows = (size_t)kernel->rows.count;
         const size_t full[] = {T, rows, T, rows}, times[] = {T, T}, equal[] = {T, rows, rows},
                      diagonal[] = {T, rows}, tokens[] = {T, P, rows / P};
@@ -116,15 +116,15 @@ const struct instrument kernel_series = {.declare = declare};
 int kernel_history_init(struct kernel_history *history, const struct config *config,
                         const struct net *net, int T, struct err *err) {
     const struct backend *backend = profile_backend(config_backend(config, net->setup.N));
-    size_t R = (size_t)net->rows, C = (size_t)net->setup.C, most = R > C ? R : C;
+    size_t R = (size_t)net->batch.rows, C = (size_t)net->setup.data.C, most = R > C ? R : C;
     *history = (struct kernel_history){0};
     if (config->output.kernels != KERNELS_FULL)
         return CODE_OK;
     TRY(base_alloc(&history->products, (size_t)T * most * most, sizeof *history->products, err));
-    TRY(base_alloc(&history->rows, (size_t)net->kernels, sizeof *history->rows, err));
-    history->kernels = net->kernels;
-    for (int k = 0; k < net->kernels; k++) {
-        const struct array *array = net->kernel[k].rows.array;
+    TRY(base_alloc(&history->rows, (size_t)net->kernels.count, sizeof *history->rows, err));
+    history->kernels = net->kernels.count;
+    for (int k = 0; k < net->kernels.count; k++) {
+        const struct array *array = net->kernels.item[k].rows.array;
         TRY(array_init(&history->rows[k], backend, array->sites, array->group, 0, err));
     }
     return CODE_OK;
@@ -148,7 +148,7 @@ void kernel_history_free(struct kernel_history *history) {
 /* --- numbers of the network ------------------------------------------------------------------ */
 
 static int fill_numbers(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct numbers *numbers = &m->net->number[item];
+    const struct numbers *numbers = &m->net->numbers.item[item];
     size_t count = 1;
     (void)err;
     for (int k = 0; k < numbers->axes; k++)
@@ -160,8 +160,8 @@ static int fill_numbers(const struct measuring *m, int item, double *const *out,
 static int declare_numbers(struct record *record, const struct config *config,
                            const struct net *net, const double *y, struct err *err) {
     (void)config, (void)y;
-    for (int i = 0; i < net->numbers; i++) {
-        const struct numbers *numbers = &net->number[i];
+    for (int i = 0; i < net->numbers.count; i++) {
+        const struct numbers *numbers = &net->numbers.item[i];
         struct series series = {.dims = numbers->dims,
                                 .about = numbers->about,
                                 .equation = numbers->equation,

@@ -8,29 +8,29 @@
 static int fill_fallback(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item, (void)err;
     *out[0] = *out[1] = 0;
-    for (int i = 0; i < m->net->populations; i++) {
-        const struct population *population = m->net->population[i];
-        *out[0] += population->fallback;
-        *out[1] = fmax(*out[1], population->fallback / (double)population->sites);
+    for (int i = 0; i < m->net->populations.count; i++) {
+        const struct population *population = m->net->populations.item[i];
+        *out[0] += population->span.unmatched;
+        *out[1] = fmax(*out[1], population->span.unmatched / (double)population->sites);
     }
     return CODE_OK;
 }
 
 static int fill_rank(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item, (void)err;
-    for (int i = 0; i < 2 * m->net->maps; i++)
-        out[0][i] = map_rank(m->net->map[i / 2], i % 2 == 0);
+    for (int i = 0; i < 2 * m->net->maps.count; i++)
+        out[0][i] = map_rank(m->net->maps.item[i / 2], i % 2 == 0);
     return CODE_OK;
 }
 
 /* Names along the axis "basis": one block, the pointers and then the strings. */
 static int add_labels(struct record *record, const struct net *net, struct err *err) {
     static const char *const side[] = {"forward", "backward"};
-    size_t bases = 2 * (size_t)net->maps;
+    size_t bases = 2 * (size_t)net->maps.count;
     TRY(base_alloc(&record->labels, bases, sizeof *record->labels + SERIES_NAME, err));
     for (size_t i = 0; i < bases; i++) {
         record->labels[i] = (char *)(record->labels + bases) + i * SERIES_NAME;
-        snprintf(record->labels[i], SERIES_NAME, "%s %s", net->map[i / 2]->declared.name,
+        snprintf(record->labels[i], SERIES_NAME, "%s %s", net->maps.item[i / 2]->declared.name,
                  side[i % 2]);
     }
     return CODE_OK;
@@ -62,7 +62,7 @@ static int declare(struct record *record, const struct config *config, const str
                                 .about = "rank of the basis of each map and direction",
                                 .equation = "rows of q, p",
                                 .axes = 2,
-                                .shape = {T, 2 * (size_t)net->maps},
+                                .shape = {T, 2 * (size_t)net->maps.count},
                                 .computation = true};
     (void)y;
     if (net->setup.N)
@@ -70,7 +70,7 @@ static int declare(struct record *record, const struct config *config, const str
     TRY(record_fill_by(record, fill_fallback, 0, 2, err));
     TRY(record_add(record, fallback, err));
     TRY(record_add(record, unmatched, err));
-    if (config->solver.method != METHOD_MARCH || !net->maps)
+    if (config->solver.method != METHOD_MARCH || !net->maps.count)
         return CODE_OK;
     TRY(add_labels(record, net, err));
     TRY(record_fill_by(record, fill_rank, 0, 1, err));
@@ -109,7 +109,7 @@ const struct instrument limit_series_gradient_norm = {.declare = declare_norm};
 
 static int fill_steps(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item, (void)err;
-    *out[0] = m->net->step_error;
+    *out[0] = m->net->place.step_error;
     return CODE_OK;
 }
 

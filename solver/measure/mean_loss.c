@@ -49,7 +49,7 @@ done:
 int mean_loss_set(const struct record *record, const char *name, const char *of,
                   const struct training *training, const struct mean_loss_rows *rows,
                   struct err *err) {
-    bool batches = rows->batches && training->batch;
+    bool batches = rows->batches && training->batches.size;
     int inputs = batches ? batch_size(training, rows->inputs) : rows->inputs;
     size_t count = (size_t)(inputs * rows->each * rows->C),
            all = batches ? count * (size_t)record->T : count;

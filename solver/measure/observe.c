@@ -67,7 +67,7 @@ int observer_init(struct observer *observer, const struct config *config, const 
     observer->coordinate.backend = profile_backend(config_backend(config, net->setup.N));
     TRY(base_alloc(&observer->out, (size_t)record->slots, sizeof *observer->out, err));
     TRY(kernel_history_init(&observer->history, config, net, record->T, err));
-    return net->setup.responses
+    return net->setup.measure.responses
                ? response_init(&observer->response, &observer->responses, record, run, net, err)
                : CODE_OK;
 }
@@ -120,9 +120,9 @@ int observer_measure(struct observer *observer, const struct net *net, int t, st
     return code;
 }
 
-int observer_look(struct observer *observer, struct net *net, int t, struct err *err) {
+int observer_predict(struct observer *observer, struct net *net, int t, struct err *err) {
     struct measuring m = measuring_of(observer, net, t);
-    return outputs_look(&m, net, err);
+    return outputs_predict(&m, net, err);
 }
 
 double observe_bytes(const struct config *config, const struct net *net) {
@@ -137,8 +137,8 @@ double observe_bytes(const struct config *config, const struct net *net) {
 
 int observe_rank(const struct net *net) {
     int largest = 0;
-    for (int i = 0; i < 2 * net->maps; i++) {
-        int rank = map_rank(net->map[i / 2], i % 2 == 0);
+    for (int i = 0; i < 2 * net->maps.count; i++) {
+        int rank = map_rank(net->maps.item[i / 2], i % 2 == 0);
         largest = rank > largest ? rank : largest;
     }
     return largest;

@@ -31,7 +31,7 @@ int observer_init(struct observer *observer, const struct config *config, const 
 /* After net_evaluate at time t; all values of that time go into the record. */
 int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err);
 /* Loss and accuracy at inputs that are not trained on; the net stays as it is. */
-int observer_look(struct observer *observer, struct net *net, int t, struct err *err);
+int observer_predict(struct observer *observer, struct net *net, int t, struct err *err);
 /* What it keeps of earlier times, and the record of its run until `steps`. Read: into one of
  * observer_init, of a net that has its state back. */
 int observer_archive(struct observer *observer, const struct net *net, int steps,

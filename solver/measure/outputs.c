@@ -8,28 +8,30 @@
 /* The losses of a limit whose outputs do not fluctuate are those of its mean output, from two
  * replicates on (none: shapes). */
 static bool has_mean_loss(const struct record *record, const struct net *net, const double *y) {
-    return y && !net->setup.N && !net->random && record->runs != 1;
+    return y && !net->setup.N && !net->gates.random && record->runs != 1;
 }
 
 /* --- loss and f ------------------------------------------------------------------------------ */
 
 static int fill_loss(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item, (void)err;
-    *out[0] = m->net->loss;
+    *out[0] = m->net->output.loss;
     return CODE_OK;
 }
 
 static int fill_f(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item, (void)err;
-    memcpy(out[0], m->net->f, (size_t)(m->net->outs * m->net->setup.C) * sizeof *out[0]);
+    memcpy(out[0], m->net->output.f,
+           (size_t)(m->net->batch.output_rows * m->net->setup.data.C) * sizeof *out[0]);
     return CODE_OK;
 }
 
 static int declare_first(struct record *record, const struct config *config, const struct net *net,
                          const double *y, struct err *err) {
     const struct loss *loss = config->training.loss;
-    size_t T = (size_t)record->T, C = (size_t)net->setup.C;
-    bool tokens = net->setup.per_token, several = C > 1, of_mean = has_mean_loss(record, net, y);
+    size_t T = (size_t)record->T, C = (size_t)net->setup.data.C;
+    bool tokens = net->setup.data.per_token, several = C > 1,
+         of_mean = has_mean_loss(record, net, y);
     const struct series l = {
         .name = "loss",
         .dims = "t",
@@ -49,14 +51,14 @@ static int declare_first(struct record *record, const struct config *config, con
         .about = "output of the network, minus f(0) where centred",
         .equation = "<w, h_top> / gamma0",
         .axes = 2 + tokens + several,
-        .shape = {T, (size_t)net->setup.P, tokens ? (size_t)net->setup.n : C, C},
+        .shape = {T, (size_t)net->setup.data.P, tokens ? (size_t)net->setup.data.n : C, C},
         .keep_runs = true};
     TRY(record_fill_by(record, fill_loss, 0, 1, err));
     TRY(record_add(record, l, err));
     TRY(record_fill_by(record, fill_f, 0, 1, err));
     TRY(record_add(record, f, err));
-    const struct mean_loss_rows rows = {y, net->setup.inputs, net_outputs(net) / net->setup.C,
-                                        net->setup.C, true};
+    const struct mean_loss_rows rows = {
+        y, net->setup.data.inputs, net_outputs(net) / net->setup.data.C, net->setup.data.C, true};
     return of_mean ? mean_loss_set(record, "loss", "f", &config->training, &rows, err) : CODE_OK;
 }
 
@@ -67,7 +69,7 @@ enum { ACCURACY, TOP, TEST_F, TEST_LOSS, TEST_ACCURACY, TEST_TOP, SLOTS };
 /* Of inputs mu of the last evaluation, or (NULL) of all those that f belongs to. */
 static struct score score_of(const struct measuring *m, const struct net *net, const int *mu,
                              int count, const double *f, const double *y) {
-    int C = net->setup.C, each = net_outputs(net) / C;
+    int C = net->setup.data.C, each = net_outputs(net) / C;
     struct score score = {0};
     for (int i = 0; i < count * each; i++) {
         size_t asked = (size_t)(mu ? mu[i / each] : i / each) * (size_t)each + (size_t)(i % each);
@@ -88,7 +90,8 @@ static int fill_scores(const struct measuring *m, int item, double *const *out, 
     const struct net *net = m->net;
     (void)item, (void)err;
     if (out[ACCURACY] || out[TOP]) {
-        struct score score = score_of(m, net, net->index, net->setup.P, net->f, m->y);
+        struct score score =
+            score_of(m, net, net->batch.index, net->setup.data.P, net->output.f, m->y);
         put_scores(&score, out[ACCURACY], out[TOP]);
     }
     return CODE_OK;
@@ -99,13 +102,13 @@ static double *place(const struct measuring *m, const char *name) {
     return series ? record_at(m->record, series, m->run, m->t) : NULL;
 }
 
-int outputs_look(const struct measuring *m, struct net *net, struct err *err) {
-    int inputs = net->setup.inputs, tests = net->setup.tests, code = CODE_OK;
+int outputs_predict(const struct measuring *m, struct net *net, struct err *err) {
+    int inputs = net->setup.data.inputs, tests = net->setup.data.tests, code = CODE_OK;
     double *f, *kept = place(m, "test_f");
     if (!tests || m->t % m->config->output.test_every)
         return CODE_OK;
     TRY(base_alloc(&f, (size_t)(tests * net_outputs(net)), sizeof *f, err));
-    DO(net_look(net, inputs, tests, f, err));
+    DO(net_predict(net, inputs, tests, f, err));
     struct score score = score_of(m, net, NULL, tests, f, m->y + inputs * net_outputs(net));
     put_scores(&score, place(m, "test_accuracy"), place(m, "test_top_accuracy"));
     *place(m, "test_loss") = score.loss / score.rows;
@@ -143,7 +146,7 @@ static int add_test_loss(struct record *record, const struct config *config, con
                              .about = "outputs at the test inputs",
                              .equation = "",
                              .axes = 2,
-                             .shape = {T, (size_t)(setup->tests * outputs)},
+                             .shape = {T, (size_t)(setup->data.tests * outputs)},
                              .inner = true};
     const struct series loss = {
         .name = "test_loss",
@@ -159,8 +162,8 @@ static int add_test_loss(struct record *record, const struct config *config, con
     if (y && !setup->N)
         TRY(record_add(record, f, err));
     TRY(record_add(record, loss, err));
-    const struct mean_loss_rows rows = {y + setup->inputs * outputs, setup->tests,
-                                        outputs / setup->C, setup->C, false};
+    const struct mean_loss_rows rows = {y + setup->data.inputs * outputs, setup->data.tests,
+                                        outputs / setup->data.C, setup->data.C, false};
     return of_mean ? mean_loss_set(record, "test_loss", "test_f", &config->training, &rows, err)
                    : CODE_OK;
 }
@@ -169,23 +172,23 @@ static int declare_last(struct record *record, const struct config *config, cons
                         const double *y, struct err *err) {
     const struct net_setup *setup = &net->setup;
     bool top = config->output.top;
-    const char *right = setup->C > 1 ? "share of rows of y whose class has the largest f"
-                                     : "share of the inputs with y f > 0",
+    const char *right = setup->data.C > 1 ? "share of rows of y whose class has the largest f"
+                                          : "share of the inputs with y f > 0",
                *among = "share of rows of y whose class is among the K = top largest f";
     TRY(record_fill_by(record, fill_scores, 0, SLOTS, err));
-    if (setup->classes)
+    if (setup->data.classes)
         TRY(add_score(record, ACCURACY, "accuracy", "accuracy on the inputs trained on", right,
                       err));
-    if (setup->classes && top)
+    if (setup->data.classes && top)
         TRY(add_score(record, TOP, "top_accuracy", "top-K accuracy on the inputs trained on", among,
                       err));
-    if (!setup->tests)
+    if (!setup->data.tests)
         return CODE_OK;
     TRY(add_test_loss(record, config, net, y, err));
-    if (setup->classes)
+    if (setup->data.classes)
         TRY(add_score(record, TEST_ACCURACY, "test_accuracy", "accuracy on the test inputs", right,
                       err));
-    if (setup->classes && top)
+    if (setup->data.classes && top)
         TRY(add_score(record, TEST_TOP, "test_top_accuracy", "top-K accuracy on the test inputs",
                       among, err));
     return CODE_OK;

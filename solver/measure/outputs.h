@@ -11,6 +11,6 @@ extern const struct instrument outputs_first, outputs_last;
 
 /* Evaluates the test inputs where time t asks for it, and fills their series. The net stays as it
  * is. */
-int outputs_look(const struct measuring *m, struct net *net, struct err *err);
+int outputs_predict(const struct measuring *m, struct net *net, struct err *err);
 
 #endif

@@ -23,7 +23,7 @@ static const struct {
 static int rows_of(const struct net *net, const struct map *map) {
     const struct program *p = net->program;
     int i = 0;
-    while (p->node[i].map != map)
+    while (p->node[i].matrix.map != map)
         i++;
     return p->node[p->node[i].argument[0]].count;
 }
@@ -34,7 +34,7 @@ static bool exists(const struct net *net, const struct map *map, bool forward) {
     struct map_numbers n = map->numbers;
     int rows = rows_of(net, map);
     return map->declared.uses == 1 && (forward ? n.fr != 0 : n.fg != 0) &&
-           (rows == net->setup.P || rows == net->rows);
+           (rows == net->setup.data.P || rows == net->batch.rows);
 }
 
 static void name_series(char name[SERIES_NAME], const struct map *map, bool forward) {
@@ -44,9 +44,9 @@ static void name_series(char name[SERIES_NAME], const struct map *map, bool forw
 int response_init(struct response **responses, int *count, const struct record *record, int run,
                   const struct net *net, struct err *err) {
     *count = 0;
-    TRY(base_alloc(responses, 2 * (size_t)net->maps, sizeof **responses, err));
-    for (int i = 0; i < 2 * net->maps; i++) {
-        const struct map *map = net->map[i / 2];
+    TRY(base_alloc(responses, 2 * (size_t)net->maps.count, sizeof **responses, err));
+    for (int i = 0; i < 2 * net->maps.count; i++) {
+        const struct map *map = net->maps.item[i / 2];
         bool forward = i % 2 == 0;
         int rows = rows_of(net, map), y = map->declared.one_row ? 1 : rows;
         char name[SERIES_NAME];
@@ -147,7 +147,7 @@ done:
 /* What turns a response to cotangents of the program, or of them, into the theory page's. */
 static double to_page(const struct response *response) {
     const struct map_declaration *map = &response->map->declared;
-    double target = map->target->page, source = map->source->page;
+    double target = map->target->cotangent_scale, source = map->source->cotangent_scale;
     return response->forward ? (target == 0 ? 1 : target) : 1 / (source == 0 ? 1 : source);
 }
 
@@ -179,12 +179,12 @@ static int declare(struct record *record, const struct config *config, const str
     size_t T = (size_t)record->T;
     int count = 0;
     (void)config, (void)y;
-    if (!net->setup.responses)
+    if (!net->setup.measure.responses)
         return CODE_OK;
-    for (int i = 0; i < 2 * net->maps; i++) {
-        const struct map *map = net->map[i / 2];
+    for (int i = 0; i < 2 * net->maps.count; i++) {
+        const struct map *map = net->maps.item[i / 2];
         size_t rows = (size_t)rows_of(net, map);
-        bool forward = i % 2 == 0, tokens = rows > (size_t)net->setup.P;
+        bool forward = i % 2 == 0, tokens = rows > (size_t)net->setup.data.P;
         struct series series = {.dims = tokens ? "t row s column" : "t mu s nu",
                                 .about = texts[forward].about,
                                 .equation = texts[forward].equation,

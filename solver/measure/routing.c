@@ -19,18 +19,18 @@ static const struct {
 };
 
 static bool selects(const struct net *net) {
-    return net->gate_rule.share < 1;
+    return net->gates.rule.share < 1;
 }
 
 /* Whether the user asks for these series, and the network has gates. */
 static bool is_asked(const struct net *net) {
-    return net->setup.router && net->has_router;
+    return net->setup.measure.router && net->gates.present;
 }
 
 /* Thresholds and sums need logits, which programs in Lua do not tell. */
 static bool exists(const struct net *net, enum part k) {
-    const struct gate_rule *rule = &net->gate_rule;
-    if (k != LOAD && !net->logits.array)
+    const struct gate_rule *rule = &net->gates.rule;
+    if (k != LOAD && !net->gates.logits.array)
         return false;
     return k == THRESHOLD ? selects(net) && rule->by_logits : k == SUM ? rule->sum : true;
 }
@@ -59,7 +59,7 @@ static void add_load(const double *phi, size_t sites, const struct net *net, dou
     for (size_t i = 0; i < sites; i++)
         mean += phi[i] / (double)sites;
     for (size_t i = 0; i < sites; i++)
-        load[i] += selects(net) ? (phi[i] > 0) / net->gate_rule.share : phi[i] / mean;
+        load[i] += selects(net) ? (phi[i] > 0) / net->gates.rule.share : phi[i] / mean;
 }
 
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
@@ -67,21 +67,21 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     double *psi;
     (void)item;
     const struct backend *backend = net->setup.backend;
-    size_t sites = net->gate.array->sites;
+    size_t sites = net->gates.rows.array->sites;
     TRY(base_alloc(&psi, 4 * sites, sizeof *psi, err));
     double *phi = psi + sites, *sorted = phi + sites, *load = sorted + sites;
-    for (int row = 0; row < net->gate.count; row++) {
-        if (net->logits.array)
-            backend->get(rows_part(net->logits, row, 1), psi);
-        backend->get(rows_part(net->gate, row, 1), phi);
+    for (int row = 0; row < net->gates.rows.count; row++) {
+        if (net->gates.logits.array)
+            backend->get(rows_part(net->gates.logits, row, 1), psi);
+        backend->get(rows_part(net->gates.rows, row, 1), phi);
         if (out[THRESHOLD])
-            out[THRESHOLD][row] = threshold_of(psi, sites, net->gate_rule.share, sorted);
+            out[THRESHOLD][row] = threshold_of(psi, sites, net->gates.rule.share, sorted);
         if (out[SUM])
-            out[SUM][row] = log_sum(psi, phi, sites, &net->gate_rule);
+            out[SUM][row] = log_sum(psi, phi, sites, &net->gates.rule);
         add_load(phi, sites, net, load);
     }
     for (size_t i = 0; i < sites; i++)
-        load[i] /= net->gate.count;
+        load[i] /= net->gates.rows.count;
     fields_quantiles(load, sites, out[LOAD]);
     free(psi);
     return CODE_OK;
@@ -89,11 +89,11 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
-    size_t T = (size_t)record->T, P = (size_t)net->setup.P, n = (size_t)net->setup.n;
+    size_t T = (size_t)record->T, P = (size_t)net->setup.data.P, n = (size_t)net->setup.data.n;
     (void)config, (void)y;
     if (!is_asked(net))
         return CODE_OK;
-    bool tokens = net->gate.count > net->setup.P;
+    bool tokens = net->gates.rows.count > net->setup.data.P;
     fields_axis(record);
     TRY(record_fill_by(record, fill, 0, PARTS, err));
     for (enum part k = 0; k < PARTS; k++) {
@@ -114,7 +114,7 @@ static int declare(struct record *record, const struct config *config, const str
 
 static double scratch(const struct config *config, const struct net *net) {
     (void)config;
-    return is_asked(net) ? 4.0 * (double)net->gate.array->sites * sizeof(double) : 0;
+    return is_asked(net) ? 4.0 * (double)net->gates.rows.array->sites * sizeof(double) : 0;
 }
 
 const struct instrument routing_instrument = {.declare = declare, .scratch = scratch};

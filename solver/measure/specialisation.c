@@ -140,15 +140,15 @@ static size_t experts_of(const struct net *net, const struct net_router *router)
 /* Inputs, or tokens, that the router has gates of. */
 static int rows_of(const struct net *net, const struct net_router *router) {
     const struct node *v = &net->program->node[router->phi];
-    return net->setup.P * v->per;
+    return net->setup.data.P * v->per;
 }
 
 static bool has(const struct net *net, const struct net_router *router, enum quantity k) {
     switch (k) {
     case OF_CLASS:
-        return net->setup.classes;
+        return net->setup.data.classes;
     case OF_TOKEN:
-        return net->setup.token && rows_of(net, router) == net->rows;
+        return net->setup.data.token && rows_of(net, router) == net->batch.rows;
     case COSELECTION:
         return router->selects;
     case LOGITS:
@@ -202,14 +202,16 @@ static int label_rows(const struct measuring *m, enum quantity k, int rows, cons
                       int *label) {
     const struct net *net = m->net;
     const struct net_setup *setup = &net->setup;
-    int per = rows / setup->P, answers = setup->per_token ? setup->n : 1;
+    int per = rows / setup->data.P, answers = setup->data.per_token ? setup->data.n : 1;
     for (int r = 0; r < rows; r++) {
         int mu = r / per, answer = per > 1 && answers > 1 ? r % per : 0;
-        const double *y =
-            m->y + ((size_t)net->index[mu] * (size_t)answers + (size_t)answer) * (size_t)setup->C;
-        label[r] = own[r] < 0 ? -1 : k == OF_CLASS ? class_of(y, setup->C) : net->token[r];
+        const double *y = m->y + ((size_t)net->batch.index[mu] * (size_t)answers + (size_t)answer) *
+                                     (size_t)setup->data.C;
+        label[r] = own[r] < 0      ? -1
+                   : k == OF_CLASS ? class_of(y, setup->data.C)
+                                   : net->batch.token[r];
     }
-    return k == OF_TOKEN ? setup->V : setup->C == 1 ? 2 : setup->C;
+    return k == OF_TOKEN ? setup->data.V : setup->data.C == 1 ? 2 : setup->data.C;
 }
 
 /* --- measuring ------------------------------------------------------------------------------- */
@@ -227,8 +229,8 @@ static void fill_mean(const double *q, size_t M, double *const *out) {
 static int fill_shares(const struct measuring *m, const double *q, int rows, size_t M,
                        const int *own, double *const *out, struct err *err) {
     const struct net_setup *setup = &m->net->setup;
-    int most = rows > setup->C + 1 ? rows : setup->C + 1, *label = NULL, code = CODE_OK;
-    most = setup->V > most ? setup->V : most;
+    int most = rows > setup->data.C + 1 ? rows : setup->data.C + 1, *label = NULL, code = CODE_OK;
+    most = setup->data.V > most ? setup->data.V : most;
     double *scratch = NULL;
     DO(base_alloc(&label, (size_t)rows, sizeof *label, err));
     DO(base_alloc(&scratch, ((size_t)most + 1) * M, sizeof *scratch, err));
@@ -296,7 +298,7 @@ static int fill_correlation(const struct net *net, const struct net_router *rout
 /* item: the router. */
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct net *net = m->net;
-    const struct net_router *router = &net->router[item];
+    const struct net_router *router = &net->routers.item[item];
     size_t M = experts_of(net, router);
     int rows = rows_of(net, router), *own = NULL, code = CODE_OK;
     double *x = NULL;
@@ -326,8 +328,8 @@ done:
  * carry the name of their router, as two of them may have different numbers. */
 static void add_axes(const struct net *net, const struct net_router *router, enum form form,
                      int rows, struct series *series) {
-    size_t M = experts_of(net, router), P = (size_t)net->setup.P, *shape = series->shape;
-    bool tokens = rows > net->setup.P, few = router->M > 0, alone = form == ONCE || rows == 1;
+    size_t M = experts_of(net, router), P = (size_t)net->setup.data.P, *shape = series->shape;
+    bool tokens = rows > net->setup.data.P, few = router->M > 0, alone = form == ONCE || rows == 1;
     const char *mu = alone ? "" : tokens ? " mu token" : " mu", *s = router->suffix;
     char *dims = series->own;
     int *axes = &series->axes;
@@ -340,7 +342,7 @@ static void add_axes(const struct net *net, const struct net_router *router, enu
     if (!alone)
         shape[(*axes)++] = P;
     if (!alone && tokens)
-        shape[(*axes)++] = (size_t)net->setup.n;
+        shape[(*axes)++] = (size_t)net->setup.data.n;
     if (form == ORDER) {
         snprintf(dims, AXES_LENGTH, few ? "t%s place%.32s" : "t%s place_2", mu, s);
         shape[(*axes)++] = few ? M : PLACES;
@@ -375,11 +377,11 @@ static int add(struct record *record, const struct net *net, const struct net_ro
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
     (void)y;
-    for (int r = 0; r < net->routers && config->output.experts; r++) {
+    for (int r = 0; r < net->routers.count && config->output.experts; r++) {
         TRY(record_fill_by(record, fill, r, QUANTITIES, err));
         for (enum quantity k = 0; k < QUANTITIES; k++)
-            if (has(net, &net->router[r], k))
-                TRY(add(record, net, &net->router[r], k, err));
+            if (has(net, &net->routers.item[r], k))
+                TRY(add(record, net, &net->routers.item[r], k, err));
     }
     return CODE_OK;
 }
@@ -387,10 +389,10 @@ static int declare(struct record *record, const struct config *config, const str
 /* Gates, and means for each label. */
 static double scratch(const struct config *config, const struct net *net) {
     double most = 0;
-    for (int r = 0; r < net->routers && config->output.experts; r++) {
-        double rows = rows_of(net, &net->router[r]);
-        double labels = fmax(rows, fmax(net->setup.C + 1, net->setup.V)) + 1;
-        most = fmax(most, (rows + labels) * (double)experts_of(net, &net->router[r]));
+    for (int r = 0; r < net->routers.count && config->output.experts; r++) {
+        double rows = rows_of(net, &net->routers.item[r]);
+        double labels = fmax(rows, fmax(net->setup.data.C + 1, net->setup.data.V)) + 1;
+        most = fmax(most, (rows + labels) * (double)experts_of(net, &net->routers.item[r]));
     }
     return most * sizeof(double);
 }

@@ -26,26 +26,26 @@ static int find_tangent(const struct net *net, const char *word, struct chosen *
                         struct err *err) {
     const char *block = word + strlen("tangent");
     chosen->block = *block ? NULL : "";
-    for (int i = 0; i < net->parameters && *block; i++)
-        if (!strcmp(net->parameter[i].name, block + 1))
-            chosen->block = net->parameter[i].name;
+    for (int i = 0; i < net->parameters.count && *block; i++)
+        if (!strcmp(net->parameters.item[i].name, block + 1))
+            chosen->block = net->parameters.item[i].name;
     if (!chosen->block)
         return err_set(err, CODE_INPUT, "[output] spectra: there is no matrix %s that learns",
                        block + 1);
     snprintf(chosen->name, sizeof chosen->name, "%s%s", tangent_name(net), block);
-    chosen->rows = net->setup.P;
-    chosen->columns = net->weighted ? 0 : 1;
+    chosen->rows = net->setup.data.P;
+    chosen->columns = net->output.loss_in_cotangent ? 0 : 1;
     return CODE_OK;
 }
 
 static int find_kernel(const struct net *net, const char *word, struct chosen *chosen,
                        struct err *err) {
     char names[TEXT_NOTE] = "";
-    for (int k = 0; k < net->kernels; k++) {
-        if (!strcmp(net->kernel[k].name, word))
-            chosen->kernel = &net->kernel[k];
-        if (!net->kernel[k].one_row)
-            text_append(names, " %s", net->kernel[k].name);
+    for (int k = 0; k < net->kernels.count; k++) {
+        if (!strcmp(net->kernels.item[k].name, word))
+            chosen->kernel = &net->kernels.item[k];
+        if (!net->kernels.item[k].one_row)
+            text_append(names, " %s", net->kernels.item[k].name);
     }
     if (!chosen->kernel || chosen->kernel->one_row)
         return err_set(err, CODE_INPUT,
@@ -53,9 +53,9 @@ static int find_kernel(const struct net *net, const char *word, struct chosen *c
                        word, names);
     snprintf(chosen->name, sizeof chosen->name, "%s", word);
     chosen->rows = chosen->kernel->rows.count;
-    if (chosen->rows == net->outs)
-        chosen->columns = net->setup.C;
-    else if (chosen->rows == net->setup.P)
+    if (chosen->rows == net->batch.output_rows)
+        chosen->columns = net->setup.data.C;
+    else if (chosen->rows == net->setup.data.P)
         chosen->columns = net_outputs(net);
     return CODE_OK;
 }
@@ -84,7 +84,7 @@ static int next_chosen(const char **words, const struct net *net, struct chosen 
 
 static int add(struct record *record, const struct net *net, const struct chosen *chosen,
                struct err *err) {
-    bool tokens = chosen->rows > net->setup.P;
+    bool tokens = chosen->rows > net->setup.data.P;
     for (enum part k = 0; k < PARTS; k++) {
         struct series series = {.slot = (int)k,
                                 .dims = k == ALIGNMENT ? "t"
@@ -115,8 +115,8 @@ static int kernel_of(const struct net *net, const struct chosen *chosen, double 
 /* Row i of the targets of this evaluation. */
 static const double *target(const struct net *net, const struct chosen *chosen, const double *y,
                             int i) {
-    int each = chosen->rows / net->setup.P;
-    int row = net->index[i / each] * each + i % each;
+    int each = chosen->rows / net->setup.data.P;
+    int row = net->batch.index[i / each] * each + i % each;
     return y + (size_t)row * (size_t)chosen->columns;
 }
 
@@ -216,7 +216,7 @@ static int declare(struct record *record, const struct config *config, const str
 
 /* K, LAPACK's transpose of it, and what a tangent kernel takes. */
 static double scratch(const struct config *config, const struct net *net) {
-    double R = net->rows;
+    double R = net->batch.rows;
     bool any = config->output.spectra && *config->output.spectra;
     return any ? 2 * R * R * sizeof(double) + tangent_bytes(net) : 0;
 }

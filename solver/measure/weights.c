@@ -42,13 +42,13 @@ static enum form form_of(const struct node *v, enum slot slot) {
  * net may be declared alone. */
 static bool shape_of(const struct net *net, const struct node *v, enum slot slot, size_t shape[2]) {
     enum form form = form_of(v, slot);
-    size_t K = (size_t)(form == UNSEEN ? net->setup.rest : v->K);
+    size_t K = (size_t)(form == UNSEEN ? net->setup.data.test_directions : v->K);
     if (form == MAP) {
-        shape[0] = v->map->declared.target->sites;
-        shape[1] = v->map->declared.source->sites;
+        shape[0] = v->matrix.map->declared.target->sites;
+        shape[1] = v->matrix.map->declared.source->sites;
     } else if (form == BIAS) {
-        shape[0] = v->groups > 1 ? (size_t)v->groups : K;
-        shape[1] = v->groups > 1 ? K : 0;
+        shape[0] = v->constant.groups > 1 ? (size_t)v->constant.groups : K;
+        shape[1] = v->constant.groups > 1 ? K : 0;
     } else {
         bool in = form == READ_IN || form == UNSEEN;
         shape[0] = in ? v->on->sites : K;
@@ -79,17 +79,18 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
         return CODE_OK;
     switch (form_of(v, WHOLE)) {
     case MAP:
-        return v->map->kind->matrix(v->map, out[WHOLE], err);
+        return v->matrix.map->kind->matrix(v->matrix.map, out[WHOLE], err);
     case READ_IN:
         if (out[REST])
-            TRY(transpose(array_all(&v->unseen->W), out[REST], err));
-        return transpose(array_all(&v->thin->W), out[WHOLE], err);
+            TRY(transpose(array_all(&v->matrix.unseen->W), out[REST], err));
+        return transpose(array_all(&v->matrix.thin->W), out[WHOLE], err);
     case BIAS:
         shape_of(m->net, v, WHOLE, shape);
-        memcpy(out[WHOLE], v->start, shape[0] * (shape[1] ? shape[1] : 1) * sizeof *v->start);
+        memcpy(out[WHOLE], v->matrix.start,
+               shape[0] * (shape[1] ? shape[1] : 1) * sizeof *v->matrix.start);
         return CODE_OK;
     default:
-        m->net->setup.backend->get(array_all(&v->thin->W), out[WHOLE]);
+        m->net->setup.backend->get(array_all(&v->matrix.thin->W), out[WHOLE]);
         return CODE_OK;
     }
 }
@@ -107,7 +108,7 @@ static int add(struct record *record, const struct net *net, const struct node *
                             .runs_alone = true};
     if (!shape_of(net, v, slot, shape))
         return CODE_OK;
-    const char *name = v->weight.name, *first = record->times[times].axis;
+    const char *name = v->matrix.weight.name, *first = record->times[times].axis;
     const char *rest = slot == REST ? "_rest" : "";
     TRY(base_alloc(&series.own, LENGTH, 1, err));
     series.dims = series.own;
@@ -162,7 +163,8 @@ static double scratch(const struct config *config, const struct net *net) {
         const struct node *v = &net->program->node[i];
         if (!node_begins_matrix(v) || !shape_of(net, v, WHOLE, shape))
             continue;
-        double bytes = 3.0 * sizeof(double) * (double)shape[0] * (double)(v->map ? shape[1] : 1);
+        double bytes =
+            3.0 * sizeof(double) * (double)shape[0] * (double)(v->matrix.map ? shape[1] : 1);
         most = bytes > most ? bytes : most;
     }
     return most;

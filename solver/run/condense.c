@@ -49,8 +49,8 @@ int condense_ask(struct run *run, struct err *err) {
     struct net net;
     setup.declare_only = true;
     int code = net_init(&net, &setup, err);
-    run->gates_unbounded = !code && net.condenses;
-    run->steep = code ? 0 : net.steep;
+    run->gates_unbounded = !code && net.gates.condenses;
+    run->steep = code ? 0 : net.gates.steep;
     net_free(&net);
     return code;
 }

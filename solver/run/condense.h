@@ -19,7 +19,7 @@ struct condense {
  * False: the network has no gates over many experts, or nothing has been run. */
 bool condense_find(const struct record *record, bool unbounded, struct condense *gates);
 /* Asks the network of the run, built in or a program of the user's, whether its gates have no bound
- * (exponentials), and how much they amplify fluctuations (net->steep); keeps the answers in
+ * (exponentials), and how much they amplify fluctuations (net->gates.steep); keeps the answers in
  * run->gates_unbounded and run->steep. */
 int condense_ask(struct run *run, struct err *err);
 

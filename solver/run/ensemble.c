@@ -20,8 +20,8 @@ enum { EVERY = -1 };
 static int maker(const struct run *run, int N, int r) {
     const struct int_list *widths = &run->config.reference.widths;
     int before = 0;
-    if (run->whole)
-        return run->rank;
+    if (run->share.whole)
+        return run->share.rank;
     if (!N && run->config.split.name)
         return EVERY;
     for (int i = widths->count - 1; N && i >= 0 && widths->value[i] != N; i--)
@@ -37,7 +37,8 @@ static bool mine(const struct run *run, int N, int r) {
 int ensemble_concurrent(const struct run *run, int N, int runs) {
     int count = 0;
     for (int r = 0; r < runs; r++)
-        count += run->whole || mine(run, N, r); /* rank 0 estimates for the ranks that make them */
+        count +=
+            run->share.whole || mine(run, N, r); /* rank 0 estimates for the ranks that make them */
     if (count < 1 || maker(run, N, 0) == EVERY)
         return 1;
     return count < run->threads ? count : run->threads;
@@ -55,7 +56,7 @@ struct ensemble ensemble_of(struct run *run, int N, struct record *record) {
     struct ensemble e = {.run = run, .N = N, .record = record};
     ensemble_group(e.group, N);
     if (ensemble_iterates(run, N))
-        e.iterations = &run->iterations;
+        e.iterations = &run->results.iterations;
     return e;
 }
 
@@ -107,12 +108,12 @@ static void progress(const struct ensemble *e, const struct net *net, int t) {
     int left = (int)fmin(spent / done * (all - done) + 0.5, 1e8);
     if (e->N)
         log_progress(&e->run->log, "N = %d  network %d/%d  step %d/%d  loss %.5g  %d:%02d left",
-                     e->N, e->r + 1, record->runs, t + 1, record->T, net->loss, left / 60,
+                     e->N, e->r + 1, record->runs, t + 1, record->T, net->output.loss, left / 60,
                      left % 60);
     else
         log_progress(&e->run->log,
                      "limit  replicate %d/%d  step %d/%d  loss %.5g  rank %d  %d:%02d left",
-                     e->r + 1, record->runs, t + 1, record->T, net->loss, observe_rank(net),
+                     e->r + 1, record->runs, t + 1, record->T, net->output.loss, observe_rank(net),
                      left / 60, left % 60);
 }
 
@@ -131,7 +132,7 @@ static int judge(const struct ensemble *e, const struct net *net, int t, struct 
     if (net_runs_away(net))
         return err_set(err, CODE_NUMERICAL,
                        "the loss, %.3g, exceeds %g times that of the start; lower eta0 or gamma0%s",
-                       net->loss, NET_RUNAWAY, hint);
+                       net->output.loss, NET_RUNAWAY, hint);
     if (name)
         return err_set(err, CODE_NUMERICAL, "%s exceeds %g; lower eta0 or gamma0%s", name,
                        RECORD_MOST, hint);
@@ -158,7 +159,7 @@ static int pause_at(const struct ensemble *e, struct net *net, struct observer *
     struct state state = {e->N, e->r, t + 1, maker(run, e->N, e->r) == EVERY, net, observer};
     double minutes = run->config.output.checkpoint;
     bool stop = run->stop && *run->stop;
-    if (run->states && minutes > 0) {
+    if (run->states.folder && minutes > 0) {
         bool due = base_seconds() - *kept >= 60 * minutes || t + 1 == e->record->T ||
                    (stop && states_quick(&state));
         if (state.shared)
@@ -180,10 +181,10 @@ static const double patience = 2;
 /* Why a run has failed, from what it has left. */
 static enum record_cause cause_of(const struct integrator *integrator,
                                   const struct training *training, const struct net *net) {
-    for (int i = 0; i < net->populations; i++)
-        if (net->population[i]->exhausted)
+    for (int i = 0; i < net->populations.count; i++)
+        if (net->populations.item[i]->span.exhausted)
             return CAUSE_SITES;
-    bool tiny = integrator->adaptive && net->step < FLOW_LEAST * training->dt;
+    bool tiny = integrator->adaptive && net->place.step < FLOW_LEAST * training->flow.dt;
     return tiny ? CAUSE_TOLERANCE : CAUSE_DIVERGED;
 }
 
@@ -207,16 +208,16 @@ static int one_run(const struct ensemble *e, struct err *err) {
     e->record->steps[e->r] = state.steps;
     for (t = state.steps; t < e->record->T; t++) {
         double start = base_seconds();
-        batch_at(&batch, t, net.index);
+        batch_at(&batch, t, net.batch.index);
         if (t)
             DO(integrator->advance(&net, training, run->data.y, err));
         else
             DO(net_evaluate(&net, training->loss, run->data.y, err));
         DO(observer_measure(&observer, &net, t, err));
-        DO(observer_look(&observer, &net, t, err));
+        DO(observer_predict(&observer, &net, t, err));
         DO(publish(e, &net, t, err));
         DO(pause_at(e, &net, &observer, t, &kept, err));
-        bool finish = run->states && base_seconds() - start < patience;
+        bool finish = run->states.folder && base_seconds() - start < patience;
         net.setup.stop = finish ? NULL : setup.stop;
     }
 done:
@@ -293,13 +294,13 @@ static int open(const struct ensemble *e, struct err *err) {
         return CODE_OK;
     if (e->N)
         TRY(io_attribute(io, e->group, "N", e->N, err));
-    if (setup.responses && e->iterations)
+    if (setup.measure.responses && e->iterations)
         TRY(io_attribute(io, e->group, "probe",
                          fixed_point_probe(&config->network, config->solver.fixed_point.probe),
                          err));
-    else if (setup.responses)
-        TRY(io_attribute(io, e->group, "rcond", setup.tolerance, err));
-    return io_attribute(io, e->group, "dt", config->training.dt, err);
+    else if (setup.measure.responses)
+        TRY(io_attribute(io, e->group, "rcond", setup.limit.tolerance, err));
+    return io_attribute(io, e->group, "dt", config->training.flow.dt, err);
 }
 
 /* A network that diverges ends alone; what it was until then counts. */

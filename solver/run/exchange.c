@@ -12,8 +12,8 @@ static int read_text(struct params *params, const struct param_section *sections
     FILE *stream = fmemopen(text, size, "r");
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    int code = params_read_stream(params, sections, count, "the parameters of rank 0", stream, 0,
-                                  NULL, config, err);
+    struct param_source source = {"the parameters of rank 0", stream, 0, NULL};
+    int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);
     return code;
 }

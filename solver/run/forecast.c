@@ -87,11 +87,11 @@ static int warn_sites(struct run *run, struct err *err) {
     struct net net;
     setup.declare_only = true;
     DO(net_init(&net, &setup, err));
-    for (int k = 0; k < net.populations; k++) {
+    for (int k = 0; k < net.populations.count; k++) {
         size_t sites = net_sampled_sites(&net, k), used = strlen(kinds);
         if (sites && sites < wanted)
             snprintf(kinds + used, sizeof kinds - used, "%s%s %zu", used ? ", " : "",
-                     net.population[k]->name, sites);
+                     net.populations.item[k]->name, sites);
     }
     if (*kinds)
         DO(tell(run, "few_sites", "limit", true, err,

@@ -68,7 +68,8 @@ static int estimate(const struct run *run, int N, int runs, double *bytes, struc
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
     TRY(add_measured(run, setup, bytes, err));
     if (full) /* the observer's coefficients */
-        *bytes += 8.0 * run->config.training.steps * setup.P * setup.n * setup.P * setup.n;
+        *bytes += 8.0 * run->config.training.steps * setup.data.P * setup.data.n * setup.data.P *
+                  setup.data.n;
     *bytes *= ensemble_concurrent(run, N, runs);
     return CODE_OK;
 }

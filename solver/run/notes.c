@@ -1,9 +1,9 @@
 /* Notes of a run: how they are found, printed and written. */
 #include "solver/run/notes.h"
 #include "solver/run/condense.h"
-#include "solver/run/edge.h"
+#include "solver/run/stability.h"
 #include "solver/run/ensemble.h"
-#include "solver/run/rest.h"
+#include "solver/run/at_rest.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -65,8 +65,8 @@ void notes_print(const struct notes *notes) {
 
 static int find_gates(struct run *run, struct err *err) {
     struct condense gates;
-    int T = run->limit.T;
-    if (!condense_find(&run->limit, run->gates_unbounded, &gates))
+    int T = run->results.limit.T;
+    if (!condense_find(&run->results.limit, run->gates_unbounded, &gates))
         return CODE_OK;
     if (gates.condensed < T)
         ADD("not_self_averaging", "limit", gates.condensed, true,
@@ -105,7 +105,8 @@ static double last_of(const struct record *limit, const char *name) {
 
 /* docs/method.md section 4. */
 static int find_unmatched(struct run *run, struct err *err) {
-    double normals = last_of(&run->limit, "fallback"), share = last_of(&run->limit, "unmatched");
+    double normals = last_of(&run->results.limit, "fallback"),
+           share = last_of(&run->results.limit, "unmatched");
     if (share > NOTES_UNMATCHED)
         ADD("normals_unmatched", "limit", -1, true,
             "up to %g normals of a replicate were not fully matched, for want of sites, on one "
@@ -150,7 +151,7 @@ static int find_coarse(struct run *run, const char *group, const struct record *
 }
 
 static int find_noiseless(struct run *run, struct err *err) {
-    const struct record *record = &run->limit;
+    const struct record *record = &run->results.limit;
     const struct series *f = record_find(record, "f");
     double *mean = NULL, *se;
     if (record->runs < 2 || run->config.solver.method != METHOD_MARCH || record->finer || !f)
@@ -170,10 +171,10 @@ static int find_edge(struct run *run, struct err *err) {
     double exponent, se;
     int T = run->config.training.steps;
     bool reached;
-    TRY(edge_reached(run, &reached, err));
-    TRY(edge_exponent(run, T / 2, T, &exponent, &se, err));
+    TRY(stability_reached(run, &reached, err));
+    TRY(stability_exponent(run, T / 2, T, &exponent, &se, err));
     if (reached)
-        ADD("edge_of_stability", run->limit.runs ? "limit" : "", T / 2, true,
+        ADD("edge_of_stability", run->results.limit.runs ? "limit" : "", T / 2, true,
             "at the edge of stability: from t = %d on the variance of f over networks goes as "
             "N^%.2f(%.2f),\n  not as 1/N; a + b/N and z mean nothing there; lower eta0 or gamma0",
             T / 2, exponent, se);
@@ -181,11 +182,11 @@ static int find_edge(struct run *run, struct err *err) {
 }
 
 static int find_rest(struct run *run, struct err *err) {
-    if (!rest_of_limit(run))
+    if (!at_rest_of_limit(run))
         return CODE_OK;
     struct note *note = notes_add(&run->notes, "rests", "limit", -1, false, err);
     if (note)
-        rest_tell(run, note);
+        at_rest_tell(run, note);
     return note ? CODE_OK : err->code;
 }
 
@@ -201,7 +202,7 @@ static int first_loss(const struct record *record) {
 static int find_failures(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     for (int i = 0; i < widths->count; i++) {
-        const struct record *record = &run->reference[i];
+        const struct record *record = &run->results.reference[i];
         char group[ENSEMBLE_GROUP];
         int first, failed = record->runs ? record_failures(record, &first) : 0;
         ensemble_group(group, widths->value[i]);
@@ -210,8 +211,10 @@ static int find_failures(struct run *run, struct err *err) {
                 "%d of %d networks of N = %d failed and count until then; the first:\n  %.1000s",
                 failed, record->runs, widths->value[i], record->failure.text);
     }
-    if (run->failed.code && run->limit.runs && record_failures(&run->limit, &(int){0}))
-        ADD("limit_failed", "limit", first_loss(&run->limit), true, "%.1200s", run->failed.text);
+    if (run->failed.code && run->results.limit.runs &&
+        record_failures(&run->results.limit, &(int){0}))
+        ADD("limit_failed", "limit", first_loss(&run->results.limit), true, "%.1200s",
+            run->failed.text);
     return CODE_OK;
 }
 
@@ -223,25 +226,26 @@ static int find_coarse_networks(struct run *run, struct err *err) {
     if (last < 0)
         return CODE_OK;
     ensemble_group(group, widths->value[last]);
-    return find_coarse(run, group, &run->reference[last], err);
+    return find_coarse(run, group, &run->results.reference[last], err);
 }
 
 int notes_collect(struct run *run, struct err *err) {
-    if (run->limit.runs)
+    if (run->results.limit.runs)
         TRY(condense_ask(run, err));
     bool whole = true; /* what compares ensembles needs all of them to the end */
     for (int i = 0; i < run->config.reference.widths.count; i++)
-        whole = whole && run->reference[i].runs;
-    if (run->limit.runs)
-        whole = whole && record_reached(&run->limit, run->limit.T - 1) == run->limit.runs;
+        whole = whole && run->results.reference[i].runs;
+    if (run->results.limit.runs)
+        whole = whole && record_reached(&run->results.limit, run->results.limit.T - 1) ==
+                             run->results.limit.runs;
     if (whole && !run->failed.code) {
         TRY(find_rest(run, err));
         TRY(find_edge(run, err));
     }
     TRY(find_failures(run, err));
-    if (!run->limit.runs)
+    if (!run->results.limit.runs)
         return find_coarse_networks(run, err);
-    TRY(find_coarse(run, "limit", &run->limit, err));
+    TRY(find_coarse(run, "limit", &run->results.limit, err));
     TRY(find_noiseless(run, err));
     TRY(find_unmatched(run, err));
     TRY(find_steep(run, err));
@@ -344,9 +348,9 @@ int notes_write(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     if (!run->io_open)
         return CODE_OK;
-    TRY(write_group(run, 0, &run->limit, err));
+    TRY(write_group(run, 0, &run->results.limit, err));
     for (int i = 0; i < widths->count; i++)
-        TRY(write_group(run, widths->value[i], &run->reference[i], err));
+        TRY(write_group(run, widths->value[i], &run->results.reference[i], err));
     if (run->notes.count)
         TRY(write_list(run, err));
     return io_flush(&run->io, err);

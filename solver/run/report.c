@@ -2,7 +2,7 @@
  * of experts carries the average. */
 #include "solver/run/report.h"
 #include "solver/run/condense.h"
-#include "solver/run/rest.h"
+#include "solver/run/at_rest.h"
 #include "solver/measure/stats.h"
 
 #include <math.h>
@@ -36,11 +36,11 @@ static int print_table(const struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int n = widths->count, time[REPORT_TIMES], code = CODE_OK;
     int T = run->config.training.steps, count = report_times(T, time);
-    bool rests = rest_of_limit(run);
+    bool rests = at_rest_of_limit(run);
     double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1];
-    DO(record_average(&run->limit, "loss", &mean[0], &se[0], err));
+    DO(record_average(&run->results.limit, "loss", &mean[0], &se[0], err));
     for (int i = 0; i < n; i++)
-        DO(record_average(&run->reference[i], "loss", &mean[i + 1], &se[i + 1], err));
+        DO(record_average(&run->results.reference[i], "loss", &mean[i + 1], &se[i + 1], err));
     double round_off = stats_round_off(mean, n + 1, (size_t)T);
     printf("loss, mean with 95 %% interval (Student's t)\n   t  %18s", "limit");
     for (int i = 0; i < n; i++)
@@ -51,12 +51,12 @@ static int print_table(const struct run *run, struct err *err) {
         double values[INT_LIST_MAX], errors[INT_LIST_MAX], a, a_se;
         printf("%4d", t);
         double limit = mean[0] ? mean[0][t] : NAN, limit_se = mean[0] ? se[0][t] : NAN;
-        print_cell(limit, stats_interval(limit_se, run->limit.runs, 0.95));
+        print_cell(limit, stats_interval(limit_se, run->results.limit.runs, 0.95));
         int least = run->config.reference.seeds;
         for (int i = 0; i < n; i++) {
             values[i] = mean[i + 1][t];
             errors[i] = se[i + 1][t];
-            int reached = record_reached(&run->reference[i], t);
+            int reached = record_reached(&run->results.reference[i], t);
             least = reached < least ? reached : least;
             print_cell(values[i], stats_interval(errors[i], reached, 0.95));
         }
@@ -86,7 +86,7 @@ static double largest(const double *values, size_t size) {
 }
 
 int report_tolerance(const struct run *run, struct err *err) {
-    const struct record *record = &run->limit;
+    const struct record *record = &run->results.limit;
     const struct series *f = record_find(record, "f"), *loss = record_find(record, "loss");
     double *mean = NULL, *se;
     if (!record->runs || run->config.solver.method != METHOD_MARCH)
@@ -106,7 +106,7 @@ int report_tolerance(const struct run *run, struct err *err) {
 /* What the table shows of the gates. */
 static void print_gates(const struct run *run) {
     struct condense gates;
-    if (condense_find(&run->limit, run->gates_unbounded, &gates))
+    if (condense_find(&run->results.limit, run->gates_unbounded, &gates))
         printf("gates: participation ratio down to %.3f of its initial value (t = %d); largest "
                "gate %.3g times the mean\n",
                gates.lowest, gates.at, gates.peak);

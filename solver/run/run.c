@@ -2,7 +2,7 @@
  * that ends; then all ranks exchange what they have, and the failure of the lowest run, if any, is
  * that of all. Rank 0, the only one with an open file, writes. */
 #include "solver/run/ensemble.h"
-#include "solver/run/again.h"
+#include "solver/run/recheck.h"
 #include "integrators/batch.h"
 #include "kernels/array/dist.h"
 #include "solver/measure/observe.h"
@@ -40,8 +40,8 @@ static int choose(struct run *run, struct err *err) {
     const char *text = params_find(&run->params, "network", "parameterization")->text;
     struct text_word word = {0};
     char name[TEXT_CLIP];
-    int side = run->side ? run->side : 1;
-    if (!run->side && given->count > 1)
+    int side = run->share.side ? run->share.side : 1;
+    if (!run->share.side && given->count > 1)
         return params_error(&run->params, "network", "parameterization", err,
                             "dmft-compare sets several side by side; here it must be one");
     for (int k = 0; k < side; k++)
@@ -53,7 +53,7 @@ static int choose(struct run *run, struct err *err) {
 
 void run_split(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
-    int ranks = run->whole ? 1 : dist_ranks();
+    int ranks = run->share.whole ? 1 : dist_ranks();
     const struct backend *backend = backend_list[solver->backend];
     run->config.split = (struct backend){0};
     if (!backend->can_split || solver->replicates >= ranks || solver->sites < ranks * BACKEND_BLOCK)
@@ -71,13 +71,14 @@ int run_prepare(struct run *run, struct err *err) {
     if (!dist_rank())
         TRY(config_data(&run->config, &run->params, &run->data, err));
     if (!dist_rank())
-        TRY(params_text(&run->params, &run->ini, &size, err));
+        TRY(params_text(&run->params, &run->states.ini, &size, err));
     TRY(choose(run, err));
     TRY(exchange_data(&run->data, err));
     config_shape(&run->config, &run->data);
-    TRY(config_coordinates(&run->config, &run->data, &run->A, &run->K, &run->rest, err));
+    TRY(config_coordinates(&run->config, &run->data, &run->inputs.A, &run->inputs.K,
+                           &run->inputs.test_directions, err));
     TRY(config_factors(&run->config, &run->params, run->data.P, run->data.D, err));
-    TRY(config_check(&run->config, &run->params, run->K + run->rest, err));
+    TRY(config_check(&run->config, &run->params, run->inputs.K + run->inputs.test_directions, err));
     run_split(run);
     int threads = run->config.solver.threads;
     run->threads = threads ? threads : omp_get_max_threads();
@@ -87,16 +88,16 @@ int run_prepare(struct run *run, struct err *err) {
 
 struct net_setup run_setup(const struct run *run, int N, int r) {
     int P = batch_size(&run->config.training, run->data.P);
-    struct net_setup setup = config_setup(&run->config, N, r, P, run->K, run->A);
-    setup.inputs = run->data.P;
-    setup.tests = run->data.tests;
-    setup.rest = run->rest;
-    setup.n = run->data.n;
-    setup.C = run->data.C;
-    setup.per_token = run->data.per_token;
-    setup.token = run->data.token;
-    setup.V = run->data.V;
-    setup.classes = run->data.classes;
+    struct net_setup setup = config_setup(&run->config, N, r, P, run->inputs.K, run->inputs.A);
+    setup.data.inputs = run->data.P;
+    setup.data.tests = run->data.tests;
+    setup.data.test_directions = run->inputs.test_directions;
+    setup.data.n = run->data.n;
+    setup.data.C = run->data.C;
+    setup.data.per_token = run->data.per_token;
+    setup.data.token = run->data.token;
+    setup.data.V = run->data.V;
+    setup.data.classes = run->data.classes;
     if (N || !run->config.split.name) /* ranks that share sites stop together, between two times */
         setup.stop = run->stop;
     return setup;
@@ -104,7 +105,7 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
 
 static int write_batches(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
-    int T = training->steps, P = training->batch, *index = NULL, code = CODE_OK;
+    int T = training->steps, P = training->batches.size, *index = NULL, code = CODE_OK;
     struct batch batch = {0};
     if (!P)
         return CODE_OK;
@@ -135,9 +136,9 @@ static int write_matrices(struct run *run, struct err *err) {
 /* For readers; what repeats the run is in /parameters. */
 static int write_program(struct run *run, struct err *err) {
     size_t size;
-    if (!run->config.network.program_text[0])
+    if (!run->config.network.script.text[0])
         return CODE_OK;
-    char *text = script_unfold(run->config.network.program_text, &size);
+    char *text = script_unfold(run->config.network.script.text, &size);
     int code = text ? io_provenance(&run->io, "network", text, err)
                     : err_set(err, CODE_SYSTEM, "out of memory: the text of the program");
     free(text);
@@ -162,12 +163,13 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     if (dist_rank() || (!output && !run->io_open))
         return CODE_OK;
     if (!run->io_open)
-        TRY(run->go_on ? io_again(&run->io, output, err) : io_create(&run->io, output, force, err));
+        TRY(run->states.resume ? io_again(&run->io, output, err)
+                               : io_create(&run->io, output, force, err));
     bool fresh = !run->io_open;
     run->io_open = true;
     if (fresh && run->program)
         TRY(io_text(&run->io, "", "program", run->program, err));
-    memcpy(run->io.prefix, run->prefix, sizeof run->prefix);
+    memcpy(run->io.prefix, run->share.prefix, sizeof run->share.prefix);
     TRY(io_parameters(&run->io, &run->params, &run->config, err));
     TRY(provenance_write(&run->io, backend_list[run->config.solver.backend]->name, run->threads,
                          err));
@@ -176,8 +178,9 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(write_program(run, err));
     TRY(write_description(run, err));
     TRY(io_data(&run->io, &run->data, err));
-    if (run->config.output.weights && run->K)
-        TRY(io_coordinates(&run->io, &run->data, run->A, run->K, run->rest, err));
+    if (run->config.output.weights && run->inputs.K)
+        TRY(io_coordinates(&run->io, &run->data, run->inputs.A, run->inputs.K,
+                           run->inputs.test_directions, err));
     TRY(write_batches(run, err));
     return io_flush(&run->io, err);
 }
@@ -192,7 +195,8 @@ int run_ensemble(struct run *run, int N, int runs, struct record *record, struct
 /* The limit (k = 0), then each width. Returns how many runs it has, maybe none. */
 static int number_of(struct run *run, int k, struct ensemble *e) {
     const struct int_list *widths = &run->config.reference.widths;
-    *e = ensemble_of(run, k ? widths->value[k - 1] : 0, k ? &run->reference[k - 1] : &run->limit);
+    *e = ensemble_of(run, k ? widths->value[k - 1] : 0,
+                     k ? &run->results.reference[k - 1] : &run->results.limit);
     return k ? run->config.reference.seeds : run->config.solver.replicates;
 }
 
@@ -206,7 +210,7 @@ int run_compute(struct run *run, struct err *err) {
     }
     run->failed = (struct err){0};
     run->place = 0;
-    code = again_compute(run, &run->failed);
+    code = recheck_compute(run, &run->failed);
     if (run->config.split.name) /* its sites are shared: all ranks begin the limit, or none does */
         code = exchange_failure(code, run->place, &run->failed);
     for (int k = 0; k < count && !code; k++) {
@@ -223,7 +227,7 @@ int run_compute(struct run *run, struct err *err) {
 int run_failures(const struct run *run, bool any, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     for (int i = 0; i < widths->count; i++) {
-        const struct record *record = &run->reference[i];
+        const struct record *record = &run->results.reference[i];
         int first, failed = record_failures(record, &first);
         if (failed && (any || failed == record->runs))
             return err_set(err, CODE_NUMERICAL, "%d of %d networks failed: %.1800s", failed,
@@ -243,7 +247,7 @@ static int collect(struct run *run, struct err *err) {
     if (dist_ranks() == 1 || (err->code && together)) /* then all ranks have failed alike */
         return err->code;
     int code = exchange_failure(err->code, run->place, err);
-    code = code ? code : again_collect(run, err);
+    code = code ? code : recheck_collect(run, err);
     for (int k = 0; k < count; k++) {
         struct err ignored;
         if (number_of(run, k, &e)) {
@@ -285,17 +289,17 @@ void run_free(struct run *run) {
     if (run->io_open)
         io_close(&run->io);
     run->io_open = false;
-    record_free(&run->limit);
-    again_free(run);
-    record_free(&run->iterations);
+    record_free(&run->results.limit);
+    recheck_free(run);
+    record_free(&run->results.iterations);
     for (int i = 0; i < INT_LIST_MAX; i++)
-        record_free(&run->reference[i]);
+        record_free(&run->results.reference[i]);
     states_close(run);
     notes_free(&run->notes);
     params_free(&run->params);
     data_free(&run->data);
-    free(run->A);
+    free(run->inputs.A);
     free(run->sections);
-    run->A = NULL;
+    run->inputs.A = NULL;
     run->sections = NULL;
 }

@@ -7,30 +7,49 @@
 #include "solver/settings/config.h"
 #include <signal.h>
 
+/* Coordinates of the inputs, [P + tests][K + test_directions]. */
+struct run_inputs {
+    double *A;
+    int K, test_directions;
+};
+
+/* Which part of a larger job a run is. */
+struct run_share {
+    int side;        /* which of several parameterizations, from 1; 0: there must be one only */
+    char prefix[24]; /* of the groups in the output */
+    bool whole;      /* one rank makes all of this run: `rank` */
+    int rank;
+};
+
+/* Where states are kept, from which a stopped run goes on (states.h). */
+struct run_states {
+    bool resume;  /* from the states that are there */
+    char *ini;    /* the ini that goes with them, on rank 0 */
+    char *folder; /* NULL: none are kept or looked for */
+    int lock;     /* descriptor of the folder while it is ours, else 0 */
+};
+
+struct run_results {
+    struct record limit, iterations; /* iterations: of a fixed-point iteration */
+    struct record finer, half[2];    /* the limit again, if asked for (recheck.h) */
+    struct record reference[INT_LIST_MAX];
+};
+
 struct run {
     struct config config;
     struct params params;
     struct param_section *sections;
     struct data data;
-    double *A; /* [P + tests][K + rest] coordinates of the inputs */
-    int K, rest;
+    struct run_inputs inputs;
     int threads;
-    int side;        /* which of several parameterizations, from 1; 0: there must be one only */
-    char prefix[24]; /* of the groups in the output */
-    bool go_on;      /* from the states that are there (states.h) */
-    char *ini;       /* where states are kept: the ini that goes with them, on rank 0 */
-    char *states;    /* their folder; NULL: none are kept or looked for */
-    int states_lock; /* descriptor of the folder while it is ours, else 0 */
-    bool whole;      /* one rank makes all of this run: `rank` */
-    int rank;
+    struct run_share share;
+    struct run_states states;
     struct io io;
     bool io_open;
     const char *program; /* that writes the file; NULL: dmft-solve */
     struct log log;
     const volatile sig_atomic_t *stop; /* set by a signal: finish the step, write, leave */
-    struct record limit, iterations;   /* iterations: of a fixed-point iteration */
-    struct record finer, half[2];      /* the limit again, if asked for (again.h) */
-    struct record reference[INT_LIST_MAX];
+    struct run_results results;
     struct err failed;    /* the first on this rank that ends the run; code 0: none */
     struct notes notes;   /* what is to be said of it all */
     bool gates_unbounded; /* condense.h */

@@ -198,16 +198,16 @@ static int judge(const struct run *run, const char *path, const struct head *min
 
 /* folder/mup_N0064_0003.state */
 static int path_of(char **path, const struct run *run, int N, int r, struct err *err) {
-    char name[96], width[16] = "limit", side[sizeof run->prefix];
-    snprintf(side, sizeof side, "%s", run->prefix);
+    char name[96], width[16] = "limit", side[sizeof run->share.prefix];
+    snprintf(side, sizeof side, "%s", run->share.prefix);
     if (strchr(side, '/'))
         *strchr(side, '/') = '_';
     if (N)
         snprintf(width, sizeof width, "N%04d", N);
     snprintf(name, sizeof name, "%s%s_%04d%s", side, width, r, suffix);
-    size_t size = strlen(run->states) + strlen(name) + 2;
+    size_t size = strlen(run->states.folder) + strlen(name) + 2;
     TRY(base_alloc(path, size, 1, err));
-    snprintf(*path, size, "%s/%s", run->states, name);
+    snprintf(*path, size, "%s/%s", run->states.folder, name);
     return CODE_OK;
 }
 
@@ -257,17 +257,17 @@ static int count_states(const char *folder, bool remove_them) {
 }
 
 static int lock_folder(struct run *run, struct err *err) {
-    if (mkdir(run->states, 0777) && errno != EEXIST)
-        return err_set(err, CODE_SYSTEM, "cannot make the folder %s: %s", run->states,
+    if (mkdir(run->states.folder, 0777) && errno != EEXIST)
+        return err_set(err, CODE_SYSTEM, "cannot make the folder %s: %s", run->states.folder,
                        strerror(errno));
-    run->states_lock = open(run->states, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (run->states_lock < 0) {
-        run->states_lock = 0;
-        return err_set(err, CODE_SYSTEM, "cannot open the folder %s: %s", run->states,
+    run->states.lock = open(run->states.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->states.lock < 0) {
+        run->states.lock = 0;
+        return err_set(err, CODE_SYSTEM, "cannot open the folder %s: %s", run->states.folder,
                        strerror(errno));
     }
-    if (flock(run->states_lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return err_set(err, CODE_INPUT, "another run is at work in %s", run->states);
+    if (flock(run->states.lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return err_set(err, CODE_INPUT, "another run is at work in %s", run->states.folder);
     return CODE_OK;
 }
 
@@ -313,52 +313,52 @@ static int check_all(const struct run *run, struct err *err) {
 
 static int keep_ini(const struct run *run, struct err *err) {
     char *path;
-    TRY(ini_path(&path, run->states, err));
-    int code = partial_write(path, NULL, run->ini, strlen(run->ini), err);
+    TRY(ini_path(&path, run->states.folder, err));
+    int code = partial_write(path, NULL, run->states.ini, strlen(run->states.ini), err);
     free(path);
     return code;
 }
 
 int states_open(struct run *run, const char *output, bool force, struct err *err) {
-    if (run->config.output.checkpoint == 0 && !run->go_on)
+    if (run->config.output.checkpoint == 0 && !run->states.resume)
         return CODE_OK;
-    TRY(partial_check(output, force || run->go_on, err));
-    TRY(folder_of(&run->states, output, err));
-    if (run->config.output.checkpoint == 0 && access(run->states, F_OK)) {
-        free(run->states);
-        run->states = NULL;
+    TRY(partial_check(output, force || run->states.resume, err));
+    TRY(folder_of(&run->states.folder, output, err));
+    if (run->config.output.checkpoint == 0 && access(run->states.folder, F_OK)) {
+        free(run->states.folder);
+        run->states.folder = NULL;
         return CODE_OK;
     }
-    if (run->side > 1) /* the first one has it */
-        return run->go_on ? check_all(run, err) : CODE_OK;
+    if (run->share.side > 1) /* the first one has it */
+        return run->states.resume ? check_all(run, err) : CODE_OK;
     TRY(lock_folder(run, err));
-    if (run->go_on)
+    if (run->states.resume)
         TRY(check_all(run, err));
-    else if (count_states(run->states, force) && !force)
+    else if (count_states(run->states.folder, force) && !force)
         return err_set(err, CODE_INPUT,
                        "output %s: %s holds states of an earlier run: go on from them (--continue "
                        "%s), or add --force to begin anew",
-                       output, run->states, output);
+                       output, run->states.folder, output);
     return keep_ini(run, err);
 }
 
 int states_share(struct run *run, struct err *err) {
-    size_t size = run->states ? strlen(run->states) + 1 : 0;
+    size_t size = run->states.folder ? strlen(run->states.folder) + 1 : 0;
     dist_broadcast(&size, sizeof size, 0);
-    dist_broadcast(&run->go_on, sizeof run->go_on, 0);
+    dist_broadcast(&run->states.resume, sizeof run->states.resume, 0);
     if (size && dist_rank())
-        TRY(base_alloc(&run->states, size, 1, err));
-    dist_broadcast(run->states, size, 0);
+        TRY(base_alloc(&run->states.folder, size, 1, err));
+    dist_broadcast(run->states.folder, size, 0);
     return CODE_OK;
 }
 
 void states_close(struct run *run) {
-    if (run->states_lock)
-        close(run->states_lock);
-    free(run->states);
-    free(run->ini);
-    run->states_lock = 0;
-    run->states = run->ini = NULL;
+    if (run->states.lock)
+        close(run->states.lock);
+    free(run->states.folder);
+    free(run->states.ini);
+    run->states.lock = 0;
+    run->states.folder = run->states.ini = NULL;
 }
 
 /* --- one run --------------------------------------------------------------------------------- */
@@ -372,7 +372,7 @@ int states_find(const struct run *run, struct state *state, struct err *err) {
     struct archive archive = {0};
     char *path;
     state->steps = 0;
-    if (!run->states || !run->go_on)
+    if (!run->states.folder || !run->states.resume)
         return CODE_OK;
     TRY(path_of(&path, run, state->N, state->r, err));
     bool exists = !access(path, F_OK);

@@ -181,7 +181,7 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
         {"program",
          "Keys of a network that is written in Lua ([network] program), by the names that it "
          "reads.",
-         NULL, 0, offsetof(struct config, network) + offsetof(struct network, words),
+         NULL, 0, offsetof(struct config, network) + offsetof(struct network, script.words),
          .words = true},
         {"data", "The inputs and targets.", config_data_rows, config_data_rows_count,
          .offset = offsetof(struct config, data)},
@@ -257,7 +257,7 @@ static int check_unused(const struct config *config, const struct params *params
 static int check_flow(const struct config *config, const struct params *params, struct err *err) {
     const struct training *training = &config->training;
     const char *rule = network_step_rule(&config->network);
-    if (training->integrator->flow && (rule || training->batch))
+    if (training->integrator->flow && (rule || training->batches.size))
         return params_error(params, rule ? "network" : "training", rule ? rule : "batch", err,
                             "it acts once a step of gradient descent and has no gradient flow; it "
                             "needs [training] integrator = gd");
@@ -269,9 +269,10 @@ static int check_flow(const struct config *config, const struct params *params, 
         return params_error(params, "training", "optimizer", err,
                             "method = fixed_point knows plain gradient descent only: gd");
     if (training->integrator->adaptive && config->solver.replicates &&
-        fmin(training->rtol, training->atol) < config->solver.tolerance)
+        fmin(training->flow.rtol, training->flow.atol) < config->solver.tolerance)
         return params_error(
-            params, "training", training->rtol < config->solver.tolerance ? "rtol" : "atol", err,
+            params, "training", training->flow.rtol < config->solver.tolerance ? "rtol" : "atol",
+            err,
             "it must not be below [solver] tolerance = %g: the limit is no smoother "
             "than that",
             config->solver.tolerance);
@@ -286,14 +287,14 @@ static int check_schedule(const struct config *config, const struct params *para
         return params_error(params, "training", "warmup", err,
                             "the rate falls after it, to the end of the run at %g: it must be "
                             "shorter, or schedule_steps given",
-                            (training->steps - 1) * training->dt);
+                            (training->steps - 1) * training->flow.dt);
     return CODE_OK;
 }
 
 /* The coordinate check compares with the start. */
 static int check_coordinate(const struct config *config, const struct params *params,
                             struct err *err) {
-    if (config->reference.coordinate_check && config->training.batch)
+    if (config->reference.coordinate_check && config->training.batches.size)
         return params_error(params, "reference", "coordinate_check", err,
                             "it follows the same inputs and has no minibatches");
     return CODE_OK;
@@ -301,7 +302,8 @@ static int check_coordinate(const struct config *config, const struct params *pa
 
 /* What a network asks of tokens. */
 static int check_tokens(const struct config *config, const struct params *params, struct err *err) {
-    if (config->network.bias && config->network.bias_per == BIAS_PER_TOKEN && !config->shape.V)
+    if (config->network.routing.bias && config->network.routing.bias_per == BIAS_PER_TOKEN &&
+        !config->shape.V)
         return params_error(params, "network", "bias_per", err,
                             "the inputs are no tokens, of which there are kinds: expert");
     return CODE_OK;
@@ -331,7 +333,7 @@ static int check_halves(const struct config *config, const struct params *params
     const int sites[] = {solver->sites, solver->expert_sites, solver->unit_sites};
     bool nodes = network_has_nodes(&config->network);
     const char *key;
-    if (nodes && config->network.expert_width)
+    if (nodes && config->network.experts.width)
         return params_error(params, "solver", "halves", err,
                             "with bias_draws = stratified experts are nodes of a rule, and those "
                             "of finite width would stay whole: bias_draws = normal, or "
@@ -345,7 +347,7 @@ static int check_halves(const struct config *config, const struct params *params
                   : CODE_OK;
 }
 
-/* The limit again (solver/run/again.h). */
+/* The limit again (solver/run/recheck.h). */
 static int check_again(const struct config *config, const struct params *params, struct err *err) {
     const struct solver_settings *solver = &config->solver;
     if (solver->method != METHOD_MARCH &&
@@ -440,34 +442,34 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .eps = &config->eps,
         .backend = profile_backend(config_backend(config, N)),
         .N = N,
-        .sites = config->solver.sites,
-        .expert_sites = config->solver.expert_sites,
-        .unit_sites = config->solver.unit_sites,
-        .half = config->half,
-        .halved = config->solver.halves && !config->half,
-        .even = config->solver.draws == LIMIT_DRAWS_SOBOL,
-        .tolerance = config->solver.tolerance,
-        .balanced = config->reference.draws == DRAWS_BALANCED,
-        .centre = N == 0 || config->reference.centre,
+        .limit.sites = config->solver.sites,
+        .limit.expert_sites = config->solver.expert_sites,
+        .limit.unit_sites = config->solver.unit_sites,
+        .limit.half_number = config->half,
+        .limit.beside_halves = config->solver.halves && !config->half,
+        .limit.sobol = config->solver.draws == LIMIT_DRAWS_SOBOL,
+        .limit.tolerance = config->solver.tolerance,
+        .limit.balanced = config->reference.draws == DRAWS_BALANCED,
+        .limit.centre = N == 0 || config->reference.centre,
         .seed = config->solver.seed,
         .replicate = replicate,
         .gamma0 = config->training.gamma0,
-        .P = P,
-        .K = K,
-        .A = A,
-        .check = config->reference.coordinate_check || config->output.experts,
-        .sampled = config->output.fields,
-        .compared = config->output.cross,
-        .kernels_of = config->output.kernels_of,
-        .router = config->output.router,
-        .experts = config->output.experts,
-        .stages = integrator_of(&config->training)->stages,
-        .optimizer = config->training.optimizer,
-        .read_in = config->training.adam_read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),
+        .data.P = P,
+        .data.K = K,
+        .data.A = A,
+        .measure.check = config->reference.coordinate_check || config->output.experts,
+        .measure.sampled = config->output.fields,
+        .measure.compared = config->output.cross,
+        .measure.kernels_of = config->output.kernels_of,
+        .measure.router = config->output.router,
+        .measure.experts = config->output.experts,
+        .training.stages = integrator_of(&config->training)->stages,
+        .training.optimizer = config->training.optimizer,
+        .training.read_in = config->training.adam.read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),
         /* solved from evaluations that are all measured, of random matrices that do not decay */
-        .responses = N == 0 && config->output.kernels == KERNELS_FULL &&
-                     !config->training.optimizer->decays &&
-                     integrator_evaluations(&config->training) == config->training.steps,
+        .measure.responses = N == 0 && config->output.kernels == KERNELS_FULL &&
+                             !config->training.optimizer->decays &&
+                             integrator_evaluations(&config->training) == config->training.steps,
     };
 }
 
@@ -476,10 +478,10 @@ struct net_setup config_declare(const struct config *config, int N) {
     const struct data_shape *shape = &config->shape;
     struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
     setup.declare_only = true;
-    setup.n = shape->n;
-    setup.C = shape->C;
-    setup.per_token = shape->per_token;
-    setup.V = shape->V;
-    setup.token = setup.V ? &token : NULL;
+    setup.data.n = shape->n;
+    setup.data.C = shape->C;
+    setup.data.per_token = shape->per_token;
+    setup.data.V = shape->V;
+    setup.data.token = setup.data.V ? &token : NULL;
     return setup;
 }

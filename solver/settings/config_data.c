@@ -267,15 +267,15 @@ static int check_inputs(const struct config *config, const struct params *params
             return params_error(params, "training", "loss", err,
                                 "labels must be +1 or -1, but %s[%zu] = %g", name, at, data->y[k]);
     }
-    if (training->batch > data->P)
+    if (training->batches.size > data->P)
         return params_error(params, "training", "batch", err, "there are only %d inputs", data->P);
-    if (training->order && !training->batch)
+    if (training->batches.order && !training->batches.size)
         return params_error(params, "training", "order", err, "it is used only with batch");
     bool iterates = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
-    if (iterates && (training->batch || data->tests))
+    if (iterates && (training->batches.size || data->tests))
         return params_error(params, "solver", "method", err,
                             "%s need method = march, or replicates = 0",
-                            training->batch ? "minibatches" : "test inputs");
+                            training->batches.size ? "minibatches" : "test inputs");
     return CODE_OK;
 }
 
@@ -358,7 +358,7 @@ static int draw(struct config *config, struct params *params, struct data *data,
 /* Targets are of inputs or of tokens: so must the outputs be. */
 static int check_pooling(const struct config *config, const struct params *params,
                          const struct data *data, struct err *err) {
-    int pooling = config->network.pooling;
+    int pooling = config->network.block.pooling;
     if (pooling == POOLING_DATA || (pooling == POOLING_TOKEN) == data->per_token)
         return CODE_OK;
     return params_error(params, "network", "pooling", err,

@@ -53,13 +53,13 @@ int config_program(struct config *config, struct params *params, struct err *err
     char *path = NULL, *text = NULL, *folded = NULL;
     struct err why;
     int code;
-    if (!is_program(config) && network->words.count)
-        return params_error(params, "program", network->words.word[0].name, err,
+    if (!is_program(config) && network->script.words.count)
+        return params_error(params, "program", network->script.words.word[0].name, err,
                             "only a network written in Lua has such keys: [network] program = "
                             "FILE.lua");
-    if (!is_program(config) || network->program_text[0])
+    if (!is_program(config) || network->script.text[0])
         return CODE_OK;
-    if (!network->program[0])
+    if (!network->script.file[0])
         return params_error(params, "network", "program", err,
                             "the file of a program in Lua must be given (docs/programs.md)");
     DO(params_path(params, "network", "program", &path, err));
@@ -70,7 +70,7 @@ int config_program(struct config *config, struct params *params, struct err *err
         goto done;
     }
     DO(params_record(params, "network", "program_text", folded, err));
-    network->program_text = params_find(params, "network", "program_text")->text;
+    network->script.text = params_find(params, "network", "program_text")->text;
 done:
     free(path);
     free(text);
@@ -79,7 +79,7 @@ done:
 }
 
 int config_program_keys(const struct config *config, const struct params *params, struct err *err) {
-    const struct word_list *words = &config->network.words;
+    const struct word_list *words = &config->network.script.words;
     for (int k = 0; k < words->count; k++)
         if (!words->word[k].read)
             return params_error(params, "program", words->word[k].name, err,

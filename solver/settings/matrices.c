@@ -29,8 +29,8 @@ static int some_width(const struct config *config) {
 
 /* Of all matrices; then common names. */
 static int collect(struct names *names, const struct net *net, struct err *err) {
-    for (int i = 0; i < net->matrices; i++)
-        TRY(names_add(names, net->matrix[i].name, err));
+    for (int i = 0; i < net->matrices.count; i++)
+        TRY(names_add(names, net->matrices.item[i].name, err));
     return names_add_stems(names, err);
 }
 
@@ -40,11 +40,11 @@ int matrices_list(const struct config *config, int N, char **list, struct err *e
     int code;
     *list = NULL;
     DO(declare(&net, config, N, NULL, err));
-    for (int i = 0; i < net.matrices; i++)
-        size += strlen(net.matrix[i].name) + 1;
+    for (int i = 0; i < net.matrices.count; i++)
+        size += strlen(net.matrices.item[i].name) + 1;
     DO(base_alloc(list, size, 1, err));
-    for (int i = 0; i < net.matrices; i++)
-        strcat(strcat(*list, i ? " " : ""), net.matrix[i].name);
+    for (int i = 0; i < net.matrices.count; i++)
+        strcat(strcat(*list, i ? " " : ""), net.matrices.item[i].name);
 done:
     net_free(&net);
     return code;
@@ -60,7 +60,7 @@ static int check_line(const struct params *params, int list, const struct factor
     const char *section = sections_of[list];
     char optimizers[TEXT_NOTE] = "";
     optimizer_name_by_entry(optimizers);
-    if (list == EPS && !optimizer_by_entry(net->setup.optimizer))
+    if (list == EPS && !optimizer_by_entry(net->setup.training.optimizer))
         return params_error(params, section, line->name, err,
                             "eps is Adam's and Lion's: take the line out or choose [training] "
                             "optimizer = %s",
@@ -68,11 +68,11 @@ static int check_line(const struct params *params, int list, const struct factor
     if (list == EPS && line->factor == 0)
         return params_error(params, section, line->name, err,
                             "a factor of eps must be above 0: 1e-6, say");
-    const struct optimizer *optimizer = net->setup.optimizer;
+    const struct optimizer *optimizer = net->setup.training.optimizer;
     if (list == RATES && line->factor == 0 && optimizer && optimizer->decays)
         return CODE_OK; /* then even what never learns does not decay */
-    for (int i = 0; i < net->matrices; i++) {
-        const struct matrix *matrix = &net->matrix[i];
+    for (int i = 0; i < net->matrices.count; i++) {
+        const struct matrix *matrix = &net->matrices.item[i];
         if (program_addresses(line->name, matrix->name) &&
             (list == INIT ? matrix->zero : matrix->fixed))
             return params_error(params, section, line->name, err, reason[list], matrix->name);
@@ -99,16 +99,16 @@ done:
 
 /* What fixed_point cannot iterate of this network. */
 static int check_fixed_point(const struct params *params, const struct net *net, struct err *err) {
-    if (!net->maps)
+    if (!net->maps.count)
         return params_error(params, "solver", "method", err,
                             "this network has no matrix between two wide layers, which "
                             "fixed_point iterates: march");
-    for (int i = 0; i < net->maps; i++)
-        if (net->map[i]->declared.uses > 1)
+    for (int i = 0; i < net->maps.count; i++)
+        if (net->maps.item[i]->declared.uses > 1)
             return params_error(params, "solver", "method", err,
                                 "matrix %s is tied, of several uses in one evaluation; fixed_point "
                                 "iterates matrices of one: march",
-                                net->map[i]->declared.name);
+                                net->maps.item[i]->declared.name);
     return CODE_OK;
 }
 
@@ -152,13 +152,13 @@ static int check_limit(const struct config *config, const struct params *params,
 int matrices_check(const struct config *config, const struct params *params, struct err *err) {
     if (config->solver.replicates)
         TRY(check_limit(config, params, err));
-    if (!params->frees && !config->network.program_text[0])
+    if (!params->frees && !config->network.script.text[0])
         return CODE_OK;
     struct net net;
     int code = declare(&net, config, some_width(config), NULL, err);
     if (!code)
         code = check_names(config, params, &net, err);
-    if (!code && net.steps && config->training.integrator->flow)
+    if (!code && net.place.has_step_rule && config->training.integrator->flow)
         code = params_error(params, "training", "integrator", err,
                             "the program has selection biases, which move once a step of gradient "
                             "descent and have no gradient flow; choose gd");
@@ -175,11 +175,11 @@ static int configure(struct config *config, struct params *params,
     FILE *stream = fmemopen(text, strlen(text), "r");
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the help on %.40s", network);
-    int code = params_read_stream(params, sections, count, "--help", stream, overrides, override,
-                                  config, err);
+    struct param_source source = {"--help", stream, overrides, override};
+    int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);
     config->network.parameterization = config->network.parameterizations.value[0];
-    if (!code && config->network.program[0])
+    if (!code && config->network.script.file[0])
         code = config_program(config, params, err);
     config_shape(config, NULL);
     return code;
@@ -191,8 +191,8 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
     int code;
     DO(declare(&net, config, some_width(config), NULL, err));
     DO(collect(&names, &net, err));
-    DO(names_print("Matrices, for sections [init], [rates] and [eps]:", &names, net.matrices, out,
-                   err));
+    DO(names_print("Matrices, for sections [init], [rates] and [eps]:", &names, net.matrices.count,
+                   out, err));
 done:
     names_free(&names);
     net_free(&net);
@@ -212,7 +212,7 @@ int matrices_help(const char *network, int overrides, char *const *override, FIL
     fprintf(out, "%s: %s\n", model->name, model->doc);
     params_write_text("Source: ", "    ", model->source, out);
     params_write_text("Keys of [network]: ", "    ", model->keys, out);
-    if (network_other_keys(model->name, "program") || config.network.program_text[0]) {
+    if (network_other_keys(model->name, "program") || config.network.script.text[0]) {
         DO(print_names(&config, out, err));
         DO(names_help(&config, out, err));
     } else

@@ -76,13 +76,13 @@ static int add_rows(struct known *known, const struct config *config, int N, str
     struct net net;
     char name[NET_NAME];
     int code;
-    setup.sampled = setup.compared = setup.kernels_of = NULL;
+    setup.measure.sampled = setup.measure.compared = setup.measure.kernels_of = NULL;
     DO(net_init(&net, &setup, err));
     for (int i = 0; i < net_names(&net); i++)
         if (net_name(&net, i, name))
             DO(names_add(&known->names, name, err));
-    known->routed |= net.has_router;
-    known->experts |= net.routers > 0;
+    known->routed |= net.gates.present;
+    known->experts |= net.routers.count > 0;
 done:
     net_free(&net);
     return code;

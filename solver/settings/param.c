@@ -95,16 +95,15 @@ static int resolve_row(struct params *params, const struct param_section *sectio
 /* ---- interface ---- */
 
 int params_read_stream(struct params *params, const struct param_section *sections, size_t count,
-                       const char *name, FILE *stream, int overrides, char *const *override,
-                       void *config, struct err *err) {
+                       const struct param_source *source, void *config, struct err *err) {
     *params = (struct params){.sections = sections, .count = count};
     size_t rows = 0;
     for (size_t s = 0; s < count; s++)
         rows += sections[s].count;
-    TRY(base_copy(&params->file, name, err));
+    TRY(base_copy(&params->file, source->name, err));
     TRY(base_alloc(&params->values, rows, sizeof *params->values, err));
-    TRY(param_read_stream(params, stream, err));
-    TRY(param_read_overrides(params, overrides, override, err));
+    TRY(param_read_stream(params, source->stream, err));
+    TRY(param_read_overrides(params, source->overrides, source->override, err));
     for (size_t s = 0; s < count; s++)
         TRY(imply(params, &sections[s], err));
     for (size_t s = 0; s < count; s++)
@@ -138,8 +137,8 @@ int params_read(struct params *params, const struct param_section *sections, siz
                        "ini that made it is the attribute `ini` of its group /parameters",
                        file);
     }
-    int code =
-        params_read_stream(params, sections, count, file, stream, overrides, override, config, err);
+    struct param_source source = {file, stream, overrides, override};
+    int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);
     return code;
 }

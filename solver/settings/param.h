@@ -78,10 +78,17 @@ struct params {
 int params_read(struct params *params, const struct param_section *sections, size_t count,
                 const char *file, int overrides, char *const *override, void *config,
                 struct err *err);
-/* The same from an open stream, called name in messages; the caller closes it. */
+/* An open stream, which messages call by this name and its owner closes, and the overrides behind
+ * it. */
+struct param_source {
+    const char *name;
+    FILE *stream;
+    int overrides;
+    char *const *override;
+};
+/* The same from such a source. */
 int params_read_stream(struct params *params, const struct param_section *sections, size_t count,
-                       const char *name, FILE *stream, int overrides, char *const *override,
-                       void *config, struct err *err);
+                       const struct param_source *source, void *config, struct err *err);
 void params_free(struct params *params); /* accepts a zeroed struct; idempotent */
 
 /* The value of a row, or of a free key that was given; else NULL. */

@@ -82,20 +82,28 @@ static void look_back(struct cell *cell, const struct result_runs *loss, const b
     }
 }
 
+/* Where the runs of a unit lie, and which of them, `count`, reached the end. */
+struct unit_runs {
+    const char *path, *group;
+    const bool *ended;
+    int count;
+};
+
 /* A series of a unit by which it is measured; a unit without it is told from the others. */
 static int read_measured(struct measured *measured, const struct objective *objective,
-                         const char *path, const char *group, const bool *ended, int count,
-                         int window, bool *there, struct err *err) {
+                         const struct unit_runs *runs, int window, bool *there, struct err *err) {
     struct result_runs series;
     *measured = nothing;
-    TRY(result_runs_read(&series, path, group, objective->series, there, err));
-    int code = *there ? measure(measured, objective, &series, ended, count, window, err) : CODE_OK;
+    TRY(result_runs_read(&series, runs->path, runs->group, objective->series, there, err));
+    int code = *there ? measure(measured, objective, &series, runs->ended, runs->count, window, err)
+                      : CODE_OK;
     result_runs_free(&series);
     return code;
 }
 
 static int read_numbers(struct cells *cells, struct cell *cell, const char *path, const char *group,
                         const bool *ended, int T, struct err *err) {
+    struct unit_runs runs = {path, group, ended, cell->ended};
     struct objective loss, test;
     int inputs, batch, window;
     bool there;
@@ -105,11 +113,10 @@ static int read_numbers(struct cells *cells, struct cell *cell, const char *path
     window = objective_window(T, inputs, batch);
     if (cells->objective.kind == OBJECTIVE_SMOOTH && window > cells->window)
         cells->window = window;
-    TRY(read_measured(&cell->loss, &loss, path, group, ended, cell->ended, 1, &there, err));
-    TRY(read_measured(&cell->test_loss, &test, path, group, ended, cell->ended, 1, &there, err));
+    TRY(read_measured(&cell->loss, &loss, &runs, 1, &there, err));
+    TRY(read_measured(&cell->test_loss, &test, &runs, 1, &there, err));
     cells->has_tests = cells->has_tests || there;
-    TRY(read_measured(&cell->objective, &cells->objective, path, group, ended, cell->ended, window,
-                      &there, err));
+    TRY(read_measured(&cell->objective, &cells->objective, &runs, window, &there, err));
     return there ? CODE_OK
                  : err_set(err, CODE_INPUT, "objective %s: %.600s has no series %s",
                            cells->objective.text, path, cells->objective.series);

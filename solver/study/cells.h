@@ -41,7 +41,7 @@ void cells_free(struct cells *cells); /* accepts a zeroed struct; idempotent */
 
 /* Units between neighbours along an axis. */
 int cells_stride(const struct sweep *sweep, int axis);
-/* A limit that training does not move, where it moves networks (solver/run/rest.h). */
+/* A limit that training does not move, where it moves networks (solver/run/at_rest.h). */
 bool cells_rest(const struct cells *cells, int unit);
 
 #endif

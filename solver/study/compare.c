@@ -1,7 +1,7 @@
 /* Networks against the limit. Everything is fitted entry by entry. */
 #include "solver/study/compare.h"
-#include "solver/run/edge.h"
-#include "solver/run/rest.h"
+#include "solver/run/stability.h"
+#include "solver/run/at_rest.h"
 #include "solver/measure/stats.h"
 
 #include <math.h>
@@ -73,9 +73,9 @@ static int fit_series(const struct run *run, const struct series *series, struct
     int n = widths->count, code = CODE_OK;
     double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1] = {0}, *out[FITS], *spare = NULL;
     for (int i = 0; i < n; i++)
-        DO(record_average(&run->reference[i], series->name, &mean[i], &se[i], err));
-    if (!rest_of_limit(run))
-        DO(record_average(&run->limit, series->name, &mean[n], &se[n], err));
+        DO(record_average(&run->results.reference[i], series->name, &mean[i], &se[i], err));
+    if (!at_rest_of_limit(run))
+        DO(record_average(&run->results.limit, series->name, &mean[n], &se[n], err));
     DO(base_alloc(&spare, series->size, sizeof *spare, err));
     for (int f = 0; f < FITS; f++)
         if (series->rough && f != INF && f != INF_SE)
@@ -120,7 +120,7 @@ static int fit_term(const struct run *run, const struct series *series, struct r
             &se, err));
     for (int t = 0; t < record->T; t++) {
         for (int i = 0; i < widths->count; i++)
-            log_average(&run->reference[i], series->name, t, &value[i], &error[i]);
+            log_average(&run->results.reference[i], series->name, t, &value[i], &error[i]);
         stats_exponent(widths->value, value, error, widths->count, &exponent[t], &se[t]);
     }
     return CODE_OK;
@@ -130,7 +130,7 @@ static int fit_term(const struct run *run, const struct series *series, struct r
 static int fit_variance(const struct run *run, struct record *record, struct err *err) {
     const struct series like = {.name = "f", .dims = "t", .axes = 1, .shape = {(size_t)record->T}};
     double *exponent, *se;
-    if (!record_find(&run->reference[0], "f"))
+    if (!record_find(&run->results.reference[0], "f"))
         return CODE_OK;
     TRY(add(record, &like, "variance_exponent",
             "width exponent of the variance of f over networks, summed over its entries; 1/N, but "
@@ -140,12 +140,12 @@ static int fit_variance(const struct run *run, struct record *record, struct err
             "standard error of the exponent: of the residuals or of the networks, the larger", "",
             &se, err));
     for (int t = 0; t < record->T; t++)
-        TRY(edge_exponent(run, t, t + 1, &exponent[t], &se[t], err));
+        TRY(stability_exponent(run, t, t + 1, &exponent[t], &se[t], err));
     return CODE_OK;
 }
 
 int compare_fit(const struct run *run, struct comparison *comparison, struct err *err) {
-    const struct record *networks = &run->reference[0];
+    const struct record *networks = &run->results.reference[0];
     struct record *record = &comparison->record;
     TRY(record_init(record, 1, networks->T, err));
     record->steps[0] = networks->T;
@@ -168,7 +168,7 @@ static int configure_side(struct compare *compare, int k, const char *file, int 
                           char *const *override, struct err *err) {
     struct run *run = &compare->run[k];
     const char *name;
-    run->side = k + 1;
+    run->share.side = k + 1;
     TRY(run_configure(run, file, overrides, override, err));
     const char *model = model_list[run->config.network.model]->name;
     if (!run->config.reference.widths.count)
@@ -178,7 +178,7 @@ static int configure_side(struct compare *compare, int k, const char *file, int 
                ? model
                : params_find(&run->params, "network", "parameterization")->text;
     snprintf(compare->side[k].name, sizeof compare->side[k].name, "%s", name);
-    snprintf(run->prefix, sizeof run->prefix, "%s/", name);
+    snprintf(run->share.prefix, sizeof run->share.prefix, "%s/", name);
     return CODE_OK;
 }
 
@@ -198,7 +198,7 @@ static int write_fits(struct run *run, struct comparison *side, struct err *err)
         return CODE_OK;
     TRY(io_axes(&run->io, "compare", &side->record, err));
     bool edge;
-    TRY(edge_reached(run, &edge, err));
+    TRY(stability_reached(run, &edge, err));
     TRY(io_attribute(&run->io, "compare", "edge_of_stability", edge, err));
     for (int s = 0; s < side->record.count; s++)
         TRY(io_series(&run->io, "compare", &side->record.series[s], err));

@@ -13,7 +13,7 @@ struct comparison {
     /* One "run"; for every series NAME of the networks but those of the coordinate check:
      *   NAME_inf, NAME_inf_se       a of a + b/N through all widths
      *   NAME_z                      (a - limit)/its standard error; NaN, as the approach, where the
-     *                               limit rests (solver/run/rest.h)
+     *                               limit rests (solver/run/at_rest.h)
      *   NAME_approach, .._se, .._n  the exponent of |network - limit| and how many widths gave it
      * and for these, which may go as any power of N:
      *   rms_TERM_exponent, .._se    the exponent of the term itself */

@@ -54,7 +54,8 @@ static int print_loss(const struct run *run, const struct comparison *side, stru
     const struct int_list *widths = &run->config.reference.widths;
     const struct record *fits = &side->record;
     int time[REPORT_TIMES], count = report_times(fits->T, time), last = widths->count - 1;
-    const struct record *const shown[] = {&run->limit, &run->reference[0], &run->reference[last]};
+    const struct record *const shown[] = {&run->results.limit, &run->results.reference[0],
+                                          &run->results.reference[last]};
     double *mean[3] = {0}, *se[3];
     int code = CODE_OK;
     int columns = last ? 3 : 2;
@@ -172,7 +173,7 @@ static int print_quantities(const struct compare *compare, struct err *err) {
         printf("%8s%12s%20s", "rms z", "max z (t)", "exponent (entries)");
     printf("\n");
     for (int k = 0; k < compare->count; k++) {
-        const struct record *networks = &compare->run[k].reference[0];
+        const struct record *networks = &compare->run[k].results.reference[0];
         for (int q = 0; q < networks->count; q++) {
             const char *name = networks->series[q].name;
             if (has_fits(&compare->side[k], name) && !fits_before(compare, k, name))
@@ -199,7 +200,7 @@ static int print_term(const struct compare *compare, const char *name, struct er
         for (int i = 0; i < 2; i++, t = T - 1)
             print_exponent(value_of(fits, name, "exponent", t),
                            value_of(fits, name, "exponent_se", t));
-        TRY(record_average(&compare->run[k].limit, name, &limit, &se, err));
+        TRY(record_average(&compare->run[k].results.limit, name, &limit, &se, err));
         print_number(9, 4, limit ? limit[T - 1] : NAN);
         free(limit);
     }
@@ -210,13 +211,13 @@ static int print_term(const struct compare *compare, const char *name, struct er
 /* Whether a side before k has this series, too. */
 static bool is_before(const struct compare *compare, int k, const char *name) {
     for (int i = 0; i < k; i++)
-        if (record_find(&compare->run[i].reference[0], name))
+        if (record_find(&compare->run[i].results.reference[0], name))
             return true;
     return false;
 }
 
 static int print_terms(const struct compare *compare, struct err *err) {
-    const struct record *networks = &compare->run[0].reference[0];
+    const struct record *networks = &compare->run[0].results.reference[0];
     printf("\ncoordinate check: exponents of the rms in N, early (when the term first exists) and "
            "late "
            "(t = %d),\nand its late limit; -: exactly zero, or unknown\n%-14s",
@@ -228,7 +229,7 @@ static int print_terms(const struct compare *compare, struct err *err) {
         printf("%14s%14s%9s", "early", "late", "limit");
     printf("\n");
     for (int k = 0; k < compare->count; k++) {
-        networks = &compare->run[k].reference[0];
+        networks = &compare->run[k].results.reference[0];
         for (int q = 0; q < networks->count; q++)
             if (compare_is_term(networks->series[q].name) &&
                 !is_before(compare, k, networks->series[q].name))

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/study/marks.h"
 #include "solver/files/result_marks.h"
-#include "solver/run/edge.h"
+#include "solver/run/stability.h"
 #include "solver/run/ensemble.h"
 
 #include <math.h>
@@ -104,24 +104,25 @@ static int find_edge(struct marks *marks, int first, struct err *err) {
     TRY(base_alloc(&run, 1, sizeof *run, err));
     run->config.reference.widths = sweep->widths;
     for (int i = 0; i < widths; i++) {
-        DO(read_networks(sweep, first + i, &run->reference[i], err));
-        same = same && run->reference[i].runs && run->reference[i].T == run->reference[0].T &&
-               run->reference[i].runs == run->reference[0].runs;
+        DO(read_networks(sweep, first + i, &run->results.reference[i], err));
+        same = same && run->results.reference[i].runs &&
+               run->results.reference[i].T == run->results.reference[0].T &&
+               run->results.reference[i].runs == run->results.reference[0].runs;
     }
     if (!same)
         goto done;
-    run->config.reference.seeds = run->reference[0].runs;
-    run->config.training.steps = run->reference[0].T;
-    DO(edge_reached(run, &reached, err));
+    run->config.reference.seeds = run->results.reference[0].runs;
+    run->config.training.steps = run->results.reference[0].T;
+    DO(stability_reached(run, &reached, err));
     for (int c = 0; c < sweep->columns; c++) {
         double *unit = marks->unit[first + c];
         unit[MARK_EDGE] = reached;
         if (reached && c >= widths) /* the numbers of networks are what they are */
-            unit[MARK_VALID] = fmin(unit[MARK_VALID], run->reference[0].T / 2);
+            unit[MARK_VALID] = fmin(unit[MARK_VALID], run->results.reference[0].T / 2);
     }
 done:
     for (int i = 0; i < widths; i++)
-        record_free(&run->reference[i]);
+        record_free(&run->results.reference[i]);
     free(run);
     return code;
 }

@@ -34,7 +34,7 @@ int sweep_ini_base(struct sweep *sweep, struct err *err) {
     for (int k = 0; k < sweep->grid.keys; k++)
         if (!strcmp(grid_key(&sweep->grid, k, NULL)->name, "network.program"))
             TRY(params_record(&base->params, "network", "program_text", "", err));
-    base->config.network.program_text = params_find(&base->params, "network", "program_text")->text;
+    base->config.network.script.text = params_find(&base->params, "network", "program_text")->text;
     return CODE_OK;
 }
 

@@ -60,8 +60,9 @@ int sweep_read_point(const struct sweep *sweep, int point, const char *const *la
     if (!stream)
         code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", grid->file);
     else
-        code = params_read_stream(&run->params, run->sections, sections, grid->file, stream, count,
-                                  override, &run->config, err);
+        code = params_read_stream(&run->params, run->sections, sections,
+                                  &(struct param_source){grid->file, stream, count, override},
+                                  &run->config, err);
     if (stream)
         fclose(stream);
     if (!code)
@@ -121,7 +122,7 @@ static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) 
     int rest;
     data_free(&inputs->data);
     TRY(config_data(&run->config, &run->params, &inputs->data, err));
-    TRY(config_coordinates(&run->config, &inputs->data, &run->A, &inputs->K, &rest, err));
+    TRY(config_coordinates(&run->config, &inputs->data, &run->inputs.A, &inputs->K, &rest, err));
     inputs->K += rest;
     return CODE_OK;
 }

@@ -38,7 +38,7 @@ static int fresh_path(char **path, const struct sweep *sweep, int unit, struct e
 static int open_file(const struct sweep *sweep, int unit, const char *path, struct run *run,
                      struct err *err) {
     char *sum;
-    run->go_on = true;
+    run->states.resume = true;
     TRY(run_open(run, path, true, err));
     TRY(sweep_path(&sum, sweep, unit, ".sum", err));
     run->io.sum = sum;
@@ -250,7 +250,8 @@ static void choose_units(const struct sweep *sweep, struct round *round) {
 static int open_unit(struct sweep *sweep, const struct round *round, int k, struct err *err) {
     struct run *run = &round->run[k];
     char *path;
-    *run = (struct run){.whole = true, .rank = k, .stop = sweep->stop, .program = "dmft-sweep"};
+    *run = (struct run){
+        .share.whole = true, .share.rank = k, .stop = sweep->stop, .program = "dmft-sweep"};
     if (!dist_rank())
         TRY(sweep_unit_read(sweep, round->unit[k], run, err));
     TRY(run_prepare(run, err));

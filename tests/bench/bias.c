@@ -25,10 +25,10 @@ struct entry {
 
 static void measure(const struct run *run, const struct series *whole, size_t k, int size,
                     struct entry *entry) {
-    const double *half[] = {record_find(&run->half[0], whole->name)->values,
-                            record_find(&run->half[1], whole->name)->values};
-    double n = run->limit.runs, mean = 0, squares = 0, b = 0, b_squares = 0;
-    for (int r = 0; r < run->limit.runs; r++) {
+    const double *half[] = {record_find(&run->results.half[0], whole->name)->values,
+                            record_find(&run->results.half[1], whole->name)->values};
+    double n = run->results.limit.runs, mean = 0, squares = 0, b = 0, b_squares = 0;
+    for (int r = 0; r < run->results.limit.runs; r++) {
         size_t at = (size_t)r * whole->size + k;
         double x = whole->values[at], d = (half[0][at] + half[1][at]) / 2 - x;
         mean += x / n;
@@ -66,11 +66,11 @@ static int march(const char *const what[2], int times, int size, struct entry *e
     DO(run_march(&run, err));
     *entries = 0;
     for (size_t q = 0; q < sizeof names / sizeof *names; q++) {
-        const struct series *series = record_find(&run.limit, names[q]);
+        const struct series *series = record_find(&run.results.limit, names[q]);
         size_t row = series ? series->size / series->shape[0] : 0, most = q ? 1 : row;
         for (int k = 1; k <= 2 && series; k++)
             for (size_t e = 0; e < most && *entries < ENTRIES; e++) {
-                int t = k * (run.limit.T - 1) / 2;
+                int t = k * (run.results.limit.T - 1) / 2;
                 struct entry *at = &entry[(*entries)++];
                 snprintf(at->name, sizeof at->name, "%s(%d)", series->name, t);
                 measure(&run, series, (size_t)t * row + e, size, at);

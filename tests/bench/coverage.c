@@ -138,8 +138,8 @@ static int one_case(const char *const what[3], int groups, const char *key, stru
            what[0], what[1]);
     for (size_t q = 0; q < sizeof names / sizeof *names; q++)
         for (int k = 1; k <= 2; k++)
-            DO(print_row(&run[0].limit, &run[1].limit, names[q], k * (run[0].limit.T - 1) / 2,
-                         total, err));
+            DO(print_row(&run[0].results.limit, &run[1].results.limit, names[q],
+                         k * (run[0].results.limit.T - 1) / 2, total, err));
     fflush(stdout);
 done:
     run_free(&run[0]);

@@ -23,7 +23,7 @@ static int march(const char *what, const char *sites, const char *draws, int run
         word[words++] = w;
     TRY(run_configure(run, word[0], words - 1, word + 1, err));
     clock_t start = clock();
-    TRY(run_ensemble(run, 0, runs, &run->limit, err));
+    TRY(run_ensemble(run, 0, runs, &run->results.limit, err));
     *seconds = (double)(clock() - start) / CLOCKS_PER_SEC / runs;
     return CODE_OK;
 }
@@ -72,7 +72,7 @@ static int one_row(const char *const what[2], const char *sites, int runs, struc
     DO(march(what[0], sites, "sobol", runs, &run[1], &seconds[1], err));
     printf("| %s %d", what[1], run[0].config.solver.sites);
     for (size_t q = 0; q < sizeof names / sizeof *names; q++)
-        print_ratio(&run[0].limit, &run[1].limit, names[q], &z, &entries);
+        print_ratio(&run[0].results.limit, &run[1].results.limit, names[q], &z, &entries);
     printf(" | %.2f | %.3f, %.3f |\n", sqrt(z / entries), seconds[0], seconds[1]);
     fflush(stdout);
 done:

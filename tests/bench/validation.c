@@ -35,13 +35,13 @@ static void print_value(double mean, double se) {
 static int print_row(const struct run *run, const char *name, int t, double *worst, int *beyond,
                      struct err *err) {
     double value[WIDTHS], error[WIDTHS], limit, limit_se, a, a_se;
-    TRY(entry_of(&run->limit, name, t, &limit, &limit_se, err));
+    TRY(entry_of(&run->results.limit, name, t, &limit, &limit_se, err));
     if (isnan(limit) || limit == 0)
         return CODE_OK;
     printf("| %s | %d |", name, t);
     print_value(limit, limit_se);
     for (int i = 0; i < WIDTHS; i++) {
-        TRY(entry_of(&run->reference[i], name, t, &value[i], &error[i], err));
+        TRY(entry_of(&run->results.reference[i], name, t, &value[i], &error[i], err));
         print_value(value[i], error[i]);
     }
     stats_extrapolate(run->config.reference.widths.value, value, error, WIDTHS, &a, &a_se);

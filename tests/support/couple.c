@@ -12,9 +12,9 @@ const struct couple_oracle *const couple_list[] = {
 
 enum oracle_gate couple_gate(const struct couple *p) {
     const struct network *network = &p->run.config.network;
-    if (network->gate == GATE_SIGMOID)
-        return network->aggregation == AGGREGATION_K ? ORACLE_SIGMOID_K : ORACLE_SIGMOID_M;
-    return network->gate == GATE_SOFTMAX ? ORACLE_SOFTMAX : ORACLE_CONSTANT;
+    if (network->routing.gate == GATE_SIGMOID)
+        return network->routing.aggregation == AGGREGATION_K ? ORACLE_SIGMOID_K : ORACLE_SIGMOID_M;
+    return network->routing.gate == GATE_SOFTMAX ? ORACLE_SOFTMAX : ORACLE_CONSTANT;
 }
 
 enum oracle_loss couple_loss(const struct couple *p) {
@@ -51,12 +51,13 @@ struct found {
 };
 
 static struct found find(const struct net *net, const char *name) {
-    for (int i = 0; i < net->maps; i++)
-        if (!strcmp(net->map[i]->declared.name, name))
-            return (struct found){.map = net->map[i]};
-    for (int i = 0; i < net->parameters; i++)
-        if (!strcmp(net->parameter[i].name, name))
-            return (struct found){.thin = net->parameter[i].thin, .host = net->parameter[i].host};
+    for (int i = 0; i < net->maps.count; i++)
+        if (!strcmp(net->maps.item[i]->declared.name, name))
+            return (struct found){.map = net->maps.item[i]};
+    for (int i = 0; i < net->parameters.count; i++)
+        if (!strcmp(net->parameters.item[i].name, name))
+            return (struct found){.thin = net->parameters.item[i].thin,
+                                  .host = net->parameters.item[i].host};
     return (struct found){0};
 }
 
@@ -141,8 +142,8 @@ static void put_parts(const struct couple *p, int block) {
 
 /* W [N][D] from columns over the coordinates of the inputs, or back. */
 static void take_read_in(const struct couple *p, double *W) {
-    int N = p->net.setup.N, D = p->run.data.D, K = p->net.setup.K;
-    double *columns = support_get(array_all(&p->net.thin[0]->W)); /* [K][N] */
+    int N = p->net.setup.N, D = p->run.data.D, K = p->net.setup.data.K;
+    double *columns = support_get(array_all(&p->net.thins.item[0]->W)); /* [K][N] */
     for (int a = 0; a < N * D; a++)
         for (int k = 0; k < K; k++)
             W[a] += columns[k * N + a / D] * p->B[k * D + a % D];
@@ -150,8 +151,8 @@ static void take_read_in(const struct couple *p, double *W) {
 }
 
 static void put_read_in(const struct couple *p, const double *W) {
-    int N = p->net.setup.N, D = p->run.data.D, K = p->net.setup.K;
-    const struct array *array = &p->net.thin[0]->W;
+    int N = p->net.setup.N, D = p->run.data.D, K = p->net.setup.data.K;
+    const struct array *array = &p->net.thins.item[0]->W;
     double *columns = calloc((size_t)(K * N), sizeof *columns);
     for (int a = 0; a < N * D; a++)
         for (int k = 0; k < K; k++)
@@ -221,7 +222,7 @@ void couple_open(struct couple *p, int N, int seed, const char *what, ...) {
     oracles_set_optimizer(p->optimizer, &run.config.training);
     if (p->X)
         memcpy(p->X, data->X, (size_t)(data->P * data->D) * sizeof *p->X);
-    memcpy(p->y, data->y, (size_t)(p->net.outs * data->C) * sizeof *p->y);
+    memcpy(p->y, data->y, (size_t)(p->net.batch.output_rows * data->C) * sizeof *p->y);
     for (int block = 0; block < p->optimizer->blocks; block++)
         take(p, block, p->optimizer->block[block].w);
     if (!run.config.reference.centre)
@@ -229,7 +230,7 @@ void couple_open(struct couple *p, int N, int seed, const char *what, ...) {
     if (p->kind->at)
         p->kind->at(p, 0);
     p->kind->forward(p->oracle);
-    memcpy(p->f0, p->optimizer->f, (size_t)(p->net.outs * data->C) * sizeof *p->f0);
+    memcpy(p->f0, p->optimizer->f, (size_t)(p->net.batch.output_rows * data->C) * sizeof *p->f0);
     if (p->centre)
         *p->centre = true;
 }
@@ -245,17 +246,18 @@ void couple_close(struct couple *p) {
 /* --- comparisons ----------------------------------------------------------------------------- */
 
 static void check_outputs(const struct couple *p, double loss, int t, double tolerance) {
-    CHECK_ABS(p->net.loss, loss, tolerance, "%s: loss at %d", p->what, t);
-    for (int k = 0; k < p->net.outs * p->run.data.C; k++)
-        CHECK_ABS(p->net.f[k], p->optimizer->f[k], tolerance, "%s: f[%d] at %d", p->what, k, t);
+    CHECK_ABS(p->net.output.loss, loss, tolerance, "%s: loss at %d", p->what, t);
+    for (int k = 0; k < p->net.batch.output_rows * p->run.data.C; k++)
+        CHECK_ABS(p->net.output.f[k], p->optimizer->f[k], tolerance, "%s: f[%d] at %d", p->what, k,
+                  t);
 }
 
 static void check_kernels(const struct couple *p, int t, double tolerance) {
     const struct net *net = &p->net;
     if (p->kind->kernels)
-        assert_int_equal(net->kernels, p->kind->kernels(p));
-    for (int i = 0; i < net->kernels; i++) {
-        const struct kernel *kernel = &net->kernel[i];
+        assert_int_equal(net->kernels.count, p->kind->kernels(p));
+    for (int i = 0; i < net->kernels.count; i++) {
+        const struct kernel *kernel = &net->kernels.item[i];
         int n = kernel->rows.count;
         double *K = calloc((size_t)(n * n), sizeof *K);
         net->setup.backend->dots(kernel->rows, kernel->rows, K);

@@ -11,7 +11,7 @@ static void make(struct couple *p) {
     const struct config *c = &p->run.config;
     const struct data *data = &p->run.data;
     struct oracle_dense *o = p->oracle =
-        oracle_dense_new_outputs(data->P, data->D, p->net.setup.N, c->network.depth, data->C);
+        oracle_dense_new_outputs(data->P, data->D, p->net.setup.N, c->network.block.depth, data->C);
     o->activation = oracles_activation(c->network.activation);
     o->loss = couple_loss(p);
     o->gamma0 = c->training.gamma0;

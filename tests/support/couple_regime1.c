@@ -14,19 +14,19 @@ static void make(struct couple *p) {
     const struct config *c = &p->run.config;
     const struct network *network = &c->network;
     const struct data *data = &p->run.data;
-    int M = network->experts;
+    int M = network->experts.count;
     struct oracle1 *o = p->oracle =
-        oracle1_new(data->P, data->D, p->net.setup.N, M, network->expert_layers);
-    o->gate = gate[network->gate];
+        oracle1_new(data->P, data->D, p->net.setup.N, M, network->experts.layers);
+    o->gate = gate[network->routing.gate];
     o->activation = oracles_activation(network->activation);
     o->loss = couple_loss(p);
-    o->activated = network->expert_output == EXPERT_OUTPUT_ACTIVATED;
-    o->K = network->rho < 1 ? (int)lround(network->rho * M) : 0;
+    o->activated = network->experts.output == EXPERT_OUTPUT_ACTIVATED;
+    o->K = network->routing.rho < 1 ? (int)lround(network->routing.rho * M) : 0;
     o->gamma0 = c->training.gamma0;
-    o->kappa_Q = network->router_rate;
-    o->kappa_b = network->bias == BIAS_TRAINED;
-    for (int i = 0; i < M && network->bias; i++)
-        o->b[i] = network->biases.value[i];
+    o->kappa_Q = network->routing.router_rate;
+    o->kappa_b = network->routing.bias == BIAS_TRAINED;
+    for (int i = 0; i < M && network->routing.bias; i++)
+        o->b[i] = network->routing.biases.value[i];
     p->X = o->X, p->y = o->y, p->f0 = o->f0;
     p->centre = &o->centre;
     p->hold_mask = &o->hold_mask;
@@ -42,7 +42,7 @@ static void at(struct couple *p, int t) {
     double pair[2];
     for (int i = 0; i < o->M; i++) {
         rng_normal_pair(stream, (uint32_t)t, (uint32_t)i / 2, pair);
-        o->noise[i] = p->run.config.network.bias_noise * pair[i % 2];
+        o->noise[i] = p->run.config.network.routing.bias_noise * pair[i % 2];
     }
 }
 

@@ -11,14 +11,15 @@ static void make(struct couple *p) {
     const struct network *network = &c->network;
     const struct data *data = &p->run.data;
     int N = p->net.setup.N;
-    struct oracle3 *o = p->oracle = oracle3_new(
-        data->P, data->D, N, (int)lround(network->kappa * N), (int)lround(network->iota * N));
+    struct oracle3 *o = p->oracle =
+        oracle3_new(data->P, data->D, N, (int)lround(network->routing.kappa * N),
+                    (int)lround(network->experts.iota * N));
     o->activation = oracles_activation(network->activation);
     o->gate = couple_gate(p);
     o->loss = couple_loss(p);
     o->gamma0 = c->training.gamma0;
-    o->beta = network->beta;
-    o->rho = network->rho;
+    o->beta = network->routing.beta;
+    o->rho = network->routing.rho;
     p->X = o->X, p->y = o->y, p->f0 = o->f0;
     p->hold_mask = &o->hold_mask;
     p->optimizer = oracle_optimizer_3(o);
@@ -43,7 +44,7 @@ static int parts(const struct couple *p, const double *w, struct couple_part *pa
 
 static int kernels(const struct couple *p) {
     bool mssp = p->run.config.network.parameterization == PARAMETERIZATION_MSSP;
-    return 7 + 2 * mssp + 2 * p->net.has_router;
+    return 7 + 2 * mssp + 2 * p->net.gates.present;
 }
 
 static double kernel(const struct couple *p, const char *name, int mu, int nu) {

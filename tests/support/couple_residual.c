@@ -15,10 +15,10 @@ static void make(struct couple *p) {
     double E, N_e;
     residual_shape(&c->network, p->net.setup.N, &E, &N_e);
     struct oracle_residual *o = p->oracle = oracle_residual_new(
-        data->P, data->D, p->net.setup.N, (int)lround(E), (int)lround(N_e), c->network.depth);
+        data->P, data->D, p->net.setup.N, (int)lround(E), (int)lround(N_e), c->network.block.depth);
     o->gamma0 = c->training.gamma0;
-    o->rho = c->network.rho;
-    o->eta_b = c->network.eta_bias;
+    o->rho = c->network.routing.rho;
+    o->eta_b = c->network.routing.eta_bias;
     for (int l = 0; l < o->L; l++)
         balance_biases(&p->net.setup, l, o->E, o->b + l * o->E);
     p->X = o->X, p->y = o->y, p->f0 = o->f0;

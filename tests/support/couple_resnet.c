@@ -10,11 +10,11 @@ static void make(struct couple *p) {
     const struct config *c = &p->run.config;
     const struct data *data = &p->run.data;
     struct oracle_resnet *o = p->oracle =
-        oracle_resnet_new(data->P, data->D, p->net.setup.N, c->network.depth);
+        oracle_resnet_new(data->P, data->D, p->net.setup.N, c->network.block.depth);
     o->activation = oracles_activation(c->network.activation);
     o->loss = couple_loss(p);
     o->gamma0 = c->training.gamma0;
-    o->branch = c->network.branch;
+    o->branch = c->network.block.branch;
     p->X = o->X, p->y = o->y, p->f0 = o->f0;
     p->optimizer = oracle_optimizer_resnet(o);
 }

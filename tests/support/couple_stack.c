@@ -11,29 +11,29 @@ static void make(struct couple *p) {
     const struct config *c = &p->run.config;
     const struct network *network = &c->network;
     const struct data *data = &p->run.data;
-    int regime = network->mixture + 1, N = p->net.setup.N;
-    int M = regime == 1 ? network->experts : (int)lround(network->kappa * N);
-    int N_e = regime == 2 ? network->expert_width : (int)lround(network->iota * N);
+    int regime = network->block.mixture + 1, N = p->net.setup.N;
+    int M = regime == 1 ? network->experts.count : (int)lround(network->routing.kappa * N);
+    int N_e = regime == 2 ? network->experts.width : (int)lround(network->experts.iota * N);
     struct oracle_stack *o = p->oracle =
-        oracle_stack_new(regime, data->P, data->D, N, network->depth, M, N_e,
-                         regime == 1 ? network->expert_layers : 2);
-    bool ours = network->expert_activation > 0; /* 0: that of the network */
+        oracle_stack_new(regime, data->P, data->D, N, network->block.depth, M, N_e,
+                         regime == 1 ? network->experts.layers : 2);
+    bool ours = network->experts.activation > 0; /* 0: that of the network */
     o->activation = oracles_activation(network->activation);
     o->expert_activation =
-        ours ? oracles_activation(network->expert_activation - 1) : o->activation;
+        ours ? oracles_activation(network->experts.activation - 1) : o->activation;
     o->gate = couple_gate(p);
     o->loss = couple_loss(p);
-    o->stream = network->stream;
-    o->before = network->block_norm & 1;
-    o->after = network->block_norm & 2;
-    o->biased = regime == 1 && network->bias == BIAS_TRAINED;
-    o->activated = regime == 1 && network->expert_output == EXPERT_OUTPUT_ACTIVATED;
+    o->stream = network->block.stream;
+    o->before = network->block.block_norm & 1;
+    o->after = network->block.block_norm & 2;
+    o->biased = regime == 1 && network->routing.bias == BIAS_TRAINED;
+    o->activated = regime == 1 && network->experts.output == EXPERT_OUTPUT_ACTIVATED;
     o->gamma0 = c->training.gamma0;
-    o->beta = network->beta;
-    o->rho = network->rho;
-    o->router_rate = network->router_rate;
-    o->lambda_in = network->lambda_in == LAMBDA_IN_KAPPA ? network->kappa : 1;
-    o->branch_power = network->branch_power;
+    o->beta = network->routing.beta;
+    o->rho = network->routing.rho;
+    o->router_rate = network->routing.router_rate;
+    o->lambda_in = network->routing.lambda_in == LAMBDA_IN_KAPPA ? network->routing.kappa : 1;
+    o->branch_power = network->block.branch_power;
     p->X = o->X, p->y = o->y, p->f0 = o->f0;
     p->optimizer = oracle_optimizer_stack(o);
 }

@@ -9,15 +9,19 @@ COUPLE_FUNCTIONS(oracle_transformer)
 static struct oracle_transformer *make_of_shape(const struct couple *p) {
     const struct network *network = &p->run.config.network;
     const struct data *data = &p->run.data;
-    int N = p->net.setup.N, units = (int)lround(network->attention_width * N);
-    bool many = network->head_limit == HEADS_MANY;
-    struct oracle_sizes sizes = {
-        .P = data->P, .n = data->n, .C = data->C, .K = p->run.K, .N = N, .L = network->depth};
-    sizes.V = network->bias_per == BIAS_PER_TOKEN ? data->V : 1;
-    sizes.H = many ? units / network->head_width : network->heads;
+    int N = p->net.setup.N, units = (int)lround(network->attention.width * N);
+    bool many = network->attention.head_limit == HEADS_MANY;
+    struct oracle_sizes sizes = {.P = data->P,
+                                 .n = data->n,
+                                 .C = data->C,
+                                 .K = p->run.inputs.K,
+                                 .N = N,
+                                 .L = network->block.depth};
+    sizes.V = network->routing.bias_per == BIAS_PER_TOKEN ? data->V : 1;
+    sizes.H = many ? units / network->attention.head_width : network->attention.heads;
     sizes.N_k = units / sizes.H;
-    sizes.E = network->experts;
-    sizes.N_e = (int)lround(network->iota * N);
+    sizes.E = network->experts.count;
+    sizes.N_e = (int)lround(network->experts.iota * N);
     return oracle_transformer_new(&sizes);
 }
 
@@ -29,23 +33,23 @@ static void make(struct couple *p) {
     o->activation = oracles_activation(network->activation);
     o->loss = couple_loss(p);
     o->gate = couple_gate(p);
-    o->top = (int)lround(network->rho * o->E);
-    o->causal = network->causal;
-    o->norm = network->norm;
-    o->final_norm = network->final_norm;
+    o->top = (int)lround(network->routing.rho * o->E);
+    o->causal = network->attention.causal;
+    o->norm = network->block.norm;
+    o->final_norm = network->block.final_norm;
     o->per_token = p->run.data.per_token;
-    o->gated = network->gated_experts;
+    o->gated = network->experts.gated;
     o->gamma0 = c->training.gamma0;
-    o->b = pow(o->L, -network->branch_power);
-    o->beta_A = network->attention_beta;
-    o->beta = network->beta;
-    o->kappa_r = network->router_rate;
-    o->kappa_b = network->bias == BIAS_TRAINED;
-    for (int k = 0; k < o->L * o->V * o->E && network->bias; k++)
-        o->bias[k] = network->biases.value[k % (o->V * o->E)];
-    for (int r = 0; r < R && network->bias_per == BIAS_PER_TOKEN; r++)
+    o->b = pow(o->L, -network->block.branch_power);
+    o->beta_A = network->attention.beta;
+    o->beta = network->routing.beta;
+    o->kappa_r = network->routing.router_rate;
+    o->kappa_b = network->routing.bias == BIAS_TRAINED;
+    for (int k = 0; k < o->L * o->V * o->E && network->routing.bias; k++)
+        o->bias[k] = network->routing.biases.value[k % (o->V * o->E)];
+    for (int r = 0; r < R && network->routing.bias_per == BIAS_PER_TOKEN; r++)
         o->token[r] = p->run.data.token[r];
-    memcpy(o->A, p->run.A, (size_t)(R * o->K) * sizeof *o->A);
+    memcpy(o->A, p->run.inputs.A, (size_t)(R * o->K) * sizeof *o->A);
     p->y = o->y, p->f0 = o->f0;
     p->optimizer = oracle_optimizer_transformer(o);
 }
@@ -77,7 +81,7 @@ static int parts(const struct couple *p, const double *w, struct couple_part *pa
         return 1;
     }
     int l = (block - 2) / ORACLE_PER_BLOCK, kind = (block - 2) % ORACLE_PER_BLOCK;
-    bool fixed = p->run.config.network.head_limit == HEADS_FIXED;
+    bool fixed = p->run.config.network.attention.head_limit == HEADS_FIXED;
     if (kind <= ORACLE_W_O)
         return unit_parts(names[kind], l, o->N, o->H * o->N_k, fixed ? o->H : 1, kind == ORACLE_W_O,
                           part);
@@ -90,7 +94,7 @@ static int parts(const struct couple *p, const double *w, struct couple_part *pa
 /* What the page has in cotangents and the net, with one output of an input, has not. */
 static double carried(const struct couple *p, int row) {
     const struct oracle_transformer *o = p->oracle;
-    return p->net.weighted ? 1 : o->Delta[row];
+    return p->net.output.loss_in_cotangent ? 1 : o->Delta[row];
 }
 
 static int kernels(const struct couple *p) {
@@ -109,8 +113,8 @@ static double kernel(const struct couple *p, const char *name, int a, int b) {
 static void more(const struct couple *p, int t, double tolerance) {
     const struct oracle_transformer *o = p->oracle;
     int R = o->P * o->n, found = 0;
-    for (int k = 0; k < p->net.numbers; k++) {
-        const struct numbers *x = &p->net.number[k];
+    for (int k = 0; k < p->net.numbers.count; k++) {
+        const struct numbers *x = &p->net.numbers.item[k];
         char name[32] = "";
         int l = 0, head = 0;
         sscanf(x->name, "%31[a-z]_%d_%d", name, &l, &head);
@@ -133,7 +137,7 @@ static void more(const struct couple *p, int t, double tolerance) {
                       p->what, x->name, i, t);
         }
     }
-    bool fixed = p->run.config.network.head_limit == HEADS_FIXED,
+    bool fixed = p->run.config.network.attention.head_limit == HEADS_FIXED,
          routed = o->E && o->gate != ORACLE_CONSTANT;
     assert_int_equal(found, o->L * ((fixed ? 2 * o->H : 0) + (routed ? 3 : 0)));
 }

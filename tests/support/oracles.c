@@ -16,12 +16,12 @@ enum oracle_activation oracles_activation(int function) {
 void oracles_set_optimizer(struct oracle_optimizer *a, const struct training *training) {
     a->adam = optimizer_by_entry(training->optimizer);
     a->lion = training->optimizer == &optimizer_lion;
-    a->inside = training->adam_eps == ADAM_EPS_INSIDE;
+    a->inside = training->adam.eps_place == ADAM_EPS_INSIDE;
     a->rate = training->eta0;
     a->momentum = training->optimizer == &optimizer_momentum ? training->momentum : 0;
-    a->beta1 = training->beta1;
-    a->beta2 = training->beta2;
-    a->eps = training->eps;
+    a->beta1 = training->adam.beta1;
+    a->beta2 = training->adam.beta2;
+    a->eps = training->adam.eps;
     a->decay = training->optimizer->decays ? training->weight_decay : 0;
     a->clip = training->clip;
 }

@@ -88,9 +88,9 @@ void support_learn(struct net *net, const struct run *run) {
 static struct parameter *find_parameter(const struct net *net, const char *format, va_list list) {
     char name[64];
     vsnprintf(name, sizeof name, format, list);
-    for (int i = 0; i < net->parameters; i++)
-        if (!strcmp(net->parameter[i].name, name))
-            return &net->parameter[i];
+    for (int i = 0; i < net->parameters.count; i++)
+        if (!strcmp(net->parameters.item[i].name, name))
+            return &net->parameters.item[i];
     fail_msg("there is no matrix %s", name);
     return NULL;
 }
@@ -120,16 +120,17 @@ double *support_numbers(const struct net *net, const char *format, ...) {
 }
 
 const double *support_measured(const struct net *net, const char *name) {
-    for (int k = 0; k < net->numbers; k++)
-        if (!strcmp(net->number[k].name, name))
-            return net->number[k].values;
+    for (int k = 0; k < net->numbers.count; k++)
+        if (!strcmp(net->numbers.item[k].name, name))
+            return net->numbers.item[k].values;
     fail_msg("no numbers %s", name);
     return NULL;
 }
 
 const struct node *support_weight(const struct net *net, const char *name) {
     for (int i = 0; i < net->program->nodes; i++)
-        if (net->program->node[i].weight.name && !strcmp(net->program->node[i].weight.name, name))
+        if (net->program->node[i].matrix.weight.name &&
+            !strcmp(net->program->node[i].matrix.weight.name, name))
             return &net->program->node[i];
     fail_msg("no matrix %s", name);
     return NULL;
@@ -229,7 +230,7 @@ static double difference(struct net *net, const struct run *run, const struct pa
         values[index] = saved + at[k] * h;
         parameter_put(p, values);
         support_evaluate(net, run);
-        sum += weight[k] * (net->loss + net->penalty) / h;
+        sum += weight[k] * (net->output.loss + net->output.penalty) / h;
     }
     values[index] = saved;
     parameter_put(p, values);
@@ -238,7 +239,7 @@ static double difference(struct net *net, const struct run *run, const struct pa
 
 static void check_parameter(struct net *net, const struct run *run, int index, int stride,
                             double multiplier) {
-    const struct parameter *p = &net->parameter[index];
+    const struct parameter *p = &net->parameters.item[index];
     double gamma0 = run->config.training.gamma0, eta0 = run->config.training.eta0;
     double rate = eta0 * gamma0 * gamma0 * multiplier;
     double *before, *after, *gradient;
@@ -293,10 +294,10 @@ void support_gradient_of(struct net *net, const struct run *run, int stride,
         support_evaluate(net, run);
         support_learn(net, run);
     }
-    for (int i = 0; i < net->parameters; i++)
+    for (int i = 0; i < net->parameters.count; i++)
         check_parameter(net, run, i, stride,
-                        lambda ? printed(net, &net->parameter[i], lambda(net, i))
-                               : declared(&net->parameter[i]));
+                        lambda ? printed(net, &net->parameters.item[i], lambda(net, i))
+                               : declared(&net->parameters.item[i]));
 }
 
 void support_copy(double *dst, struct rows rows, double factor) {

@@ -1,5 +1,5 @@
 /* The edge of stability, told by how the variance of f over networks goes with N. */
-#include "solver/run/edge.h"
+#include "solver/run/stability.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static void fill(struct run *run, double exponent, double scale) {
                    .training = {.steps = TIMES}}};
     for (int i = 0; i < WIDTHS; i++) {
         struct series f = {.name = "f", .dims = "t mu", .axes = 2, .shape = {TIMES, 2}};
-        struct record *record = &run->reference[i];
+        struct record *record = &run->results.reference[i];
         ASK(record_init(record, RUNS, TIMES, err));
         ASK(record_add(record, f, err));
         double spread = scale * pow(run->config.reference.widths.value[i], exponent / 2);
@@ -37,10 +37,10 @@ static void exponents_are_exact(void **state) {
         double exponent, se;
         bool reached;
         fill(&run, want[k], 1);
-        ASK(edge_exponent(&run, 1, TIMES, &exponent, &se, err));
+        ASK(stability_exponent(&run, 1, TIMES, &exponent, &se, err));
         CHECK_ABS(exponent, want[k], 1e-13, "exponent");
         assert_true(se > 0.1 && se < 1);
-        ASK(edge_reached(&run, &reached, err));
+        ASK(stability_reached(&run, &reached, err));
         assert_int_equal(reached, want[k] + 1 > 3 * se);
         run_free(&run);
     }
@@ -58,7 +58,8 @@ static void error_is_that_of_the_jackknife(void **state) {
         for (int entry = 0; entry < 2; entry++) {
             double mean = 0, square = 0;
             for (int k = 0; k < RUNS; k++) {
-                double f = record_at(&run.reference[0], run.reference[0].series, k, 0)[entry];
+                double f = record_at(&run.results.reference[0], run.results.reference[0].series, k,
+                                     0)[entry];
                 mean += k == r ? 0 : f / (RUNS - 1);
                 square += k == r ? 0 : f * f;
             }
@@ -74,7 +75,7 @@ static void error_is_that_of_the_jackknife(void **state) {
     }
     for (int i = 0; i < WIDTHS; i++)
         spread += (x[i] - mean) * (x[i] - mean);
-    ASK(edge_exponent(&run, 0, TIMES, &exponent, &se, err));
+    ASK(stability_exponent(&run, 0, TIMES, &exponent, &se, err));
     CHECK_ABS(se, one / sqrt(spread), 1e-12, "equal errors of all widths, over the spread of ln N");
     run_free(&run);
 }
@@ -88,7 +89,7 @@ static void lost_networks_do_not_count(void **state) {
     double exponent[2], se[2];
     fill(&run, -1, 1);
     fill(&more, -1, 1);
-    struct record *record = &more.reference[0], lost = {0};
+    struct record *record = &more.results.reference[0], lost = {0};
     const struct series f = {.name = "f", .dims = "t mu", .axes = 2, .shape = {TIMES, 2}};
     ASK(record_init(&lost, RUNS + 2, TIMES, err));
     ASK(record_add(&lost, f, err));
@@ -101,8 +102,8 @@ static void lost_networks_do_not_count(void **state) {
     record_free(record);
     *record = lost;
     more.config.reference.seeds = RUNS + 2;
-    ASK(edge_exponent(&run, 1, TIMES, &exponent[0], &se[0], err));
-    ASK(edge_exponent(&more, 1, TIMES, &exponent[1], &se[1], err));
+    ASK(stability_exponent(&run, 1, TIMES, &exponent[0], &se[0], err));
+    ASK(stability_exponent(&more, 1, TIMES, &exponent[1], &se[1], err));
     CHECK_ABS(exponent[1], exponent[0], 1e-13, "exponent");
     CHECK_ABS(se[1], se[0], 1e-12, "its error");
     /* One that ends on the way: each time has its own number of networks. */
@@ -133,7 +134,7 @@ static void lost_networks_do_not_count(void **state) {
     /* The slope is linear in ln V of each width, the error a root of a sum over widths; no
      * network of the others is lost. */
     double x[WIDTHS], middle = 0, spread = 0, errors = 0;
-    ASK(edge_exponent(&run, 1, TIMES, &first, &second, err));
+    ASK(stability_exponent(&run, 1, TIMES, &first, &second, err));
     for (int i = 0; i < WIDTHS; i++)
         middle += (x[i] = log(run.config.reference.widths.value[i])) / WIDTHS;
     for (int i = 0; i < WIDTHS; i++)
@@ -151,7 +152,7 @@ static void lost_networks_do_not_count(void **state) {
         }
         before += (two - RUNS * one * one) / (RUNS - 1);
     }
-    ASK(edge_exponent(&more, 1, TIMES, &exponent[1], &se[1], err));
+    ASK(stability_exponent(&more, 1, TIMES, &exponent[1], &se[1], err));
     CHECK_ABS(exponent[1], first + (x[0] - middle) * (shift[0] - log(before)) / spread, 1e-12,
               "exponent with a network that ends on the way");
     CHECK_ABS(se[1], sqrt(errors) / spread, 1e-12, "its error, larger than that of residuals");
@@ -165,14 +166,14 @@ static void round_off_tells_nothing(void **state) {
     double exponent, se;
     bool reached;
     fill(&run, 0, 1e-9);
-    ASK(edge_exponent(&run, 0, TIMES, &exponent, &se, err));
-    ASK(edge_reached(&run, &reached, err));
+    ASK(stability_exponent(&run, 0, TIMES, &exponent, &se, err));
+    ASK(stability_reached(&run, &reached, err));
     assert_true(isnan(exponent) && isnan(se) && !reached);
     run_free(&run);
     /* f of mean 1 and deviation .72277 scale tells from 1e-6 on. */
     for (int k = -1; k <= 1; k += 2) {
         fill(&run, 0, (1 + 0.005 * k) * 1e-6 / 0.72277);
-        ASK(edge_exponent(&run, 0, TIMES, &exponent, &se, err));
+        ASK(stability_exponent(&run, 0, TIMES, &exponent, &se, err));
         assert_int_equal(isfinite(exponent), k > 0);
         run_free(&run);
     }
@@ -199,9 +200,9 @@ static void networks_are_told_apart(void **state) {
                                          "output.kernels=none",       NULL};
         support_run(&run, "data/dense.ini", overrides);
         ASK(run_march(&run, err));
-        ASK(edge_exponent(&run, 20, 41, &exponent, &se, err));
+        ASK(stability_exponent(&run, 20, 41, &exponent, &se, err));
         printf("%s %s: N^%.2f(%.2f)\n", table[k].activation, table[k].eta0, exponent, se);
-        ASK(edge_reached(&run, &reached, err));
+        ASK(stability_reached(&run, &reached, err));
         assert_int_equal(reached, table[k].reached);
         run_free(&run);
     }

@@ -8,9 +8,9 @@
 #include "solver/run/run.h"
 
 /* What this rank makes, if it was asked for; the record run->limit must be declared. */
-int again_compute(struct run *run, struct err *err);
+int recheck_compute(struct run *run, struct err *err);
 /* What all ranks made, to all ranks. */
-int again_collect(struct run *run, struct err *err);
-void again_free(struct run *run);
+int recheck_collect(struct run *run, struct err *err);
+void recheck_free(struct run *run);
 
 #endif

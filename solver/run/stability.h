@@ -10,10 +10,10 @@
  * entries; mean of ln V over the times first <= t < end. NaN where there are fewer than two widths
  * or four networks, or the standard deviation is below 1e-6 of rms f: round-off. The error is that
  * of the networks (jackknife) or of the residuals, the larger. */
-int edge_exponent(const struct run *run, int first, int end, double *exponent, double *se,
-                  struct err *err);
+int stability_exponent(const struct run *run, int first, int end, double *exponent, double *se,
+                       struct err *err);
 /* Whether, in the second half of the times, the variance falls more slowly than N^-1/2 and not as
  * 1/N, by three errors. */
-int edge_reached(const struct run *run, bool *reached, struct err *err);
+int stability_reached(const struct run *run, bool *reached, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* A limit at rest, and when networks leave it. */
-#include "solver/run/rest.h"
+#include "solver/run/at_rest.h"
 #include "solver/measure/stats.h"
 
 #include <math.h>
@@ -25,12 +25,12 @@ static bool ends(const char *name, const char *with) {
     return length >= end && !strcmp(name + length - end, with);
 }
 
-bool rest_of_limit(const struct run *run) {
-    const struct record *limit = &run->limit;
+bool at_rest_of_limit(const struct run *run) {
+    const struct record *limit = &run->results.limit;
     const struct series *f = limit->runs ? record_find(limit, "f") : NULL;
     if (!f || limit->T < 2 || !constant(limit, f))
         return false;
-    for (int k = 0; k < limit->count && !run->config.training.batch; k++) {
+    for (int k = 0; k < limit->count && !run->config.training.batches.size; k++) {
         const struct series *series = &limit->series[k];
         bool judged = !strcmp(series->name, "loss") || ends(series->name, "_diag");
         if (judged && !constant(limit, series))
@@ -60,7 +60,7 @@ static double half_time(const struct record *networks, const struct series *loss
     return NAN;
 }
 
-void rest_escape(const struct record *networks, double *time, double *se) {
+void at_rest_escape(const struct record *networks, double *time, double *se) {
     const struct series *loss = record_find(networks, "loss");
     double sum = 0, squares = 0, n = networks->runs;
     *time = half_time(networks, loss, -1);
@@ -76,7 +76,7 @@ void rest_escape(const struct record *networks, double *time, double *se) {
     *se = sqrt((n - 1) / n * (spread < 0 ? 0 : spread));
 }
 
-void rest_tell(const struct run *run, struct note *note) {
+void at_rest_tell(const struct run *run, struct note *note) {
     const struct int_list *widths = &run->config.reference.widths;
     int N[INT_LIST_MAX], count = 0;
     double time[INT_LIST_MAX], se[INT_LIST_MAX], slope, slope_se;
@@ -87,7 +87,7 @@ void rest_tell(const struct run *run, struct note *note) {
         "is given");
     for (int i = 0; i < widths->count; i++) {
         double *at = &time[count], *error = &se[count];
-        rest_escape(&run->reference[i], at, error);
+        at_rest_escape(&run->results.reference[i], at, error);
         if (isnan(*at))
             notes_text(note, "\n  N = %d: the mean loss has not fallen to half in %d steps",
                        widths->value[i], run->config.training.steps - 1);

@@ -1,5 +1,5 @@
 /* A limit at rest: told from others, and the times at which networks leave it. */
-#include "solver/run/rest.h"
+#include "solver/run/at_rest.h"
 #include "solver/study/compare.h"
 #include "tests/support/support.h"
 
@@ -18,9 +18,10 @@ static void march(struct run *run, const char *parameterization, const char *rea
                                      "reference.seeds=3",
                                      NULL};
     support_run(run, "data/regime2.ini", overrides);
-    ASK(run_ensemble(run, 0, 2, &run->limit, err));
+    ASK(run_ensemble(run, 0, 2, &run->results.limit, err));
     for (int i = 0; i < 3; i++)
-        ASK(run_ensemble(run, run->config.reference.widths.value[i], 3, &run->reference[i], err));
+        ASK(run_ensemble(run, run->config.reference.widths.value[i], 3, &run->results.reference[i],
+                         err));
 }
 
 static void rests_with_a_zero_read_out_in_mup(void **state) {
@@ -37,7 +38,7 @@ static void rests_with_a_zero_read_out_in_mup(void **state) {
         struct run run;
         struct comparison side = {0};
         march(&run, table[i].parameterization, table[i].read_out);
-        assert_int_equal(rest_of_limit(&run), table[i].rests);
+        assert_int_equal(at_rest_of_limit(&run), table[i].rests);
         ASK(compare_fit(&run, &side, err));
         const struct series *z = record_find(&side.record, "loss_z");
         assert_int_equal(isnan(z->values[run.config.training.steps - 1]) != 0, table[i].rests);
@@ -100,17 +101,17 @@ static void time_of_a_known_loss(void **state) {
     struct record networks = {0};
     double time, se;
     fill(&networks, 12, 3.5, 4.5);
-    rest_escape(&networks, &time, &se);
+    at_rest_escape(&networks, &time, &se);
     CHECK_ABS(time, 6, 1e-14, "the mean falls by 1/4 a step while both do");
     CHECK_ABS(se, 0.5, 1e-14, "its error");
     record_free(&networks);
     fill(&networks, 7, 3.5, 4.5); /* 6 together; the second alone, 6.5, not before the end */
-    rest_escape(&networks, &time, &se);
+    at_rest_escape(&networks, &time, &se);
     CHECK_ABS(time, 6, 1e-14, "the last time");
     assert_true(isnan(se));
     record_free(&networks);
     fill(&networks, 5, 3.5, 4.5);
-    rest_escape(&networks, &time, &se);
+    at_rest_escape(&networks, &time, &se);
     assert_true(isnan(time));
     record_free(&networks);
 }

@@ -1,5 +1,5 @@
 /* The edge of stability, told by the variance of f over networks. */
-#include "solver/run/edge.h"
+#include "solver/run/stability.h"
 #include "solver/measure/stats.h"
 
 #include <math.h>
@@ -53,8 +53,8 @@ static void log_variance(const struct record *record, const double *sum, int tim
     *se = sqrt((n - 1) * fmax(second - first * first, 0));
 }
 
-int edge_exponent(const struct run *run, int first, int end, double *exponent, double *se,
-                  struct err *err) {
+int stability_exponent(const struct run *run, int first, int end, double *exponent, double *se,
+                       struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     double mean[INT_LIST_MAX], error[INT_LIST_MAX], *sum = NULL, *now = NULL;
     int code = CODE_OK, n = widths->count, runs = run->config.reference.seeds, times = 0,
@@ -68,7 +68,7 @@ int edge_exponent(const struct run *run, int first, int end, double *exponent, d
     for (int t = first; t < end; t++) {
         bool tells = true;
         for (int i = 0; i < n; i++) {
-            const struct record *record = &run->reference[i];
+            const struct record *record = &run->results.reference[i];
             log_variances(record, record_find(record, "f"), t, now + (size_t)i * each);
             tells = tells && isfinite(now[(size_t)i * each]);
         }
@@ -78,7 +78,8 @@ int edge_exponent(const struct run *run, int first, int end, double *exponent, d
             sum[k] += now[k];
     }
     for (int i = 0; i < n && times; i++)
-        log_variance(&run->reference[i], sum + (size_t)i * each, times, told, &mean[i], &error[i]);
+        log_variance(&run->results.reference[i], sum + (size_t)i * each, times, told, &mean[i],
+                     &error[i]);
     if (times)
         stats_exponent(widths->value, mean, error, n, exponent, se);
 done:
@@ -87,10 +88,10 @@ done:
     return code;
 }
 
-int edge_reached(const struct run *run, bool *reached, struct err *err) {
+int stability_reached(const struct run *run, bool *reached, struct err *err) {
     int T = run->config.training.steps;
     double exponent, se;
-    TRY(edge_exponent(run, T / 2, T, &exponent, &se, err));
+    TRY(stability_exponent(run, T / 2, T, &exponent, &se, err));
     *reached = exponent > -0.5 && exponent + 1 > 3 * se;
     return CODE_OK;
 }

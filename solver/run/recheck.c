@@ -1,11 +1,11 @@
 /* The limit again: at a third of the tolerance, and in halves of its sites. */
 #include "solver/run/ensemble.h"
-#include "solver/run/again.h"
+#include "solver/run/recheck.h"
 
 /* The run without its file and states. */
 static struct run apart(const struct run *run) {
     struct run other = *run;
-    other.states = NULL;
+    other.states.folder = NULL;
     other.io_open = false;
     return other;
 }
@@ -32,26 +32,26 @@ static struct run half_of(const struct run *run, int number) {
 static int compute_halves(struct run *run, struct err *err) {
     for (int k = 0; k < 2; k++) {
         struct run half = half_of(run, k + 1);
-        if (run_ensemble(&half, 0, run->config.solver.replicates, &run->half[k], err))
+        if (run_ensemble(&half, 0, run->config.solver.replicates, &run->results.half[k], err))
             return err->code == CODE_NUMERICAL
                        ? err_set(err, err->code, "with half the sites (halves): %.1800s", err->text)
                        : err->code;
     }
-    return record_set_half(&run->limit, run->half, err);
+    return record_set_half(&run->results.limit, run->results.half, err);
 }
 
-int again_compute(struct run *run, struct err *err) {
+int recheck_compute(struct run *run, struct err *err) {
     const struct solver_settings *solver = &run->config.solver;
     if (!solver->replicates)
         return CODE_OK;
     if (solver->check_tolerance) {
         struct run finer = finer_of(run);
-        if (run_ensemble(&finer, 0, 1, &run->finer, err))
+        if (run_ensemble(&finer, 0, 1, &run->results.finer, err))
             return err->code == CODE_NUMERICAL
                        ? err_set(err, err->code,
                                  "at a third of tolerance (check_tolerance): %.1800s", err->text)
                        : err->code;
-        run->limit.finer = &run->finer;
+        run->results.limit.finer = &run->results.finer;
     }
     return solver->halves ? compute_halves(run, err) : CODE_OK;
 }
@@ -61,15 +61,15 @@ static int collect(struct run other, struct record *record, struct err *err) {
     return record->runs ? ensemble_collect(&e, err) : CODE_OK;
 }
 
-int again_collect(struct run *run, struct err *err) {
-    TRY(collect(finer_of(run), &run->finer, err));
+int recheck_collect(struct run *run, struct err *err) {
+    TRY(collect(finer_of(run), &run->results.finer, err));
     for (int k = 0; k < 2; k++)
-        TRY(collect(half_of(run, k + 1), &run->half[k], err));
+        TRY(collect(half_of(run, k + 1), &run->results.half[k], err));
     return CODE_OK;
 }
 
-void again_free(struct run *run) {
-    record_free(&run->finer);
-    record_free(&run->half[0]);
-    record_free(&run->half[1]);
+void recheck_free(struct run *run) {
+    record_free(&run->results.finer);
+    record_free(&run->results.half[0]);
+    record_free(&run->results.half[1]);
 }

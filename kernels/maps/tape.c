@@ -1,0 +1,83 @@
+/* The table of another backend, with recorded averages. */
+#include "kernels/maps/tape.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct tape *tape_of(struct rows rows) {
+    return (struct tape *)(uintptr_t)rows.array->backend; /* the table is its first member */
+}
+
+static bool make_room(struct tape *tape, size_t count) {
+    size_t capacity = tape->capacity ? tape->capacity : 4096;
+    while (capacity < tape->count + count)
+        capacity *= 2;
+    if (capacity == tape->capacity)
+        return true;
+    double *log = realloc(tape->log, capacity * sizeof *log);
+    if (!log)
+        return false;
+    tape->log = log;
+    tape->capacity = capacity;
+    return true;
+}
+
+/* True if out was filled from the log. */
+static bool replayed(struct tape *tape, double *out, size_t count) {
+    if (tape->mode != TAPE_REPLAY)
+        return false;
+    assert(tape->at + count <= tape->count);
+    memcpy(out, tape->log + tape->at, count * sizeof *out);
+    tape->at += count;
+    return true;
+}
+
+static void record(struct tape *tape, const double *out, size_t count) {
+    if (tape->mode != TAPE_RECORD || tape->failed)
+        return;
+    if (!make_room(tape, count)) {
+        tape->failed = true;
+        return;
+    }
+    memcpy(tape->log + tape->count, out, count * sizeof *out);
+    tape->count += count;
+}
+
+static void frozen_averages(struct rows a, struct rows b, double *out) {
+    struct tape *tape = tape_of(a);
+    if (replayed(tape, out, (size_t)a.count))
+        return;
+    tape->inner->averages(a, b, out);
+    record(tape, out, (size_t)a.count);
+}
+
+static void frozen_dots(struct rows a, struct rows b, double *C) {
+    struct tape *tape = tape_of(a);
+    size_t count = (size_t)a.count * (size_t)b.count;
+    if (replayed(tape, C, count))
+        return;
+    tape->inner->dots(a, b, C);
+    record(tape, C, count);
+}
+
+void tape_init(struct tape *tape, const struct backend *inner) {
+    *tape = (struct tape){.table = *inner, .inner = inner};
+    tape->table.averages = frozen_averages;
+    tape->table.dots = frozen_dots;
+}
+
+void tape_free(struct tape *tape) {
+    free(tape->log);
+    *tape = (struct tape){0};
+}
+
+int tape_start(struct tape *tape, enum tape_mode mode, struct err *err) {
+    if (tape->failed)
+        return err_set(err, CODE_SYSTEM, "out of memory: the averages of a sweep");
+    tape->mode = mode;
+    tape->at = 0;
+    if (mode == TAPE_RECORD)
+        tape->count = 0;
+    return CODE_OK;
+}

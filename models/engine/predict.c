@@ -1,0 +1,208 @@
+/* Which inputs an evaluation has: those of a batch, and those that are only looked at.
+ *
+ * A pass that is looked at conditions W(0) of a limit on what it asks exactly as any other forward
+ * pass would, with normals from a stream of its own, and then forgets that it did: bases, spans and
+ * draws return to where they were (docs/method.md, section 8). Inputs of one look come with the
+ * same normals every time, so that differences over time have little noise. */
+#include "models/engine/node.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNSEEN (1u << 31) /* the first number of a draw for what no training input has */
+
+int net_origin(struct net *net, int K, double **now, struct err *err) {
+    struct origin *origin = base_grow(&net->origins.item, &net->origins.count, sizeof *origin, err);
+    size_t all = (size_t)(net->setup.data.inputs + net->setup.data.tests);
+    if (!origin)
+        return err->code;
+    TRY(net_vector(net, net->setup.data.P * K, now, err));
+    *origin = (struct origin){.now = *now, .K = K};
+    return base_alloc(&origin->all, all * (size_t)K, sizeof *origin->all, err);
+}
+
+void net_load_batch(struct net *net) {
+    size_t K = (size_t)net->setup.data.K, rest = (size_t)net->setup.data.test_directions,
+           n = (size_t)net->setup.data.n;
+    for (int mu = 0; mu < net->setup.data.P; mu++) {
+        size_t to = (size_t)mu, from = (size_t)net->batch.index[mu];
+        for (size_t i = 0; i < n; i++) {
+            const double *A = net->setup.data.A + (from * n + i) * (K + rest);
+            memcpy(net->batch.A + (to * n + i) * K, A, K * sizeof *A);
+            memcpy(net->batch.A_rest + (to * n + i) * rest, A + K, rest * sizeof *A);
+        }
+        if (net->batch.token)
+            memcpy(net->batch.token + to * n, net->setup.data.token + from * n,
+                   n * sizeof *net->batch.token);
+        for (int i = 0; i < net->origins.count; i++) {
+            const struct origin *origin = &net->origins.item[i];
+            size_t k = (size_t)origin->K;
+            memcpy(origin->now + to * k, origin->all + from * k, k * sizeof *origin->now);
+        }
+    }
+}
+
+/* The origins of the inputs `index` are those found now. */
+static void keep_origins(const struct net *net) {
+    for (int mu = 0; mu < net->setup.data.P; mu++)
+        for (int i = 0; i < net->origins.count; i++) {
+            const struct origin *origin = &net->origins.item[i];
+            size_t k = (size_t)origin->K, from = (size_t)mu, to = (size_t)net->batch.index[mu];
+            memcpy(origin->all + to * k, origin->now + from * k, k * sizeof *origin->now);
+        }
+}
+
+int net_start(struct net *net, struct err *err) {
+    int inputs = net->setup.data.inputs, tests = net->setup.data.tests;
+    bool origins = net->setup.limit.centre || !net->setup.N;
+    if (origins && inputs > net->setup.data.P)
+        TRY(net_predict(net, 0, inputs, NULL, err));
+    if (origins && tests)
+        TRY(net_predict(net, inputs, tests, NULL, err));
+    keep_origins(net);
+    net->batch.started = true;
+    return CODE_OK;
+}
+
+/* What the passes of a look overwrite, and marks of what they add to. */
+struct aside {
+    struct array *array;
+    double **vector;
+    int *index;
+    struct population_aside *population;
+    struct map_aside *map;
+};
+
+static int put_aside(const struct net *net, struct aside *aside, struct err *err) {
+    TRY(base_alloc(&aside->array, (size_t)net->arrays.count, sizeof *aside->array, err));
+    TRY(base_alloc(&aside->vector, (size_t)net->vectors.count, sizeof *aside->vector, err));
+    TRY(base_alloc(&aside->population, (size_t)net->populations.count, sizeof *aside->population,
+                   err));
+    TRY(base_alloc(&aside->map, (size_t)net->maps.count, sizeof *aside->map, err));
+    for (int i = 0; i < net->arrays.count; i++)
+        TRY(array_keep(&aside->array[i], array_all(net->arrays.item[i]), err));
+    for (int i = 0; i < net->vectors.count; i++) {
+        size_t length = (size_t)net->vectors.item[i].length;
+        TRY(base_alloc(&aside->vector[i], length, sizeof(double), err));
+        memcpy(aside->vector[i], net->vectors.item[i].values, length * sizeof(double));
+    }
+    TRY(base_alloc(&aside->index, (size_t)net->setup.data.P, sizeof(int), err));
+    memcpy(aside->index, net->batch.index, (size_t)net->setup.data.P * sizeof(int));
+    return CODE_OK;
+}
+
+static void take_back(struct net *net, const struct aside *aside) {
+    for (int i = 0; i < net->arrays.count; i++)
+        rows_copy(array_all(&aside->array[i]), array_all(net->arrays.item[i]));
+    for (int i = 0; i < net->vectors.count; i++)
+        memcpy(net->vectors.item[i].values, aside->vector[i],
+               (size_t)net->vectors.item[i].length * sizeof(double));
+    memcpy(net->batch.index, aside->index, (size_t)net->setup.data.P * sizeof(int));
+}
+
+static void aside_free(const struct net *net, struct aside *aside) {
+    for (int i = 0; i < net->arrays.count && aside->array; i++)
+        array_free(&aside->array[i]);
+    for (int i = 0; i < net->vectors.count && aside->vector; i++)
+        free(aside->vector[i]);
+    free(aside->array);
+    free(aside->vector);
+    free(aside->index);
+    free(aside->population);
+    free(aside->map);
+}
+
+/* Each row that a matrix makes on it is new at most. */
+uint32_t net_predict_stride(const struct net *net, const struct population *population) {
+    uint32_t rows = 0;
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        rows += v->matrix.map && v->on == population ? (uint32_t)v->per : 0;
+    }
+    return rows > 256 ? rows : 256;
+}
+
+/* A forward pass of `count` <= P inputs; the last one fills up the rows. */
+static int look(struct net *net, const struct aside *aside, int first, int count, double *f,
+                struct err *err) {
+    for (int mu = 0; mu < net->setup.data.P; mu++)
+        net->batch.index[mu] = first + (mu < count ? mu : count - 1);
+    net_load_batch(net);
+    for (int i = 0; i < net->populations.count; i++) {
+        struct population *population = net->populations.item[i];
+        uint64_t from = (uint64_t)first * net_predict_stride(net, population);
+        population_set_aside(population, (uint32_t)(from % UNSEEN), &aside->population[i]);
+    }
+    for (int i = 0; i < net->maps.count; i++)
+        map_set_aside(net->maps.item[i], &aside->map[i]);
+    net->batch.predicting = true;
+    int code = program_forward(net, err);
+    net->batch.predicting = false;
+    for (int i = 0; i < net->maps.count; i++)
+        map_put_back(net->maps.item[i], &aside->map[i]);
+    for (int i = 0; i < net->populations.count; i++)
+        population_put_back(net->populations.item[i], &aside->population[i]);
+    if (!net->batch.started) {
+        if (net->setup.limit.centre)
+            memcpy(net->output.f0, net->output.f,
+                   (size_t)(net->batch.output_rows * net->setup.data.C) * sizeof *net->output.f);
+        keep_origins(net);
+    }
+    for (int k = 0; k < count * net_outputs(net) && f; k++)
+        f[k] = net->output.f[k] - net->output.f0[k];
+    return code;
+}
+
+/* Columns of the read-ins to `bottom` that nothing learns from: of a network once, in the limit at
+ * every look, orthonormal to all that bottom has met until then. */
+static int draw_unseen(struct net *net, struct population *bottom, struct err *err) {
+    struct population_aside mark;
+    int code = CODE_OK;
+    population_set_aside(bottom, UNSEEN, &mark);
+    for (int i = 0; i < net->program->nodes && !code; i++) {
+        const struct node *v = &net->program->node[i];
+        if (!v->matrix.unseen || v->on != bottom)
+            continue;
+        code = population_fresh(bottom, (struct rows){0}, array_all(&v->matrix.unseen->W), err);
+        rows_scale(v->matrix.weight.a0, array_all(&v->matrix.unseen->W));
+    }
+    population_put_back(bottom, &mark);
+    return code;
+}
+
+int net_predict(struct net *net, int first, int count, double *f, struct err *err) {
+    struct aside aside = {0};
+    int P = net->setup.data.P, code = CODE_OK;
+    DO(put_aside(net, &aside, err));
+    for (int i = 0; i < net->populations.count && !net->setup.N; i++)
+        DO(draw_unseen(net, net->populations.item[i], err));
+    for (int i = 0; i < count; i += P)
+        DO(look(net, &aside, first + i, count - i < P ? count - i : P,
+                f ? f + i * net_outputs(net) : NULL, err));
+    take_back(net, &aside);
+    DO(net->setup.backend->sync(err));
+done:
+    aside_free(net, &aside);
+    return code;
+}
+
+int net_read_in(struct net *net, struct node *v, struct err *err) {
+    struct thin **unseen;
+    TRY(net_thin(net, v->on, net->setup.data.K, v->matrix.weight.a0, false, v->matrix.thin, err));
+    if (!net->setup.data.test_directions)
+        return CODE_OK;
+    if (!(unseen = base_grow(&net->thins.item, &net->thins.count, sizeof *unseen, err)))
+        return err->code;
+    TRY(base_alloc(unseen, 1, sizeof **unseen, err));
+    v->matrix.unseen = *unseen;
+    TRY(net_thin(net, v->on, net->setup.data.test_directions, 0, false, v->matrix.unseen, err));
+    return net->setup.N && !net->setup.declare_only ? draw_unseen(net, v->on, err) : CODE_OK;
+}
+
+void net_read(const struct net *net, const struct node *v) {
+    thin_read(v->matrix.thin, net->batch.A, v->value);
+    if (net->batch.predicting && v->matrix.unseen)
+        net->setup.backend->combine(v->value, 1, net->batch.A_rest,
+                                    array_all(&v->matrix.unseen->W));
+}
