@@ -81,8 +81,8 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@$(CC) $(CFLAGS) -c $< -o $@
 
 # Vector loops: unrolled whole, fused multiply-adds where the machine has them; functions set no errno.
-$(BUILD)/kernels/array/few_rows.o: CFLAGS += $(if $(SAN),,-O3) -ffp-contract=fast
-$(BUILD)/kernels/array/functions.o: CFLAGS += -fno-math-errno
+$(foreach f,few_rows_products few_rows_products_single,$(BUILD)/kernels/array/$f.o): CFLAGS += $(if $(SAN),,-O3) -ffp-contract=fast
+$(foreach f,functions functions_single,$(BUILD)/kernels/array/$f.o): CFLAGS += -fno-math-errno
 
 # Version and flags are compiled into one file, made again when they change.
 $(BUILD)/solver/files/provenance.o: CFLAGS += -DVERSION='"$(VERSION)"' -DFLAGS='"$(OPT)"'

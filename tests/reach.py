@@ -17,8 +17,9 @@ HOME = pathlib.Path(__file__).resolve().parent.parent
 # Tests that go through much of the program.
 GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
 # What tests go through most, beside those that are named like a file or include its header.
-REACHED = {'kernels/archive': 'resume', 'kernels/maps/map': 'limit map',
-           'kernels/maps/twotime': 'fixed_point', 'integrators': 'models optimizer flow',
+REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend single',
+           'kernels/maps/map': 'limit map', 'kernels/maps/twotime': 'fixed_point',
+           'integrators': 'models optimizer flow',
            'models/engine/archive': 'resume', 'models/language': 'script program models',
            'models/engine': 'models', 'models/lua': 'script script_fuzz',
            'models/parts': 'models', 'models/': 'models',

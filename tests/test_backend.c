@@ -1,13 +1,12 @@
 /* Every operation of every backend against plain loops over host copies.
  *
  * The loops run in extended precision, so what is left is the backend's own round-off. With the
- * unit round-off u = eps/2, a sum of n rounded products in any order, fused or not, is within
+ * unit round-off u = eps()/2, a sum of n rounded products in any order, fused or not, is within
  * n u/(1 - n u) times the sum of their absolute values; a scale and an addition to an old value are
- * a few roundings more. Hence the bound (n + 4) eps sum |terms| below, a factor of two above. */
+ * a few roundings more. Hence the bound (n + 4) eps() sum |terms| below, a factor of two above. */
 #define _DEFAULT_SOURCE
 #include "tests/support/each_backend.h"
 
-#include <float.h>
 #include <limits.h>
 #include <omp.h>
 #include <signal.h>
@@ -71,7 +70,7 @@ static struct sample *sample(struct shape shape, int count) {
     s->now = numbers(s->values + 2 * s->sites, 0);
     s->x = s->all + s->sites;
     for (size_t i = 0; i < s->values + 2 * s->sites; i++)
-        s->all[i] = uniform();
+        s->all[i] = rounded(uniform());
     put_all(s);
     return s;
 }
@@ -142,11 +141,11 @@ static void check_put_and_get(struct shape shape, int count) {
     assert_same(s, s->x);
     assert_true(array_width(&s->array) % 8 == 0);
     assert_true(array_bytes(&s->array, 3) % 64 == 0);
-    assert_true(array_bytes(&s->array, 3) >= 3 * s->sites * sizeof(double));
+    assert_true(array_bytes(&s->array, 3) >= 3 * s->sites * backend->bytes);
     int part = count / 3;
     double *start = s->x + (size_t)part * s->sites;
     for (size_t i = 0; i < (size_t)part * s->sites; i++)
-        start[i] = uniform();
+        start[i] = rounded(uniform());
     backend->put(rows_part(middle(s), part, part), start);
     assert_same(s, s->x);
 }
@@ -162,7 +161,7 @@ static void check_normals(struct shape shape, int count) {
         uint32_t k = (uint32_t)(i / s->sites), site = (uint32_t)(i % s->sites);
         double pair[2];
         rng_normal_pair(stream, stream.draw + k, site / 2, pair);
-        assert_near(now[i], pair[site % 2], 8 * DBL_EPSILON * fabs(pair[site % 2]));
+        assert_near(now[i], pair[site % 2], 8 * eps() * fabs(pair[site % 2]));
     }
 }
 
@@ -174,7 +173,7 @@ static long double average(const double *a, const double *b, size_t sites, long 
         sum += term;
         size += fabsl(term);
     }
-    *bound = (long double)(sites + 4) * DBL_EPSILON * size / (long double)sites;
+    *bound = (long double)(sites + 4) * eps() * size / (long double)sites;
     return sum / (long double)sites;
 }
 
@@ -238,7 +237,7 @@ static void combine_of(struct shape shape, int count, int terms, double beta) {
             sum += term;
             size += fabsl(term);
         }
-        assert_near(now[i], sum, (terms + 4) * DBL_EPSILON * size);
+        assert_near(now[i], sum, (terms + 4) * eps() * size);
     }
     free(C);
 }
@@ -264,8 +263,8 @@ static void check_pointwise(struct shape shape, int count) {
     const double *value = fetch(v), *slope = fetch(d);
     for (size_t i = 0; i < x->values; i++) { /* u is good to eps |scale x| + eps |shift| */
         long double t = tanhl((long double)a[i / x->sites] * x->x[i] + b[i / x->sites]);
-        assert_near(value[i], t, 16 * DBL_EPSILON);
-        assert_near(slope[i], 1 - t * t, 16 * DBL_EPSILON);
+        assert_near(value[i], t, 16 * eps());
+        assert_near(slope[i], 1 - t * t, 16 * eps());
     }
     struct sample *y = sample(shape, count),
                   *ways[][2] = {{x, NULL}, {NULL, x}, {x, y}, {y, x}, {y, NULL}, {NULL, y}};
@@ -290,8 +289,8 @@ static double factor_at(const struct sample *a, size_t k, size_t site, int group
 static void multiply_of(const struct sample *a, const struct sample *b, struct sample *y) {
     double *want = numbers(y->values, 0);
     for (size_t i = 0; i < y->values; i++)
-        want[i] = factor_at(a, i / y->sites, i % y->sites, y->array.group) *
-                  factor_at(b, i / y->sites, i % y->sites, y->array.group);
+        want[i] = rounded(factor_at(a, i / y->sites, i % y->sites, y->array.group) *
+                          factor_at(b, i / y->sites, i % y->sites, y->array.group));
     rows_multiply(middle(a), middle(b), middle(y));
     assert_same(y, want);
     put_all(y);
@@ -322,7 +321,7 @@ static void check_group_sum(struct shape shape, int count) {
             sum += *in;
             size += fabs(*in);
         }
-        assert_near(now[i], sum, (shape.group + 4) * DBL_EPSILON * size);
+        assert_near(now[i], sum, (shape.group + 4) * eps() * size);
     }
 }
 
@@ -352,7 +351,7 @@ static void check_top(struct shape shape, int count) {
     struct sample *x = sample(shape, 4), *mask = sample(shape, 4);
     for (size_t i = 0; i < x->sites; i++) {
         x->x[x->sites + i] = trunc(2.5 * x->x[x->sites + i]);
-        x->x[2 * x->sites + i] = -1e-3 - fabs(x->x[2 * x->sites + i]);
+        x->x[2 * x->sites + i] = rounded(-1e-3 - fabs(x->x[2 * x->sites + i]));
         x->x[3 * x->sites + i] = -7;
     }
     put_all(x);
@@ -368,7 +367,7 @@ static void check_rows_helpers(struct shape shape, int count) {
     rows_scale(-0.5, middle(y));
     rows_add(c, middle(x), middle(y));
     for (size_t i = 0; i < y->values; i++)
-        y->x[i] = -0.5 * (y->x[i] + x->x[i]) + c[i / y->sites] * x->x[i];
+        y->x[i] = rounded(-0.5 * rounded(y->x[i] + x->x[i]) + c[i / y->sites] * x->x[i]);
     assert_same(y, y->x);
     rows_copy(middle(x), middle(y));
     assert_same(y, x->x);
@@ -385,7 +384,7 @@ static void check_append(struct shape shape, int count) {
         return;
     struct sample *x = sample(shape, 70);
     struct array array;
-    int moves = 0, most = x->values * sizeof *x->x < 16 << 20 ? 120 : 8 * 120;
+    int moves = 0, most = x->values * backend->bytes < 16 << 20 ? 120 : 8 * 120;
     ASK(array_init(&array, backend, x->sites, shape.group, 0, &err));
     for (int k = 0; k < 70; k++) {
         struct rows added;
@@ -595,6 +594,6 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < LENGTH(operations); i++)
         tests[2 + i] = (struct CMUnitTest){operations[i].name, over_shapes, NULL, teardown,
                                            (void *)&operations[i].check};
-    EACH_BACKEND(0, tests, only, failed);
+    EACH_PRECISION(0, tests, only, failed);
     return only ? failed : failed + cmocka_run_group_tests_name("both", comparisons, NULL, NULL);
 }

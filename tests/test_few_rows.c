@@ -1,8 +1,10 @@
 /* Products of few rows (kernels/array/few_rows.h) in each vector code that this machine has,
  * against plain loops, for shapes around the sizes of tiles, panels, strips and parts. Rows are
- * whole numbers, so that sums are exact in every order; behind the sites in use lies NaN. */
+ * whole numbers, so that sums are exact in every order; behind the sites in use lies NaN.
+ * test_few_rows_single.c has the same for single precision. */
 #include "kernels/array/backend.h"
 #include "kernels/array/few_rows.h"
+#include "kernels/array/real.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -10,22 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 200, WIDEST = 4608 };
+enum { ROWS = 200, WIDEST = 4608, LINE = 64 / REAL_BYTES };
 
-static double a[ROWS * WIDEST] __attribute__((aligned(64)));
-static double b[ROWS * WIDEST] __attribute__((aligned(64)));
-static double y[ROWS * WIDEST] __attribute__((aligned(64)));
+static real a[ROWS * WIDEST] __attribute__((aligned(64)));
+static real b[ROWS * WIDEST] __attribute__((aligned(64)));
+static real y[ROWS * WIDEST] __attribute__((aligned(64)));
 static double C[ROWS * ROWS], want[ROWS * ROWS];
+static real K[ROWS * ROWS]; /* coefficients of a combination */
 
 /* Whole numbers from -4 to 4, whatever the row is long. */
 static double number(int row, int site, int which) {
     return (double)((unsigned)(row * 31 + site * 17 + which * 7 + row * site) % 9) - 4;
 }
 
-static void fill(double *x, int rows, int n, int width, int which) {
+static void fill(real *x, int rows, int n, int width, int which) {
     for (int k = 0; k < rows; k++)
         for (int i = 0; i < width; i++)
-            x[(size_t)k * (size_t)width + (size_t)i] = i < n ? number(k, i, which) : NAN;
+            x[(size_t)k * (size_t)width + (size_t)i] = i < n ? (real)number(k, i, which) : NAN;
 }
 
 static void check_dots(int na, int nb, int n, int width) {
@@ -34,8 +37,8 @@ static void check_dots(int na, int nb, int n, int width) {
         for (int l = 0; l < stride; l++) {
             double sum = C[k * stride + l] = number(k, l, 3);
             for (int i = 0; i < n && l < nb; i++)
-                sum += a[(size_t)k * (size_t)width + (size_t)i] *
-                       b[(size_t)l * (size_t)width + (size_t)i];
+                sum += (double)a[(size_t)k * (size_t)width + (size_t)i] *
+                       (double)b[(size_t)l * (size_t)width + (size_t)i];
             want[k * stride + l] = sum;
         }
     few_rows_dots(a, na, b, nb, n, (size_t)width, C, (size_t)stride);
@@ -47,17 +50,17 @@ static void check_dots(int na, int nb, int n, int width) {
 
 static void check_combine(int ny, int na, int n, int width, double beta) {
     for (int k = 0; k < ny * na; k++)
-        C[k] = number(k, 1, 4);
+        K[k] = (real)number(k, 1, 4);
     fill(y, ny, n, width, 5);
     if (beta == 0)
         fill(y, ny, 0, width, 5);
-    few_rows_combine(y, ny, beta, C, a, na, n, (size_t)width);
+    few_rows_combine(y, ny, (real)beta, K, a, na, n, (size_t)width);
     for (int k = 0; k < ny; k++)
         for (int i = 0; i < n; i++) {
             double sum = beta == 0 ? 0 : beta * number(k, i, 5);
-            double now = y[(size_t)k * (size_t)width + (size_t)i];
+            double now = (double)y[(size_t)k * (size_t)width + (size_t)i];
             for (int l = 0; l < na; l++)
-                sum += C[k * na + l] * a[(size_t)l * (size_t)width + (size_t)i];
+                sum += (double)K[k * na + l] * (double)a[(size_t)l * (size_t)width + (size_t)i];
             if (now != sum)
                 fail_msg("%s: %d rows of %d over %d sites: row %d, site %d is %g, not %g",
                          few_rows_name(), ny, na, n, k, i, now, sum);
@@ -89,9 +92,9 @@ static void check_code(const char *name) {
     assert_string_equal(few_rows_name(), name);
     static const int sites[] = {1, 5, 8, 9, 31, 33, 65, 255, 256};
     for (int k = 0; k < (int)(sizeof sites / sizeof *sites); k++)
-        check_shapes(sites[k], (sites[k] + 7) / 8 * 8, 1);
+        check_shapes(sites[k], (sites[k] + LINE - 1) / LINE * LINE, 1);
     check_shapes(512, 512, 4);
-    check_shapes(515, 520, 3);
+    check_shapes(515, (515 + LINE - 1) / LINE * LINE, 3);
     check_shapes(4101, WIDEST, 7);
     assert_true(few_rows_use(NULL));
 }
@@ -125,12 +128,12 @@ static void bits_of_plain_code_on_threads(void **state) {
         struct array x[2];
         for (int i = 0; i < 2; i++) {
             struct rng_stream stream = {.seed = 5, .owner = (uint32_t)i};
-            ASK(array_init(&x[i], &backend_cpu, sites, 1, rows[i], err));
-            backend_cpu.normals(array_all(&x[i]), stream);
+            ASK(array_init(&x[i], &REAL_BACKEND, sites, 1, rows[i], err));
+            REAL_BACKEND.normals(array_all(&x[i]), stream);
         }
         for (int threads = 1; threads <= 8; threads = threads < 3 ? threads + 1 : threads + 5) {
             omp_set_num_threads(threads);
-            backend_cpu.dots(array_all(&x[0]), array_all(&x[1]), threads == 1 ? one : many);
+            REAL_BACKEND.dots(array_all(&x[0]), array_all(&x[1]), threads == 1 ? one : many);
             if (threads > 1 && memcmp(one, many, count * sizeof *one) != 0)
                 fail_msg("%d rows times %d over %d sites: other bits on %d threads", rows[0],
                          rows[1], shape[2], threads);

@@ -24,6 +24,8 @@ static const char *const ways[][5] = {
     {"output.kernels=full"},
     {"output.kernels=equal", "output.kernels_of=w", "output.tangent=blocks",
      "output.spectra=tangent"},
+    {"reference.precision=single", "training.batch=2", "data.test_inputs=3",
+     "reference.draws=balanced"},
     {"reference.coordinate_check=yes", "rates.w=2", "init.w=0.5", "output.weights=all"},
     {"solver.method=fixed_point", "reference.widths=", "solver.max_sweeps=40",
      "solver.fp_tolerance=1e-4"},

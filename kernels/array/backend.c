@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <cblas.h>
 #include <omp.h>
+#include <stdlib.h>
 
 #ifndef CUDA
 /* Stands in for what is not compiled in; without arrays nothing else can be called. */
@@ -24,7 +25,8 @@ static int missing_alloc(struct array *array, int capacity, struct err *err) {
     return missing(err);
 }
 
-const struct backend backend_cuda = {.name = "cuda", .open = missing_open, .alloc = missing_alloc};
+const struct backend backend_cuda = {
+    .name = "cuda", .bytes = 8, .open = missing_open, .alloc = missing_alloc};
 #endif
 
 const struct backend *const backend_list[] = {&backend_cpu, &backend_shadow, &backend_cuda, NULL};
@@ -39,7 +41,8 @@ size_t array_width(const struct array *array) {
     size_t groups = array->sites / (size_t)array->group;
     if (groups > BACKEND_BLOCK)
         groups = BACKEND_BLOCK;
-    return (groups * (size_t)array->group + 7) / 8 * 8;
+    size_t line = 64 / array->backend->bytes;
+    return (groups * (size_t)array->group + line - 1) / line * line;
 }
 
 size_t array_part(const struct array_split *split, int part) {
@@ -125,6 +128,17 @@ void rows_copy(struct rows x, struct rows y) {
         x.array->backend->pointwise(FN_LINEAR, NULL, NULL, x, y, (struct rows){0});
 }
 
+int rows_cross(struct rows x, struct rows y, struct err *err) {
+    double *row;
+    TRY(base_alloc(&row, x.count ? x.array->sites : 0, sizeof *row, err));
+    for (int k = 0; k < x.count; k++) {
+        x.array->backend->get(rows_part(x, k, 1), row);
+        y.array->backend->put(rows_part(y, k, 1), row);
+    }
+    free(row);
+    return CODE_OK;
+}
+
 void rows_add(const double *c, struct rows x, struct rows y) {
     static const double one = 1;
     for (int k = 0; k < y.count; k++)
@@ -144,5 +158,5 @@ int backend_cause(const struct backend *backend, int code, struct err *err) {
 
 size_t array_bytes(const struct array *array, int rows) {
     struct array_split split = split_of(array);
-    return (split.end - split.first) * array_width(array) * (size_t)rows * sizeof(double);
+    return (split.end - split.first) * array_width(array) * (size_t)rows * array->backend->bytes;
 }

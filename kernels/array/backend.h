@@ -81,28 +81,15 @@ struct entry_rule {
     double beta1, beta2, rate, eps, unbias1, unbias2;
 };
 
-ON_DEVICE static inline double entry_adam(const struct entry_rule *rule, double g, double *m,
-                                          double *v) {
-    *m = rule->beta1 * *m + (1 - rule->beta1) * g;
-    *v = rule->beta2 * *v + (1 - rule->beta2) * g * g;
-    double square = rule->unbias2 * *v, eps = rule->eps;
-    return rule->rate * rule->unbias1 * *m /
-           (rule->form == ENTRY_ADAM_INSIDE ? sqrt(square + eps * eps) : sqrt(square) + eps);
-}
-
-ON_DEVICE static inline double entry_lion(const struct entry_rule *rule, double g, double *m) {
-    double u = rule->beta1 * *m + (1 - rule->beta1) * g;
-    *m = rule->beta2 * *m + (1 - rule->beta2) * g;
-    return rule->rate * u / (fabs(u) + rule->eps);
-}
-
-ON_DEVICE static inline double entry_step(const struct entry_rule *rule, double g, double *m,
-                                          double *v) {
-    return rule->form == ENTRY_LION ? entry_lion(rule, g, m) : entry_adam(rule, g, m, v);
-}
+#define ENTRY_REAL double
+#define ENTRY(name) entry_##name
+#include "kernels/array/entry.h"
 
 struct backend {
     const char *name;
+    size_t bytes; /* of the number of a site: 8, or 4 in single precision */
+    /* The same operations on numbers of the other precision; NULL: there are none. */
+    const struct backend *other;
     /* Whether it is there, and the bytes free in a memory of its own (host memory: HUGE_VAL). */
     int (*open)(double *bytes, struct err *err);
     /* Memory for capacity rows, uninitialised (shadow: NaN). */
@@ -150,8 +137,10 @@ struct backend {
     bool split;     /* ... split: arrays keep the blocks of this rank alone */
 };
 
-extern const struct backend backend_cpu;           /* OpenBLAS and OpenMP */
-extern const struct backend backend_shadow;        /* the same on separate, poisoned memory */
+extern const struct backend backend_cpu;        /* OpenBLAS and OpenMP */
+extern const struct backend backend_cpu_single; /* the same in single precision */
+extern const struct backend backend_shadow;     /* the same on separate, poisoned memory */
+extern const struct backend backend_shadow_single;
 extern const struct backend backend_cuda;          /* cuBLAS and own kernels; make CUDA=1 */
 extern const struct backend *const backend_list[]; /* ends with NULL */
 #define BACKEND_NAMES "cpu shadow cuda"
@@ -178,6 +167,8 @@ static inline struct rows rows_part(struct rows rows, int first, int count) {
     return part;
 }
 void rows_copy(struct rows x, struct rows y); /* y = x */
+/* The same between backends, through the host: of other precision, too. */
+int rows_cross(struct rows x, struct rows y, struct err *err);
 static inline void rows_fn(enum fn fn, struct rows x, struct rows value, struct rows slope) {
     x.array->backend->pointwise(fn, NULL, NULL, x, value, slope);
 }

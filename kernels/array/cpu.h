@@ -1,10 +1,11 @@
-/* What the files of the reference backend share: where the numbers of a block lie, and how a loop
- * over rows and blocks is shared out among threads. */
+/* What the files of the reference backend share, in either precision (real.h): where the numbers of
+ * a block lie, and how a loop over rows and blocks is shared out among threads. */
 #ifndef KERNELS_CPU_H
 #define KERNELS_CPU_H
 
 #include "kernels/array/backend.h"
 #include "kernels/array/dist.h"
+#include "kernels/array/real.h"
 
 #include <omp.h>
 
@@ -58,19 +59,37 @@ static inline int cpu_part(const struct array *a, int part) {
     return (int)(array_part(&a->split, part) - a->split.first);
 }
 
-static inline double *cpu_at(struct rows r, int row, int block) {
-    size_t width = array_width(r.array);
+/* Numbers of the array before those of a row in a block. */
+static inline size_t cpu_offset(struct rows r, int row, int block) {
     size_t line = (size_t)block * (size_t)r.array->capacity + (size_t)(r.first + row);
-    return (double *)r.array->memory + line * width;
+    return line * array_width(r.array);
 }
 
+static inline real *cpu_at(struct rows r, int row, int block) {
+    return (real *)r.array->memory + cpu_offset(r, row, block);
+}
+
+static inline void cpu_fill_nan(real *out, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = NAN;
+}
+
+/* --- cpu_memory.c: whatever the precision --- */
+
+int cpu_memory_open(double *bytes, struct err *err);
+int cpu_memory_alloc(struct array *array, int capacity, struct err *err);
+int cpu_memory_resize(struct array *array, int capacity, struct err *err);
+void cpu_memory_release(struct array *array);
+int cpu_memory_sync(struct err *err);
 /* Memory of an operation, to be freed. NULL: the operation leaves NaN. Ranks that work on one
  * array must have it, or the job ends. */
 double *cpu_scratch(bool over_ranks, size_t count);
-void cpu_fill_nan(double *out, size_t count);
 /* The sums of all parts, [parts][size], complete; the first is the total of all, in order. */
 void cpu_total(const struct array *a, double *sums, size_t size);
 void cpu_add(const double *x, size_t count, double *sum); /* sum += x */
+
+/* --- cpu.c --- */
+
 void cpu_put(struct rows rows, const double *host);
 void cpu_get(struct rows rows, double *host);
 

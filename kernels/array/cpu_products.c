@@ -9,6 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef SINGLE
+#define GEMM cblas_sgemm
+#define SCALE cblas_sscal
+#else
+#define GEMM cblas_dgemm
+#define SCALE cblas_dscal
+#endif
+
 /* dots() works on SUMS numbers of C at once, for each of all parts, or on LONG_SUMS of one part
  * after the other, of at most SHORT rows of the shorter factor; a thread's task is PIECE rows of
  * the longer one. */
@@ -17,21 +25,30 @@
 #define SHORT 128
 #define PIECE 256
 
+/* The same of a piece by BLAS, whose sums are numbers of the sites; nb <= SHORT. */
+static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
+                       size_t stride) {
+    real sums[PIECE * SHORT];
+    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, na, nb, n, 1, a, (int)width, b, (int)width, 0,
+         sums, nb);
+    for (int k = 0; k < na; k++)
+        for (int l = 0; l < nb; l++)
+            C[(size_t)k * stride + (size_t)l] += (double)sums[k * nb + l];
+}
+
 /* C[k][l] += the sum over a block, rows of C `stride` apart; a is the longer factor. The order in
  * which BLAS adds up an element depends on the number of rows: it always gets the same pieces, so
  * that the bits are the same for any number of threads. */
 static void block_dots(struct rows a, struct rows b, int block, double *C, size_t stride) {
     size_t width = array_width(a.array);
     int used = cpu_used(a.array, block);
-    const double *x = cpu_at(a, 0, block), *y = cpu_at(b, 0, block);
+    const real *x = cpu_at(a, 0, block), *y = cpu_at(b, 0, block);
     if (b.count <= few_rows_most())
         few_rows_dots(x, a.count, y, b.count, used, width, C, stride);
     else
         for (int row = 0; row < a.count; row += PIECE)
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans,
-                        a.count - row < PIECE ? a.count - row : PIECE, b.count, used, 1.0,
-                        x + (size_t)row * width, (int)width, y, (int)width, 1.0,
-                        C + (size_t)row * stride, (int)stride);
+            piece_gemm(x + (size_t)row * width, a.count - row < PIECE ? a.count - row : PIECE, y,
+                       b.count, used, width, C + (size_t)row * stride, stride);
 }
 
 /* sum += the sums over a part, [a.count][b.count]. */
@@ -86,8 +103,8 @@ void cpu_products_dots(struct rows a, struct rows b, double *C) {
     rows = x.count < rows ? x.count : rows;
     double *sums = cpu_scratch(over_ranks, (at_once ? (size_t)a.array->split.parts : 2) *
                                                (size_t)rows * (size_t)columns);
-    if (!sums)
-        cpu_fill_nan(C, (size_t)a.count * (size_t)b.count);
+    for (size_t k = 0; k < (size_t)a.count * (size_t)b.count && !sums; k++)
+        C[k] = NAN;
     for (int i = 0; i < x.count && sums; i += rows)
         for (int j = 0; j < y.count; j += columns) {
             struct rows few = rows_part(x, i, x.count - i < rows ? x.count - i : rows);
@@ -137,24 +154,44 @@ void cpu_products_averages(struct rows a, struct rows b, double *out) {
         out[k] /= (double)a.array->sites;
 }
 
-static void combine(struct rows y, double beta, const double *C, struct rows a, int block) {
+static void combine(struct rows y, real beta, const real *C, struct rows a, int block) {
     int width = (int)array_width(y.array), used = cpu_used(y.array, block);
     if (a.count && (a.count <= few_rows_most() || y.count <= few_rows_most()))
         few_rows_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count, used,
                          (size_t)width);
     else if (a.count)
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1.0, C,
-                    a.count, cpu_at(a, 0, block), width, beta, cpu_at(y, 0, block), width);
-    else if (beta == 0.0)
+        GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1, C, a.count,
+             cpu_at(a, 0, block), width, beta, cpu_at(y, 0, block), width);
+    else if (beta == 0)
         for (int k = 0; k < y.count; k++)
-            memset(cpu_at(y, k, block), 0, (size_t)used * sizeof(double));
+            memset(cpu_at(y, k, block), 0, (size_t)used * sizeof(real));
     else
         for (int k = 0; k < y.count; k++)
-            cblas_dscal(used, beta, cpu_at(y, k, block), 1);
+            SCALE(used, beta, cpu_at(y, k, block), 1);
 }
 
+static void combine_all(struct rows y, real beta, const real *C, struct rows a) {
+    CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), all, 1, block, 0, cpu_blocks(y.array),
+             combine(y, beta, C, a, block));
+}
+
+/* Coefficients cross as numbers of the sites: once, before all blocks. */
 void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a) {
-    if (y.count)
-        CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), all, 1, block, 0, cpu_blocks(y.array),
-                 combine(y, beta, C, a, block));
+    if (!y.count)
+        return;
+#ifdef SINGLE
+    size_t count = (size_t)y.count * (size_t)a.count;
+    real few[64], *more = count > 64 ? (real *)cpu_scratch(false, (count + 1) / 2) : few;
+    for (size_t k = 0; k < count && more; k++)
+        more[k] = (real)C[k];
+    for (int k = 0; k < y.count && !more; k++)
+        for (int block = 0; block < cpu_blocks(y.array); block++)
+            cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
+    if (more)
+        combine_all(y, (real)beta, more, a);
+    if (more != few)
+        free(more);
+#else
+    combine_all(y, beta, C, a);
+#endif
 }

@@ -24,9 +24,9 @@ void cpu_sites_pointwise(enum fn fn, const double *scale, const double *shift, s
 
 static void multiply(struct rows a, struct rows b, struct rows y, int k, int block) {
     int group = y.array->group, step_a = a.array->group, step_b = b.array->group;
-    const double *pa = cpu_at(a, a.count == 1 ? 0 : k, block);
-    const double *pb = cpu_at(b, b.count == 1 ? 0 : k, block);
-    double *py = cpu_at(y, k, block);
+    const real *pa = cpu_at(a, a.count == 1 ? 0 : k, block);
+    const real *pb = cpu_at(b, b.count == 1 ? 0 : k, block);
+    real *py = cpu_at(y, k, block);
     int groups = cpu_used(y.array, block) / group;
     if (step_a == group && step_b == group) {
 #pragma omp simd
@@ -46,13 +46,13 @@ void cpu_sites_multiply(struct rows a, struct rows b, struct rows y) {
 
 static void sum_groups(struct rows x, struct rows y, int k, int block) {
     int group = x.array->group / y.array->group;
-    const double *in = cpu_at(x, k, block);
-    double *out = cpu_at(y, k, block);
+    const real *in = cpu_at(x, k, block);
+    real *out = cpu_at(y, k, block);
     for (int i = 0, used = cpu_used(y.array, block); i < used; i++) {
         double sum = 0;
         for (int j = 0; j < group; j++)
-            sum += in[i * group + j];
-        out[i] = sum;
+            sum += (double)in[i * group + j];
+        out[i] = (real)sum;
     }
 }
 
@@ -62,12 +62,14 @@ void cpu_sites_group_sum(struct rows x, struct rows y) {
 
 /* Every group of a block is a copy of `units`; NULL: there was no memory for them. */
 static void copy_units(const double *units, size_t count, struct rows y, int k, int block) {
-    double *out = cpu_at(y, k, block);
+    real *out = cpu_at(y, k, block);
     size_t groups = (size_t)cpu_used(y.array, block) / count;
     if (!units)
         cpu_fill_nan(out, groups * count);
     for (size_t i = 0; i < groups && units; i++)
-        memcpy(out + i * count, units + (size_t)k * count, count * sizeof *out);
+#pragma omp simd
+        for (size_t j = 0; j < count; j++)
+            out[i * count + j] = (real)units[(size_t)k * count + j];
 }
 
 /* Every group of y is a copy of x. */
@@ -86,10 +88,10 @@ void cpu_sites_tile(struct rows x, struct rows y) {
 static void sum_part(struct rows x, int k, int part, size_t units, double *sum) {
     memset(sum, 0, units * sizeof *sum);
     for (int block = cpu_part(x.array, part); block < cpu_part(x.array, part + 1); block++) {
-        const double *in = cpu_at(x, k, block);
+        const real *in = cpu_at(x, k, block);
         for (size_t i = 0, used = (size_t)cpu_used(x.array, block); i < used; i += units)
             for (size_t j = 0; j < units; j++)
-                sum[j] += in[i + j];
+                sum[j] += (double)in[i + j];
     }
 }
 

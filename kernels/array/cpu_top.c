@@ -8,8 +8,11 @@
 static void begin(struct rows x, int k, uint64_t *keys, struct top_search *search) {
     search->keys = keys;
     top_start(search);
-    for (int block = 0; block < cpu_blocks(x.array); block++)
-        top_add(search, cpu_at(x, k, block), cpu_used(x.array, block));
+    for (int block = 0; block < cpu_blocks(x.array); block++) {
+        const real *in = cpu_at(x, k, block);
+        for (int i = 0, used = cpu_used(x.array, block); i < used; i++)
+            top_add(search, (double)in[i]);
+    }
 }
 
 /* 1 on the numbers of row k above the K-th largest, and on the first `left` of those equal to it.
@@ -17,10 +20,10 @@ static void begin(struct rows x, int k, uint64_t *keys, struct top_search *searc
 static void mark(struct rows x, int k, const struct top_search *search, size_t left,
                  struct rows mask) {
     for (int block = 0; block < cpu_blocks(x.array); block++) {
-        const double *in = cpu_at(x, k, block);
-        double *out = cpu_at(mask, k, block);
+        const real *in = cpu_at(x, k, block);
+        real *out = cpu_at(mask, k, block);
         for (int i = 0, used = cpu_used(x.array, block); i < used; i++) {
-            uint64_t key = top_key(in[i]);
+            uint64_t key = top_key((double)in[i]);
             bool tie = key == search->low && left > 0;
             left -= tie;
             out[i] = key > search->low || tie;

@@ -5,6 +5,8 @@
 #ifndef KERNELS_FEW_ROWS_H
 #define KERNELS_FEW_ROWS_H
 
+#include "kernels/array/real.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,11 +14,14 @@
 #define FEW_ROWS_SITES 512
 
 /* C[k * stride + l] += sum_i a_k,i b_l,i,   k < na, l < nb; a, the longer factor, is read once */
-void few_rows_dots(const double *a, int na, const double *b, int nb, int n, size_t width, double *C,
+void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
                    size_t stride);
 /* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
-void few_rows_combine(double *y, int ny, double beta, const double *C, const double *a, int na,
-                      int n, size_t width);
+void few_rows_combine(real *y, int ny, real beta, const real *C, const real *a, int na, int n,
+                      size_t width);
+enum few_rows_level { FEW_ROWS_PLAIN, FEW_ROWS_AVX2, FEW_ROWS_AVX512, FEW_ROWS_BEST };
+/* The vector code at work: of the machine, or of few_rows_use. */
+enum few_rows_level few_rows_level(void);
 /* Rows of the shorter factor up to which these are faster than a general dgemm. */
 int few_rows_most(void);
 /* Which vector code this is: "avx512", "avx2" or "plain". */

@@ -1,9 +1,9 @@
 /* Combinations of rows, for few_rows_tile.h. */
 /* L rows of y, V vectors of sites; rows of C are `stride` apart. Meanwhile are fetched the same of
  * y from `later` on, and A lines of 64 bytes for each row of a from `next` on. */
-INLINE void NAME(combine_tile)(double *y, const double *later, bool add, const double *C,
-                               size_t stride, const double *a, int na, size_t width, int L, int V,
-                               const double *next, int A) {
+INLINE void NAME(combine_tile)(real *y, const real *later, bool add, const real *C, size_t stride,
+                               const real *a, int na, size_t width, int L, int V, const real *next,
+                               int A) {
     NAME(vec) sum[HIGH][4] = {0};
     UNROLL for (int l = 0; l < L; l++) {
         UNROLL for (int v = 0; v < V; v++) {
@@ -18,7 +18,7 @@ INLINE void NAME(combine_tile)(double *y, const double *later, bool add, const d
             x[v] = NAME(load)(a + (size_t)r * width + v * LANES);
             __builtin_prefetch(a + (size_t)(r + 8) * width + v * LANES);
         }
-        UNROLL for (int k = 0; k < A; k++) __builtin_prefetch(next + 8 * (A * r + k), 0, 2);
+        UNROLL for (int k = 0; k < A; k++) __builtin_prefetch(next + LINE * (A * r + k), 0, 2);
         UNROLL for (int l = 0; l < L; l++) {
             UNROLL for (int v = 0; v < V; v++) sum[l][v] +=
                 C[(size_t)l * stride + (size_t)r] * x[v];
@@ -31,13 +31,13 @@ INLINE void NAME(combine_tile)(double *y, const double *later, bool add, const d
 }
 
 /* Rows are padded to whole vectors of 64 bytes; what is computed there is never looked at. */
-INLINE void NAME(combine_rows)(double *y, bool add, const double *C, size_t stride, const double *a,
-                               int na, int n, size_t width, int L, const double *next, int A) {
+INLINE void NAME(combine_rows)(real *y, bool add, const real *C, size_t stride, const real *a,
+                               int na, int n, size_t width, int L, const real *next, int A) {
     int i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES) {
-        const double *later = i + 8 * LANES <= n ? y + i + 4 * LANES : y + (size_t)L * width;
+        const real *later = i + 8 * LANES <= n ? y + i + 4 * LANES : y + (size_t)L * width;
         NAME(combine_tile)(y + i, later, add, C, stride, a + i, na, width, L, 4, next, A);
-        next += 8 * A * na;
+        next += LINE * A * na;
     }
     for (; i < n; i += LANES)
         NAME(combine_tile)(y + i, y, add, C, stride, a + i, na, width, L, 1, next, 0);
@@ -46,8 +46,8 @@ INLINE void NAME(combine_rows)(double *y, bool add, const double *C, size_t stri
 /* Functions of their own for each number of rows: only there do their tiles stay in registers. */
 #define ROWS(L, A)                                                                                 \
     TARGET static __attribute__((noinline)) void NAME(combine_rows_##L##_##A)(                     \
-        double *y, bool add, const double *C, size_t stride, const double *a, int na, int n,       \
-        size_t width, const double *next) {                                                        \
+        real * y, bool add, const real *C, size_t stride, const real *a, int na, int n,            \
+        size_t width, const real *next) {                                                          \
         NAME(combine_rows)                                                                         \
         (y, add, C, stride, a, na, n, width, L, next, A);                                          \
     }
@@ -67,10 +67,10 @@ ROWS(3, 2)
 
 /* All rows of y, some rows of a. Meanwhile `coming` rows from `next` on are fetched, by the first
  * rows of y, A lines of 64 bytes for each row of a and tile. */
-TARGET static void NAME(combine_part)(double *y, int ny, bool add, const double *C, size_t stride,
-                                      const double *a, int na, int n, size_t width,
-                                      const double *next, int coming) {
-    const double *end = next + (size_t)coming * width;
+TARGET static void NAME(combine_part)(real *y, int ny, bool add, const real *C, size_t stride,
+                                      const real *a, int na, int n, size_t width, const real *next,
+                                      int coming) {
+    const real *end = next + (size_t)coming * width;
     int A = ny < 4 * HIGH ? 2 : 1;
     for (; ny >= HIGH; ny -= HIGH) {
         if (next >= end)
@@ -81,7 +81,7 @@ TARGET static void NAME(combine_part)(double *y, int ny, bool add, const double 
             NAME(PASTE(combine_rows_, PASTE(HIGH, _2)))(y, add, C, stride, a, na, n, width, next);
         y += HIGH * width;
         C += HIGH * stride;
-        next += n / (4 * LANES) * 8 * A * na;
+        next += n / (4 * LANES) * LINE * A * na;
     }
     switch (ny) { /* fewer than HIGH */
 #if HIGH > 3
@@ -106,8 +106,8 @@ TARGET static void NAME(combine_part)(double *y, int ny, bool add, const double 
 /* Rows of a that are met once stream past. Where they are met again, some of them, in strips, stay
  * in the cache while all rows of y come past; where whole rows are met, the next ones, which lie
  * behind them, are fetched meanwhile. */
-TARGET static void NAME(combine)(double *y, int ny, double beta, const double *C, const double *a,
-                                 int na, int n, size_t width) {
+TARGET static void NAME(combine)(real *y, int ny, real beta, const real *C, const real *a, int na,
+                                 int n, size_t width) {
     int strip = n < STRIP || ny <= HIGH ? n : STRIP, rows = ny <= HIGH ? na : CACHED / strip;
     for (int l = 0; l < ny && beta != 0 && beta != 1; l++)
         for (int i = 0; i < n; i++)
@@ -115,7 +115,7 @@ TARGET static void NAME(combine)(double *y, int ny, double beta, const double *C
     for (int i = 0; i < n; i += strip)
         for (int r = 0; r < na; r += rows) {
             int part = na - r < rows ? na - r : rows, left = na - r - part;
-            const double *from = a + (size_t)r * width + i;
+            const real *from = a + (size_t)r * width + i;
             NAME(combine_part)
             (y + i, ny, beta != 0 || r, C + r, (size_t)na, from, part,
              n - i < strip ? n - i : strip, width, from + (size_t)part * width,

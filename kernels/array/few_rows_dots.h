@@ -14,7 +14,7 @@ INLINE NAME(vec) NAME(fold)(NAME(vec) x, NAME(vec) y, int half) {
 }
 
 /* The sums over lanes of R vectors, 1 or 4, NARROW apart. */
-INLINE void NAME(totals)(const NAME(vec) * x, int R, double *total) {
+INLINE void NAME(totals)(const NAME(vec) * x, int R, real *total) {
     NAME(vec) y[4];
     int count = R;
     UNROLL for (int r = 0; r < R; r++) y[r] = x[r * NARROW];
@@ -28,8 +28,8 @@ INLINE void NAME(totals)(const NAME(vec) * x, int R, double *total) {
 
 /* R rows of a times L rows of b, which also fetches A rows from `next` on; R, L and A are constants
  * where this is inlined. C[k * stride + l]. */
-INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t width, int R, int L,
-                            double *C, size_t stride, const double *next, int A) {
+INLINE void NAME(dots_tile)(const real *a, const real *b, int n, size_t width, int R, int L,
+                            double *C, size_t stride, const real *next, int A) {
     NAME(vec) sum[4][NARROW] = {0};
     int i = 0;
     for (; i + LANES <= n; i += LANES) {
@@ -48,14 +48,14 @@ INLINE void NAME(dots_tile)(const double *a, const double *b, int n, size_t widt
                 NAME(first)(NAME(load)(a + (size_t)r * width + i), n - i) * y;
         }
     UNROLL for (int l = 0; l < L; l++) {
-        double total[4 * LANES] __attribute__((aligned(64)));
+        real total[4 * LANES] __attribute__((aligned(64)));
         NAME(totals)(&sum[0][l], R, total);
         UNROLL for (int r = 0; r < R; r++) C[(size_t)r * stride + (size_t)l] += total[r];
     }
 }
 
-INLINE void NAME(dots_rows)(const double *a, int na, const double *b, int n, size_t width, int L,
-                            double *C, size_t stride, const double *next, int A) {
+INLINE void NAME(dots_rows)(const real *a, int na, const real *b, int n, size_t width, int L,
+                            double *C, size_t stride, const real *next, int A) {
     size_t r = 0, rows = (size_t)na;
     for (; r + 4 <= rows; r += 4)
         NAME(dots_tile)
@@ -66,9 +66,9 @@ INLINE void NAME(dots_rows)(const double *a, int na, const double *b, int n, siz
 
 /* Some rows of a, which stay in the cache, while all of b come past. Meanwhile the next ones are
  * fetched: A rows with each 4 of a times NARROW of b. */
-INLINE void NAME(dots_chunk)(const double *a, int na, const double *b, int nb, int n, size_t width,
+INLINE void NAME(dots_chunk)(const real *a, int na, const real *b, int nb, int n, size_t width,
                              double *C, size_t stride, int A) {
-    const double *next = a + CHUNK * width;
+    const real *next = a + CHUNK * width;
     for (; nb >= NARROW; nb -= NARROW) {
         NAME(dots_rows)(a, na, b, n, width, NARROW, C, stride, next, A);
         b += NARROW * width;
@@ -92,7 +92,7 @@ INLINE void NAME(dots_chunk)(const double *a, int na, const double *b, int nb, i
 
 /* LANES sites of up to LANES rows of b, each site's numbers side by side, sites PANEL apart; 0 for
  * rows that do not exist. */
-INLINE void NAME(turn)(const double *b, int rows, size_t width, double *out) {
+INLINE void NAME(turn)(const real *b, int rows, size_t width, real *out) {
     NAME(lanes) near, far;
     NAME(vec) x[LANES], y[LANES];
     UNROLL for (int lane = 0; lane < LANES; lane++) {
@@ -113,17 +113,16 @@ INLINE void NAME(turn)(const double *b, int rows, size_t width, double *out) {
 
 /* R rows of a times V vectors of a panel, of which `columns` numbers count, over n sites. Meanwhile
  * those of A rows from `next` on are fetched. R, V and A are constants where this is inlined. */
-INLINE void NAME(panel_tile)(const double *a, const double *panel, int n, size_t width, int R,
-                             int V, int columns, double *C, size_t stride, const double *next,
-                             int A) {
+INLINE void NAME(panel_tile)(const real *a, const real *panel, int n, size_t width, int R, int V,
+                             int columns, double *C, size_t stride, const real *next, int A) {
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
-    const double *from[WIDE / 4 + 1]; /* each of four rows */
+    const real *from[WIDE / 4 + 1]; /* each of four rows */
     UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * width;
     UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(C + (size_t)r * stride, 1);
-    for (int left = n; left > 0; left -= 8) {
+    for (int left = n; left > 0; left -= LINE) {
         UNROLL for (int r = 0; r < A; r++) __builtin_prefetch(next + (size_t)r * width);
-        next += 8;
-        for (int sites = left < 8 ? left : 8; sites > 0; sites--) {
+        next += LINE;
+        for (int sites = left < LINE ? left : LINE; sites > 0; sites--) {
             NAME(vec) y[PANEL / LANES];
             UNROLL for (int v = 0; v < V; v++) {
                 y[v] = NAME(load)(panel + v * LANES);
@@ -138,7 +137,8 @@ INLINE void NAME(panel_tile)(const double *a, const double *panel, int n, size_t
         }
     }
     UNROLL for (int r = 0; r < R; r++) {
-        double total[PANEL] __attribute__((aligned(64))), *out = C + (size_t)r * stride;
+        double *out = C + (size_t)r * stride;
+        real total[PANEL] __attribute__((aligned(64)));
         UNROLL for (int v = 0; v < V; v++) * (NAME(vec) *)(total + v * LANES) = sum[r][v];
         if (columns == V * LANES)
             for (int l = 0; l < V * LANES; l++)
@@ -152,8 +152,8 @@ INLINE void NAME(panel_tile)(const double *a, const double *panel, int n, size_t
 /* Functions of their own for each number of rows: only there do tiles stay in registers. */
 #define TILE(R, V, A)                                                                              \
     TARGET static __attribute__((noinline)) void NAME(panel_tile_##R##_##V##_##A)(                 \
-        const double *a, const double *panel, int n, size_t width, int columns, double *C,         \
-        size_t stride, const double *next) {                                                       \
+        const real *a, const real *panel, int n, size_t width, int columns, double *C,             \
+        size_t stride, const real *next) {                                                         \
         NAME(panel_tile)(a, panel, n, width, R, V, columns, C, stride, next, A);                   \
     }
 #define TILES(R, V) TILE(R, V, 0) TILE(R, V, 4) TILE(R, V, 8) TILE(R, V, 12)
@@ -163,8 +163,8 @@ INLINE void NAME(panel_tile)(const double *a, const double *panel, int n, size_t
             NAME(panel_tile_##R##_##V##_8), NAME(panel_tile_##R##_##V##_12)                        \
     }
 
-typedef void NAME(tile)(const double *, const double *, int, size_t, int, double *, size_t,
-                        const double *);
+typedef void NAME(tile)(const real *, const real *, int, size_t, int, double *, size_t,
+                        const real *);
 TILE(1, 2, 0)
 TILE(4, 2, 0)
 #if WIDE == 12
@@ -178,11 +178,11 @@ static NAME(tile) *const NAME(tiles)[2][4] = {ROW(6, 1), ROW(6, 2)};
 #endif
 
 /* Rows of a, at most WIDE, times each panel of nb columns; the first ones fetch the next rows. */
-INLINE void NAME(panel_rows)(const double *a, int na, const double *panels, int nb, int n,
-                             size_t width, double *C, size_t stride) {
+INLINE void NAME(panel_rows)(const real *a, int na, const real *panels, int nb, int n, size_t width,
+                             double *C, size_t stride) {
     int fetched = 0;
     for (int l = 0; l < nb; l += PANEL) {
-        const double *panel = panels + (size_t)l * SITES;
+        const real *panel = panels + (size_t)l * SITES;
         int columns = nb - l < PANEL ? nb - l : PANEL, r = 0;
         int A = fetched >= WIDE         ? 0
                 : nb <= PANEL           ? (WIDE + 3) / 4 * 4
@@ -209,9 +209,9 @@ INLINE int NAME(single_rows)(int nb) {
 }
 
 /* At most COLUMNS rows of b and SITES sites. */
-TARGET static void NAME(dots_panels)(const double *a, int na, const double *b, int nb, int n,
+TARGET static void NAME(dots_panels)(const real *a, int na, const real *b, int nb, int n,
                                      size_t width, double *C, size_t stride) {
-    double panels[COLUMNS * SITES] __attribute__((aligned(64)));
+    real panels[COLUMNS * SITES] __attribute__((aligned(64)));
     int rest = NAME(single_rows)(nb), whole = nb - rest;
     for (int l = 0; l < (whole + PANEL - 1) / PANEL * PANEL; l += LANES)
         for (int i = 0; i < n; i += LANES)
@@ -220,7 +220,7 @@ TARGET static void NAME(dots_panels)(const double *a, int na, const double *b, i
      panels + (size_t)(l / PANEL * SITES + i) * PANEL + l % PANEL);
     for (int k = 0; k < na; k += WIDE) {
         int rows = na - k < WIDE ? na - k : WIDE;
-        const double *x = a + (size_t)k * width;
+        const real *x = a + (size_t)k * width;
         double *out = C + (size_t)k * stride;
         NAME(panel_rows)(x, rows, panels, whole, n, width, out, stride);
         NAME(dots_chunk)
@@ -228,14 +228,14 @@ TARGET static void NAME(dots_panels)(const double *a, int na, const double *b, i
     }
 }
 
-TARGET static void NAME(dots)(const double *a, int na, const double *b, int nb, int n, size_t width,
+TARGET static void NAME(dots)(const real *a, int na, const real *b, int nb, int n, size_t width,
                               double *C, size_t stride) {
     if (NAME(single_rows)(nb) == nb) {
-        for (; na > 0; na -= CHUNK) {
-            NAME(dots_chunk)(a, na < CHUNK ? na : CHUNK, b, nb, n, width, C, stride, 4);
-            a += CHUNK * width;
-            C += CHUNK * stride;
-        }
+        for (int i = 0; i < n; i += AT_ONCE)
+            for (int k = 0; k < na; k += CHUNK)
+                NAME(dots_chunk)
+        (a + (size_t)k * width + i, na - k < CHUNK ? na - k : CHUNK, b + i, nb,
+         n - i < AT_ONCE ? n - i : AT_ONCE, width, C + (size_t)k * stride, stride, 4);
         return;
     }
     for (int i = 0; i < n; i += SITES)

@@ -13,10 +13,10 @@
 #define SHUFFLE __builtin_shuffle
 #endif
 
-typedef double NAME(vec) __attribute__((vector_size(8 * LANES), may_alias));
-typedef long long NAME(lanes) __attribute__((vector_size(8 * LANES)));
+typedef real NAME(vec) __attribute__((vector_size(REAL_BYTES * LANES), may_alias));
+typedef real_lane NAME(lanes) __attribute__((vector_size(REAL_BYTES * LANES)));
 
-INLINE NAME(vec) NAME(load)(const double *x) {
+INLINE NAME(vec) NAME(load)(const real *x) {
     return *(const NAME(vec) *)x;
 }
 

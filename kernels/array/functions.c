@@ -3,6 +3,7 @@
 #include "kernels/array/functions.h"
 
 #include <string.h>
+#include <tgmath.h>
 
 #ifdef __clang__ /* knows no vector functions for these loops, which stay scalar, and says so */
 #pragma clang diagnostic ignored "-Wpass-failed"
@@ -11,41 +12,54 @@
 #define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #if __GLIBC_PREREQ(2, 35)
 #pragma omp declare simd notinbranch
-extern double tanh(double);
+extern double(tanh)(double);
 #pragma omp declare simd notinbranch
-extern double erf(double);
+extern double(erf)(double);
 #pragma omp declare simd notinbranch
-extern double erfc(double);
+extern double(erfc)(double);
 #pragma omp declare simd notinbranch
-extern double exp(double);
+extern double(exp)(double);
 #pragma omp declare simd notinbranch
-extern double log(double);
+extern double(log)(double);
 #pragma omp declare simd notinbranch
-extern double log1p(double);
+extern double(log1p)(double);
 #pragma omp declare simd notinbranch
-extern double sin(double);
+extern double(sin)(double);
 #pragma omp declare simd notinbranch
-extern double cos(double);
+extern double(cos)(double);
+#pragma omp declare simd notinbranch
+extern float tanhf(float);
+#pragma omp declare simd notinbranch
+extern float erff(float);
+#pragma omp declare simd notinbranch
+extern float erfcf(float);
+#pragma omp declare simd notinbranch
+extern float expf(float);
+#pragma omp declare simd notinbranch
+extern float log1pf(float);
 #endif
 #else
 #define CLONES
 #endif
 
+#ifndef SINGLE
 const char *const functions_name[FN_COUNT] = {
     [FN_LINEAR] = "linear",  [FN_TANH] = "tanh",       [FN_ERF] = "erf",
     [FN_RELU] = "relu",      [FN_GELU] = "gelu",       [FN_SOFTPLUS] = "softplus",
     [FN_SILU] = "silu",      [FN_SIGMOID] = "sigmoid", [FN_EXP] = "exp",
     [FN_INVERSE] = "inverse"};
+#endif
 
 /* Numbers of a pass, and of the longest vector: passes are whole vectors, so that no element is
  * left to scalar code. */
-enum { PASS = 256, LANES = 8 };
+enum { PASS = 256, LANES = 64 / REAL_BYTES };
 
 /* v = fn(u), d = fn'(u), n a multiple of LANES. */
-CLONES static void pass(enum fn fn, const double *restrict u, int n, double *restrict v,
-                        double *restrict d) {
-    static const double inv_sqrt_2 = 0.70710678118654752440, inv_sqrt_2pi = 0.39894228040143267794,
-                        two_by_sqrt_pi = 1.12837916709551257390;
+CLONES static void pass(enum fn fn, const real *restrict u, int n, real *restrict v,
+                        real *restrict d) {
+    static const real inv_sqrt_2 = (real)0.70710678118654752440,
+                      inv_sqrt_2pi = (real)0.39894228040143267794,
+                      two_by_sqrt_pi = (real)1.12837916709551257390, half = (real)0.5;
     switch (fn) {
     case FN_TANH:
 #pragma omp simd
@@ -71,9 +85,9 @@ CLONES static void pass(enum fn fn, const double *restrict u, int n, double *res
     case FN_GELU:
 #pragma omp simd
         for (int i = 0; i < n; i++) {
-            double Phi = 0.5 * erfc(-u[i] * inv_sqrt_2);
+            real Phi = half * erfc(-u[i] * inv_sqrt_2);
             v[i] = u[i] * Phi;
-            d[i] = Phi + u[i] * inv_sqrt_2pi * exp(-0.5 * u[i] * u[i]);
+            d[i] = Phi + u[i] * inv_sqrt_2pi * exp(-half * u[i] * u[i]);
         }
         break;
     case FN_SOFTPLUS:
@@ -92,7 +106,7 @@ CLONES static void pass(enum fn fn, const double *restrict u, int n, double *res
     case FN_SILU:
 #pragma omp simd
         for (int i = 0; i < n; i++) {
-            double e = exp(-fabs(u[i])), s = (u[i] < 0 ? e : 1) / (1 + e);
+            real e = exp(-fabs(u[i])), s = (u[i] < 0 ? e : 1) / (1 + e);
             v[i] = u[i] * s;
             d[i] = s + u[i] * (e / ((1 + e) * (1 + e)));
         }
@@ -100,7 +114,7 @@ CLONES static void pass(enum fn fn, const double *restrict u, int n, double *res
     case FN_SIGMOID:
 #pragma omp simd
         for (int i = 0; i < n; i++) {
-            double e = exp(-fabs(u[i]));
+            real e = exp(-fabs(u[i]));
             v[i] = (u[i] < 0 ? e : 1) / (1 + e);
             d[i] = e / ((1 + e) * (1 + e));
         }
@@ -130,19 +144,20 @@ static int whole(int n) {
     return (n + LANES - 1) / LANES * LANES;
 }
 
-void functions_apply(enum fn fn, double scale, double shift, const double *x, int n, double *value,
-                     double *slope) {
-    double u[PASS], v[PASS], d[PASS];
+void functions_apply(enum fn fn, double scale, double shift, const real *x, int n, real *value,
+                     real *slope) {
+    real u[PASS], v[PASS], d[PASS];
+    real a = (real)scale, b = (real)shift;
     if (fn == FN_LINEAR && !slope && scale == 1 && shift == 0) { /* a copy */
-        memmove(value, x, (size_t)n * sizeof(double));
+        memmove(value, x, (size_t)n * sizeof(real));
         return;
     }
     for (int first = 0; first < n; first += PASS) {
         int count = n - first < PASS ? n - first : PASS;
-        size_t bytes = (size_t)count * sizeof(double);
+        size_t bytes = (size_t)count * sizeof(real);
 #pragma omp simd
         for (int i = 0; i < count; i++)
-            u[i] = scale * x[first + i] + shift;
+            u[i] = a * x[first + i] + b;
         for (int i = count; i < whole(count); i++)
             u[i] = 0;
         pass(fn, u, whole(count), v, d);
@@ -169,7 +184,7 @@ CLONES static void polar(const double *restrict u, const double *restrict angle,
 }
 
 void functions_normals(struct rng_stream stream, uint32_t draw, uint32_t first_pair, int n,
-                       double *out) {
+                       real *out) {
     double u[PASS], angle[PASS], a[PASS], b[PASS];
     int pairs = (n + 1) / 2;
     for (int first = 0; first < pairs; first += PASS) {
@@ -179,53 +194,62 @@ void functions_normals(struct rng_stream stream, uint32_t draw, uint32_t first_p
         for (int i = count; i < whole(count); i++)
             u[i] = angle[i] = 1;
         polar(u, angle, whole(count), a, b);
-        double *pair = out + (size_t)first * 2;
+        real *pair = out + (size_t)first * 2;
         for (int i = 0; i < count; i++) {
-            pair[2 * i] = a[i];
+            pair[2 * i] = (real)a[i];
             if (2 * (first + i) + 1 < n)
-                pair[2 * i + 1] = stream.mirror ? stream.mirror * a[i] : b[i];
+                pair[2 * i + 1] = (real)(stream.mirror ? stream.mirror * a[i] : b[i]);
         }
     }
 }
 
-CLONES static void adam(struct entry_rule rule, const double *restrict g, int n, double *restrict m,
-                        double *restrict v, double *restrict y) {
+#ifdef SINGLE
+#define ENTRY_REAL float
+#define ENTRY(name) single_##name
+#include "kernels/array/entry.h"
+#define ENTRY_OF(name) single_##name
+#else
+#define ENTRY_OF(name) entry_##name
+#endif
+
+CLONES static void adam(struct entry_rule rule, const real *restrict g, int n, real *restrict m,
+                        real *restrict v, real *restrict y) {
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        y[i] += entry_adam(&rule, g[i], m + i, v + i);
+        y[i] += ENTRY_OF(adam)(&rule, g[i], m + i, v + i);
 }
 
-CLONES static void lion(struct entry_rule rule, const double *restrict g, int n, double *restrict m,
-                        double *restrict y) {
+CLONES static void lion(struct entry_rule rule, const real *restrict g, int n, real *restrict m,
+                        real *restrict y) {
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        y[i] += entry_lion(&rule, g[i], m + i);
+        y[i] += ENTRY_OF(lion)(&rule, g[i], m + i);
 }
 
-void functions_entries(const struct entry_rule *rule, const double *g, int n, double *m, double *v,
-                       double *y) {
+void functions_entries(const struct entry_rule *rule, const real *g, int n, real *m, real *v,
+                       real *y) {
     if (rule->form == ENTRY_LION)
         lion(*rule, g, n, m, y);
     else
         adam(*rule, g, n, m, v, y);
 }
 
-CLONES static double sum_of_products(const double *x, const double *y, int n) {
+CLONES static double sum_of_products(const real *x, const real *y, int n) {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int i = 0; i < n; i++)
-        sum += x[i] * y[i];
+        sum += (double)x[i] * (double)y[i];
     return sum;
 }
 
-CLONES static double sum_of(const double *x, int n) {
+CLONES static double sum_of(const real *x, int n) {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int i = 0; i < n; i++)
-        sum += x[i];
+        sum += (double)x[i];
     return sum;
 }
 
-double functions_sum(const double *x, const double *y, int n) {
+double functions_sum(const real *x, const real *y, int n) {
     return y ? sum_of_products(x, y, n) : sum_of(x, n);
 }

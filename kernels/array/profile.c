@@ -20,10 +20,18 @@ struct table {
 };
 
 bool profile_on;
-static const struct backend *inner;
-static struct table *tables; /* of all threads; they stay to the end of the program */
+static const struct backend *inner[2]; /* in double and in single precision */
+static struct table *tables;           /* of all threads; they stay to the end of the program */
 static _Thread_local struct table *mine;
 static _Thread_local struct err failure; /* met while an operation was waited for */
+
+static const struct backend *any_inner(void) {
+    return inner[0] ? inner[0] : inner[1];
+}
+
+static const struct backend *inner_of(struct rows rows) {
+    return inner[rows.array->backend->bytes != sizeof(double)];
+}
 
 /* NULL without memory: then nothing is counted. */
 static struct table *my_table(void) {
@@ -67,10 +75,10 @@ void profile_pop(int before) {
 }
 
 /* All threads work on an operation, or wait for it, unless each has a run of its own. */
-static void count(enum op op, double start, double flops, double values) {
+static void count(enum op op, double start, double flops, double bytes) {
     struct table *table = my_table();
     struct err err;
-    if (!failure.code && inner && inner->sync(&err))
+    if (!failure.code && any_inner() && any_inner()->sync(&err))
         failure = err;
     if (!table)
         return;
@@ -78,7 +86,7 @@ static void count(enum op op, double start, double flops, double values) {
     cost->calls++;
     cost->seconds += (base_seconds() - start) * (omp_in_parallel() ? 1 : omp_get_max_threads());
     cost->flops += flops;
-    cost->bytes += sizeof(double) * values;
+    cost->bytes += bytes;
 }
 
 void profile_other(double start) {
@@ -95,89 +103,93 @@ static double cells(struct rows rows) {
     return part * (double)rows.array->sites * rows.count;
 }
 
+static double bytes(struct rows rows) {
+    return rows.array ? cells(rows) * (double)rows.array->backend->bytes : 0;
+}
+
 static void profile_put(struct rows rows, const double *host) {
     double start = base_seconds();
-    inner->put(rows, host);
-    count(MOVE, start, 0, 2 * cells(rows));
+    inner_of(rows)->put(rows, host);
+    count(MOVE, start, 0, 2 * bytes(rows));
 }
 
 static void profile_get(struct rows rows, double *host) {
     double start = base_seconds();
-    inner->get(rows, host);
-    count(MOVE, start, 0, 2 * cells(rows));
+    inner_of(rows)->get(rows, host);
+    count(MOVE, start, 0, 2 * bytes(rows));
 }
 
 static void profile_normals(struct rows rows, struct rng_stream stream) {
     double start = base_seconds();
-    inner->normals(rows, stream);
-    count(NORMALS, start, cells(rows), cells(rows));
+    inner_of(rows)->normals(rows, stream);
+    count(NORMALS, start, cells(rows), bytes(rows));
 }
 
 static void profile_dots(struct rows a, struct rows b, double *C) {
     double start = base_seconds();
-    inner->dots(a, b, C);
-    count(DOTS, start, 2 * cells(a) * b.count, cells(a) + cells(b));
+    inner_of(a)->dots(a, b, C);
+    count(DOTS, start, 2 * cells(a) * b.count, bytes(a) + bytes(b));
 }
 
 static void profile_averages(struct rows a, struct rows b, double *out) {
     double start = base_seconds();
-    inner->averages(a, b, out);
-    count(AVERAGES, start, 2 * cells(a), cells(a) + cells(b));
+    inner_of(a)->averages(a, b, out);
+    count(AVERAGES, start, 2 * cells(a), bytes(a) + bytes(b));
 }
 
 static void profile_combine(struct rows y, double beta, const double *C, struct rows a) {
     double start = base_seconds();
-    inner->combine(y, beta, C, a);
-    count(COMBINE, start, 2 * cells(y) * a.count, cells(a) + cells(y) * (beta != 0 ? 2 : 1));
+    inner_of(y)->combine(y, beta, C, a);
+    count(COMBINE, start, 2 * cells(y) * a.count, bytes(a) + bytes(y) * (beta != 0 ? 2 : 1));
 }
 
 static void profile_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
                               struct rows value, struct rows slope) {
     double start = base_seconds();
-    inner->pointwise(fn, scale, shift, x, value, slope);
-    count(POINTWISE, start, cells(x), cells(x) + cells(value) + cells(slope));
+    inner_of(x)->pointwise(fn, scale, shift, x, value, slope);
+    count(POINTWISE, start, cells(x), bytes(x) + bytes(value) + bytes(slope));
 }
 
 static void profile_multiply(struct rows a, struct rows b, struct rows y) {
     double start = base_seconds();
-    inner->multiply(a, b, y);
-    count(MULTIPLY, start, cells(y), cells(a) + cells(b) + cells(y));
+    inner_of(y)->multiply(a, b, y);
+    count(MULTIPLY, start, cells(y), bytes(a) + bytes(b) + bytes(y));
 }
 
 static void profile_group_sum(struct rows x, struct rows y) {
     double start = base_seconds();
-    inner->group_sum(x, y);
-    count(MOVE, start, cells(x), cells(x) + cells(y));
+    inner_of(x)->group_sum(x, y);
+    count(MOVE, start, cells(x), bytes(x) + bytes(y));
 }
 
 static void profile_tile(struct rows x, struct rows y) {
     double start = base_seconds();
-    inner->tile(x, y);
-    count(MOVE, start, 0, cells(x) + cells(y));
+    inner_of(x)->tile(x, y);
+    count(MOVE, start, 0, bytes(x) + bytes(y));
 }
 
 static void profile_tile_mean(struct rows x, struct rows y) {
     double start = base_seconds();
-    inner->tile_mean(x, y);
-    count(MOVE, start, cells(x), cells(x) + cells(y));
+    inner_of(x)->tile_mean(x, y);
+    count(MOVE, start, cells(x), bytes(x) + bytes(y));
 }
 
 static int profile_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     double start = base_seconds();
-    int code = inner->top(x, K, mask, err);
-    count(TOP, start, cells(x), cells(x) + cells(mask));
+    int code = inner_of(x)->top(x, K, mask, err);
+    count(TOP, start, cells(x), bytes(x) + bytes(mask));
     return code;
 }
 
 static void profile_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
                             struct rows y) {
     double start = base_seconds();
-    inner->entries(rule, g, m, v, y);
-    count(ENTRIES, start, 10 * cells(y), (v.array ? 7 : 5) * cells(y));
+    inner_of(y)->entries(rule, g, m, v, y);
+    count(ENTRIES, start, 10 * cells(y), (v.array ? 7 : 5) * bytes(y));
 }
 
 static int profile_sync(struct err *err) {
-    int code = failure.code ? failure.code : inner->sync(err);
+    int code = failure.code ? failure.code : any_inner()->sync(err);
     if (failure.code)
         *err = failure;
     failure.code = 0;
@@ -185,13 +197,14 @@ static int profile_sync(struct err *err) {
 }
 
 const struct backend *profile_backend(const struct backend *backend) {
-    static struct backend both[2]; /* with the same operations, on whole and on split arrays */
-    struct backend *table = &both[backend->split];
+    static struct backend all[2][2]; /* on whole and on split arrays, in either precision */
+    int single = backend->bytes != sizeof(double);
+    struct backend *table = &all[backend->split][single];
     if (!profile_on)
         return backend;
 #pragma omp critical(profile)
     if (!table->name) {
-        inner = inner ? inner : backend;
+        inner[single] = inner[single] ? inner[single] : backend;
         *table = *backend;
         table->put = profile_put;
         table->get = profile_get;

@@ -11,8 +11,8 @@
 
 extern bool profile_on; /* set once, before anything is made */
 
-/* The table to use instead of `backend`, of which there is one in a program (split or not); itself
- * when off. */
+/* The table to use instead of `backend`, of which there is one in a program (split or not, in
+ * double and in single precision); itself when off. */
 const struct backend *profile_backend(const struct backend *backend);
 
 int profile_push(const char *place, const char *part);

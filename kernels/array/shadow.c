@@ -6,6 +6,7 @@
  * shows. The operations move the handles over and call those of cpu: same arithmetic, same bits. */
 #define _DEFAULT_SOURCE
 #include "kernels/array/backend.h"
+#include "kernels/array/real.h"
 
 #include <math.h>
 #include <sys/mman.h>
@@ -18,9 +19,9 @@ static size_t shadow_half(const struct array *a, int capacity) {
 }
 
 static struct array shadow_real(const struct array *a) {
-    struct array real = *a;
-    real.memory = (char *)a->memory + shadow_half(a, a->capacity);
-    return real;
+    struct array readable = *a;
+    readable.memory = (char *)a->memory + shadow_half(a, a->capacity);
+    return readable;
 }
 
 #define REAL(r)                                                                                    \
@@ -28,7 +29,7 @@ static struct array shadow_real(const struct array *a) {
     struct rows r##_real = {(r).array ? &r##_array : NULL, (r).first, (r).count}
 
 static int shadow_open(double *bytes, struct err *err) {
-    return backend_cpu.open(bytes, err);
+    return REAL_BACKEND.open(bytes, err);
 }
 
 static int shadow_alloc(struct array *array, int capacity, struct err *err) {
@@ -41,7 +42,7 @@ static int shadow_alloc(struct array *array, int capacity, struct err *err) {
     if (memory == MAP_FAILED)
         return err_set(err, CODE_SYSTEM, "out of memory: %d rows over %zu sites (shadow backend)",
                        capacity, array->sites);
-    double *values = (double *)(void *)(memory + half);
+    real *values = (real *)(void *)(memory + half);
     for (size_t i = 0; i < half / sizeof *values; i++)
         values[i] = NAN;
     array->memory = memory;
@@ -66,35 +67,35 @@ static int shadow_resize(struct array *array, int capacity, struct err *err) {
 
 static void shadow_put(struct rows rows, const double *host) {
     REAL(rows);
-    backend_cpu.put(rows_real, host);
+    REAL_BACKEND.put(rows_real, host);
 }
 
 static void shadow_get(struct rows rows, double *host) {
     REAL(rows);
-    backend_cpu.get(rows_real, host);
+    REAL_BACKEND.get(rows_real, host);
 }
 
 static void shadow_normals(struct rows rows, struct rng_stream stream) {
     REAL(rows);
-    backend_cpu.normals(rows_real, stream);
+    REAL_BACKEND.normals(rows_real, stream);
 }
 
 static void shadow_dots(struct rows a, struct rows b, double *C) {
     REAL(a);
     REAL(b);
-    backend_cpu.dots(a_real, b_real, C);
+    REAL_BACKEND.dots(a_real, b_real, C);
 }
 
 static void shadow_averages(struct rows a, struct rows b, double *out) {
     REAL(a);
     REAL(b);
-    backend_cpu.averages(a_real, b_real, out);
+    REAL_BACKEND.averages(a_real, b_real, out);
 }
 
 static void shadow_combine(struct rows y, double beta, const double *C, struct rows a) {
     REAL(y);
     REAL(a);
-    backend_cpu.combine(y_real, beta, C, a_real);
+    REAL_BACKEND.combine(y_real, beta, C, a_real);
 }
 
 static void shadow_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
@@ -102,38 +103,38 @@ static void shadow_pointwise(enum fn fn, const double *scale, const double *shif
     REAL(x);
     REAL(value);
     REAL(slope);
-    backend_cpu.pointwise(fn, scale, shift, x_real, value_real, slope_real);
+    REAL_BACKEND.pointwise(fn, scale, shift, x_real, value_real, slope_real);
 }
 
 static void shadow_multiply(struct rows a, struct rows b, struct rows y) {
     REAL(a);
     REAL(b);
     REAL(y);
-    backend_cpu.multiply(a_real, b_real, y_real);
+    REAL_BACKEND.multiply(a_real, b_real, y_real);
 }
 
 static void shadow_group_sum(struct rows x, struct rows y) {
     REAL(x);
     REAL(y);
-    backend_cpu.group_sum(x_real, y_real);
+    REAL_BACKEND.group_sum(x_real, y_real);
 }
 
 static void shadow_tile(struct rows x, struct rows y) {
     REAL(x);
     REAL(y);
-    backend_cpu.tile(x_real, y_real);
+    REAL_BACKEND.tile(x_real, y_real);
 }
 
 static void shadow_tile_mean(struct rows x, struct rows y) {
     REAL(x);
     REAL(y);
-    backend_cpu.tile_mean(x_real, y_real);
+    REAL_BACKEND.tile_mean(x_real, y_real);
 }
 
 static int shadow_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     REAL(x);
     REAL(mask);
-    return backend_cpu.top(x_real, K, mask_real, err);
+    return REAL_BACKEND.top(x_real, K, mask_real, err);
 }
 
 static void shadow_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
@@ -142,15 +143,17 @@ static void shadow_entries(struct entry_rule rule, struct rows g, struct rows m,
     REAL(m);
     REAL(v);
     REAL(y);
-    backend_cpu.entries(rule, g_real, m_real, v_real, y_real);
+    REAL_BACKEND.entries(rule, g_real, m_real, v_real, y_real);
 }
 
 static int shadow_sync(struct err *err) {
-    return backend_cpu.sync(err);
+    return REAL_BACKEND.sync(err);
 }
 
-const struct backend backend_shadow = {
-    .name = "shadow",
+const struct backend REAL_SHADOW = {
+    .name = REAL_BYTES == 4 ? "shadow_single" : "shadow",
+    .bytes = sizeof(real),
+    .other = &REAL_OTHER_SHADOW,
     .open = shadow_open,
     .alloc = shadow_alloc,
     .resize = shadow_resize,

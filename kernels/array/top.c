@@ -1,26 +1,8 @@
 /* The search for the K-th largest number. */
 #include "kernels/array/top.h"
 
-#include <string.h>
-
-uint64_t top_key(double value) {
-    uint64_t bits;
-    value += 0.0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
-}
-
 void top_start(struct top_search *search) {
     *search = (struct top_search){.low = UINT64_MAX, .keys = search->keys};
-}
-
-void top_add(struct top_search *search, const double *values, int n) {
-    for (int i = 0; i < n; i++) {
-        uint64_t key = top_key(values[i]);
-        search->keys[search->left++] = key;
-        search->low = key < search->low ? key : search->low;
-        search->high = key > search->high ? key : search->high;
-    }
 }
 
 bool top_open(const struct top_search *search) {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Of this rank `left` keys are at least low and below high, `above` are at least high. Where there
  * are ranks, low and high are the same on all; the caller sees to that after top_add(). */
@@ -16,10 +17,20 @@ struct top_search {
 };
 
 /* In the order of the values, without a difference between 0 and -0. */
-uint64_t top_key(double value);
+static inline uint64_t top_key(double value) {
+    uint64_t bits;
+    value += 0.0;
+    memcpy(&bits, &value, sizeof bits);
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
 void top_start(struct top_search *search);
-/* Then low and high are the smallest and the largest key. */
-void top_add(struct top_search *search, const double *values, int n);
+/* When all are added, low and high are the smallest and the largest key. */
+static inline void top_add(struct top_search *search, double value) {
+    uint64_t key = top_key(value);
+    search->keys[search->left++] = key;
+    search->low = key < search->low ? key : search->low;
+    search->high = key > search->high ? key : search->high;
+}
 /* Whether there is anything between low and high. */
 bool top_open(const struct top_search *search);
 /* Sets the middle, between low and high, and returns how many numbers of this rank are at least

@@ -1,13 +1,21 @@
 /* Sites and their pool of matched normals. */
 #include "kernels/draws/population.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* A vector of norm one counts as inside the span below this rest; it keeps |v| away from 0. */
 static const double inside = 1e-8;
 
-int population_init(struct population *population, struct err *err) {
+/* Draws are made orthonormal in double precision, whatever that of the rows: a network in single
+ * precision begins with the weights of the one in double, rounded. */
+static const struct backend *exact(const struct population *population) {
     const struct backend *backend = population->backend;
+    return backend->bytes == sizeof(double) ? backend : backend->other;
+}
+
+int population_init(struct population *population, struct err *err) {
+    const struct backend *backend = exact(population);
     size_t sites = population->sites;
     int group = population->group;
     TRY(array_init(&population->span.work, backend, sites, group, 0, err));
@@ -26,6 +34,8 @@ void population_free(struct population *population) {
 static int append(struct array *array, struct rows rows, struct err *err) {
     struct rows added;
     TRY(array_append(array, rows.count, &added, err));
+    if (rows.array && rows.array->backend->bytes != array->backend->bytes)
+        return rows_cross(rows, added, err);
     rows_copy(rows, added);
     return CODE_OK;
 }
@@ -143,7 +153,7 @@ static int fresh(struct population *population, int mirror, struct rows opposite
     if (!loose)
         TRY(find_room(population, out.count, &room, err));
     stream.mirror = population->draws.mirrored ? mirror : 0;
-    population->backend->normals(out, stream);
+    out.array->backend->normals(out, stream);
     if (population->draws.sobol && stream.purpose == PURPOSE_POOL)
         TRY(sobol_rows(population, stream, out, err));
     population->draws.stream.draw += (uint32_t)out.count;
@@ -159,6 +169,23 @@ static int fresh(struct population *population, int mirror, struct rows opposite
     return CODE_OK;
 }
 
+/* In the precision of the rows, which have no `opposite` where it is not double. */
+static int fresh_rounded(struct population *population, int mirror, struct rows opposite,
+                         struct rows out, struct err *err) {
+    struct array drawn = {0};
+    const struct array *to = out.array;
+    int code = CODE_OK;
+    if (!population->draws.matched || to->backend->bytes == sizeof(double))
+        return fresh(population, mirror, opposite, out, err);
+    assert(!opposite.count);
+    DO(array_init(&drawn, exact(population), to->sites, to->group, out.count, err));
+    DO(fresh(population, mirror, opposite, array_all(&drawn), err));
+    DO(rows_cross(array_all(&drawn), out, err));
+done:
+    array_free(&drawn);
+    return code;
+}
+
 /* The same normals in every group, where the units say so. */
 static int fresh_shared(struct population *population, int mirror, struct rows opposite,
                         struct rows out, struct err *err) {
@@ -166,7 +193,7 @@ static int fresh_shared(struct population *population, int mirror, struct rows o
     struct array means = {0}, normals = {0};
     int code = CODE_OK;
     if (!units)
-        return fresh(population, mirror, opposite, out, err);
+        return fresh_rounded(population, mirror, opposite, out, err);
     DO(mean_span(population, opposite, &means, err));
     DO(array_init(&normals, units->backend, units->sites, 1, out.count, err));
     DO(fresh(units, mirror, array_all(&means), array_all(&normals), err));
@@ -259,8 +286,8 @@ int population_archive(struct population *population, struct archive *archive, s
     TRY(archive_bytes(archive, &population->span.unmatched, sizeof population->span.unmatched,
                       err));
     TRY(archive_bytes(archive, &population->probes, sizeof population->probes, err));
-    TRY(archive_array(archive, &population->span.waiting, population->backend, err));
-    return archive_array(archive, &population->span.rows, population->backend, err);
+    TRY(archive_array(archive, &population->span.waiting, exact(population), err));
+    return archive_array(archive, &population->span.rows, exact(population), err);
 }
 
 int population_check_rank(struct population *population, int rank, const char *who,

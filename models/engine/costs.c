@@ -113,7 +113,9 @@ static double all_bytes(const struct net *net, double evaluations, int T) {
         total *= 2; /* put aside in a look */
     for (int i = 0; i < net->thins.count; i++) {
         bool matched = !setup->N || setup->limit.balanced; /* waits, is projected, is in the span */
-        total += (matched ? 4 : 1) * rows_bytes(array_all(&net->thins.item[i]->W));
+        const struct array *W = &net->thins.item[i]->W;
+        double more = matched ? 3 * sizeof(double) / (double)W->backend->bytes : 0;
+        total += (1 + more) * rows_bytes(array_all(W));
     }
     for (int i = 0; i < net->maps.count; i++)
         total += map_bytes(net, net->maps.item[i], evaluations, T);

@@ -102,6 +102,11 @@ static const struct param_row reference_rows[] = {
      "Output that networks are trained with and that is recorded.\n"
      "  no: f\n"
      "  yes: f - f(0), as in the limit"},
+    {"precision", PARAM_CHOICE, OFFSET(precision), "double", 0, 0, "double single", NULL,
+     "Precision of the numbers of the networks; the limit has double precision.\n"
+     "  double: 64 bits\n"
+     "  single: 32 bits, about twice as fast in half the memory. Sums over neurons, losses and "
+     "series stay in double, and weights begin as those of double, rounded"},
     {"coordinate_check", PARAM_CHOICE, OFFSET(coordinate_check), "no", 0, 0, "no yes", NULL,
      "Whether each signal, forward and backward, is split into its initial, propagating and "
      "effective part.\n"
@@ -233,7 +238,8 @@ static int check_idle(const struct config *config, const struct params *params, 
  * recorded ini of a run has them all. Networks may be switched off by an empty `widths`; then the
  * rest of [reference] may stay. */
 static int check_unused(const struct config *config, const struct params *params, struct err *err) {
-    static const char *const networks[] = {"seeds", "draws", "centre", "coordinate_check"};
+    static const char *const networks[] = {"seeds", "draws", "centre", "precision",
+                                           "coordinate_check"};
     const struct model *model = model_list[config->network.model];
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
@@ -297,6 +303,17 @@ static int check_coordinate(const struct config *config, const struct params *pa
     if (config->reference.coordinate_check && config->training.batches.size)
         return params_error(params, "reference", "coordinate_check", err,
                             "it follows the same inputs and has no minibatches");
+    return CODE_OK;
+}
+
+/* Single precision is the processor's. */
+static int check_precision(const struct config *config, const struct params *params,
+                           struct err *err) {
+    if (config->reference.precision == PRECISION_SINGLE &&
+        !backend_list[config->solver.backend]->other)
+        return params_error(params, "reference", "precision", err,
+                            "it needs [solver] backend = cpu, not %s: double",
+                            backend_list[config->solver.backend]->name);
     return CODE_OK;
 }
 
@@ -381,6 +398,7 @@ int config_check(const struct config *config, const struct params *params, int K
     TRY(check_flow(config, params, err));
     TRY(check_schedule(config, params, err));
     TRY(check_coordinate(config, params, err));
+    TRY(check_precision(config, params, err));
     TRY(check_tokens(config, params, err));
     TRY(check_states(config, params, err));
     if (config->solver.replicates && K > config->solver.sites / (config->solver.halves ? 2 : 1))
@@ -430,7 +448,10 @@ int config_coordinates(const struct config *config, const struct data *data, dou
 }
 
 const struct backend *config_backend(const struct config *config, int N) {
-    return !N && config->split.name ? &config->split : backend_list[config->solver.backend];
+    const struct backend *backend = backend_list[config->solver.backend];
+    if (N)
+        return config->reference.precision == PRECISION_SINGLE ? backend->other : backend;
+    return config->split.name ? &config->split : backend;
 }
 
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,

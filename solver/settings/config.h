@@ -34,9 +34,10 @@ struct solver_settings {
 };
 
 enum draws { DRAWS_IID, DRAWS_BALANCED };
+enum precision { PRECISION_DOUBLE, PRECISION_SINGLE };
 struct reference_settings {
     struct int_list widths;
-    int seeds, draws, centre, coordinate_check;
+    int seeds, draws, centre, coordinate_check, precision;
 };
 
 enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_EQUAL, KERNELS_FULL };

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,6 +26,15 @@ static struct err err;
         if (call)                                                                                  \
             fail_msg("%s:%d: %s", __FILE__, __LINE__, err.text);                                   \
     } while (0)
+
+/* What 1 and the next number of a site are apart, and x as such a number. */
+static inline double eps(void) {
+    return backend->bytes == sizeof(float) ? FLT_EPSILON : DBL_EPSILON;
+}
+
+static inline double rounded(double x) {
+    return backend->bytes == sizeof(float) ? (double)(float)x : x;
+}
 
 static inline void assert_near(double got, long double want, long double bound) {
     if (!(fabsl((long double)got - want) <= bound))

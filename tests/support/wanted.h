@@ -33,4 +33,15 @@ static inline bool wanted(const struct backend *backend, const char *only) {
         }                                                                                          \
     } while (0)
 
+/* The same and then in single precision, or that alone where `only` is its name. */
+#define EACH_PRECISION(first, tests, only, failed)                                                 \
+    do {                                                                                           \
+        EACH_BACKEND(first, tests, only, failed);                                                  \
+        for (int b_ = first; backend_list[b_]; b_++) {                                             \
+            backend = backend_list[b_]->other;                                                     \
+            if (backend && wanted(backend, only))                                                  \
+                failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);           \
+        }                                                                                          \
+    } while (0)
+
 #endif

@@ -1,0 +1,73 @@
+/* Products with few rows on one side, in vector code. */
+#include "kernels/array/few_rows.h"
+
+#include <limits.h>
+
+#define CHUNK 8 /* rows that stay in the first cache */
+#define SITES FEW_ROWS_SITES
+#define COLUMNS 128                  /* of panels, which stay in the second cache, */
+#define STRIP 4096                   /* sites of a row that is met again */
+#define CACHED (262144 / REAL_BYTES) /* numbers that stay in the second, a quarter of a MB */
+#define AT_ONCE (REAL_BYTES == 4 ? SITES : INT_MAX) /* sites whose products a register adds up */
+#define LINE (64 / REAL_BYTES)                      /* numbers that come from memory at once */
+
+#define SUFFIX _plain
+#define TARGET
+#define LANES (16 / REAL_BYTES)
+#define NARROW 3
+#define WIDE 6
+#define PANEL (2 * LANES)
+#define HIGH 3
+#include "kernels/array/few_rows_tile.h"
+
+#if defined __x86_64__
+#define SUFFIX _avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define LANES (32 / REAL_BYTES)
+#define NARROW 3
+#define WIDE 6
+#define PANEL (2 * LANES)
+#define HIGH 3
+#include "kernels/array/few_rows_tile.h"
+
+#define SUFFIX _avx512
+#define TARGET __attribute__((target("avx512f,avx512vl")))
+#define LANES (64 / REAL_BYTES)
+#define NARROW 5
+#define WIDE 12
+#define PANEL (2 * LANES)
+#define HIGH 6
+#include "kernels/array/few_rows_tile.h"
+#endif
+
+void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
+                   size_t stride) {
+    switch (few_rows_level()) {
+#if defined __x86_64__
+    case FEW_ROWS_AVX512:
+        dots_avx512(a, na, b, nb, n, width, C, stride);
+        break;
+    case FEW_ROWS_AVX2:
+        dots_avx2(a, na, b, nb, n, width, C, stride);
+        break;
+#endif
+    default:
+        dots_plain(a, na, b, nb, n, width, C, stride);
+    }
+}
+
+void few_rows_combine(real *y, int ny, real beta, const real *C, const real *a, int na, int n,
+                      size_t width) {
+    switch (few_rows_level()) {
+#if defined __x86_64__
+    case FEW_ROWS_AVX512:
+        combine_avx512(y, ny, beta, C, a, na, n, width);
+        break;
+    case FEW_ROWS_AVX2:
+        combine_avx2(y, ny, beta, C, a, na, n, width);
+        break;
+#endif
+    default:
+        combine_plain(y, ny, beta, C, a, na, n, width);
+    }
+}

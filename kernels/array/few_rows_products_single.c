@@ -1,0 +1,2 @@
+#define SINGLE /* kernels/array/real.h */
+#include "kernels/array/few_rows_products.c"

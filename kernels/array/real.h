@@ -1,0 +1,52 @@
+/* The number that a backend of the processor keeps for each site.
+ *
+ * The files that touch such numbers are compiled twice: as they are for 64 bits, and for 32 bits by
+ * a file of two lines, NAME_single.c, which defines SINGLE and includes NAME.c. What NAME.c exports
+ * is listed below, because it then ends in _single. Whoever adds a function to one of these files
+ * that others call adds it to the list. Sums over all sites, coefficients and all that crosses to
+ * the host are of 64 bits in both. */
+#ifndef KERNELS_REAL_H
+#define KERNELS_REAL_H
+
+#ifdef SINGLE
+
+typedef float real;
+typedef int real_lane; /* a whole number that is as long */
+#define REAL_BYTES 4
+
+#define REAL_BACKEND backend_cpu_single
+#define REAL_OTHER backend_cpu
+#define REAL_SHADOW backend_shadow_single
+#define REAL_OTHER_SHADOW backend_shadow
+#define cpu_put cpu_put_single
+#define cpu_get cpu_get_single
+#define cpu_products_dots cpu_products_dots_single
+#define cpu_products_averages cpu_products_averages_single
+#define cpu_products_combine cpu_products_combine_single
+#define cpu_sites_normals cpu_sites_normals_single
+#define cpu_sites_pointwise cpu_sites_pointwise_single
+#define cpu_sites_multiply cpu_sites_multiply_single
+#define cpu_sites_group_sum cpu_sites_group_sum_single
+#define cpu_sites_tile cpu_sites_tile_single
+#define cpu_sites_tile_mean cpu_sites_tile_mean_single
+#define cpu_sites_entries cpu_sites_entries_single
+#define cpu_top cpu_top_single
+#define few_rows_dots few_rows_dots_single
+#define few_rows_combine few_rows_combine_single
+#define functions_apply functions_apply_single
+#define functions_normals functions_normals_single
+#define functions_sum functions_sum_single
+#define functions_entries functions_entries_single
+
+#else
+
+typedef double real;
+typedef long long real_lane;
+#define REAL_BYTES 8
+#define REAL_BACKEND backend_cpu
+#define REAL_OTHER backend_cpu_single
+#define REAL_SHADOW backend_shadow
+#define REAL_OTHER_SHADOW backend_shadow_single
+
+#endif
+#endif
