@@ -163,7 +163,8 @@ static void sweeps_are_the_same(void **state) {
 static void states_go_on(void **state) {
     (void)state;
     static const char *const more[] = {"", "[training]\noptimizer = adam\n",
-                                       "[reference]\ndraws = balanced\n"};
+                                       "[reference]\ndraws = balanced\n",
+                                       "[reference]\nprecision = single\n"};
     for (size_t i = 0; i < COUNT(more); i++) {
         struct cli_result result;
         char ini[1024];
