@@ -38,23 +38,48 @@ const struct param_row training_rows[] = {
      "Rule by which gradient descent updates the weights."},
     {"momentum", PARAM_REAL, OFFSET(momentum), "0.9", 0, 1, NULL, "optimizer",
      "Factor by which the velocity v decays in each step: v = momentum v + gradient, W -= "
-     "rate v."},
-    {"beta1", PARAM_REAL, OFFSET(adam.beta1), "0.9", 0, 0.999999, NULL, "optimizer",
+     "rate v. In Muon it is v that is made orthogonal."},
+    {"muon", PARAM_CHOICE, OFFSET(muon.way), "newton_schulz", 0, 0, "newton_schulz exact",
+     "optimizer",
+     "How Muon makes the velocity of a matrix orthogonal.\n"
+     "  newton_schulz: five Newton-Schulz steps, as in use: singular values of nearly 1, but for "
+     "small ones\n"
+     "  exact: singular values of 1; without momentum"},
+    {"nesterov", PARAM_CHOICE, OFFSET(muon.nesterov), "no", 0, 0, "no yes", "optimizer",
+     "What Muon makes orthogonal.\n"
+     "  no: the velocity v\n"
+     "  yes: the gradient + momentum v, as public implementations do"},
+    {"muon_experts", PARAM_CHOICE, OFFSET(muon.experts), "each", 0, 0, "each together", "optimizer",
+     "What Muon takes for one matrix where a matrix leads to or from the units of many experts.\n"
+     "  each: the part of each expert\n"
+     "  together: the parts of all experts side by side"},
+    {"rest_optimizer", PARAM_ROW, OFFSET(muon.rest_optimizer), "adam", 0, 0, optimizer_rest_list,
+     "optimizer",
+     "Optimizer of what Muon does not move: read-in, read-out, routers over a fixed number of "
+     "experts, biases, and the matrices of the key rest."},
+    {"rest_eta0", PARAM_REAL, OFFSET(muon.rest_eta0), "0.05", 0, 1e6, NULL, "optimizer",
+     "Learning rate of rest_optimizer, as eta0 is that of Muon."},
+    {"rest", PARAM_TEXT, OFFSET(muon.rest), "", 0, 0, NULL, "optimizer",
+     "Names of matrices that rest_optimizer moves although Muon could: Q, say, for the router of "
+     "many experts."},
+    {"beta1", PARAM_REAL, OFFSET(adam.beta1), "0.9", 0, 0.999999, NULL, "optimizer rest_optimizer",
      "Decay factor of the running mean of the gradient in Adam and AdamW. In Lion it weighs "
      "that mean against the gradient in the update."},
-    {"beta2", PARAM_REAL, OFFSET(adam.beta2), "0.999", 0, 0.999999, NULL, "optimizer",
+    {"beta2", PARAM_REAL, OFFSET(adam.beta2), "0.999", 0, 0.999999, NULL,
+     "optimizer rest_optimizer",
      "Decay factor of the running mean of the squared gradient in Adam and AdamW, and of the "
      "running mean of the gradient in Lion."},
-    {"eps", PARAM_REAL, OFFSET(adam.eps), "0.05", 1e-12, 1e6, NULL, "optimizer",
+    {"eps", PARAM_REAL, OFFSET(adam.eps), "0.05", 1e-12, 1e6, NULL, "optimizer rest_optimizer",
      "Constant eps of Adam, AdamW and Lion, in units of the size of gradients at any width "
      "(docs/theory/parameterizations.md). Far below 0.05 networks approach the limit slowly."},
     {"adam_eps", PARAM_CHOICE, OFFSET(adam.eps_place), "outside", 0, 0, "outside inside",
-     "optimizer",
+     "optimizer rest_optimizer",
      "Where eps stands in the update of Adam, with m and v the running means of the gradient "
      "and of its square.\n"
      "  outside: m/(sqrt(v) + eps)\n"
      "  inside: m/sqrt(v + eps^2)"},
-    {"adam_read_in", PARAM_CHOICE, OFFSET(adam.read_in), "sqrt_D", 0, 0, "sqrt_D 1", "optimizer",
+    {"adam_read_in", PARAM_CHOICE, OFFSET(adam.read_in), "sqrt_D", 0, 0, "sqrt_D 1",
+     "optimizer rest_optimizer",
      "Number by which Adam's learning rate and eps are divided for the read-in W1, whose "
      "entries have variance 1.\n"
      "  sqrt_D: the square root of the input dimension\n"

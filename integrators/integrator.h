@@ -11,10 +11,19 @@
 
 enum adam_eps { ADAM_EPS_OUTSIDE, ADAM_EPS_INSIDE };
 enum adam_read_in { ADAM_READ_IN_ROOT_D, ADAM_READ_IN_1 };
+enum muon { MUON_NEWTON_SCHULZ, MUON_EXACT };
+enum muon_experts { MUON_EXPERTS_EACH, MUON_EXPERTS_TOGETHER };
 
 struct adam_settings {
     int eps_place, read_in; /* enum adam_eps, enum adam_read_in */
     double beta1, beta2, eps;
+};
+
+struct muon_settings {
+    int way, nesterov, experts;             /* enum muon, bool, enum muon_experts */
+    const struct optimizer *rest_optimizer; /* of what Muon leaves, and its rate */
+    double rest_eta0;
+    const char *rest; /* names of matrices that it leaves, too */
 };
 
 struct schedule_settings { /* schedule.h */
@@ -41,6 +50,7 @@ struct training {
     double eta0, gamma0, momentum, weight_decay;
     double clip; /* 0: none; clip.h */
     struct adam_settings adam;
+    struct muon_settings muon;
     struct schedule_settings schedule;
     struct flow_settings flow;
     struct batch_settings batches;

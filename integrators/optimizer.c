@@ -8,9 +8,15 @@
 
 #include <stdlib.h>
 
-const struct choice *const optimizer_list[] = {&optimizer_gd.choice,   &optimizer_momentum.choice,
-                                               &optimizer_adam.choice, &optimizer_adamw.choice,
-                                               &optimizer_lion.choice, NULL};
+const struct choice *const optimizer_list[] = {&optimizer_gd.choice,
+                                               &optimizer_momentum.choice,
+                                               &optimizer_adam.choice,
+                                               &optimizer_adamw.choice,
+                                               &optimizer_lion.choice,
+                                               &optimizer_muon.choice,
+                                               NULL};
+const struct choice *const optimizer_rest_list[] = {&optimizer_adam.choice, &optimizer_gd.choice,
+                                                    NULL};
 
 const struct optimizer *optimizer_row(size_t k) {
     return (const struct optimizer *)optimizer_list[k];
@@ -36,6 +42,10 @@ double optimizer_eps(const struct optimizer_step *step) {
 static int move_entries(const struct optimizer_step *step, struct change *change,
                         struct array memory[2], struct err *err) {
     const struct optimizer *optimizer = step->training->optimizer;
+    if (optimizer->plain) {
+        change_apply(change);
+        return CODE_OK;
+    }
     if (!optimizer->rule)
         return optimizer->move(step, change, memory, err);
     return change_entries(change, optimizer->rule(step), memory, optimizer->memories, err);
@@ -44,6 +54,11 @@ static int move_entries(const struct optimizer_step *step, struct change *change
 static void move_host(const struct optimizer_step *step, int K, const double *gradient,
                       double *memory, double *numbers) {
     const struct optimizer *optimizer = step->training->optimizer;
+    if (optimizer->plain) {
+        for (int k = 0; k < K; k++)
+            numbers[k] += gradient[k];
+        return;
+    }
     if (!optimizer->rule) {
         optimizer->move_host(step, K, gradient, memory, numbers);
         return;
@@ -53,10 +68,18 @@ static void move_host(const struct optimizer_step *step, int K, const double *gr
         numbers[k] += entry_step(&rule, gradient[k], memory + k, memory + K + k);
 }
 
+/* What the gradient is multiplied by before the optimizer sees it. */
+static double factor_of(const struct net *net, const struct optimizer_step *step) {
+    const struct training *training = step->training;
+    if (optimizer_normalises(training->optimizer))
+        return 1;
+    return training->eta0 * net->setup.gamma0 * step->parameter->rate *
+           (training->optimizer->plain ? step->schedule : 1);
+}
+
 static int move(const struct net *net, const struct optimizer_step *step, double clip,
                 struct parameter *p, struct err *err) {
-    double rate =
-        step->training->optimizer->rule ? 1 : step->training->eta0 * net->setup.gamma0 * p->rate;
+    double rate = factor_of(net, step);
     struct change change;
     double *host;
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
@@ -75,16 +98,23 @@ done:
 
 static int optimizer_advance(struct net *net, const struct training *training, const double *y,
                              struct err *err) {
-    struct optimizer_step step = {.training = training,
-                                  .schedule = schedule_factor(training, net->place.t),
+    struct optimizer_step step = {.schedule = schedule_factor(training, net->place.t),
                                   .t = net->place.t};
+    struct training rest = *training; /* of what a rest_optimizer moves */
     double clip;
+    rest.optimizer = training->muon.rest_optimizer;
+    rest.eta0 = training->muon.rest_eta0;
     TRY(clip_factor(net, training, &clip, err));
     TRY(net_keep(net, 0, err));
     if (training->optimizer->decays)
         net_decay(net, 1 - step.schedule * training->weight_decay);
     for (int i = 0; i < net->parameters.count; i++) {
         step.parameter = &net->parameters.item[i];
+        step.training =
+            net_optimizer(&net->setup, step.parameter->map ? step.parameter->name : NULL) ==
+                    training->optimizer
+                ? training
+                : &rest;
         TRY(move(net, &step, clip, &net->parameters.item[i], err));
     }
     net_next(net);

@@ -8,6 +8,8 @@
 extern const struct optimizer optimizer_gd, optimizer_momentum; /* gd.c, momentum.c */
 extern const struct optimizer optimizer_adam, optimizer_adamw;  /* adam.c */
 extern const struct optimizer optimizer_lion;                   /* lion.c */
+extern const struct optimizer optimizer_muon;                   /* muon.c */
+extern const struct choice *const optimizer_rest_list[];        /* of rest_optimizer; NULL last */
 
 /* Row k of the list, for loops over all optimizers; NULL behind the last. */
 const struct optimizer *optimizer_row(size_t k);

@@ -30,7 +30,8 @@ static void start(struct fixture *f) {
 
 /* A fresh change of the first `rows` entry rows. */
 static struct change fresh(struct fixture *f, int rows, double s, uint32_t number) {
-    struct change change = {array_rows(&f->entries, 0, rows), array_all(&f->a), NULL, s};
+    struct change change = {
+        .entries = array_rows(&f->entries, 0, rows), .a = array_all(&f->a), .s = s};
     draw(f->C, (size_t)rows * INPUTS, number);
     change.C = memory((size_t)rows * INPUTS, sizeof(double));
     memcpy(change.C, f->C, (size_t)rows * INPUTS * sizeof(double));

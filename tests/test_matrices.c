@@ -95,6 +95,28 @@ static void test_refusals(void **state) {
          {"--eps.Q=2"},
          {"--eps.Q=2: eps is Adam's and Lion's: take the line out or choose [training] optimizer = "
           "adam"}},
+        {"dense",
+         {"--training.optimizer=muon", "--network.depth=1"},
+         {"--training.optimizer=muon: no matrix of this network that learns has two infinite "
+          "sides, so that Muon has nothing to move: gd, momentum, adam, adamw or lion"}},
+        {"dense",
+         {"--training.optimizer=muon", "--training.rest=W2 W3"},
+         {"has two infinite sides and is not named in rest, so that Muon has nothing to move"}},
+        {"regime2",
+         {"--training.optimizer=muon", "--training.rest=Q w"},
+         {"--training.rest=Q w: no matrix with two infinite sides that learns is called w"}},
+        {"dense",
+         {"--training.optimizer=muon", "--training.muon=exact"},
+         {"momentum = 0.9 (default): muon = exact moves along one gradient, since"}},
+        {"dense",
+         {"--training.optimizer=muon", "--eps.W2=2"},
+         {"--eps.W2=2: Muon moves it, which has no eps: take the line out, or name it in"}},
+        {"dense",
+         {"--training.optimizer=muon", "--training.rest_optimizer=gd", "--eps.w=2"},
+         {"--eps.w=2: eps is Adam's and Lion's: take the line out"}},
+        {"dense",
+         {"--training.optimizer=muon", "--rates.W2=N^0.5"},
+         {"the learning rate of matrix W2 grows as N^0.5, "}},
         {"regime1",
          {"--training.optimizer=adam", "--eps.Q=0"},
          {"--eps.Q=0: a factor of eps must be above 0"}},
@@ -107,7 +129,8 @@ static void test_refusals(void **state) {
         char model[64];
         struct cli_result result;
         snprintf(model, sizeof model, "--network.model=%s", table[k].network);
-        cli_run(&result, ARGS("-o", "out.h5", "case.ini", model, table[k].arg[0], table[k].arg[1]));
+        cli_run(&result, ARGS("-o", "out.h5", "case.ini", model, table[k].arg[0], table[k].arg[1],
+                              table[k].arg[2]));
         if (!cli_ended(&result, 2, table[k].part))
             fail_msg("case %zu", k);
         cli_free(&result);

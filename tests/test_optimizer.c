@@ -179,6 +179,20 @@ static void equals_oracle(void **state) {
         equal_oracles(optimizers[k], NULL, &runs);
 }
 
+static void muon_equals_oracle(void **state) {
+    (void)state;
+    static const char *const muon[] = {
+        "optimizer = muon\neta0 = 0.05\nrest_optimizer = gd\nrest_eta0 = 0.2\nweight_decay = 0",
+        "optimizer = muon\neta0 = 0.05\nmomentum = 0.8\nnesterov = yes\neps = 0.1",
+        "optimizer = muon\neta0 = 0.05\nmuon_experts = together",
+        "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nrest_optimizer = gd",
+        "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_experts = together",
+    };
+    int runs = 0;
+    for (size_t k = 0; k < sizeof muon / sizeof *muon; k++)
+        equal_oracles(muon[k], NULL, &runs);
+}
+
 /* Every schedule with every optimizer, clipped at a norm that some of the gradients reach; the
  * tolerance is that above. */
 static void schedules_and_clipping(void **state) {
@@ -206,6 +220,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiny_trajectories),
         cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(muon_equals_oracle),
         cmocka_unit_test(schedules_and_clipping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

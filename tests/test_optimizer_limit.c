@@ -99,11 +99,9 @@ static double kernel_of(const struct net *net, const char *name) {
 
 /* Linear, eta0 = 0, L matrices and w: each holds a factor (1 - omega)^t. Of a limit the random part
  * decays, conditioned as it is; 300 sites and fields of order one: round-off. */
-static void weights_decay(void **state) {
-    (void)state;
+static void decay_by(const char *training) {
     struct run run;
-    open_run(&run, "model = dense\ndepth = 3\nactivation = linear",
-             "optimizer = adamw\nweight_decay = 0.1\neta0 = 0");
+    open_run(&run, "model = dense\ndepth = 3\nactivation = linear", training);
     for (int N = 0; N <= 24; N += 24) {
         struct net net;
         double Phi[3], G[3];
@@ -127,6 +125,14 @@ static void weights_decay(void **state) {
         net_free(&net);
     }
     run_free(&run);
+}
+
+/* Of limits whose learned part has entries, and rows. */
+static void weights_decay(void **state) {
+    (void)state;
+    decay_by("optimizer = adamw\nweight_decay = 0.1\neta0 = 0");
+    decay_by("optimizer = muon\nweight_decay = 0.1\neta0 = 0\nrest_eta0 = 0");
+    decay_by("optimizer = muon\nrest = W2\nweight_decay = 0.1\neta0 = 0\nrest_eta0 = 0");
 }
 
 /* Linear, gamma0 -> 0, n matrices: f moves by v = momentum v + (eta0/P) Theta (y - f) with Theta =

@@ -333,7 +333,7 @@ static void loop_init(struct loop *l, int replicate) {
         array_all(&l->probe),
         (struct rng_stream){.seed = 3, .replicate = (uint32_t)replicate, .purpose = PURPOSE_DATA});
     ASK(map_init(&l->map, &map_limit,
-                 (struct map_declaration){"W", &l->side[0], &l->side[1], 1, 1, true, 1},
+                 (struct map_declaration){"W", &l->side[0], &l->side[1], 1, 1, true, false, 1},
                  (struct map_settings){.tolerance = 1e-6, .responses = true}, err));
 }
 

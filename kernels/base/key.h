@@ -44,7 +44,8 @@ struct param_row {
      * const struct choice *const [], NULL at the end; else NULL. */
     const void *choices;
     /* The row is used only then: "key=choice|choice" names choices of an earlier key of the same
-     * section; "key" alone, of a PARAM_ROW, means the choices whose `keys` contain this row. */
+     * section; "key" alone, of a PARAM_ROW, means the choices whose `keys` contain this row, and
+     * several such keys, blank-separated, that any of them does. */
     const char *when;
     /* A sentence or more, which begins with what the value is; the first should say enough for a
      * list of keys. Of a PARAM_CHOICE and PARAM_CHOICES then a line for each word, "\n  word: what

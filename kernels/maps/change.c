@@ -13,8 +13,7 @@ void change_apply(struct change *change) {
     free(change->C);
 }
 
-/* The rows of `memory` that belong to the entries; new ones are zero. */
-static int remember(struct array *memory, struct rows entries, struct rows *rows, struct err *err) {
+int change_remember(struct array *memory, struct rows entries, struct rows *rows, struct err *err) {
     const struct array *like = entries.array;
     struct rows added;
     if (!memory->memory)
@@ -31,7 +30,7 @@ int change_momentum(struct change *change, double mu, double rate, struct array 
                     struct err *err) {
     struct rows v;
     int code = CODE_OK;
-    DO(remember(velocity, change->entries, &v, err));
+    DO(change_remember(velocity, change->entries, &v, err));
     v.array->backend->combine(v, mu, change->C, change->a);
     for (int k = 0; k < v.count; k++)
         rows_add(&rate, rows_part(v, k, 1), rows_part(change->entries, k, 1));
@@ -48,9 +47,9 @@ int change_entries(struct change *change, struct entry_rule rule, struct array m
     int code = CODE_OK;
     rule.rate *= fabs(change->s); /* a negative s is in the gradient already */
     rule.eps *= fabs(change->s);
-    DO(remember(&memory[0], entries, &m, err));
+    DO(change_remember(&memory[0], entries, &m, err));
     if (memories == 2)
-        DO(remember(&memory[1], entries, &v, err));
+        DO(change_remember(&memory[1], entries, &v, err));
     DO(array_init(&gradient, backend, entries.array->sites, entries.array->group,
                   entries.count < CHUNK ? entries.count : CHUNK, err));
     for (int first = 0; first < entries.count; first += CHUNK) {

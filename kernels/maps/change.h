@@ -16,9 +16,15 @@ struct change {
     struct rows entries, a;
     double *C; /* [entries.count][a.count]; used up by the functions below */
     double s;
+    /* For what acts on matrices (polar.h). Rows of the entries are target sites, and so many of
+     * them in turn are a matrix; 0: they are directions. Of their sites so many in turn belong to
+     * one expert, whose part is a matrix; 0: all are one. */
+    int row_group, column_group;
 };
 
 void change_apply(struct change *change);
+/* The rows of `memory`, zeroed at first, that belong to the entries; new ones are zero. */
+int change_remember(struct array *memory, struct rows entries, struct rows *rows, struct err *err);
 /* velocity: zeroed at first; gets a row for every entry row, also for those that come later. */
 int change_momentum(struct change *change, double mu, double rate, struct array *velocity,
                     struct err *err);

@@ -47,6 +47,12 @@
  * A direction joins a basis when its rest exceeds tolerance times the rms of the block, or of the
  * largest block that the basis has met (against_largest).
  *
+ * What is learned is added to Z. Where a matrix out of the units of experts learns expert by expert
+ * (map_each of the source), that is a function of x at each expert, so that it is kept as rows K_b
+ * over the source sites, one per p_b, p being the basis of all y even if W(0) = 0:
+ *
+ *     W x   = ... + sum_b <K_b, x> p_b          W^T y = ... + sum_b <p_b, y> K_b
+ *
  * map_adam: the same where entries of the learned part move one by one, which no finite rank
  * expresses: s_f W = (random part as above) + (1/m) D, D an explicit matrix over the sites of both
  * sides, so that <D_i, x> adds to W x and <D_.j, y> to W^T y.
@@ -65,8 +71,17 @@ struct map_declaration {
     struct population *source, *target;
     double a0, s_f;
     bool one_row; /* y is a single row that serves all inputs */
+    bool each;    /* learns expert by expert (polar.h), where one of its sides are their units */
     int uses;     /* of the matrix in an evaluation */
 };
+
+/* The sites of a side that belong to one expert, where the matrix learns expert by expert and this
+ * side has the units; else 0. */
+static inline int map_each(const struct map_declaration *declared, bool target) {
+    const struct population *side = target ? declared->target : declared->source,
+                            *other = target ? declared->source : declared->target;
+    return declared->each && side->of && !other->of ? side->group : 0;
+}
 
 struct map_numbers {
     double r, fg, fr;
@@ -122,7 +137,7 @@ struct map_kind {
     /* What learn does to explicit entries; or, where there are none that stay, learn itself. */
     int (*change)(struct map *map, int k, const double *c, struct change *change, struct err *err);
     int (*learn)(struct map *map, int k, const double *c, struct err *err);
-    void (*decay)(struct map *map, double factor); /* of kinds that may learn entry by entry */
+    void (*decay)(struct map *map, double factor); /* of kinds that optimizers make smaller */
     /* What it keeps from one measured time to the next: not stages, which are kept anew. NULL:
      * cannot be kept. */
     int (*archive)(struct map *map, struct archive *archive, struct err *err);
@@ -195,7 +210,7 @@ struct map_coefficients map_known(const struct map *map, bool forward);
 struct map_coefficients map_shown(const struct map *map, bool forward);
 /* What map_learn would add to the entries (kinds finite, limit, adam). */
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
-/* W *= factor (kinds finite, adam). */
+/* W *= factor (kinds finite, limit, adam). */
 void map_decay(struct map *map, double factor);
 /* Its state after an evaluation. Read: x are the rows of that evaluation. */
 int map_archive(struct map *map, struct rows x, struct archive *archive, struct err *err);

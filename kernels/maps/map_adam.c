@@ -56,7 +56,7 @@ static int adam_change(struct map *map, int k, const double *c, struct change *c
         TRY(array_init(D, s->backend, s->sites, s->group, (int)t->sites, err));
         rows_zero(array_all(D));
     }
-    return map_entries_change(D, &map->stage[k], c, 1, change, err);
+    return map_entries_change(map, D, k, c, 1, change, err);
 }
 
 static void adam_decay(struct map *map, double factor) {

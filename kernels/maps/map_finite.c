@@ -71,8 +71,10 @@ int map_entries_backward(const struct array *W, double scale, struct rows y, dou
     return CODE_OK;
 }
 
-int map_entries_change(const struct array *W, const struct stage *stage, const double *c, double s,
-                       struct change *change, struct err *err) {
+int map_entries_change(const struct map *map, const struct array *W, int k, const double *c,
+                       double s, struct change *change, struct err *err) {
+    const struct stage *stage = &map->stage[k];
+    int each = map_each(&map->declared, true);
     struct rows x = array_all(&stage->x), y = array_all(&stage->y);
     size_t n = (size_t)W->rows, P = (size_t)stage->P;
     double *C, *values;
@@ -83,7 +85,12 @@ int map_entries_change(const struct array *W, const struct stage *stage, const d
         for (size_t i = 0; i < n; i++)
             for (size_t mu = 0; mu < P; mu++)
                 C[i * P + mu] = s * c[mu] * values[(y.count == 1 ? 0 : mu) * n + i];
-        *change = (struct change){array_all(W), x, C, s};
+        *change = (struct change){array_all(W),
+                                  x,
+                                  C,
+                                  s,
+                                  .row_group = each ? each : W->rows,
+                                  .column_group = map_each(&map->declared, false)};
     }
     free(values);
     return code;
@@ -103,7 +110,7 @@ static int finite_backward(struct map *map, struct rows y, struct rows out, stru
 static int finite_change(struct map *map, int k, const double *c, struct change *change,
                          struct err *err) {
     double s = 1 / (map->declared.s_f * (double)sources(map));
-    return map_entries_change(&finite_of(map)->W, &map->stage[k], c, s, change, err);
+    return map_entries_change(map, &finite_of(map)->W, k, c, s, change, err);
 }
 
 static void finite_decay(struct map *map, double factor) {

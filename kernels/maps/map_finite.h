@@ -22,8 +22,8 @@ int map_entries_forward(const struct array *W, double scale, struct rows x, stru
 /* out = beta out + scale sum_i y_i W_i */
 int map_entries_backward(const struct array *W, double scale, struct rows y, double beta,
                          struct rows out, struct err *err);
-/* W_i += s sum_mu c_mu y_mu,i x_mu */
-int map_entries_change(const struct array *W, const struct stage *stage, const double *c, double s,
-                       struct change *change, struct err *err);
+/* W_i += s sum_mu c_mu y_mu,i x_mu, by stage k of the map. */
+int map_entries_change(const struct map *map, const struct array *W, int k, const double *c,
+                       double s, struct change *change, struct err *err);
 
 #endif

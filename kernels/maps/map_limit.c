@@ -15,9 +15,11 @@ static int limit_init(struct map *map, struct err *err) {
     struct map_numbers n = map->numbers;
     s->draws.drawn |= n.fr != 0;
     t->draws.drawn |= n.fg != 0;
+    limit->decay = 1;
     TRY(array_init(&limit->q, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&limit->e, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&limit->Z, t->backend, t->sites, t->group, 0, err));
+    TRY(array_init(&limit->K, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&limit->normals, t->backend, t->sites, t->group, 0, err));
     return array_init(&limit->p, t->backend, t->sites, t->group, 0, err);
 }
@@ -29,6 +31,7 @@ static void limit_free(struct map *map) {
     array_free(&limit->e);
     array_free(&limit->Z);
     array_free(&limit->p);
+    array_free(&limit->K);
     array_free(&limit->normals);
     free(limit->x_q);
     free(limit->x_e);
@@ -160,7 +163,12 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
     struct array *normals = forward ? &limit->Z : &limit->e;
     struct rows out;
     TRY(array_append(normals, added.count, &out, err));
-    if (forward && map->numbers.fg == 0) {
+    if (!forward && map_learns_backward(&map->declared)) {
+        struct rows learned;
+        TRY(array_append(&limit->K, added.count, &learned, err));
+        rows_zero(learned);
+    }
+    if ((forward ? map->numbers.fg : map->numbers.fr) == 0) {
         rows_zero(out); /* a learned part only */
         return CODE_OK;
     }
@@ -176,7 +184,7 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
         TRY(array_append(&limit->normals, out.count, &kept, err));
         rows_copy(out, kept);
     }
-    rows_scale(map->numbers.fg, out);
+    rows_scale(limit->decay * map->numbers.fg, out);
     return CODE_OK;
 }
 
@@ -258,6 +266,35 @@ static int enter(const struct map *map, double **C, int P, int columns, double *
     return CODE_OK;
 }
 
+/* out += factor C basis, C [out.count][basis.count]. */
+static int add_rows(struct rows out, double factor, const double *C, struct rows basis,
+                    struct err *err) {
+    size_t count = (size_t)out.count * (size_t)basis.count;
+    double *scaled = NULL;
+    if (!basis.count)
+        return CODE_OK;
+    if (factor != 1) {
+        TRY(base_alloc(&scaled, count, sizeof *scaled, err));
+        for (size_t i = 0; i < count; i++)
+            scaled[i] = factor * C[i];
+    }
+    out.array->backend->combine(out, 1, scaled ? scaled : C, basis);
+    free(scaled);
+    return CODE_OK;
+}
+
+/* out += sum_b <K_b, x> p_b */
+static int add_learned(const struct limit_state *limit, struct rows x, struct rows out,
+                       struct err *err) {
+    double *C = NULL;
+    if (!limit->K.rows)
+        return CODE_OK;
+    TRY(products(x, array_all(&limit->K), &C, err));
+    out.array->backend->combine(out, 1, C, array_all(&limit->p));
+    free(C);
+    return CODE_OK;
+}
+
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct backend *backend = x.array->backend;
     struct limit_state *limit = limit_of(map);
@@ -268,8 +305,8 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
     met = limit->e.rows;
     scale_matrix(E, x.count, met, map->numbers.fr);
     backend->combine(out, 0, R, array_all(&limit->Z));
-    if (met)
-        backend->combine(out, 1, E, array_all(&limit->p));
+    DO(add_rows(out, limit->decay, E, array_rows(&limit->p, 0, met), err));
+    DO(add_learned(limit, x, out, err));
     DO(enter(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
     DO(enter(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
 done:
@@ -283,7 +320,7 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     struct limit_state *limit = limit_of(map);
     double *Y = NULL, *C = NULL, *shown = NULL;
     int code = CODE_OK;
-    if (map->numbers.fr != 0)
+    if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
         DO(meet(map, false, y, &C, err));
     assert(!map->settings.responses || map->gather[0].array ||
            y.count == (map->declared.one_row ? 1 : map->x.count));
@@ -295,8 +332,9 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     DO(products(y, array_all(&limit->Z), &Y, err));
     backend->combine(out, 0, Y, array_all(&limit->q));
     if (limit->p.rows) {
+        DO(add_rows(out, 1, C, array_all(&limit->K), err));
         scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
-        backend->combine(out, 1, C, array_all(&limit->e));
+        DO(add_rows(out, limit->decay, C, array_all(&limit->e), err));
     }
     if (C)
         DO(enter(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
@@ -307,8 +345,18 @@ done:
     return code;
 }
 
+/* x, and y over the basis p. */
+static int keep_backward(struct map *map, int k, struct rows y, struct err *err) {
+    struct limit_state *limit = limit_of(map);
+    limit->kept[k].rank = limit->p.rows;
+    TRY(map_keep_rows(map, k, y, err));
+    return products(y, array_all(&limit->p), &limit->kept[k].R, err);
+}
+
 static int limit_keep(struct map *map, int k, struct rows y, struct err *err) {
     struct limit_state *limit = limit_of(map);
+    if (map_learns_backward(&map->declared))
+        return keep_backward(map, k, y, err);
     size_t count = (size_t)map->stage[k].P * (size_t)limit->q.rows;
     double **R = &limit->kept[k].R;
     limit->kept[k].rank = limit->q.rows;
@@ -332,10 +380,29 @@ static void limit_products(const struct map *map, struct rows y, double *X, doub
     y.array->backend->dots(y, y, Y);
 }
 
+/* K_b += sum_mu c_mu <y_mu, p_b> x_mu. */
+static int change_backward(struct map *map, int k, const double *c, struct change *change,
+                           struct err *err) {
+    struct limit_state *limit = limit_of(map);
+    struct rows x = array_all(&map->stage[k].x);
+    size_t P = (size_t)map->stage[k].P, rank = (size_t)limit->kept[k].rank;
+    bool one = map->stage[k].y.rows == 1;
+    double *C;
+    TRY(base_alloc(&C, rank * P, sizeof *C, err));
+    for (size_t b = 0; b < rank; b++)
+        for (size_t mu = 0; mu < P; mu++)
+            C[b * P + mu] = c[mu] * limit->kept[k].R[(one ? 0 : mu) * rank + b];
+    *change = (struct change){array_rows(&limit->K, 0, (int)rank), x, C, 1,
+                              .column_group = map_each(&map->declared, false)};
+    return CODE_OK;
+}
+
 /* Z_a += sum_mu c_mu R_mu,a y_mu; directions met since do not learn. */
 static int limit_change(struct map *map, int k, const double *c, struct change *change,
                         struct err *err) {
     struct limit_state *limit = limit_of(map);
+    if (map_learns_backward(&map->declared))
+        return change_backward(map, k, c, change, err);
     struct rows y = array_all(&map->stage[k].y);
     const double *R = limit->kept[k].R;
     size_t P = (size_t)map->stage[k].P, rank = (size_t)limit->kept[k].rank, rows = (size_t)y.count;
@@ -344,8 +411,16 @@ static int limit_change(struct map *map, int k, const double *c, struct change *
     for (size_t a = 0; a < rank; a++)
         for (size_t mu = 0; mu < P; mu++)
             C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * R[mu * rank + a];
-    *change = (struct change){array_rows(&limit->Z, 0, (int)rank), y, C, 1};
+    *change = (struct change){array_rows(&limit->Z, 0, (int)rank), y, C, 1,
+                              .column_group = map_each(&map->declared, true)};
     return CODE_OK;
+}
+
+static void limit_decay(struct map *map, double factor) {
+    struct limit_state *limit = limit_of(map);
+    limit->decay *= factor;
+    rows_scale(factor, array_all(&limit->Z));
+    rows_scale(factor, array_all(&limit->K));
 }
 
 /* Of the last pass R alone: learning reads it, and only those who measure read the rest. */
@@ -360,9 +435,13 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_array(archive, &limit->Z, backend, err));
     TRY(archive_array(archive, &limit->p, backend, err));
     TRY(archive_array(archive, &limit->normals, backend, err));
+    TRY(archive_array(archive, &limit->K, backend, err));
+    TRY(archive_bytes(archive, &limit->decay, sizeof limit->decay, err));
     TRY(archive_bytes(archive, limit->largest, sizeof limit->largest, err));
     TRY(archive_expect(archive, &limit->Z, limit->Z.sites, limit->Z.group, limit->q.rows, err));
     TRY(archive_expect(archive, &limit->e, limit->e.sites, limit->e.group, limit->p.rows, err));
+    TRY(archive_expect(archive, &limit->K, limit->e.sites, limit->e.group,
+                       map_learns_backward(&map->declared) ? limit->p.rows : 0, err));
     TRY(archive_expect(archive, &limit->normals, limit->normals.sites, limit->normals.group,
                        map->settings.responses && map->numbers.fg != 0 ? limit->q.rows : 0, err));
     limit->q_count = limit->q.rows;
@@ -399,9 +478,10 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
 /* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
 static double limit_bytes(const struct map *map, const struct map_costs *costs) {
     double copies = map->declared.a0 != 0 ? 3 : 1;
-    return 1.5 * copies *
-           (population_bytes(map->declared.source, 1) * costs->q +
-            population_bytes(map->declared.target, 1) * costs->p);
+    double learned = map_learns_backward(&map->declared) ? costs->p : 0;
+    return 1.5 * (copies * (population_bytes(map->declared.source, 1) * costs->q +
+                            population_bytes(map->declared.target, 1) * costs->p) +
+                  population_bytes(map->declared.source, 1) * learned);
 }
 
 const struct map_kind map_limit = {
@@ -413,6 +493,7 @@ const struct map_kind map_limit = {
     .keep = limit_keep,
     .products = limit_products,
     .change = limit_change,
+    .decay = limit_decay,
     .archive = limit_archive,
     .initial = limit_initial,
     .bytes = limit_bytes,

@@ -9,6 +9,8 @@
 struct limit_state {
     struct array q, e; /* over the source sites */
     struct array Z, p; /* over the target sites */
+    struct array K;    /* over the source sites, one per p, of a map that learns backward */
+    double decay;      /* of W(0) since the start; what is learned decays in its rows */
     /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
     const struct map *leader;
     double largest[2]; /* rms of the largest block that p, q have met */
@@ -22,7 +24,7 @@ struct limit_state {
     double *y_normals;    /* [y.count][normal_count]: <y_mu, normals_a> */
     int normal_count;
     struct {
-        double *R; /* [P][rank], x over the basis of that time */
+        double *R; /* [P][rank], x over the basis q of that time; or y over p, learning backward */
         int rank;
     } kept[MAP_STAGES];
     /* Tests only: takes the place of fresh normals. `basis` are the new rows of q (forward) or p,
@@ -31,6 +33,11 @@ struct limit_state {
                 struct err *err);
     void *context;
 };
+
+/* Whether what it learns is kept in K (map.h). */
+static inline bool map_learns_backward(const struct map_declaration *declared) {
+    return map_each(declared, false) > 0;
+}
 
 /* Kinds limit and adam. */
 static inline struct limit_state *limit_of(const struct map *map) {

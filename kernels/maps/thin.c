@@ -35,7 +35,7 @@ int thin_change(const struct thin *thin, const double *A, const double *c, struc
     for (int k = 0; k < K; k++)
         for (int mu = 0; mu < P; mu++)
             C[k * P + mu] = c[mu] * A[mu * K + k];
-    *change = (struct change){array_all(&thin->W), y, C, 1};
+    *change = (struct change){.entries = array_all(&thin->W), .a = y, .C = C, .s = 1};
     return CODE_OK;
 }
 

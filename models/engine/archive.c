@@ -1,4 +1,5 @@
 /* The state of a net between two steps (net.h). What follows from the setup is made by net_init. */
+#include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
 
 /* Numbers of the net itself. */
@@ -41,8 +42,9 @@ static int expect_moment(const struct parameter *p, const struct array *moment,
         return archive_expect(archive, moment, p->thin->W.sites, p->thin->W.group, -1, err);
     if (!p->map)
         return archive_misfit(archive, "numbers have moments of an array", err);
-    const struct population *on =
-        p->map->kind == &map_limit ? p->map->declared.target : p->map->declared.source;
+    const struct map_declaration *map = &p->map->declared;
+    bool on_target = p->map->kind == &map_limit && !map_learns_backward(map);
+    const struct population *on = on_target ? map->target : map->source;
     return archive_expect(archive, moment, on->sites, on->group, -1, err);
 }
 

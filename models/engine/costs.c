@@ -1,4 +1,5 @@
 /* What a net will need before it is made: memory, sites. */
+#include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ static double rank_bound(const struct net *net, const struct population *populat
            most = POPULATION_RANK_LIMIT * (double)population->sites;
     if (network_compresses(setup->network) && !has_kinks(net->program))
         rows = fmin(rows,
-                    20.0 * net->setup.data.inputs * setup->data.n * -log10(setup->limit.tolerance));
+                    20.0 * net->setup.data.inputs * setup->data.n * -log10(net_tolerance(setup)));
     return fmin(rows * of_token, most);
 }
 
@@ -51,14 +52,16 @@ static struct map_costs costs_of(const struct net *net, const struct map *map, d
  * learn one by one; else, of a limit, what it remembers of Z. */
 static double moment_bytes(const struct net *net, const struct parameter *p, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    bool by_entry = optimizer_by_entry(setup->training.optimizer);
-    int memories = optimizer_memories(setup->training.optimizer);
+    const struct optimizer *optimizer = net_optimizer(setup, p->map ? p->name : NULL);
+    bool by_entry = optimizer_by_entry(optimizer);
+    int memories = optimizer_memories(optimizer);
     if (!memories)
         return 0;
     if (p->map && !setup->N && !by_entry) {
-        const struct population *target = p->map->declared.target;
-        return 1.5 * population_bytes(target, 1) *
-               rank_bound(net, target, rows_of_token(net, p->map), evaluations);
+        const struct map_declaration *map = &p->map->declared;
+        const struct population *on = map_learns_backward(map) ? map->source : map->target;
+        return 1.5 * population_bytes(on, 1) *
+               rank_bound(net, on, rows_of_token(net, p->map), evaluations);
     }
     if (p->map)
         return (memories + (by_entry && !setup->N)) * map_entries_bytes(p->map);
@@ -79,9 +82,8 @@ static double response_bytes(const struct net *net, const struct map *map, int T
 
 /* y, and where entries are explicit x. */
 static double stage_bytes(const struct net *net, const struct parameter *p) {
-    const struct net_setup *setup = &net->setup;
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
-    if (p->map && (setup->N || optimizer_by_entry(setup->training.optimizer)))
+    if (p->map && net_keeps_rows(net, p->map))
         bytes += population_bytes(p->map->declared.source, p->rows);
     return bytes;
 }
@@ -104,6 +106,18 @@ static double map_bytes(const struct net *net, const struct map *map, double eva
            (setup->measure.check ? start_bytes(net, map, costs.q) : 0);
 }
 
+/* Twice the largest of what an optimizer of matrices moves, while it does. */
+static double scratch_bytes(const struct net *net, double evaluations) {
+    double most = 0;
+    for (int i = 0; i < net->parameters.count; i++) {
+        const struct parameter *p = &net->parameters.item[i];
+        const struct optimizer *optimizer = net_optimizer(&net->setup, p->map ? p->name : NULL);
+        if (optimizer && optimizer->matrices)
+            most = fmax(most, 2 * moment_bytes(net, p, evaluations));
+    }
+    return most;
+}
+
 static double all_bytes(const struct net *net, double evaluations, int T) {
     const struct net_setup *setup = &net->setup;
     double total = 0;
@@ -122,6 +136,7 @@ static double all_bytes(const struct net *net, double evaluations, int T) {
     for (int i = 0; i < net->parameters.count; i++)
         total += setup->training.stages * stage_bytes(net, &net->parameters.item[i]) +
                  moment_bytes(net, &net->parameters.item[i], evaluations);
+    total += scratch_bytes(net, evaluations);
     for (int k = 0; k < net->kernels.count; k++)
         total += 1.5 * T * rows_bytes(net->kernels.item[k].rows);
     return total;

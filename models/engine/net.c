@@ -1,4 +1,6 @@
 /* The life of an instance of a network. */
+#include "kernels/maps/map_limit.h"
+#include "kernels/maps/polar.h"
 #include "models/engine/node.h"
 
 #include <math.h>
@@ -92,10 +94,34 @@ int net_most_rows(const struct net *net) {
     return most;
 }
 
+const struct optimizer *net_optimizer(const struct net_setup *setup, const char *map) {
+    bool matrices = setup->training.optimizer && setup->training.optimizer->matrices;
+    if (!matrices || (map && !program_lists(setup->training.rest, map)))
+        return setup->training.optimizer;
+    return setup->training.rest_optimizer;
+}
+
+bool net_by_entry(const struct net_setup *setup) {
+    return optimizer_by_entry(setup->training.optimizer) ||
+           optimizer_by_entry(net_optimizer(setup, NULL));
+}
+
+double net_tolerance(const struct net_setup *setup) {
+    bool matrices = setup->training.optimizer && setup->training.optimizer->matrices;
+    return matrices ? setup->limit.tolerance / POLAR_GAIN : setup->limit.tolerance;
+}
+
+bool net_keeps_rows(const struct net *net, const struct map *map) {
+    const struct map_declaration *declared = &map->declared;
+    return net->setup.N || optimizer_by_entry(net_optimizer(&net->setup, declared->name)) ||
+           map_learns_backward(declared);
+}
+
 const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared) {
     const struct net_setup *setup = &net->setup;
     struct map_choice choice = {setup->N > 0, optimizer_is_plain(setup->training.optimizer),
-                                optimizer_by_entry(setup->training.optimizer), setup->field};
+                                optimizer_by_entry(net_optimizer(setup, declared->name)),
+                                setup->field};
     return map_choose(&choice, declared);
 }
 

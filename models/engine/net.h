@@ -101,7 +101,11 @@ struct measure_setup {
 struct training_setup {
     int stages;                        /* evaluations that the integrator keeps; for net_bytes */
     const struct optimizer *optimizer; /* NULL: plain gradient descent */
-    double read_in;                    /* Adam: factor of rate and eps of the read-in */
+    /* Of an optimizer of matrices: what moves all else, and the matrices that it is to leave. */
+    const struct optimizer *rest_optimizer;
+    const char *rest; /* blank-separated names; NULL: none */
+    bool each_expert; /* takes the part of each expert for a matrix */
+    double read_in;   /* Adam: factor of rate and eps of the read-in */
 };
 
 /* What an instance is made from. */
@@ -148,7 +152,7 @@ struct parameter {
     double *host;
     const double *A;
     int K, rows; /* of host; in x and A, of a matrix with several uses those of all of them */
-    double rate;
+    double rate, muon_rate; /* muon_rate: of Muon, as adam.rate is of Adam */
     struct adam_scale adam;
     struct rows y;
     int node; /* of the program: whose cotangent y or A is, or, of what is read, whose rows */
@@ -380,6 +384,15 @@ int net_carry(struct net *net, struct rows rows, struct err *err);
 /* The input [0, P) of row i of a parameter; and the most rows that one has, at least net->rows. */
 int net_input(const struct net *net, const struct parameter *p, int i);
 int net_most_rows(const struct net *net);
+/* What moves a matrix between populations of this name, or (NULL) what has a finite side. */
+const struct optimizer *net_optimizer(const struct net_setup *setup, const char *map);
+/* Whether some parameters move entry by entry. */
+bool net_by_entry(const struct net_setup *setup);
+/* Part of a row's size below which what is new in it is dropped by the bases of a limit's maps:
+ * Muon multiplies what is small by POLAR_GAIN. */
+double net_tolerance(const struct net_setup *setup);
+/* Whether what a map learns by are the rows x themselves, not their coordinates. */
+bool net_keeps_rows(const struct net *net, const struct map *map);
 /* The kind that a map of this instance is. */
 const struct map_kind *net_map_kind(const struct net *net, const struct map_declaration *declared);
 /* Where the draws of `sites` sites begin in their stream. */

@@ -31,18 +31,22 @@ struct optimizer {
      * the terms of the sum, and gradient flow and the classical fixed point exist. Such a row has
      * none of the functions below. */
     bool plain;
+    /* It moves matrices between populations alone, each as a whole; all else is moved by another
+     * optimizer, the rest of the settings (net_optimizer). */
+    bool matrices;
     bool decays;  /* each step begins with W *= 1 - schedule weight_decay, biases excepted */
     int memories; /* numbers that it keeps for each entry from step to step: 0, 1 or 2 */
     /* Every entry moves by this nonlinear function of its own gradients, those of
      * (1/P) sum_mu Delta_mu y_mu x_mu^T: limit maps then hold the learned part entry by entry, the
      * rate is adam_rate and not rate (struct weight), and [eps] multiplies eps. The functions below
-     * are not asked. NULL: entries move linearly, and a limit keeps rows. */
+     * are not asked. NULL: a limit keeps rows, of linear combinations of which a step consists. */
     struct entry_rule (*rule)(const struct optimizer_step *step);
-    /* Moves entries along a change, of the gradient times eta0 gamma0 rate, and uses it up
-     * (kernels/maps/change.h). memory [2]: zeroed before the first step. */
+    /* Moves entries along a change, of the gradient times eta0 gamma0 rate (matrices: 1), and uses
+     * it up (kernels/maps/change.h). memory [2]: zeroed before the first step. */
     int (*move)(const struct optimizer_step *step, struct change *change, struct array memory[2],
                 struct err *err);
-    /* The same of K numbers on the host: numbers += ... of gradient [K] and memory [2][K]. */
+    /* The same of K numbers on the host: numbers += ... of gradient [K] and memory [2][K]. NULL
+     * where it moves matrices alone. */
     void (*move_host)(const struct optimizer_step *step, int K, const double *gradient,
                       double *memory, double *numbers);
 };
@@ -56,6 +60,10 @@ static inline bool optimizer_is_plain(const struct optimizer *optimizer) {
 }
 static inline bool optimizer_by_entry(const struct optimizer *optimizer) {
     return optimizer && optimizer->rule;
+}
+/* Whether the size of its steps does not depend on that of the gradient. */
+static inline bool optimizer_normalises(const struct optimizer *optimizer) {
+    return optimizer && (optimizer->rule || optimizer->matrices);
 }
 static inline int optimizer_memories(const struct optimizer *optimizer) {
     return optimizer ? optimizer->memories : 0;

@@ -118,8 +118,6 @@ static int plan_values(struct plan *plan, struct err *err) {
 
 /* When values are read, forward, in reverse and after all. */
 static void use_values(struct plan *plan) {
-    const struct net_setup *setup = &plan->p->net->setup;
-    bool entries = setup->N || optimizer_by_entry(setup->training.optimizer);
     for (int i = 0; i < plan->n; i++) {
         const struct node *v = &plan->p->node[i];
         for (int k = 0; k < 2; k++) {
@@ -131,7 +129,8 @@ static void use_values(struct plan *plan) {
                 use(plan, item, back(plan, i));
             if (v->op->storage.backward_reads_value && v->plan.g_count)
                 use(plan, v->plan.value_item, back(plan, i));
-            if (v->op->storage.learning_reads_argument && (entries || !v->matrix.map))
+            if (v->op->storage.learning_reads_argument &&
+                (!v->matrix.map || net_keeps_rows(plan->p->net, v->matrix.map)))
                 use(plan, item, 2 * plan->n);
         }
     }

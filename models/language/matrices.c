@@ -25,6 +25,7 @@ static void add_parameter(struct program *p, int at, struct parameter parameter,
     parameter.name = W->name;
     parameter.node = at;
     parameter.rate = W->rate;
+    parameter.muon_rate = W->muon_rate;
     parameter.adam = (struct adam_scale){W->adam_rate, eps * W->adam_eps};
     *added = parameter;
 }
@@ -55,6 +56,12 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
     return out;
 }
 
+/* Whether the part of each expert is moved as a matrix. */
+static bool each_expert(const struct net_setup *setup, const char *name) {
+    const struct optimizer *optimizer = net_optimizer(setup, name);
+    return setup->training.each_expert && optimizer && optimizer->matrices;
+}
+
 struct value program_map(struct program *p, struct value x, struct population *target,
                          struct weight W) {
     struct value out;
@@ -79,6 +86,7 @@ struct value program_map(struct program *p, struct value x, struct population *t
                                        .target = target,
                                        .a0 = node->matrix.weight.a0,
                                        .s_f = node->matrix.weight.s_f,
+                                       .each = each_expert(&net->setup, W.name),
                                        .uses = 1};
     snprintf(declared.name, sizeof declared.name, "%s", W.name);
     if (!p->code)

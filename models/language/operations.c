@@ -88,7 +88,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     }
     struct map_settings settings = {.stop = setup->stop,
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),
-                                    .tolerance = setup->limit.tolerance,
+                                    .tolerance = net_tolerance(setup),
                                     .against_largest = net->output.loss_in_cotangent,
                                     .responses = setup->measure.responses || setup->measure.check,
                                     .field = setup->field};

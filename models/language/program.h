@@ -59,6 +59,7 @@ struct weight {
     const char *family; /* NULL, or the name of what it is one of in the coordinate check */
     double a0, s_f, rate;
     double adam_rate, adam_eps; /* factors of Adam's rate and eps that a paper asks for */
+    double muon_rate;           /* factor of Muon's rate; 0: that of Adam's */
     bool zero;                  /* W(0) = 0 */
     bool fixed;                 /* never learns */
     /* Draws of a thin matrix that are matched with nothing. Of a look: its limit is a random one,
@@ -102,6 +103,8 @@ void program_rows_tex(struct program *p, struct value x, const char *tex);
 
 /* Whether settings for matrix `given` are for this one: W1 for W1, W1_0 and W1_0_2. */
 bool program_addresses(const char *given, const char *name);
+/* Whether a blank-separated list (or NULL) has a word that is for this matrix. */
+bool program_lists(const char *list, const char *name);
 
 /* --- rows ------------------------------------------------------------------------------------ */
 

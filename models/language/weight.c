@@ -1,13 +1,26 @@
 /* The numbers of a matrix: what its author gives, times what the settings say, and what is left of
  * both in the limit. */
+#include "kernels/base/text.h"
 #include "models/engine/node.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 bool program_addresses(const char *given, const char *name) {
     size_t n = strlen(given);
     return !strncmp(given, name, n) && (!name[n] || name[n] == '_');
+}
+
+bool program_lists(const char *list, const char *name) {
+    struct text_word word;
+    while (list && text_next_word(&list, " ", &word)) {
+        char one[NET_NAME];
+        snprintf(one, sizeof one, "%.*s", (int)word.length, word.text);
+        if (program_addresses(one, name))
+            return true;
+    }
+    return false;
 }
 
 /* The product of all lines for this matrix, of its own name and of common ones; of the limit
@@ -87,7 +100,8 @@ static double eps_left(struct program *p, const char *name, double eps, double p
 /* Of a network, whose numbers may have any power of N: what no arithmetic and no text has. */
 static void check_numbers(struct program *p, const struct weight *W) {
     double start = fabs(W->a0 * W->s_f);
-    bool rates = isfinite(W->rate) && isfinite(W->adam_rate) && isfinite(W->adam_eps);
+    bool rates = isfinite(W->rate) && isfinite(W->adam_rate) && isfinite(W->adam_eps) &&
+                 isfinite(W->muon_rate);
     if (p->net->setup.N && !(start < 1e24))
         program_fail(p, "the initial scale of matrix %s is %.3g: it must be below 1e24 ([init])",
                      W->name, start);
@@ -107,6 +121,7 @@ bool weight_settle(struct program *p, struct node *node) {
         return false;
     *matrix = (struct matrix){W->name, W->fixed, W->zero};
     double *ones[] = {&W->s_f, &W->rate, &W->adam_rate, &W->adam_eps}, power;
+    W->muon_rate = W->muon_rate ? W->muon_rate : weight_or_one(W->adam_rate);
     for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
         *ones[k] = weight_or_one(*ones[k]);
     W->a0 = W->zero ? 0 : weight_or_one(W->a0);
@@ -116,7 +131,11 @@ bool weight_settle(struct program *p, struct node *node) {
     check_numbers(p, W);
     if (W->fixed)
         return !p->code;
-    double *rate = optimizer_by_entry(setup->training.optimizer) ? &W->adam_rate : &W->rate;
+    bool map = node->op->matrix == MATRIX_MAP;
+    const struct optimizer *optimizer = net_optimizer(setup, map ? W->name : NULL);
+    double *rate = !optimizer_normalises(optimizer) ? &W->rate
+                   : optimizer->matrices            ? &W->muon_rate
+                                                    : &W->adam_rate;
     *rate = rate_left(p, W->name, *rate * factor, power);
     factor = setting(p, setup->eps, W->name, &power);
     W->adam_eps = eps_left(p, W->name, W->adam_eps * factor, power);

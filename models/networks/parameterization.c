@@ -132,6 +132,8 @@ static void scale(const struct program *p, int regime, struct weight *W) {
     double x[VARIABLES];
     const double *to[] = {own->std, own->rate, own->adam_rate, own->adam_eps};
     const double *from[] = {written->std, written->rate, written->adam_rate, written->adam_eps};
+    if (!W->muon_rate) /* its step is the same in all of them */
+        W->muon_rate = weight_or_one(W->adam_rate);
     double *number[] = {&W->a0, &W->rate, &W->adam_rate, &W->adam_eps};
     sizes(p, regime, x);
     for (int k = 0; k < 4; k++) {

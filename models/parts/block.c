@@ -31,6 +31,7 @@ void block_weights(struct program *p, const struct block *block, struct weight *
         W->name = block_name(p, block, W->name);
         W->rate = block->rate * weight_or_one(W->rate);
         W->adam_rate = block->b * block->rate * weight_or_one(W->adam_rate);
+        W->muon_rate *= block->b * block->rate; /* 0: it is adam_rate */
         W->adam_eps = block->b * weight_or_one(W->adam_eps);
     }
 }

@@ -64,6 +64,8 @@ class Matrix:
     tied: bool
     iid: bool
     uses: int
+    muon_rate: float
+    optimizer: str                      # that moves it, where it learns
 
 
 @dataclasses.dataclass

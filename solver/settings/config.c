@@ -285,6 +285,18 @@ static int check_flow(const struct config *config, const struct params *params, 
     return CODE_OK;
 }
 
+/* The exact factor of a sum of gradients has directions of round-off. */
+static int check_muon(const struct config *config, const struct params *params, struct err *err) {
+    const struct training *training = &config->training;
+    if (training->optimizer->matrices && training->muon.way == MUON_EXACT &&
+        training->momentum != 0)
+        return params_error(params, "training", "momentum", err,
+                            "muon = exact moves along one gradient, since a sum of them has ever "
+                            "smaller singular values, which it would make as large as the others: "
+                            "momentum = 0, or muon = newton_schulz");
+    return CODE_OK;
+}
+
 /* A decay to the end of the run has to begin in it. */
 static int check_schedule(const struct config *config, const struct params *params,
                           struct err *err) {
@@ -396,6 +408,7 @@ int config_check(const struct config *config, const struct params *params, int K
     const char *key, *reason;
     TRY(check_unused(config, params, err));
     TRY(check_flow(config, params, err));
+    TRY(check_muon(config, params, err));
     TRY(check_schedule(config, params, err));
     TRY(check_coordinate(config, params, err));
     TRY(check_precision(config, params, err));
@@ -432,7 +445,9 @@ int config_coordinates(const struct config *config, const struct data *data, dou
     size_t count = data_rows(data) * (size_t)data->D;
     *rest = 0;
     *K = data->D;
-    if (optimizer_by_entry(config->training.optimizer)) {
+    if (net_by_entry(
+            &(struct net_setup){.training.optimizer = config->training.optimizer,
+                                .training.rest_optimizer = config->training.muon.rest_optimizer})) {
         TRY(base_alloc(A, count, sizeof **A, err));
         for (size_t i = 0; i < count; i++)
             (*A)[i] = data->X[i] / sqrt((double)data->D);
@@ -486,6 +501,9 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .measure.experts = config->output.experts,
         .training.stages = integrator_of(&config->training)->stages,
         .training.optimizer = config->training.optimizer,
+        .training.rest_optimizer = config->training.muon.rest_optimizer,
+        .training.rest = config->training.muon.rest,
+        .training.each_expert = config->training.muon.experts == MUON_EXPERTS_EACH,
         .training.read_in = config->training.adam.read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),
         /* solved from evaluations that are all measured, of random matrices that do not decay */
         .measure.responses = N == 0 && config->output.kernels == KERNELS_FULL &&

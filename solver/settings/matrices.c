@@ -50,6 +50,18 @@ done:
     return code;
 }
 
+/* Whether something that a name is for moves entry by entry. */
+static bool has_eps(const struct net *net, const char *name) {
+    for (int i = 0; i < net->matrices.count; i++) {
+        const char *matrix = net->matrices.item[i].name, *map = NULL;
+        for (int k = 0; k < net->maps.count; k++)
+            map = strcmp(net->maps.item[k]->declared.name, matrix) ? map : matrix;
+        if (program_addresses(name, matrix) && optimizer_by_entry(net_optimizer(&net->setup, map)))
+            return true;
+    }
+    return false;
+}
+
 /* What a line would multiply and cannot. */
 static int check_line(const struct params *params, int list, const struct factor *line,
                       const struct net *net, struct err *err) {
@@ -60,11 +72,15 @@ static int check_line(const struct params *params, int list, const struct factor
     const char *section = sections_of[list];
     char optimizers[TEXT_NOTE] = "";
     optimizer_name_by_entry(optimizers);
-    if (list == EPS && !optimizer_by_entry(net->setup.training.optimizer))
+    if (list == EPS && !net_by_entry(&net->setup))
         return params_error(params, section, line->name, err,
                             "eps is Adam's and Lion's: take the line out or choose [training] "
                             "optimizer = %s",
                             optimizers);
+    if (list == EPS && !has_eps(net, line->name))
+        return params_error(params, section, line->name, err,
+                            "Muon moves it, which has no eps: take the line out, or name it in "
+                            "[training] rest");
     if (list == EPS && line->factor == 0)
         return params_error(params, section, line->name, err,
                             "a factor of eps must be above 0: 1e-6, say");
@@ -149,13 +165,42 @@ static int check_limit(const struct config *config, const struct params *params,
     return CODE_OK;
 }
 
+/* Muon has something to move, and what it is to leave exists. */
+static int check_muon(const struct params *params, const struct net *net, struct err *err) {
+    const char *rest = net->setup.training.rest;
+    struct text_word word;
+    bool moves = false;
+    for (int i = 0; i < net->parameters.count && !moves; i++)
+        moves = net->parameters.item[i].map && !program_lists(rest, net->parameters.item[i].name);
+    if (!moves)
+        return params_error(params, "training", "optimizer", err,
+                            "no matrix of this network that learns has two infinite sides%s, so "
+                            "that Muon has nothing to move: gd, momentum, adam, adamw or lion",
+                            rest && *rest ? " and is not named in rest" : "");
+    while (rest && text_next_word(&rest, " ", &word)) {
+        char name[NET_NAME];
+        bool found = false;
+        snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
+        for (int i = 0; i < net->parameters.count && !found; i++)
+            found = net->parameters.item[i].map &&
+                    program_addresses(name, net->parameters.item[i].name);
+        if (!found)
+            return params_error(params, "training", "rest", err,
+                                "no matrix with two infinite sides that learns is called %s", name);
+    }
+    return CODE_OK;
+}
+
 int matrices_check(const struct config *config, const struct params *params, struct err *err) {
     if (config->solver.replicates)
         TRY(check_limit(config, params, err));
-    if (!params->frees && !config->network.script.text[0])
+    bool muon = config->training.optimizer->matrices;
+    if (!params->frees && !config->network.script.text[0] && !muon)
         return CODE_OK;
     struct net net;
     int code = declare(&net, config, some_width(config), NULL, err);
+    if (!code && muon)
+        code = check_muon(params, &net, err);
     if (!code)
         code = check_names(config, params, &net, err);
     if (!code && net.place.has_step_rule && config->training.integrator->flow)

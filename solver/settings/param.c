@@ -45,8 +45,10 @@ static int imply(struct params *params, const struct param_section *section, str
 /* Whether the command line has given what decides whether a row is used. */
 static bool is_overridden(const struct param_section *section, const struct param_row *row,
                           const struct param_value *values) {
-    while ((row = row_gate(section, row)))
-        if (values[row - section->rows].line == -1)
+    const char *cursor = NULL;
+    const struct param_row *gate;
+    while ((gate = row_gate(section, row, &cursor)))
+        if (values[gate - section->rows].line == -1 || is_overridden(section, gate, values))
             return true;
     return false;
 }

@@ -100,22 +100,20 @@ void row_describe(const struct param_row *row, char *note) {
     describe_range(row, note);
 }
 
-/* The earlier row of the section that `when` names, and the rest of `when`. */
-static const struct param_row *gate_of(const struct param_section *section,
-                                       const struct param_row *row, const char **cursor) {
+const struct param_row *row_gate(const struct param_section *section, const struct param_row *row,
+                                 const char **cursor) {
+    bool choices = row->when && strchr(row->when, '=');
     const struct param_row *gate = section->rows;
     struct text_word word;
-    *cursor = row->when;
-    text_next_word(cursor, "=", &word);
+    if (!row->when || (choices && *cursor))
+        return NULL;
+    *cursor = *cursor ? *cursor : row->when;
+    if (!text_next_word(cursor, choices ? "=" : " ", &word))
+        return NULL;
     while (gate < row && !text_is(word, gate->key))
         gate++;
     assert(gate < row && (gate->type == PARAM_CHOICE || gate->type == PARAM_ROW));
     return gate;
-}
-
-const struct param_row *row_gate(const struct param_section *section, const struct param_row *row) {
-    const char *cursor;
-    return row->when ? gate_of(section, row, &cursor) : NULL;
 }
 
 /* Whether a word of the gate lets the row be used. */
@@ -136,16 +134,20 @@ static bool lets(const struct param_row *gate, const struct param_row *row, cons
 
 void row_describe_when(const struct param_section *section, const struct param_row *row,
                        char *note) {
-    const char *cursor, *joint = "";
-    const struct param_row *gate = gate_of(section, row, &cursor);
-    struct words words = words_of(gate);
-    struct text_word word;
-    text_append(note, "%s =", gate->key);
-    while (next_word(&words, &word))
-        if (lets(gate, row, cursor, word)) {
-            text_append(note, "%s %.*s", joint, (int)word.length, word.text);
-            joint = " or";
-        }
+    const char *cursor = NULL, *joint = "";
+    const struct param_row *gate;
+    while ((gate = row_gate(section, row, &cursor))) {
+        struct words words = words_of(gate);
+        struct text_word word;
+        text_append(note, "%s%s =", joint, gate->key);
+        joint = "";
+        while (next_word(&words, &word))
+            if (lets(gate, row, cursor, word)) {
+                text_append(note, "%s %.*s", joint, (int)word.length, word.text);
+                joint = " or";
+            }
+        joint = ", or when ";
+    }
 }
 
 __attribute__((format(printf, 3, 4))) static bool refuse(const struct param_row *row, char *note,
@@ -340,7 +342,7 @@ bool row_users(const struct param_section *section, const struct param_row *row,
     return all;
 }
 
-/* The condition in `when` looks at an earlier row, so the recursion ends; on a key that goes with
+/* The conditions in `when` look at earlier rows, so the recursion ends; on a key that goes with
  * other values of the first row it always holds. */
 bool row_used(const struct param_section *section, const struct param_row *row,
               const struct param_value *values) {
@@ -350,11 +352,15 @@ bool row_used(const struct param_section *section, const struct param_row *row,
         return false;
     if (!row->when)
         return true;
-    const char *cursor;
-    const struct param_row *gate = gate_of(section, row, &cursor);
-    if (first && section->other_keys && section->other_keys(first, gate->key))
-        return true;
-    const char *text = values ? values[gate - section->rows].text : gate->value;
-    return text && lets(gate, row, cursor, (struct text_word){text, strlen(text)}) &&
-           row_used(section, gate, values);
+    const char *cursor = NULL;
+    const struct param_row *gate;
+    while ((gate = row_gate(section, row, &cursor))) {
+        if (first && section->other_keys && section->other_keys(first, gate->key))
+            return true;
+        const char *text = values ? values[gate - section->rows].text : gate->value;
+        if (text && lets(gate, row, cursor, (struct text_word){text, strlen(text)}) &&
+            row_used(section, gate, values))
+            return true;
+    }
+    return false;
 }

@@ -34,8 +34,10 @@ void row_zero(const struct param_row *row, const char *text, void *out);
 /* Whether every value of the section's first row goes with this one; if not, note (or NULL) gets
  * the list of those that do. */
 bool row_users(const struct param_section *section, const struct param_row *row, char *note);
-/* The earlier row whose value decides whether this one is used; NULL: none does. */
-const struct param_row *row_gate(const struct param_section *section, const struct param_row *row);
+/* The earlier rows whose values decide whether this one is used, which any of them may allow: one
+ * after the other, *cursor being NULL at first; NULL: there is none, or no other. */
+const struct param_row *row_gate(const struct param_section *section, const struct param_row *row,
+                                 const char **cursor);
 /* Whether a row is used with the values of its section, NULL for the defaults. */
 bool row_used(const struct param_section *section, const struct param_row *row,
               const struct param_value *values);

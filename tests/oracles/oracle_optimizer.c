@@ -1,5 +1,6 @@
 #include "tests/oracles/oracle_optimizer.h"
 #include "tests/oracles/oracle.h"
+#include "tests/oracles/oracle_muon.h"
 
 #include <string.h>
 
@@ -19,6 +20,18 @@ static void add(struct oracle_optimizer *a, double *w, int count, double sgd, do
     block->G = array(count);
     block->first = array(count);
     block->second = array(count);
+}
+
+void oracle_optimizer_matrices(struct oracle_optimizer *a, struct oracle_matrices matrices) {
+    struct oracle_weights *block = &a->block[a->blocks - 1];
+    block->matrices = matrices;
+    block->matrices.rate = block->adam_rate;
+}
+
+/* The same of matrices [rows][columns] one after the other. */
+static void in_turn(struct oracle_optimizer *a, int count, int rows, int columns) {
+    oracle_optimizer_matrices(a, (struct oracle_matrices){1, count, rows, columns, 0,
+                                                          rows * columns, columns, 1, 0, 0, 0});
 }
 
 static double step_dense(void *o) {
@@ -73,6 +86,7 @@ struct oracle_optimizer *oracle_optimizer_dense(struct oracle_dense *o) {
     for (int l = 2; l <= o->depth; l++) {
         double *W = oracle_dense_block(o, l, &count);
         add(a, W, count, sgd, pow(N, -0.5), pow(N, -1.5));
+        in_turn(a, 1, o->N, o->N);
     }
     return a;
 }
@@ -106,6 +120,7 @@ struct oracle_optimizer *oracle_optimizer_1(struct oracle1 *o) {
         int count;
         double *W = oracle1_block(o, block, &count);
         add(a, W, count, oracle1_rate(o, block) / unit, pow(N, -0.5), pow(N, -1.5));
+        in_turn(a, count / (o->N * o->N), o->N, o->N);
     }
     return a;
 }
@@ -115,10 +130,16 @@ struct oracle_optimizer *oracle_optimizer_2(struct oracle *o) {
     double N = o->N, M = o->M, units = M * o->Ne, unit = o->eta0;
     int in = o->M * o->Ne * o->N;
     add_ends(a, o->W1, o->w4, oracle_rate(o, ORACLE_W1) / unit, o->N, o->D, o->gamma0);
-    if (o->gate != ORACLE_CONSTANT)
+    struct oracle_matrices into = {1, o->M, o->Ne, o->N, 0, o->Ne * o->N, o->N, 1, true, false, 0};
+    struct oracle_matrices out = {1, o->M, o->N, o->Ne, 0, o->Ne, o->M * o->Ne, 1, true, true, 0};
+    if (o->gate != ORACLE_CONSTANT) {
         add(a, o->Q, o->M * o->N, oracle_rate(o, ORACLE_Q) / unit, 1 / sqrt(N), 1 / sqrt(N) / M);
+        in_turn(a, 1, o->M, o->N);
+    }
     add(a, o->W2in, in, oracle_rate(o, ORACLE_W2IN) / unit, 1 / sqrt(N), 1 / sqrt(N) / M);
+    oracle_optimizer_matrices(a, into);
     add(a, o->W2out, in, oracle_rate(o, ORACLE_W2OUT) / unit, 1 / sqrt(units), 1 / sqrt(units) / N);
+    oracle_optimizer_matrices(a, out);
     return a;
 }
 
@@ -127,13 +148,20 @@ struct oracle_optimizer *oracle_optimizer_3(struct oracle3 *o) {
     double N = o->N, M = o->M, unit = o->eta0;
     add_ends(a, o->block[ORACLE3_W1], o->block[ORACLE3_W4], oracle3_rate(o, ORACLE3_W1) / unit,
              o->N, o->D, o->gamma0);
-    if (o->gate != ORACLE_CONSTANT)
+    int each = o->Ne * o->N;
+    struct oracle_matrices into = {1, o->M, o->Ne, o->N, 0, each, o->N, 1, true, false, 0};
+    struct oracle_matrices out = {1, o->M, o->N, o->Ne, 0, each, o->Ne, 1, true, true, 0};
+    if (o->gate != ORACLE_CONSTANT) {
         add(a, o->block[ORACLE3_Q], oracle3_count(o, ORACLE3_Q), oracle3_rate(o, ORACLE3_Q) / unit,
             1 / sqrt(N), 1 / sqrt(N) / M);
+        in_turn(a, 1, o->M, o->N);
+    }
     add(a, o->block[ORACLE3_WIN], oracle3_count(o, ORACLE3_WIN),
         oracle3_rate(o, ORACLE3_WIN) / unit, 1 / sqrt(N), pow(N, -1.5) / M);
+    oracle_optimizer_matrices(a, into);
     add(a, o->block[ORACLE3_WOUT], oracle3_count(o, ORACLE3_WOUT),
         oracle3_rate(o, ORACLE3_WOUT) / unit, sqrt(N) / o->Ne, pow(N, -1.5) / M);
+    oracle_optimizer_matrices(a, out);
     return a;
 }
 
@@ -145,11 +173,17 @@ struct oracle_optimizer *oracle_optimizer_residual(struct oracle_residual *o) {
     double nu[] = {1 / (L * units), 1 / (L * N), 1 / (L * o->E)};
     add_ends(a, o->W0, o->w, oracle_residual_rate(o, ORACLE_RESIDUAL_W) / unit, o->N, o->D,
              o->gamma0);
+    int n = o->N, all = o->E * o->Ne;
+    const struct oracle_matrices of[] = {
+        {o->L, o->E, o->Ne, n, all * n, o->Ne * n, n, 1, true, false, 0},
+        {o->L, o->E, n, o->Ne, all * n, o->Ne, all, 1, true, true, 0},
+        {o->L, 1, o->E, n, o->E * n, 0, n, 1, false, false, 0}};
     for (int k = 0; k < 3; k++) {
         int count;
         double *w = oracle_residual_block(o, blocks[k], &count);
         add(a, w, count, oracle_residual_rate(o, blocks[k]) / unit, 1 / source[k] / multiplier[k],
             nu[k] * multiplier[k]);
+        oracle_optimizer_matrices(a, of[k]);
     }
     return a;
 }
@@ -162,8 +196,23 @@ struct oracle_optimizer *oracle_optimizer_resnet(struct oracle_resnet *o) {
         int count;
         double *W = oracle_resnet_block(o, 2 + l, &count);
         add(a, W, count, sgd, 1 / sqrt(o->L * N), o->branch / sqrt(o->L) * pow(N, -1.5));
+        in_turn(a, 1, o->N, o->N);
     }
     return a;
+}
+
+/* Matrices of heads and experts, all of which are of their own. */
+static void transformer_matrices(struct oracle_optimizer *a, const struct oracle_transformer *o,
+                                 int kind) {
+    bool heads = kind <= ORACLE_W_O, out = kind == ORACLE_W_O || kind == ORACLE_W_2;
+    int count = heads ? o->H : o->E, each = heads ? o->N_k : o->N_e;
+    if (kind == ORACLE_ROUTER || kind == ORACLE_BIAS)
+        return;
+    if (out)
+        oracle_optimizer_matrices(a, (struct oracle_matrices){1, count, o->N, each, 0, each,
+                                                              count * each, 1, false, false, 0});
+    else
+        in_turn(a, count, each, o->N);
 }
 
 struct oracle_optimizer *oracle_optimizer_transformer(struct oracle_transformer *o) {
@@ -178,8 +227,10 @@ struct oracle_optimizer *oracle_optimizer_transformer(struct oracle_transformer 
         if (i < 2)
             add(a, w, count, sgd, i ? 1 : 1 / sqrt(o->K),
                 i ? 1 / (o->gamma0 * N) : 1 / sqrt(o->K) / N);
-        else if (sgd > 0 && count > 0)
+        else if (sgd > 0 && count > 0) {
             add(a, w, count, sgd, rate[kind], nu[kind]);
+            transformer_matrices(a, o, kind);
+        }
         a->block[a->blocks - 1].bias |= i >= 2 && kind == ORACLE_BIAS && sgd > 0 && count > 0;
     }
     return a;
@@ -229,34 +280,92 @@ static void clip(struct oracle_optimizer *a) {
             a->block[i].G[k] *= a->clip / a->norm;
 }
 
+static double *entry(const struct oracle_matrices *of, double *w, int k, int i, int j) {
+    return w + k * of->matrix + i * of->row + j * of->column;
+}
+
+/* w -= rate (n m)^1/2 p(M/|M|) for a matrix [n][m] of which each expert has some rows, or columns.
+ */
+static void muon_matrix(const struct oracle_optimizer *a, const struct oracle_matrices *of,
+                        double rate, const double *M, double *w, int first, int experts) {
+    int n = of->out ? of->rows : of->rows * experts,
+        m = of->out ? of->columns * experts : of->columns;
+    double *X = array(n * m);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < m; j++) {
+                int k = first + (of->out ? j / of->columns : i / of->rows);
+                long at = entry(of, w, k, i % of->rows, j % of->columns) - w;
+                if (pass == 0)
+                    X[i * m + j] = M[at];
+                else
+                    w[at] -= rate * of->rate * sqrt((double)n * m) * X[i * m + j];
+            }
+        if (pass == 0)
+            oracle_muon(n, m, X, a->exact);
+    }
+    free(X);
+}
+
+/* V <- momentum V + G; w moves along V or G + momentum V. */
+static void muon_step(const struct oracle_optimizer *a, struct oracle_weights *b, double rate) {
+    const struct oracle_matrices *of = &b->matrices;
+    int together = of->units && a->together ? of->count : 1;
+    for (int k = 0; k < b->count; k++) {
+        b->first[k] = a->momentum * b->first[k] + b->G[k];
+        b->second[k] = a->nesterov ? b->G[k] + a->momentum * b->first[k] : b->first[k];
+    }
+    for (int c = 0; c < of->copies; c++)
+        for (int k = 0; k < of->count; k += together)
+            muon_matrix(a, of, rate, b->second + c * of->copy, b->w + c * of->copy, k, together);
+}
+
+static void adam_step(const struct oracle_optimizer *a, struct oracle_weights *b, double rate) {
+    for (int k = 0; k < b->count; k++) {
+        b->first[k] = a->beta1 * b->first[k] + (1 - a->beta1) * b->G[k];
+        b->second[k] = a->beta2 * b->second[k] + (1 - a->beta2) * b->G[k] * b->G[k];
+        double mhat = b->first[k] / (1 - pow(a->beta1, a->t));
+        double vhat = b->second[k] / (1 - pow(a->beta2, a->t));
+        double eps = a->eps * b->nu;
+        double step = a->inside ? mhat / sqrt(vhat + eps * eps) : mhat / (sqrt(vhat) + eps);
+        b->w[k] -= rate * b->adam_rate * step;
+    }
+}
+
+static void lion_step(const struct oracle_optimizer *a, struct oracle_weights *b, double rate) {
+    for (int k = 0; k < b->count; k++) {
+        double u = a->beta1 * b->first[k] + (1 - a->beta1) * b->G[k];
+        b->first[k] = a->beta2 * b->first[k] + (1 - a->beta2) * b->G[k];
+        b->w[k] -= rate * b->adam_rate * u / (fabs(u) + a->eps * b->nu);
+    }
+}
+
+static void plain_step(double momentum, struct oracle_weights *b, double rate) {
+    for (int k = 0; k < b->count; k++) {
+        b->first[k] = momentum * b->first[k] + b->G[k];
+        b->w[k] -= rate * b->sgd * b->first[k];
+    }
+}
+
 double oracle_optimizer_step(struct oracle_optimizer *a) {
     double loss = gradient(a), factor = a->factor ? a->factor[a->t] : 1, rate = a->rate * factor;
     clip(a);
     a->t++;
     for (int i = 0; i < a->blocks; i++) {
         struct oracle_weights *b = &a->block[i];
-        for (int k = 0; k < b->count; k++) {
-            if (!a->adam) {
-                b->first[k] = a->momentum * b->first[k] + b->G[k];
-                b->w[k] -= rate * b->sgd * b->first[k];
-                continue;
-            }
-            if (!b->bias)
-                b->w[k] *= 1 - a->decay * factor;
-            if (a->lion) {
-                double u = a->beta1 * b->first[k] + (1 - a->beta1) * b->G[k];
-                b->first[k] = a->beta2 * b->first[k] + (1 - a->beta2) * b->G[k];
-                b->w[k] -= rate * b->adam_rate * u / (fabs(u) + a->eps * b->nu);
-                continue;
-            }
-            b->first[k] = a->beta1 * b->first[k] + (1 - a->beta1) * b->G[k];
-            b->second[k] = a->beta2 * b->second[k] + (1 - a->beta2) * b->G[k] * b->G[k];
-            double mhat = b->first[k] / (1 - pow(a->beta1, a->t));
-            double vhat = b->second[k] / (1 - pow(a->beta2, a->t));
-            double eps = a->eps * b->nu;
-            double step = a->inside ? mhat / sqrt(vhat + eps * eps) : mhat / (sqrt(vhat) + eps);
-            b->w[k] -= rate * b->adam_rate * step;
-        }
+        for (int k = 0; k < b->count && !b->bias; k++)
+            b->w[k] *= 1 - a->decay * factor;
+        if (a->muon && b->matrices.copies)
+            muon_step(a, b, rate);
+        else if (a->muon)
+            (a->rest_adam ? adam_step(a, b, a->rest_rate * factor)
+                          : plain_step(0, b, a->rest_rate * factor));
+        else if (a->lion)
+            lion_step(a, b, rate);
+        else if (a->adam)
+            adam_step(a, b, rate);
+        else
+            plain_step(a->momentum, b, rate);
     }
     return loss;
 }

@@ -420,6 +420,15 @@ static void set_adam(const struct oracle_stack *o, struct oracle_weights *weight
     weights->bias = k == 1;
 }
 
+/* Routers over many experts are matrices, and what an expert has. */
+static void set_matrices(const struct oracle_stack *o, struct oracle_optimizer *a, int k) {
+    if (k == 1 || (k == 0 && o->regime == 1))
+        return;
+    int n = k ? oracle_stack_target(o, k - 2) : o->M, m = k ? oracle_stack_source(o, k - 2) : o->N;
+    oracle_optimizer_matrices(a, (struct oracle_matrices){1, k ? o->M : 1, n, m, 0, n * m, m, 1,
+                                                          k && o->regime > 1, k == 3, 0});
+}
+
 struct oracle_optimizer *oracle_optimizer_stack(struct oracle_stack *o) {
     struct oracle_optimizer *a = memory(1, sizeof *a);
     *a = (struct oracle_optimizer){
@@ -436,6 +445,8 @@ struct oracle_optimizer *oracle_optimizer_stack(struct oracle_stack *o) {
             set(weights, 1 / (o->gamma0 * o->N), 1 / (o->gamma0 * o->N), 1);
         else
             set_adam(o, weights, (i - 2) % (2 + o->E));
+        if (i > 1)
+            set_matrices(o, a, (i - 2) % (2 + o->E));
     }
     return a;
 }

@@ -194,7 +194,7 @@ static void find_coordinates(struct couple *p) {
     int K;
     ASK(thin_coordinates(data->X, data->P, data->D, &A, &p->B, &K, err));
     free(A);
-    if (!optimizer_by_entry(p->run.config.training.optimizer))
+    if (!net_by_entry(&p->net.setup))
         return;
     free(p->B);
     p->B = calloc((size_t)(data->D * data->D), sizeof *p->B);

@@ -18,7 +18,13 @@ void oracles_set_optimizer(struct oracle_optimizer *a, const struct training *tr
     a->lion = training->optimizer == &optimizer_lion;
     a->inside = training->adam.eps_place == ADAM_EPS_INSIDE;
     a->rate = training->eta0;
-    a->momentum = training->optimizer == &optimizer_momentum ? training->momentum : 0;
+    a->muon = training->optimizer == &optimizer_muon;
+    a->exact = training->muon.way == MUON_EXACT;
+    a->nesterov = training->muon.nesterov;
+    a->together = training->muon.experts == MUON_EXPERTS_TOGETHER;
+    a->rest_adam = training->muon.rest_optimizer == &optimizer_adam;
+    a->rest_rate = training->muon.rest_eta0;
+    a->momentum = a->muon || training->optimizer == &optimizer_momentum ? training->momentum : 0;
     a->beta1 = training->adam.beta1;
     a->beta2 = training->adam.beta2;
     a->eps = training->adam.eps;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dmft.description import Program
+from dmft.errors import InputError
 from dmft.theory import names
 from dmft.theory.adjoint import Adjoint
 from dmft.theory.expression import (ONE, Apply, Call, Column, Expression, Mean, Ref, Scale, Sum,
@@ -32,6 +33,9 @@ class Derivation:
         self.nodes = self.graph.nodes
         self.scale = Scales(limit, settings, again)
         training = settings["training"]
+        if training.get("optimizer") == "muon":
+            raise InputError("the equations of a limit trained by Muon are not derived: "
+                             "docs/theory/muon.md has them; optimizer = momentum or adam here")
         self.adam = training.get("optimizer") in ("adam", "adamw", "lion")
         self.experts, self.first_column = self._experts()
         self.symbols: dict[int, Symbol] = {}

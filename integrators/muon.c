@@ -1,0 +1,27 @@
+/* Muon for matrices between two populations (kernels/maps/polar.h), at the rate eta0 s times the
+ * multiplier muon_rate of each; read-in, read-out, looks, biases and the matrices that the key
+ * `rest` names are moved by rest_optimizer at rest_eta0 (optimizer.c). */
+#include "integrators/optimizer.h"
+#include "kernels/maps/polar.h"
+
+static int move(const struct optimizer_step *step, struct change *change, struct array memory[2],
+                struct err *err) {
+    const struct training *training = step->training;
+    struct polar_rule rule = {.momentum = training->momentum,
+                              .rate = training->eta0 * step->schedule * step->parameter->muon_rate,
+                              .nesterov = training->muon.nesterov,
+                              .exact = training->muon.way == MUON_EXACT};
+    return polar_change(change, &rule, memory, err);
+}
+
+const struct optimizer optimizer_muon = {
+    .choice = {.name = "muon",
+               .doc = "a step along the nearest orthogonal matrix to a sum of gradients, for each "
+                      "matrix with two infinite sides; the rest by rest_optimizer",
+               .keys = "momentum muon nesterov muon_experts rest_optimizer rest_eta0 rest "
+                       "weight_decay"},
+    .matrices = true,
+    .decays = true,
+    .memories = 1,
+    .move = move,
+};

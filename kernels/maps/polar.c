@@ -1,0 +1,268 @@
+/* Muon's step (polar.h), by blocks: of rows where rows are sites or directions, on the backend; of
+ * columns, the sites of an expert, on the host. */
+#include "kernels/maps/polar.h"
+#include "kernels/array/profile.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 5 };
+static const double newton_schulz[3] = {3.4445, -4.7750, 2.0315};
+/* Of the exact factor: singular values below this share of the largest are round-off. */
+static const double negligible = 1e-10;
+
+/* C [n][n] = a + b A + c A^2, the factor of a Newton-Schulz step, A symmetric. */
+static void step_factor(int n, const double *A, double *C) {
+    size_t all = (size_t)n * (size_t)n;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, newton_schulz[2], A, n, A, n, 0,
+                C, n);
+    for (size_t i = 0; i < all; i++)
+        C[i] += newton_schulz[1] * A[i];
+    for (size_t i = 0; i < all; i += (size_t)n + 1)
+        C[i] += newton_schulz[0];
+}
+
+/* --- on the host ----------------------------------------------------------------------------- */
+
+/* X [r][c] <- p(X/|X|_F). A, C [n][n] with n = min(r, c), and Y [r][c], are scratch. */
+static void iterate_host(int r, int c, double *X, double *A, double *C, double *Y) {
+    size_t all = (size_t)r * (size_t)c;
+    double norm = cblas_dnrm2((int)all, X, 1);
+    if (norm == 0)
+        return;
+    cblas_dscal((int)all, 1 / norm, X, 1);
+    for (int k = 0; k < STEPS; k++) {
+        if (r <= c) {
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, r, c, 1, X, c, X, c, 0, A, r);
+            step_factor(r, A, C);
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, r, 1, C, r, X, c, 0, Y, c);
+        } else {
+            cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, c, c, r, 1, X, c, X, c, 0, A, c);
+            step_factor(c, A, C);
+            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, c, 1, X, c, C, c, 0, Y, c);
+        }
+        memcpy(X, Y, all * sizeof *X);
+    }
+}
+
+static int failed(struct err *err) {
+    return err_set(err, CODE_NUMERICAL,
+                   "the singular values of a gradient are not to be found: it is not finite; lower "
+                   "eta0 or rest_eta0");
+}
+
+/* X [r][c] <- the same with singular values of 1; those that are round-off become 0. U [r][n],
+ * Vt [n][c] and s [2n] are scratch. */
+static int exact_host(int r, int c, double *X, double *U, double *Vt, double *s, struct err *err) {
+    int n = r < c ? r : c;
+    if (LAPACKE_dgesvd(LAPACK_ROW_MAJOR, 'S', 'S', r, c, X, c, s, U, n, Vt, c, s + n))
+        return failed(err);
+    for (int k = 0; k < n; k++)
+        cblas_dscal(r, s[k] > negligible * s[0] ? 1 : 0, U + k, n);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, n, 1, U, n, Vt, c, 0, X, c);
+    return CODE_OK;
+}
+
+/* X [r][c] <- either; scratch [2 r c + 2 n^2 + 2 n]. */
+static int polar_host(int r, int c, double *X, bool exact, double *scratch, struct err *err) {
+    size_t all = (size_t)r * (size_t)c, n = (size_t)(r < c ? r : c);
+    if (exact)
+        return exact_host(r, c, X, scratch, scratch + all, scratch + 2 * all, err);
+    iterate_host(r, c, X, scratch + all, scratch + all + n * n, scratch);
+    return CODE_OK;
+}
+
+/* The columns of each group of sites are a matrix [x.count][group] of its own. */
+static int polar_columns(struct rows x, int group, bool exact, struct err *err) {
+    size_t sites = x.array->sites, r = (size_t)x.count, c = (size_t)group;
+    size_t n = r < c ? r : c, all = r * c;
+    double *host = NULL, *X = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&host, r * sites, sizeof *host, err));
+    DO(base_alloc(&X, 3 * all + 2 * n * n + 2 * n, sizeof *X, err));
+    x.array->backend->get(x, host);
+    for (size_t first = 0; first < sites; first += c) {
+        for (size_t k = 0; k < r; k++)
+            memcpy(X + k * c, host + k * sites + first, c * sizeof *X);
+        DO(polar_host(x.count, group, X, exact, X + all, err));
+        for (size_t k = 0; k < r; k++)
+            memcpy(host + k * sites + first, X + k * c, c * sizeof *X);
+    }
+    x.array->backend->put(x, host);
+done:
+    free(host);
+    free(X);
+    return code;
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+/* x <- p(x/|x|) with <x_k x_l> in the place of products, so that the result has site averages of
+ * one where it has singular values of one. other: scratch of the same shape. */
+static int iterate_rows(struct rows x, struct rows other, struct err *err) {
+    const struct backend *backend = x.array->backend;
+    size_t n = (size_t)x.count;
+    double *A, norm2 = 0;
+    TRY(base_alloc(&A, 2 * n * n, sizeof *A, err));
+    backend->averages(x, x, A);
+    for (size_t k = 0; k < n; k++)
+        norm2 += A[k];
+    if (norm2 > 0) {
+        rows_scale(1 / sqrt(norm2), x);
+        for (int k = 0; k < STEPS; k++) {
+            backend->dots(x, x, A);
+            step_factor(x.count, A, A + n * n);
+            backend->combine(other, 0, A + n * n, x);
+            rows_copy(other, x);
+        }
+    }
+    free(A);
+    return CODE_OK;
+}
+
+/* Host matrices of an exact factor of C a, C [n][P] and a rows [P][m]. */
+struct factors {
+    double *C, *a; /* become orthonormal: [n][P], its first columns; [P][m], its first rows */
+    double *C_R, *a_R, *small, *scratch; /* [P][P] each; of polar_host */
+    double *tau;
+};
+
+/* C = Q R in place; R [min(n, P)][P]. a likewise, transposed. */
+static int orthogonalise(struct factors *f, int n, int P, int m, struct err *err) {
+    int kc = n < P ? n : P, ka = m < P ? m : P;
+    if (LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, n, P, f->C, P, f->tau))
+        return failed(err);
+    for (int i = 0; i < kc; i++)
+        for (int j = i; j < P; j++)
+            f->C_R[i * P + j] = f->C[i * P + j];
+    if (LAPACKE_dorgqr(LAPACK_ROW_MAJOR, n, kc, kc, f->C, P, f->tau))
+        return failed(err);
+    if (LAPACKE_dgeqrf(LAPACK_COL_MAJOR, m, P, f->a, m, f->tau))
+        return failed(err);
+    for (int i = 0; i < ka; i++)
+        for (int j = i; j < P; j++)
+            f->a_R[i * P + j] = f->a[(size_t)j * (size_t)m + (size_t)i];
+    return LAPACKE_dorgqr(LAPACK_COL_MAJOR, m, ka, ka, f->a, m, f->tau) ? failed(err) : CODE_OK;
+}
+
+/* C a = Q_C (C_R a_R^T) Q_a^T: the small matrix in the middle has its singular values. x becomes
+ * the rows of Q_a, C [n][P] what they are to be multiplied by. */
+static int exact_factors(struct factors *f, int n, int P, struct rows x, struct err *err) {
+    int m = (int)x.array->sites, kc = n < P ? n : P, ka = m < P ? m : P;
+    TRY(orthogonalise(f, n, P, m, err));
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, kc, ka, P, 1, f->C_R, P, f->a_R, P, 0,
+                f->small, ka);
+    TRY(polar_host(kc, ka, f->small, true, f->scratch, err));
+    x.array->backend->put(rows_part(x, 0, ka), f->a);
+    for (int i = 0; i < n; i++) { /* row i of Q_C times the small matrix, in its place */
+        double *row = f->C + (size_t)i * (size_t)P, *made = f->scratch;
+        memset(made, 0, (size_t)P * sizeof *made);
+        for (int k = 0; k < kc; k++)
+            for (int l = 0; l < ka; l++)
+                made[l] += row[k] * f->small[k * ka + l];
+        memcpy(row, made, (size_t)P * sizeof *row);
+    }
+    return CODE_OK;
+}
+
+/* y += factor (exact factor of C a), C [y.count][a.count]; x: scratch of as many rows as a. */
+static int exact_rows(struct rows y, const double *C, struct rows a, double factor, struct rows x,
+                      struct err *err) {
+    size_t n = (size_t)y.count, P = (size_t)a.count, m = a.array->sites;
+    double *memory;
+    TRY(base_alloc(&memory, n * P + P * m + 8 * P * P + 3 * P, sizeof *memory, err));
+    struct factors f = {.C = memory, .a = memory + n * P};
+    f.C_R = f.a + P * m;
+    f.a_R = f.C_R + P * P;
+    f.small = f.a_R + P * P;
+    f.tau = f.small + P * P;
+    f.scratch = f.tau + P;
+    memcpy(f.C, C, n * P * sizeof *C);
+    a.array->backend->get(a, f.a);
+    rows_zero(x);
+    int code = exact_factors(&f, y.count, a.count, x, err);
+    for (size_t i = 0; i < n * P; i++)
+        f.C[i] *= factor * sqrt((double)m);
+    if (!code)
+        y.array->backend->combine(y, 1, f.C, x);
+    free(memory);
+    return code;
+}
+
+/* --- the step -------------------------------------------------------------------------------- */
+
+/* x = M. */
+static int direction(const struct change *change, const struct polar_rule *rule,
+                     struct array *velocity, struct rows x, struct err *err) {
+    const struct backend *backend = x.array->backend;
+    struct rows v;
+    if (rule->exact) {
+        backend->combine(x, 0, change->C, change->a);
+        return CODE_OK;
+    }
+    TRY(change_remember(velocity, change->entries, &v, err));
+    backend->combine(v, rule->momentum, change->C, change->a);
+    rows_copy(v, x);
+    if (rule->nesterov) {
+        rows_scale(rule->momentum, x);
+        backend->combine(x, 1, change->C, change->a);
+    }
+    return CODE_OK;
+}
+
+static int step_columns(const struct change *change, const struct polar_rule *rule, struct rows x,
+                        struct err *err) {
+    double size = change->column_group * (double)(change->row_group ? x.count : 1);
+    TRY(polar_columns(x, change->column_group, rule->exact, err));
+    rows_scale(rule->rate * fabs(change->s) * sqrt(size), x);
+    rows_add(NULL, x, change->entries);
+    return CODE_OK;
+}
+
+/* Blocks of row_group rows; all rows where these are directions. x, other: scratch, x = M unless
+ * the factor is exact. */
+static int step_rows(const struct change *change, const struct polar_rule *rule, struct rows x,
+                     struct rows other, struct err *err) {
+    int all = change->entries.count, group = change->row_group ? change->row_group : all;
+    double rate = rule->rate * fabs(change->s) * sqrt(change->row_group ? group : 1);
+    for (int first = 0; first < all; first += group) {
+        struct rows entries = rows_part(change->entries, first, group);
+        if (rule->exact) {
+            const double *C = change->C + (size_t)first * (size_t)change->a.count;
+            TRY(exact_rows(entries, C, change->a, rate, other, err));
+            continue;
+        }
+        TRY(iterate_rows(rows_part(x, first, group), rows_part(other, first, group), err));
+    }
+    if (!rule->exact) {
+        rows_scale(rate, x);
+        rows_add(NULL, x, change->entries);
+    }
+    return CODE_OK;
+}
+
+int polar_change(struct change *change, const struct polar_rule *rule, struct array *velocity,
+                 struct err *err) {
+    const struct array *like = change->entries.array;
+    int rows = change->entries.count, before = profile_enter("orthogonalise", "");
+    struct array x = {0}, other = {0};
+    bool columns = change->column_group > 0;
+    int code = CODE_OK;
+    if (!columns)
+        DO(array_init(&other, like->backend, like->sites, like->group,
+                      rule->exact ? change->a.count : rows, err));
+    if (columns || !rule->exact) {
+        DO(array_init(&x, like->backend, like->sites, like->group, rows, err));
+        DO(direction(change, rule, velocity, array_all(&x), err));
+    }
+    DO(columns ? step_columns(change, rule, array_all(&x), err)
+               : step_rows(change, rule, array_all(&x), array_all(&other), err));
+done:
+    array_free(&x);
+    array_free(&other);
+    free(change->C);
+    profile_leave(before);
+    return code;
+}

@@ -1,0 +1,33 @@
+/* Muon's step of a matrix: a momentum V of its gradients G, and then a matrix with the singular
+ * vectors of V and singular values near one.
+ *
+ *     V <- momentum V + G,     M = V, or with nesterov M = G + momentum V
+ *     W += rate (n/m)^1/2 p(M/|M|_F)      W as it is used, n x m; |M|_F^2 = sum of squared entries
+ *
+ * p acts on singular values, each of which is 1 at most: five Newton-Schulz steps
+ * s <- 3.4445 s - 4.7750 s^3 + 2.0315 s^5, which bring values above a few hundredths to about one
+ * and multiply small ones by POLAR_GAIN; or p = 1 (exact) of every value that is no round-off. At
+ * any sizes rows x of norm one move W x by order `rate`, whatever the size of the gradient
+ * (docs/theory/muon.md).
+ *
+ * The entries may be the matrix, rows of which are target sites, or what a limit has learned, rows
+ * of which belong to orthonormal directions: M has the same singular values in both. Where
+ * column_group or row_group of the change say that the sites belong to experts, each expert's part
+ * of the matrix has its own norm and takes its own step. */
+#ifndef KERNELS_POLAR_H
+#define KERNELS_POLAR_H
+
+#include "kernels/maps/change.h"
+
+#define POLAR_GAIN 484.88 /* 3.4445^5: what a small singular value is multiplied by */
+
+struct polar_rule {
+    double momentum, rate;
+    bool nesterov, exact; /* exact: without momentum */
+};
+
+/* Uses the change up. velocity: zeroed at first; gets a row for every row of the entries. */
+int polar_change(struct change *change, const struct polar_rule *rule, struct array *velocity,
+                 struct err *err);
+
+#endif

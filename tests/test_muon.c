@@ -1,0 +1,154 @@
+/* Muon in networks and in the limit, where it says something exactly (docs/theory/muon.md): of one
+ * input, of one expert, of a smaller tolerance; and what is refused. Against plain loops:
+ * test_polar.c and test_optimizer.c; limits against networks: test_networks.c. */
+#include "integrators/optimizer.h"
+#include "kernels/maps/polar.h"
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 16, MOST = 8 };
+
+/* f of all inputs at STEPS times, [STEPS][MOST]; width 0: the limit. */
+static void train(int N, const char *network, const char *more, double f[STEPS][MOST]) {
+    struct run run;
+    struct net net;
+    support_run_text(&run, NULL, "[network]\n%s\n%s\n[reference]\nwidths = 16\ncentre = no\n",
+                     network, more);
+    const struct training *training = &run.config.training;
+    support_net(&net, &run, N, 0);
+    support_evaluate(&net, &run);
+    assert_true(run.data.P <= MOST);
+    for (int t = 0; t < STEPS; t++) {
+        for (int mu = 0; mu < MOST; mu++)
+            f[t][mu] = mu < run.data.P ? net.output.f[mu] : 0;
+        ASK(integrator_of(training)->advance(&net, training, run.data.y, err));
+    }
+    net_free(&net);
+    run_free(&run);
+}
+
+/* The largest difference, after something has been learned. */
+static double apart(double a[STEPS][MOST], double b[STEPS][MOST]) {
+    double most = 0;
+    assert_true(fabs(a[STEPS - 1][0] - a[0][0]) > 1e-2);
+    for (int t = 0; t < STEPS; t++)
+        for (int mu = 0; mu < MOST; mu++)
+            most = fmax(most, fabs(a[t][mu] - b[t][mu]));
+    return most;
+}
+
+static double newton_schulz(double s) {
+    for (int k = 0; k < 5; k++)
+        s = 3.4445 * s - 4.7750 * pow(s, 3) + 2.0315 * pow(s, 5);
+    return s;
+}
+
+#define PLAIN_LIMIT "[solver]\nsites = 200\ntolerance = 1e-6\n"
+#define LIMIT PLAIN_LIMIT "expert_sites = 16\n"
+#define REST                                                                                       \
+    "optimizer = muon\nrest_optimizer = gd\nrest_eta0 = 0.1\nmomentum = 0\nweight_decay = 0.03\n"
+
+/* The gradient has one singular value, 1 of its norm: five steps make p(1) of it, so that the exact
+ * factor with eta0 p(1) is the same; in each expert as well. Round-off of six steps in sums of some
+ * hundred terms. */
+static void one_input(void **state) {
+    (void)state;
+    static const struct {
+        const char *network, *solver;
+    } cases[] = {
+        {"model = dense\ndepth = 3", PLAIN_LIMIT},
+        {"model = resnet\ndepth = 2", PLAIN_LIMIT},
+        {"model = regime2\nparameterization = mssp\nexpert_width = 2\nread_out = normal", LIMIT},
+        {"model = regime3\nparameterization = mssp\nread_out = normal", LIMIT "unit_sites = 16\n"},
+        {"model = regime3\nparameterization = mup\nread_out = normal", LIMIT "unit_sites = 16\n"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int N = 0; N <= 16; N += 16) {
+            double five[STEPS][MOST], exact[STEPS][MOST];
+            char more[512];
+            snprintf(more, sizeof more,
+                     "[data]\ninputs = 1\ndimension = 3\n[training]\neta0 = 0.2\n" REST "%s",
+                     cases[k].solver);
+            train(N, cases[k].network, more, five);
+            snprintf(
+                more, sizeof more,
+                "[data]\ninputs = 1\ndimension = 3\n[training]\neta0 = %.17g\nmuon = exact\n" REST
+                "%s",
+                0.2 * newton_schulz(1), cases[k].solver);
+            train(N, cases[k].network, more, exact);
+            CHECK_ABS(apart(five, exact), 0, 1e-11, "%s, N = %d", cases[k].network, N);
+        }
+}
+
+/* The part of the only expert is the whole matrix. Of a limit, what W_out learns is kept on one
+ * side and on the other: to the tolerance of the bases, in each of six steps, and to five of them
+ * for what follows from earlier ones. */
+static void one_expert(void **state) {
+    (void)state;
+    for (int N = 0; N <= 16; N += 16) {
+        double each[STEPS][MOST], together[STEPS][MOST];
+        char more[512];
+        const char *network = N ? "model = regime2\nkappa = 0.0625\nexpert_width = 8"
+                                : "model = regime2\nexpert_width = 200";
+        const char *ini = "[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.2\noptimizer = "
+                          "muon\nmomentum = 0.8\nmuon_experts = %s\n[solver]\nsites = 200\n"
+                          "expert_sites = 1\ntolerance = 1e-6\n";
+        snprintf(more, sizeof more, ini, "each");
+        train(N, network, more, each);
+        snprintf(more, sizeof more, ini, "together");
+        train(N, network, more, together);
+        CHECK_ABS(apart(each, together), 0, N ? 1e-11 : 3e-5, "N = %d", N);
+    }
+}
+
+/* With several it is not. */
+static void several_experts(void **state) {
+    (void)state;
+    for (int N = 0; N <= 16; N += 16) {
+        double each[STEPS][MOST], together[STEPS][MOST];
+        const char *network = "model = regime2\nkappa = 0.25\nexpert_width = 2";
+        const char *ini = "[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.2\n"
+                          "optimizer = muon\n" LIMIT;
+        train(N, network, ini, each);
+        ini = "[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.2\noptimizer = muon\n"
+              "muon_experts = together\n" LIMIT;
+        train(N, network, ini, together);
+        assert_true(apart(each, together) > 1e-3);
+    }
+}
+
+/* Bases drop what is below r = tolerance/POLAR_GAIN: with it a step misses the part of x that is
+ * dropped, of size r, times what the matrix moves by, eta0. Without POLAR_GAIN small singular
+ * values make it a hundred times as much. */
+static void tolerance_holds(void **state) {
+    (void)state;
+    static const double tolerance[] = {0.1, 0.01};
+    double fine[STEPS][MOST], coarse[STEPS][MOST];
+    const char *network = "model = dense\ndepth = 3";
+    const char *ini = "[data]\ninputs = 2\ndimension = 8\n[training]\noptimizer = muon\n"
+                      "eta0 = 0.05\nrest_optimizer = gd\nrest_eta0 = 0.4\nweight_decay = 0\n"
+                      "[solver]\nsites = 400\ntolerance = %g\n";
+    char more[512];
+    snprintf(more, sizeof more, ini, 1e-8);
+    train(0, network, more, fine);
+    for (int k = 0; k < 2; k++) {
+        snprintf(more, sizeof more, ini, tolerance[k]);
+        train(0, network, more, coarse);
+        double most = apart(coarse, fine);
+        assert_true(most > 0); /* something was dropped */
+        CHECK_ABS(most, 0, 0.05 * STEPS * tolerance[k] / POLAR_GAIN, "tolerance %g", tolerance[k]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_input),
+        cmocka_unit_test(one_expert),
+        cmocka_unit_test(several_experts),
+        cmocka_unit_test(tolerance_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

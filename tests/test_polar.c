@@ -1,0 +1,136 @@
+/* Muon's step of a matrix (kernels/maps/polar.h) against plain loops on the host, on every backend:
+ * rows that are sites and rows that are directions, experts in rows and in columns, both ways of
+ * making a matrix orthogonal, several steps. Tolerance: round-off of sums of some hundred terms,
+ * 1e-13, which small singular values multiply by POLAR_GAIN. */
+#include "kernels/maps/polar.h"
+#include "tests/oracles/oracle_muon.h"
+#include "tests/support/each_backend.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SITES = 600, GROUP = 3, ROWS = 12, INPUTS = 4, STEPS = 3 };
+
+static const struct polar_case {
+    const char *name;
+    int row_group, column_group; /* of the change */
+    double s;
+    struct polar_rule rule;
+} cases[] = {
+    {"directions", 0, 0, 1, {.momentum = .9, .rate = .3}},
+    {"directions, experts", 0, GROUP, 1, {.momentum = .9, .rate = .3, .nesterov = true}},
+    {"directions, exact", 0, 0, 1, {.rate = .3, .exact = true}},
+    {"directions, experts, exact", 0, GROUP, 1, {.rate = .3, .exact = true}},
+    {"sites", ROWS, 0, -.01, {.momentum = .8, .rate = .3}},
+    {"sites, experts in rows", 4, 0, .01, {.momentum = .8, .rate = .3, .nesterov = true}},
+    {"sites, experts in columns", ROWS, GROUP, .01, {.rate = .3}},
+    {"sites, exact", ROWS, 0, .01, {.rate = .3, .exact = true}},
+    {"sites, experts in rows, exact", 2, 0, -.01, {.rate = .3, .exact = true}},
+    {"sites, experts in columns, exact", ROWS, GROUP, .01, {.rate = .3, .exact = true}},
+};
+
+/* W += rate sqrt(m) p(M), or of rows that are sites |s| rate sqrt(n m) p(M), M [n][m] a block. */
+static void want_block(const struct polar_case *one, const double *M, double *W, int row, int n,
+                       int column, int m) {
+    double *X = memory((size_t)(n * m), sizeof *X);
+    bool turned = n < m; /* fewer columns for the rotations of the oracle */
+    double factor = one->rule.rate * sqrt(m) * (one->row_group ? fabs(one->s) * sqrt(n) : 1);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++)
+            X[turned ? j * n + i : i * m + j] = M[(row + i) * SITES + column + j];
+    oracle_muon(turned ? m : n, turned ? n : m, X, one->rule.exact);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < m; j++)
+            W[(row + i) * SITES + column + j] += factor * X[turned ? j * n + i : i * m + j];
+    free(X);
+}
+
+static void want_step(const struct polar_case *one, const double *C, const double *a, double *V,
+                      double *W) {
+    double *M = memory(ROWS * SITES, sizeof *M);
+    int rows = one->row_group ? one->row_group : ROWS;
+    int columns = one->column_group ? one->column_group : SITES;
+    for (int k = 0; k < ROWS * SITES; k++) {
+        double g = 0;
+        for (int mu = 0; mu < INPUTS; mu++)
+            g += C[k / SITES * INPUTS + mu] * a[mu * SITES + k % SITES];
+        V[k] = one->rule.momentum * V[k] + g;
+        M[k] = one->rule.nesterov ? g + one->rule.momentum * V[k] : V[k];
+    }
+    for (int row = 0; row < ROWS; row += rows)
+        for (int column = 0; column < SITES; column += columns)
+            want_block(one, M, W, row, rows, column, columns);
+    free(M);
+}
+
+static void judge(const struct polar_case *one) {
+    double *W = memory(ROWS * SITES, sizeof *W), *V = memory(ROWS * SITES, sizeof *V);
+    double *x = memory(INPUTS * SITES, sizeof *x), *C = memory(ROWS * INPUTS, sizeof *C), *got;
+    struct array entries = {0}, a = {0}, velocity = {0};
+    draw(W, ROWS * SITES, 1);
+    array_from(&entries, SITES, GROUP, W, ROWS);
+    for (int step = 0; step < STEPS; step++) {
+        struct change change = {
+            .s = one->s, .row_group = one->row_group, .column_group = one->column_group};
+        draw(x, INPUTS * SITES, 2 + (uint32_t)step);
+        draw(C, ROWS * INPUTS, 12 + (uint32_t)step);
+        array_free(&a);
+        array_from(&a, SITES, GROUP, x, INPUTS);
+        change.entries = array_all(&entries);
+        change.a = array_all(&a);
+        change.C = memory(ROWS * INPUTS, sizeof *C);
+        for (int k = 0; k < ROWS * INPUTS; k++)
+            change.C[k] = C[k] * one->s; /* as maps do; the sign turns the step */
+        memcpy(C, change.C, ROWS * INPUTS * sizeof *C);
+        ASK(polar_change(&change, &one->rule, &velocity, &err));
+        want_step(one, C, x, V, W);
+    }
+    got = values(array_all(&entries));
+    for (int k = 0; k < ROWS * SITES; k++)
+        if (!(fabs(got[k] - W[k]) <= POLAR_GAIN * ROUND_OFF * fmax(1, fabs(W[k]))))
+            fail_msg("%s, %s: entry %d: %.17g instead of %.17g", backend->name, one->name, k,
+                     got[k], W[k]);
+    array_free(&entries);
+    array_free(&a);
+    array_free(&velocity);
+    free(W), free(V), free(x), free(C), free(got);
+}
+
+static void steps(void **state) {
+    (void)state;
+    for (size_t k = 0; k < LENGTH(cases); k++)
+        judge(&cases[k]);
+}
+
+/* No gradient, no step, and no division by zero. */
+static void nothing(void **state) {
+    (void)state;
+    double *W = memory(ROWS * SITES, sizeof *W), *x = memory(INPUTS * SITES, sizeof *x), *got;
+    struct array entries = {0}, a = {0}, velocity = {0};
+    draw(W, ROWS * SITES, 1);
+    draw(x, INPUTS * SITES, 2);
+    array_from(&entries, SITES, GROUP, W, ROWS);
+    array_from(&a, SITES, GROUP, x, INPUTS);
+    for (size_t k = 0; k < LENGTH(cases); k++) {
+        struct change change = {.entries = array_all(&entries),
+                                .a = array_all(&a),
+                                .C = memory(ROWS * INPUTS, sizeof *x),
+                                .s = cases[k].s,
+                                .row_group = cases[k].row_group,
+                                .column_group = cases[k].column_group};
+        ASK(polar_change(&change, &cases[k].rule, &velocity, &err));
+    }
+    got = values(array_all(&entries));
+    assert_memory_equal(got, W, ROWS * SITES * sizeof *W);
+    array_free(&entries);
+    array_free(&a);
+    array_free(&velocity);
+    free(W), free(x), free(got);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(nothing)};
+    int failed = 0;
+    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
+    return failed;
+}
