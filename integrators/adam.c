@@ -20,6 +20,12 @@ static struct entry_rule rule(const struct optimizer_step *step) {
         .unbias2 = 1 / (1 - pow(training->adam.beta2, steps))};
 }
 
+/* That of momentum beta1 at the rate (1 - beta1) rate, the preconditioner held fixed (Cohen et al.
+ * 2022, Adaptive gradient methods at the edge of stability). */
+static double edge(const struct training *training) {
+    return 2 * (1 + training->adam.beta1) / (1 - training->adam.beta1);
+}
+
 const struct optimizer optimizer_adam = {
     .choice =
         {.name = "adam",
@@ -27,6 +33,7 @@ const struct optimizer optimizer_adam = {
                 "of its square",
          .keys = "beta1 beta2 eps adam_eps adam_read_in"},
     .rule = rule,
+    .edge = edge,
     .memories = 2,
 };
 
@@ -35,6 +42,7 @@ const struct optimizer optimizer_adamw = {
                .doc = "adam with decoupled weight decay",
                .keys = "beta1 beta2 eps adam_eps adam_read_in weight_decay"},
     .rule = rule,
+    .edge = edge,
     .decays = true,
     .memories = 2,
 };

@@ -49,7 +49,7 @@ static bool runs_away(const struct iteration *it, enum field_pass pass) {
  * drive a network away: then the pass ends early, and the times it did not reach begin again from
  * zero, in sweeps whose horizon has grown to them. */
 static int run_pass(struct iteration *it, enum tape_mode mode, enum field_pass pass,
-                    int (*measure)(void *context, const struct net *net, int t, struct err *err),
+                    int (*measure)(void *context, struct net *net, int t, struct err *err),
                     struct err *err) {
     struct net *net = &it->net;
     const struct training *training = it->training;

@@ -43,7 +43,7 @@ struct fixed_point_calls {
     int (*sweep)(void *context, const struct fixed_point_state *state, struct err *err);
     /* of the last pass, after convergence or max_sweeps, at each measured time; the kernels it is
      * made with are field_of(map)->given */
-    int (*measure)(void *context, const struct net *net, int t, struct err *err);
+    int (*measure)(void *context, struct net *net, int t, struct err *err);
 };
 
 /* setup: of a limit. Without convergence CODE_NUMERICAL, after all calls. */

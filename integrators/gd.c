@@ -34,7 +34,14 @@ const struct integrator integrator_euler = {
     .advance = gd_advance,
 };
 
+/* x -> (1 - rate curvature) x */
+static double edge(const struct training *training) {
+    (void)training;
+    return 2;
+}
+
 const struct optimizer optimizer_gd = {
     .choice = {.name = "gd", .doc = "a step down the gradient, W -= rate gradient"},
     .plain = true,
+    .edge = edge,
 };

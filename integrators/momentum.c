@@ -15,11 +15,17 @@ static void move_host(const struct optimizer_step *step, int K, const double *gr
     }
 }
 
+/* Of x(t+1) = (1 + mu - rate curvature) x(t) - mu x(t-1), both roots within the unit circle. */
+static double edge(const struct training *training) {
+    return 2 * (1 + training->momentum);
+}
+
 const struct optimizer optimizer_momentum = {
     .choice = {.name = "momentum",
                .doc =
                    "a step down a sum of gradients that decays by the factor momentum in each step",
                .keys = "momentum"},
+    .edge = edge,
     .memories = 1,
     .move = move,
     .move_host = move_host,

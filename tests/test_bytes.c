@@ -4,7 +4,7 @@
 #define _DEFAULT_SOURCE /* mincore */
 #include "include/dmft.h"
 #include "integrators/fixed_point.h"
-#include "solver/measure/tangent.h"
+#include "solver/measure/gradients.h"
 #include "solver/study/sweep.h"
 #include "tests/support/support.h"
 
@@ -201,7 +201,7 @@ static int swept(void *context, const struct fixed_point_state *state, struct er
     return CODE_OK;
 }
 
-static int measured(void *context, const struct net *net, int t, struct err *err) {
+static int measured(void *context, struct net *net, int t, struct err *err) {
     (void)context, (void)net, (void)t, (void)err;
     return CODE_OK;
 }
@@ -355,29 +355,42 @@ static void values(void **state) {
     run_free(&run);
 }
 
+/* What a net puts aside while gradients are found apart, in rows. */
+static double put_aside(const struct net *net) {
+    double bytes = 0;
+    for (int i = 0; i < net->arrays.count && net->output.loss_in_cotangent; i++)
+        bytes += (double)array_bytes(net->arrays.item[i], net->arrays.item[i]->rows);
+    return bytes;
+}
+
 /* What a tangent kernel takes is announced for the matrix of the most rows. Beside it are tiles of
- * products, of 2^21 bytes at most, which one thread alone fills; and malloc rounds each of the
- * three blocks up, a large one to whole pages. */
+ * products, of 2^21 bytes at most, which one thread alone fills; and malloc rounds each block up,
+ * three of them and those that are put aside, a large one to whole pages. */
 static void tangents(void **state) {
     (void)state;
     enum { P = 200, TILES = 1 << 21 };
     static const char *const many[] = {"data.inputs=200", "data.test_inputs=0", "solver.threads=1",
-                                       NULL};
-    const double rounding = 3 * (double)sysconf(_SC_PAGESIZE);
+                                       "output.tangent=sum", NULL};
+    const double page = (double)sysconf(_SC_PAGESIZE);
     for (const struct model *const *model = model_list; *model; model++) {
-        static double K[P * P];
         struct run run;
         struct net net;
+        struct gradients g;
         if (!support_small(&run, *model, many))
             continue;
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
+        ASK(gradients_init(&g, &run.config, &net, err));
         long before = watch();
-        ASK(tangent_kernel(&net, "", K, err));
-        double used = (double)(atomic_load(&peak) - before), announced = tangent_bytes(&net);
-        if (used > announced + TILES + rounding || announced > 1.05 * used)
+        ASK(gradients_find(&g, &net, err));
+        double used = (double)(atomic_load(&peak) - before), rows = put_aside(&net),
+               announced = gradients_scratch(&run.config, &net) + rows;
+        double rounding =
+            (3 + (net.output.loss_in_cotangent ? net.arrays.count + net.vectors.count : 0)) * page;
+        if (used > announced + TILES + rounding || announced > 1.1 * used)
             fail_msg("%s: %g bytes announced, %g used", (*model)->name, announced, used);
         none_since(before, "a tangent kernel");
+        gradients_free(&g);
         net_free(&net);
         run_free(&run);
     }

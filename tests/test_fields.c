@@ -69,7 +69,12 @@ static void moments(const struct model *model, const char *fields, const char *k
         char square[64], quantile[64], kernel[64], site[64];
         snprintf(square, sizeof square, "%.*s_square", (int)length - 5, mean->name);
         snprintf(quantile, sizeof quantile, "%.*s_quantile", (int)length - 5, mean->name);
-        snprintf(kernel, sizeof kernel, "K_%.*s_diag", (int)length - 5, mean->name);
+        for (size_t k = 0; k < 3; k++) { /* of cotangents with the term that they are of */
+            static const char *const term[] = {"", "_loss", "_total"};
+            snprintf(kernel, sizeof kernel, "K_%.*s%s_diag", (int)length - 5, mean->name, term[k]);
+            if (record_find(&all[1], kernel))
+                break;
+        }
         snprintf(site, sizeof site, "%.*s_site", (int)length - 5, mean->name);
         assert_int_equal(record_find(&record, site)->shape[record_find(&record, site)->axes - 1],
                          7);

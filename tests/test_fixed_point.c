@@ -327,7 +327,7 @@ static int on_sweep(void *context, const struct fixed_point_state *state, struct
     return CODE_OK;
 }
 
-static int on_measure(void *context, const struct net *net, int t, struct err *err) {
+static int on_measure(void *context, struct net *net, int t, struct err *err) {
     (void)context, (void)net, (void)t, (void)err;
     return CODE_OK;
 }
@@ -506,7 +506,7 @@ static int broken_sync(struct err *err) {
     return broken.now && broken.code ? err_set(err, broken.code, "broken") : CODE_OK;
 }
 
-static int break_down(void *context, const struct net *net, int t, struct err *err) {
+static int break_down(void *context, struct net *net, int t, struct err *err) {
     (void)context, (void)net, (void)t, (void)err;
     broken.now = true;
     return CODE_OK;

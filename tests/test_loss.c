@@ -64,6 +64,40 @@ static void deltas_are_derivatives(void **state) {
     }
 }
 
+/* Central differences of Delta, as above: |l''''| <= 1 and h = 1e-4. Where Delta jumps is a kink.
+ */
+static void curvatures_are_derivatives(void **state) {
+    (void)state;
+    const double h = 1e-4;
+    for (size_t k = 0; loss_list[k]; k++) {
+        const struct loss *loss = loss_row(k);
+        int C = outputs_of(loss), kinks = 0, number = 0;
+        for (int i = 0; i < DRAWS; i++, number += 2 * MOST) {
+            double f[MOST], y[MOST], H[MOST * MOST], above[MOST], below[MOST];
+            draw_targets(loss, number, C, y);
+            for (int c = 0; c < C; c++)
+                f[c] = 2 * normal(number + MOST + c);
+            loss->curvature(C, f, y, H);
+            for (int c = 0; c < C; c++) {
+                double f_c = f[c];
+                f[c] = f_c + h;
+                loss->value(C, f, y, above);
+                f[c] = f_c - h;
+                loss->value(C, f, y, below);
+                f[c] = f_c;
+                for (int d = 0; d < C; d++) {
+                    double slope = (below[d] - above[d]) / (2 * h);
+                    kinks += fabs(slope) > 100;
+                    if (fabs(slope) <= 100)
+                        CHECK_ABS(H[d * C + c], slope, 1e-7, "%s: d^2 l/df_%d df_%d",
+                                  loss->choice.name, d, c);
+                }
+            }
+        }
+        assert_true(100 * kinks <= DRAWS);
+    }
+}
+
 /* Outputs so large that an exponential of them would overflow. */
 static void large_outputs_are_finite(void **state) {
     (void)state;
@@ -110,6 +144,7 @@ static void rows_are_complete(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deltas_are_derivatives),
+        cmocka_unit_test(curvatures_are_derivatives),
         cmocka_unit_test(large_outputs_are_finite),
         cmocka_unit_test(networks_follow_their_gradient),
         cmocka_unit_test(rows_are_complete),

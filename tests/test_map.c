@@ -210,7 +210,7 @@ static void small_blocks(void **state) {
             assert_int_equal(rank_after(&l, forward, 1, 0.05), 2);
         }
         if (look)
-            map_set_aside(&l.map, &mark);
+            map_set_aside(&l.map, true, &mark);
         assert_int_equal(rank_after(&l, true, 0, 100), 2);
         if (look)
             map_put_back(&l.map, &mark);

@@ -284,6 +284,72 @@ static void clipped(void **state) {
         compare_series(cases[i].ini, cases[i].names, cases[i].overrides, 0);
 }
 
+/* Gradients of one term alone, of a limit by passes that it forgets: with a penalty, with several
+ * outputs, and token by token. */
+static void gradients_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *names[SERIES], *overrides[16];
+    } cases[] = {
+        {"data/regime2.ini",
+         {"G1_diag", "Gphi_diag", "Gb_loss_diag", "tangent", "gradient_norm_loss",
+          "gradient_norm_balance_loss_Q", "cosine_loss_balance_loss"},
+         {"network.kappa=0.5", "network.rho=0.25", "network.balance_loss=0.5", "training.eta0=0.3",
+          "data.inputs=6", "solver.sites=768", "solver.expert_sites=768", "solver.replicates=16",
+          "reference.seeds=96", "reference.widths=32 64 128"}},
+        {"data/dense.ini",
+         {"G1_diag", "G2_diag", "G1_loss_diag", "tangent", "tangent_loss", "gradient_norm_loss",
+          "gradient_norm_loss_W2"},
+         {"network.outputs=3", "solver.sites=1024", "solver.replicates=16", "reference.seeds=96",
+          "reference.widths=32 64 128"}},
+        {"data/transformer.ini",
+         {"Cg_0_diag", "Cg_1_diag", "tangent", "tangent_loss", "gradient_norm_loss",
+          "gradient_norm_loss_W_O_0", "loss"},
+         {"data.inputs=4", "data.tokens=4", "data.vocabulary=3", "solver.sites=1024",
+          "solver.replicates=16", "reference.seeds=96", "reference.widths=64 128 256"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++) {
+        const char *overrides[18] = {"output.gradients=yes", "output.tangent=sum"};
+        memcpy(overrides + 2, cases[i].overrides, sizeof cases[i].overrides);
+        compare_series(cases[i].ini, cases[i].names, overrides, 0);
+    }
+}
+
+/* The sharpness, in units of the rate of gradient descent and of Adam's step, and noise. */
+static void sharpness(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *names[SERIES], *overrides[16];
+    } cases[] = {
+        {"data/dense.ini",
+         {"sharpness", "sharpness_W1", "sharpness_w", "edge", "gradient_noise", "gradient_square",
+          "rate_greedy"},
+         {"solver.sites=1024", "solver.replicates=16", "reference.seeds=96",
+          "reference.widths=32 64 128"}},
+        {"data/dense.ini",
+         {"sharpness", "sharpness_adam", "sharpness_adam_W1", "sharpness_adam_W2",
+          "sharpness_adam_w", "noise_scale", "edge"},
+         {"training.optimizer=adam", "training.eta0=0.05", "training.eps=0.1",
+          "training.beta2=0.99", "network.depth=2", "training.steps=20", "solver.sites=256",
+          "solver.replicates=16", "reference.seeds=96", "reference.widths=32 64 128"}},
+        {"data/dense.ini",
+         {"sharpness", "sharpness_W2", "sharpness_w", "gradient_noise", "gradient_square",
+          "rate_greedy", "loss"},
+         {"network.outputs=3", "solver.sites=1024", "solver.replicates=16", "reference.seeds=96",
+          "reference.widths=32 64 128"}},
+        {"data/regime2.ini",
+         {"sharpness", "sharpness_W1", "sharpness_W_in", "sharpness_Q", "gradient_noise",
+          "noise_scale", "rate_greedy"},
+         {"network.kappa=0.5", "solver.sites=768", "solver.expert_sites=768",
+          "solver.replicates=16", "reference.seeds=96", "reference.widths=32 64 128"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++) {
+        const char *overrides[18] = {"output.sharpness=blocks"};
+        memcpy(overrides + 1, cases[i].overrides, sizeof cases[i].overrides);
+        compare_series(cases[i].ini, cases[i].names, overrides, 0);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_approach_the_limit),
@@ -293,6 +359,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(fresh_inputs),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(clipped),
+        cmocka_unit_test(gradients_apart),
+        cmocka_unit_test(sharpness),
         cmocka_unit_test(every_kind_of_network),
     };
     is_long = argc > 1 && !strcmp(argv[1], "long");

@@ -244,13 +244,13 @@ def test_tangent_maps(files, tmp_path, capsys):
     assert min(K[[0, 5]].min() for K in both) < 0 and limits == {(-most, most)}
     assert pictures(files["full"], tmp_path, "--what", "tangent") == (0, [""])
     run = dmft.load(files["heads"])  # heads are one in the limit, and the sum of their parts
-    net, name = run["reference/N0032"], "tangent_loss_W_O_0"
+    net, name = run["reference/N0032"], "tangent_W_O_0"
     assert name in run["limit"] and name not in net
     both = (net[name + "_0"] + net[name + "_1"])[2]
     np.testing.assert_array_equal(maps._part(net, name, 2), both)
     rows = [ax.get_ylabel() for ax in
             maps.figure_tangent(run, types.SimpleNamespace(times=[0, 2])).axes]
-    assert rows[0].startswith("of the loss\n") and not any("W_O_0_1" in row for row in rows)
+    assert rows[0].startswith("all matrices\n") and not any("W_O_0_1" in row for row in rows)
     assert command.main([files["dense"], "--what", "tangent"]) == 2
     assert command.main([files["dense"], "--what", "attention"]) == 2
     said = capsys.readouterr().err

@@ -187,15 +187,18 @@ int map_keep(struct map *map, int k, struct rows y, struct err *err);
 void map_products(const struct map *map, struct rows y, double *X, double *Y);
 /* c [P], one per row of x of stage k */
 int map_learn(struct map *map, int k, const double *c, struct err *err);
-/* What a forward pass adds to a map: put aside before one that is only to be looked at (of a
- * network or a limit), and undone after it. */
+/* What forward passes, or backward ones, add to a map: set aside before passes that leave no trace
+ * (of a network or a limit), and put back after them. */
 struct map_aside {
+    bool forward;
     struct rows x;
-    int q, Z, normals, known, met; /* of a limit: rows of its arrays, and what it knew of x */
-    double largest, *R, *E;
+    /* Of a limit: rows of its bases, q or p, and of the normals that belong to them; and what it
+     * knew of x or y. */
+    int basis, normals, kept, basis_count, other_count;
+    double largest, *on_basis, *on_other;
 };
-void map_set_aside(struct map *map, struct map_aside *mark);
-void map_put_back(struct map *map, const struct map_aside *mark);
+void map_set_aside(struct map *map, bool forward, struct map_aside *aside);
+void map_put_back(struct map *map, const struct map_aside *aside);
 /* Rows of the basis of all x (forward) or all y so far; 0 of kinds without. */
 int map_rank(const struct map *map, bool forward);
 /* Coefficients of the last pass of a limit, [rows of x or y][columns], valid until the next one; of

@@ -62,40 +62,60 @@ int map_rank(const struct map *map, bool forward) {
     return forward ? limit_of(map)->q.rows : limit_of(map)->p.rows;
 }
 
-void map_set_aside(struct map *map, struct map_aside *mark) {
-    assert(map->kind != &map_field);
-    *mark = (struct map_aside){.x = map->x};
-    if (!has_bases(map))
-        return;
-    struct limit_state *limit = limit_of(map);
-    mark->q = limit->q.rows;
-    mark->Z = limit->Z.rows;
-    mark->normals = limit->normals.rows;
-    mark->known = limit->q_count;
-    mark->met = limit->e_count;
-    mark->largest = limit->largest[true];
-    mark->R = limit->x_q;
-    mark->E = limit->x_e;
-    limit->x_q = limit->x_e = NULL;
+/* What passes of one direction add to: rows of the basis and of its normals (kept: those in Z
+ * alone), and two tables of coefficients with their numbers of columns. */
+struct direction {
+    struct array *basis, *normals, *kept;
+    double **on_basis, **on_other;
+    int *basis_count, *other_count;
+};
+
+static struct direction direction_of(struct limit_state *limit, bool forward) {
+    if (forward)
+        return (struct direction){&limit->q,   &limit->Z,       &limit->normals, &limit->x_q,
+                                  &limit->x_e, &limit->q_count, &limit->e_count};
+    return (struct direction){&limit->p,           &limit->e,         NULL,
+                              &limit->y_p,         &limit->y_normals, &limit->p_count,
+                              &limit->normal_count};
 }
 
-void map_put_back(struct map *map, const struct map_aside *mark) {
-    map->x = mark->x;
+void map_set_aside(struct map *map, bool forward, struct map_aside *aside) {
+    assert(map->kind != &map_field);
+    *aside = (struct map_aside){.forward = forward, .x = map->x};
     if (!has_bases(map))
         return;
     struct limit_state *limit = limit_of(map);
-    free(limit->x_q);
-    free(limit->x_e);
+    struct direction d = direction_of(limit, forward);
+    aside->basis = d.basis->rows;
+    aside->normals = d.normals->rows;
+    aside->kept = d.kept ? d.kept->rows : 0;
+    aside->basis_count = *d.basis_count;
+    aside->other_count = *d.other_count;
+    aside->largest = limit->largest[forward];
+    aside->on_basis = *d.on_basis;
+    aside->on_other = *d.on_other;
+    *d.on_basis = *d.on_other = NULL;
+}
+
+void map_put_back(struct map *map, const struct map_aside *aside) {
+    map->x = aside->x;
+    if (!has_bases(map))
+        return;
+    struct limit_state *limit = limit_of(map);
+    struct direction d = direction_of(limit, aside->forward);
+    free(*d.on_basis);
+    free(*d.on_other);
     if (limit->leader) /* its basis may have moved */
         limit->q = limit_of(limit->leader)->q;
-    limit->q.rows = mark->q;
-    limit->Z.rows = mark->Z;
-    limit->normals.rows = mark->normals;
-    limit->q_count = mark->known;
-    limit->e_count = mark->met;
-    limit->largest[true] = mark->largest;
-    limit->x_q = mark->R;
-    limit->x_e = mark->E;
+    d.basis->rows = aside->basis;
+    d.normals->rows = aside->normals;
+    if (d.kept)
+        d.kept->rows = aside->kept;
+    *d.basis_count = aside->basis_count;
+    *d.other_count = aside->other_count;
+    limit->largest[aside->forward] = aside->largest;
+    *d.on_basis = aside->on_basis;
+    *d.on_other = aside->on_other;
 }
 
 struct map_coefficients map_known(const struct map *map, bool forward) {

@@ -123,8 +123,9 @@ static double all_bytes(const struct net *net, double evaluations, int T) {
     double total = 0;
     for (int i = 0; i < net->arrays.count; i++)
         total += rows_bytes(array_all(net->arrays.item[i]));
-    if (setup->data.inputs + setup->data.tests > setup->data.P)
-        total *= 2; /* put aside in a look */
+    if (setup->data.inputs + setup->data.tests > setup->data.P ||
+        (setup->measure.apart && net->output.loss_in_cotangent))
+        total *= 2; /* put aside in a look, or while gradients are found apart */
     for (int i = 0; i < net->thins.count; i++) {
         bool matched = !setup->N || setup->limit.balanced; /* waits, is projected, is in the span */
         const struct array *W = &net->thins.item[i]->W;

@@ -8,7 +8,7 @@ static void measure(const struct net *net, int node, bool gradient) {
     const struct program *p = net->program;
     for (int k = 0; k < p->measures; k++) {
         const struct measure *m = &p->measure[k];
-        if (m->node != node || m->gradient != gradient)
+        if (m->node != node || m->gradient != gradient || net->output.term)
             continue;
         struct rows x = gradient ? p->node[node].g : p->node[node].value;
         net->setup.backend->averages(x, m->power == 2 ? x : (struct rows){0}, m->out);

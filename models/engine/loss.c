@@ -13,12 +13,19 @@ static double mse(int C, const double *f, const double *y, double *Delta) {
     return l;
 }
 
+static void mse_curvature(int C, const double *f, const double *y, double *H) {
+    (void)f, (void)y;
+    for (int k = 0; k < C * C; k++)
+        H[k] = k % (C + 1) == 0;
+}
+
 const struct loss loss_mse = {
     .choice = {.name = "mse", .doc = "l = (y - f)^2/2, summed over outputs"},
     .equation = "sum_c (y - f)^2 / 2",
     .tex = "\\frac{1}{2} \\sum_c (y_c - f_c)^2",
     .targets = LOSS_TARGETS_NUMBERS,
     .value = mse,
+    .curvature = mse_curvature,
 };
 
 /* The exponential is of a number that is not positive, so it never overflows. */
@@ -29,6 +36,12 @@ static double logistic(int C, const double *f, const double *y, double *Delta) {
     return margin > 0 ? log1p(exp(-margin)) : log1p(exp(margin)) - margin;
 }
 
+static void logistic_curvature(int C, const double *f, const double *y, double *H) {
+    double Delta;
+    logistic(C, f, y, &Delta);
+    *H = fabs(Delta) * (1 - fabs(Delta));
+}
+
 const struct loss loss_logistic = {
     .choice = {.name = "logistic",
                .doc = "l = log(1 + exp(-y f)), for one output and labels +1 or -1"},
@@ -36,6 +49,7 @@ const struct loss loss_logistic = {
     .tex = "\\log(1 + e^{-y f})",
     .targets = LOSS_TARGETS_SIGNS,
     .value = logistic,
+    .curvature = logistic_curvature,
 };
 
 /* At y f = 1, where there is no derivative, the gradient is that of the flat side. */
@@ -46,12 +60,18 @@ static double hinge(int C, const double *f, const double *y, double *Delta) {
     return fmax(0, 1 - margin);
 }
 
+static void hinge_curvature(int C, const double *f, const double *y, double *H) {
+    (void)C, (void)f, (void)y;
+    *H = 0;
+}
+
 const struct loss loss_hinge = {
     .choice = {.name = "hinge", .doc = "l = max(0, 1 - y f), for one output and labels +1 or -1"},
     .equation = "max(0, 1 - y f)",
     .tex = "\\max(0, 1 - y f)",
     .targets = LOSS_TARGETS_SIGNS,
     .value = hinge,
+    .curvature = hinge_curvature,
 };
 
 /* The largest output is taken out of all of them before they are exponentiated. A row of zeros asks
@@ -71,6 +91,19 @@ static double cross_entropy(int C, const double *f, const double *y, double *Del
     return l;
 }
 
+/* asked (diag p - p p^T), p the softmax: (y - Delta)/asked. */
+static void cross_entropy_curvature(int C, const double *f, const double *y, double *H) {
+    double asked = 0, Delta[C];
+    cross_entropy(C, f, y, Delta);
+    for (int c = 0; c < C; c++)
+        asked += y[c];
+    for (int c = 0; c < C; c++)
+        for (int d = 0; d < C; d++) {
+            double a = y[c] - Delta[c], b = y[d] - Delta[d];
+            H[c * C + d] = asked == 0 ? 0 : (c == d ? a : 0) - a * b / asked;
+        }
+}
+
 const struct loss loss_cross_entropy = {
     .choice = {.name = "cross_entropy",
                .doc = "l = -log softmax(f) at the class that is the target, for several outputs"},
@@ -78,6 +111,7 @@ const struct loss loss_cross_entropy = {
     .tex = "-\\sum_c y_c \\log \\mathrm{softmax}_c(f)",
     .targets = LOSS_TARGETS_CLASSES,
     .value = cross_entropy,
+    .curvature = cross_entropy_curvature,
 };
 
 const struct choice *const loss_list[] = {&loss_mse.choice, &loss_logistic.choice,

@@ -24,6 +24,8 @@ struct loss {
     enum loss_targets targets;
     /* Returns l and writes Delta [C] = -dl/df; Delta may not be f or y. */
     double (*value)(int C, const double *f, const double *y, double *Delta);
+    /* H [C][C] = d^2 l/df df', which has no negative eigenvalue; of a kink 0. */
+    void (*curvature)(int C, const double *f, const double *y, double *H);
 };
 
 /* The losses there are; NULL at the end. The first is the default. */

@@ -75,6 +75,7 @@ static void show(struct program *p, struct value s, bool gradient, struct number
         return;
     const struct node *node = &p->node[s.at];
     numbers.values = gradient ? node->gs : node->s;
+    numbers.gradient = gradient;
     numbers.shape[0] = p->net->setup.data.P;
     numbers.shape[1] = node->K;
     if (node->per > 1) {
@@ -87,18 +88,18 @@ static void show(struct program *p, struct value s, bool gradient, struct number
 
 void program_show(struct program *p, struct value s, const char *dims, const char *name,
                   const char *about, const char *equation) {
-    show(p, s, false, (struct numbers){"", dims, about, equation, NULL, 0, {0}}, name);
+    show(p, s, false, (struct numbers){"", dims, about, equation, NULL, 0, {0}, false}, name);
 }
 
 void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
                            const char *about, const char *equation) {
-    show(p, s, true, (struct numbers){"", dims, about, equation, NULL, 0, {0}}, name);
+    show(p, s, true, (struct numbers){"", dims, about, equation, NULL, 0, {0}, false}, name);
 }
 
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation) {
     int P = p->net->setup.data.P, n = p->net->setup.data.n;
-    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, P, n}};
+    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, P, n}, false};
     int width = strstr(dims, " token") ? P * n : strstr(dims, " mu") ? P : 1;
     for (int k = 0; k < p->net->numbers.count && !p->code; k++)
         if (!strcmp(p->net->numbers.item[k].name, name))

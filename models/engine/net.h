@@ -46,6 +46,7 @@ struct numbers {
     const char *dims, *about, *equation; /* dims begins with t, e.g. "t mu k" */
     double *values;
     int axes, shape[3];
+    bool gradient; /* cotangents of numbers */
 };
 
 /* A router that the network has told of (program_routes): gates phi, and logits psi if they are
@@ -95,6 +96,7 @@ struct measure_setup {
     bool router;  /* the logits of many experts stay */
     bool experts; /* what routers and their experts write stays */
     bool check;   /* the coordinate check: what matrices read and write stays, and W(0) */
+    bool apart;   /* gradients are found apart: what backward passes read stays (apart.h) */
 };
 
 /* What an instance must know of the training. */
@@ -223,6 +225,7 @@ struct net_output {
     /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
      * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
     bool loss_in_cotangent;
+    const struct term *term; /* NULL, or what alone a backward pass begins from (apart.h) */
 };
 
 /* Where the parameters are, from where they were committed last (net_place). */
@@ -334,6 +337,14 @@ int net_gradient_of_columns(const struct net *net, const struct parameter *p, do
  * in gradient flow. Of a weighted net Delta is inside, summed over outputs and tokens: (df_mu/dW .
  * Delta_mu)(df_nu/dW . Delta_nu), whose sum over mu, nu and blocks is P^2 norm^2. */
 int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err);
+/* The same products of the gradients of two backward passes, of which these are the rows y and, but
+ * for maps, the coefficients A that p learnt with. */
+struct gradient {
+    struct rows y;
+    const double *A;
+};
+int net_products(const struct net *net, const struct parameter *p, const struct gradient *a,
+                 const struct gradient *b, double *K, struct err *err);
 /* Rows number i < net_names: whether they have a name, and which. */
 int net_names(const struct net *net);
 bool net_name(const struct net *net, int i, char name[NET_NAME]);

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* X [rows][rows] = A_mu . A_nu */
-static void products(const double *A, int rows, int K, double *X) {
+/* X [rows][rows] = A_mu . B_nu */
+static void products(const double *A, const double *B, int rows, int K, double *X) {
     for (int mu = 0; mu < rows; mu++)
         for (int nu = 0; nu < rows; nu++) {
             double sum = 0;
             for (int k = 0; k < K; k++)
-                sum += A[mu * K + k] * A[nu * K + k];
+                sum += A[mu * K + k] * B[nu * K + k];
             X[mu * rows + nu] = sum;
         }
 }
@@ -30,14 +30,15 @@ static double contract(const struct net *net, const double *X, const double *Y, 
 }
 
 /* <x_mu x_nu> and <y_mu y_nu>, of which one number may serve all; [R][R]. */
-static void factors(const struct parameter *p, double *X, double *Y) {
+static void factors(const struct parameter *p, const struct gradient *a, const struct gradient *b,
+                    double *X, double *Y) {
     Y[0] = 1;
     if (p->map)
         map_products(p->map, p->y, X, Y);
     else
-        products(p->A, p->rows, p->thin ? p->thin->W.rows : p->K, X);
-    if (p->thin)
-        p->y.array->backend->dots(p->y, p->y, Y);
+        products(a->A, b->A, p->rows, p->thin ? p->thin->W.rows : p->K, X);
+    if (p->thin || (p->map && (a->y.array != p->y.array || b->y.array != p->y.array)))
+        a->y.array->backend->dots(a->y, b->y, Y);
 }
 
 static bool one(const struct parameter *p) {
@@ -46,16 +47,18 @@ static bool one(const struct parameter *p) {
 
 /* X, Y [R][R]: scratch. */
 static double square_of(const struct net *net, const struct parameter *p, double *X, double *Y) {
-    factors(p, X, Y);
+    const struct gradient own = {p->y, p->A};
+    factors(p, &own, &own, X, Y);
     return p->rate * contract(net, X, Y, p->rows, one(p));
 }
 
-int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err) {
+int net_products(const struct net *net, const struct parameter *p, const struct gradient *a,
+                 const struct gradient *b, double *K, struct err *err) {
     size_t P = (size_t)net->setup.data.P, rows = (size_t)p->rows;
     double *X, *Y;
     TRY(base_alloc(&X, 2 * rows * rows, sizeof *X, err));
     Y = X + rows * rows;
-    factors(p, X, Y);
+    factors(p, a, b, X, Y);
     memset(K, 0, P * P * sizeof *K);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < rows; j++)
@@ -109,7 +112,8 @@ int net_gradient_of_sites(const struct net *net, const struct parameter *p, bool
     assert(p->map);
     TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
     double *Y = X + rows * rows, *C = Y + rows * rows;
-    factors(p, X, Y);
+    const struct gradient own = {p->y, p->A};
+    factors(p, &own, &own, X, Y);
     weigh(net, p, target ? X : Y, !target && one(p), C);
     int code = quadratic(C, p->rows, target ? p->y : p->map->x, out, err);
     free(X);
@@ -123,7 +127,8 @@ int net_gradient_of_columns(const struct net *net, const struct parameter *p, do
     double *X;
     TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
     double *Y = X + rows * rows, *C = Y + rows * rows;
-    factors(p, X, Y);
+    const struct gradient own = {p->y, p->A};
+    factors(p, &own, &own, X, Y);
     weigh(net, p, Y, one(p), C);
     for (int k = 0; k < K; k++) {
         out[k] = 0;
@@ -133,6 +138,11 @@ int net_gradient_of_columns(const struct net *net, const struct parameter *p, do
     }
     free(X);
     return CODE_OK;
+}
+
+int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err) {
+    const struct gradient own = {p->y, p->A};
+    return net_products(net, p, &own, &own, K, err);
 }
 
 int net_gradient_norm(const struct net *net, double *norm, struct err *err) {

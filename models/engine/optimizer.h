@@ -34,7 +34,11 @@ struct optimizer {
     /* It moves matrices between populations alone, each as a whole; all else is moved by another
      * optimizer, the rest of the settings (net_optimizer). */
     bool matrices;
-    bool decays;  /* each step begins with W *= 1 - schedule weight_decay, biases excepted */
+    bool decays; /* each step begins with W *= 1 - schedule weight_decay, biases excepted */
+    /* NULL (not known), or: rate times the curvature along a direction below which steps along it
+     * do not grow, the curvature being that in units where this optimizer has one rate for all
+     * entries (solver/measure/sharpness.h). */
+    double (*edge)(const struct training *training);
     int memories; /* numbers that it keeps for each entry from step to step: 0, 1 or 2 */
     /* Every entry moves by this nonlinear function of its own gradients, those of
      * (1/P) sum_mu Delta_mu y_mu x_mu^T: limit maps then hold the learned part entry by entry, the

@@ -96,14 +96,16 @@ static void keep_values(struct program *p) {
     }
 }
 
-/* Values and slopes, and what they may take the place of. */
+/* Values and slopes, and what they may take the place of. Where a backward pass is run again, what
+ * it reads stays. */
 static int plan_values(struct plan *plan, struct err *err) {
     const struct program *p = plan->p;
+    bool again = p->net->setup.measure.apart && p->net->output.loss_in_cotangent;
     for (int i = 0; i < plan->n; i++) {
         struct node *v = &p->node[i];
         if (!v->on || v->op->constant)
             continue;
-        TRY(add_item(plan, v->on, v->count, i, v->plan.measured ? 2 * plan->n : i,
+        TRY(add_item(plan, v->on, v->count, i, v->plan.measured || again ? 2 * plan->n : i,
                      &v->plan.value_item, err));
         for (int k = 0; k < 2 && v->op->storage.value_in_place; k++) {
             const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
@@ -111,7 +113,8 @@ static int plan_values(struct plan *plan, struct err *err) {
                 plan->item[v->plan.value_item].over[k] = a->plan.value_item;
         }
         if (v->op->storage.keeps_slope && v->plan.g_count)
-            TRY(add_item(plan, v->on, v->count, i, back(plan, i), &v->plan.slope_item, err));
+            TRY(add_item(plan, v->on, v->count, i, again ? 2 * plan->n : back(plan, i),
+                         &v->plan.slope_item, err));
     }
     return CODE_OK;
 }

@@ -4,7 +4,7 @@
  * pass would, with normals from a stream of its own, and then forgets that it did: bases, spans and
  * draws return to where they were (docs/method.md, section 8). Inputs of one look come with the
  * same normals every time, so that differences over time have little noise. */
-#include "models/engine/node.h"
+#include "models/engine/aside.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -65,54 +65,6 @@ int net_start(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
-/* What the passes of a look overwrite, and marks of what they add to. */
-struct aside {
-    struct array *array;
-    double **vector;
-    int *index;
-    struct population_aside *population;
-    struct map_aside *map;
-};
-
-static int put_aside(const struct net *net, struct aside *aside, struct err *err) {
-    TRY(base_alloc(&aside->array, (size_t)net->arrays.count, sizeof *aside->array, err));
-    TRY(base_alloc(&aside->vector, (size_t)net->vectors.count, sizeof *aside->vector, err));
-    TRY(base_alloc(&aside->population, (size_t)net->populations.count, sizeof *aside->population,
-                   err));
-    TRY(base_alloc(&aside->map, (size_t)net->maps.count, sizeof *aside->map, err));
-    for (int i = 0; i < net->arrays.count; i++)
-        TRY(array_keep(&aside->array[i], array_all(net->arrays.item[i]), err));
-    for (int i = 0; i < net->vectors.count; i++) {
-        size_t length = (size_t)net->vectors.item[i].length;
-        TRY(base_alloc(&aside->vector[i], length, sizeof(double), err));
-        memcpy(aside->vector[i], net->vectors.item[i].values, length * sizeof(double));
-    }
-    TRY(base_alloc(&aside->index, (size_t)net->setup.data.P, sizeof(int), err));
-    memcpy(aside->index, net->batch.index, (size_t)net->setup.data.P * sizeof(int));
-    return CODE_OK;
-}
-
-static void take_back(struct net *net, const struct aside *aside) {
-    for (int i = 0; i < net->arrays.count; i++)
-        rows_copy(array_all(&aside->array[i]), array_all(net->arrays.item[i]));
-    for (int i = 0; i < net->vectors.count; i++)
-        memcpy(net->vectors.item[i].values, aside->vector[i],
-               (size_t)net->vectors.item[i].length * sizeof(double));
-    memcpy(net->batch.index, aside->index, (size_t)net->setup.data.P * sizeof(int));
-}
-
-static void aside_free(const struct net *net, struct aside *aside) {
-    for (int i = 0; i < net->arrays.count && aside->array; i++)
-        array_free(&aside->array[i]);
-    for (int i = 0; i < net->vectors.count && aside->vector; i++)
-        free(aside->vector[i]);
-    free(aside->array);
-    free(aside->vector);
-    free(aside->index);
-    free(aside->population);
-    free(aside->map);
-}
-
 /* Each row that a matrix makes on it is new at most. */
 uint32_t net_predict_stride(const struct net *net, const struct population *population) {
     uint32_t rows = 0;
@@ -135,7 +87,7 @@ static int look(struct net *net, const struct aside *aside, int first, int count
         population_set_aside(population, (uint32_t)(from % UNSEEN), &aside->population[i]);
     }
     for (int i = 0; i < net->maps.count; i++)
-        map_set_aside(net->maps.item[i], &aside->map[i]);
+        map_set_aside(net->maps.item[i], true, &aside->map[i]);
     net->batch.predicting = true;
     int code = program_forward(net, err);
     net->batch.predicting = false;
@@ -174,16 +126,16 @@ static int draw_unseen(struct net *net, struct population *bottom, struct err *e
 int net_predict(struct net *net, int first, int count, double *f, struct err *err) {
     struct aside aside = {0};
     int P = net->setup.data.P, code = CODE_OK;
-    DO(put_aside(net, &aside, err));
+    DO(aside_put(&aside, net, err));
     for (int i = 0; i < net->populations.count && !net->setup.N; i++)
         DO(draw_unseen(net, net->populations.item[i], err));
     for (int i = 0; i < count; i += P)
         DO(look(net, &aside, first + i, count - i < P ? count - i : P,
                 f ? f + i * net_outputs(net) : NULL, err));
-    take_back(net, &aside);
+    aside_take_back(&aside, net);
     DO(net->setup.backend->sync(err));
 done:
-    aside_free(net, &aside);
+    aside_free(&aside, net);
     return code;
 }
 

@@ -1,4 +1,5 @@
 /* Terms that a network adds to the loss, and the mean over the inputs, which they are made of. */
+#include "models/engine/apart.h"
 #include "models/language/operation.h"
 
 #include <string.h>
@@ -76,6 +77,8 @@ static void penalty_forward(struct net *net, struct node *v) {
 static void penalty_backward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
     double c = -net->setup.gamma0 * net->setup.data.P;
+    if (net->output.term && net->output.term->penalty != v->s)
+        return;
     for (int k = 0; k < x->count * x->K; k++)
         x->gs[k] += c * v->A[k];
 }

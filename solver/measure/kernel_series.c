@@ -1,5 +1,6 @@
 #include "solver/measure/kernel_series.h"
 #include "kernels/array/profile.h"
+#include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 
 #include <math.h>
@@ -42,10 +43,11 @@ static int fill_one_time(const struct measuring *m, int item, double *const *out
     struct rows now = kernel->rows;
     size_t P = (size_t)now.count;
     char name[SERIES_NAME];
+    kernel_series_name(name, m->net, kernel);
+    strcat(name, "_diag");
     m->net->setup.backend->averages(now, now, out[DIAGONAL]);
     for (size_t mu = 0; mu < P; mu++)
         out[DIAGONAL][mu] *= kernel->scale;
-    snprintf(name, sizeof name, "%s_diag", kernel->name);
     TRY(refuse_nan(name, out[DIAGONAL], P, err));
     if (!out[EQUAL])
         return CODE_OK;
@@ -71,40 +73,73 @@ static const struct form *form_of(const struct kernel *kernel, int P) {
     return kernel->rows.count > P ? &tokens : &inputs;
 }
 
-static int add(struct record *record, const struct kernel *kernel, int slot, const char *ending,
-               const char *dims, int axes, const size_t *shape, struct err *err) {
+static const char *term_of(const struct net *net, bool gradient) {
+    return gradient ? gradients_own(net) : "";
+}
+
+void kernel_series_name(char name[SERIES_NAME], const struct net *net,
+                        const struct kernel *kernel) {
+    gradients_name(name, kernel->name, term_of(net, kernel->gradient), "");
+}
+
+/* about, and of which term it is. */
+static int own_about(struct series *series, const char *about, const char *term, struct err *err) {
+    const char *of = !strcmp(term, "loss")    ? ", of the loss of the task"
+                     : !strcmp(term, "total") ? ", of the loss and its penalties together"
+                                              : ", of the penalty ";
+    size_t room = strlen(about) + strlen(of) + strlen(term) + 1;
+    series->about = about;
+    if (!*term)
+        return CODE_OK;
+    TRY(base_alloc(&series->own, room, 1, err));
+    bool penalty = of[strlen(of) - 1] == ' ';
+    snprintf(series->own, room, "%s%s%s", about, of, penalty ? term : "");
+    series->about = series->own;
+    return CODE_OK;
+}
+
+int kernel_series_add(struct record *record, const struct net *net, const struct kernel *kernel,
+                      const char *term, int slot, const char *ending, struct err *err) {
+    const struct form *form = form_of(kernel, net->setup.data.P);
+    size_t T = (size_t)record->T, P = (size_t)net->setup.data.P, rows = (size_t)kernel->rows.count;
+    const size_t full[] = {T, rows, T, rows}, times[] = {T, T}, equal[] = {T, rows, rows},
+                 diagonal[] = {T, rows}, tokens[] = {T, P, rows / P};
+    bool one_time = !strcmp(ending, "_diag"), equal_times = !strcmp(ending, "_equal");
+    int axes = form->axes[one_time ? 1 : equal_times ? 2 : 0];
+    const size_t *shape = one_time      ? axes == 3 ? tokens : diagonal
+                          : equal_times ? equal
+                          : axes == 2   ? times
+                                        : full;
+    char name[SERIES_NAME];
     struct series series = {.slot = slot,
-                            .dims = dims,
-                            .about = kernel->about,
+                            .dims = one_time      ? form->diagonal
+                                    : equal_times ? form->equal
+                                                  : form->full,
                             .equation = kernel->equation,
                             .axes = axes};
-    snprintf(series.name, sizeof series.name, "%s%s", kernel->name, ending);
+    gradients_name(name, kernel->name, term, "");
+    snprintf(series.name, sizeof series.name, "%.40s%s", name, ending);
     memcpy(series.shape, shape, (size_t)axes * sizeof *shape);
+    TRY(own_about(&series, kernel->about, term, err));
     return record_add(record, series, err);
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
-    size_t T = (size_t)record->T, P = (size_t)net->setup.data.P;
     int kernels = config->output.kernels;
     (void)y;
     for (int k = 0; k < net->kernels.count && kernels; k++) {
         const struct kernel *kernel = &net->kernels.item[k];
-        const struct form *form = form_of(kernel, net->setup.data.P);
-        size_t rows = (size_t)kernel->rows.count;
-        const size_t full[] = {T, rows, T, rows}, times[] = {T, T}, equal[] = {T, rows, rows},
-                     diagonal[] = {T, rows}, tokens[] = {T, P, rows / P};
+        const char *term = term_of(net, kernel->gradient);
         if (kernels == KERNELS_FULL) {
             TRY(record_fill_by(record, fill_full, k, 1, err));
-            TRY(add(record, kernel, 0, "", form->full, form->axes[0],
-                    form->axes[0] == 2 ? times : full, err));
+            TRY(kernel_series_add(record, net, kernel, term, 0, "", err));
             continue;
         }
         TRY(record_fill_by(record, fill_one_time, k, 2, err));
-        TRY(add(record, kernel, DIAGONAL, "_diag", form->diagonal, form->axes[1],
-                form->axes[1] == 3 ? tokens : diagonal, err));
+        TRY(kernel_series_add(record, net, kernel, term, DIAGONAL, "_diag", err));
         if (kernels == KERNELS_EQUAL)
-            TRY(add(record, kernel, EQUAL, "_equal", form->equal, form->axes[2], equal, err));
+            TRY(kernel_series_add(record, net, kernel, term, EQUAL, "_equal", err));
     }
     return CODE_OK;
 }
@@ -157,21 +192,27 @@ static int fill_numbers(const struct measuring *m, int item, double *const *out,
     return CODE_OK;
 }
 
+int kernel_series_add_numbers(struct record *record, const struct numbers *numbers,
+                              const char *term, int slot, struct err *err) {
+    struct series series = {.slot = slot,
+                            .dims = numbers->dims,
+                            .equation = numbers->equation,
+                            .axes = 1 + numbers->axes,
+                            .shape = {(size_t)record->T}};
+    gradients_name(series.name, numbers->name, term, "");
+    for (int k = 0; k < numbers->axes; k++)
+        series.shape[1 + k] = (size_t)numbers->shape[k];
+    TRY(own_about(&series, numbers->about, term, err));
+    return record_add(record, series, err);
+}
+
 static int declare_numbers(struct record *record, const struct config *config,
                            const struct net *net, const double *y, struct err *err) {
     (void)config, (void)y;
     for (int i = 0; i < net->numbers.count; i++) {
         const struct numbers *numbers = &net->numbers.item[i];
-        struct series series = {.dims = numbers->dims,
-                                .about = numbers->about,
-                                .equation = numbers->equation,
-                                .axes = 1 + numbers->axes,
-                                .shape = {(size_t)record->T}};
-        snprintf(series.name, sizeof series.name, "%s", numbers->name);
-        for (int k = 0; k < numbers->axes; k++)
-            series.shape[1 + k] = (size_t)numbers->shape[k];
         TRY(record_fill_by(record, fill_numbers, i, 1, err));
-        TRY(record_add(record, series, err));
+        TRY(kernel_series_add_numbers(record, numbers, term_of(net, numbers->gradient), 0, err));
     }
     return CODE_OK;
 }

@@ -7,6 +7,15 @@
 
 extern const struct instrument kernel_series, kernel_series_numbers;
 
+/* The name of a kernel of the net: of cotangents with the term of which they are (gradients.h), G1
+ * or G1_loss. */
+void kernel_series_name(char name[SERIES_NAME], const struct net *net, const struct kernel *kernel);
+/* A series of a kernel, or of numbers, of a term; ending: "" of all times, "_diag" or "_equal". */
+int kernel_series_add(struct record *record, const struct net *net, const struct kernel *kernel,
+                      const char *term, int slot, const char *ending, struct err *err);
+int kernel_series_add_numbers(struct record *record, const struct numbers *numbers,
+                              const char *term, int slot, struct err *err);
+
 /* With full kernels, the rows of all earlier times. */
 struct kernel_history {
     struct array *rows; /* [kernels], each [T * P] or [T] */

@@ -25,6 +25,8 @@ static const struct instrument *const instruments[] = {&outputs_first,
                                                        &specialisation_instrument,
                                                        &expert_norms_instrument,
                                                        &tangent_instrument,
+                                                       &gradients_instrument,
+                                                       &sharpness_instrument,
                                                        &spectra_instrument,
                                                        &kernel_series_numbers,
                                                        &gates_instrument,
@@ -51,6 +53,7 @@ int observe_declare(struct record *record, const struct config *config,
     int code;
     declared.declare_only = true;
     DO(net_init(&net, &declared, err));
+    DO(gradients_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
         DO(instruments[k]->declare(record, config, &net, y, err));
     if (config->output.runs)
@@ -67,6 +70,8 @@ int observer_init(struct observer *observer, const struct config *config, const 
     observer->coordinate.backend = profile_backend(config_backend(config, net->setup.N));
     TRY(base_alloc(&observer->out, (size_t)record->slots, sizeof *observer->out, err));
     TRY(kernel_history_init(&observer->history, config, net, record->T, err));
+    TRY(gradients_init(&observer->gradients, config, net, err));
+    TRY(sharpness_init(&observer->sharpness, config, net, err));
     return net->setup.measure.responses
                ? response_init(&observer->response, &observer->responses, record, run, net, err)
                : CODE_OK;
@@ -89,6 +94,8 @@ void observer_free(struct observer *observer) {
         response_free(&observer->response[k]);
     free(observer->response);
     coordinate_free(&observer->coordinate);
+    gradients_free(&observer->gradients);
+    sharpness_free(&observer->sharpness);
     free(observer->out);
     *observer = (struct observer){0};
 }
@@ -113,9 +120,13 @@ static int fill_all(struct observer *observer, const struct net *net, int t, str
     return net->setup.backend->sync(err);
 }
 
-int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err) {
+int observer_measure(struct observer *observer, struct net *net, int t, struct err *err) {
     int before = profile_enter("measuring", "");
-    int code = fill_all(observer, net, t, err);
+    int code = gradients_find(&observer->gradients, net, err);
+    if (!code)
+        code = sharpness_find(&observer->sharpness, observer->config, net, observer->y, err);
+    if (!code)
+        code = fill_all(observer, net, t, err);
     profile_leave(before);
     return code;
 }

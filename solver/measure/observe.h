@@ -5,8 +5,10 @@
 #define SOLVER_OBSERVE_H
 
 #include "solver/measure/coordinate.h"
+#include "solver/measure/gradients.h"
 #include "solver/measure/kernel_series.h"
 #include "solver/measure/response.h"
+#include "solver/measure/sharpness.h"
 
 /* Declares all series of a record for one kind of net (limit or finite). y: the targets of all
  * inputs, from which losses of the limit are those of the mean output; NULL: means of losses.
@@ -25,11 +27,14 @@ struct observer {
     struct response *response;     /* [responses] */
     int responses;
     struct coordinate coordinate;
+    struct gradients gradients; /* of the time that is being measured, and ... */
+    struct sharpness sharpness; /* ... likewise */
 };
 int observer_init(struct observer *observer, const struct config *config, const double *y,
                   struct record *record, int run, const struct net *net, struct err *err);
-/* After net_evaluate at time t; all values of that time go into the record. */
-int observer_measure(struct observer *observer, const struct net *net, int t, struct err *err);
+/* After net_evaluate at time t; all values of that time go into the record. The net stays as it is.
+ */
+int observer_measure(struct observer *observer, struct net *net, int t, struct err *err);
 /* Loss and accuracy at inputs that are not trained on; the net stays as it is. */
 int observer_predict(struct observer *observer, struct net *net, int t, struct err *err);
 /* What it keeps of earlier times, and the record of its run until `steps`. Read: into one of

@@ -1,7 +1,9 @@
 /* Spectra of kernels. */
 #include "solver/measure/spectra.h"
 #include "kernels/base/text.h"
-#include "solver/measure/tangent.h"
+#include "solver/measure/gradients.h"
+#include "solver/measure/kernel_series.h"
+#include "solver/measure/observe.h"
 
 #include <lapacke.h>
 #include <math.h>
@@ -14,6 +16,7 @@ struct chosen {
     char name[SERIES_NAME];
     const struct kernel *kernel;
     const char *block;
+    int term;
     int rows, columns; /* of the targets that belong to them; 0: none */
 };
 
@@ -22,19 +25,28 @@ static bool is_tangent(const char *word) {
     return !strncmp(word, "tangent", n) && (!word[n] || word[n] == '_');
 }
 
+/* "tangent", and "_" with a matrix, or "_loss", "_" with a penalty, and these with a matrix. */
+static bool is_block(const struct net *net, const char *word, int term, struct chosen *chosen) {
+    char name[SERIES_NAME];
+    for (int i = -1; i < net->parameters.count && !chosen->block; i++) {
+        const char *block = i < 0 ? "" : net->parameters.item[i].name;
+        gradients_name(name, "tangent", gradients_term(net, term), block);
+        if (!strcmp(name, word))
+            chosen->block = block;
+    }
+    return chosen->block;
+}
+
 static int find_tangent(const struct net *net, const char *word, struct chosen *chosen,
                         struct err *err) {
-    const char *block = word + strlen("tangent");
-    chosen->block = *block ? NULL : "";
-    for (int i = 0; i < net->parameters.count && *block; i++)
-        if (!strcmp(net->parameters.item[i].name, block + 1))
-            chosen->block = net->parameters.item[i].name;
+    while (gradients_term(net, chosen->term) && !is_block(net, word, chosen->term, chosen))
+        chosen->term++;
     if (!chosen->block)
         return err_set(err, CODE_INPUT, "[output] spectra: there is no matrix %s that learns",
-                       block + 1);
-    snprintf(chosen->name, sizeof chosen->name, "%s%s", tangent_name(net), block);
+                       word + strlen("tangent_"));
+    snprintf(chosen->name, sizeof chosen->name, "%s", word);
     chosen->rows = net->setup.data.P;
-    chosen->columns = net->output.loss_in_cotangent ? 0 : 1;
+    chosen->columns = chosen->term == TERM_OF_OUTPUTS ? net_outputs(net) : 0;
     return CODE_OK;
 }
 
@@ -42,10 +54,12 @@ static int find_kernel(const struct net *net, const char *word, struct chosen *c
                        struct err *err) {
     char names[TEXT_NOTE] = "";
     for (int k = 0; k < net->kernels.count; k++) {
-        if (!strcmp(net->kernels.item[k].name, word))
+        char name[SERIES_NAME];
+        kernel_series_name(name, net, &net->kernels.item[k]);
+        if (!strcmp(name, word))
             chosen->kernel = &net->kernels.item[k];
         if (!net->kernels.item[k].one_row)
-            text_append(names, " %s", net->kernels.item[k].name);
+            text_append(names, " %s", name);
     }
     if (!chosen->kernel || chosen->kernel->one_row)
         return err_set(err, CODE_INPUT,
@@ -60,10 +74,10 @@ static int find_kernel(const struct net *net, const char *word, struct chosen *c
     return CODE_OK;
 }
 
-enum part { SPECTRUM, SHARE, ALIGNMENT, PARTS };
+enum finding { SPECTRUM, SHARE, ALIGNMENT, PARTS };
 static const struct {
     const char *suffix, *about, *equation;
-} part[PARTS] = {
+} finding[PARTS] = {
     {"spectrum", "eigenvalues of the kernel at equal time, descending", "K v_k = l_k v_k"},
     {"share", "share of the targets along each eigenvector", "sum_c (v_k . Y_c)^2 / |Y|^2"},
     {"alignment", "alignment of the kernel with the targets", "sum K (Y Y^T) / (|K| |Y Y^T|)"},
@@ -85,31 +99,31 @@ static int next_chosen(const char **words, const struct net *net, struct chosen 
 static int add(struct record *record, const struct net *net, const struct chosen *chosen,
                struct err *err) {
     bool tokens = chosen->rows > net->setup.data.P;
-    for (enum part k = 0; k < PARTS; k++) {
+    for (enum finding k = 0; k < PARTS; k++) {
         struct series series = {.slot = (int)k,
                                 .dims = k == ALIGNMENT ? "t"
                                         : tokens       ? "t k_row"
                                                        : "t k",
-                                .about = part[k].about,
-                                .equation = part[k].equation,
+                                .about = finding[k].about,
+                                .equation = finding[k].equation,
                                 .axes = k == ALIGNMENT ? 1 : 2,
                                 .shape = {(size_t)record->T, (size_t)chosen->rows}};
-        snprintf(series.name, sizeof series.name, "%.36s_%s", chosen->name, part[k].suffix);
+        snprintf(series.name, sizeof series.name, "%.36s_%s", chosen->name, finding[k].suffix);
         if (k == SPECTRUM || chosen->columns)
             TRY(record_add(record, series, err));
     }
     return CODE_OK;
 }
 
-static int kernel_of(const struct net *net, const struct chosen *chosen, double *K,
-                     struct err *err) {
-    if (!chosen->kernel)
-        return tangent_kernel(net, chosen->block, K, err);
+static void kernel_of(const struct measuring *m, const struct chosen *chosen, double *K) {
+    if (!chosen->kernel) {
+        gradients_tangent(&m->observer->gradients, m->net, chosen->term, chosen->block, K);
+        return;
+    }
     struct rows x = chosen->kernel->rows;
     x.array->backend->dots(x, x, K);
     for (int k = 0; k < chosen->rows * chosen->rows; k++)
         K[k] *= chosen->kernel->scale;
-    return CODE_OK;
 }
 
 /* Row i of the targets of this evaluation. */
@@ -187,7 +201,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     for (int word = 0; word <= item; word++)
         TRY(next_chosen(&words, m->net, &chosen, &more, err));
     DO(base_alloc(&K, (size_t)chosen.rows * (size_t)chosen.rows, sizeof *K, err));
-    DO(kernel_of(m->net, &chosen, K, err));
+    kernel_of(m, &chosen, K);
     if (out[ALIGNMENT])
         *out[ALIGNMENT] = align(m->net, &chosen, K, m->y);
     DO(solve(K, chosen.rows, chosen.name, out[SPECTRUM], err));
@@ -214,11 +228,11 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-/* K, LAPACK's transpose of it, and what a tangent kernel takes. */
+/* K, and LAPACK's transpose of it. */
 static double scratch(const struct config *config, const struct net *net) {
     double R = net->batch.rows;
     bool any = config->output.spectra && *config->output.spectra;
-    return any ? 2 * R * R * sizeof(double) + tangent_bytes(net) : 0;
+    return any ? 2 * R * R * sizeof(double) : 0;
 }
 
 const struct instrument spectra_instrument = {.declare = declare, .scratch = scratch};

@@ -1,88 +1,69 @@
-/* The neural tangent kernel. */
+/* Tangent kernels. */
 #include "solver/measure/tangent.h"
+#include "solver/measure/gradients.h"
+#include "solver/measure/observe.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-const char *tangent_name(const struct net *net) {
-    return net->output.loss_in_cotangent ? "tangent_loss" : "tangent";
+/* What is said of a term. */
+static struct series series_of(const struct net *net, int term) {
+    if (term == TERM_OF_OUTPUTS && net_outputs(net) == 1)
+        return (struct series){.about = "neural tangent kernel",
+                               .equation =
+                                   "rate <g_mu g_nu><x_mu x_nu>; df/dt = eta0/P sum_nu K Delta_nu"};
+    if (term == TERM_OF_OUTPUTS)
+        return (struct series){.about =
+                                   "neural tangent kernel of each output with itself, the mean "
+                                   "over the outputs of an input",
+                               .equation = "mean_o rate <g_mu,o g_nu,o><x_mu x_nu>"};
+    if (term == TERM_OF_LOSS)
+        return (struct series){
+            .about = "products of the gradients of the loss of the task of two inputs",
+            .equation = "rate sum over outputs and tokens of Delta_mu Delta_nu <g_mu g_nu><x_mu "
+                        "x_nu>"};
+    return (struct series){.about = "products of what two inputs have of the gradient of a penalty",
+                           .equation = "rate <g_mu g_nu><x_mu x_nu>"};
 }
 
-static int add_series(struct record *record, const struct net *net, int slot, const char *name,
-                      struct err *err) {
-    size_t P = (size_t)net->setup.data.P;
-    struct series series = {
-        .slot = slot,
-        .dims = "t mu nu",
-        .about = net->output.loss_in_cotangent
-                     ? "products of the gradients of the loss of two inputs"
-                     : "neural tangent kernel",
-        .equation = net->output.loss_in_cotangent
-                        ? "rate sum over outputs and tokens of Delta_mu Delta_nu <g_mu "
-                          "g_nu><x_mu x_nu>"
-                        : "rate <g_mu g_nu><x_mu x_nu>; df/dt = eta0/P sum_nu K Delta_nu",
-        .axes = 3,
-        .shape = {(size_t)record->T, P, P}};
-    snprintf(series.name, sizeof series.name, "%s%s%s", tangent_name(net), *name ? "_" : "", name);
-    return record_add(record, series, err);
+/* Slots: of each term the whole kernel, then the block of each parameter. */
+static int slot_of(const struct net *net, int term, int block) {
+    return term * (1 + net->parameters.count) + 1 + block;
 }
 
-static void add(const double *K, size_t count, double *sum) {
-    for (size_t k = 0; k < count; k++)
-        sum[k] += K[k];
-}
-
-int tangent_kernel(const struct net *net, const char *name, double *K, struct err *err) {
-    size_t P = (size_t)net->setup.data.P;
-    double *block;
-    int code = CODE_OK;
-    TRY(base_alloc(&block, P * P, sizeof *block, err));
-    memset(K, 0, P * P * sizeof *K);
-    for (int i = 0; i < net->parameters.count; i++)
-        if (!*name || !strcmp(name, net->parameters.item[i].name)) {
-            DO(net_tangent(net, &net->parameters.item[i], block, err));
-            add(block, P * P, K);
-        }
-done:
-    free(block);
-    return code;
-}
-
-/* Slot 0 is the whole kernel, slot 1 + i the block of parameter i. */
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct net *net = m->net;
-    size_t P = (size_t)net->setup.data.P;
-    (void)item;
-    if (m->config->output.tangent == TANGENT_SUM)
-        return tangent_kernel(net, "", out[0], err);
-    memset(out[0], 0, P * P * sizeof *out[0]);
-    for (int i = 0; i < net->parameters.count; i++) {
-        TRY(net_tangent(net, &net->parameters.item[i], out[1 + i], err));
-        add(out[1 + i], P * P, out[0]);
-    }
+    const struct gradients *g = &m->observer->gradients;
+    (void)item, (void)err;
+    for (int term = 0; term < g->terms; term++)
+        for (int i = -1; i < m->net->parameters.count; i++)
+            if (out[slot_of(m->net, term, i)])
+                gradients_tangent(g, m->net, term, i < 0 ? "" : m->net->parameters.item[i].name,
+                                  out[slot_of(m->net, term, i)]);
     return CODE_OK;
+}
+
+static int add(struct record *record, const struct net *net, int term, int block, struct err *err) {
+    size_t P = (size_t)net->setup.data.P;
+    struct series series = series_of(net, term);
+    series.slot = slot_of(net, term, block);
+    series.dims = "t mu nu";
+    series.axes = 3;
+    series.shape[0] = (size_t)record->T;
+    series.shape[1] = series.shape[2] = P;
+    gradients_name(series.name, "tangent", gradients_term(net, term),
+                   block < 0 ? "" : net->parameters.item[block].name);
+    return record_add(record, series, err);
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
+    int terms = gradients_terms(net);
     (void)y;
     if (!config->output.tangent)
         return CODE_OK;
-    TRY(record_fill_by(record, fill, 0, 1 + net->parameters.count, err));
-    TRY(add_series(record, net, 0, "", err));
-    for (int i = 0; i < net->parameters.count && config->output.tangent == TANGENT_BLOCKS; i++)
-        TRY(add_series(record, net, 1 + i, net->parameters.item[i].name, err));
+    TRY(record_fill_by(record, fill, 0, terms * (1 + net->parameters.count), err));
+    for (int term = 0; term < terms; term++)
+        for (int i = -1; i < (config->output.tangent == TANGENT_BLOCKS ? net->parameters.count : 0);
+             i++)
+            TRY(add(record, net, term, i, err));
     return CODE_OK;
 }
 
-double tangent_bytes(const struct net *net) {
-    double R = net_most_rows(net), P = net->setup.data.P;
-    return (2 * R * R + P * P) * sizeof(double);
-}
-
-static double scratch(const struct config *config, const struct net *net) {
-    return config->output.tangent ? tangent_bytes(net) : 0;
-}
-
-const struct instrument tangent_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument tangent_instrument = {.declare = declare};

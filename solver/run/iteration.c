@@ -66,7 +66,7 @@ static int on_sweep(void *context, const struct fixed_point_state *state, struct
     return replicate->calls->sweep(replicate->calls->context, state, err);
 }
 
-static int on_measure(void *context, const struct net *net, int t, struct err *err) {
+static int on_measure(void *context, struct net *net, int t, struct err *err) {
     struct replicate *replicate = context;
     if (t == 0)
         TRY(observer_init(&replicate->observer, replicate->config, replicate->y, replicate->record,

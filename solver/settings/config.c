@@ -149,6 +149,18 @@ static const struct param_row output_rows[] = {
      "  none: it is not\n"
      "  sum: the whole kernel\n"
      "  blocks: the whole kernel and the part of each matrix"},
+    {"gradients", PARAM_CHOICE, OFFSET(gradients), "no", 0, 0, "no yes", NULL,
+     "Whether gradients are measured apart.\n"
+     "  no: gradient kernels are of the gradient that training has\n"
+     "  yes: gradient kernels of the outputs, of the loss of the task and of each penalty; norms "
+     "of "
+     "these gradients and cosines between them, of each matrix too"},
+    {"sharpness", PARAM_CHOICE, OFFSET(sharpness), "none", 0, 0, "none sum blocks", NULL,
+     "Whether the largest eigenvalue of the Gauss-Newton matrix is measured, its distance to the "
+     "edge of stability, and the noise of gradients.\n"
+     "  none: they are not\n"
+     "  sum: of all matrices together\n"
+     "  blocks: the eigenvalue of each matrix too"},
     {"router", PARAM_CHOICE, OFFSET(router), "no", 0, 0, "no yes", NULL,
      "Whether the routing over many experts is measured.\n"
      "  no: it is not\n"
@@ -469,6 +481,13 @@ const struct backend *config_backend(const struct config *config, int N) {
     return config->split.name ? &config->split : backend;
 }
 
+/* Whether something is written of the gradient of one term (solver/measure/gradients.h). */
+static bool finds_gradients(const struct config *config) {
+    const struct output_settings *output = &config->output;
+    return output->tangent || output->gradients || output->sharpness ||
+           (output->spectra && strstr(output->spectra, "tangent"));
+}
+
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
                               const double *A) {
     return (struct net_setup){
@@ -499,6 +518,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .measure.kernels_of = config->output.kernels_of,
         .measure.router = config->output.router,
         .measure.experts = config->output.experts,
+        .measure.apart = finds_gradients(config),
         .training.stages = integrator_of(&config->training)->stages,
         .training.optimizer = config->training.optimizer,
         .training.rest_optimizer = config->training.muon.rest_optimizer,

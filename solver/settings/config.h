@@ -42,9 +42,11 @@ struct reference_settings {
 
 enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_EQUAL, KERNELS_FULL };
 enum tangent { TANGENT_NONE, TANGENT_SUM, TANGENT_BLOCKS };
+enum sharpness_blocks { SHARPNESS_NONE, SHARPNESS_SUM, SHARPNESS_BLOCKS };
 enum weights { WEIGHTS_NONE, WEIGHTS_INITIAL, WEIGHTS_FINAL, WEIGHTS_BOTH, WEIGHTS_ALL };
 struct output_settings {
-    int kernels, tangent, router, experts, field_sites, weights, test_every, top, runs;
+    int kernels, tangent, gradients, sharpness, router, experts, field_sites, weights, test_every;
+    int top, runs;
     const char *kernels_of, *fields, *cross, *spectra; /* blank-separated names */
     struct int_list fields_at;
     double checkpoint; /* minutes; 0: no states are kept */

@@ -111,8 +111,11 @@ def _part(data, name: str, t: int):
 
 
 def figure_tangent(run, options):
-    """Tangent kernels of two inputs, and the part of each matrix, each in a scale of its own."""
-    known = _names(run, r"tangent\w*", ("t", "mu", "nu"))
+    """Tangent kernels of two inputs, and the part of each matrix, each in a scale of its own: of
+    the outputs, not those of a loss."""
+    of_outputs = {name for _, data in _sides(run) for name in data
+                  if data[name].attrs.get("about", "").startswith("neural tangent kernel")}
+    known = [name for name in _names(run, r"tangent\w*", ("t", "mu", "nu")) if name in of_outputs]
     of_heads = {name for _, data in _sides(run) for name in known for head in known
                 if name not in data and head in data and re.fullmatch(name + r"_\d+", head)}
     names, left = _some([name for name in known
@@ -130,8 +133,7 @@ def figure_tangent(run, options):
             draw.border(ax, run, t)
         bar = figure.colorbar(image, ax=list(axes[row]), pad=0.01)
         bar.set_label(r"$K_{\mu\nu}$")
-    words = [name.replace("tangent_loss", "of the loss").replace("tangent_", "part of ")
-             .replace("loss_", "loss,\npart of ").replace("tangent", "all matrices")
+    words = [name.replace("tangent_", "part of ").replace("tangent", "all matrices")
              for name in names]
     by = draw.by_words(run)
     _name_axes(axes, words, r"input $\nu$" + by, r"input $\mu$" + by)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import torch
 
-from dmft.description import Kernel
+from dmft.description import Kernel, Numbers
 from dmft.files import Result
 from dmft.run import solve
 from dmft.torch.inputs import data_of
@@ -66,10 +66,16 @@ class Measured:
     def __init__(self, net: Network, names):
         p = self.program = net.program
         self.net, self.f = net, []
-        self.kernels = [k for k in p.kernels if k.name + "_equal" in names]
-        self.numbers = [r for r in p.results if r.operation is not None and r.name in names]
-        self.rows: dict[str, list] = {k.name + "_equal": [] for k in self.kernels} | \
-            {r.name: [] for r in self.numbers}
+        self.kernels = [k for k in p.kernels if self._name(k) + "_equal" in names]
+        self.numbers = [r for r in p.results if r.operation is not None and self._name(r) in names]
+        self.rows: dict[str, list] = {self._name(k) + "_equal": [] for k in self.kernels} | \
+            {self._name(r): [] for r in self.numbers}
+
+    def _name(self, measured: Kernel | Numbers) -> str:
+        """In the file: of cotangents with the terms of the loss that training carries together."""
+        penalties = any(v.operation == "penalty" for v in self.program.operations)
+        ending = "_total" if penalties else "_loss"
+        return measured.name + (ending if measured.cotangent and self.program.weighted else "")
 
     def __call__(self, step: int, data, f: torch.Tensor, loss: torch.Tensor) -> None:
         self.f.append(f.detach().numpy())
@@ -78,10 +84,10 @@ class Measured:
         for kernel in self.kernels:
             x = self._rows(kernel, values, cotangents).flatten(0, -2)
             product = kernel.scale / x.shape[-1] * x @ x.T
-            self.rows[kernel.name + "_equal"].append(product.numpy())
+            self.rows[self._name(kernel) + "_equal"].append(product.numpy())
         for result in self.numbers:
             found = cotangents if result.cotangent else values
-            self.rows[result.name].append(found[result.operation].detach().numpy())
+            self.rows[self._name(result)].append(found[result.operation].detach().numpy())
 
     def _cotangents(self, f, loss) -> dict[int, torch.Tensor]:
         """{operation: dF/d value}, F = gamma0 f of each input, or where errors are inside

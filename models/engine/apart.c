@@ -1,0 +1,140 @@
+#include "models/engine/apart.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define APART (3u << 30) /* the first number of a draw; looks stay below (predict.c) */
+
+/* The number of a penalty is one that the net measures. */
+static bool is_penalty(const struct net *net, const double *values) {
+    for (int i = 0; i < net->program->nodes; i++)
+        if (net->program->node[i].constant.penalty && net->program->node[i].s == values)
+            return true;
+    return false;
+}
+
+const double *apart_penalty(const struct net *net, int k, const char **name) {
+    for (int i = 0; i < net->numbers.count; i++)
+        if (is_penalty(net, net->numbers.item[i].values) && k-- == 0) {
+            *name = net->numbers.item[i].name;
+            return net->numbers.item[i].values;
+        }
+    return NULL;
+}
+
+/* Bases stand where the evaluation has left them, and draws come from a stream of their own. */
+static void mark(const struct apart *apart) {
+    const struct net *net = apart->net;
+    uint32_t rows = (uint32_t)(net->batch.rows * (net->maps.count + 1)),
+             first = (uint32_t)apart->passes * rows;
+    for (int i = 0; i < net->populations.count; i++)
+        population_set_aside(net->populations.item[i], APART + first % (APART >> 2),
+                             &apart->aside.population[i]);
+    for (int i = 0; i < net->maps.count; i++)
+        map_set_aside(net->maps.item[i], false, &apart->aside.map[i]);
+}
+
+static void forget(const struct apart *apart) {
+    const struct net *net = apart->net;
+    for (int i = 0; i < net->maps.count; i++)
+        map_put_back(net->maps.item[i], &apart->aside.map[i]);
+    for (int i = 0; i < net->populations.count; i++)
+        population_put_back(net->populations.item[i], &apart->aside.population[i]);
+}
+
+void apart_forget(struct apart *apart) {
+    forget(apart);
+    mark(apart);
+}
+
+static size_t delta_count(const struct net *net) {
+    return (size_t)net->batch.output_rows * (size_t)net->setup.data.C;
+}
+
+int apart_begin(struct apart *apart, struct net *net, int kept, struct err *err) {
+    *apart = (struct apart){.kept = kept};
+    TRY(base_alloc(&apart->Delta, delta_count(net), sizeof *apart->Delta, err));
+    memcpy(apart->Delta, net->output.Delta, delta_count(net) * sizeof *apart->Delta);
+    TRY(base_alloc(&apart->gradient, (size_t)(kept * net->parameters.count),
+                   sizeof *apart->gradient, err));
+    int code = aside_put(&apart->aside, net, err);
+    if (code) {
+        aside_free(&apart->aside, net);
+        return code;
+    }
+    apart->net = net;
+    mark(apart);
+    return CODE_OK;
+}
+
+static int keep(const struct parameter *p, struct kept *kept, struct err *err) {
+    size_t columns = (size_t)(p->thin ? p->thin->W.rows : p->K);
+    size_t count = (size_t)p->rows * columns;
+    if (p->map || p->thin)
+        TRY(array_keep(&kept->y, p->y, err));
+    if (p->map)
+        return CODE_OK;
+    if (!kept->A)
+        TRY(base_alloc(&kept->A, count, sizeof *kept->A, err));
+    memcpy(kept->A, p->A, count * sizeof *kept->A);
+    return CODE_OK;
+}
+
+int apart_pass(struct apart *apart, const struct term *term, int slot, struct err *err) {
+    struct net *net = apart->net;
+    int outputs = net_outputs(net);
+    memset(net->output.Delta, 0, delta_count(net) * sizeof *net->output.Delta);
+    if (!term || term->kind == TERM_LOSS)
+        memcpy(net->output.Delta, apart->Delta, delta_count(net) * sizeof *net->output.Delta);
+    for (int mu = 0; mu < net->setup.data.P && term && term->kind == TERM_OUTPUT; mu++)
+        net->output.Delta[mu * outputs + term->output] = 1;
+    net->output.term = term;
+    apart->passes++;
+    int code = program_backward(net, err);
+    net->output.term = NULL;
+    for (int i = 0; i < net->parameters.count && slot >= 0 && !code; i++)
+        code =
+            keep(&net->parameters.item[i], &apart->gradient[slot * net->parameters.count + i], err);
+    return code ? code : net->setup.backend->sync(err);
+}
+
+struct gradient apart_gradient(const struct apart *apart, int i, int k) {
+    const struct parameter *p = &apart->net->parameters.item[i];
+    if (k < 0)
+        return (struct gradient){p->y, p->A};
+    const struct kept *kept = &apart->gradient[k * apart->net->parameters.count + i];
+    return (struct gradient){kept->y.memory ? array_all(&kept->y) : (struct rows){0}, kept->A};
+}
+
+void apart_end(struct apart *apart) {
+    struct net *net = apart->net;
+    for (int k = 0; net && k < apart->kept * net->parameters.count; k++) {
+        array_free(&apart->gradient[k].y);
+        free(apart->gradient[k].A);
+    }
+    if (net) {
+        forget(apart);
+        aside_take_back(&apart->aside, net);
+        aside_free(&apart->aside, net);
+    }
+    free(apart->gradient);
+    free(apart->Delta);
+    *apart = (struct apart){0};
+}
+
+double apart_bytes(const struct net *net, int kept) {
+    double rows = 0, bases = 0, numbers = 0;
+    for (int i = 0; i < net->vectors.count; i++)
+        numbers += net->vectors.item[i].length * (double)sizeof(double);
+    for (int i = 0; i < net->parameters.count; i++)
+        if (net->parameters.item[i].y.array)
+            rows += (double)array_bytes(net->parameters.item[i].y.array,
+                                        net->parameters.item[i].y.count);
+    for (int i = 0; i < net->maps.count && !net->setup.N; i++) {
+        const struct map_declaration *map = &net->maps.item[i]->declared;
+        int added = net->batch.rows * map->uses;
+        bases +=
+            population_bytes(map->target, 2 * added) + population_bytes(map->source, 2 * added);
+    }
+    return numbers + kept * rows + (kept > 1 ? kept : 1) * bases;
+}

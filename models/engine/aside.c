@@ -1,0 +1,44 @@
+#include "models/engine/aside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int aside_put(struct aside *aside, const struct net *net, struct err *err) {
+    TRY(base_alloc(&aside->array, (size_t)net->arrays.count, sizeof *aside->array, err));
+    TRY(base_alloc(&aside->vector, (size_t)net->vectors.count, sizeof *aside->vector, err));
+    TRY(base_alloc(&aside->population, (size_t)net->populations.count, sizeof *aside->population,
+                   err));
+    TRY(base_alloc(&aside->map, (size_t)net->maps.count, sizeof *aside->map, err));
+    for (int i = 0; i < net->arrays.count; i++)
+        TRY(array_keep(&aside->array[i], array_all(net->arrays.item[i]), err));
+    for (int i = 0; i < net->vectors.count; i++) {
+        size_t length = (size_t)net->vectors.item[i].length;
+        TRY(base_alloc(&aside->vector[i], length, sizeof(double), err));
+        memcpy(aside->vector[i], net->vectors.item[i].values, length * sizeof(double));
+    }
+    TRY(base_alloc(&aside->index, (size_t)net->setup.data.P, sizeof(int), err));
+    memcpy(aside->index, net->batch.index, (size_t)net->setup.data.P * sizeof(int));
+    return CODE_OK;
+}
+
+void aside_take_back(const struct aside *aside, struct net *net) {
+    for (int i = 0; i < net->arrays.count; i++)
+        rows_copy(array_all(&aside->array[i]), array_all(net->arrays.item[i]));
+    for (int i = 0; i < net->vectors.count; i++)
+        memcpy(net->vectors.item[i].values, aside->vector[i],
+               (size_t)net->vectors.item[i].length * sizeof(double));
+    memcpy(net->batch.index, aside->index, (size_t)net->setup.data.P * sizeof(int));
+}
+
+void aside_free(struct aside *aside, const struct net *net) {
+    for (int i = 0; i < net->arrays.count && aside->array; i++)
+        array_free(&aside->array[i]);
+    for (int i = 0; i < net->vectors.count && aside->vector; i++)
+        free(aside->vector[i]);
+    free(aside->array);
+    free(aside->vector);
+    free(aside->index);
+    free(aside->population);
+    free(aside->map);
+    *aside = (struct aside){0};
+}

@@ -1,0 +1,328 @@
+#include "solver/measure/gradients.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int gradients_check(const struct config *config, const struct net *net, struct err *err) {
+    if (!net->setup.measure.apart || !net->output.loss_in_cotangent || net->setup.N ||
+        config->solver.method != METHOD_FIXED_POINT)
+        return CODE_OK;
+    return err_set(
+        err, CODE_INPUT,
+        "[output] tangent, gradients, sharpness, spectra: method = fixed_point has no gradients "
+        "apart "
+        "with several outputs or tokens or with terms added to the loss; take them out, or "
+        "method = march");
+}
+
+const char *gradients_term(const struct net *net, int term) {
+    const char *name = NULL;
+    if (term < TERM_OF_PENALTIES)
+        return term == TERM_OF_OUTPUTS ? "" : "loss";
+    apart_penalty(net, term - TERM_OF_PENALTIES, &name);
+    return name;
+}
+
+int gradients_terms(const struct net *net) {
+    int terms = 0;
+    while (gradients_term(net, terms))
+        terms++;
+    return terms;
+}
+
+void gradients_name(char name[SERIES_NAME], const char *first, const char *term,
+                    const char *block) {
+    snprintf(name, SERIES_NAME, "%s%s%s%s%s", first, *term ? "_" : "", term, *block ? "_" : "",
+             block);
+}
+
+const char *gradients_own(const struct net *net) {
+    return !net->output.loss_in_cotangent           ? ""
+           : gradients_term(net, TERM_OF_PENALTIES) ? "total"
+                                                    : "loss";
+}
+
+static size_t inputs(const struct net *net) {
+    return (size_t)net->setup.data.P;
+}
+
+static size_t square(size_t n) {
+    return n * n;
+}
+
+static size_t numbers_count(const struct numbers *numbers) {
+    size_t count = 1;
+    for (int k = 0; k < numbers->axes; k++)
+        count *= (size_t)numbers->shape[k];
+    return count;
+}
+
+/* Rows of a gradient kernel: of one that serves all inputs each input has its own times Delta. */
+static size_t kernel_rows(const struct net *net, const struct kernel *kernel) {
+    return net->output.loss_in_cotangent ? (size_t)kernel->rows.count : inputs(net);
+}
+
+/* Tangent kernels or gradients, not the sharpness alone. */
+static bool is_wanted(const struct config *config) {
+    const struct output_settings *output = &config->output;
+    return output->tangent || output->gradients ||
+           (output->spectra && strstr(output->spectra, "tangent"));
+}
+
+/* A block of each parameter, where any is asked for. */
+static int blocks_of(const struct config *config, const struct net *net) {
+    const struct output_settings *output = &config->output;
+    bool named = output->spectra && strstr(output->spectra, "tangent_");
+    return output->tangent == TANGENT_BLOCKS || named ? net->parameters.count : 1;
+}
+
+int gradients_init(struct gradients *g, const struct config *config, const struct net *net,
+                   struct err *err) {
+    *g = (struct gradients){
+        .wanted = is_wanted(config), .kernels = net->kernels.count, .numbers = net->numbers.count};
+    if (!g->wanted)
+        return CODE_OK;
+    g->terms = gradients_terms(net);
+    g->blocks = blocks_of(config, net);
+    size_t terms = (size_t)g->terms;
+    TRY(base_alloc(&g->tangent, terms * (size_t)g->blocks * square(inputs(net)), sizeof *g->tangent,
+                   err));
+    if (!config->output.gradients)
+        return CODE_OK;
+    TRY(base_alloc(&g->product, (1 + (size_t)net->parameters.count) * square(terms - 1),
+                   sizeof *g->product, err));
+    TRY(base_alloc(&g->kernel, (size_t)net->kernels.count, sizeof *g->kernel, err));
+    TRY(base_alloc(&g->number, (size_t)net->numbers.count, sizeof *g->number, err));
+    for (int k = 0; k < net->kernels.count; k++)
+        if (net->kernels.item[k].gradient)
+            TRY(base_alloc(&g->kernel[k], terms * square(kernel_rows(net, &net->kernels.item[k])),
+                           sizeof(double), err));
+    for (int i = 0; i < net->numbers.count && net->output.loss_in_cotangent; i++)
+        if (net->numbers.item[i].gradient)
+            TRY(base_alloc(&g->number[i], terms * numbers_count(&net->numbers.item[i]),
+                           sizeof(double), err));
+    return CODE_OK;
+}
+
+void gradients_free(struct gradients *g) {
+    for (int k = 0; g->kernel && k < g->kernels; k++)
+        free(g->kernel[k]);
+    for (int i = 0; g->number && i < g->numbers; i++)
+        free(g->number[i]);
+    free(g->kernel);
+    free(g->number);
+    free(g->tangent);
+    free(g->product);
+    *g = (struct gradients){0};
+}
+
+/* --- one term -------------------------------------------------------------------------------- */
+
+static double *tangent_at(const struct gradients *g, const struct net *net, int term, int block) {
+    return g->tangent + ((size_t)term * (size_t)g->blocks + (size_t)block) * square(inputs(net));
+}
+
+static void add(double factor, const double *x, size_t count, double *sum) {
+    for (size_t k = 0; k < count; k++)
+        sum[k] += factor * x[k];
+}
+
+static int add_tangent(struct gradients *g, const struct net *net, int term, double factor,
+                       struct err *err) {
+    double *block;
+    int code = CODE_OK;
+    TRY(base_alloc(&block, square(inputs(net)), sizeof *block, err));
+    for (int i = 0; i < net->parameters.count; i++) {
+        DO(net_tangent(net, &net->parameters.item[i], block, err));
+        add(factor, block, square(inputs(net)), tangent_at(g, net, term, g->blocks > 1 ? i : 0));
+    }
+done:
+    free(block);
+    return code;
+}
+
+static int add_kernels(struct gradients *g, const struct net *net, int term, double factor,
+                       struct err *err) {
+    for (int k = 0; g->kernel && k < net->kernels.count; k++) {
+        const struct kernel *kernel = &net->kernels.item[k];
+        size_t count = square((size_t)kernel->rows.count);
+        double *products;
+        if (!g->kernel[k])
+            continue;
+        TRY(base_alloc(&products, count, sizeof *products, err));
+        kernel->rows.array->backend->dots(kernel->rows, kernel->rows, products);
+        add(factor * kernel->scale, products, count, g->kernel[k] + (size_t)term * count);
+        free(products);
+    }
+    for (int i = 0; g->number && i < net->numbers.count; i++)
+        if (g->number[i]) {
+            size_t count = numbers_count(&net->numbers.item[i]);
+            add(factor, net->numbers.item[i].values, count, g->number[i] + (size_t)term * count);
+        }
+    return CODE_OK;
+}
+
+/* What the cotangents of the net are now of, times a factor. */
+static int add_term(struct gradients *g, const struct net *net, int term, double factor,
+                    struct err *err) {
+    TRY(add_tangent(g, net, term, factor, err));
+    return net->output.loss_in_cotangent ? add_kernels(g, net, term, factor, err) : CODE_OK;
+}
+
+/* --- products between terms ------------------------------------------------------------------ */
+
+static double total(const double *K, size_t count) {
+    double sum = 0;
+    for (size_t k = 0; k < count; k++)
+        sum += K[k];
+    return sum;
+}
+
+static void put_product(struct gradients *g, const struct net *net, int parameter, int k, int l,
+                        double value) {
+    size_t n = (size_t)g->terms - 1, block = n * n;
+    size_t at[] = {(size_t)k * n + (size_t)l, (size_t)l * n + (size_t)k};
+    value /= (double)square(inputs(net));
+    for (int i = 0; i < (k == l ? 1 : 2); i++) {
+        g->product[at[i]] += value;
+        g->product[(1 + (size_t)parameter) * block + at[i]] = value;
+    }
+}
+
+/* Of the kept passes: number k is of term 1 + k. */
+static int find_products(struct gradients *g, const struct apart *apart, struct err *err) {
+    const struct net *net = apart->net;
+    double *K;
+    int code = CODE_OK;
+    TRY(base_alloc(&K, square(inputs(net)), sizeof *K, err));
+    for (int i = 0; i < net->parameters.count; i++)
+        for (int k = 0; k < g->terms - 1; k++)
+            for (int l = 0; l <= k; l++) {
+                struct gradient a = apart_gradient(apart, i, k), b = apart_gradient(apart, i, l);
+                DO(net_products(net, &net->parameters.item[i], &a, &b, K, err));
+                put_product(g, net, i, k, l, total(K, square(inputs(net))));
+            }
+done:
+    free(K);
+    return code;
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+static int find_apart(struct gradients *g, struct apart *apart, struct err *err) {
+    struct net *net = apart->net;
+    int outputs = net_outputs(net);
+    for (int o = 0; o < outputs; o++) {
+        struct term output = {.kind = TERM_OUTPUT, .output = o};
+        TRY(apart_pass(apart, &output, -1, err));
+        TRY(add_term(g, net, TERM_OF_OUTPUTS, 1.0 / outputs, err));
+        apart_forget(apart);
+    }
+    for (int k = TERM_OF_LOSS; k < g->terms; k++) {
+        const char *name;
+        struct term term = {.kind = k == TERM_OF_LOSS ? TERM_LOSS : TERM_PENALTY};
+        if (k >= TERM_OF_PENALTIES)
+            term.penalty = apart_penalty(net, k - TERM_OF_PENALTIES, &name);
+        TRY(apart_pass(apart, &term, g->product ? k - 1 : -1, err));
+        TRY(add_term(g, net, k, 1, err));
+    }
+    return g->product ? find_products(g, apart, err) : CODE_OK;
+}
+
+/* K_loss = Delta_mu Delta_nu K, of which one number may serve all inputs. */
+static void weigh(const struct net *net, const double *K, bool one, double *out) {
+    size_t P = inputs(net);
+    for (size_t mu = 0; mu < P; mu++)
+        for (size_t nu = 0; nu < P; nu++)
+            out[mu * P + nu] =
+                net->output.Delta[mu] * net->output.Delta[nu] * K[one ? 0 : mu * P + nu];
+}
+
+static int find_own(struct gradients *g, const struct net *net, struct err *err) {
+    size_t count = square(inputs(net));
+    TRY(add_term(g, net, TERM_OF_OUTPUTS, 1, err));
+    for (int b = 0; b < g->blocks; b++)
+        weigh(net, tangent_at(g, net, TERM_OF_OUTPUTS, b), false,
+              tangent_at(g, net, TERM_OF_LOSS, b));
+    for (int k = 0; g->kernel && k < net->kernels.count; k++) {
+        const struct kernel *kernel = &net->kernels.item[k];
+        if (!g->kernel[k])
+            continue;
+        kernel->rows.array->backend->dots(kernel->rows, kernel->rows, g->kernel[k]);
+        for (size_t i = 0; i < square((size_t)kernel->rows.count); i++)
+            g->kernel[k][i] *= kernel->scale;
+        weigh(net, g->kernel[k], kernel->rows.count == 1, g->kernel[k] + count);
+    }
+    double *K;
+    int code = CODE_OK;
+    TRY(base_alloc(&K, count, sizeof *K, err));
+    for (int i = 0; g->product && i < net->parameters.count; i++) {
+        DO(net_tangent(net, &net->parameters.item[i], K, err));
+        weigh(net, K, false, K);
+        put_product(g, net, i, 0, 0, total(K, count));
+    }
+done:
+    free(K);
+    return code;
+}
+
+static void clear(struct gradients *g, const struct net *net) {
+    size_t terms = (size_t)g->terms;
+    memset(g->tangent, 0, terms * (size_t)g->blocks * square(inputs(net)) * sizeof(double));
+    if (g->product)
+        memset(g->product, 0, square(terms - 1) * sizeof(double));
+    for (int k = 0; g->kernel && k < net->kernels.count; k++)
+        if (g->kernel[k])
+            memset(g->kernel[k], 0,
+                   terms * square(kernel_rows(net, &net->kernels.item[k])) * sizeof(double));
+    for (int i = 0; g->number && i < net->numbers.count; i++)
+        if (g->number[i])
+            memset(g->number[i], 0, terms * numbers_count(&net->numbers.item[i]) * sizeof(double));
+}
+
+int gradients_find(struct gradients *g, struct net *net, struct err *err) {
+    struct apart apart;
+    if (!g->wanted)
+        return CODE_OK;
+    clear(g, net);
+    if (!net->output.loss_in_cotangent)
+        return find_own(g, net, err);
+    int code = apart_begin(&apart, net, g->product ? g->terms - 1 : 0, err);
+    if (!code)
+        code = find_apart(g, &apart, err);
+    apart_end(&apart);
+    return code;
+}
+
+void gradients_tangent(const struct gradients *g, const struct net *net, int term, const char *name,
+                       double *K) {
+    size_t count = square(inputs(net));
+    memset(K, 0, count * sizeof *K);
+    for (int b = 0; b < g->blocks; b++)
+        if (!*name || !strcmp(name, net->parameters.item[b].name))
+            add(1, tangent_at(g, net, term, b), count, K);
+}
+
+double gradients_kept(const struct config *config, const struct net *net) {
+    double terms = gradients_terms(net), P2 = (double)square(inputs(net)), count;
+    if (!is_wanted(config))
+        return 0;
+    count = terms * blocks_of(config, net) * P2;
+    for (int k = 0; config->output.gradients && k < net->kernels.count; k++)
+        if (net->kernels.item[k].gradient)
+            count += terms * (double)square(kernel_rows(net, &net->kernels.item[k]));
+    return count * sizeof(double);
+}
+
+/* A block, and products of the rows of the matrix with most; or of a kernel. */
+double gradients_scratch(const struct config *config, const struct net *net) {
+    double R = net_most_rows(net), P = net->setup.data.P;
+    if (!is_wanted(config))
+        return 0;
+    return (2 * R * R + P * P) * sizeof(double) +
+           (net->output.loss_in_cotangent
+                ? apart_bytes(net, config->output.gradients ? gradients_terms(net) - 1 : 0)
+                : 0);
+}

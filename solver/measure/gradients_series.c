@@ -1,0 +1,161 @@
+/* The series of gradients apart: [output] gradients. */
+#include "solver/measure/gradients.h"
+#include "solver/measure/kernel_series.h"
+#include "solver/measure/observe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- kernels --------------------------------------------------------------------------------- */
+
+enum { DIAGONAL, EQUAL, FORMS };
+
+/* item: the kernel; slots: both forms of each term. */
+static int fill_kernels(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct gradients *g = &m->observer->gradients;
+    const struct kernel *kernel = &m->net->kernels.item[item];
+    size_t rows = m->net->output.loss_in_cotangent ? (size_t)kernel->rows.count
+                                                   : (size_t)m->net->setup.data.P;
+    (void)err;
+    for (int term = 0; term < g->terms; term++) {
+        const double *K = g->kernel[item] + (size_t)term * rows * rows;
+        double *diagonal = out[term * FORMS + DIAGONAL], *equal = out[term * FORMS + EQUAL];
+        for (size_t i = 0; i < rows && diagonal; i++)
+            diagonal[i] = K[i * rows + i];
+        if (equal)
+            memcpy(equal, K, rows * rows * sizeof *equal);
+    }
+    return CODE_OK;
+}
+
+static int add_kernel(struct record *record, const struct config *config, const struct net *net,
+                      const struct kernel *kernel, int term, struct err *err) {
+    struct kernel shape = *kernel;
+    shape.one_row &= net->output.loss_in_cotangent;
+    if (!net->output.loss_in_cotangent)
+        shape.rows.count = net->setup.data.P;
+    TRY(kernel_series_add(record, net, &shape, gradients_term(net, term), term * FORMS + DIAGONAL,
+                          "_diag", err));
+    if (config->output.kernels == KERNELS_DIAGONAL)
+        return CODE_OK;
+    return kernel_series_add(record, net, &shape, gradients_term(net, term), term * FORMS + EQUAL,
+                             "_equal", err);
+}
+
+/* Whether training's own gradient is that of this term: its series are there without asking. */
+static bool is_own(const struct net *net, int term) {
+    return !strcmp(gradients_term(net, term), gradients_own(net));
+}
+
+static int declare_kernels(struct record *record, const struct config *config,
+                           const struct net *net, struct err *err) {
+    for (int k = 0; k < net->kernels.count && config->output.kernels; k++) {
+        if (!net->kernels.item[k].gradient)
+            continue;
+        int terms = gradients_terms(net);
+        TRY(record_fill_by(record, fill_kernels, k, terms * FORMS, err));
+        for (int term = 0; term < terms; term++)
+            if (!is_own(net, term))
+                TRY(add_kernel(record, config, net, &net->kernels.item[k], term, err));
+    }
+    return CODE_OK;
+}
+
+/* --- cotangents of numbers ------------------------------------------------------------------- */
+
+static int fill_numbers(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct gradients *g = &m->observer->gradients;
+    const struct numbers *numbers = &m->net->numbers.item[item];
+    size_t count = 1;
+    (void)err;
+    for (int k = 0; k < numbers->axes; k++)
+        count *= (size_t)numbers->shape[k];
+    for (int term = 0; term < g->terms; term++)
+        if (out[term])
+            memcpy(out[term], g->number[item] + (size_t)term * count, count * sizeof *out[term]);
+    return CODE_OK;
+}
+
+/* Those of several outputs are linear in each, and have no mean that says anything. */
+static int declare_numbers(struct record *record, const struct net *net, struct err *err) {
+    for (int i = 0; i < net->numbers.count && net->output.loss_in_cotangent; i++) {
+        int terms = gradients_terms(net),
+            first = net_outputs(net) > 1 ? TERM_OF_LOSS : TERM_OF_OUTPUTS;
+        if (!net->numbers.item[i].gradient)
+            continue;
+        TRY(record_fill_by(record, fill_numbers, i, terms, err));
+        for (int term = first; term < terms; term++)
+            if (!is_own(net, term))
+                TRY(kernel_series_add_numbers(record, &net->numbers.item[i],
+                                              gradients_term(net, term), term, err));
+    }
+    return CODE_OK;
+}
+
+/* --- norms and cosines ----------------------------------------------------------------------- */
+
+/* Slots of parameter i (0: all of them, 1 + i): for k, then l < k. */
+static int pairs(int n) {
+    return n * (n + 1) / 2;
+}
+
+static int fill_products(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct gradients *g = &m->observer->gradients;
+    int n = g->terms - 1;
+    (void)item, (void)err;
+    for (int i = 0; i <= m->net->parameters.count; i++) {
+        const double *x = g->product + i * n * n;
+        for (int k = 0; k < n; k++)
+            for (int l = 0; l <= k; l++) {
+                double a = sqrt(fmax(x[k * n + k], 0)), b = sqrt(fmax(x[l * n + l], 0));
+                bool some = a > 0 && b > 0;
+                *out[i * pairs(n) + pairs(k) + l] = k == l ? a : some ? x[k * n + l] / a / b : 0;
+            }
+    }
+    return CODE_OK;
+}
+
+static int add_product(struct record *record, const struct net *net, int i, int k, int l,
+                       struct err *err) {
+    int n = gradients_terms(net) - 1;
+    struct series series = {
+        .slot = i * pairs(n) + pairs(k) + l,
+        .dims = "t",
+        .about = k == l ? "norm of the gradient of this term"
+                        : "cosine between the gradients of two terms; 0 where one of them vanishes",
+        .equation = k == l ? "|a|, |a|^2 = rate/P^2 sum_mu,nu <g_mu g_nu><x_mu x_nu>"
+                           : "a . b / (|a| |b|), a . b = rate/P^2 sum_mu,nu <g_mu g'_nu><x_mu "
+                             "x_nu>",
+        .axes = 1,
+        .shape = {(size_t)record->T}};
+    char both[SERIES_NAME];
+    gradients_name(both, gradients_term(net, 1 + l), k == l ? "" : gradients_term(net, 1 + k), "");
+    gradients_name(series.name, k == l ? "gradient_norm" : "cosine", both,
+                   i ? net->parameters.item[i - 1].name : "");
+    return record_add(record, series, err);
+}
+
+static int declare_products(struct record *record, const struct net *net, struct err *err) {
+    int n = gradients_terms(net) - 1;
+    TRY(record_fill_by(record, fill_products, 0, (1 + net->parameters.count) * pairs(n), err));
+    for (int i = 0; i <= net->parameters.count; i++)
+        for (int k = 0; k < n; k++)
+            for (int l = 0; l <= k; l++)
+                TRY(add_product(record, net, i, k, l, err));
+    return CODE_OK;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    (void)y;
+    if (!config->output.gradients)
+        return CODE_OK;
+    TRY(declare_kernels(record, config, net, err));
+    TRY(declare_numbers(record, net, err));
+    return declare_products(record, net, err);
+}
+
+const struct instrument gradients_instrument = {
+    .declare = declare, .scratch = gradients_scratch, .kept = gradients_kept};

@@ -1,0 +1,371 @@
+#include "solver/measure/sharpness.h"
+#include "integrators/clip.h"
+#include "integrators/schedule.h"
+#include "solver/measure/gradients.h"
+#include "solver/measure/observe.h"
+
+#include <lapacke.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Adam's steps have a preconditioner: a second memory of squares. */
+static bool preconditions(const struct training *training) {
+    return optimizer_by_entry(training->optimizer) && training->optimizer->memories == 2;
+}
+
+int sharpness_init(struct sharpness *s, const struct config *config, const struct net *net,
+                   struct err *err) {
+    *s = (struct sharpness){.wanted = config->output.sharpness,
+                            .by_entry = preconditions(&config->training),
+                            .parameters = (size_t)net->parameters.count};
+    if (!s->wanted)
+        return CODE_OK;
+    TRY(base_alloc(&s->value, 1 + s->parameters, sizeof *s->value, err));
+    return base_alloc(&s->adam, 1 + s->parameters, sizeof *s->adam, err);
+}
+
+void sharpness_free(struct sharpness *s) {
+    free(s->value);
+    free(s->adam);
+    *s = (struct sharpness){0};
+}
+
+/* --- the curvature of the loss --------------------------------------------------------------- */
+
+/* The symmetric root of H [C][C], in place. */
+static int take_root(double *H, int C, struct err *err) {
+    double V[C * C], values[C];
+    memcpy(V, H, sizeof V);
+    if (LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', C, V, C, values))
+        return err_set(err, CODE_NUMERICAL, "the curvature of the loss is not finite");
+    for (int c = 0; c < C; c++)
+        for (int d = 0; d < C; d++) {
+            H[c * C + d] = 0;
+            for (int k = 0; k < C; k++)
+                H[c * C + d] += sqrt(fmax(values[k], 0)) * V[c * C + k] * V[d * C + k];
+        }
+    return CODE_OK;
+}
+
+/* The roots of H of all rows of f, [outs][C][C]; of tokens, whose mean the loss is. */
+static int find_roots(const struct config *config, const struct net *net, const double *y,
+                      double *root, struct err *err) {
+    int C = net->setup.data.C, each = net->batch.output_rows / net->setup.data.P;
+    for (int i = 0; i < net->batch.output_rows; i++) {
+        size_t asked = (size_t)net->batch.index[i / each] * (size_t)each + (size_t)(i % each);
+        double *H = root + i * C * C;
+        config->training.loss->curvature(C, net->output.f + i * C, y + asked * (size_t)C, H);
+        for (int k = 0; k < C * C; k++)
+            H[k] /= each;
+        TRY(take_root(H, C, err));
+    }
+    return CODE_OK;
+}
+
+/* x [rows of f][C], n columns: root x, in place. */
+static void apply_root(const struct net *net, const double *root, int n, double *x) {
+    int C = net->setup.data.C;
+    double column[C];
+    for (int i = 0; i < net->batch.output_rows; i++)
+        for (int k = 0; k < n; k++) {
+            for (int c = 0; c < C; c++) {
+                column[c] = 0;
+                for (int d = 0; d < C; d++)
+                    column[c] += root[(i * C + c) * C + d] * x[(i * C + d) * n + k];
+            }
+            for (int c = 0; c < C; c++)
+                x[(i * C + c) * n + k] = column[c];
+        }
+}
+
+static void transpose(double *K, int n) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++) {
+            double swap = K[i * n + j];
+            K[i * n + j] = K[j * n + i];
+            K[j * n + i] = swap;
+        }
+}
+
+/* The largest eigenvalue of root K root/P; K is used up. */
+static int largest(const struct net *net, const double *root, double *K, double *value,
+                   struct err *err) {
+    int n = net->batch.output_rows * net->setup.data.C;
+    double *values;
+    for (int k = 0; k < n * n; k++)
+        if (!isfinite(K[k]))
+            return err_set(err, CODE_NUMERICAL,
+                           "the sharpness is not finite; lower eta0 or gamma0%s", net_hint(net));
+    apply_root(net, root, n, K);
+    transpose(K, n);
+    apply_root(net, root, n, K);
+    TRY(base_alloc(&values, (size_t)n, sizeof *values, err));
+    int info = LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'N', 'U', n, K, n, values);
+    *value = values[n - 1] / net->setup.data.P;
+    free(values);
+    return info ? err_set(err, CODE_NUMERICAL, "the eigenvalues of the sharpness do not converge")
+                : CODE_OK;
+}
+
+/* --- products of all outputs ----------------------------------------------------------------- */
+
+/* K [a][b] of parameter i: rates are those of gradient descent. */
+static int products(const struct sharpness_source *source, int i, double *K, struct err *err) {
+    const struct net *net = source->net;
+    int P = net->setup.data.P, O = source->outputs, n = P * O;
+    double *block;
+    int code = CODE_OK;
+    TRY(base_alloc(&block, (size_t)P * (size_t)P, sizeof *block, err));
+    for (int o = 0; o < O; o++)
+        for (int q = 0; q <= o; q++) {
+            struct gradient a = source->gradient(source->context, i, o),
+                            b = source->gradient(source->context, i, q);
+            DO(net_products(net, &net->parameters.item[i], &a, &b, block, err));
+            for (int mu = 0; mu < P; mu++)
+                for (int nu = 0; nu < P; nu++) {
+                    int k = mu * O + o, l = nu * O + q;
+                    K[k * n + l] = K[l * n + k] = block[mu * P + nu];
+                }
+        }
+done:
+    free(block);
+    return code;
+}
+
+static struct gradient own(const void *context, int i, int o) {
+    const struct net *net = context;
+    (void)o;
+    return (struct gradient){net->parameters.item[i].y, net->parameters.item[i].A};
+}
+
+static struct gradient kept(const void *context, int i, int o) {
+    return apart_gradient(context, i, o);
+}
+
+/* --- noise, and the rate of one step --------------------------------------------------------- */
+
+/* u = K Delta/P, with the squares of the gradient and of those of single inputs. */
+static void squares(const struct net *net, const double *Delta, const double *K, double *u,
+                    double *whole, double *single) {
+    int O = net_outputs(net), P = net->setup.data.P, n = P * O;
+    *whole = *single = 0;
+    for (int a = 0; a < n; a++) {
+        u[a] = 0;
+        for (int b = 0; b < n; b++) {
+            u[a] += K[a * n + b] * Delta[b] / P;
+            if (a / O == b / O)
+                *single += Delta[a] * Delta[b] * K[a * n + b] / P;
+        }
+        *whole += Delta[a] * u[a] / P;
+    }
+}
+
+/* K: of all parameters. Of a batch its inputs are a sample of those there are, so that the square
+ * of its mean is too large by the noise of it; else they are all there are. */
+static void find_noise(struct sharpness *s, const struct config *config, const struct net *net,
+                       const double *Delta, const double *root, const double *K, double *u) {
+    double whole, single, curved = 0;
+    int n = net->batch.output_rows * net->setup.data.C, P = net->setup.data.P;
+    squares(net, Delta, K, u, &whole, &single);
+    bool sample = config->training.batches.size && P > 1;
+    s->noise = (single - whole) * (sample ? P / (P - 1.0) : 1);
+    s->square = sample ? whole - s->noise / P : whole;
+    s->scale = s->square > 0 ? s->noise / s->square : NAN;
+    apply_root(net, root, 1, u);
+    for (int a = 0; a < n; a++)
+        curved += u[a] * u[a] / P;
+    s->greedy = curved > 0 ? whole / curved : NAN;
+}
+
+/* --- all of it ------------------------------------------------------------------------------- */
+
+/* Of gradient descent in steps, and of optimizers that know: eta largest/edge. */
+static double edge_of(const struct sharpness *s, const struct training *training, int t) {
+    const struct optimizer *optimizer = training->optimizer;
+    if (training->integrator->flow || !optimizer->edge)
+        return NAN;
+    double eta = training->eta0 * schedule_factor(training, t);
+    return eta * (s->by_entry ? *s->adam : *s->value) / optimizer->edge(training);
+}
+
+static void add(const double *K, size_t count, double *sum) {
+    for (size_t k = 0; k < count; k++)
+        sum[k] += K[k];
+}
+
+/* The largest eigenvalue of each parameter's part and of their sum, which is left in `sum`, while
+ * K is used up. */
+static int find_values(double *value, const struct sharpness_source *source,
+                       const struct training *training, const double *root, double *K, double *sum,
+                       struct err *err) {
+    const struct net *net = source->net;
+    int n = net->batch.output_rows * net->setup.data.C;
+    size_t count = (size_t)n * (size_t)n;
+    memset(sum, 0, count * sizeof *sum);
+    for (int i = 0; i < net->parameters.count; i++) {
+        TRY(training ? sharpness_precondition(source, training, i, K, err)
+                     : products(source, i, K, err));
+        add(K, count, sum);
+        TRY(largest(net, root, K, &value[1 + i], err));
+    }
+    memcpy(K, sum, count * sizeof *sum);
+    return largest(net, root, K, &value[0], err);
+}
+
+static int find(struct sharpness *s, const struct config *config,
+                const struct sharpness_source *source, const double *Delta, const double *y,
+                struct err *err) {
+    const struct net *net = source->net;
+    size_t n = (size_t)(net->batch.output_rows * net->setup.data.C);
+    double *K = NULL, *sum = NULL, *root = NULL, *u = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(&K, n * n, sizeof *K, err));
+    DO(base_alloc(&sum, n * n, sizeof *sum, err));
+    DO(base_alloc(&root, n * (size_t)net->setup.data.C, sizeof *root, err));
+    DO(base_alloc(&u, n, sizeof *u, err));
+    DO(find_roots(config, net, y, root, err));
+    if (s->by_entry)
+        DO(find_values(s->adam, source, &config->training, root, K, sum, err));
+    DO(find_values(s->value, source, NULL, root, K, sum, err));
+    find_noise(s, config, net, Delta, root, sum, u);
+    s->edge = edge_of(s, &config->training, net->place.t);
+done:
+    free(K);
+    free(sum);
+    free(root);
+    free(u);
+    return code;
+}
+
+static int find_apart(struct sharpness *s, const struct config *config, struct apart *apart,
+                      double clip, const double *y, struct err *err) {
+    struct net *net = apart->net;
+    int outputs = net_outputs(net);
+    for (int o = 0; o <= outputs; o++) {
+        struct term output = {.kind = TERM_OUTPUT, .output = o};
+        TRY(apart_pass(apart, o < outputs ? &output : NULL, o, err));
+    }
+    struct sharpness_source source = {net, kept, apart, outputs, net->output.ones, clip};
+    return find(s, config, &source, apart->Delta, y, err);
+}
+
+int sharpness_find(struct sharpness *s, const struct config *config, struct net *net,
+                   const double *y, struct err *err) {
+    struct sharpness_source source = {net, own, net, 1, net->output.Delta, 1};
+    struct apart apart;
+    if (!s->wanted)
+        return CODE_OK;
+    TRY(clip_factor(net, &config->training, &source.clip, err));
+    if (!net->output.loss_in_cotangent)
+        return find(s, config, &source, net->output.Delta, y, err);
+    int code = apart_begin(&apart, net, net_outputs(net) + 1, err);
+    if (!code)
+        code = find_apart(s, config, &apart, source.clip, y, err);
+    apart_end(&apart);
+    return code;
+}
+
+/* --- series ---------------------------------------------------------------------------------- */
+
+enum { EDGE, NOISE, SQUARE, SCALE, GREEDY, NUMBERS };
+static const struct {
+    const char *name, *about, *equation;
+} number[NUMBERS] = {
+    {"edge",
+     "rate times sharpness over where steps along it begin to grow; above 1 beyond the edge",
+     "eta sharpness/2; of momentum /(2 (1 + momentum)), of Adam sharpness_adam/(2 (1 + beta1)/(1 - "
+     "beta1))"},
+    {"gradient_noise", "trace of the covariance of the gradient of the loss of one input",
+     "mean_mu |g_mu|^2 - |g|^2, of a batch times P/(P - 1)"},
+    {"gradient_square", "square of the gradient of the loss of all inputs",
+     "|g|^2, of a batch less gradient_noise/P"},
+    {"noise_scale", "batch at which noise and gradient are equal",
+     "gradient_noise/gradient_square"},
+    {"rate_greedy", "rate of gradient descent at which one step lowers the loss most",
+     "|g|^2/(g . H g), H of Gauss and Newton"},
+};
+
+/* Slots: the numbers, then sharpness of all and of each parameter, then those of Adam. */
+static int slot_of(const struct net *net, bool adam, int block) {
+    return NUMBERS + (adam ? 1 + net->parameters.count : 0) + 1 + block;
+}
+
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct sharpness *s = &m->observer->sharpness;
+    const double values[NUMBERS] = {s->edge, s->noise, s->square, s->scale, s->greedy};
+    (void)item, (void)err;
+    for (int k = 0; k < NUMBERS; k++)
+        if (out[k])
+            *out[k] = values[k];
+    for (int i = -1; i < m->net->parameters.count; i++) {
+        double *plain = out[slot_of(m->net, false, i)], *adam = out[slot_of(m->net, true, i)];
+        if (plain)
+            *plain = s->value[1 + i];
+        if (adam)
+            *adam = s->adam[1 + i];
+    }
+    return CODE_OK;
+}
+
+static int add_sharpness(struct record *record, const struct net *net, bool adam, int block,
+                         struct err *err) {
+    struct series series = {
+        .slot = slot_of(net, adam, block),
+        .dims = "t",
+        .about = adam ? "largest eigenvalue of the Gauss-Newton matrix in units of Adam's step"
+                      : "largest eigenvalue of the Gauss-Newton matrix",
+        .equation = adam ? "of H^1/2 K H^1/2/P, every entry of K over Adam's sqrt(v) + eps"
+                         : "of H^1/2 K H^1/2/P, K of all pairs of outputs, H = d^2 l/df^2",
+        .axes = 1,
+        .shape = {(size_t)record->T}};
+    gradients_name(series.name, adam ? "sharpness_adam" : "sharpness",
+                   block < 0 ? "" : net->parameters.item[block].name, "");
+    return record_add(record, series, err);
+}
+
+/* A ratio of what two numbers of a batch are on average would be no average itself. */
+static bool is_known(const struct training *training, int k) {
+    return k == EDGE    ? !training->integrator->flow && training->optimizer->edge
+           : k == SCALE ? !training->batches.size
+                        : true;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    const struct training *training = &config->training;
+    int blocks = config->output.sharpness == SHARPNESS_BLOCKS ? net->parameters.count : 0;
+    (void)y;
+    if (!config->output.sharpness)
+        return CODE_OK;
+    TRY(record_fill_by(record, fill, 0, NUMBERS + 2 * (1 + net->parameters.count), err));
+    for (int adam = 0; adam <= preconditions(training); adam++)
+        for (int i = -1; i < blocks; i++)
+            TRY(add_sharpness(record, net, adam, i, err));
+    for (int k = 0; k < NUMBERS; k++) {
+        struct series series = {.slot = k,
+                                .dims = "t",
+                                .about = number[k].about,
+                                .equation = number[k].equation,
+                                .axes = 1,
+                                .shape = {(size_t)record->T}};
+        snprintf(series.name, sizeof series.name, "%s", number[k].name);
+        if (is_known(training, k))
+            TRY(record_add(record, series, err));
+    }
+    return CODE_OK;
+}
+
+/* Two matrices of all outputs, LAPACK's copy of one, a block of inputs, and what a product takes.
+ */
+static double scratch(const struct config *config, const struct net *net) {
+    double n = net->batch.output_rows * net->setup.data.C, R = net_most_rows(net),
+           P = net->setup.data.P;
+    if (!config->output.sharpness)
+        return 0;
+    return (3 * n * n + 2 * R * R + P * P) * sizeof(double) +
+           (net->output.loss_in_cotangent ? apart_bytes(net, net_outputs(net) + 1) : 0);
+}
+
+const struct instrument sharpness_instrument = {.declare = declare, .scratch = scratch};
