@@ -41,8 +41,9 @@ struct operation_storage {
 /* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
  * names, coordinate check and replays ask these fields and never which operation they meet. Most
  * operations leave most fields at 0, and then hold: the value and the cotangent have rows of their
- * own, backward writes the part of each argument's cotangent into part[k].rows and calls hand_over,
- * and reads nothing but its own cotangent. Set a field where the comment behind it is true. */
+ * own, backward writes the part of each argument's cotangent into part[k].rows, calls
+ * add_to_cotangent, and reads nothing but its own cotangent. Set a field where the comment behind
+ * it is true. */
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
     /* NULL, or its own constants in that description, as an object; NULL without memory. */

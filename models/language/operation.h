@@ -12,7 +12,7 @@ static inline struct node *argument(const struct net *net, const struct node *v,
 }
 
 /* Remembers a failure for program_forward and program_backward, which end with it. */
-static inline void latch(struct net *net, int code) {
+static inline void remember_failure(struct net *net, int code) {
     if (!net->program->code)
         net->program->code = code;
 }
@@ -32,10 +32,24 @@ static inline void add_part(const struct net *net, struct rows part, bool first,
 }
 
 /* After the part of argument k has been written: nothing to do where it is the cotangent itself. */
-static inline void hand_over(const struct net *net, const struct node *v, int k) {
+static inline void add_to_cotangent(const struct net *net, const struct node *v, int k) {
     const struct node *a = argument(net, v, k);
     if (v->plan.part[k].item != a->plan.g_item)
         add_part(net, v->plan.part[k].rows, v->plan.part[k].first, a->g);
+}
+
+/* out = c[mu] x[mu], rows by rows. */
+static inline void scale_rows(const struct net *net, const double *c, struct rows x,
+                              struct rows out) {
+    ops(net)->pointwise(FN_LINEAR, c, NULL, x, out, (struct rows){0});
+}
+
+/* A column of numbers, in the program's scratch. */
+static inline double *column_of(const struct net *net, const struct node *numbers, int column) {
+    double *out = net->program->c;
+    for (int mu = 0; mu < numbers->count; mu++)
+        out[mu] = numbers->s[mu * numbers->K + column];
+    return out;
 }
 
 #endif

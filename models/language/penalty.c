@@ -18,7 +18,7 @@ static void mean_rows_backward(struct net *net, struct node *v) {
     struct rows part = v->plan.part[0].rows;
     add_part(net, v->g, true, part);
     rows_scale(1.0 / part.count, part);
-    hand_over(net, v, 0);
+    add_to_cotangent(net, v, 0);
 }
 
 static const struct operation operation_mean_rows = {.name = "mean_of_rows",

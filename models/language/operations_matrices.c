@@ -1,0 +1,159 @@
+/* Operations with a matrix: read-in, map, look and read-out. Adjoints are in the site average, and
+ * only called where a part of a cotangent is due. */
+#include "models/language/operation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int read_in_prepare(struct net *net, struct node *v, struct err *err) {
+    return net_read_in(net, v, err);
+}
+
+static void read_in_forward(struct net *net, struct node *v) {
+    net_read(net, v);
+}
+
+const struct operation operation_read_in = {.name = "read_in",
+                                            .linear = true,
+                                            .prepare = read_in_prepare,
+                                            .forward = read_in_forward,
+                                            .learns = true,
+                                            .storage.learning_reads_cotangent = true,
+                                            .storage.full_cotangent = true,
+                                            .matrix = MATRIX_READ_IN};
+
+/* An earlier limit map that reads the same rows: it meets the same directions. */
+static const struct map *leader_of(const struct net *net, const struct node *v) {
+    bool leads = v->matrix.map->kind == &map_limit && v->matrix.map->declared.uses == 1;
+    for (const struct node *u = net->program->node; u < v && leads; u++)
+        if (u->matrix.map && u->matrix.map->kind == &map_limit &&
+            u->argument[0] == v->argument[0] && u->matrix.map->declared.uses == 1)
+            return u->matrix.map;
+    return NULL;
+}
+
+/* Room for the rows of all uses of a matrix. */
+static int gather(struct net *net, const struct node *v, struct err *err) {
+    const struct map_declaration *map = &v->matrix.map->declared;
+    struct rows x, y;
+    if (map->uses == 1)
+        return CODE_OK;
+    TRY(net_rows(net, map->source, map->uses * v->count, &x, err));
+    TRY(net_rows(net, map->target, map->uses * v->count, &y, err));
+    map_gather(v->matrix.map, x, y);
+    return CODE_OK;
+}
+
+static int map_prepare(struct net *net, struct node *v, struct err *err) {
+    const struct net_setup *setup = &net->setup;
+    struct map_declaration declared = v->matrix.map->declared;
+    int number = 0; /* among the maps that draw */
+    if (v->matrix.use > 0)
+        return CODE_OK;
+    for (int k = 0; net->maps.item[k] != v->matrix.map; k++)
+        number += net->maps.item[k]->declared.a0 != 0;
+    declared.one_row = v->plan.g_count == 1 && declared.uses == 1;
+    if (setup->declare_only) {
+        map_declare(v->matrix.map, declared);
+        return gather(net, v, err);
+    }
+    struct map_settings settings = {.stop = setup->stop,
+                                    .stream = net_stream(net, PURPOSE_MATRIX, number),
+                                    .tolerance = net_tolerance(setup),
+                                    .against_largest = net->output.loss_in_cotangent,
+                                    .responses = setup->measure.responses || setup->measure.check,
+                                    .field = setup->field};
+    TRY(map_init(v->matrix.map, net_map_kind(net, &declared), declared, settings, err));
+    TRY(gather(net, v, err));
+    const struct map *leader = leader_of(net, v);
+    if (leader)
+        TRY(map_follow(v->matrix.map, leader, err));
+    return setup->measure.check && setup->N ? map_remember(v->matrix.map, err) : CODE_OK;
+}
+
+static void map_forward_node(struct net *net, struct node *v) {
+    v->matrix.map->use = v->matrix.use;
+    remember_failure(
+        net, map_forward(v->matrix.map, argument(net, v, 0)->value, v->value, &net->program->err));
+}
+
+static void map_backward_node(struct net *net, struct node *v) {
+    v->matrix.map->use = v->matrix.use;
+    remember_failure(net,
+                     map_backward(v->matrix.map, v->g, v->plan.part[0].rows, &net->program->err));
+    add_to_cotangent(net, v, 0);
+}
+
+const struct operation operation_map = {.name = "map",
+                                        .linear = true,
+                                        .prepare = map_prepare,
+                                        .forward = map_forward_node,
+                                        .backward = map_backward_node,
+                                        .learns = true,
+                                        .storage.learning_reads_argument = true,
+                                        .storage.learning_reads_cotangent = true,
+                                        .matrix = MATRIX_MAP};
+
+static int thin_prepare(struct net *net, struct node *v, struct err *err) {
+    return net_thin(net, argument(net, v, 0)->on, v->K, v->matrix.weight.a0, v->matrix.weight.iid,
+                    v->matrix.thin, err);
+}
+
+static void look_forward(struct net *net, struct node *v) {
+    int count = v->count * v->K;
+    ops(net)->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->s);
+    if (v->matrix.start && !net->batch.started)
+        memcpy(v->matrix.start, v->s, (size_t)count * sizeof *v->s);
+    for (int k = 0; k < count && v->matrix.start; k++)
+        v->s[k] -= v->matrix.start[k];
+}
+
+static void look_backward(struct net *net, struct node *v) {
+    ops(net)->combine(argument(net, v, 0)->g, v->plan.part[0].first ? 0 : 1, v->gs,
+                      array_all(&v->matrix.thin->W));
+}
+
+const struct operation operation_look = {.name = "look",
+                                         .linear = true,
+                                         .prepare = thin_prepare,
+                                         .forward = look_forward,
+                                         .backward = look_backward,
+                                         .learns = true,
+                                         .storage.accumulates_itself = true,
+                                         .storage.learning_reads_argument = true,
+                                         .matrix = MATRIX_LOOK,
+                                         .part_rows = node_part_like_argument};
+
+static int read_out_part(const struct program *p, const struct node *v, int k) {
+    return p->net->output.loss_in_cotangent ? node_part_like_argument(p, v, k) : 1;
+}
+
+static void read_out_forward(struct net *net, struct node *v) {
+    struct rows h = argument(net, v, 0)->value, w = array_all(&v->matrix.thin->W);
+    if (v->K == 1)
+        ops(net)->averages(h, w, net->output.f);
+    else
+        ops(net)->dots(h, w, net->output.f);
+    for (int k = 0; k < net->batch.output_rows * v->K; k++)
+        net->output.f[k] /= net->setup.gamma0;
+}
+
+static void read_out_backward(struct net *net, struct node *v) {
+    const struct node *h = argument(net, v, 0);
+    struct rows w = array_all(&v->matrix.thin->W);
+    if (net->output.loss_in_cotangent)
+        ops(net)->combine(h->g, v->plan.part[0].first ? 0 : 1, net->output.Delta, w);
+    else if (h->g.array != w.array)
+        add_part(net, w, v->plan.part[0].first, h->g);
+}
+
+const struct operation operation_read_out = {.name = "read_out",
+                                             .linear = true,
+                                             .prepare = thin_prepare,
+                                             .forward = read_out_forward,
+                                             .backward = read_out_backward,
+                                             .learns = true,
+                                             .storage.accumulates_itself = true,
+                                             .storage.learning_reads_argument = true,
+                                             .matrix = MATRIX_READ_OUT,
+                                             .part_rows = read_out_part};

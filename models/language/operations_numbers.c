@@ -1,0 +1,146 @@
+/* Operations between rows and numbers: averages over sites, scaling of rows by numbers, biases, and
+ * numbers made of numbers. */
+#include "models/language/operation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct rows other(const struct net *net, const struct node *v) {
+    return v->argument[1] < 0 ? (struct rows){0} : argument(net, v, 1)->value;
+}
+
+static void average_forward(struct net *net, struct node *v) {
+    ops(net)->averages(argument(net, v, 0)->value, other(net, v), v->s);
+}
+
+/* g of one argument (+)= gs times the other, or gs itself. */
+static void average_backward(struct net *net, struct node *v) {
+    for (int k = 0; k < 2; k++) {
+        if (!v->plan.part[k].due)
+            continue;
+        struct rows g = argument(net, v, k)->g;
+        if (v->argument[1] < 0) {
+            if (v->plan.part[k].first)
+                rows_zero(g);
+            ops(net)->pointwise(FN_LINEAR, NULL, v->gs, g, g, (struct rows){0});
+        } else if (v->plan.part[k].first)
+            scale_rows(net, v->gs, argument(net, v, 1 - k)->value, g);
+        else
+            rows_add(v->gs, argument(net, v, 1 - k)->value, g);
+    }
+}
+
+const struct operation operation_average = {.name = "average",
+                                            .forward = average_forward,
+                                            .backward = average_backward,
+                                            .storage.accumulates_itself = true,
+                                            .storage.backward_reads_arguments = true,
+                                            .across_inputs = true,
+                                            .part_rows = node_part_like_argument};
+
+static void scale_forward(struct net *net, struct node *v) {
+    const double *c = column_of(net, argument(net, v, 0), v->constant.column);
+    scale_rows(net, c, argument(net, v, 1)->value, v->value);
+}
+
+static void scale_backward(struct net *net, struct node *v) {
+    const struct node *s = argument(net, v, 0), *x = argument(net, v, 1);
+    double *c = net->program->c;
+    if (v->plan.part[0].due) {
+        ops(net)->averages(x->value, v->g, c);
+        for (int mu = 0; mu < s->count; mu++)
+            s->gs[mu * s->K + v->constant.column] += c[mu];
+    }
+    if (!v->plan.part[1].due)
+        return;
+    column_of(net, s, v->constant.column);
+    if (v->g.count == 1)
+        ops(net)->combine(v->plan.part[1].rows, 0, c, v->g);
+    else
+        scale_rows(net, c, v->g, v->plan.part[1].rows);
+    add_to_cotangent(net, v, 1);
+}
+
+static json_t *scale_describe(const struct node *v) {
+    return json_pack("{s:i}", "column", v->constant.column);
+}
+
+const struct operation operation_scale = {.name = "scale",
+                                          .describe = scale_describe,
+                                          .linear = true,
+                                          .forward = scale_forward,
+                                          .backward = scale_backward,
+                                          .storage.cotangent_in_place = true,
+                                          .storage.backward_reads_arguments = true,
+                                          .part_rows = node_part_like_argument};
+
+/* The first of the biases of a row. */
+static int set_of(const struct net *net, const struct node *v, int row) {
+    return v->constant.groups > 1 ? net->batch.token[row] * v->K : 0;
+}
+
+static void bias_start(const struct program *p, const struct node *v, int kind, const double *a,
+                       const double *b, double *x) {
+    (void)p, (void)b;
+    for (int k = 0; k < v->K; k++)
+        x[k] = a[k] + v->matrix.start[(v->constant.groups > 1 ? kind * v->K : 0) + k];
+}
+
+static void bias_forward(struct net *net, struct node *v) {
+    const double *s = argument(net, v, 0)->s;
+    for (int mu = 0; mu < v->count; mu++)
+        for (int k = 0; k < v->K; k++)
+            v->s[mu * v->K + k] = s[mu * v->K + k] + v->matrix.start[set_of(net, v, mu) + k];
+}
+
+static void bias_backward(struct net *net, struct node *v) {
+    const struct node *s = argument(net, v, 0);
+    int K = v->K, all = v->constant.groups * K;
+    for (int k = 0; k < v->count * K && v->plan.part[0].due; k++)
+        s->gs[k] += v->gs[k];
+    if (v->constant.groups == 1)
+        return;
+    memset(v->A, 0, (size_t)(v->count * all) * sizeof *v->A);
+    for (int mu = 0; mu < v->count; mu++)
+        memcpy(v->A + mu * all + set_of(net, v, mu), v->gs + mu * K, (size_t)K * sizeof *v->A);
+}
+
+const struct operation operation_bias = {.name = "bias",
+                                         .forward = bias_forward,
+                                         .backward = bias_backward,
+                                         .learns = true,
+                                         .storage.accumulates_itself = true,
+                                         .start = bias_start};
+
+static void numbers_start(const struct program *p, const struct node *v, int kind, const double *a,
+                          const double *b, double *x) {
+    (void)kind, (void)b;
+    v->constant.numbers->forward(v->constant.context, p->net, 1, a, x);
+}
+
+static bool numbers_jump(const struct program *p, int i) {
+    return p->node[i].constant.numbers->jumps;
+}
+
+static void numbers_forward(struct net *net, struct node *v) {
+    v->constant.numbers->forward(v->constant.context, net, v->count, argument(net, v, 0)->s, v->s);
+}
+
+static void numbers_backward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    if (v->constant.numbers->backward)
+        v->constant.numbers->backward(v->constant.context, net, v->count, x->s, v->s, v->gs, x->gs);
+}
+
+static json_t *numbers_describe(const struct node *v) {
+    return describe_rule(v, v->constant.numbers->rule_name);
+}
+
+const struct operation operation_numbers = {.name = "numbers",
+                                            .describe = numbers_describe,
+                                            .forward = numbers_forward,
+                                            .backward = numbers_backward,
+                                            .storage.accumulates_itself = true,
+                                            .across_inputs = true,
+                                            .start = numbers_start,
+                                            .jumps = numbers_jump};

@@ -1,0 +1,44 @@
+/* For operations between the tokens of an input, whose rows are consecutive. */
+#ifndef MODELS_TOKENS_H
+#define MODELS_TOKENS_H
+
+#include "models/language/operation.h"
+
+/* The rows of input mu; and those of token s of it, of pairs. */
+static inline struct rows of_input(const struct net *net, struct rows x, int mu) {
+    int n = net->setup.data.n;
+    return rows_part(x, mu * n, n);
+}
+
+static inline struct rows of_token(const struct net *net, struct rows x, int token) {
+    int n = net->setup.data.n;
+    return rows_part(x, token * n, n);
+}
+
+static inline bool of_tokens(struct program *p, const char *op, struct value x) {
+    if (!p->code && node_of(p, x)->per != p->net->setup.data.n)
+        program_fail(p, "%s takes one row for each token", op);
+    return !p->code;
+}
+
+static inline struct rows row(struct rows x, int k) {
+    return rows_part(x, k, 1);
+}
+
+/* out = the sum of rows. */
+static inline void sum_rows(const struct net *net, struct rows rows, struct rows out) {
+    ops(net)->combine(out, 0, net->output.ones, rows);
+}
+
+/* Tokens that token s of a row attends to: those before it and itself, or all. */
+static inline int seen(const struct net *net, int row, bool causal) {
+    int n = net->setup.data.n;
+    return causal ? row % n + 1 : n;
+}
+
+/* Of both kinds of attention: the factor of its logits. */
+static inline json_t *attend_describe(const struct node *v) {
+    return json_pack("{s:f}", "k", v->constant.factor);
+}
+
+#endif
