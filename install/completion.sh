@@ -30,7 +30,7 @@ _dmft_options() { # of a program, into \$list
     case \$1 in
     *-solve) list="\$list --profile --defaults --program --operations --continue" ;;
     *-compare) list="\$list --continue" ;;
-    *-sweep) list="\$list --jobs --retry" ;;
+    *-sweep) list="\$list --jobs --retry --points" ;;
     esac
 }
 END

@@ -15,12 +15,13 @@ struct options {
     const char *output, *jobs;
     const char *optimum; /* a sweep that is done, to be looked at again */
     struct summary_choice choice;
-    bool force, help, version, quiet, retry;
+    bool force, help, version, quiet, retry, points;
 };
 
 static const char usage[] =
     "usage: dmft-sweep [-o OUT.h5] [--jobs N] [--retry] [--force] [--quiet] FILE.ini\n"
     "                  [--section.key=value ...]\n"
+    "       dmft-sweep --points FILE.ini [--section.key=value ...]\n"
     "       dmft-sweep --optimum OUT.h5 [--along section.key] [--objective NAME] [-o FILE.h5]\n"
     "       dmft-sweep --help | --version";
 
@@ -44,7 +45,8 @@ static const char help[] =
     "Points are compared by [sweep] objective = test_loss, loss, smooth_loss, time_to=X or\n"
     "NAME[t] (--objective; default: test_loss where there is one), and the optimum is sought\n"
     "along [sweep] along = section.key (--along; default: training.eta0). --optimum does so once\n"
-    "more with a sweep that is done, and runs nothing.\n";
+    "more with a sweep that is done, and runs nothing. --points prints the grid as JSON: the ini\n"
+    "without [sweep], and the keys and values of each axis.\n";
 
 static int read_options(struct options *options, int argc, char **argv, int *jobs,
                         struct err *err) {
@@ -53,6 +55,7 @@ static int read_options(struct options *options, int argc, char **argv, int *job
         {"--force", &options->force, NULL, NULL},
         {"--quiet", &options->quiet, NULL, NULL},
         {"--retry", &options->retry, NULL, NULL},
+        {"--points", &options->points, NULL, NULL},
         {"--help", &options->help, NULL, NULL},
         {"-h", &options->help, NULL, NULL},
         {"--version", &options->version, NULL, NULL},
@@ -68,6 +71,9 @@ static int read_options(struct options *options, int argc, char **argv, int *job
         return err_set(err, CODE_INPUT, "--optimum takes a sweep that is done, and no ini or keys");
     if (!options->command.file && !options->help && !options->version && !options->optimum)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
+    if (options->points && (options->output || options->optimum))
+        return err_set(err, CODE_INPUT, "--points prints the grid of an ini; it takes no %s",
+                       options->output ? "-o" : "--optimum");
     *jobs = omp_get_num_procs();
     char rest;
     if (options->jobs && dist_ranks() > 1)
@@ -88,6 +94,14 @@ static int look_again(struct sweep *sweep, const struct options *options, struct
     }
     TRY(sweep_reopen(sweep, options->optimum, err));
     return summary_write(sweep, &options->choice, options->output, err);
+}
+
+static int print_points(struct sweep *sweep, const struct command *command, struct err *err) {
+    char *text = NULL;
+    TRY(sweep_points(sweep, command->file, command->overrides, command->override, &text, err));
+    puts(text);
+    free(text);
+    return CODE_OK;
 }
 
 /* The files that the sweep goes through are not written over either. */
@@ -143,6 +157,8 @@ int main(int argc, char **argv) {
         printf(help, usage);
     else if (!code && options.optimum)
         code = look_again(&sweep, &options, &err);
+    else if (!code && options.points)
+        code = print_points(&sweep, &options.command, &err);
     else if (!code)
         code = run(&sweep, &options, jobs, &err);
     sweep_free(&sweep);

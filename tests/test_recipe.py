@@ -279,15 +279,76 @@ read_out(x, "w")
 
 def test_side_by_side():
     both = dmft.recipe(f"{ROOT}/data/regime2_compare.ini")
-    assert both.parameterizations == ["mup", "mssp"]
+    assert both.points == ["mup", "mssp"]
     assert str(both["mup", "W_out"].std) == "M^-1 N_e^-1/2"
     assert str(both["mssp", "W_out"].std) == "M^-1/2 N_e^-1/2"
     rows = [line for line in both.markdown().splitlines() if line.startswith(("| W", "| Q"))]
     assert len(rows) == 5 and "| W1 | mup mssp |" in rows[0]
-    with pytest.raises(dmft.InputError, match="several parameterizations"):
+    with pytest.raises(dmft.InputError, match="several values of parameterization"):
         both["W_out"]  # pylint: disable=pointless-statement
     with pytest.raises(dmft.InputError, match="there is no tensor mup W9; there are W1 Q"):
         both["mup", "W9"]  # pylint: disable=pointless-statement
+
+
+RATES = {"network": {"model": "regime2", "kappa": 0.5, "expert_width": 2},
+         "data": {"inputs": 4}, "reference": {"widths": 16}}
+
+
+def test_points_of_a_sweep(tmp_path):
+    """Those whose recipes differ stand side by side; a rate, a depth and a share of the experts
+    change nothing, and keys of a line are one point."""
+    sweep = {"sweep": {"network.parameterization": ["mup", "mssp"],
+                       "training.eta0, solver.seed": [[1, 1], [2, 3]],
+                       "network.rho": [0.5, 1], "network.read_out": ["zero", "normal"]}}
+    found = dmft.recipe(RATES | sweep)
+    assert found.heading == "parameterization, read_out"
+    assert found.points == ["mup, zero", "mup, normal", "mssp, zero", "mssp, normal"]
+    alone = dmft.recipe(RATES, **{"network.parameterization": "mssp", "network.read_out": "zero"})
+    for one in alone.tensors:
+        assert found["mssp, zero", one.name].numbers() == one.numbers()
+    lines = found.markdown().splitlines()
+    assert lines[2].startswith("| W1 | all | N x D |")
+    assert "| w | mup, zero; mssp, zero | 1 x N | 0 |" in found.markdown()
+    assert "Of the sweep training.eta0, solver.seed, network.rho change nothing" in str(found)
+    at = found.at(N=32)
+    assert float(at["mup, normal", "W_out"].std) == pytest.approx(1 / 16 / 2 ** 0.5)
+
+    ini = tmp_path / "x.ini"
+    ini.write_text("[network]\nmodel = program\nprogram = net.lua\n[reference]\nwidths = 16\n"
+                   "[data]\ninputs = 4\n [ sweep ]\nprogram.depth = 1 2\ninit.w = 1 2\n")
+    (tmp_path / "net.lua").write_text("""
+local top = population("top")
+local x = tanh(read_in(top, "W1"))
+for l = 1, key("depth", 2) do x = x + map(x, top, "W_" .. l) end
+read_out(x, "w")
+""")
+    found = dmft.recipe(ini)
+    assert (found.heading, found.points) == ("init.w", ["1", "2"])
+    assert str(found["2", "w"].std) == "2 gamma0^-1 N^-1" and str(found["1", "W"].count) == "L"
+
+
+def test_a_key_of_the_call_picks_points():
+    sweep = {"sweep": {"network.kappa, network.expert_width": [[0.25, 4], [0.5, 2]],
+                       "init.W_out": [1, "0.5 N^0.5"]}}
+    found = dmft.recipe(RATES | sweep, **{"init.W_out": "0.5  N^0.5"})
+    assert found.points == ["mssp"] and str(found["W_out"].std) == "0.5 N^1/2 M^-1/2 N_e^-1/2"
+    assert found.sizes["M"] == 4
+    assert dmft.recipe(RATES | sweep, **{"network.expert_width": 2, "init.W_out": 1.0}).sizes == {
+        "gamma0": 1, "N": 16, "M": 8, "N_e": 2, "D": 10}
+    with pytest.raises(dmft.InputError, match="network.kappa = 0.3: .* over 0.25 0.5$"):
+        dmft.recipe(RATES | sweep, **{"network.kappa": 0.3})
+
+
+@pytest.mark.parametrize("sweep, sentence", [
+    ({"init.W_in": [1, 2, 3, 4, 5], "init.W_out": [1, 2, 3, 4, 5]},
+     "25 points .* at most 24 .* by a value of init.W_in or init.W_out$"),
+    ({"network.parameterization": ["mup", "simp"]},
+     "at network.parameterization = simp.*router over a fixed number"),
+    ({"network.kapa": [1, 2]}, "did you mean .kappa"),
+    ({"network.kappa": ["1 2"]}, "single value with blanks")])
+def test_wrong_sweeps_are_one_sentence(sweep, sentence):
+    with pytest.raises(dmft.InputError, match=sentence):
+        dmft.recipe(RATES | {"sweep": sweep | {"training.eta0": [1, 2]}})
 
 
 def test_other_forms_of_settings():

@@ -16,22 +16,22 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
-from dmft import recipe_table, run
+from dmft import points, recipe_table, run
 from dmft.description import stem
 from dmft.errors import InputError
-from dmft.files import Result
 from dmft.power import Law
 from dmft.scaling import scaling
 from dmft.sizes import Family, Place
 
 NUMBERS = ("std", "sgd", "adam", "eps", "decay")
+MOST = 24  # points of a sweep that are set side by side, each of which takes a second
 
 
 @dataclasses.dataclass
 class Tensor:
     """A tensor, or several that are alike in all numbers. A law is None where there is no such
     number: of the start of biases, of the rates of what never learns."""
-    parameterization: str | None
+    point: str | None               # of several that stand side by side, such as "mup"
     name: str                       # which addresses all of them in [init], [rates] and [eps]
     names: list[str]
     kind: str                       # read_in, map, look, bias or read_out
@@ -113,7 +113,7 @@ def _laws(family: Family) -> list[Tensor]:
             return family.law(numbers, key not in ("rows", "columns"))
         count = [float(sum(stem(W.name) == name for W in place.adam.matrices))
                  for place in family.places]
-        tensors.append(Tensor(family.parameterization, name, names, kind,
+        tensors.append(Tensor(family.label, name, names, kind,
                               family.law(count, False) if name != names[0] else Law(1.0),
                               law("rows"), law("columns"), *map(law, NUMBERS),
                               decays=first[names[0]].decays))
@@ -127,25 +127,31 @@ def _numbers(family: Family, place: Place) -> list[Tensor]:
         laws = {key: None if number is None else Law(number)
                 for key, number in numbers_of(place, names[0]).items()}
         W = there[names[0]]
-        tensors.append(Tensor(family.parameterization, name, names, W.kind,
+        tensors.append(Tensor(family.label, name, names, W.kind,
                               Law(float(len(names))), **laws, decays=W.decays))
     return tensors
 
 
 class Recipe:
     """The tensors of a network with their shapes, initial scales and learning rates, in one
-    parameterization or several. str(), markdown(), latex() and a notebook show the table."""
+    parameterization or several, or at the points of a sweep. str(), markdown(), latex() and a
+    notebook show the table."""
 
     def __init__(self, families: list[Family], tensors: list[Tensor], raw: bool,
                  places: list[Place], title: str = ""):
         self.families, self.tensors, self.raw, self.title = families, tensors, raw, title
-        self._places = places           # of each parameterization, the network that `sizes` are of
+        self._places = places           # of each point, the network that `sizes` are of
 
     @property
-    def parameterizations(self) -> list[str]:
-        """Those that stand side by side; of a network that has none, an empty list."""
-        return [family.parameterization for family in self.families
-                if family.parameterization is not None]
+    def points(self) -> list[str]:
+        """What stands side by side: parameterizations, or values of the keys of a sweep joined by
+        commas; of a network that has no parameterization, an empty list."""
+        return [family.label for family in self.families if family.label is not None]
+
+    @property
+    def heading(self) -> str:
+        """What the points are values of: "parameterization", or keys of a sweep."""
+        return self.families[0].heading
 
     @property
     def sizes(self) -> dict[str, float]:
@@ -157,7 +163,7 @@ class Recipe:
         """A row for each tensor; laws as text, what is a number as a number."""
         def value(law):
             return None if law is None else float(law) if not law.powers else str(law)
-        return [{"parameterization": one.parameterization, "tensor": one.name, "kind": one.kind,
+        return [{"point": one.point, "tensor": one.name, "kind": one.kind,
                  "count": value(one.count), "rows": value(one.rows),
                  "columns": value(one.columns), "exact": one.exact,
                  **{name: value(law) for name, law in one.numbers().items()}}
@@ -165,19 +171,18 @@ class Recipe:
 
     def __getitem__(self, name) -> Tensor:
         """The tensor of a name ("W1", or one of several that are alike, "W2_0"); with several
-        parameterizations ("mup", "W1")."""
-        parameterization, tensor = name if isinstance(name, tuple) else (None, name)
-        if parameterization is None and len(self.families) > 1:
-            raise InputError(f"{tensor}: there are several parameterizations; ask for "
-                             f"(\"{self.parameterizations[0]}\", \"{tensor}\")")
-        mine = [one for one in self.tensors
-                if parameterization in (None, one.parameterization)]
+        parameterizations or points ("mup", "W1")."""
+        point, tensor = name if isinstance(name, tuple) else (None, name)
+        if point is None and len(self.families) > 1:
+            raise InputError(f"{tensor}: there are several values of {self.heading}; ask for "
+                             f"(\"{self.points[0]}\", \"{tensor}\")")
+        mine = [one for one in self.tensors if point in (None, one.point)]
         for one in mine:
             if tensor == one.name or tensor in one.names:
                 return one
-        raise InputError(f"there is no tensor {' '.join(filter(None, [parameterization, tensor]))};"
-                         f" there are {' '.join(dict.fromkeys(one.name for one in mine))}"
-                         + (f" in {' '.join(self.parameterizations)}" if parameterization else ""))
+        known = " ".join(dict.fromkeys(one.name for one in mine or self.tensors))
+        raise InputError(f"there is no tensor {' '.join(filter(None, [point, tensor]))}; there are "
+                         f"{known}" + (f" in {' | '.join(self.points)}" if point else ""))
 
     def at(self, sizes: Mapping | None = None, **more) -> Recipe:
         """The numbers of the network of these sizes, which is built. Sizes that are not given
@@ -194,12 +199,11 @@ class Recipe:
         """By what a model of the sizes `base` is to be multiplied where it is used at `target`; the
         shapes are those of the target."""
         old, new = self.at(base), self.at(target)
-        before = {(one.parameterization, one.name): one for one in old.tensors}
-        before |= {(one.parameterization, name): one for one in old.tensors for name in one.names}
+        before = {(one.point, one.name): one for one in old.tensors}
+        before |= {(one.point, name): one for one in old.tensors for name in one.names}
         tensors = []
         for one in new.tensors:
-            own = before.get((one.parameterization, one.name)) or \
-                before.get((one.parameterization, one.names[0]))
+            own = before.get((one.point, one.name)) or before.get((one.point, one.names[0]))
             if own is None:
                 raise InputError(f"{one.name}: the network of the base has no such tensor")
             ratios = {name: law if law is None or not law.coefficient else
@@ -247,37 +251,94 @@ class Recipe:
         return recipe_table.html(self)
 
 
+def _with_words(axes: list[points.Axis], words: list[str]) -> list[points.Axis]:
+    """The axes with one more of these parameterizations, or with theirs in the place of its own."""
+    mine = points.Axis([points.PARAMETERIZATION], [[word] for word in words])
+    found = [axis for axis in axes if points.PARAMETERIZATION in axis.keys]
+    if found and len(found[0].keys) > 1:
+        raise InputError("parameterizations: [sweep] varies network.parameterization together with "
+                         "other keys; network.parameterization = WORD picks those of its points")
+    return [mine if axis in found else axis for axis in axes] if found else [*axes, mine]
+
+
+def _families(grid: points.Grid, network) -> list[Family]:
+    """Of each point of the grid the networks at several sizes."""
+    def family(point: dict[str, str]) -> Family:
+        more = {**grid.more, **point}
+        try:
+            said = run.settings_of(grid.config, network=network, **more)
+            return Family(grid.config, said, network, more)
+        except InputError as error:
+            words = ", ".join(f"{key} = {text}" for key, text in point.items())
+            raise InputError(f"at {words}: {error.sentence}" if len(point) > 1
+                             else error.sentence) from None
+    with ThreadPoolExecutor(2) as threads:
+        return list(threads.map(family, grid.points()))
+
+
+def _told_apart(grid: points.Grid, families: list[Family], varied: list[str],
+                asked: bool) -> list[Family]:
+    """Those of points that differ in a law, with what tells them apart; of keys that change nothing
+    the first value stands for all. varied: all keys with several values. asked: whether
+    parameterizations were, which then stay."""
+    made = [[dataclasses.replace(one, names=[], point=None) for one in _laws(family)]
+            for family in families]
+    idle = [one and not (asked and axis.keys == [points.PARAMETERIZATION])
+            for axis, one in zip(grid.axes, points.idle(grid.axes, made))]
+    axes = [axis for axis, one in zip(grid.axes, idle) if not one]
+    shown = [key for axis in axes for key in axis.keys]
+    found = []
+    for point, family in zip(grid.points(), families):
+        first = all(point[key] == axis.values[0][k] for axis, one in zip(grid.axes, idle) if one
+                    for k, key in enumerate(axis.keys))
+        if not first:
+            continue
+        family.idle = [key for key in varied if key not in shown]
+        if shown:
+            family.heading = ", ".join(key.removeprefix("network.").removeprefix("program.")
+                                       for key in shown)
+            family.label = ", ".join(point[key] for key in shown)
+        found.append(family)
+    return found
+
+
 def recipe(config, *, parameterizations=None, at: Mapping | None = None,
            base: Mapping | None = None, target: Mapping | None = None, raw_inputs: bool = False,
            network=None, **more) -> Recipe:
     """The recipe of a network: shape, initial scale and learning rates of every tensor, as products
     of powers of the sizes, which are found by building the network at several of them.
 
-    config, network, more: as of dmft.solve; a Result stands for the ini it was made with.
-    parameterizations: names that are set side by side, default those of the ini. at: the numbers
-    at these sizes, {"N": 4096, "M": 64}. base, target: the multipliers from one size to another.
-    raw_inputs: read-ins act on the inputs x and not on x/sqrt(D).
+    config, network, more: as of dmft.solve; a Result stands for the ini it was made with. Of an ini
+    with a [sweep] the points whose recipes differ are set side by side, and a key that it varies
+    and the call gives picks points. parameterizations: names that are set side by side, default
+    those of the ini. at: the numbers at these sizes, {"N": 4096, "M": 64}. base, target: the
+    multipliers from one size to another. raw_inputs: read-ins act on the inputs x and not on
+    x/sqrt(D).
 
     >>> dmft.recipe("x.ini", parameterizations=["mup", "mssp"])             # doctest: +SKIP
     """
     if (base is None) != (target is None) or (base is not None and at is not None):
         raise InputError("base and target go together, and not with at")
-    if isinstance(config, Result):
-        config = config.parameters["ini"]
     if isinstance(parameterizations, str):
         parameterizations = parameterizations.replace(",", " ").split()
-    said = run.settings_of(config, network=network, **more)
-    words = said.get("network.parameterization", "").split()
-    if parameterizations is None:
-        parameterizations = words or [None]
-    if not parameterizations:
+    if parameterizations is not None and not parameterizations:
         raise InputError("parameterizations: name at least one, such as mup or mssp")
-
-    def family(word: str | None) -> Family:
-        own = {} if word is None else {"network.parameterization": word}
-        return Family(config, said | own, network, more)
-    with ThreadPoolExecutor(2) as threads:
-        families = list(threads.map(family, parameterizations))
+    grid = points.read(config, network, more)
+    swept, words = bool(grid.axes), parameterizations
+    varied = [key for axis in grid.axes for key in axis.keys if len(axis.values) > 1]
+    if words is None and points.PARAMETERIZATION not in sum((one.keys for one in grid.axes), []):
+        first = run.settings_of(grid.config, network=network, **{**grid.more, **grid.points()[0]})
+        words = first.get(points.PARAMETERIZATION, "").split()
+        words = words if len(words) > 1 else None
+    grid.axes = points.settle(_with_words(grid.axes, words) if words else grid.axes)
+    if len(grid.points()) > MOST:
+        free = [key for axis in grid.axes for key in axis.keys if len(axis.values) > 1]
+        raise InputError(f"[sweep] has {len(grid.points())} points whose recipes may differ, and "
+                         f"at most {MOST} are set side by side; choose some by a value of "
+                         + " or ".join(dict.fromkeys(free)))
+    families = _families(grid, network)
+    if swept:
+        families = _told_apart(grid, families, varied, words is not None)
     found = Recipe(families, [one for family in families for one in _laws(family)], raw_inputs,
                    [family.places[0] for family in families])
     if at is not None:

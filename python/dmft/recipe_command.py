@@ -7,7 +7,8 @@
 or python -m dmft recipe. For every tensor its shape, the standard deviation at the start,
 the learning rates of SGD and Adam, Adam's eps and the weight decay, as products of powers of the
 sizes; with --at as numbers at a size, with --base and --target as the multipliers from one size to
-another. The exit code is 2 where the input is wrong, which one sentence says.
+another. The points of a [sweep] whose recipes differ stand side by side. The exit code is 2 where
+the input is wrong, which one sentence says.
 """
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def main(arguments=None) -> int:
         prog="dmft-recipe", allow_abbrev=False, usage="dmft-recipe FILE.ini [--section.key=value "
         "...] [options]", description="Shape, initial scale and learning rates of every tensor of "
         "a network, in the units of PyTorch, as products of powers of its sizes.")
-    parser.add_argument("file", metavar="FILE.ini", help="an ini of dmft-solve or dmft-compare; "
+    parser.add_argument("file", metavar="FILE.ini", help="an ini of any of the programs; "
                         "--section.key=value sets a key on top of it")
     parser.add_argument("--parameterizations", metavar="NAME,NAME", help="side by side, such as "
                         "mup,mssp,sp; default: those of the ini")

@@ -75,9 +75,10 @@ def _cells(recipe, one, style: Style) -> tuple[str, ...]:
 
 
 def rows(recipe, style: Style) -> list[list[str]]:
-    """The head and a row for each tensor; parameterizations that agree share one."""
+    """The head and a row for each tensor; parameterizations or points that agree share one."""
     several = len(recipe.families) > 1
-    head = ["tensor", *["parameterization"] * several]
+    head = ["tensor", *[style.word(recipe.heading)] * several]
+    long = "," in recipe.heading
     if any(str(one.count) != "1" for one in recipe.tensors):
         head.append("number")
     found = [head + ["shape", *TITLES.values()]]
@@ -85,9 +86,11 @@ def rows(recipe, style: Style) -> list[list[str]]:
         agree = {}
         for one in recipe.tensors:
             if one.name == name:
-                agree.setdefault(_cells(recipe, one, style), []).append(one.parameterization or "")
+                agree.setdefault(_cells(recipe, one, style), []).append(one.point or "")
         for cells, words in agree.items():
-            found.append([style.word(name), *[" ".join(words)] * several, *cells])
+            all_of_them = long and len(words) == len(recipe.families)
+            which = "all" if all_of_them else ("; " if long else " ").join(words)
+            found.append([style.word(name), *[style.word(which)] * several, *cells])
     return found
 
 
@@ -106,6 +109,10 @@ def notes(recipe) -> list[str]:
                      "that of torch's AdamW over omega/eta0, where a step takes p *= 1 - omega. "
                      "With SGD it is omega over the learning rate of SGD.")
         found.append("Momentum has the rates of SGD, AdamW and Lion those of Adam.")
+    idle = recipe.families[0].idle
+    if idle:
+        found.append(f"Of the sweep {', '.join(idle)} change{'s' * (len(idle) == 1)} nothing in "
+                     "this table; sizes are those of its first point.")
     D = "D" if "D" in free and not recipe.title else f"{recipe.sizes['D']:g}"
     if any(one.kind == "read_in" for one in recipe.tensors):
         found.append("Read-ins act on the inputs x as they are." if recipe.raw else

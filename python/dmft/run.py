@@ -292,6 +292,11 @@ def sweep(config, *, output=None, force: bool = False, progress: bool = True,
     return _run("dmft-sweep", config, output, force, progress, network, options, more)
 
 
+def words_of(config, folder: Folder, network: Network | None, more: Mapping) -> list[str]:
+    """An ini and settings, as words of a command line; data that are arrays lie in the folder."""
+    return _prepare(config, folder, os.path.join(folder.path, "data"), network, more)[0]
+
+
 def describe(config, *, network: Network | None = None, **more) -> Description:
     """The networks of an ini and their limit as data (dmft.description); nothing is computed.
 
@@ -310,7 +315,7 @@ def describe(config, *, network: Network | None = None, **more) -> Description:
                              "are in its groups, those of a sweep in the files of its runs")
         return description.read(config["/"]["description"].item())
     folder = Folder()
-    words, _ = _prepare(config, folder, os.path.join(folder.path, "data"), network, more)
+    words = words_of(config, folder, network, more)
     try:
         return description.read(program.call("dmft-solve", ["--program", *words], False))
     except DmftError as error:
@@ -326,7 +331,7 @@ def settings_of(config, *, network: Network | None = None, **more) -> dict[str, 
     'mup mssp'
     """
     folder = Folder()
-    words, _ = _prepare(config, folder, os.path.join(folder.path, "data"), network, more)
+    words = words_of(config, folder, network, more)
     found, section = {}, ""
     for line in program.call("dmft-solve", ["--defaults", *words], False).splitlines():
         if line.startswith("["):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from dmft import power, run
 from dmft.description import Description, Program
 from dmft.errors import InputError
+from dmft.points import of_network
 
 MEANING = {"gamma0": "feature learning strength", "N": "width", "M": "experts",
            "N_e": "units of an expert", "H": "attention heads", "N_k": "units of a head",
@@ -57,7 +58,6 @@ FACTORS = (2, 3, 0.5, 4)
 IDLE = re.compile("no effect|does not use|never reads|is used only")
 # Where an ini of the limit alone says no width.
 WIDTHS = ("64", "128", "256", "512", "1024", "32", "48", "100", "1000", "2048")
-SECTIONS = ("network", "program", "data", "init", "rates", "eps")
 # What is relative to the folder of an ini, as a description has it.
 PATHS = (("network", "program_text"), ("data", "file"), ("data", "folder"))
 # They change no number of a network, and another choice stands in the way of some optimizers.
@@ -81,12 +81,15 @@ class Place:
 
 class Family:
     """The networks of an ini in one parameterization, at several sizes. `places[0]` is that of the
-    ini and its first width; `free` are the sizes that the places tell apart."""
+    ini and its first width; `free` are the sizes that the places tell apart. Where it stands beside
+    others `label` says which it is, of what the `heading` says; `idle` are keys of a sweep that
+    change nothing in it."""
 
     def __init__(self, config, said: Mapping[str, str], network, more: Mapping):
         """said: run.settings_of the ini, with one parameterization."""
         self.parameterization, self.ways = said.get("network.parameterization"), {}
         self.program = said["network.model"] == "program"
+        self.label, self.heading, self.idle = self.parameterization, "parameterization", []
         whole = self._describe(config, said, network, dict(more))
         self.width, self.outputs = whole.networks[0].width, whole.networks[0].outputs
         self._settle(said, whole)
@@ -123,8 +126,7 @@ class Family:
     def _settle(self, said: Mapping, whole: Description) -> None:
         """The settings of the ini without those of optimizers, of which some exclude others."""
         self.settings = {key: text for key, text in said.items()
-                         if key.split(".")[0] in SECTIONS or key in
-                         ("training.gamma0", "training.loss", "training.adam_read_in")} | PLAIN
+                         if of_network(key)} | PLAIN
         for section, key in PATHS:
             if whole.settings[section].get(key):
                 self.settings[f"{section}.{key}"] = whole.settings[section][key]

@@ -44,6 +44,11 @@ int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const
 /* A sweep that is done, from its OUT.h5 and OUT.d, to be looked at again: nothing is run, checked
  * or locked. */
 int sweep_reopen(struct sweep *sweep, const char *output, struct err *err);
+/* The grid of an ini, to be freed, as one line of JSON (dmft-sweep --points): `ini`, what it says
+ * without [sweep], with absolute paths, and `axes`, each with its `keys` and its `values`, a list
+ * of one text for each key. Only the first point is read; nothing is run or made. */
+int sweep_points(struct sweep *sweep, const char *file, int overrides, char *const *override,
+                 char **text, struct err *err);
 /* Runs what is pending, up to `jobs` units at a time. */
 int sweep_work(struct sweep *sweep, int jobs, struct err *err);
 /* The same by ranks, one unit for each at a time. Ranks but 0 have nothing in sweep but `stop`. */
