@@ -11,10 +11,11 @@ from pathlib import Path
 
 import dmft
 from dmft.power import Law
+from dmft.sizes import MEANING
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "theory" / "parameterizations.md"
 BEGIN, END = "<!-- generated: {} -->", "<!-- end -->"
-SMALL = {"data.inputs": 4, "training.optimizer": "adam", "training.adam_read_in": 1}
+SMALL = {"data.inputs": 4, "training.optimizer": "adam"}
 # One place in the sizes of each network; laws do not depend on it.
 NETWORKS = {
     "dense": {"depth": 2},
@@ -37,9 +38,12 @@ BLOCKS = Law(1.0, {"M": Fraction(-1), "L": Fraction(-1)})
 USED = {"regime2": {"W_out": EXPERTS}, "residual": {"W2": BLOCKS},
         "regime3": {"W_out": EXPERTS, "P_out": EXPERTS}}
 # As printed: std (muP, MSSP), rates of SGD and Adam, eps. How to Scale Mixture-of-Experts, Table
-# B.1; Hyperparameter Transfer with Mixture-of-Experts Layers, Table 1, which has Adam alone, with
-# the router at its gamma = 1.
-PRINTED = {
+# B.1, and Table B.2 for what Adam does to W1, which acts on x, w and b; Hyperparameter Transfer with
+# Mixture-of-Experts Layers, Table 1, which has Adam alone, with the router at its gamma = 1.
+ENDS = {(network, tensor): (None, None, None, *adam) for network in ("regime1", "regime2", "regime3")
+        for tensor, adam in (("W1", ("D^-1", "N^-1")), ("w", ("N^-1", "1")))}
+PRINTED = ENDS | {
+    ("regime1", "b"): (None, None, None, "1", "1"),
     ("regime1", "Q"): ("N^-1", "0", "N^-1", "N^-1", "1"),
     ("regime1", "W2"): ("N^-1/2", "N^-1/2", "1", "N^-1", "N^-1"),
     ("regime1", "W3"): ("N_e^-1/2", "N_e^-1/2", "1", "N_e^-1", "N^-1"),
@@ -60,10 +64,16 @@ GROW = {"regime1": ("N", "N_e"), "regime2": ("N", "M"), "regime3": ("N", "M", "N
 
 
 def recipe(network):
-    """The recipe of a built-in network, in all of its parameterizations and the papers' units."""
+    """The recipe of a built-in network, in all of its parameterizations."""
     ini = {"network": {"model": network, **NETWORKS[network]}, "reference.widths": 64, **SMALL}
-    found = dmft.recipe(ini, parameterizations=WORDS.get(network))
-    return found.used_times(USED.get(network, {}))
+    return dmft.recipe(ini, parameterizations=WORDS.get(network))
+
+
+def of_papers(network, made, raw=False):
+    """The same in the papers' units; raw: also of W1, which acts on x there."""
+    factors = {one.name: Law(1.0, {"D": Fraction(1, 2)}) for one in made.tensors
+               if raw and one.kind == "read_in"}
+    return made.used_times(factors | USED.get(network, {}))
 
 
 def law(text):
@@ -78,15 +88,18 @@ def law(text):
     return Law(1.0, {name: Fraction(power or 1) for name, _, power in words})
 
 
+def ordered(law, sizes=tuple(MEANING)):
+    """The powers of these sizes alone, in their order."""
+    return Law(law.coefficient, {size: law.powers[size] for size in sizes if size in law.powers})
+
+
 def ratio(here, printed):
     """What is built over what is printed, gamma0 aside; None where both are zero."""
     if not here.coefficient and not printed.coefficient:
         return None
     if not here.coefficient or not printed.coefficient:
         return Law(here.coefficient)
-    both = here * printed ** -1
-    return Law(both.coefficient, {size: both.powers[size] for size in
-                                  ("N", "M", "N_e", "L", "D") if size in both.powers})
+    return ordered(here * printed ** -1, ("N", "M", "N_e", "L", "D"))
 
 
 def compared(made):
@@ -102,13 +115,14 @@ def compared(made):
                 if (network, word) == ("regime3", "mssp") and tensor != "Q":
                     # equal initial experts: a matrix that all begin with, and what each learns
                     name = tensor.replace("W_", "A_" if column == "std" else "P_")
-                one = made[network][word, name] if word else made[network][name]
+                here = of_papers(network, made[network], tensor == "W1")
+                one = here[word, name] if word else here[name]
                 here = one.numbers()[column]
                 yield network, tensor, word, column, here, law(text), ratio(here, law(text))
 
 
 def differences(made):
-    """The rows of the table of what is not as printed."""
+    """The table of what is not as printed."""
     found = {}
     for network, tensor, word, column, here, printed, by in compared(made):
         if by is not None and (by.powers or by.coefficient != 1):
@@ -120,6 +134,44 @@ def differences(made):
         for row, words in found.items()])
 
 
+def of_entries(one):
+    """(eta/eta0, eps/eps0) of Adam on D, the learned part in units of order one, from what Adam has
+    of a tensor V: D is m V, or gamma0 m V of a read-out, m the sites that it averages over, and the
+    gradient of an average over n sites has 1/n and 1/gamma0 less."""
+    gamma0 = Law(1.0, {"gamma0": Fraction(1)})
+    eta, eps = one.adam, one.eps * gamma0
+    if one.kind in ("map", "look", "read_out"):
+        eta *= one.columns
+    if one.kind in ("map", "read_in"):
+        eps *= one.rows
+    if one.kind == "read_out":
+        eta, eps = eta * gamma0, one.eps
+    return ordered(eta), ordered(eps)
+
+
+def of_adam(made):
+    """The table of what Adam has: of W in the papers' units, and of D."""
+    printed = {}
+    for network, tensor, word, column, _, _, by in compared(made):
+        if column in ("adam", "eps"):
+            same = not by.powers and by.coefficient == 1
+            printed.setdefault((network, word, tensor), []).append(same)
+    head = ["network", "tensor", "parameterization", "rate of W", "nu", "as printed", "eta/eta0",
+            "eps/eps0"]
+    found = {}
+    for network, one in made.items():
+        for mine, W in zip(one.tensors, of_papers(network, one, True).tensors):
+            if mine.adam is not None and mine.point in (None, "mup", "mssp"):
+                name = mine.name.replace("P_", "W_") if mine.point == "mssp" else mine.name
+                same = printed.get((network, mine.point, name))
+                told = "" if same is None else "yes" if all(same) else "no"
+                row = (network, mine.name, ordered(W.adam), ordered(W.eps), told, *of_entries(mine))
+                found.setdefault(tuple(map(str, row)), []).append(mine.point or "")
+    rows = [head, ["---"] * len(head)] + [[*row[:2], " ".join(words), *row[2:]]
+                                         for row, words in found.items()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def recipes():
     """{network: recipe} of all of them."""
     with ThreadPoolExecutor(2) as threads:
@@ -128,8 +180,8 @@ def recipes():
 
 def tables(made):
     """{name: table} of all that the page has."""
-    return {**{network: one.markdown() for network, one in made.items()},
-            "differences": differences(made)}
+    return {**{network: of_papers(network, one).markdown() for network, one in made.items()},
+            "differences": differences(made), "adam": of_adam(made)}
 
 
 def regenerated(text, made):
