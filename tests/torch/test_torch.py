@@ -154,6 +154,20 @@ def test_words_of_scripts():
         assert found.largest < ROUND_OFF, found
 
 
+def test_of_equal_numbers_the_first_is_selected():
+    """Also in the first step, where a zero matrix leaves them equal."""
+    net = dmft.Network()
+    on = net.population("x")
+    x = net.tanh(net.read_in(on, "W1"))
+    z = net.bias(net.look(x, 3, "Q", zero=True), [0.2, 0.1, 0.1], "b")
+    first, second = net.top(z, 2), net.balance_select(z, 2, eta_bias=0.05)
+    experts = [net.tanh(net.map(x, on, f"V_{i}")) for i in range(3)]
+    h = [(first[i] + 2 * second[i]) * z[i] * experts[i] for i in range(3)]
+    net.read_out(h[0] + h[1] + h[2], "w")
+    found = dmft.torch.verify("\n", 12, network=net, **{"training.steps": 4})
+    assert found.largest < ROUND_OFF, found
+
+
 def test_names_that_modules_have():
     """Matrices called as what a ParameterDict has itself."""
     net = dmft.Network()
@@ -301,6 +315,23 @@ def test_weights_are_those_of_a_seed():
         net = dmft.torch.Network(ini, 16, seed, weights="dmft", **keys)
         loss = net.loss(net(test.X), test.y).item()
         assert abs(loss - run.reference[16]["test_loss_runs"].values[seed, 0]) < 1e-13
+
+
+@pytest.mark.parametrize("ini, keys", [("data/regime1.ini", {"network.q0": 1.5}),
+                                       ("data/regime2.ini", {"init.W_out": 0.5})])
+def test_matrices_start_with_their_scales(ini, keys):
+    """Those that dmft-solve draws: balanced ones exactly, of independent entries the mean square
+    within five of its standard errors, less than a fiftieth of it for maps."""
+    net = dmft.torch.Network(os.path.join(ROOT, ini), 512, weights="dmft", **keys, **{
+        "reference.draws": "balanced", "data.inputs": 12, "data.dimension": 12,
+        "network.read_out": "normal"})
+    kinds = {W.name: W.kind for W in net.program.matrices if W.kind != "bias"}
+    assert {"read_in", "map", "read_out"} <= set(kinds.values())
+    for name, kind in kinds.items():
+        V, std = net.weights[name].detach(), net.scale[name].std
+        most = 1e-12 if kind in ("read_in", "read_out") else 5 * math.sqrt(2 / V.numel())
+        assert kind != "map" or most < 0.02
+        assert std > 0 and abs(V.square().mean().item() / std ** 2 - 1) < most, name
 
 
 def test_drawn_weights():
