@@ -133,6 +133,7 @@ static void tell_costs(const struct run *run, double start) {
 /* The networks of an ini as data (docs/program_format.md); nothing is computed. */
 static int print_program(struct run *run, const struct command *command, struct err *err) {
     char *text = NULL;
+    run->config.only_told = true;
     TRY(run_configure(run, command->file, command->overrides, command->override, err));
     TRY(description_text(run, &text, err));
     puts(text);

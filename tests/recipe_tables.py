@@ -38,9 +38,9 @@ BLOCKS = Law(1.0, {"M": Fraction(-1), "L": Fraction(-1)})
 USED = {"regime2": {"W_out": EXPERTS}, "residual": {"W2": BLOCKS},
         "regime3": {"W_out": EXPERTS, "P_out": EXPERTS}}
 # As printed: std (muP, MSSP), rates of SGD and Adam, eps. How to Scale Mixture-of-Experts, Table
-# B.1, and Table B.2 for what Adam does to W1, which acts on x, w and b; Hyperparameter Transfer with
-# Mixture-of-Experts Layers, Table 1, which has Adam alone, with the router at its gamma = 1.
-ENDS = {(network, tensor): (None, None, None, *adam) for network in ("regime1", "regime2", "regime3")
+# B.1, and Table B.2 for what Adam does to W1, which acts on x, w and b; Hyperparameter Transfer
+# with Mixture-of-Experts Layers, Table 1, which has Adam alone, with the router at its gamma = 1.
+ENDS = {(f"regime{k}", tensor): (None, None, None, *adam) for k in (1, 2, 3)
         for tensor, adam in (("W1", ("D^-1", "N^-1")), ("w", ("N^-1", "1")))}
 PRINTED = ENDS | {
     ("regime1", "b"): (None, None, None, "1", "1"),

@@ -188,12 +188,12 @@ def test_options_that_describe_nothing_are_refused(words):
         dmft.program.call("dmft-solve", ["--program", *words], False)
 
 
-def test_sizes_of_half_powers(tmp_path):
-    """Of a limit, whose populations may go with N^1.5."""
+def test_sizes_of_broken_powers(tmp_path):
+    """Of a limit, whose populations may go with N^1.5 or N^(4/3)."""
     (tmp_path / "x.lua").write_text("""
 local bottom = population("bottom")
 local x = read_in(bottom, "W")
-for k, power in ipairs({0, 0.5, 1}) do
+for k, power in ipairs({0, 1/4, 1/3, 0.5, 1}) do
   x = map(x, population("p" .. k, {size = 3 * N^power}), "W" .. k)
 end
 read_out(x, "w")
@@ -201,7 +201,27 @@ read_out(x, "w")
     d = dmft.describe({"network": {"program": str(tmp_path / "x.lua")}, "reference.widths": "",
                        "solver.replicates": 1})
     sizes = [(round(on.factor, 9), round(on.power, 9)) for on in d.limit.populations]
-    assert sizes == [(1, 1), (3, 1), (3, 1.5), (3, 2)]
+    assert sizes == [(1, 1), (3, 1), (3, 1.25), (3, round(4 / 3, 9)), (3, 1.5), (3, 2)]
+
+
+def test_a_limit_need_not_exist():
+    """Nothing is computed, so that the default replicates ask for none."""
+    d = dmft.describe(f"{ROOT}/data/regime1.ini", **{"network.parameterization": "sp"})
+    assert d.limit is None and "Q grows as N^1" in d.no_limit and d.networks[0].width == 64
+    with pytest.raises(dmft.InputError, match=r"Q grows as N\^1"):
+        dmft.solve(f"{ROOT}/data/regime1.ini", progress=False,
+                   **{"network.parameterization": "sp"})
+    with pytest.raises(dmft.InputError, match=r"Q grows as N\^0.5"):  # nothing is left to describe
+        dmft.describe(f"{ROOT}/data/regime2.ini", **{"init.Q": "N^0.5", "reference.widths": ""})
+
+
+def test_starts_of_selections():
+    """Written one by one only where one is not zero."""
+    keys = {"network.rho": 0.5, "network.eta_bias": 0.1, "reference.widths": 16}
+    rules = [[v for v in dmft.describe(f"{ROOT}/data/{ini}.ini", **keys).networks[0].operations
+              if v.constants.get("rule") == "select"] for ini in ("regime2", "residual")]
+    assert rules[0] and all("start" not in v.constants for v in rules[0])
+    assert rules[1] and all(any(v["start"]) for v in rules[1])
 
 
 @pytest.mark.parametrize("key, sentence", [

@@ -204,8 +204,8 @@ def test_the_tables_of_the_theory_page(recipes):
 
 
 def test_differences_from_print_are_constants(recipes):
-    """Where sizes that grow together do so, no ratio to a printed entry has a power of them; of Adam
-    there is none."""
+    """Where sizes that grow together do so, no ratio to a printed entry has a power of them; of
+    Adam there is none."""
     for network, tensor, word, column, here, printed, by in recipe_tables.compared(recipes):
         if column in ("adam", "eps"):
             assert by == Law(1.0), (network, tensor, word, column, here, printed)

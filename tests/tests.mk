@@ -117,6 +117,11 @@ python-test: all python-packages
 torch-test: all torch-packages
 	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/torch.sh
 
+# Deliberate faults in the program that torch-test must find (docs/testing.md; an hour of processor
+# where none is found at once); FAULTS="gate 7" are those of a word or number.
+torch-faults: all torch-packages
+	PYTHON=$(PYTHON) $(PYTHON) tests/torch_faults.py $(FAULTS)
+
 # Random networks: 500 beside PyTorch, the first of them SEED, and the limits of 30 that
 # tests/random/limits.tsv does not have yet; with TIME as many as so many seconds let, of each.
 check-random: all torch-packages
@@ -165,5 +170,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test check-random bench bench-against bench-figures coverage coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-figures coverage coverage-check draws bias \
         validation mutants

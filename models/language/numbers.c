@@ -5,23 +5,33 @@ static int index_of(const struct node *s, int row, int k) {
     return row * s->K + (s->K == 1 ? 0 : k);
 }
 
+typedef double (*pairing)(double a, double b);
+
+static double plus(double a, double b) {
+    return a + b;
+}
+
+static double times(double a, double b) {
+    return a * b;
+}
+
 /* x [rows][K], of what the arguments of v have, a and b. */
-static void add(const struct program *p, const struct node *v, int rows, const double *a,
-                const double *b, double *x) {
+static void pair(pairing of, const struct program *p, const struct node *v, int rows,
+                 const double *a, const double *b, double *x) {
     for (int i = 0; i < rows; i++)
         for (int k = 0; k < v->K; k++)
-            x[i * v->K + k] = a[index_of(&p->node[v->argument[0]], i, k)] +
-                              b[index_of(&p->node[v->argument[1]], i, k)];
+            x[i * v->K + k] = of(a[index_of(&p->node[v->argument[0]], i, k)],
+                                 b[index_of(&p->node[v->argument[1]], i, k)]);
 }
 
 static void sum_forward(struct net *net, struct node *v) {
-    add(net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s, v->s);
+    pair(plus, net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s, v->s);
 }
 
 static void sum_start(const struct program *p, const struct node *v, int kind, const double *a,
                       const double *b, double *x) {
     (void)kind;
-    add(p, v, 1, a, b, x);
+    pair(plus, p, v, 1, a, b, x);
 }
 
 static void sum_backward(struct net *net, struct node *v) {
@@ -33,23 +43,14 @@ static void sum_backward(struct net *net, struct node *v) {
     }
 }
 
-/* x [rows][K], of what the arguments of v have, a and b. */
-static void multiply(const struct program *p, const struct node *v, int rows, const double *a,
-                     const double *b, double *x) {
-    for (int i = 0; i < rows; i++)
-        for (int k = 0; k < v->K; k++)
-            x[i * v->K + k] = a[index_of(&p->node[v->argument[0]], i, k)] *
-                              b[index_of(&p->node[v->argument[1]], i, k)];
-}
-
 static void product_forward(struct net *net, struct node *v) {
-    multiply(net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s, v->s);
+    pair(times, net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s, v->s);
 }
 
 static void product_start(const struct program *p, const struct node *v, int kind, const double *a,
                           const double *b, double *x) {
     (void)kind;
-    multiply(p, v, 1, a, b, x);
+    pair(times, p, v, 1, a, b, x);
 }
 
 static void product_backward(struct net *net, struct node *v) {

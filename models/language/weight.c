@@ -40,11 +40,19 @@ static double setting(const struct program *p, const struct factor_list *list, c
     return product;
 }
 
+/* A number is c N^p of a power p that the width of the limit, N = 2^400, tells from c: a half where
+ * c lies between 2^-40 and 2^40, else a third or a quarter where it lies between 2^-16 and 2^16. */
 double weight_power(double number) {
+    static const struct { double parts, most; } powers[] = {{2, 0.1}, {3, 0.04}, {4, 0.04}};
     if (number == 0)
         return -INFINITY;
-    double exact = log2(fabs(number)) / log2(POPULATION_INFINITE), half = round(2 * exact) / 2;
-    return fabs(exact - half) <= 0.1 ? half : exact;
+    double exact = log2(fabs(number)) / log2(POPULATION_INFINITE);
+    for (int k = 0; k < 3; k++) {
+        double near = round(powers[k].parts * exact) / powers[k].parts;
+        if (fabs(exact - near) <= powers[k].most)
+            return near;
+    }
+    return exact;
 }
 
 enum order { VANISHES, STAYS };

@@ -116,11 +116,20 @@ static void move_biases(void *context) {
     rows_add(&c, s->load, s->b);
 }
 
-/* For the description of the program. */
+/* For the description of the program. Biases that all start at 0 are not written down one by one.
+ */
 static json_t *constants(const void *context) {
     const struct balance *s = context;
-    return json_pack("{s:I, s:f, s:f, s:o}", "top", (json_int_t)s->K, "rho", s->rho, "eta_bias",
-                     s->eta_bias, "start", describe_list(s->start, s->experts));
+    size_t zeros = 0;
+    while (zeros < s->experts && s->start[zeros] == 0)
+        zeros++;
+    json_t *out = json_pack("{s:I, s:f, s:f}", "top", (json_int_t)s->K, "rho", s->rho, "eta_bias",
+                            s->eta_bias);
+    if (zeros == s->experts ||
+        !json_object_set_new(out, "start", describe_list(s->start, s->experts)))
+        return out;
+    json_decref(out);
+    return NULL;
 }
 
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,

@@ -67,6 +67,7 @@ struct config {
     struct output_settings output;
     struct factor_list rates, init, eps; /* of matrices, by name */
     struct data_shape shape;
+    bool only_told;       /* a description: that the limit does not exist is no error */
     int half;             /* of the sites of the limit: 1, 2; 0: all */
     struct backend split; /* with a name: of a limit whose sites are split over ranks */
 };

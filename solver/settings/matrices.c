@@ -192,7 +192,7 @@ static int check_muon(const struct params *params, const struct net *net, struct
 }
 
 int matrices_check(const struct config *config, const struct params *params, struct err *err) {
-    if (config->solver.replicates)
+    if (config->solver.replicates && !config->only_told)
         TRY(check_limit(config, params, err));
     bool muon = config->training.optimizer->matrices;
     if (!params->frees && !config->network.script.text[0] && !muon)

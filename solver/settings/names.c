@@ -92,7 +92,7 @@ done:
 static int collect(struct known *known, const struct config *config, struct err *err) {
     const struct int_list *widths = &config->reference.widths;
     *known = (struct known){0};
-    if (config->solver.replicates || !widths->count)
+    if ((config->solver.replicates && !config->only_told) || !widths->count)
         TRY(add_rows(known, config, 0, err));
     if (widths->count)
         TRY(add_rows(known, config, widths->value[0], err));

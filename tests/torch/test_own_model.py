@@ -110,6 +110,34 @@ def test_a_multiplier_is_part_of_the_scale():
     assert "explodes" in found["w.weight"].verdicts[0]
 
 
+def test_a_tied_tensor_has_two_names():
+    """A hidden matrix that acts twice, as in a network with a tied one."""
+    net = dmft.Network()
+    on = net.population("on")
+    x = net.tanh(net.read_in(on, "W1"))
+    for _ in range(2):
+        x = net.tanh(net.map(x, on, "W2", tied=True))
+    net.read_out(x, "w")
+
+    class Tied(Dense):
+        def __init__(self, N):
+            super().__init__(N, 1)
+            self.again = torch.nn.Linear(N, N, bias=False)
+            self.again.weight = self.W2.weight
+
+    def optimizer(model):
+        N = model.w.in_features
+        return torch.optim.SGD([{"params": model.W1.parameters(), "lr": N},
+                                {"params": model.W2.parameters(), "lr": 1},
+                                {"params": model.w.parameters(), "lr": 1 / N}])
+    both = NAMES | {"again.weight": "W2"}
+    one = {name: W for name, W in both.items() if name != "W2.weight"}
+    for names in (both, one):
+        found = dmft.torch.check(Tied, names, "\n", network=net, optimizer=optimizer)
+        assert found.agrees and not found.unnamed and not found.missing, found
+    assert found["again.weight"].lr == 0 and found["again.weight"].ours == "W2"
+
+
 def test_what_is_zero_frozen_or_not_named():
     def build(N):
         model = Dense(N, 1)

@@ -2,6 +2,7 @@
 that the comparison must find. Run by make torch-test."""
 import copy
 import doctest
+import gc
 import glob
 import importlib
 import math
@@ -24,6 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 INIS = [os.path.relpath(ini, ROOT) for folder in ("data", "examples")
         for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini")) if not ini.endswith("_compare.ini")]
 OPTIMIZERS = ("gd", "momentum", "adam", "adamw", "lion")
+KEPT = {} if torch.__version__ < "2" else {"weights_only": False}
 ROUND_OFF = 1e-11  # of a few steps of training, in which differences grow
 # Balanced draws over all directions of the inputs need networks that are wider.
 WIDTH = {"data/fashion10.ini": 52, "data/residual_multi_index.ini": 24}
@@ -59,7 +61,7 @@ MORE = [
     ("data/dense.ini", 12, {"training.schedule": "cosine", "training.warmup": 2,
                             "training.clip": 0.2}),
     ("data/dense.ini", 12, {"training.schedule": "linear", "training.schedule_steps": 3,
-                            "training.schedule_end": 0.1}),
+                            "training.schedule_end": 0.1, "training.clip": 100}),
     ("data/dense.ini", 12, {"training.schedule": "power", "training.schedule_t0": 2,
                             "training.clip": 0.1, "rates.W2": 2}),
     *[(f"data/{model}.ini", 12, {"network.parameterization": side, "training.eta0": 0.02})
@@ -71,7 +73,8 @@ MORE = [
                               "network.z_loss": 0.05, "network.shared_experts": 1}),
     ("data/regime1.ini", 12, {"network.softmax_over": "all", "network.q0": 1,
                               "network.bias": "fixed"}),
-    ("data/regime1.ini", 12, {"init.b": 2, "rates.b": 0.5, "training.gamma0": 1.5}),
+    ("data/regime1.ini", 12, {"init.b": 2, "rates.b": 0.5, "training.gamma0": 1.5,
+                              "training.schedule": "linear"}),  # by momentum
     ("data/regime1.ini", 12, {"data.inputs": 10, "training.batch": 4}),
     ("data/regime2.ini", 16, MIXTURE | {"network.balance_loss": 0.3, "network.z_loss": 0.1}),
     ("data/regime2.ini", 16, MIXTURE | {"network.softmax_over": "all", "network.eta_bias": 0.02}),
@@ -99,6 +102,8 @@ MORE = [
                                   "network.causal": "yes", "network.balance_loss": 0.1}),
     ("", 12, EXPERTS | {"network.many_experts": "regime3", "network.causal": "no",
                         "network.iota": 0.5}),
+    ("data/regime1.ini", 12, {"network.gate": "sigmoid", "network.balance_loss": 0.2,
+                              "network.z_loss": 0.05, "network.beta": 1.5}),
 ]
 
 
@@ -416,6 +421,39 @@ def test_state_is_kept():
     same = copy.deepcopy(net).float()
     assert same(data.X).dtype == torch.float32
     assert (same(data.X) - net(data.X)).abs().max() < 1e-5
+
+
+def test_a_network_outlives_the_arrays_of_its_result(tmp_path):
+    """A file of data that the result has alone is gone when torch.load makes the network again."""
+    X = np.random.default_rng(1).standard_normal((5, 7))
+    run = dmft.solve(os.path.join(ROOT, "data", "dense.ini"), progress=False, X=X, y=X[:, 0], **{
+        "training.steps": 2, "solver.replicates": 0, "reference.widths": 12, "reference.seeds": 1,
+        "output.weights": "initial"})
+    net = dmft.torch.Network(run, 12, weights=run)
+    groups = {kind: net.parameter_groups(kind) for kind in OPTIMIZERS}
+    del net._others["adam"]  # as if not asked for yet
+    torch.save(net, tmp_path / "net")
+    kept = run.parameters["data.file"]
+    del run, net
+    gc.collect()
+    assert not os.path.exists(kept)
+    again = torch.load(tmp_path / "net", **KEPT)
+    for kind, given in groups.items():
+        found = again.parameter_groups(kind)
+        assert [{**one, "params": 0} for one in found] == [{**one, "params": 0} for one in given]
+
+
+def test_groups_that_decay_apart():
+    """A_in and A_out never learn and decay with all others; with which, where these differ?"""
+    ini = os.path.join(ROOT, "data", "regime3.ini")
+    net = dmft.torch.Network(ini, 12, **{"training.optimizer": "adamw"})
+    optimizer = torch.optim.AdamW(net.parameter_groups(weight_decay=0.01))
+    before = net.weights["A_in"].detach().clone()
+    net.after_step(optimizer)
+    assert torch.allclose(net.weights["A_in"], 0.99 * before, rtol=1e-12, atol=0)
+    optimizer.param_groups[1]["weight_decay"] *= 2
+    with pytest.raises(dmft.InputError, match="A_in, A_out: never learns .* 0.01 to 0.02"):
+        net.after_step(optimizer)
 
 
 # --- the command -----------------------------------------------------------------------------

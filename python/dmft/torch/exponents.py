@@ -92,13 +92,20 @@ class _Side:
     sampling: float = 0
 
 
+def _named(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """Parameters under all names that they have: one that is tied has several."""
+    return {f"{place}.{name}".lstrip("."): V
+            for place, module in model.named_modules(remove_duplicate=False)
+            for name, V in module.named_parameters(recurse=False)}
+
+
 def _theirs(models, made, name: str, multipliers, by_entry: bool) -> _Side:
     """As the module uses it: multiplied by what the forward pass multiplies it by."""
     side, errors = _Side([], [], []), []
     if 0 in multipliers:
         raise InputError(f"{name}: multiplied by 0 it is no part of the module")
     for model, of_model, c in zip(models, made, multipliers):
-        parameters = dict(model.named_parameters())
+        parameters = _named(model)
         if name not in parameters:
             raise InputError(f"the module has no parameter {name}; there are "
                              + " ".join(parameters))
@@ -275,7 +282,10 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
     known = {pair.matrix.name for pair in pairs} | {pair.matrix.family or "" for pair in pairs}
     error = max(CLOSE, 4 * math.hypot(*(pair.sampling for pair in pairs
                                         if pair.matrix.kind != "bias")))
+    there = _named(models[0])
+    compared = [there[name] for name in names]
     return Check([pair.tensor(gradients.get(pair.matrix.name, 0.0), error, by_entry)
                   for pair in pairs], tuple(widths),
-                 [name for name, _ in models[0].named_parameters() if name not in names],
+                 [name for name, V in models[0].named_parameters()
+                  if not any(V is one for one in compared)],
                  [W.name for W in networks[0].matrices if not known & {W.name, W.family}])

@@ -48,6 +48,7 @@ class Network(torch.nn.Module):
         self._ini = ini.parameters["ini"] if isinstance(ini, Result) else ini
         self._network, self._keys = network, keys | ALONE | {"reference.widths": N}
         described = self._describe()
+        self._others: dict[str, tuple[Program, dict]] = {}
         self.program: Program = described[N]
         self.settings = described.settings
         self.training_settings = described.settings["training"]
@@ -70,13 +71,27 @@ class Network(torch.nn.Module):
         return next(self.parameters()).dtype
 
     def __getstate__(self) -> dict:
-        """What copies and files have: all but the last evaluation and the result it is of."""
+        """What copies and files have: all but the last evaluation and the result it is of, whose
+        files of data a copy may outlive, so that it knows the rates of all optimizers."""
+        if isinstance(self._source, Result):
+            for kind in OPTIMIZERS:
+                self._trained_by(kind)
         return self.__dict__ | {"last": None, "_source": None}
 
     def _describe(self, optimizer: str | None = None) -> Description:
         """Of the ini, or of the same with another optimizer, which rates may depend on."""
         more = {"training.optimizer": optimizer} if optimizer else {}
         return describe(self._ini, network=self._network, **self._keys | more)
+
+    def _trained_by(self, kind: str) -> tuple[Program, dict]:
+        """The network and the section training, with an optimizer of this kind."""
+        said = self.training_settings
+        if (kind in BY_ENTRY) == (said["optimizer"] in BY_ENTRY):
+            return self.program, said
+        if kind not in self._others:  # other rates, other keys
+            described = self._describe(kind)
+            self._others[kind] = described[self.program.width], described.settings["training"]
+        return self._others[kind]
 
     # --- weights ---------------------------------------------------------------------------------
 
@@ -139,7 +154,8 @@ class Network(torch.nn.Module):
         self._states = []
         for v in self.program.operations:
             if v.constants.get("rule") == "select":
-                b = torch.tensor(v["start"], dtype=self.dtype)
+                b = torch.zeros(self.program.size(v.population), dtype=self.dtype)
+                b += torch.tensor(v.constants.get("start", 0.0), dtype=self.dtype)
             elif v.constants.get("rule") == "mask" and v["eta_bias"]:
                 b = torch.zeros(v.numbers, dtype=self.dtype)
             else:
@@ -219,10 +235,7 @@ class Network(torch.nn.Module):
         kind = optimizer or self.training_settings["optimizer"]
         if kind not in OPTIMIZERS:
             raise InputError(f"optimizer {kind!r}: must be one of {' '.join(OPTIMIZERS)}")
-        program, said = self.program, self.training_settings
-        if (kind in BY_ENTRY) != (said["optimizer"] in BY_ENTRY):  # other rates, other keys
-            described = self._describe(kind)
-            program, said = described[program.width], described.settings["training"]
+        program, said = self._trained_by(kind)
         eta0 = said["eta0"] if eta0 is None else eta0
         eps = said.get("eps", 1e-8) if eps is None else eps
         decay = said.get("weight_decay", 0) if weight_decay is None else weight_decay
@@ -244,17 +257,22 @@ class Network(torch.nn.Module):
 
     def after_step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
         """What acts once a step beside the gradient: selection biases move by the loads of the last
-        call, and of an optimizer that decays so do matrices that never learn."""
+        call, and of an optimizer that decays so do matrices that never learn, by the factor that
+        all of its groups with a decay share."""
         for state, (load, share, eta) in (self.last.loads if self.last else {}).items():
             if eta:
                 getattr(self, f"selection_{state}").sub_(eta * (load - share))
         groups = optimizer.param_groups if optimizer else []
         decays = [group["lr"] * group["weight_decay"] for group in groups
                   if group.get("weight_decay")]
+        fixed = [W.name for W in self.program.matrices if W.decays and not W.learns]
+        if fixed and decays and max(decays) - min(decays) > 1e-6 * max(decays):
+            raise InputError(f"{', '.join(fixed)}: never learns and decays with all others, but "
+                             "the groups of the optimizer decay by different factors, lr times "
+                             f"weight_decay from {min(decays):g} to {max(decays):g}")
         with torch.no_grad():
-            for W in self.program.matrices if decays else ():
-                if W.decays and not W.learns:
-                    self.weights[W.name].mul_(1 - decays[0])
+            for name in fixed if decays else ():
+                self.weights[name].mul_(1 - decays[0])
 
     def clip(self, most: float) -> float:
         """Gradients whose norm, in the units in which every entry learns at one rate
