@@ -69,7 +69,7 @@ MORE = [
     ("data/regime1.ini", 12, {"network.parameterization": "simp"}),
     ("data/regime1.ini", 12, {"network.gate": "sigmoid", "network.rho": 1, "network.iota": 0.5,
                               "network.expert_output": "activated", "network.expert_layers": 3}),
-    ("data/regime1.ini", 12, {"network.eta_bias": 0.05, "network.balance_loss": 0.2,
+    ("data/regime1.ini", 12, {"network.eta_bias": 0.5, "network.balance_loss": 0.2,
                               "network.z_loss": 0.05, "network.shared_experts": 1}),
     ("data/regime1.ini", 12, {"network.softmax_over": "all", "network.q0": 1,
                               "network.bias": "fixed"}),
