@@ -61,7 +61,8 @@ const struct param_row training_rows[] = {
      "Learning rate of rest_optimizer, as eta0 is that of Muon."},
     {"rest", PARAM_TEXT, OFFSET(muon.rest), "", 0, 0, NULL, "optimizer",
      "Names of matrices that rest_optimizer moves although Muon could: Q, say, for the router of "
-     "many experts."},
+     "many experts, or W_Q W_K of attention, whose gradients vanish at first in the limit "
+     "(docs/theory/muon.md, section 4)."},
     {"beta1", PARAM_REAL, OFFSET(adam.beta1), "0.9", 0, 0.999999, NULL, "optimizer rest_optimizer",
      "Decay factor of the running mean of the gradient in Adam and AdamW. In Lion it weighs "
      "that mean against the gradient in the update."},

@@ -48,6 +48,9 @@ static double newton_schulz(double s) {
 
 #define PLAIN_LIMIT "[solver]\nsites = 200\ntolerance = 1e-6\n"
 #define LIMIT PLAIN_LIMIT "expert_sites = 16\n"
+/* Experts of infinite width give their router no gradient at first, and then a small one, whose
+ * relative round-off is large. */
+#define NO_ROUTER "rest = Q\n" LIMIT "unit_sites = 16\n"
 #define REST                                                                                       \
     "optimizer = muon\nrest_optimizer = gd\nrest_eta0 = 0.1\nmomentum = 0\nweight_decay = 0.03\n"
 
@@ -62,8 +65,8 @@ static void one_input(void **state) {
         {"model = dense\ndepth = 3", PLAIN_LIMIT},
         {"model = resnet\ndepth = 2", PLAIN_LIMIT},
         {"model = regime2\nparameterization = mssp\nexpert_width = 2\nread_out = normal", LIMIT},
-        {"model = regime3\nparameterization = mssp\nread_out = normal", LIMIT "unit_sites = 16\n"},
-        {"model = regime3\nparameterization = mup\nread_out = normal", LIMIT "unit_sites = 16\n"},
+        {"model = regime3\nparameterization = mssp\nread_out = normal", NO_ROUTER},
+        {"model = regime3\nparameterization = mup\nread_out = normal", NO_ROUTER},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int N = 0; N <= 16; N += 16) {

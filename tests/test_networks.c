@@ -206,13 +206,16 @@ static void fresh_inputs(void **state) {
     }
 }
 
-/* Optimizers, of which the limit is that of the same algorithm; by default two of them. */
+/* Optimizers, of which the limit is that of the same algorithm; by default four runs of three. */
 static void optimizers(void **state) {
     (void)state;
 #define ADAM                                                                                       \
     "training.optimizer=adam", "training.eta0=0.08", "training.eps=0.1", "training.beta2=0.99",    \
         "training.gamma0=1", "training.steps=20", "reference.seeds=96", "solver.replicates=16"
 #define PAIRS "solver.sites=512", "solver.expert_sites=64", "solver.unit_sites=64"
+#define MUON                                                                                       \
+    "training.optimizer=muon", "training.eta0=0.15", "training.rest_eta0=0.1",                     \
+        "training.gamma0=1", "training.steps=20", "reference.seeds=96", "solver.replicates=16"
     static const struct {
         const char *ini, *names[SERIES], *overrides[20];
     } cases[] = {
@@ -228,6 +231,30 @@ static void optimizers(void **state) {
         {"data/resnet.ini",
          {"loss", "f", "Phi_0_diag", "Ch_0_diag", "Cg_0_diag", "Cg_1_diag", "Ch_2_diag"},
          {"network.depth=2", "solver.sites=512", "reference.widths=32 64 128", ADAM}},
+        {"data/regime2.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phib_diag", "Gb_diag"},
+         {"network.parameterization=mssp", "network.kappa=0.5", "network.expert_width=3",
+          "solver.sites=1024", "solver.expert_sites=512", "reference.widths=32 64 128", MUON}},
+        {"data/dense.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi2_diag", "G2_diag", "PhiL_diag"},
+         {"solver.sites=1024", "reference.widths=32 64 128", "training.nesterov=yes",
+          "training.weight_decay=0.02", MUON}},
+        {"data/regime2.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phib_diag", "Gb_diag"},
+         {"network.parameterization=mssp", "network.kappa=0.5", "solver.sites=1024",
+          "solver.expert_sites=512", "reference.widths=32 64 128", "training.rest=Q",
+          "training.muon_experts=together", MUON}},
+        {"data/regime3.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phibar_diag", "Gbar_diag"},
+         {"reference.widths=32 48 64", "training.rest=Q", PAIRS, MUON}},
+        {"data/regime3_mup.ini",
+         {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phibar_diag", "Gbar_diag"},
+         {"network.read_out=normal", "reference.widths=32 48 64", "training.rest=Q", PAIRS, MUON}},
+        {"data/residual.ini",
+         {"loss", "f", "Ch_1_diag", "Cg_0_diag", "Mphi_0_diag", "Mg_0_diag", "MAA_0_diag"},
+         {"network.alpha=2", "network.expert_width=2", "network.rho=1", "network.depth=1",
+          "data.inputs=4", "solver.sites=1024", "solver.expert_sites=512",
+          "reference.widths=32 64 128", MUON}},
         {"data/regime2.ini",
          {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phib_diag", "Gb_diag"},
          {"network.parameterization=mssp", "network.kappa=0.5", "solver.sites=1024",
@@ -254,7 +281,7 @@ static void optimizers(void **state) {
           "data.inputs=4", "solver.sites=1024", "solver.expert_sites=1024",
           "reference.widths=32 64 128", ADAM}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 3); i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 4); i++)
         compare_series(cases[i].ini, cases[i].names, cases[i].overrides, 0);
 }
 

@@ -102,9 +102,8 @@ static void steps(void **state) {
         judge(&cases[k]);
 }
 
-/* No gradient, no step, and no division by zero. */
-static void nothing(void **state) {
-    (void)state;
+/* No gradient, no step, and no division by zero; nor for a gradient that is round-off. */
+static void nothing_of(double size) {
     double *W = memory(ROWS * SITES, sizeof *W), *x = memory(INPUTS * SITES, sizeof *x), *got;
     struct array entries = {0}, a = {0}, velocity = {0};
     draw(W, ROWS * SITES, 1);
@@ -118,14 +117,23 @@ static void nothing(void **state) {
                                 .s = cases[k].s,
                                 .row_group = cases[k].row_group,
                                 .column_group = cases[k].column_group};
+        draw(change.C, ROWS * INPUTS, 3);
+        for (int i = 0; i < ROWS * INPUTS; i++)
+            change.C[i] *= size * change.s;
         ASK(polar_change(&change, &cases[k].rule, &velocity, &err));
+        array_free(&velocity);
     }
     got = values(array_all(&entries));
     assert_memory_equal(got, W, ROWS * SITES * sizeof *W);
     array_free(&entries);
     array_free(&a);
-    array_free(&velocity);
     free(W), free(x), free(got);
+}
+
+static void nothing(void **state) {
+    (void)state;
+    nothing_of(0);
+    nothing_of(1e-15);
 }
 
 int main(int argc, char **argv) {

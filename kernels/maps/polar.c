@@ -12,6 +12,9 @@ enum { STEPS = 5 };
 static const double newton_schulz[3] = {3.4445, -4.7750, 2.0315};
 /* Of the exact factor: singular values below this share of the largest are round-off. */
 static const double negligible = 1e-10;
+/* Momenta below this, in units where gradients are of order one at any size, are round-off of a
+ * gradient that vanishes, and take no step. */
+static const double nothing = 1e-12;
 
 /* C [n][n] = a + b A + c A^2, the factor of a Newton-Schulz step, A symmetric. */
 static void step_factor(int n, const double *A, double *C) {
@@ -29,10 +32,7 @@ static void step_factor(int n, const double *A, double *C) {
 /* X [r][c] <- p(X/|X|_F). A, C [n][n] with n = min(r, c), and Y [r][c], are scratch. */
 static void iterate_host(int r, int c, double *X, double *A, double *C, double *Y) {
     size_t all = (size_t)r * (size_t)c;
-    double norm = cblas_dnrm2((int)all, X, 1);
-    if (norm == 0)
-        return;
-    cblas_dscal((int)all, 1 / norm, X, 1);
+    cblas_dscal((int)all, 1 / cblas_dnrm2((int)all, X, 1), X, 1);
     for (int k = 0; k < STEPS; k++) {
         if (r <= c) {
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, r, c, 1, X, c, X, c, 0, A, r);
@@ -65,9 +65,14 @@ static int exact_host(int r, int c, double *X, double *U, double *Vt, double *s,
     return CODE_OK;
 }
 
-/* X [r][c] <- either; scratch [2 r c + 2 n^2 + 2 n]. */
-static int polar_host(int r, int c, double *X, bool exact, double *scratch, struct err *err) {
+/* X [r][c] <- either, or 0 if |X|_F is `least` at most; scratch [2 r c + 2 n^2 + 2 n]. */
+static int polar_host(int r, int c, double *X, double least, bool exact, double *scratch,
+                      struct err *err) {
     size_t all = (size_t)r * (size_t)c, n = (size_t)(r < c ? r : c);
+    if (cblas_dnrm2((int)all, X, 1) <= least) {
+        memset(X, 0, all * sizeof *X);
+        return CODE_OK;
+    }
     if (exact)
         return exact_host(r, c, X, scratch, scratch + all, scratch + 2 * all, err);
     iterate_host(r, c, X, scratch + all, scratch + all + n * n, scratch);
@@ -75,7 +80,7 @@ static int polar_host(int r, int c, double *X, bool exact, double *scratch, stru
 }
 
 /* The columns of each group of sites are a matrix [x.count][group] of its own. */
-static int polar_columns(struct rows x, int group, bool exact, struct err *err) {
+static int polar_columns(struct rows x, int group, double least, bool exact, struct err *err) {
     size_t sites = x.array->sites, r = (size_t)x.count, c = (size_t)group;
     size_t n = r < c ? r : c, all = r * c;
     double *host = NULL, *X = NULL;
@@ -86,7 +91,7 @@ static int polar_columns(struct rows x, int group, bool exact, struct err *err) 
     for (size_t first = 0; first < sites; first += c) {
         for (size_t k = 0; k < r; k++)
             memcpy(X + k * c, host + k * sites + first, c * sizeof *X);
-        DO(polar_host(x.count, group, X, exact, X + all, err));
+        DO(polar_host(x.count, group, X, least, exact, X + all, err));
         for (size_t k = 0; k < r; k++)
             memcpy(host + k * sites + first, X + k * c, c * sizeof *X);
     }
@@ -100,8 +105,9 @@ done:
 /* --- rows ------------------------------------------------------------------------------------ */
 
 /* x <- p(x/|x|) with <x_k x_l> in the place of products, so that the result has site averages of
- * one where it has singular values of one. other: scratch of the same shape. */
-static int iterate_rows(struct rows x, struct rows other, struct err *err) {
+ * one where it has singular values of one; x <- 0 if |x|^2 = sum <x_k x_k> is least^2 at most.
+ * other: scratch of the same shape. */
+static int iterate_rows(struct rows x, double least, struct rows other, struct err *err) {
     const struct backend *backend = x.array->backend;
     size_t n = (size_t)x.count;
     double *A, norm2 = 0;
@@ -109,7 +115,9 @@ static int iterate_rows(struct rows x, struct rows other, struct err *err) {
     backend->averages(x, x, A);
     for (size_t k = 0; k < n; k++)
         norm2 += A[k];
-    if (norm2 > 0) {
+    if (sqrt(norm2) <= least)
+        rows_zero(x);
+    else {
         rows_scale(1 / sqrt(norm2), x);
         for (int k = 0; k < STEPS; k++) {
             backend->dots(x, x, A);
@@ -149,12 +157,13 @@ static int orthogonalise(struct factors *f, int n, int P, int m, struct err *err
 
 /* C a = Q_C (C_R a_R^T) Q_a^T: the small matrix in the middle has its singular values. x becomes
  * the rows of Q_a, C [n][P] what they are to be multiplied by. */
-static int exact_factors(struct factors *f, int n, int P, struct rows x, struct err *err) {
+static int exact_factors(struct factors *f, int n, int P, double least, struct rows x,
+                         struct err *err) {
     int m = (int)x.array->sites, kc = n < P ? n : P, ka = m < P ? m : P;
     TRY(orthogonalise(f, n, P, m, err));
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, kc, ka, P, 1, f->C_R, P, f->a_R, P, 0,
                 f->small, ka);
-    TRY(polar_host(kc, ka, f->small, true, f->scratch, err));
+    TRY(polar_host(kc, ka, f->small, least, true, f->scratch, err));
     x.array->backend->put(rows_part(x, 0, ka), f->a);
     for (int i = 0; i < n; i++) { /* row i of Q_C times the small matrix, in its place */
         double *row = f->C + (size_t)i * (size_t)P, *made = f->scratch;
@@ -167,9 +176,10 @@ static int exact_factors(struct factors *f, int n, int P, struct rows x, struct 
     return CODE_OK;
 }
 
-/* y += factor (exact factor of C a), C [y.count][a.count]; x: scratch of as many rows as a. */
-static int exact_rows(struct rows y, const double *C, struct rows a, double factor, struct rows x,
-                      struct err *err) {
+/* y += factor (exact factor of C a), C [y.count][a.count], as iterate_rows; x: scratch of as many
+ * rows as a. */
+static int exact_rows(struct rows y, const double *C, struct rows a, double factor, double least,
+                      struct rows x, struct err *err) {
     size_t n = (size_t)y.count, P = (size_t)a.count, m = a.array->sites;
     double *memory;
     TRY(base_alloc(&memory, n * P + P * m + 8 * P * P + 3 * P, sizeof *memory, err));
@@ -182,7 +192,7 @@ static int exact_rows(struct rows y, const double *C, struct rows a, double fact
     memcpy(f.C, C, n * P * sizeof *C);
     a.array->backend->get(a, f.a);
     rows_zero(x);
-    int code = exact_factors(&f, y.count, a.count, x, err);
+    int code = exact_factors(&f, y.count, a.count, least * sqrt((double)m), x, err);
     for (size_t i = 0; i < n * P; i++)
         f.C[i] *= factor * sqrt((double)m);
     if (!code)
@@ -215,8 +225,9 @@ static int direction(const struct change *change, const struct polar_rule *rule,
 static int step_columns(const struct change *change, const struct polar_rule *rule, struct rows x,
                         struct err *err) {
     double size = change->column_group * (double)(change->row_group ? x.count : 1);
-    TRY(polar_columns(x, change->column_group, rule->exact, err));
-    rows_scale(rule->rate * fabs(change->s) * sqrt(size), x);
+    double unit = fabs(change->s) * sqrt(size);
+    TRY(polar_columns(x, change->column_group, nothing * unit, rule->exact, err));
+    rows_scale(rule->rate * unit, x);
     rows_add(NULL, x, change->entries);
     return CODE_OK;
 }
@@ -226,15 +237,16 @@ static int step_columns(const struct change *change, const struct polar_rule *ru
 static int step_rows(const struct change *change, const struct polar_rule *rule, struct rows x,
                      struct rows other, struct err *err) {
     int all = change->entries.count, group = change->row_group ? change->row_group : all;
-    double rate = rule->rate * fabs(change->s) * sqrt(change->row_group ? group : 1);
+    double unit = fabs(change->s) * sqrt(change->row_group ? group : 1);
+    double rate = rule->rate * unit, least = nothing * unit;
     for (int first = 0; first < all; first += group) {
         struct rows entries = rows_part(change->entries, first, group);
         if (rule->exact) {
             const double *C = change->C + (size_t)first * (size_t)change->a.count;
-            TRY(exact_rows(entries, C, change->a, rate, other, err));
+            TRY(exact_rows(entries, C, change->a, rate, least, other, err));
             continue;
         }
-        TRY(iterate_rows(rows_part(x, first, group), rows_part(other, first, group), err));
+        TRY(iterate_rows(rows_part(x, first, group), least, rows_part(other, first, group), err));
     }
     if (!rule->exact) {
         rows_scale(rate, x);

@@ -66,6 +66,8 @@ class Matrix:
     uses: int
     muon_rate: float
     optimizer: str                      # that moves it, where it learns
+    muon_rows: int                      # of an expert, whose part is a matrix; 0: all
+    muon_columns: int
 
 
 @dataclasses.dataclass

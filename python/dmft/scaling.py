@@ -15,6 +15,9 @@ of the source; where a side is finite V is U over what its operation divides by:
     bias      U              as given        eta0 rate gamma0^2        eta0 adam_rate         1
     read_out  U/(gamma0 m)   a0 s_f/that     eta0 rate/m               eta0 adam_rate/that    1
 
+Muon moves a map by lr NS(M/|M|), lr = eta0 muon_rate (n m)^1/2/m, where the n m in the root are
+those of the part of an expert if each expert's is a matrix of its own (`muon`).
+
 The last column is what eps adam_eps is multiplied by. The reason: a step moves U by rate (eta0
 gamma0/P) (1/m) sum_mu Delta_mu g_mu x_mu^T with g = n gamma0 df/dh, which is -dL/dU times
 eta0 rate gamma0^2 n/m. Adam moves m U, of the gradient -n gamma0 dL/dU with gamma0 eps adam_eps.
@@ -43,6 +46,7 @@ class Scaling:
     sgd: float
     adam: float
     eps: float
+    muon: float = 0         # of what Muon moves: what NS is multiplied by, over eta0
 
 
 def scaling(network: Program, matrix: Matrix) -> Scaling:
@@ -57,7 +61,9 @@ def scaling(network: Program, matrix: Matrix) -> Scaling:
     gamma0, start = network.gamma0, matrix.a0 * matrix.s_f
     rate, adam, eps = matrix.rate * gamma0 ** 2, matrix.adam_rate, matrix.adam_eps
     if matrix.kind == "map":
-        return Scaling((n, m), 1, start / math.sqrt(m), rate * n / m, adam / m, eps / n)
+        part = (matrix.muon_rows or n) * (matrix.muon_columns or m)
+        return Scaling((n, m), 1, start / math.sqrt(m), rate * n / m, adam / m, eps / n,
+                       matrix.muon_rate * math.sqrt(part) / m)
     if matrix.kind == "read_in":
         return Scaling((n, matrix.width), 1, start, rate * n, adam, eps / n)
     if matrix.kind == "look":

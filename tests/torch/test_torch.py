@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 INIS = [os.path.relpath(ini, ROOT) for folder in ("data", "examples")
         for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini")) if not ini.endswith("_compare.ini")]
-OPTIMIZERS = ("gd", "momentum", "adam", "adamw", "lion")
+OPTIMIZERS = ("gd", "momentum", "adam", "adamw", "lion", "muon")
 KEPT = {} if torch.__version__ < "2" else {"weights_only": False}
 ROUND_OFF = 1e-11  # of a few steps of training, in which differences grow
 # Balanced draws over all directions of the inputs need networks that are wider.
@@ -42,6 +42,8 @@ def compared(ini: str, N: int, **keys):
 def test_networks_of_all_inis(ini, optimizer):
     if ini == "data/regime1_adam.ini" and optimizer in ("gd", "momentum"):
         pytest.skip("has keys of Adam")
+    if ini == "data/muon.ini" and optimizer != "muon":
+        pytest.skip("has keys of Muon")
     found = compared(ini, WIDTH.get(ini, 16), **{"training.optimizer": optimizer})
     assert found.largest < ROUND_OFF, found
     assert set(found.differences) > {"f", "loss"}
@@ -112,9 +114,21 @@ MORE = [
 def test_what_no_ini_has(case):
     """By gradient descent, and by one of the others in turn."""
     ini, N, keys = MORE[case]
-    for optimizer in ("gd", OPTIMIZERS[1 + case % 4]):
+    for optimizer in ("gd", OPTIMIZERS[1 + case % 5]):
         found = compared(ini or "\n", N, **keys, **{"training.optimizer": optimizer})
         assert found.largest < ROUND_OFF, f"{keys} {optimizer}\n{found}"
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+@pytest.mark.parametrize("ini", ["data/regime2.ini", "data/regime3.ini", "data/stack.ini"])
+@pytest.mark.parametrize("keys", [
+    {"nesterov": "yes", "muon_experts": "together", "momentum": 0.95},
+    {"muon": "exact", "momentum": 0, "rest_optimizer": "gd", "rest_eta0": 0.1},
+    {"rest": "Q", "clip": 0.1, "schedule": "linear", "warmup": 2}], ids=["whole", "exact", "rest"])
+def test_settings_of_muon(ini, keys):
+    keys = {"training." + key: value for key, value in keys.items()}
+    found = compared(ini, 16, **keys, **{"training.optimizer": "muon"})
+    assert found.largest < ROUND_OFF, found
 
 
 def test_rates_of_entries():
@@ -124,6 +138,9 @@ def test_rates_of_entries():
     for optimizer in ("adam", "adamw", "lion"):
         assert compared("data/regime2.ini", 16, **keys,
                         **{"training.optimizer": optimizer}).largest < ROUND_OFF
+    del keys["eps.W_in"]
+    assert compared("data/regime2.ini", 16, **keys,
+                    **{"training.optimizer": "muon", "eps.w": 0.5}).largest < ROUND_OFF
 
 
 def words():

@@ -245,7 +245,7 @@ def _described(ini, widths, by_entry: bool, network, keys) -> list[Program]:
     keys = keys | ALONE | {"reference.widths": list(widths)}
     found = describe(ini, network=network, **keys)
     ours = found.settings["training"]["optimizer"]
-    if by_entry == (ours in ("gd", "momentum")):
+    if ours == "muon" or by_entry == (ours in ("gd", "momentum")):
         found = describe(ini, network=network, **keys | {
             "training.optimizer": "adam" if by_entry else "gd"})
     return [found[N] for N in widths]

@@ -15,7 +15,12 @@ from dmft.torch.operations import Evaluation
 from dmft.torch.training import loss_of
 
 BY_ENTRY = ("adam", "adamw", "lion")
-OPTIMIZERS = ("gd", "momentum", *BY_ENTRY)
+OPTIMIZERS = ("gd", "momentum", *BY_ENTRY, "muon")
+
+
+def _rates(optimizer: str) -> str:
+    """Optimizers whose rates are alike are of one kind."""
+    return "entries" if optimizer in BY_ENTRY else "muon" if optimizer == "muon" else "gradient"
 
 
 class _Weights(torch.nn.ParameterDict):
@@ -86,7 +91,7 @@ class Network(torch.nn.Module):
     def _trained_by(self, kind: str) -> tuple[Program, dict]:
         """The network and the section training, with an optimizer of this kind."""
         said = self.training_settings
-        if (kind in BY_ENTRY) == (said["optimizer"] in BY_ENTRY):
+        if _rates(kind) == _rates(said["optimizer"]):
             return self.program, said
         if kind not in self._others:  # other rates, other keys
             described = self._describe(kind)
@@ -239,8 +244,31 @@ class Network(torch.nn.Module):
         eta0 = said["eta0"] if eta0 is None else eta0
         eps = said.get("eps", 1e-8) if eps is None else eps
         decay = said.get("weight_decay", 0) if weight_decay is None else weight_decay
+        if kind == "muon":
+            return [self._muon_group(W, scaling(program, W), said, eta0, eps, decay)
+                    for W in program.matrices if W.learns]
         return [self._group(W, scaling(program, W), kind, eta0, eps, decay)
                 for W in program.matrices if W.learns]
+
+    def _muon_group(self, W: Matrix, scale: Scaling, said: dict, eta0: float, eps: float,
+                    decay: float) -> dict:
+        group = {"params": [self.weights[W.name]], "name": W.name, "by": W.optimizer}
+        if W.optimizer == "muon":
+            least = 1e-12 / (self.program.gamma0 * scale.shape[0])
+            group |= {"lr": eta0 * scale.muon, "least": least, "rows": W.muon_rows,
+                      "columns": W.muon_columns}
+        elif W.optimizer == "adam":
+            group |= {"lr": said["rest_eta0"] * scale.adam, "eps": eps * scale.eps}
+        else:
+            group |= {"lr": said["rest_eta0"] * scale.sgd}
+        return group | self._decay(W, group["lr"], decay)
+
+    @staticmethod
+    def _decay(W: Matrix, lr: float, decay: float) -> dict:
+        if decay and not lr:
+            raise InputError("weight decay at eta0 = 0 is what no optimizer of PyTorch has, "
+                             "whose decay is lr times weight_decay; eta0 must be above 0")
+        return {"weight_decay": decay / lr if W.decays and decay else 0}
 
     def _group(self, W: Matrix, scale: Scaling, kind: str, eta0: float, eps: float,
                decay: float) -> dict:
@@ -248,12 +276,7 @@ class Network(torch.nn.Module):
         if kind not in BY_ENTRY:
             return group | {"lr": eta0 * scale.sgd}
         group |= {"lr": eta0 * scale.adam, "eps": eps * scale.eps}
-        if kind != "adam":
-            if decay and not eta0:
-                raise InputError("weight decay at eta0 = 0 is what no optimizer of PyTorch has, "
-                                 "whose decay is lr times weight_decay; eta0 must be above 0")
-            group["weight_decay"] = decay / group["lr"] if W.decays and decay else 0
-        return group
+        return group if kind == "adam" else group | self._decay(W, group["lr"], decay)
 
     def after_step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
         """What acts once a step beside the gradient: selection biases move by the loads of the last

@@ -6,6 +6,7 @@ import math
 import torch
 
 from dmft.errors import InputError
+from dmft.torch.muon import Muon
 from dmft.torch.table import Table
 
 LOSSES = Table("loss")
@@ -105,6 +106,10 @@ def make_optimizer(net, **more) -> torch.optim.Optimizer:
     kind, groups = said["optimizer"], net.parameter_groups(**more)
     if kind in ("gd", "momentum"):
         return torch.optim.SGD(groups, lr=0, momentum=said.get("momentum", 0))
+    if kind == "muon":
+        return Muon(groups, momentum=said["momentum"], nesterov=said["nesterov"] == "yes",
+                    exact=said["muon"] == "exact",
+                    betas=(said.get("beta1", 0.9), said.get("beta2", 0.999)))
     make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lion": Lion}[kind]
     return make(groups, betas=(said["beta1"], said["beta2"]))
 
