@@ -1,0 +1,79 @@
+"""The page docs/first_hour.md: its commands run as they are printed and say what it quotes."""
+import math
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs/first_hour.md").read_text()
+BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.S)
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
+
+
+def commands(block: str) -> list[tuple[list[str], list[str]]]:
+    """The commands of a block, each with the lines that the page quotes of what it prints."""
+    found = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((shlex.split(line[2:]), []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def words(line: str) -> list[str]:
+    """What is left of a line without its numbers, which other processors round differently."""
+    return NUMBER.sub("#", line).split()
+
+
+def entries(row: str) -> list[tuple[float, float]]:
+    """Means and intervals of a row of the table."""
+    return [(float(mean), float(width))
+            for mean, width in re.findall(r"(\S+) \+- (\S+)", row)]
+
+
+def same(quoted: str, printed: str) -> bool:
+    """Whether a line is the one that the page quotes: the same words, and for the rows of the table
+    the same time and means that agree within their intervals of 95 per cent."""
+    if words(quoted) != words(printed):
+        return False
+    if "+-" not in quoted:
+        return True
+    if quoted.split()[0] != printed.split()[0]:
+        return False
+    return all(math.isclose(a, b, abs_tol=da + db)
+               for (a, da), (b, db) in zip(entries(quoted), entries(printed), strict=True))
+
+
+def run(command: list[str], folder: pathlib.Path) -> str:
+    name, *arguments = command
+    assert name == "./dmft-solve"
+    home = pathlib.Path(os.environ.get("DMFT_HOME", ROOT)).resolve()
+    done = subprocess.run([home / "dmft-solve", *arguments], cwd=folder, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("-o ")[1].split()[0])
+def test_commands_say_what_the_page_quotes(block, tmp_path):
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    for command, quotes in commands(block):
+        printed = run(command, tmp_path).splitlines()
+        for quote in quotes:
+            assert any(same(quote, line) for line in printed), f"{quote}\n" + "\n".join(printed)
+
+
+def z_of(name: str) -> float:
+    """z as it stands on the page, behind the command that writes this file."""
+    block = next(block for block in BLOCKS if f"-o {name}" in block)
+    return float(block.splitlines()[-1].split()[-1])
+
+
+def test_the_page_draws_the_conclusions_that_its_numbers_allow():
+    assert z_of("small.h5") < -3 and abs(z_of("larger.h5")) < 2
+    assert len(BLOCKS) == 6
