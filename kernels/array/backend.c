@@ -37,7 +37,7 @@ void backend_start(int threads) {
         omp_set_num_threads(threads);
 }
 
-size_t array_width(const struct array *array) {
+size_t array_find_width(const struct array *array) {
     size_t groups = array->sites / (size_t)array->group;
     if (groups > BACKEND_BLOCK)
         groups = BACKEND_BLOCK;
@@ -73,6 +73,7 @@ int array_init(struct array *array, const struct backend *backend, size_t sites,
                int rows, struct err *err) {
     assert(group > 0 && sites % (size_t)group == 0);
     *array = (struct array){.backend = backend, .sites = sites, .group = group};
+    array->width = array_find_width(array);
     array->split = split_of(array);
     TRY(backend->alloc(array, rows > 0 ? rows : 1, err));
     array->rows = rows;

@@ -41,6 +41,7 @@ struct array {
     int group;
     int rows;     /* in use */
     int capacity; /* allocated */
+    size_t width; /* array_width, of one that was allocated */
     struct array_split split;
 };
 
@@ -183,7 +184,10 @@ static inline void rows_zero(struct rows y) {
 }
 /* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows on this
  * rank: of arrays with backend, sites and group, allocated or not. */
-size_t array_width(const struct array *array);
+size_t array_find_width(const struct array *array);
+static inline size_t array_width(const struct array *array) {
+    return array->width ? array->width : array_find_width(array);
+}
 size_t array_part(const struct array_split *split, int part); /* the first block of a part */
 int array_rank(const struct array_split *split, int rank);    /* the first part of a rank */
 size_t array_bytes(const struct array *array, int rows);
