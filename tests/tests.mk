@@ -139,6 +139,10 @@ bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 bench-against: all
 	$(PYTHON) tests/bench/against.py $(BASE) ./dmft-solve
 
+# Single beside double precision, for every width and network of the table in docs/performance.md.
+bench-precision: all
+	$(PYTHON) tests/bench/precision.py ./dmft-solve
+
 # docs/performance.png: work against precision (ten minutes; needs Python with matplotlib)
 bench-figures: $(BUILD)/bench_methods
 	$< figure > build/performance.csv
@@ -170,5 +174,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-figures coverage coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-figures coverage coverage-check draws bias \
         validation mutants
