@@ -261,22 +261,30 @@ static void memory_is_half(void **state) {
     }
 }
 
-static void other_backends_are_refused(void **state) {
+static void what_it_is_not_for(void **state) {
     (void)state;
-    char *overrides[] = {(char *)(uintptr_t) "reference.precision=single",
-                         (char *)(uintptr_t) "solver.backend=cuda"};
-    struct run run = {0};
-    struct err why = {0};
-    assert_int_equal(run_configure(&run, "data/regime2.ini", 2, overrides, &why), CODE_INPUT);
-    assert_non_null(strstr(why.text, "single: it needs [solver] backend = cpu, not cuda: double"));
-    run_free(&run);
+    static const char *const cases[][3] = {
+        {"solver.backend=cuda", "single: it needs [solver] backend = cpu, not cuda: double", NULL},
+        {"training.optimizer=muon", "single: with [training] muon = exact", "training.muon=exact"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char *overrides[] = {(char *)(uintptr_t) "reference.precision=single",
+                             (char *)(uintptr_t)cases[k][0], (char *)(uintptr_t)cases[k][2],
+                             (char *)(uintptr_t) "training.momentum=0"};
+        struct run run = {0};
+        struct err why = {0};
+        assert_int_equal(run_configure(&run, "data/dense.ini", k ? 4 : 2, overrides, &why),
+                         CODE_INPUT);
+        if (!strstr(why.text, cases[k][1]))
+            fail_msg("%s", why.text);
+        run_free(&run);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_at_the_start),       cmocka_unit_test(outputs_and_losses),
-        cmocka_unit_test(parts_of_signals),           cmocka_unit_test(memory_is_half),
-        cmocka_unit_test(other_backends_are_refused),
+        cmocka_unit_test(weights_at_the_start), cmocka_unit_test(outputs_and_losses),
+        cmocka_unit_test(parts_of_signals),     cmocka_unit_test(memory_is_half),
+        cmocka_unit_test(what_it_is_not_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

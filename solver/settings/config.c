@@ -330,9 +330,16 @@ static int check_coordinate(const struct config *config, const struct params *pa
     return CODE_OK;
 }
 
-/* Single precision is the processor's. */
+/* Single precision is the processor's. Muon's exact step raises all singular values to one, down to
+ * those of round-off. */
 static int check_precision(const struct config *config, const struct params *params,
                            struct err *err) {
+    const struct training *training = &config->training;
+    if (config->reference.precision == PRECISION_SINGLE && training->optimizer->matrices &&
+        training->muon.way == MUON_EXACT)
+        return params_error(params, "reference", "precision", err,
+                            "with [training] muon = exact the step depends on singular values that "
+                            "single precision does not know: double, or muon = newton_schulz");
     if (config->reference.precision == PRECISION_SINGLE &&
         !backend_list[config->solver.backend]->other)
         return params_error(params, "reference", "precision", err,
