@@ -6,10 +6,8 @@ import numpy as np
 from common import grid, span
 from dmft.plot.layout import legend
 from dmft.plot.style import BARS, COLOURS
-from verdict import (EXPONENT, all_of, below, drift, interval, judge, near, of_runs,
+from verdict import (COUNT, EXPONENT, all_of, below, drift, interval, judge, near, of_runs,
                      within_factor)
-
-KEYS = "network.gate", "training.gamma0"
 
 
 def shares(data, N: float):
@@ -61,94 +59,118 @@ def bars(ax, x, samples, k: int, **more):
 
 def condensation(networks, sites):
     """The share of the largest expert over time, when it has doubled, and how much it comes to."""
-    dt = float(networks.attrs["training.eta0"])
-    points = {key: point for key, point in networks.points.items()}
-    softmax = [gamma0 for gate, gamma0 in points if gate == "softmax"]
-    times, ends, starts = {}, {}, {}
+    points, found = networks.points, {}
+    dt = float(next(iter(points.values())).parameters["training.eta0"])
     for key, point in points.items():
-        part = {N: shares(data, N) for N, data in point.reference.items()}
-        M = np.array(list(part), dtype=float)
-        times[key] = np.array([doubled(one, dt) for one in part.values()])
-        ends[key] = np.array([one[:, -1] for one in part.values()])
-        starts[key] = np.array([data["expert_logits"].isel(t=0, place_2=0).mean("mu").item()
-                                for data in point.reference.values()])
-    of_sites = {}
-    for (S, gamma0), point in sites.points.items():
-        of_sites[float(gamma0), float(S)] = shares(point.limit, S)
+        curves = {N: shares(data, N) for N, data in point.reference.items()}
+        start = [data.isel(t=0) for data in point.reference.values()]
+        found[key] = {
+            "M": np.array(list(curves), dtype=float),
+            "times": np.array([doubled(one, dt) for one in curves.values()]),
+            "ends": np.array([one[:, -1] for one in curves.values()]),
+            "logit": np.array([one["expert_logits"].isel(place_2=0).mean() for one in start]),
+            "gradient": np.log([one["expert_gradient_Q"].isel(probability=-1) for one in start])}
+    of_sites = {(float(gamma0), float(S)): shares(point.limit, S)
+                for (S, gamma0), point in sites.points.items() if "limit" in point}
+    lost = [(float(gamma0), float(S)) for S, gamma0 in sites.points
+            if (float(gamma0), float(S)) not in of_sites]
     figure, axes = grid(1, 3, 2.8)
-    draw(axes[0], points, M, softmax, times, ends, of_sites, dt)
-    return legend(figure, axes[0][1], "$\\gamma_0$, gates\nhollow: limit of\n$M$ sites\n" + BARS), \
-        seen(M, softmax, times, ends, starts, of_sites, dt)
+    draw(axes[0], points, found, of_sites, dt)
+    return legend(figure, axes[0][2], "$\\gamma_0$, gates\nhollow: limit of\n$M$ sites\n" + BARS), \
+        [*seen(found), limits(found, of_sites, lost, dt)]
 
 
-def draw(axes, points, M, softmax, times, ends, of_sites, dt):
-    strong = points["softmax", softmax[-1]].reference
-    for k, (N, data) in enumerate(list(strong.items())[::2]):
+def draw(axes, points, found, of_sites, dt):
+    most = [key for key in found if key[0] == "softmax"][-1]
+    for k, (N, data) in enumerate(points[most].reference.items()):
         mean = data["expert_share_of_input"].mean("mu").values
         axes[0].plot(dt * np.arange(len(mean)), mean, color=COLOURS[k], label=f"$M = {N:g}$")
     axes[0].set(yscale="log", xlabel=r"time $\tau = \eta_0 t$", ylabel="share of the largest expert",
-                title=rf"softmax, $\gamma_0 = {softmax[-1]:g}$")
+                title=rf"softmax, $\gamma_0 = {most[1]:g}$")
     axes[0].legend(fontsize=7)
-    for k, (gate, gamma0) in enumerate(points):
-        label = rf"{gamma0:g}, {gate}"
-        bars(axes[1], M, times[gate, gamma0], k, label=label)
-        bars(axes[2], M, ends[gate, gamma0], k, label=label)
-        S = [one for g, one in of_sites if g == gamma0 and gate == "softmax"]
-        if S:
-            limit = [of_sites[gamma0, one] for one in S]
-            more = {"mfc": "white", "ls": "none"}
-            bars(axes[1], S, np.array([doubled(one, dt) for one in limit]), k, **more)
-            bars(axes[2], S, np.array([one[:, -1] for one in limit]), k, **more)
+    for k, ((gate, gamma0), part) in enumerate(found.items()):
+        for ax, what in zip(axes[1:], ("times", "ends")):
+            bars(ax, part["M"], part[what], k, label=rf"{gamma0:g}, {gate}")
+            S = [one for g, one in of_sites if g == gamma0 and gate == "softmax"]
+            if S:
+                limit = [of_sites[gamma0, one] for one in S]
+                some = [doubled(one, dt) if what == "times" else one[:, -1] for one in limit]
+                bars(ax, S, np.array(some), k, mfc="white", ls="none")
     axes[1].set(title="when it has doubled", ylabel=r"time $\tau$")
     axes[2].set(title="at the end", ylabel="share of the largest expert")
     for ax in axes[1:]:
         ax.set(xscale="log", yscale="log", xlabel="number of experts $M$")
 
 
-def seen(M, softmax, times, ends, starts, of_sites, dt):
-    strong = [gamma0 for gamma0 in softmax if np.isfinite(times["softmax", gamma0]).all()]
-    words, good = [], []
-    for gamma0 in strong:
-        slope = power(M, times["softmax", gamma0])
-        good.append(judge(slope, below(0), len(strong)))
-        words.append(f"gamma_0 = {gamma0:g}: "
-                     f"{' '.join(told(one) for one in times['softmax', gamma0])}, M to the "
-                     f"{spread(slope)}")
-    found = [(all_of(good) if good else None, f"""softmax condenses the sooner the more experts:
-        the share of the largest has doubled at the time {"; ".join(words)} (M =
-        {", ".join(f"{one:g}" for one in M)})""")]
-    logits, slopes = starts["softmax", strong[-1]], []
-    for gamma0 in strong:
-        slopes.append(drift(np.exp(logits), times["softmax", gamma0]) / np.ptp(logits))
-    found.append((all_of(judge(one, near(-1, EXPONENT), len(strong)) for one in slopes), f"""this
-        time is as the inverse of the largest gate at the start, exp(max psi): against max psi its
-        logarithm has the slope {"; ".join(spread(one) for one in slopes)} at gamma_0 =
-        {", ".join(f"{one:g}" for one in strong)} (-1 by the equation of a single logit)"""))
-    wide = np.array([times["softmax", gamma0][-1] for gamma0 in strong])
-    found.append((judge(power(strong, wide), near(-1, EXPONENT)), f"""it goes as gamma_0 to the
-        {spread(power(strong, wide))} at M = {M[-1]:g} (-1 by that equation)"""))
-    last = {key: power(M, one) for key, one in ends.items()}
-    most = "softmax", softmax[-1]
-    found.append((judge(last[most], near(0, EXPONENT)), f"""at gamma_0 = {softmax[-1]:g} one expert
-        ends with a finite share at every M: {" ".join(told(one) for one in ends[most])}, M to the
-        {spread(last[most])}"""))
-    for gate, gamma0 in ends:
-        if gate != "softmax":
-            found.append((judge(last[gate, gamma0], near(-1, EXPONENT)), f"""{gate} gates, which are
-                bounded, do not: {" ".join(told(one) for one in ends[gate, gamma0])}, M to the
-                {spread(last[gate, gamma0])}"""))
-    found.append(limits(M, times, of_sites, dt))
-    return found
+def known(part) -> np.ndarray:
+    """The widths at which the share has doubled in every sample."""
+    return np.isfinite(part["times"]).all(1)
 
 
-def limits(M, times, of_sites, dt):
+def seen(found):
+    strong = {key[1]: part for key, part in found.items()
+              if key[0] == "softmax" and known(part).sum() >= 3}
+    M = {gamma0: part["M"][known(part)] for gamma0, part in strong.items()}
+    times = {gamma0: part["times"][known(part)] for gamma0, part in strong.items()}
+    slopes = {gamma0: power(M[gamma0], times[gamma0]) for gamma0 in strong}
+    told_all = "; ".join(f"gamma_0 = {gamma0:g}: {' '.join(told(one) for one in times[gamma0])} at "
+                         f"M = {' '.join(f'{one:g}' for one in M[gamma0])}, M to the "
+                         f"{spread(slopes[gamma0])}" for gamma0 in strong)
+    yield verdict_of(judge(one, below(0), len(strong)) for one in slopes.values()), f"""softmax
+        condenses the sooner the more experts there are: the share of the largest has doubled at
+        the time {told_all}"""
+    for what, words in (("logit", "the largest gate at the start, exp(max psi)"),
+                        ("gradient", "the largest gradient of a router's row at the start")):
+        against = {gamma0: part[what][known(part)] for gamma0, part in strong.items()}
+        lines = [power(np.exp(against[gamma0]), times[gamma0]) for gamma0 in strong]
+        yield verdict_of(judge(one, near(-1, EXPONENT), len(lines)) for one in lines), f"""this time
+            goes as the inverse of {words}: as its power {"; ".join(spread(one) for one in lines)}
+            at gamma_0 = {", ".join(f"{one:g}" for one in strong)} (a single logit in a fixed
+            direction: -1)"""
+    yield of_gamma(strong, M, times)
+    last = {key: power(part["M"], part["ends"]) for key, part in found.items()}
+    ends = {key: " ".join(told(one) for one in part["ends"]) for key, part in found.items()}
+    most = [key for key in found if key[0] == "softmax"][-1]
+    yield judge(last[most], near(0, EXPONENT)), f"""at gamma_0 = {most[1]:g} one expert ends with a
+        finite share at every M: {ends[most]}, M to the {spread(last[most])}"""
+    for key in found:
+        if key[0] != "softmax":
+            yield judge(last[key], near(-1, EXPONENT)), f"""{key[0]} gates, which are bounded, do
+                not condense at gamma_0 = {key[1]:g}: {ends[key]}, M to the {spread(last[key])}"""
+
+
+def of_gamma(strong, M, times):
+    """The power of gamma_0, at the largest M at which the share doubles for all of them."""
+    common = sorted(set.intersection(*map(set, M.values()))) if len(strong) > 1 else []
+    if not common:
+        return None, "a power of gamma_0 is not known: the share doubles at too few of them"
+    rows = [times[one][list(M[one]).index(common[-1])] for one in strong]
+    line = power(list(strong), np.array(rows))
+    return judge(line, near(-1, EXPONENT)), f"""it goes as gamma_0 to the {spread(line)} at M =
+        {common[-1]:g} (gamma_0 = {", ".join(f"{one:g}" for one in strong)}; a single logit: -1)"""
+
+
+def verdict_of(verdicts) -> bool | None:
+    """None where there is nothing to judge."""
+    verdicts = list(verdicts)
+    return all_of(verdicts) if verdicts else None
+
+
+def limits(found, of_sites, lost, dt):
     """Whether a limit of as many sites condenses when networks of so many experts do."""
     verdicts, words = [], []
     for (gamma0, S), samples in of_sites.items():
-        if S in M:
-            own = doubled(samples, dt)
-            other = times["softmax", gamma0][list(M).index(S)]
+        part = found["softmax", gamma0]
+        own = doubled(samples, dt)
+        other = part["times"][list(part["M"]).index(S)] if S in part["M"] else own * np.nan
+        if np.isfinite(other).all():
             verdicts.append(judge(own - other, within_factor(1.25)))
             words.append(f"{told(own)} and {told(other)} (M = {S:g}, gamma_0 = {gamma0:g})")
-    return all_of(verdicts) if verdicts else None, f"""the limit is not one: it condenses when
-        networks with as many experts as it has sites do, at {"; ".join(words)}"""
+    every = max(len(part["M"]) for part in found.values())
+    fell = "; ".join(f"gamma_0 = {key[1]:g}" for key, part in found.items()
+                     if len(part["M"]) < every)
+    gone = "; ".join(f"{S:g} at gamma_0 = {gamma0:g}" for gamma0, S in sorted(lost))
+    return verdict_of(verdicts), f"""the limit is not one: it condenses when networks with as many
+        experts as it has sites do, at {"; ".join(words)}""" + \
+        f"; with more sites its training diverges ({gone})" * bool(gone) + \
+        f", as does that of the widest networks ({fell})" * bool(fell)
