@@ -77,7 +77,7 @@ def condensation(networks, sites):
     figure, axes = grid(1, 3, 2.8)
     draw(axes[0], points, found, of_sites, dt)
     return legend(figure, axes[0][2], "$\\gamma_0$, gates\nhollow: limit of\n$M$ sites\n" + BARS), \
-        [*seen(found), limits(found, of_sites, lost, dt)]
+        [*seen(found), limits(found, of_sites, lost)]
 
 
 def draw(axes, points, found, of_sites, dt):
@@ -132,7 +132,8 @@ def seen(found):
     ends = {key: " ".join(told(one) for one in part["ends"]) for key, part in found.items()}
     most = [key for key in found if key[0] == "softmax"][-1]
     yield judge(last[most], near(0, EXPONENT)), f"""at gamma_0 = {most[1]:g} one expert ends with a
-        finite share at every M: {ends[most]}, M to the {spread(last[most])}"""
+        finite share at every M where training does not diverge: {ends[most]}, M to the
+        {spread(last[most])}"""
     for key in found:
         if key[0] != "softmax":
             yield judge(last[key], near(-1, EXPONENT)), f"""{key[0]} gates, which are bounded, do
@@ -156,13 +157,13 @@ def verdict_of(verdicts) -> bool | None:
     return all_of(verdicts) if verdicts else None
 
 
-def limits(found, of_sites, lost, dt):
-    """Whether a limit of as many sites condenses when networks of so many experts do."""
+def limits(found, of_sites, lost):
+    """Whether a limit of as many sites condenses as networks of so many experts do."""
     verdicts, words = [], []
     for (gamma0, S), samples in of_sites.items():
         part = found["softmax", gamma0]
-        own = doubled(samples, dt)
-        other = part["times"][list(part["M"]).index(S)] if S in part["M"] else own * np.nan
+        own = samples[:, -1]
+        other = part["ends"][list(part["M"]).index(S)] if S in part["M"] else own * np.nan
         if np.isfinite(other).all():
             verdicts.append(judge(own - other, within_factor(1.25)))
             words.append(f"{told(own)} and {told(other)} (M = {S:g}, gamma_0 = {gamma0:g})")
@@ -170,7 +171,7 @@ def limits(found, of_sites, lost, dt):
     fell = "; ".join(f"gamma_0 = {key[1]:g}" for key, part in found.items()
                      if len(part["M"]) < every)
     gone = "; ".join(f"{S:g} at gamma_0 = {gamma0:g}" for gamma0, S in sorted(lost))
-    return verdict_of(verdicts), f"""the limit is not one: it condenses when networks with as many
-        experts as it has sites do, at {"; ".join(words)}""" + \
+    return verdict_of(verdicts), f"""the limit is not one: with so many sites its largest expert
+        ends with the share that it has in networks of so many experts, {"; ".join(words)}""" + \
         f"; with more sites its training diverges ({gone})" * bool(gone) + \
         f", as does that of the widest networks ({fell})" * bool(fell)
