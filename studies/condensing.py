@@ -85,8 +85,8 @@ def draw(axes, points, found, of_sites, dt):
     for k, (N, data) in enumerate(points[most].reference.items()):
         mean = data["expert_share_of_input"].mean("mu").values
         axes[0].plot(dt * np.arange(len(mean)), mean, color=COLOURS[k], label=f"$M = {N:g}$")
-    axes[0].set(yscale="log", xlabel=r"time $\tau = \eta_0 t$", ylabel="share of the largest expert",
-                title=rf"softmax, $\gamma_0 = {most[1]:g}$")
+    axes[0].set(yscale="log", xlabel=r"time $\tau = \eta_0 t$",
+                ylabel="share of the largest expert", title=rf"softmax, $\gamma_0 = {most[1]:g}$")
     axes[0].legend(fontsize=7)
     for k, ((gate, gamma0), part) in enumerate(found.items()):
         for ax, what in zip(axes[1:], ("times", "ends")):
