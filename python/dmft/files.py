@@ -154,6 +154,20 @@ class Result(Mapping):
         return f"<dmft.Result {self.path}: {'; '.join(words) or 'nothing yet'}" + \
             ("" if self.complete else " (incomplete)") + ">"
 
+    def _repr_html_(self) -> str:
+        from dmft.notebook import html
+        return html(self)
+
+    def plot(self, what: str | None = None, *, times=None, kernels=None):
+        """One of the pictures of dmft-plot, as a figure of matplotlib: what = loss, kernels,
+        exponents, gates, ... as dmft-plot --what; the default is the loss, of a sweep its losses
+        and optima. times and kernels choose as the options of dmft-plot do.
+
+        >>> load("regime2.h5").plot("kernels", kernels=["Phi3"])        # doctest: +SKIP
+        """
+        from dmft.notebook import plot
+        return plot(self, what, times, kernels)
+
     def _only(self) -> "Result":
         """Itself, or the only side of a comparison."""
         sides = self.sides
