@@ -1,0 +1,104 @@
+"""Does the sharpness predict the best rate?
+
+    python/with studies/findings/sharpness_rates.py sharpness_rates.h5 [OUT.csv]
+
+Reads the sweep of sharpness_rates.ini, prints what is shown (studies/verdict.py), and writes the
+numbers behind it.
+"""
+import csv
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import dmft  # noqa: E402
+from dmft.errors import DmftError  # noqa: E402
+from dmft.plot.select import student  # noqa: E402
+from verdict import judge, of_interval, of_optimum, within_factor  # noqa: E402
+
+WORDS = {True: "shown", False: "not shown", None: "cannot tell"}
+STEP = 2 ** 0.5  # of the grid
+
+
+def sides(run, gamma0):
+    """{"limit" or N: {rate: its group}}, where nothing failed."""
+    found = {}
+    for (one, rate), point in run.points.items():
+        if one != gamma0:
+            continue
+        try:
+            groups = {"limit": point.limit} | dict(point.reference)
+        except DmftError:  # the limit failed
+            groups = dict(point.reference)
+        for side, group in groups.items():
+            if not group.attrs["failed"]:
+                found.setdefault(side, {})[rate] = group
+    return found
+
+
+def crossing(groups):
+    """ln of the rate at which runs end at the edge, [run]: the first crossing, linear between
+    logarithms of neighbouring rates."""
+    rates = sorted(groups)
+    edge = np.log([groups[rate]["edge_runs"].values[:, -1] for rate in rates])
+    found = np.full(edge.shape[1], np.nan)
+    for r, one in enumerate(edge.T):
+        k = int(np.argmax(one > 0))
+        if k:
+            part = -one[k - 1] / (one[k] - one[k - 1])
+            found[r] = np.log(rates[k - 1]) + part * np.log(rates[k] / rates[k - 1])
+    return found
+
+
+def beyond(groups, rate):
+    """ln of how far beyond the edge runs of larger rates end, the mean over these rates, [run]."""
+    edges = [np.log(group["edge_runs"].values[:, -1])
+             for one, group in groups.items() if one > rate]
+    return np.mean(edges, 0) if edges else np.full(2, np.nan)
+
+
+def interval(values):
+    n = len(values)
+    return values.mean(), student(n - 1) * values.std(ddof=1) / np.sqrt(n)
+
+
+def main(path, out=None):
+    run = dmft.load(path)
+    rows = []
+    for gamma0 in sorted({gamma0 for gamma0, _ in run.points}):
+        for side, groups in sides(run, gamma0).items():
+            first = groups[min(groups)]
+            start, start_half = interval(np.log(2 / first["sharpness_runs"].values[:, 0]))
+            end, end_half = interval(crossing(groups))
+            N = np.inf if side == "limit" else side
+            held = interval(beyond(groups, np.exp(end)))
+            best = run.optimum.sel({"training.gamma0": gamma0, "N": N})
+            samples = of_optimum(best)
+            at = np.exp(np.median(samples))
+            random = np.random.default_rng(7)
+            of_start = random.permutation(of_interval(start, start_half))
+            of_end = random.permutation(of_interval(end, end_half))
+            verdicts = [judge(samples - other, within_factor(STEP)) for other in (of_start, of_end)]
+            print(f"gamma0 = {gamma0:g}, {side}: best rate {at:.3g}; 2/sharpness at the start "
+                  f"{np.exp(start):.3g}, within a step of the grid: {WORDS[verdicts[0]]}; runs end "
+                  f"at the edge at {np.exp(end):.3g} (+- {100 * end_half:.0f} %), within a step: "
+                  f"{WORDS[verdicts[1]]}; at larger rates they end at {np.exp(held[0]):.3g} (+- "
+                  f"{100 * held[1]:.0f} %) of the edge, within a factor of 1.41: "
+                  f"{WORDS[judge(of_interval(*held), within_factor(STEP))]}")
+            for rate, group in sorted(groups.items()):
+                rows.append((gamma0, side, f"{rate:.4g}") + tuple(
+                    f"{value:.4g}"
+                    for name, t in (("loss", -1), ("sharpness", 0), ("sharpness", -1), ("edge", -1))
+                    for value in (group[name].values[t], group[name + "_se"].values[t])))
+    if out:
+        heads = [f"{name}{end}" for name in ("loss at the end", "sharpness at the start",
+                                             "sharpness at the end", "edge at the end")
+                 for end in ("", ", standard error")]
+        with open(out, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(
+                [("gamma0", "N", "eta0", *heads), *rows])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
