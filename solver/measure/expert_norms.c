@@ -86,10 +86,12 @@ bool expert_norms_find(const struct net *net, int item, struct expert_matrix *ma
     return matrix->target || is_of(v->matrix.map->declared.source, experts);
 }
 
-static bool has(const struct net *net, const struct expert_matrix *m, enum slot k) {
+/* What W(0) makes is known of networks and of the limit marched in time. */
+static bool has(const struct net *net, const struct config *config, const struct expert_matrix *m,
+                enum slot k) {
     const struct node *v = m->node;
-    bool known = v->matrix.map && !net->setup.field,
-         back = m->router->M || m->target || v->plan.part[0].due;
+    bool marched = net->setup.N || config->solver.method == METHOD_MARCH;
+    bool known = v->matrix.map && marched, back = m->router->M || m->target || v->plan.part[0].due;
     return k == GRADIENT || (known && back && v->matrix.map->declared.uses == 1);
 }
 
@@ -244,7 +246,7 @@ static int declare(struct record *record, const struct config *config, const str
             fields_axis(record);
         TRY(record_fill_by(record, fill, item, SLOTS, err));
         for (enum slot k = 0; k < SLOTS; k++)
-            if (has(net, &matrix, k))
+            if (has(net, config, &matrix, k))
                 TRY(add(record, &matrix, k, err));
     }
     return CODE_OK;
