@@ -52,7 +52,7 @@ FAULTS = [
           "(other == own && k < i)", "(other == own && k > i)", "equal_numbers"),
     Fault("router: selection biases move towards loads", "models/parts/router.c",
           "router->b[i] -= router->eta_bias", "router->b[i] += router->eta_bias",
-          "residual.ini-gd"),
+          "no_ini_has[22]"),
     Fault("router: the balance loss of sigmoids has the derivative of softmax",
           "models/parts/router.c", "(softmax ? 1 : 1 - sum * q[i])", "1", "no_ini_has[42]"),
     Fault("tokens: derivative of softmax without its mean", "models/language/tokens.c",
