@@ -40,22 +40,59 @@ static void coordinates_are_even(void **state) {
     }
 }
 
-/* The first two are a net: any rectangle of sides 2^-a and 2^-(M-a) has one point. So the scramble
- * is nested, and the same order serves all coordinates. */
-static void two_coordinates_are_a_net(void **state) {
+/* Any two coordinates have as many points in each of 4 x 2 boxes. Numbers of Bratley & Fox (GSL),
+ * with which the points began, have 17 of 780 pairs that fail, four of them in 2 x 2 boxes:
+ * products of such normals average to .6 in place of 0, and swiglu's limit at 512 sites was 1.5
+ * errors off. */
+static void all_pairs_are_even(void **state) {
     (void)state;
-    uint32_t x[S], y[S];
-    for (uint32_t r = 0; r < 4; r++) {
-        digits(r, 0, x);
-        digits(r, 1, y);
-        for (int a = 1; a < M; a++) {
-            uint32_t count[S] = {0};
-            for (int i = 0; i < S; i++)
-                count[(x[i] >> (32 - a)) << (M - a) | y[i] >> (32 - M + a)]++;
-            for (int i = 0; i < S; i++)
-                assert_int_equal(count[i], 1);
+    static uint32_t x[SOBOL_DIMENSIONS][S];
+    for (uint32_t d = 0; d < SOBOL_DIMENSIONS; d++)
+        digits(0, d, x[d]);
+    for (int i = 0; i < SOBOL_DIMENSIONS; i++)
+        for (int j = 0; j < SOBOL_DIMENSIONS; j++) {
+            int count[4][2] = {{0}};
+            for (int k = 0; k < S && i != j; k++)
+                count[x[i][k] >> 30][x[j][k] >> 31]++;
+            for (int box = 0; box < 8 && i != j; box++)
+                assert_int_equal(count[box / 2][box % 2], S / 8);
+        }
+}
+
+/* Coordinates take all rows of the table, each one of eight neighbours, in another order in each
+ * replicate and each set. */
+static void rows_are_drawn(void **state) {
+    (void)state;
+    struct sobol sobol[3];
+    for (uint32_t k = 0; k < 3; k++) {
+        bool taken[SOBOL_DIMENSIONS] = {false};
+        ASK(sobol_init(&sobol[k], stream_of(k / 2, 1), k % 2, S, err));
+        for (int d = 0; d < SOBOL_DIMENSIONS; d++) {
+            assert_int_equal(sobol[k].row[d] / 8, d / 8);
+            assert_false(taken[sobol[k].row[d]]);
+            taken[sobol[k].row[d]] = true;
         }
     }
+    assert_memory_not_equal(sobol[0].row, sobol[1].row, sizeof sobol[0].row);
+    assert_memory_not_equal(sobol[0].row, sobol[2].row, sizeof sobol[0].row);
+    for (int k = 0; k < 3; k++)
+        sobol_free(&sobol[k]);
+}
+
+/* Behind the columns of the table each coordinate is even, too. */
+static void long_sets_are_even(void **state) {
+    (void)state;
+    enum { BITS = SOBOL_COLUMNS + 2, MANY = 1 << BITS };
+    static double z[MANY];
+    static int count[MANY];
+    struct sobol sobol;
+    ASK(sobol_init(&sobol, stream_of(0, 1), 0, MANY, err));
+    sobol_normals(&sobol, stream_of(0, 1), SOBOL_DIMENSIONS - 1, z, 1);
+    for (int i = 0; i < MANY; i++)
+        count[(uint32_t)(gsl_cdf_ugaussian_P(z[i]) * 0x1p32) >> (32 - BITS)]++;
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(count[i], 1);
+    sobol_free(&sobol);
 }
 
 /* <cos 2z> = e^-2 and, of coordinate 0 in two populations, <z z'> = 0: without bias over
@@ -95,6 +132,7 @@ static void march(struct run *run, const char *file, const char *draws) {
                                      "training.steps=7",
                                      "solver.sites=256",
                                      "solver.replicates=64",
+                                     "solver.seed=2",
                                      draws,
                                      NULL};
     support_run(run, file, overrides);
@@ -237,7 +275,9 @@ static void forty_draws_are_coordinates(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coordinates_are_even),
-        cmocka_unit_test(two_coordinates_are_a_net),
+        cmocka_unit_test(all_pairs_are_even),
+        cmocka_unit_test(rows_are_drawn),
+        cmocka_unit_test(long_sets_are_even),
         cmocka_unit_test(averages_are_without_bias),
         cmocka_unit_test(limits_are_the_same),
         cmocka_unit_test(halves_are_sets_of_their_own),

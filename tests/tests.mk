@@ -148,9 +148,17 @@ bench-figures: $(BUILD)/bench_methods
 	$< figure > build/performance.csv
 	PYTHON=$(PYTHON) python/with -m dmft.plot.performance build/performance.csv docs/performance.png
 
-# Bias and coverage of the error bars of the limit, for every network (some minutes).
-coverage: $(BUILD)/coverage
-	$<
+# Bias and coverage of the error bars of the limit at the defaults, of eight networks (half an hour of
+# processor). A table for each; those that are there stay, so that a run that was cut goes on:
+# remove the folder to measure anew. COVERAGE=NAME... for some of them.
+COVERAGE := dense regime1 regime2 regime3 residual stack transformer swiglu
+$(BUILD)/coverage_of/%.md: | $(BUILD)/coverage
+	@mkdir -p $(@D)
+	$(BUILD)/coverage $* > $@.part
+	@mv $@.part $@
+coverage: $(COVERAGE:%=$(BUILD)/coverage_of/%.md)
+	@cat $^
+	@grep -h '^all of' $^
 
 # How many of COUNT small faults the tests notice, JOBS at a time; goes on where it stopped.
 COUNT := 300

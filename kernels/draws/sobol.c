@@ -1,40 +1,47 @@
 /* Normals of scrambled Sobol points. */
 #include "kernels/draws/sobol.h"
+#include "kernels/draws/directions.h"
 
 #include <gsl/gsl_cdf.h>
-#include <gsl/gsl_qrng.h>
 #include <stdlib.h>
 
-/* Of set 0, and two less for each further one. Pairs of sites end below 2^32 - 4: these numbers are
- * no site's. */
-enum { KEY_ORDER = -1, KEY_SCRAMBLE = -2 };
+/* Of set 0, and three less for each further one. Pairs of sites end below 2^32 - 6: these numbers
+ * are no site's. */
+enum { KEY_ORDER = -1, KEY_SCRAMBLE = -2, KEY_ROW = -3, KEYS = 3 };
+enum { BLOCK = 8 }; /* of rows that change places */
 
 static void bits_of(const struct sobol *sobol, struct rng_stream stream, uint32_t draw, int key,
                     uint32_t bits[4]) {
     stream.first_pair = 0;
-    rng_bits(stream, draw, (uint32_t)key - 2 * sobol->set, bits);
+    rng_bits(stream, draw, (uint32_t)key - KEYS * sobol->set, bits);
 }
 
-/* Sobol points are x_i = x_(i-1) ^ v_c, c the lowest zero bit of i - 1, x_0 = 0 (which GSL leaves
- * out): v_c is met at i = 2^c. */
-static int directions(struct sobol *sobol, struct err *err) {
-    gsl_qrng *points = gsl_qrng_alloc(gsl_qrng_sobol, SOBOL_DIMENSIONS);
-    double at[SOBOL_DIMENSIONS];
-    uint32_t last[SOBOL_DIMENSIONS] = {0};
-    if (!points)
-        return err_set(err, CODE_SYSTEM, "out of memory: Sobol points");
-    for (uint32_t i = 1, c = 0; c < (uint32_t)sobol->bits; i++) {
-        gsl_qrng_get(points, at);
-        for (int d = 0; d < SOBOL_DIMENSIONS; d++) {
-            uint32_t x = (uint32_t)(at[d] * 0x1p32);
-            if (i == 1u << c)
-                sobol->direction[d * sobol->bits + (int)c] = x ^ last[d];
-            last[d] = x;
+/* Behind the columns of the table digits are drawn, once and for all: 2^13 points and any number of
+ * times as many are even in pairs as the table has them. */
+static void directions(struct sobol *sobol) {
+    for (int d = 0; d < SOBOL_DIMENSIONS; d++)
+        for (int c = 0; c < sobol->bits; c++) {
+            uint32_t bits[4], last = 1u << (31 - c);
+            if (c < SOBOL_COLUMNS)
+                bits[0] = (uint32_t)sobol_directions[d][c] * last;
+            else
+                rng_bits((struct rng_stream){0}, (uint32_t)d, (uint32_t)c, bits);
+            sobol->direction[d * sobol->bits + c] = (bits[0] & (0u - last)) | last;
         }
-        c += i == 1u << c;
+}
+
+/* The numbers below count, each block of so many in random order: each place changes with one of
+ * its block up to it. */
+static void shuffled(const struct sobol *sobol, struct rng_stream stream, int key, size_t block,
+                     size_t count, uint32_t *out) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits[4];
+        bits_of(sobol, stream, (uint32_t)i, key, bits);
+        size_t first = i - i % block;
+        size_t j = first + (size_t)(((uint64_t)bits[0] * (i - first + 1)) >> 32);
+        out[i] = out[j];
+        out[j] = (uint32_t)i;
     }
-    gsl_qrng_free(points);
-    return CODE_OK;
 }
 
 int sobol_init(struct sobol *sobol, struct rng_stream stream, uint32_t set, size_t points,
@@ -45,14 +52,10 @@ int sobol_init(struct sobol *sobol, struct rng_stream stream, uint32_t set, size
     TRY(base_alloc(&sobol->order, points, sizeof *sobol->order, err));
     TRY(base_alloc(&sobol->direction, (size_t)(SOBOL_DIMENSIONS * (sobol->bits + 1)),
                    sizeof *sobol->direction, err));
-    for (size_t i = 0; i < points; i++) { /* each place changes with one up to it */
-        uint32_t bits[4];
-        bits_of(sobol, stream, (uint32_t)i, KEY_ORDER, bits);
-        size_t j = (size_t)(((uint64_t)bits[0] * (i + 1)) >> 32);
-        sobol->order[i] = sobol->order[j];
-        sobol->order[j] = (uint32_t)i;
-    }
-    return directions(sobol, err);
+    shuffled(sobol, stream, KEY_ORDER, points, points, sobol->order);
+    shuffled(sobol, stream, KEY_ROW, BLOCK, SOBOL_DIMENSIONS, sobol->row);
+    directions(sobol);
+    return CODE_OK;
 }
 
 void sobol_free(struct sobol *sobol) {
@@ -81,7 +84,7 @@ static uint32_t scrambled(uint32_t x, uint32_t key) {
 
 void sobol_normals(const struct sobol *sobol, struct rng_stream stream, uint32_t d, double *out,
                    size_t stride) {
-    const uint32_t *v = sobol->direction + (size_t)d * (size_t)sobol->bits;
+    const uint32_t *v = sobol->direction + (size_t)sobol->row[d] * (size_t)sobol->bits;
     uint32_t key[4];
     bits_of(sobol, stream, d, KEY_SCRAMBLE, key);
     for (size_t i = 0; i < sobol->points; i++) {

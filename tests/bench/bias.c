@@ -53,7 +53,8 @@ static int march(const char *const what[2], int times, int size, struct entry *e
     char text[512], *word[WORDS];
     struct run run = {0};
     snprintf(text, sizeof text,
-             "%s reference.widths= solver.halves=yes solver.replicates=%d solver.sites=%d "
+             "%s reference.widths= solver.draws=normal solver.halves=yes solver.replicates=%d "
+             "solver.sites=%d "
              "solver.seed=%d",
              what[0], runs[size] / (pairs ? 4 : 1) * times, S, times);
     if (strstr(what[1], "expert"))
