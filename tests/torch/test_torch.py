@@ -63,7 +63,8 @@ MORE = [
     ("data/dense.ini", 12, {"training.schedule": "cosine", "training.warmup": 2,
                             "training.clip": 0.2}),
     ("data/dense.ini", 12, {"training.schedule": "linear", "training.schedule_steps": 3,
-                            "training.schedule_end": 0.1, "training.clip": 100}),
+                            "training.schedule_end": 0.1, "training.clip": 100,
+                            "training.optimizer": "adamw"}),
     ("data/dense.ini", 12, {"training.schedule": "power", "training.schedule_t0": 2,
                             "training.clip": 0.1, "rates.W2": 2}),
     *[(f"data/{model}.ini", 12, {"network.parameterization": side, "training.eta0": 0.02})
@@ -76,7 +77,8 @@ MORE = [
     ("data/regime1.ini", 12, {"network.softmax_over": "all", "network.q0": 1,
                               "network.bias": "fixed"}),
     ("data/regime1.ini", 12, {"init.b": 2, "rates.b": 0.5, "training.gamma0": 1.5,
-                              "training.schedule": "linear"}),  # by momentum
+                              "training.schedule": "linear",
+                              "training.optimizer": "momentum"}),
     ("data/regime1.ini", 12, {"data.inputs": 10, "training.batch": 4}),
     ("data/regime2.ini", 16, MIXTURE | {"network.balance_loss": 0.3, "network.z_loss": 0.1}),
     ("data/regime2.ini", 16, MIXTURE | {"network.softmax_over": "all", "network.eta_bias": 0.02}),
@@ -112,10 +114,11 @@ MORE = [
 @pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 @pytest.mark.parametrize("case", range(len(MORE)))
 def test_what_no_ini_has(case):
-    """By gradient descent, and by one of the others in turn."""
+    """By gradient descent, and by one of the others in turn, or by the one of the case."""
     ini, N, keys = MORE[case]
-    for optimizer in ("gd", OPTIMIZERS[1 + case % 5]):
-        found = compared(ini or "\n", N, **keys, **{"training.optimizer": optimizer})
+    own = keys.get("training.optimizer", OPTIMIZERS[1 + case % 5])
+    for optimizer in ("gd", own):
+        found = compared(ini or "\n", N, **keys | {"training.optimizer": optimizer})
         assert found.largest < ROUND_OFF, f"{keys} {optimizer}\n{found}"
 
 
