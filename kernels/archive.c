@@ -190,6 +190,11 @@ int archive_expect(const struct archive *archive, const struct array *array, siz
                : archive_misfit(archive, "an array has another shape", err);
 }
 
+int archive_expect_like(const struct archive *archive, const struct array *array, struct rows like,
+                        struct err *err) {
+    return archive_expect(archive, array, like.array->sites, like.array->group, like.count, err);
+}
+
 int archive_array(struct archive *archive, struct array *array, const struct backend *backend,
                   struct err *err) {
     struct {

@@ -38,6 +38,7 @@ const volatile sig_atomic_t *command_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGXFSZ, SIG_IGN);
+    params_heed(&stop);
     return &stop;
 }
 

@@ -5,6 +5,7 @@
 #include "include/dmft.h"
 #include "integrators/fixed_point.h"
 #include "solver/measure/gradients.h"
+#include "solver/study/compare.h"
 #include "solver/study/sweep.h"
 #include "tests/support/support.h"
 
@@ -119,10 +120,14 @@ FILE *__wrap_fmemopen(void *bytes, size_t size, const char *mode) {
     return fails() ? NULL : __real_fmemopen(bytes, size, mode);
 }
 
-static void none_since(long before, const char *name) {
+static void none_held_since(long before, const char *name) {
     long now = atomic_load(&held);
     if (now != before)
         fail_msg("%s: %ld bytes are still held", name, now - before);
+}
+
+static void none_since(long before, const char *name) {
+    none_held_since(before, name);
     for (int k = 0; k < MANY; k++)
         if (reserved[k].at)
             fail_msg("%s: an array is still held", name);
@@ -531,6 +536,27 @@ static void shared_out(void **state) {
     assert_memory_equal(tiled[0], tiled[1], sizeof tiled[0]);
 }
 
+/* Of the tables of dmft-compare nothing is left, with all that they can have: limit and three
+ * widths, z, exponents, terms of the coordinate check. */
+static void comparisons(void **state) {
+    (void)state;
+    static struct compare compare;
+    static char *const small[] = {"training.steps=4",    "solver.sites=64",
+                                  "solver.replicates=2", "solver.expert_sites=64",
+                                  "reference.seeds=2",   "reference.widths=16 24 32"};
+    struct err why;
+    ASK(compare_configure(&compare, "data/regime2_compare.ini", 6, small, err));
+    unlink("bytes.h5");
+    int code = compare_run(&compare, "bytes.h5", false, &why);
+    if (code)
+        fail_msg("%s", why.text);
+    long whole = atomic_load(&held);
+    ASK(compare_table_print(&compare, err));
+    none_held_since(whole, "the tables of a comparison");
+    compare_free(&compare);
+    unlink("bytes.h5");
+}
+
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {
@@ -539,7 +565,7 @@ int main(void) {
         cmocka_unit_test(failures),      cmocka_unit_test(handles),
         cmocka_unit_test(estimates),     cmocka_unit_test(fixed_points),
         cmocka_unit_test(thin_matrices), cmocka_unit_test(bases),
-        cmocka_unit_test(shared_out),
+        cmocka_unit_test(shared_out),    cmocka_unit_test(comparisons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,26 @@ static void pairs_need_memory(void **state) {
         fail_msg("%g of tokens, %g of pairs", tokens, pairs);
 }
 
+/* A matrix of a network that starts at zero is kept as what it has learnt until that has as many
+ * rows as the matrix, 16 of 4 inputs in 4 steps, and then as its entries. */
+static void what_is_learnt_becomes_a_matrix(void **state) {
+    (void)state;
+    double bytes[6];
+    struct run run;
+    struct err why;
+    if (support_script(&run,
+                       "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"
+                       "h = h + map(h, a, {name = 'W2', a0 = 0})\nread_out(h, 'w')\n",
+                       (const char *const[]){"data.inputs=4", NULL}, &why))
+        fail_msg("%s", why.text);
+    struct net_setup setup = run_setup(&run, 16, 0);
+    for (int steps = 1; steps < 6; steps++)
+        ASK(net_bytes(&setup, steps, 0, &bytes[steps], err));
+    run_free(&run);
+    assert_true(bytes[1] < bytes[2] && bytes[2] < bytes[3] && bytes[3] < bytes[4]);
+    assert_true(bytes[4] == bytes[5]);
+}
+
 /* beta = 1000 makes logits of thousands, whose exponentials overflow: many heads, a z-loss of many
  * experts with sigmoid and with softmax gates, and a negative beta, whose largest exponent is that
  * of the least logit. */
@@ -109,6 +129,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_need_memory),
         cmocka_unit_test(pairs_need_memory),
+        cmocka_unit_test(what_is_learnt_becomes_a_matrix),
         cmocka_unit_test(large_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,6 +246,7 @@ static void test_refused_tables(void **state) {
         {"a,y\n\n1,x\n", ":3: field 2, \"x\", is not a number"},
         {"1,\"2\"\n3,4\n5,\"6\"\n", "no column is called y"},
         {"1,2\nnan,4\n", "X[1][0] is NaN"},
+        {"a,y\nnan,2\n3,4\n", "X[0][0] is NaN"},
         {"1,2\n3,inf\n", "y[1] is infinite"},
         {"1,2\n3,4\001\n", ":2: not text (byte 0x01)"},
         {"1,2\r3,4\r5,6\r", ":1: a carriage return within a line"},

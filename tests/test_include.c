@@ -386,6 +386,31 @@ static void test_another_source(void **state) {
     cli_free(&result);
 }
 
+/* A signal is heeded while files are read, which are included here or not. */
+static void signals_while_reading(void **state) {
+    (void)state;
+    static volatile sig_atomic_t signalled;
+    struct param_section *sections;
+    size_t count;
+    ASK(config_sections(&sections, &count, err));
+    cli_print("included.ini", "[data]\ninputs = 4\n");
+    cli_print("main.ini", "include = included.ini\n[network]\nmodel = dense\n");
+    for (int heeded = 0; heeded < 2; heeded++)
+        for (signalled = 0; signalled < 2; signalled++) {
+            struct params params;
+            struct config config;
+            struct err why = {0};
+            params_heed(heeded ? &signalled : NULL);
+            int code = params_read(&params, sections, count, "main.ini", 0, NULL, &config, &why);
+            params_heed(NULL);
+            params_free(&params);
+            assert_int_equal(code, heeded && signalled ? CODE_INTERRUPTED : CODE_OK);
+            if (code)
+                assert_string_equal(why.text, "interrupted while reading main.ini");
+        }
+    free(sections);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_values),
@@ -398,6 +423,7 @@ int main(void) {
         TEST(test_sweeps_from_elsewhere),
         TEST(test_inputs_are_spared),
         TEST(test_another_source),
+        TEST(signals_while_reading),
     };
     return cmocka_run_group_tests_name("include", tests, cli_open, cli_close);
 }

@@ -50,22 +50,24 @@ static void gates_that_condense(void **state) {
 static void causes_of_failures(void **state) {
     (void)state;
     static const struct {
-        const char *key, *value;
+        const char *overrides[4];
         enum record_cause cause;
-    } table[] = {{"solver", "sites=300", CAUSE_SITES}, {"training", "eta0=1e6", CAUSE_DIVERGED}};
+    } table[] = {{{"solver.sites=300"}, CAUSE_SITES},
+                 /* more rows than there is room for, at once */
+                 {{"solver.sites=300", "data.inputs=290", "data.dimension=290"}, CAUSE_SITES},
+                 {{"training.eta0=1e6"}, CAUSE_DIVERGED}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        char text[64];
         struct run run;
         struct err err;
-        snprintf(text, sizeof text, "%s.%s", table[i].key, table[i].value);
-        const char *const overrides[] = {text, NULL};
-        support_run_text(&run, overrides,
+        support_run_text(&run, table[i].overrides,
                          "[network]\nmodel = dense\nactivation = relu\n[data]\ninputs = 64\n"
                          "dimension = 40\n[training]\nsteps = 9\neta0 = 0.1\n"
                          "[solver]\nsites = 2048\nreplicates = 1\n");
         assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
         assert_true(run.results.limit.failed[0]);
         assert_int_equal(run.results.limit.cause[0], table[i].cause);
+        if (table[i].overrides[1])
+            assert_int_equal(run.results.limit.steps[0], 0);
         const struct note *note = find(&run, "limit_failed");
         assert_non_null(note);
         assert_int_equal(note->t, run.results.limit.steps[0]);

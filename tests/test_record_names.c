@@ -87,9 +87,30 @@ static void names_of_results(void **state) {
     }
 }
 
+/* More arrays than HDF5 lets share the axis of times are refused before anything is computed. */
+static void as_many_as_a_file_takes(void **state) {
+    (void)state;
+    for (int many = 0; many < 2; many++) {
+        struct record record;
+        struct err said = {0};
+        ASK(record_init(&record, 1, 2, err));
+        for (int k = 0; k < (many ? 4010 : 3990); k++) {
+            struct series series = {.dims = "t", .axes = 1, .shape = {2}, .computation = true};
+            series.runs_alone = true; /* written without an error beside it */
+            snprintf(series.name, sizeof series.name, "s%d", k);
+            ASK(record_add(&record, series, err));
+        }
+        assert_int_equal(record_check_names(&record, false, &said), many ? CODE_INPUT : CODE_OK);
+        if (many && !strstr(said.text, "arrays in one group, and HDF5 takes at most 4000"))
+            fail_msg("%s", said.text);
+        record_free(&record);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_results),
+        cmocka_unit_test(as_many_as_a_file_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

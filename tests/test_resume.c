@@ -324,47 +324,63 @@ static void damaged_states_are_refused(void **state) {
     free(good);
 }
 
-/* With a sum that is right but numbers that are not, wherever they stand: a sentence, or a run to
- * its end, but no crash. */
-static void states_with_a_right_sum_may_be_wrong(void **state) {
-    (void)state;
-    static const char name[] = "out.h5.state/limit_0000.state";
-    static const int64_t wrong[] = {-1, 0, 3, 1ll << 31, 1ll << 62};
-    static const char *const cut[] = {"training.eta0", "eta0 = "}, *const with[] = {"!", "etc"};
-    const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
+/* Counts and shapes, the words from 1 to `most` in the last share of a state, replaced by wrong
+ * ones in turn: the run is refused or comes to its end. */
+static void wrong_words(const char *name, const char *const *go_on, double share, int64_t most) {
     size_t size;
     int refused = 0, runs = 0;
-    prepare();
     char *good = cli_read(name, &size), *now = cli_read(name, &size);
-    for (int k = 0; k < 2; k++) {
-        const char *at = memmem(good, size, cut[k], strlen(cut[k]));
-        cli_write(name, good, size);
-        change_state(name, (size_t)(at - good) + (k ? 5u : 8u), with[k], true);
-        refuses(2, go_on, ARGS(name, "its keys and values cannot be read"));
-    }
-    /* counts and shapes: words that are small whole numbers but not zero */
-    for (size_t at = 16; at + 16 <= size; at++) {
+    for (size_t at = 16 + (size_t)((1 - share) * (double)size); at + 16 <= size; at++) {
         int64_t word;
         memcpy(&word, good + at, sizeof word);
-        if (word < 1 || word > 1000)
+        if (word < 1 || word > most)
             continue;
         struct cli_result result;
-        int64_t put = wrong[(size_t)runs++ % COUNT(wrong)];
+        const int64_t wrong[] = {2 * word, -1, 0, 3, 1ll << 31, 1ll << 62};
+        int64_t put = wrong[share < 1 ? 0 : (size_t)runs % COUNT(wrong)];
+        runs++;
         memcpy(now, good, size);
         memcpy(now + at, &put, sizeof put);
         cli_write(name, now, size);
         change_state(name, 0, "", true);
         cli_run(&result, go_on);
         if (result.code < 0)
-            fail_msg("byte %zu: %lld: ended by signal %d: %s", at, (long long)put, -result.code,
-                     result.err);
+            fail_msg("%s, byte %zu: %lld: ended by signal %d: %s", name, at, (long long)put,
+                     -result.code, result.err);
         refused += result.code != 0;
         cli_free(&result);
     }
-    print_message("%d of %d states refused\n", refused, runs);
+    print_message("%s: %d of %d states refused\n", name, refused, runs);
     assert_true(refused > 0);
     free(good);
     free(now);
+}
+
+/* With a sum that is right but numbers that are not, wherever they stand: a sentence, or a run to
+ * its end, but no crash. */
+static void states_with_a_right_sum_may_be_wrong(void **state) {
+    (void)state;
+    static const char name[] = "out.h5.state/limit_0000.state";
+    static const char *const cut[] = {"training.eta0", "eta0 = "}, *const with[] = {"!", "etc"};
+    const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
+    size_t size;
+    prepare();
+    char *good = cli_read(name, &size);
+    for (int k = 0; k < 2; k++) {
+        const char *at = memmem(good, size, cut[k], strlen(cut[k]));
+        cli_write(name, good, size);
+        change_state(name, (size_t)(at - good) + (k ? 5u : 8u), with[k], true);
+        refuses(2, go_on, ARGS(name, "its keys and values cannot be read"));
+    }
+    cli_write(name, good, size);
+    free(good);
+    wrong_words(name, go_on, 1, 1000);
+    /* what the coordinate check keeps of every matrix and of the experts */
+    must(ARGS("--quiet", "--force", "-o", "out.h5", "case.ini", "--reference.widths=8",
+              "--reference.seeds=1", "--reference.coordinate_check=yes", "--solver.replicates=0",
+              "--output.kernels=none"),
+         "coordinate check");
+    wrong_words("out.h5.state/N0008_0000.state", go_on, 0.5, 16);
 }
 
 /* Of networks, too, before anything is computed. */

@@ -179,6 +179,38 @@ static void round_off_tells_nothing(void **state) {
     }
 }
 
+/* The edge is reached where the exponent is above -1/2 and three of its errors above -1. */
+static void thresholds(void **state) {
+    (void)state;
+    struct run run;
+    double exponent, se;
+    bool reached;
+    fill(&run, 0, 1);
+    ASK(stability_exponent(&run, 1, TIMES, &exponent, &se, err));
+    run_free(&run);
+    assert_true(3 * se > 0.55 && 3 * se < 2); /* whatever the exponent is */
+    for (int above = 0; above < 2; above++) {
+        fill(&run, (above ? 1.005 : 0.995) * 3 * se - 1, 1);
+        ASK(stability_reached(&run, &reached, err));
+        assert_int_equal(reached, above);
+        run_free(&run);
+        /* All networks are as far from their mean, so that the jackknife has no error. */
+        fill(&run, 0, 0);
+        for (int i = 0; i < WIDTHS; i++)
+            for (int r = 0; r < RUNS - 1; r++)
+                for (int k = 0; k < 2 * TIMES; k++)
+                    record_at(&run.results.reference[i], run.results.reference[i].series, r,
+                              k / 2)[k % 2] +=
+                        (r % 2 ? 1 : -1) *
+                        pow(run.config.reference.widths.value[i], above ? -0.249 : -0.251);
+        for (int i = 0; i < WIDTHS; i++)
+            run.results.reference[i].steps[RUNS - 1] = 0;
+        ASK(stability_reached(&run, &reached, err));
+        assert_int_equal(reached, above);
+        run_free(&run);
+    }
+}
+
 /* A deep linear network: eta0 = 0.8 is beyond its edge, 0.2 is not; nor is a tanh network. */
 static void networks_are_told_apart(void **state) {
     (void)state;
@@ -214,6 +246,7 @@ int main(void) {
         cmocka_unit_test(error_is_that_of_the_jackknife),
         cmocka_unit_test(lost_networks_do_not_count),
         cmocka_unit_test(round_off_tells_nothing),
+        cmocka_unit_test(thresholds),
         cmocka_unit_test(networks_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -290,6 +290,9 @@ static void times_of_tables(void **state) {
     (void)state;
     static const int want[] = {0, 10, 25, 50, 75, 100}, few[] = {0, 1, 2};
     int time[REPORT_TIMES];
+    assert_int_equal(report_times(10001, time), 6);
+    for (int k = 0; k < 6; k++)
+        assert_int_equal(time[k], 100 * want[k]);
     assert_int_equal(report_times(101, time), 6);
     assert_memory_equal(time, want, sizeof want);
     assert_int_equal(report_times(3, time), 3);

@@ -89,9 +89,14 @@ void replay_free(struct replay *r) {
 }
 
 int replay_archive(struct replay *r, struct archive *archive, struct err *err) {
-    for (int i = r->first; i <= r->last; i++)
-        if (r->start[i].W.memory)
-            TRY(archive_array(archive, &r->start[i].W, r->start[i].W.backend, err));
+    for (int i = r->first; i <= r->last; i++) {
+        struct array *W = &r->start[i].W;
+        int rows = W->rows;
+        if (!W->memory)
+            continue;
+        TRY(archive_array(archive, W, W->backend, err));
+        TRY(archive_expect(archive, W, W->sites, W->group, rows, err));
+    }
     return CODE_OK;
 }
 

@@ -201,15 +201,16 @@ static int sum_of(uint64_t *sum, const char *file, const char *path, struct err 
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char block[1 << 12];
     size_t size;
-    FILE *stream = fopen(file, "rb");
+    FILE *stream;
+    if (base_open(&stream, file, err)) /* what is missing here was there before */
+        return err->code = CODE_SYSTEM;
     *sum = base_hash(BASE_HASH, name, strlen(name));
-    while (stream && (size = fread(block, 1, sizeof block, stream)) > 0)
+    while ((size = fread(block, 1, sizeof block, stream)) > 0)
         *sum = base_hash(*sum, block, size);
     int code = CODE_OK;
-    if (!stream || ferror(stream))
+    if (ferror(stream))
         code = err_set(err, CODE_SYSTEM, "%s: cannot be read: %s", file, strerror(errno));
-    if (stream)
-        fclose(stream);
+    fclose(stream);
     return code;
 }
 
@@ -226,10 +227,11 @@ int partial_sum(const char *partial, const char *path, const char *sum, struct e
 int partial_verify(const char *path, const char *sum, struct err *err) {
     char text[SUM + 1], found[SUM + 1] = "";
     uint64_t value;
+    FILE *stream;
+    struct err missing;
     TRY(sum_of(&value, path, path, err));
     snprintf(text, sizeof text, "%016llx\n", (unsigned long long)value);
-    FILE *stream = fopen(sum, "r");
-    bool read = stream && fgets(found, sizeof found, stream);
+    bool read = !base_open(&stream, sum, &missing) && fgets(found, sizeof found, stream);
     if (stream)
         fclose(stream);
     if (!read)

@@ -195,15 +195,24 @@ int aggregation_fill(struct aggregation_check *c, const struct net *net, int t, 
 int aggregation_archive(struct aggregation_check *c, const struct net *net, struct archive *archive,
                         struct err *err) {
     const struct backend *backend = net->setup.backend;
+    const struct program *p = net->program;
     if (!aggregation_mixture(net)->rows)
         return CODE_OK;
     if (archive_reads(archive))
         TRY(begin(c, net, err));
     TRY(archive_array(archive, &c->h3, backend, err));
+    TRY(archive_expect_like(archive, &c->h3, p->node[aggregation_h3(net)].value, err));
     TRY(archive_array(archive, &c->w, backend, err));
     TRY(archive_array(archive, &c->back, backend, err));
-    for (int k = 1; k < c->nodes; k++)
+    if (net->setup.N) {
+        TRY(archive_expect_like(archive, &c->w, array_all(&p->node[p->read_out].matrix.thin->W),
+                                err));
+        TRY(archive_expect(archive, &c->back, c->work.sites, c->work.group, net->batch.rows, err));
+    }
+    for (int k = 1; k < c->nodes; k++) {
         TRY(archive_array(archive, &c->start[k].rows, backend, err));
+        TRY(archive_expect_like(archive, &c->start[k].rows, p->node[c->s2[k]].value, err));
+    }
     return c->nodes ? replay_archive(&c->replay, archive, err) : CODE_OK;
 }
 

@@ -282,6 +282,27 @@ static int declare(struct record *record, const struct config *config, const str
     return aggregation_declare(record, net, fill_terms, err);
 }
 
+/* Of a state that was read: all that splitting counts on is there, and fits the network. */
+static int expect(const struct archive *archive, const struct net *net, const struct node *v,
+                  const struct coordinate_matrix *m, struct err *err) {
+    bool look = v->op->matrix == MATRIX_LOOK, read_out = v->op->matrix == MATRIX_READ_OUT;
+    if (v->matrix.thin)
+        TRY(archive_expect_like(archive, &m->W, array_all(&v->matrix.thin->W), err));
+    if ((look || read_out) && !m->s)
+        return archive_misfit(archive, "numbers of the coordinate check are missing", err);
+    if (look)
+        return archive_expect_like(archive, &m->back, net->program->node[v->argument[0]].value,
+                                   err);
+    if (read_out)
+        return archive_expect_like(archive, &m->back, array_all(&v->matrix.thin->W), err);
+    if (v->matrix.map && !v->matrix.map->kind->initial)
+        return CODE_OK;
+    TRY(archive_expect_like(archive, &m->out, v->value, err));
+    return v->matrix.map && has_back(v)
+               ? archive_expect_like(archive, &m->back, v->plan.part[0].rows, err)
+               : CODE_OK;
+}
+
 int coordinate_archive(struct coordinate *check, const struct net *net, struct archive *archive,
                        struct err *err) {
     const struct program *p = net->program;
@@ -294,6 +315,8 @@ int coordinate_archive(struct coordinate *check, const struct net *net, struct a
         TRY(archive_array(archive, &m->back, check->backend, err));
         TRY(archive_array(archive, &m->W, check->backend, err));
         TRY(archive_list(archive, &m->s, count, sizeof *m->s, err));
+        if (archive_reads(archive) && is_matrix(&p->node[i]))
+            TRY(expect(archive, net, &p->node[i], m, err));
     }
     return aggregation_archive(&check->aggregation, net, archive, err);
 }

@@ -58,7 +58,7 @@ int observe_declare(struct record *record, const struct config *config,
         DO(instruments[k]->declare(record, config, &net, y, err));
     if (config->output.runs)
         keep_all_runs(record);
-    DO(record_check_names(record, err));
+    DO(record_check_names(record, config->solver.check_tolerance, err));
 done:
     net_free(&net);
     return code;

@@ -112,8 +112,9 @@ int record_add(struct record *record, struct series series, struct err *err);
 /* Once all series are there. A group of the file holds for each NAME also what io_record derives
  * from it (NAME_se, NAME_runs, NAME_pseudo, NAME_tolerance), a scale for each axis, and a few
  * arrays of its own. CODE_INPUT with a sentence where two of these would have one name, whoever
- * gave it: a built-in network, one in C or one in Lua. */
-int record_check_names(const struct record *record, struct err *err);
+ * gave it: a built-in network, one in C or one in Lua; and where there are more arrays than a file
+ * takes, NAME_tolerance only with the error of the tolerance. */
+int record_check_names(const struct record *record, bool tolerance, struct err *err);
 /* The first `steps` times of a run, the same however many there are in all. */
 int record_archive(struct record *record, int run, int steps, struct archive *archive,
                    struct err *err);

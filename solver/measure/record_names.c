@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = SERIES_NAME + 16 };
+enum {
+    MOST = SERIES_NAME + 16,
+    MOST_ARRAYS = 4000 /* of a group: HDF5 lets some 4080 arrays share one axis, which time is */
+};
 
 /* An array that a group has, and whose it is. */
 struct entry {
@@ -84,11 +87,11 @@ static int refuse(const struct entry *a, const struct entry *b, struct err *err)
                    b->of ? " " : "", b->of ? b->of : "");
 }
 
-int record_check_names(const struct record *record, struct err *err) {
+int record_check_names(const struct record *record, bool tolerance, struct err *err) {
     static const char own[] = "what every group has";
     struct taken names = {0};
     char labels[MOST];
-    int code = CODE_OK;
+    int code = CODE_OK, left_out = 0;
     snprintf(labels, sizeof labels, "%s_name", record->named);
     DO(add(&names, own, NULL, "n", 1, "", err)); /* runs that reached each time */
     DO(add(&names, own, NULL, labels, strlen(labels), "", err));
@@ -97,6 +100,13 @@ int record_check_names(const struct record *record, struct err *err) {
     DO(add(&names, "an axis", NULL, "run", strlen("run"), "", err));
     for (int k = 0; k < record->count; k++)
         DO(add_series(&names, &record->series[k], err));
+    for (int k = 0; k < record->count && !tolerance; k++)
+        left_out += record_averages(&record->series[k]) && !record->series[k].inner;
+    if (names.count - left_out > MOST_ARRAYS)
+        DO(err_set(err, CODE_INPUT,
+                   "the output would have %d arrays in one group, and HDF5 takes at most %d: show "
+                   "fewer results, or several numbers under one name",
+                   names.count - left_out, MOST_ARRAYS));
     DO(add_axes(&names, record, err));
     qsort(names.entry, (size_t)names.count, sizeof *names.entry, in_order);
     for (int k = 1; k < names.count && !code; k++)
