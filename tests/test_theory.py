@@ -194,8 +194,29 @@ def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
     assert r"\frac{u(t)}{|u(t)| + \epsilon}" in lion and r"\hat v" not in lion
     assert r"m(t) &= \beta_2 m(t-1) + (1-\beta_2)\,G(t)" in lion
     biased = page("adamw", "regime1")
-    assert r"b_{k}(t) &= b_{k}(0) + D^{b}_{k}(t)" in biased and "Biases do not decay" in biased
-    assert "Biases" not in page("adamw")
+    assert r"b_{k}(t) &= b_{k}(0) + D^{b}_{k}(t)" in biased
+    assert "Without decay, $\\lambda=0$, move $D^{b}$." in biased
+    assert "Without decay" not in page("adamw")
+
+
+def test_what_was_left_out_or_wrong_is_there(pages):
+    tied = equations("examples/tied.ini", **{"training.optimizer": "adamw", "rates.W0": 0}).latex()
+    assert r"\sum_{k'}\langle D" not in tied and r"\langle D(t)\,x_{k}(t)\rangle" in tied
+    assert r"h^{(0)}(t) &= u^{(0)} \\" in tied and r"h_{k}(t) &= \zeta(t)\bigl[" in tied
+    balanced = pages["more0"].latex()
+    assert r"\langle \mathbf 1[p_{k}(t)>0]\rangle_\mu" in balanced
+    assert r"s + b^{\mathrm{sel}}" in balanced and r"b^{\mathrm{sel}}_{k}(0)=0" in balanced
+    assert r"\mathrm{top}_{0.5}(\psi)" in pages["more1"].latex()
+    kinds = pages["examples/hash_routing.ini"].latex()
+    assert r"\mathrm{hash}_{k,z}(0)" in kinds and "kind of a token" in kinds
+    assert r"\bigl(\ln \bigl(\sum_k" in pages["examples/balanced.ini"].latex()
+    assert r"_{\tau+1}" in pages["all.lua"].latex()
+    clipped = equations("data/dense.ini", **{"training.clip": 1}).latex()
+    assert r"|G|^2=\sum_W\tfrac{\Lambda_W}{P^2}" in clipped
+    assert r"\omega(t,s) &= \chi(s)" in clipped and r"\chi(s)\,1" not in clipped
+    batches = equations("data/single_pass.ini").latex()
+    assert "inputs of a batch" in batches and "A test input" in batches
+    assert r"\eta=\tfrac{1}{\sqrt{D}}\,\eta_0" in pages["adam"].latex()
 
 
 def test_constants_are_written_by_their_keys(pages):

@@ -1,216 +1,219 @@
 """A march of the single-site processes that a `dmft.theory` structure states, and of nothing else:
-sites by Monte Carlo, covariances from kernels, responses by Stein's lemma. For gradient descent on
-the squared error of one output, without tokens."""
+sites by Monte Carlo, covariances from kernels, responses by Stein's lemma. It takes single steps of
+every optimizer, and tests/theory_words.py says what each expression is worth."""
 import numpy as np
 from dmft.theory import expression as ex
 from dmft.theory import structure as st
+from theory_draws import Basis, Draw
+from theory_optimizers import Optimizers
+from theory_words import Words
 
-FUNCTIONS = {("tanh", 0): np.tanh, ("tanh", 1): lambda h: 1 - np.tanh(h) ** 2,
-             ("sigmoid", 0): lambda h: 1 / (1 + np.exp(-h)),
-             ("sigmoid", 1): lambda h: 1 / (2 + np.exp(h) + np.exp(-h))}
-TOLERANCE = 1e-2
+class March(Words, Optimizers):
+    """f of each step, of one draw of the sites. few: sites of populations whose every site has
+    infinitely many of another, and how many of these each has."""
 
-
-class March:
-    """f and loss of each step, of one draw of the sites."""
-
-    def __init__(self, theory, X, y, sites, steps, seed):
-        self.theory, self.X, self.y = theory, X, y.reshape(len(X), -1)
-        self.phi0 = X @ X.T / X.shape[1]
+    def __init__(self, theory, data, sites, few, steps, seed):
+        self.theory, self.n, self.inputs = theory, theory.tokens, theory.inputs
+        self.read(data)
         self.draw = np.random.default_rng(seed)
-        self.sites = []
-        for one in theory.populations:
-            self.sites.append(sites if one.of is None else self.sites[one.of] * one.group)
-        self.met = [np.zeros((0, n)) for n in self.sites]  # orthonormal rows of each population
-        self.field = {key: ([], [], []) for key in theory.fields}  # pivots, factor, normals
-        self.start, self.past, self.delta = {}, [], []
-        self.kernels = {key: {} for key in theory.kernels}
-        self.f, self.loss = [], []
+        self.sites = self.populations(sites, few)
+        self.basis = {at: Basis(self.sites[at]) for at in self.drawn()}
+        self.draws = {one.draw: Draw() for one in theory.fields.values()}
+        self.start, self.past, self.delta, self.f = {}, [], [], []
+        self.begin()
         for self.t in range(steps):
             self.now, self.past = {}, self.past + [{}]
             for one in theory.quantities.values():
                 if one.backward and len(self.f) == self.t:  # forward is done
                     self.output()
                 self.keep(one)
+            self.step()
+
+    def read(self, data):
+        X = data["X"].values
+        self.A = X.reshape(-1, X.shape[-1]) / np.sqrt(X.shape[-1])
+        self.y = data["y"].values
+        if "tokens" in data:
+            self.kinds = data["tokens"].values.ravel()
+
+    def populations(self, sites, few):
+        every, count = self.theory.populations, []
+        pairs = {at for one in every if one.of is not None and one.group_power
+                 for at in (one.of, one.shared)}
+        outer = {one.of for one in every}
+        for at, one in enumerate(every):
+            if one.of is None:
+                count.append(few[at not in outer] if at in pairs else sites)
+            else:
+                count.append(count[one.of] * (few[1] if one.group_power else one.group))
+        return count
+
+    def drawn(self):
+        """Populations that normals are drawn on."""
+        every = [one.population for one in self.theory.fields.values()]
+        every += [one.population for one in self.theory.quantities.values()
+                  if one.key.startswith("thin:") and one.population is not None]
+        return {at if self.theory.populations[at].shared is None else
+                self.theory.populations[at].shared for at in every}
 
     def keep(self, one):
-        value, _ = self.value(one.value, one)
-        self.now[one.key] = self.past[-1][one.key] = np.atleast_2d(value), one.population
-        if one.population is not None and not one.numbers:
-            self.orthogonal(one.population, self.now[one.key][0], 0.05)
+        """Computes a quantity, with a row for each of its own."""
+        value, _ = self.process(one) if isinstance(one.value, st.Process) else \
+            self.expression(one.value)
+        rows = {"input": self.inputs, "token": self.inputs * self.n,
+                "pair": self.inputs * self.n ** 2}.get(one.row, 1)
+        value = np.atleast_2d(value)
+        if one.of_input and len(value) < rows:
+            value = np.repeat(value, rows // len(value), axis=0)
+        self.now[one.key] = self.past[-1][one.key] = value, one.population
+        if one.population in self.basis and not one.numbers:
+            for row in value:
+                self.basis[one.population].new_of(row, 0.05)
 
     def output(self):
-        (h, _), (w, _) = self.value(self.theory.top), self.now["thin:" + self.theory.read_out]
+        """f, and Delta of the loss."""
+        (h, _), (w, _) = self.expression(self.theory.top), self.now["thin:" + self.theory.read_out]
         f = h @ w.T / (h.shape[1] * self.theory.gamma0)
-        self.first = self.first if self.t else f
-        self.f.append(f - self.first)
-        self.delta.append(self.y - self.f[-1])
-        self.loss.append((self.delta[-1] ** 2).sum() / 2 / len(self.y))
+        self.first = f if self.t == 0 and self.theory.centre else self.first if self.t else 0
+        f = f - self.first
+        y = self.y.reshape(f.shape)
+        slope = {"mse": lambda: y - f, "logistic": lambda: y / (1 + np.exp(y * f)),
+                 "hinge": lambda: y * (y * f < 1),
+                 "cross_entropy": lambda: y - np.exp(f) / np.exp(f).sum(1, keepdims=True)}
+        self.f.append(f)
+        self.delta.append(slope[self.theory.loss]() * (self.inputs / len(f)))
 
-    def orthogonal(self, at, rows, tolerance):
-        """Rows join the orthonormal basis of a population; what is new of each is returned."""
-        new = []
-        for row in rows:
-            left = row.copy()
-            for _ in range(2):
-                left -= (self.met[at] @ left / self.sites[at]) @ self.met[at]
-            size = np.sqrt((left ** 2).mean())
-            if size > tolerance * np.sqrt((row ** 2).mean()) and size > 1e-12:
-                new.append(left / size)
-                self.met[at] = np.vstack([self.met[at], new[-1]])
-        return new
+    # --- draws --------------------------------------------------------------------------------
 
-    def normals(self, at, count):
-        return np.array(self.orthogonal(at, self.draw.normal(size=(count, self.sites[at])), 0.1))
+    def fresh(self, at, sign=1):
+        """A normal that is orthogonal to all rows of its population. Groups of infinitely many
+        sites may have the same one, and mirror images in it: backward fields have the opposite
+        sign (sign) where forward ones are equal."""
+        shared = self.theory.populations[at].shared
+        if shared is not None:
+            half = self.draw.normal(size=self.sites[shared] // 2)
+            normal = self.basis[shared].new_of(np.append(half, sign * half), 0.1)
+            return np.tile(normal, self.sites[at] // self.sites[shared])
+        return self.basis[at].new_of(self.draw.normal(size=self.sites[at]), 0.1)
 
-    def value(self, what, one=None):
-        """(array inputs x sites, population) of an expression or process."""
-        if isinstance(what, st.Process):
-            terms = [self.term(term, one) for term in what.terms]
-            return (sum(terms) if terms else np.zeros(self.sites[one.population])), one.population
-        if isinstance(what, ex.Scale):
-            return what.value, None
-        if isinstance(what, ex.Ref):
-            return self.now[what.key]
-        parts = [self.value(child) for child in what.children()]
-        if isinstance(what, ex.Apply):
-            return FUNCTIONS[what.function, what.order](parts[0][0]), parts[0][1]
-        if isinstance(what, ex.Mean) and what.over == "group":
-            group, of = (getattr(self.theory.populations[parts[0][1]], key)
-                         for key in ("group", "of"))
-            return parts[0][0].reshape(-1, self.sites[of], group).mean(2), of
-        if isinstance(what, (ex.Sum, ex.Product)):
-            at = max((at for _, at in parts if at is not None), default=None)
-            parts = [value if where in (None, at) else
-                     np.repeat(value, self.sites[at] // self.sites[where], axis=1)
-                     for value, where in parts]
-            parts = np.array(np.broadcast_arrays(*parts))
-            return parts.sum(0) if isinstance(what, ex.Sum) else parts.prod(0), at
-        if isinstance(what, ex.Column):
-            return parts[0][0][:, [what.column]], None
-        if isinstance(what, ex.Mean) and what.over == "sites":
-            return parts[0][0].mean(1, keepdims=True), None
-        if isinstance(what, ex.Call):
-            return getattr(self, what.word)(what, *(value for value, _ in parts)), \
-                parts[-1][1] if what.word in ("look_back", "error") else None
-        raise NotImplementedError(what)
+    def at(self, row, s):
+        """A row of an earlier step, or of this one."""
+        known = self.past[s]
+        if s < self.t and row in known:
+            return known[row]
+        now, self.now = self.now, known
+        value, self.now = np.atleast_2d(self.expression(row)[0]), now
+        if s < self.t:
+            known[row] = value
+        return value
 
-    @staticmethod
-    def look(_, columns, x):
-        return x @ columns.T / x.shape[1]
+    def gaussian(self, key):
+        """A field at this step, of its covariance with all that was drawn together with it."""
+        field = self.theory.fields[key]
+        rows, size = self.A, 1
+        if field.kernel is not None:
+            rows = self.at(self.theory.kernels[field.kernel].row, self.t)
+            size = rows.shape[1]
+        sign = -1 if field.backward else 1
+        made = np.zeros((len(rows), self.sites[field.population]))
+        for mu, row in enumerate(rows):
+            made[mu] = self.draws[field.draw].row(row, field.scale.value / size,
+                                                  (key, self.t, mu),
+                                                  lambda: self.fresh(field.population, sign))
+        return made
 
-    @staticmethod
-    def look_back(_, g, columns):
-        return g @ columns
+    # --- processes ----------------------------------------------------------------------------
 
-    def error(self, _, columns):
-        return self.delta[-1] @ columns
-
-    @staticmethod
-    def columns(_, *numbers):
-        return np.hstack(numbers)
-
-    @staticmethod
-    def gates(what, beta, s):
-        """A softmax over the largest."""
-        least = np.sort(s, axis=1)[:, [-what["top"]]]
-        weights = np.where(s >= least, np.exp(beta * s), 0)
-        return weights / weights.sum(1, keepdims=True)
-
-    @staticmethod
-    def gates_back(_, beta, p, g, s):
-        return beta * p * (g - (p * g).sum(1, keepdims=True))
+    def process(self, one):
+        """The sum of the terms of a process; what comes from the start has decayed."""
+        total, kept = 0, self.kept(self.t) if one.value.decays else 1
+        for term in one.value.terms:
+            front = kept if isinstance(term, (st.FieldTerm, st.Start, st.Memory)) else 1
+            total = total + front * self.term(term, one)
+        if not np.ndim(total):
+            total = np.zeros((1, one.numbers if one.population is None else
+                              self.sites[one.population]))
+        return total, one.population
 
     def term(self, term, one):
         if isinstance(term, st.FieldTerm):
             return self.gaussian(term.field)
-        if isinstance(term, st.Start) and term.values:
-            return np.array([term.values])
-        if isinstance(term, st.Start) and one.numbers:
-            if one.key not in self.start:
-                self.start[one.key] = term.amplitude.value * self.normals(one.population,
-                                                                          one.numbers)
-            return self.start[one.key]
         if isinstance(term, st.Start):
-            if one.key not in self.start:
-                self.start[one.key] = term.amplitude.value * self.normals(one.population, 1)
-            return self.start[one.key]
-        if getattr(term, "column", False):
-            return self.column(term, one)
-        rows = [self.at(term.row, s) for s in range(self.t + getattr(term, "now", False))]
+            return self.first_value(term, one)
         if isinstance(term, st.Memory):
-            return self.memory(self.theory.responses[term.response], rows, one)
-        c = term.rate.value * self.theory.eta0 * self.theory.gamma0 / len(self.y)
+            return self.memory(term, one)
+        if isinstance(term, st.Entries):
+            return self.entries(term)
+        return self.column(term, one) if term.column else self.learned(term, one)
+
+    def first_value(self, term, one):
+        """What a thin matrix or a bias starts from."""
+        if one.key not in self.start:
+            count = one.numbers or 1
+            if term.values:
+                made = np.reshape(term.values, (-1, count))
+            elif one.population is None or not term.amplitude.value:
+                made = np.zeros((1 if one.population is None else count,
+                                 count if one.population is None else self.sites[one.population]))
+            else:
+                made = term.amplitude.value * np.array([self.fresh(one.population)
+                                                        for _ in range(count)])
+            self.start[one.key] = made
+        return self.start[one.key]
+
+    def memory(self, term, one):
+        """sum over s of R(t,s) row(s), R = scale <d x(t)/d field(s)>."""
+        response = self.theory.responses[term.response]
+        draw = self.draws[self.theory.fields[response.field].draw]
+        slopes = response.scale.value * draw.slopes(self.at(response.row, self.t)) \
+            if draw.places else []
+        which = [k for k, (key, s, _) in enumerate(draw.places)
+                 if key == response.field and s < self.t + term.now]
+        if not which:
+            return np.zeros((1, self.sites[one.population]))
+        rows = [self.at(term.row, draw.places[k][1])[draw.places[k][2]] for k in which]
+        return slopes[which].T @ np.array(rows)
+
+    def learned(self, term, one):
+        """c rate sum over s < t of omega(t,s) [Delta(s)] kernel(t,s) row(s)."""
         total = np.zeros((1, self.sites[one.population]))
-        for s, row in enumerate(rows):
-            kernel = 1.0 if term.kernel is None else self.phi0 \
-                if term.kernel == "inputs" else self.kernel(term.kernel, self.t, s)
-            error = self.delta[s].T if term.delta else np.ones((1, len(self.y)))
-            total = total + (kernel * error) @ np.broadcast_to(row, (len(self.y), row.shape[1]))
-        return c * total
+        for s in range(self.t):
+            row = self.at(term.row, s)
+            kernel = np.ones((1, 1)) if term.kernel is None else self.A @ self.A.T \
+                if term.kernel == "inputs" else self.overlap(term, s)
+            if term.delta:
+                kernel = kernel * self.delta[s].T
+            kernel = np.broadcast_to(kernel, (len(kernel), max(kernel.shape[1], len(row))))
+            total = total + self.omega(self.t, s) * kernel @ np.broadcast_to(
+                row, (kernel.shape[1], row.shape[1]))
+        return self.c(term) * total
+
+    def c(self, term):
+        return term.rate.value * self.theory.eta0 * self.theory.gamma0 / self.inputs
+
+    def overlap(self, term, s):
+        """A kernel, or between two uses of a matrix."""
+        left = self.theory.kernels[term.kernel]
+        right = self.theory.kernels[term.past or term.kernel]
+        x = self.at(left.row, self.t)
+        return x @ self.at(right.row, s).T / x.shape[1]
 
     def column(self, term, one):
         """What Q_k and b_k learn."""
-        c = term.rate.value * self.theory.eta0 * self.theory.gamma0 / len(self.y)
+        total = sum(self.omega(self.t, s) * self.gradient_of(term, s) for s in range(self.t))
+        total = self.c(term) * total
+        return total if isinstance(term.row, ex.Product) or not np.ndim(total) else total.T
+
+    def gradient_of(self, term, s=None):
+        """sum over inputs of [Delta] g x of a thin matrix at a step."""
+        s = self.t if s is None else s
         of_sites = isinstance(term.row, ex.Product)
-        g, x = (term.row.factors[0].arguments[0], term.row.factors[1]) if of_sites else \
-            (term.row, ex.ONE)
-        total = np.zeros((one.numbers, self.sites[one.population] if of_sites else 1))
-        for s in range(self.t):
-            error = self.delta[s] * self.at(g, s)
-            total += c * error.T @ (self.at(x, s) if of_sites else np.ones((len(self.y), 1)))
-        return total if of_sites else total.T
-
-    def at(self, row, s):
-        """A row of an earlier step."""
-        now, self.now = self.now, self.past[s]
-        value, self.now = self.value(row)[0], now
-        return value
-
-    def kernel(self, key, t, s):
-        """K(t,s) over the inputs of both, measured."""
-        if (t, s) not in self.kernels[key]:
-            left, right = (self.at(self.theory.kernels[key].row, when) for when in (t, s))
-            self.kernels[key][t, s] = left @ right.T / left.shape[1]
-        return self.kernels[key][t, s]
-
-    def gaussian(self, key):
-        """The field at this step, of its covariance with all steps before."""
-        field, (pivots, factor, normals) = self.theory.fields[key], self.field[key]
-        if field.kernel is None and self.t:
-            return self.past[0]["field" + key]
-
-        def covariance(row, other):
-            matrix = self.phi0 if field.kernel is None else \
-                self.kernel(field.kernel, row[0], other[0])
-            return field.scale.value * matrix[row[1], other[1]]
-        rows = len(self.X) if field.kernel is None or self.theory.kernels[field.kernel].of_input \
-            else 1
-        made = np.zeros((rows, self.sites[field.population]))
-        for mu in range(rows):
-            here, known = (self.t, mu), []
-            for k, pivot in enumerate(pivots):
-                known.append((covariance(here, pivot) - np.dot(known, factor[k][:k])) /
-                             factor[k][k])
-            size = covariance(here, here)
-            left = size - np.dot(known, known)
-            if left > TOLERANCE ** 2 * size:
-                known.append(np.sqrt(left))
-                pivots.append(here)
-                factor.append(known)
-                normals.append(self.normals(field.population, 1)[0])
-            made[mu] = np.dot(known, np.array(normals)[:len(known)]) if known else 0
-        self.past[self.t]["field" + key] = made
-        return made
-
-    def memory(self, response, rows, one):
-        """sum over s of R(t,s) row(s), R = scale <d x(t)/d field(s)> from <x e> = sum R L."""
-        pivots, factor, normals = self.field[response.field]
-        if not pivots:
-            return np.zeros(self.sites[one.population])
-        x = self.at(response.row, self.t)
-        lower = np.zeros((len(pivots), len(pivots)))
-        for k, line in enumerate(factor):
-            lower[k, :k + 1] = line
-        slopes = np.linalg.solve(lower.T, np.array(normals) @ x.T / x.shape[1])
-        return response.scale.value * slopes.T @ np.array([rows[s][mu] for s, mu in pivots])
+        g, x = (term.row.factors[0], term.row.factors[1]) if of_sites else (term.row, ex.ONE)
+        g = g.arguments[0] if isinstance(g, ex.Call) and g.word == "entry" else g
+        if not term.column:             # the read-out
+            return self.delta[s].T @ np.broadcast_to(self.at(g, s), (len(self.delta[s]), self.at(
+                g, s).shape[1]))
+        error = (self.delta[s] if term.delta else 1) * self.at(g, s)
+        x = self.at(x, s) if of_sites else np.eye(term.kinds)[self.kinds] if term.kinds else \
+            np.ones((len(error), 1))
+        return error.T @ x

@@ -88,8 +88,9 @@ class Adjoint:
         """One over the number of rows that a mean over inputs is of."""
         theory = self.d.theory
         row = self.nodes[node.args[0]].row
-        powers = (("P", -1.0),) + ((("n", -1.0),) if row in ("token", "pair") else ())
-        return Scale(1 / theory.inputs / (theory.tokens if len(powers) > 1 else 1), 1.0, powers)
+        power = {"token": 1, "pair": 2}.get(row, 0)
+        powers = (("P", -1.0),) + ((("n", -float(power)),) if power else ())
+        return Scale(1 / theory.inputs / theory.tokens ** power, 1.0, powers)
 
     def penalty(self, node: Node) -> Expression:
         """-gamma0 P dF/ds of a term F of the loss."""
@@ -97,15 +98,16 @@ class Adjoint:
         front = Scale(-theory.gamma0, -1.0, ((r"\gamma_0", 1.0),))
         if row == "all":
             front = front * Scale(theory.inputs, 1.0, (("P", 1.0),))
-        elif row == "token":
-            front = front * Scale(1 / theory.tokens, 1.0, (("n", -1.0),))
+        elif row in ("token", "pair"):
+            power = 1 if row == "token" else 2
+            front = front * Scale(theory.tokens ** -power, 1.0, (("n", -float(power)),))
         s = self.d.row(node.args[0])
         if rule in ("mean", "mean_square"):
             c = self.d.constant(node, "c")
             return product(front, c) if rule == "mean" else product(front, c, number(2.0), s)
         return product(Scale(-theory.gamma0 * theory.inputs, -1.0,
                              ((r"\gamma_0", 1.0), ("P", 1.0))),
-                       Call("penalty_slope", (s,), tuple(sorted(node.constants.items()))))
+                       Call("penalty_slope", (s,), self.d.constants(node)))
 
     def transpose(self, node: Node, g: Expression) -> None:
         """Hands g to the arguments of a node."""
@@ -221,6 +223,9 @@ class Adjoint:
 
     _mix_by_head = _mix
 
+    def _lag(self, node, g, args):
+        self.add(node.args[0], Call("lag", (g,), (("tokens", -node.constants["tokens"]),)))
+
     def _pool(self, node, g, args):
         n = self.d.theory.tokens
         self.add(node.args[0], product(Scale(1 / n, 1.0, (("n", -1.0),)), g))
@@ -262,6 +267,6 @@ class Adjoint:
             self.add(arg, Call("softmax_back", (d.row(node.at), g)))
         elif rule == "gates":
             self.add(arg, Call("gates_back", (d.constant(node, "beta"), d.row(node.at), g, s),
-                               tuple(sorted({**node.constants, "of": node.numbers}.items()))))
+                               d.constants(node) + (("of", node.numbers),)))
         else:
             self.add(arg, Call("transpose", (g, s), (("place", 0), ("word", rule))))

@@ -11,13 +11,15 @@ from dmft.theory.adjoint import Adjoint
 from dmft.theory.expression import (ONE, Apply, Call, Column, Expression, Mean, Ref, Scale, Sum,
                                     product, total)
 from dmft.theory.graph import Graph, Node
+from dmft.theory.maps import Matrices
 from dmft.theory.scales import Scales
-from dmft.theory.structure import (Entries, Field, FieldTerm, Kernel, Learned, Learner, Memory,
-                                   Process, Quantity, Response, Sites, Start, Symbol, Theory)
+from dmft.theory.structure import Process, Quantity, Selection, Sites, Symbol, Theory
 
 N = 2.0 ** 400                          # the nominal width behind the numbers of a limit
 PLAIN = {"shift": "add", "add_numbers": "add", "multiply_numbers": "multiply"}
 FIELDS = ("map", "read_in")
+# Optimizers that move matrices along their gradients, and those that move every entry by itself.
+BY_MATRIX, BY_ENTRY = ("gd", "momentum"), ("adam", "adamw", "lion")
 
 
 def _size(program: Program, at: int) -> float:
@@ -36,7 +38,11 @@ class Derivation:
         if training.get("optimizer") == "muon":
             raise InputError("the equations of a limit trained by Muon are not derived: "
                              "docs/theory/muon.md has them; optimizer = momentum or adam here")
-        self.adam = training.get("optimizer") in ("adam", "adamw", "lion")
+        optimizer = training.get("optimizer", "gd")
+        if optimizer not in BY_MATRIX + BY_ENTRY:
+            raise InputError(f"the equations of [training] optimizer = {optimizer} are not known; "
+                             "known are those of " + ", ".join(BY_MATRIX + BY_ENTRY))
+        self.adam = optimizer in BY_ENTRY
         self.experts, self.first_column = self._experts()
         self.symbols: dict[int, Symbol] = {}
         self.taken: dict[Symbol, object] = {}
@@ -45,6 +51,7 @@ class Derivation:
             network=limit.network, gamma0=limit.gamma0, eta0=training["eta0"], inputs=limit.inputs,
             tokens=limit.tokens, outputs=limit.outputs, output_of_token=limit.output_of_token,
             weighted=limit.weighted, centre=limit.centre, loss=training["loss"], training=training,
+            test_inputs=settings["data"].get("test_inputs", 0),
             populations=[self._sites(k) for k in range(len(limit.populations))], quantities={},
             fields={}, kernels={}, responses={}, read_out="", top=ONE, random=limit.random,
             values=self.scale.values, first_column=self.first_column)
@@ -52,8 +59,7 @@ class Derivation:
         self.adjoint = Adjoint(self, read_out)
         self._forward(read_out)
         self.adjoint.backward()
-        self._maps()
-        self._thin(read_out)
+        Matrices(self)
         self._order()
 
     # --- constants ----------------------------------------------------------------------------
@@ -94,9 +100,6 @@ class Derivation:
     def backward_scale(self, name: str) -> Scale:
         return self.scale(lambda p: (p.matrix(name).a0 * p.matrix(name).s_f) ** 2 *
                           _size(p, p.matrix(name).source) / _size(p, p.matrix(name).target))
-
-    def rate(self, name: str) -> Scale:
-        return self.scale(lambda p: p.matrix(name).rate if p.matrix(name).learns else 0.0)
 
     def _sites(self, at: int) -> Sites:
         def place(program):
@@ -270,12 +273,21 @@ class Derivation:
         """What a node is called, or what it is."""
         return Ref(str(at)) if at in self.symbols else self.value(self.nodes[at])
 
+    def constants(self, node: Node) -> tuple:
+        """The constants of a call."""
+        known = {key: value for key, value in node.constants.items()
+                 if isinstance(value, (str, int, float, bool))}
+        if "eta_bias" in known:
+            known["state"] = self.state(node)
+        if node.word == "top":          # of the sites that stand for infinitely many
+            known = {"share": known["top"] / self.limit.populations[node.population].sites}
+        return tuple(sorted(known.items()))
+
     def value(self, node: Node) -> Expression:
         """What a node is, in terms of its arguments."""
         args = [self.row(arg) for arg in node.args]
         word = PLAIN.get(node.word, node.word)
-        constants = tuple(sorted((key, value) for key, value in node.constants.items()
-                                 if isinstance(value, (str, int, float, bool))))
+        constants = self.constants(node)
         if word == "fn":
             inner = product(self.constant(node, "k"), args[0])
             return inner if node.constants["function"] == "linear" else \
@@ -303,7 +315,8 @@ class Derivation:
         if word == "look":
             return Call("look", (Ref("thin:" + node.matrix), args[0]))
         if word == "bias":
-            return Sum((args[0], Ref("thin:" + node.matrix)))
+            b = Ref("thin:" + node.matrix)
+            return Sum((args[0], Call("of_kind", (b,)) if self.matrix(node.matrix).sets > 1 else b))
         if word == "softmax_of_sites":
             beta = self.beta(node)
             return Call(word, (beta, *args), (("over_all", node.constants["over_all"]),))
@@ -347,53 +360,34 @@ class Derivation:
                     str(node.at), self.symbols[node.at], node.population, Process([]),
                     row=node.row)
             if node.word == "penalty":
-                theory.penalties.append(Call("penalty", (self.row(node.args[0]),), tuple(sorted(
-                    (key, value) for key, value in node.constants.items()))))
-            eta = node.constants.get("eta_bias", 0)
-            if eta and (node.word == "rows" or node.constants.get("rule") in ("mask", "gates")):
-                theory.biases.append((str(node.at), eta, node.constants))
+                theory.penalties.append(Call("penalty", (self.row(node.args[0]),),
+                                             self.constants(node)))
+            if node.word != "penalty":
+                self._selection(node)
 
-    # --- maps and thin matrices ---------------------------------------------------------------
+    def _selection(self, node: Node) -> None:
+        """The biases that a mask moves; one line for all that share them."""
+        eta, state = node.constants.get("eta_bias"), self.state(node)
+        known = self.theory.selections
+        if not eta and not node.constants.get("start") or state in [one.state for one in known]:
+            return
+        of = self.theory.quantities[str(node.at)]
+        share = node.constants["rho"] if node.word == "rows" else \
+            node.constants["top"] / node.numbers
+        start = node.constants.get("start")
+        known.append(Selection(state, of.key, self.bias_symbol(of.symbol), eta, share,
+                               tuple(start) if start else None))
 
-    def kernel(self, row: Expression, population: int, at: int, backward: bool) -> str:
-        """The key of the kernel of a row; it is made at the first call."""
-        for one in self.theory.kernels.values():
-            if one.row == row and one.population == population:
-                return one.key
-        measured = self._measured(row, at, backward)
-        base = r"\Gamma" if backward else r"\Phi"
-        if measured and measured.scale == 1:
-            symbol = names.of(measured.name, self.is_expert(
-                self.graph.find(measured.operation), measured.name))
-        elif row == Ref("thin:" + self.theory.read_out):
-            symbol = names.cotangent(self.of_matrix(self.theory.read_out))
-            symbol = Symbol(base, symbol.words, symbol.indices)
-        elif isinstance(row, Ref) and row.key in self.theory.quantities:
-            inner = self.theory.quantities[row.key].symbol
-            words = inner.words if inner.base in ("x", "g") else (inner.base, *inner.words)
-            symbol = Symbol(base, words, inner.indices)
-        else:
-            inner = self.symbols.get(at, Symbol("x"))
-            symbol = Symbol(base, (inner.base, *inner.words), inner.indices)
-        key = f"{'G' if backward else 'P'}{at}"
-        self.theory.kernels[key] = Kernel(
-            key, self.unique(symbol, ("kernel", key)), population, row, self.of_input(row),
-            measured.name if measured else None, measured.scale if measured else 1.0)
-        return key
+    def bias_symbol(self, mask: Symbol) -> Symbol:
+        """b, with a word where trained biases have that letter."""
+        trained = any(one.kind == "bias" and self.of_matrix(one.name).base == "b"
+                      for one in self.limit.matrices)
+        return Symbol("b", ("sel",) if trained else (), mask.indices)
 
-    def _measured(self, row: Expression, at: int, backward: bool):
-        """The kernel of result files that is of this row."""
-        if row == Ref("thin:" + self.theory.read_out):
-            for one in self.limit.kernels:
-                if self.limit.operations[one.operation].operation == "read_out":
-                    return one
-        for one in self.limit.kernels:
-            place = self.graph.find(one.operation)
-            if self.limit.operations[one.operation].operation != "read_out" and \
-                    one.cotangent == backward and \
-                    (self.adjoint.named(place) == row if backward else place == at):
-                return one
-        return None
+    def state(self, node: Node) -> int:
+        """What a mask shares its selection biases by."""
+        state = self.limit.operations[node.at].state
+        return node.at if state is None else state
 
     def of_input(self, expression: Expression) -> bool:
         """Whether a row differs from input to input."""
@@ -404,118 +398,6 @@ class Derivation:
             return known[expression.key].of_input if expression.key in known else \
                 not expression.key.startswith("thin:")
         return any(self.of_input(child) for child in expression.children())
-
-    def _maps(self) -> None:
-        for node in self.nodes.values():
-            if node.word == "read_in":
-                self._read_in(node)
-            elif node.word == "map":
-                self._map(node)
-
-    def _read_in(self, node: Node) -> None:
-        theory, matrix = self.theory, self.matrix(node.matrix)
-        symbol = self.of_matrix(node.matrix)
-        terms, scale = [], self.forward_scale(node.matrix)
-        if scale.value:
-            key = f"u{node.at}"
-            theory.fields[key] = Field(key, names.like("u", symbol), node.population, scale, None)
-            terms.append(FieldTerm(key))
-        g = self.adjoint.named(node.at)
-        if g is not None and matrix.learns:
-            if self.adam:
-                terms.append(Entries(node.matrix, None))
-                self._learner(node.matrix, (g, None))
-            else:
-                terms.append(Learned(self.rate(node.matrix), "inputs", g, not theory.weighted))
-        theory.quantities[str(node.at)].value.terms = terms
-
-    def _learner(self, name: str, gradient: tuple) -> None:
-        for one in self.theory.learners:
-            if one.matrix == name:
-                one.gradient += (gradient,)
-                return
-        matrix = self.matrix(name)
-        out = self.scale(lambda p: p.matrix(name).adam_eps)
-        self.theory.learners.append(Learner(
-            name, self.of_matrix(name), self.scale(lambda p: p.matrix(name).adam_rate), out,
-            (gradient,), matrix.kind))
-
-    def _map(self, node: Node) -> None:
-        theory, name = self.theory, node.matrix
-        matrix, symbol = self.matrix(name), self.of_matrix(name)
-        use = self.symbols[node.at].indices[-1:] if matrix.uses > 1 else ()
-        symbol = Symbol(symbol.base, symbol.words, symbol.indices + use)
-        x, g = self.row(node.args[0]), self.adjoint.named(node.at)
-        back = theory.quantities.get(f"back{node.at}")
-        forward, backward, rate = (self.forward_scale(name), self.backward_scale(name),
-                                   self.rate(name))
-        phi = None                      # of a row of ones that starts at zero: 1
-        if forward.value or x != ONE:
-            phi = self.kernel(x, self.nodes[node.args[0]].population, node.args[0], False)
-        u, v = f"u{node.at}", f"v{node.at}"
-        terms, terms_back = [], []
-        if forward.value:
-            theory.fields[u] = Field(u, names.like("u", symbol), node.population, forward, phi)
-            terms.append(FieldTerm(u))
-        gamma = self.kernel(g, node.population, node.at, True) if back is not None else None
-        if back is not None:
-            if backward.value:
-                theory.fields[v] = Field(v, names.like("v", symbol), back.population, backward,
-                                         gamma)
-                theory.responses[f"A{node.at}"] = Response(
-                    f"A{node.at}", names.like("A", symbol), backward, x, v, False)
-                terms.append(Memory(f"A{node.at}", g, False))
-                terms_back.append(FieldTerm(v))
-            if forward.value:
-                theory.responses[f"B{node.at}"] = Response(
-                    f"B{node.at}", names.like("B", symbol), forward, g, u, True)
-                terms_back.append(Memory(f"B{node.at}", x, True))
-        if rate.value and g is not None:
-            if self.adam:
-                terms.append(Entries(name, x))
-                terms_back.append(Entries(name, g, True))
-                self._learner(name, (g, x))
-            else:
-                terms.append(Learned(rate, phi, g, not theory.weighted))
-                terms_back.append(Learned(rate, gamma, x, not theory.weighted))
-        theory.quantities[str(node.at)].value = Process(terms, matrix.uses)
-        if back is not None:
-            back.value = Process(terms_back, matrix.uses)
-
-    def _thin(self, read_out: Node) -> None:
-        """Looks, biases and the read-out: their columns and what these learn."""
-        theory = self.theory
-        for node in self.nodes.values():
-            if node.word not in ("look", "bias", "read_out"):
-                continue
-            name, matrix = node.matrix, self.matrix(node.matrix)
-            symbol = self.of_matrix(name)
-            if symbol.base in (r"\psi", "w") and symbol.indices:
-                symbol = Symbol(symbol.base, symbol.words, symbol.indices)
-            terms = [Start(symbol, self.amplitude(name), tuple(matrix.start)
-                           if matrix.start else None)]
-            if node.word == "read_out":
-                learned = Learned(self.rate(name), None, theory.top, True,
-                                  output=theory.outputs > 1)
-                population, gradient = self.nodes[node.args[0]].population, (None, theory.top)
-            else:
-                g = self.adjoint.named(node.at)
-                if g is None:
-                    g = self.adjoint.cotangent(node.at)
-                population = self.nodes[node.args[0]].population if node.word == "look" else None
-                row = g if node.word == "bias" else product(
-                    Call("entry", (g,)) if matrix.width > 1 else g, self.row(node.args[0]))
-                learned = Learned(self.rate(name), None, row, not theory.weighted, column=True)
-                gradient = (g, self.row(node.args[0]) if node.word == "look" else None)
-            if matrix.learns and not self.adam:
-                terms.append(learned)
-            elif matrix.learns:
-                terms.append(Entries(name, None))
-                self._learner(name, gradient)
-            key = "thin:" + name
-            theory.quantities[key] = Quantity(
-                key, symbol, population, Process(terms), of_input=False,
-                numbers=matrix.width if matrix.width > 1 else 0, row="all")
 
     def _order(self) -> None:
         """Thin matrices first, then forward, then backward."""

@@ -8,7 +8,8 @@ from dmft.theory.structure import Symbol
 GREEK = ("Gamma Delta Theta Lambda Sigma Phi Psi Omega alpha beta gamma delta epsilon kappa lambda "
          "sigma phi psi omega chi xi rho iota eta mu nu tau theta").split()
 ACCENTS = {"bar": r"\bar", "til": r"\tilde", "tilde": r"\tilde", "hat": r"\hat"}
-KEYS = {"expert_width": "N_e", "experts": "M", "depth": "L", "N_e": "N_e", "units": "N_e",
+KEYS = {"expert_width": "N_e", "experts": "M", "depth": "L", "dimension": "D",
+        "N_e": "N_e", "units": "N_e",
         "heads": "H", "expert_layers": "E", "attention_beta": r"\beta_A", "branch": "b",
         "router_rate": r"\eta_r", "balance_loss": r"\lambda_{\mathrm{bal}}",
         "z_loss": r"\lambda_z", "eta_bias": r"\eta_b", "head_size": r"\nu",

@@ -5,8 +5,9 @@ import dataclasses
 from dataclasses import replace
 
 from dmft.theory.expression import Call, Ref, Scale, calls
-from dmft.theory.structure import Process, Quantity, Symbol, Theory
-from dmft.theory.tex import Context, Line, Writer, fold, label, learned_symbol, scale
+from dmft.theory.lines import Line, fold
+from dmft.theory.structure import Process, Quantity, Selection, Symbol, Theory
+from dmft.theory.tex import Context, Writer, label, learned_symbol, scale
 
 LOSSES = {
     "mse": (r"\tfrac12\sum_c(y_c-f_c)^2", r"y_c-f_c", r"\tfrac12(y-f)^2", "y-f"),
@@ -20,16 +21,24 @@ NOTES = {
             r"with $y=\mathrm{norm}(x)$.",
     "softmax_of_sites": r"Over sites $\mathrm{softmax}(\psi)=e^{\psi}/\langle e^{\psi}\rangle$.",
     "masked": r"$\mathrm{softmax}_m(\psi)=m\,e^{\psi}/\langle m\,e^{\psi}\rangle$.",
-    "top": r"$\mathrm{top}_K$ is 1 on the $K$ largest of the sites that represent a population, "
-           r"else 0, and a constant in the backward pass.",
+    "top": r"$\mathrm{top}_\rho$ is 1 on the share $\rho$ of the sites that is largest, else 0, "
+           r"and a constant in the backward pass.",
     "select": r"$\mathrm{top}_\rho(x+b)$ is 1 on the share $\rho$ of the sites where $x+b$ is "
               r"largest, else 0, and a constant in the backward pass.",
     "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is "
              r"a constant in the backward pass.",
+    "lag": r"Tokens before the first and behind the last are 0.",
+    "kind": r"$z$ is the kind of a token.",
     "noise": r"$\zeta$ are normals of the step, the same for all inputs.",
     "balance": r"$F_{\mathrm{bal}}$: $q$ are the gates without mask over their sum, "
                r"$\langle m_k\rangle_\mu$ the loads, constants in the gradient.",
     "z": r"$F_{\mathrm z}$ is the square of the logarithm of the sum of exponentials."}
+
+
+def unknown_loss(name: str) -> tuple:
+    """A loss whose formula is not in LOSSES, by its name."""
+    ell = rf"\mathrm{{{name}}}(y,f)".replace("_", r"\_")
+    return (ell, r"-\tfrac{\partial\ell}{\partial f_c}", ell, r"-\tfrac{d\ell}{df}")
 
 
 class Page:
@@ -58,6 +67,8 @@ class Page:
         column = "k" if by_column and one.numbers > 1 else ""
         if thin and one.key == "thin:" + self.theory.read_out and self.theory.outputs > 1:
             column = "c"
+        if one.kinds:
+            column = (column or "k") + ",z"
         if isinstance(value, Call) and value.word == "columns":
             return [self._line(replace(one, symbol=Symbol(
                 one.symbol.base, one.symbol.words, one.symbol.indices + (
@@ -100,7 +111,7 @@ class Page:
                         "c" if several else "")
         minus = rf" - f{c}(0)" if theory.centre else ""
         lines = [rf"f{c}(t) &= \tfrac1{{\gamma_0}}\langle {read}(t)\,{top}\rangle{minus}"]
-        many, slope, one, single = LOSSES[theory.loss]
+        many, slope, one, single = LOSSES.get(theory.loss) or unknown_loss(theory.loss)
         loss, delta = (many, slope) if several else (one, single)
         mean = r"\tfrac1{P\,n}\sum_{\mu,\tau}" if theory.output_of_token else r"\tfrac1P\sum_\mu"
         plus = "".join(" + " + w.text(one, Context()) for one in theory.penalties)
@@ -153,20 +164,25 @@ class Page:
         if numbers:
             self.parts.append(("Numbers", ["They do not fluctuate in the limit."]
                                if not self.theory.random else [], numbers))
-        biases = fold([self._bias(*one) for one in self.theory.biases
-                       if one[0] in self.theory.quantities])
+        biases = fold([self._selection(one) for one in self.theory.selections])
         if biases:
             self.parts.append(("Selection biases", [], [self.shown(line) for line in biases]))
 
-    def _bias(self, key: str, eta: float, constants: dict) -> Line:
-        """How a selection bias moves."""
-        one = self.theory.quantities[key]
-        share = r"\rho" if "rho" in constants else rf"\tfrac{{{constants['top']}}}{{{one.numbers}}}"
+    def _selection(self, one: Selection) -> Line:
+        """How a selection bias begins and moves."""
+        mask = self.theory.quantities[one.mask]
+        of_sites = mask.population is not None
+        top = next((call for call in calls(mask.value) if call.word in ("mask", "gates")), None)
 
         def write(at: Context) -> str:
-            b = self.w.symbol(Symbol("b", (), one.symbol.indices), at)
-            load = rf"\langle {self.w.symbol(one.symbol, at)}(t)\rangle_\mu"
-            return rf"{b}(t+1) &= {b}(t) - {eta:g}\,\bigl({load} - {share}\bigr)"
+            b, m = (self.w.symbol(symbol, at, "" if of_sites else "k")
+                    for symbol in (one.symbol, mask.symbol))
+            load = rf"\mathbf 1[{m}(t)>0]" if top and top.word == "gates" else f"{m}(t)"
+            share = rf"\tfrac{{{top['top']}}}{{{mask.numbers}}}" if top else r"\rho"
+            step = rf" - {one.eta:g}\,\bigl(\langle {load}\rangle_\mu - {share}\bigr)" \
+                if one.eta else ""
+            begin = f"{b}(0)" + (r"\text{ given}" if one.start else "=0")
+            return rf"{b}(t+1) &= {b}(t){step},\qquad {begin}"
         return Line(write, one.symbol.indices, None)
 
     @staticmethod
@@ -223,9 +239,16 @@ class Page:
         for title, make, table in (("Gaussian fields", law, theory.fields),
                                    ("Kernels", kernel, theory.kernels),
                                    ("Responses", response, theory.responses)):
-            lines = [self.shown(line) for line in fold([make(one) for one in table.values()])]
+            lines = [self.shown(line) for line in fold([make(one) for one in table.values()
+                                                        if not self._other_use(one)])]
             if lines:
                 self.parts.append((title, [], lines))
+
+    def _other_use(self, one) -> bool:
+        """Whether this is a response to another use of the same matrix, which that to the same
+        use stands for."""
+        field = self.theory.fields.get(getattr(one, "field", None))
+        return field is not None and field.symbol.indices != one.symbol.indices
 
     def _optimizer(self) -> None:
         theory, training = self.theory, self.theory.training
@@ -242,27 +265,43 @@ class Page:
             lines.append((r"\zeta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)" if
                           self.w.scheduled else r"\zeta(t) &= (1-\lambda)^t") +
                          rf",\qquad \lambda = {training['weight_decay']:g}")
-            if any(one.kind == "bias" for one in theory.learners):
-                words.append("Biases do not decay: theirs has no $\\lambda$.")
+            kept = [self.w.symbol(learned_symbol(one.symbol), Context())
+                    for one in theory.learners if not one.decays]
+            if kept:
+                words.append(f"Without decay, $\\lambda=0$, move ${', '.join(kept)}$.")
         if self.w.remembers and not theory.learners:
             inner = r"\mu^{r-s}" if training.get("optimizer") == "momentum" else ""
             sigma = r"\sigma(r)" if self.w.scheduled else ""
-            front = r"\chi(s)\," if chi else ""
+            front = [r"\chi(s)"] if chi else []
             body = (sigma + r"\," + inner).strip(r"\,") or "1"
-            lines.append(rf"\omega(t,s) &= {front}\sum_{{r=s}}^{{t-1}}{body}" if inner else
-                         rf"\omega(t,s) &= {front}{(sigma or '1').replace('(r)', '(s)')}")
+            words_of_omega = front + ([rf"\sum_{{r=s}}^{{t-1}}{body}"] if inner else
+                                      [sigma.replace("(r)", "(s)")] if sigma else [])
+            lines.append(r"\omega(t,s) &= " + r"\,".join(words_of_omega))
             words.append(r"The gradient of step $s$ has moved a matrix by $\omega(t,s)$ times "
                          r"itself at time $t$" + (r", $\mu$ the momentum." if inner else "."))
         if self.w.scheduled:
             words.append(r"$\sigma$ is the schedule.")
         if chi:
-            words.append(r"Clipping is $\chi=\min(1,\mathrm{clip}/|G|)$, $|G|$ the norm of the "
-                         "whole gradient.")
+            words += self._clipping()
         if training.get("integrator", "gd") != "gd":
-            words.append(r"In gradient flow sums over $s$ are integrals over $\tau$; "
-                         f"{training['integrator']} takes them in steps.")
+            words.append(r"In gradient flow sums over $s<t$ are integrals over $\tau$, beside "
+                         r"which responses at $s=t$ stay as they are; "
+                         f"{training['integrator']} takes the integrals in steps.")
         if words:
             self.parts.append(("Optimizer", words, lines))
+
+    def _clipping(self) -> list[str]:
+        """What gradients are clipped by."""
+        clip = self.theory.training["clip"]
+        if self.theory.learners:
+            return [rf"Clipping is $\chi=\min(1,{clip:g}/|G|)$, $|G|^2$ the sum over matrices of "
+                    r"$\Lambda$ times the mean of $G^2$ over sites, summed over what has no sites."]
+        return [rf"Clipping is $\chi=\min(1,{clip:g}/|G|)$ with $|G|^2=\sum_W\tfrac{{\Lambda_W}}"
+                r"{P^2}\sum_{\mu\nu}\Delta_\mu\Delta_\nu\langle g_\mu g_\nu\rangle"
+                r"\langle x_\mu x_\nu\rangle$, where $\Lambda_W\,c$ is the factor of what $W$ "
+                r"learns from $g$ and $x$" + (
+                    r", with $\Delta$ in $g$ where $c$ has none beside it."
+                    if self.theory.weighted else ".")]
 
     def _steps(self, chi: str) -> list[str]:
         """How entries move: chi, the factor of clipping."""
@@ -287,8 +326,7 @@ class Page:
 
         def write(at: Context) -> str:
             several = one.kind == "read_out" and theory.outputs > 1
-            delta = (r"\Delta_c" if several else r"\Delta") + r"\," \
-                if not theory.weighted or one.kind == "read_out" else ""
+            delta = (r"\Delta_c" if several else r"\Delta") + r"\," if one.delta else ""
             words = []
             for g, x in one.gradient:
                 parts = ([w.factor(g, at)] if g is not None else []) + \
@@ -297,10 +335,12 @@ class Page:
                 words.append(delta + r"\,".join(parts))
             rate = "" if scale(one.rate) == "1" else scale(one.rate) + r"\,"
             eps = "" if scale(one.eps) == "1" else scale(one.eps) + r"\,"
-            gamma = "" if one.kind == "read_out" else r"\gamma_0\,"
             name = w.symbol(learned_symbol(one.symbol), at)
-            return rf"{name}:\quad G &= \tfrac1P\sum_\mu {' + '.join(words)},\qquad " \
-                   rf"\eta={rate}\eta_0,\quad\epsilon={eps}{gamma}\epsilon_0"
+            inside = words[0] if len(words) == 1 else rf"\bigl({' + '.join(words)}\bigr)"
+            over = r"\mu,\tau" if theory.tokens > 1 else r"\mu"
+            return rf"{name}:\quad G &= \tfrac1P\sum_{{{over}}} {inside},\qquad " \
+                   rf"\eta={rate}\eta_0,\quad\epsilon={eps}\epsilon_0" + (
+                       rf",\quad\Lambda={scale(one.norm)}" if theory.training.get("clip") else "")
         return Line(write, one.symbol.indices, None)
 
     def _conventions(self) -> None:
@@ -324,6 +364,12 @@ class Page:
         if any(self.use(one.symbol) for one in theory.quantities.values()):
             words.append("$k$ and $k'$ count the uses of a matrix that has several.")
         words += [NOTES[name] for name in sorted(self.w.used)]
+        if theory.training.get("batch"):
+            words.append("$P$ is the number of inputs of a batch; sums at step $s$ are over those "
+                         "of its batch.")
+        if theory.test_inputs:
+            words.append("A test input has the same fields and kernels and the forward equations "
+                         "alone; sums over $s$ stay those over training inputs.")
         if theory.random:
             words.append("This limit is a random one: masks begin with ties, which fluctuations "
                          "of a finite width decide.")

@@ -28,6 +28,8 @@ def _numbers(settings: dict) -> dict[str, float]:
             if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 and \
                     key not in OTHER:
                 found[f"{section}.{key}"] = value
+    if settings.get("data", {}).get("source") == "gaussian":
+        found["data.dimension"] = settings["data"]["dimension"]
     return found
 
 

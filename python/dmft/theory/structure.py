@@ -50,7 +50,9 @@ class Field:
     population: int
     scale: Scale
     kernel: str | None                  # None: that of the inputs, Phi0
-    use: int = 0                        # of a matrix with several uses: which
+    draw: str = ""                      # fields of one draw are jointly Gaussian (several uses of a
+                                        # matrix): scale times the mean of the rows of both kernels
+    backward: bool = False              # v: of what a matrix hands back
 
 
 @dataclass
@@ -86,22 +88,29 @@ class Memory:
     response: str
     row: Expression
     now: bool
+    use: int = 0                        # of a matrix with several uses: that of row
 
 
 @dataclass(frozen=True)
 class Learned:
-    """kernel None: none (a thin matrix or a bias); inputs: that of the inputs, Phi0."""
+    """kernel None: none (a thin matrix or a bias); inputs: that of the inputs, Phi0. past: the
+    kernel whose row is taken at s, where that is of another use of the matrix. kinds: only tokens
+    of its own kind count, of so many kinds."""
     rate: Scale
     kernel: str | None
     row: Expression
     delta: bool
     output: bool = False                # Delta has the index of the output
     column: bool = False                # the row has that of the column
+    use: int = 0                        # of a matrix with several uses: that of row
+    past: str | None = None
+    kinds: int = 0
 
 
 @dataclass(frozen=True)
 class Start:
-    """Independent normals of this amplitude, or the numbers given."""
+    """Independent normals of this amplitude, or the numbers given (a row for each kind of
+    token)."""
     symbol: Symbol
     amplitude: Scale
     values: tuple | None = None
@@ -117,10 +126,12 @@ class Entries:
 
 @dataclass
 class Process:
-    """The sum of its terms; uses: of a matrix with several uses each of Memory, Learned, Entries
-    is summed over all of them."""
+    """The sum of its terms. use: which of several uses of a matrix it is; then Memory and Learned
+    stand there once for each of them. decays: fields, starts and memories, which come from the
+    initial matrix, shrink by weight decay."""
     terms: list
-    uses: int = 1
+    use: int | None = None
+    decays: bool = False
 
 
 @dataclass
@@ -134,17 +145,36 @@ class Quantity:
     backward: bool = False
     numbers: int = 0
     row: str = "input"
+    kinds: int = 0                      # of a bias: has numbers for each of so many kinds of token
 
 
 @dataclass
 class Learner:
-    """A matrix whose entries Adam moves: with the cotangents and rows that make its gradient."""
+    """A matrix whose entries Adam or Lion moves: G is the sum over inputs (and tokens) of [Delta] g
+    x over P, for each use. They move by rate eta0 times the normalised step, whose eps is eps times
+    that of the ini."""
     matrix: str
     symbol: Symbol
     rate: Scale
     eps: Scale
-    gradient: tuple                     # (cotangent, row) of each use; None: the inputs, or nothing
-    kind: str = "map"
+    gradient: tuple                     # (g, x) of each use; None: 1, or of a read-in the inputs
+    kind: str
+    delta: bool
+    decays: bool
+    norm: Scale                         # the factor of <G G> in the norm that clipping is by
+    kinds: int = 0                      # of a bias with numbers for each kind of token
+
+
+@dataclass
+class Selection:
+    """Biases of a selection of the largest: b -= eta (<m> - share) after each step, <m> the mean
+    over inputs and tokens of the mask. `mask` has the mask, or gates that are 0 off it."""
+    state: int                          # as the words that select name it
+    mask: str
+    symbol: Symbol
+    eta: float
+    share: float
+    start: tuple | None = None          # of the sites; None: 0
 
 
 @dataclass
@@ -161,6 +191,7 @@ class Theory:
     centre: bool
     loss: str
     training: dict
+    test_inputs: int
     populations: list[Sites]
     quantities: dict[str, Quantity]
     fields: dict[str, Field]
@@ -169,7 +200,7 @@ class Theory:
     read_out: str                       # the thin matrix w
     top: Expression                     # what it reads
     penalties: list[Expression] = field(default_factory=list)
-    biases: list[tuple] = field(default_factory=list)   # selection biases: (key of mask, eta, rho)
+    selections: list[Selection] = field(default_factory=list)
     learners: list[Learner] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)  # TeX of a key: its value
     random: bool = False

@@ -1,7 +1,7 @@
 r"""LaTeX of expressions and processes of a theory."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from dmft.theory.expression import (Apply, Call, Column, Expression, Mean, Product, Ref, Scale, Sum,
                                     calls)
@@ -81,8 +81,9 @@ class Writer:
         self.theory = theory
         self.used: set[str] = set()     # words that the page explains
         training = theory.training
-        self.decay = training.get("optimizer") in ("adamw", "lion") and \
-            training.get("weight_decay", 0)
+        self.decay = training.get("weight_decay", 0) and (
+            any(isinstance(one.value, Process) and one.value.decays
+                for one in theory.quantities.values()))
         self.scheduled = training.get("schedule", "constant") != "constant" or \
             training.get("warmup", 0)
         self.remembers = training.get("optimizer") == "momentum" or self.scheduled or \
@@ -260,17 +261,23 @@ class Writer:
     def _sum_over_inputs(self, what, at):
         return rf"\sum_\mu {self.factor(what.arguments[0], at)}"
 
+    def whole(self, what: Expression, at: Context) -> str:
+        """An expression that something acts on: in brackets, unless it is one name."""
+        text = self.text(what, at)
+        return text if isinstance(what, (Ref, Column, Mean)) else rf"\bigl({text}\bigr)"
+
     def _power(self, what, at):
-        return rf"{self.factor(what.arguments[0], at)}^{{{what['c']:g}}}"
+        power = "" if what["c"] == 1 else rf"^{{{what['c']:g}}}"
+        return rf"{self.whole(what.arguments[0], at)}{power}"
 
     def _over(self, what, at):
-        return rf"{what['c']:g}/{self.factor(what.arguments[0], at)}"
+        return rf"\frac{{{what['c']:g}}}{{{self.text(what.arguments[0], at)}}}"
 
     def _exp(self, what, at):
         return rf"\exp({self.text(what.arguments[0], at)})"
 
     def _log(self, what, at):
-        return rf"\ln {self.factor(what.arguments[0], at)}"
+        return rf"\ln {self.whole(what.arguments[0], at)}"
 
     def _tanh(self, what, at):
         return rf"\tanh({self.text(what.arguments[0], at)})"
@@ -281,19 +288,25 @@ class Writer:
 
     def _top(self, what, at):
         self.used.add("top")
-        return rf"\mathrm{{top}}_{{{what['top']}}}({self.text(what.arguments[0], at)})"
+        return rf"\mathrm{{top}}_{{{what['share']:.4g}}}({self.text(what.arguments[0], at)})"
 
     def _rows(self, what, at):
         if what["rule"] != "select":
             return rf"\mathrm{{{what['rule']}}}({self.text(what.arguments[0], at)})"
         self.used.add("select")
-        x = what.arguments[0]
-        return rf"\mathrm{{top}}_{{\rho}}({self.text(x, at)} + {self.bias(x, at)})"
+        return rf"\mathrm{{top}}_{{\rho}}({self.text(what.arguments[0], at)}{self.plus(what, at)})"
 
-    def bias(self, x: Expression, at: Context) -> str:
-        """The selection bias of a mask of x."""
-        indices = self.find(x.key).indices if isinstance(x, Ref) else ()
-        return self.symbol(Symbol("b", (), indices), at)
+    def plus(self, what: Call, at: Context, before: str = " + ") -> str:
+        """The selection bias of a mask, where it has one."""
+        for one in self.theory.selections:
+            if one.state == what["state"]:
+                return before + self.symbol(one.symbol, at)
+        return ""
+
+    def _of_kind(self, what, at):
+        """The bias of the kind of a token."""
+        self.used.add("kind")
+        return self.indexed(what.arguments[0], f"{at.column or 'k'},z", replace(at, column=""))
 
     def _softmax_of_sites(self, what, at):
         self.used.add("softmax_of_sites")
@@ -326,15 +339,15 @@ class Writer:
         top = what["top"] < what["of"]
         if top:
             self.used.add("gates")
-        bias = r"; s + b" if top and what["eta_bias"] else ""
+        bias = self.plus(what, at, "; s + ") if top else ""
         name = r"\mathrm{softmax}" if what["softmax"] else r"\mathrm{sig}"
         low = rf"_{{\mathrm{{top}}\,{what['top']}{bias}}}" if top else ""
         return rf"{name}{low}({inner})"
 
     def _mask(self, what, at):
         self.used.add("gates")
-        plus = " + b" if what["eta_bias"] else ""
-        return rf"\mathrm{{top}}_{{{what['top']}}}({self.text(what.arguments[1], at)}{plus})"
+        return rf"\mathrm{{top}}_{{{what['top']}}}({self.text(what.arguments[1], at)}" \
+               f"{self.plus(what, at)})"
 
     def _gates_back(self, what, at):
         beta, p, g, s = what.arguments
@@ -416,21 +429,27 @@ class Writer:
         return rf"\tfrac1n\sum_\tau {self.indexed(what.arguments[0], TAU, at)}"
 
     def _lag(self, what, at):
-        return self.indexed(what.arguments[0], rf"\tau-{what['tokens']}", at)
+        self.used.add("lag")
+        return self.indexed(what.arguments[0], rf"\tau{-what['tokens']:+d}", at)
 
     def _entropy(self, what, at):
         return rf"H({self.text(what.arguments[0], at)})"
 
     def _penalty(self, what, at):
         s, rule = self.text(what.arguments[0], at), what["rule"]
+        several = isinstance(what.arguments[0], Ref) and \
+            self.theory.quantities[what.arguments[0].key].numbers > 1
+        k = r"\textstyle\sum_k" if several else ""
+        s = self.indexed(what.arguments[0], "k", at) if several else s
         c = "" if what["c"] == 1 else f"{what['c']:g}" + r"\,"
         if rule == "mean":
-            return rf"{c}\langle {s}\rangle_\mu"
+            return rf"{c}\langle {k}{s}\rangle_\mu"
         if rule == "mean_square":
-            return rf"{c}\langle {self.factor(what.arguments[0], at)}^2\rangle_\mu"
+            inner = s if several else self.whole(what.arguments[0], at)
+            return rf"{c}\langle {k}{inner}^2\rangle_\mu"
         self.used.add(rule)
         if rule == "z":
-            return rf"{c}\bigl\langle\bigl(\ln\textstyle\sum_k\exp(\beta {s}_k)\bigr)^2" \
+            return rf"{c}\bigl\langle\bigl(\ln\textstyle\sum_k\exp(\beta\,{s})\bigr)^2" \
                    r"\bigr\rangle_\mu"
         return rf"{c}\tfrac{{K}}{{{what['top']}}}\textstyle\sum_k\langle m_k\rangle_\mu" \
                r"\langle q_k\rangle_\mu"
@@ -470,6 +489,8 @@ class Writer:
 
     def learned(self, term: Learned, at: Context, each: str = "") -> str:
         words = [self.rate(term)]
+        if term.kinds:
+            words.append(r"\mathbf 1[z(s)=z]")
         if term.kernel:
             words.append(self.kernel(term.kernel, at, each))
         return r"\,".join(words)
@@ -477,17 +498,13 @@ class Writer:
     def process(self, value: Process, at: Context, key: str) -> str:
         """The sum of the terms of a process; a response and a learned part of one row together."""
         now, then = replace(at, time="(t)"), replace(at, time="(s)")
-        each = r"\sum_{k'}" if value.uses > 1 else ""
-        if each:                        # the row of any use: of this one, with k' for its index
-            use = [(kind, number) for kind, number in
-                   self.theory.quantities[key].symbol.indices if kind == "use"]
-            then = replace(then, letters=then.letters + tuple(
-                (kind, number, "k'") for kind, number in use))
-            then = replace(then, letters=tuple(reversed(then.letters)))
+        each = r"\sum_{k'}" if value.use is not None else ""
+        terms = self.templates(value)
         start, parts = [], []
-        memory = {term.row: term for term in value.terms
-                  if isinstance(term, Memory) and not term.now}
-        for term in value.terms:
+        memory = {term.row: term for term in terms if isinstance(term, Memory) and not term.now}
+        for term in terms:
+            if each and isinstance(term, (Memory, Learned)):
+                then = replace(at, time="(s)", letters=(("use", term.use, "k'"), *at.letters))
             if isinstance(term, FieldTerm):
                 field = self.theory.fields[term.field]
                 start.append(self.symbol(field.symbol, at) + ("(t)" if field.kernel else ""))
@@ -496,24 +513,36 @@ class Writer:
                     else at.column if self.theory.quantities[key].numbers > 1 else ""
                 start.append(self.symbol(term.symbol, at, more) + "(0)")
             elif isinstance(term, Memory):
-                both = next((one for one in value.terms if isinstance(one, Learned) and not term.now
+                both = next((one for one in terms if isinstance(one, Learned) and not term.now
                              and one.row == term.row), None)
                 response = self.symbol(self.find(term.response), at, "k'" if each else "") + "(t,s)"
                 inside = rf"\bigl[{response} + {self.learned(both, at, each)}\bigr]" if both \
                     else response
                 low = r"s\le t" if term.now else "s<t"
-                (parts if not self.decay else start).append(
+                (start if value.decays else parts).append(
                     rf"{each}\sum_{{{low}}}{inside}\,{self.factor(term.row, then)}")
             elif isinstance(term, Learned) and term.row not in memory:
                 parts.append(rf"{each}\sum_{{s<t}}{self.learned(term, at, each)}\,"
                              rf"{self.factor(term.row, then)}")
             elif isinstance(term, Entries):
-                parts.append(each + self.entries(term, now))
-        if self.decay and start and not any(
-                isinstance(term, Entries) and self.learner(term).kind == "bias"
-                for term in value.terms):  # biases do not decay
-            start = [rf"\zeta(t)\bigl[{' + '.join(start)}\bigr]"]
+                parts.append(self.entries(term, now))
+        if value.decays and start:
+            start = [rf"\zeta(t)\bigl[{' + '.join(start)}\bigr]" if len(start) > 1 else
+                     rf"\zeta(t)\,{start[0]}"]
         return " + ".join(start + parts) or "0"
+
+    @staticmethod
+    def templates(value: Process) -> list:
+        """The terms that are written: of several uses of a matrix one, its own where it is there,
+        stands for all in a sum over k'."""
+        if value.use is None:
+            return value.terms
+        found: dict = {}
+        for term in value.terms:
+            kind = type(term), getattr(term, "now", None)
+            if kind not in found or getattr(term, "use", None) == value.use:
+                found[kind] = term
+        return list(found.values())
 
     def learner(self, term: Entries) -> Learner:
         """The matrix that a term is of."""
@@ -534,53 +563,3 @@ def learned_symbol(matrix: Symbol) -> Symbol:
     """The symbol of what Adam taught a matrix."""
     words = matrix.words if matrix.base == "W" else (matrix.base, *matrix.words)
     return Symbol("D", words, matrix.indices)
-
-
-@dataclass
-class Line:
-    """One equation: write(context) gives it; indices of its left side; the population it is of."""
-    write: object
-    indices: tuple
-    population: int | None
-    letters: tuple = ()
-    ranges: tuple = ()
-    populations: tuple = field(default=())
-
-    def text(self, letters: tuple = ()) -> str:
-        return self.write(Context(letters=self.letters + letters))
-
-
-def fold(lines: list[Line]) -> list[Line]:
-    """Lines that differ by one index alone become one, the first with a letter for its index."""
-    for kind in ("expert", "layer", "block", "use"):
-        found: dict[tuple, list] = {}
-        order: list = []
-        for line in lines:
-            values = [value for name, value in line.indices if name == kind]
-            key = None
-            if values:
-                text = line.text(((kind, values[-1], LETTERS[kind][0]),))
-                key = (text, line.ranges)
-            near = [value for value, _ in found[key]] if key in found else []
-            if near and values[-1] in (min(near) - 1, max(near) + 1):
-                found[key].append((values[-1], line))
-            else:
-                if key is not None:
-                    found[key] = [(values[-1], line)]
-                    order.append(found[key])
-                else:
-                    order.append([(None, line)])
-        lines = []
-        for group in order:
-            first = group[0][1]
-            if len(group) > 1:
-                letter = LETTERS[kind][0]
-                numbers = [number for number, _ in group]
-                value, first = min(group, key=lambda one: one[0])
-                first = replace(first, letters=first.letters + ((kind, value, letter),),
-                                ranges=first.ranges + ((letter, min(numbers), max(numbers)),),
-                                populations=tuple(dict.fromkeys(
-                                    at for _, line in group
-                                    for at in line.populations or (line.population,))))
-            lines.append(first)
-    return lines
