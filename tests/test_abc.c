@@ -101,7 +101,7 @@ static void a_matrix_is_its_product(void **state) {
         "unit_sites = 8",
         "model = residual\nalpha = 0.5\nexpert_width = 4\ndepth = 2\n[solver]\nexpert_sites = 8",
     };
-    static const char *const optimizers[] = {"gd", "momentum", "adam", "adamw"};
+    static const char *const optimizers[] = {"gd", "momentum", "adam", "adamw", "muon"};
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
         for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
             for (int width = 0; width <= N; width += N)

@@ -158,11 +158,48 @@ static void kernels_of_outputs(void **state) {
     }
 }
 
+/* Backward passes of one term alone, of a net with penalties or tokens, leave everything as it was,
+ * bit by bit: also what a limit draws later. */
+static void gradients_leave_no_trace(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *settings[3];
+    } cases[] = {{"regime2", {"network.rho=0.5", "network.balance_loss=1"}}, {"transformer", {0}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int N = 0; N <= 16; N += 16) {
+            struct run run[2];
+            struct record record[2];
+            for (int k = 0; k < 2; k++) {
+                const char *overrides[8] = {"data.test_inputs=2", cases[i].settings[0]};
+                int n = overrides[1] ? 2 : 1;
+                if (n == 2)
+                    overrides[n++] = cases[i].settings[1];
+                if (k) {
+                    overrides[n++] = "output.gradients=yes";
+                    overrides[n++] = "output.tangent=blocks";
+                }
+                assert_true(support_small(&run[k], support_model(cases[i].model), overrides));
+                ASK(run_ensemble(&run[k], N, 2, &record[k], err));
+            }
+            assert_non_null(record_find(&record[1], "gradient_norm_loss"));
+            for (int s = 0; s < record[0].count; s++) {
+                const struct series *x = &record[0].series[s],
+                                    *y = record_find(&record[1], x->name);
+                assert_non_null(y);
+                assert_memory_equal(x->values, y->values, 2 * x->size * sizeof *x->values);
+            }
+            for (int k = 0; k < 2; k++) {
+                record_free(&record[k]);
+                run_free(&run[k]);
+            }
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(terms_that_are_measured_twice), cmocka_unit_test(kernels_of_outputs),
         cmocka_unit_test(oracle_by_differences),         cmocka_unit_test(gradient_by_differences),
-        cmocka_unit_test(dense_equals_oracle),
+        cmocka_unit_test(dense_equals_oracle),           cmocka_unit_test(gradients_leave_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

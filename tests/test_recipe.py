@@ -223,6 +223,12 @@ def _made():
         return {ini: threads.submit(dmft.recipe, ini) for ini in INIS}
 
 
+def test_a_recipe_of_muon_says_where_its_rates_are():
+    text = str(dmft.recipe(f"{ROOT}/data/muon.ini"))
+    assert "Muon, whose rates are in none of these columns" in " ".join(text.split())
+    assert "Muon" not in str(dmft.recipe(f"{ROOT}/data/dense.ini"))
+
+
 @pytest.mark.parametrize("ini", INIS, ids=os.path.basename)
 def test_every_ini_has_a_recipe(made, ini):
     recipe = made[ini].result()

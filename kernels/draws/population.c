@@ -48,8 +48,7 @@ static int waiting(const struct population *population) {
  * is left of them. Directions that do not exist, where all sites are full, are zero. */
 static int enter(struct population *population, struct rows normals, struct err *err) {
     struct array *work = &population->span.work;
-    bool looking =
-        population->draws.stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
+    bool aside = population->draws.stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
     int first = waiting(population), count = first + normals.count, kept, early = 0;
     int *which, code = CODE_OK;
     TRY(base_alloc(&which, (size_t)count, sizeof *which, err));
@@ -61,7 +60,7 @@ static int enter(struct population *population, struct rows normals, struct err 
         early++;
     rows_zero(normals);
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
-    population->span.waiting.rows = looking ? population->span.taken + first : 0;
+    population->span.waiting.rows = aside ? population->span.taken + first : 0;
     population->span.taken = population->span.waiting.rows;
     DO(append(&population->span.rows, array_rows(work, 0, kept), err));
 done:
@@ -235,7 +234,7 @@ void population_set_aside(struct population *population, uint32_t draw,
                                       .span = population->span.rows.rows,
                                       .waiting = population->span.waiting.rows,
                                       .taken = population->span.taken,
-                                      .fallback = population->span.unmatched,
+                                      .unmatched = population->span.unmatched,
                                       .full = population->span.full};
     population->draws.stream.purpose = PURPOSE_LOOK;
     population->draws.stream.draw = draw;
@@ -246,7 +245,7 @@ void population_put_back(struct population *population, const struct population_
     population->span.rows.rows = mark->span;
     population->span.waiting.rows = mark->waiting;
     population->span.taken = mark->taken;
-    population->span.unmatched = mark->fallback;
+    population->span.unmatched = mark->unmatched;
     population->span.full = mark->full;
 }
 

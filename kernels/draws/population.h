@@ -102,7 +102,7 @@ int population_settle(struct population *population, struct err *err);
  * own, number `draw` onwards, and population_put_back undoes all that has happened since. */
 struct population_aside {
     struct rng_stream stream;
-    int span, waiting, taken, fallback;
+    int span, waiting, taken, unmatched;
     bool full;
 };
 void population_set_aside(struct population *population, uint32_t draw,

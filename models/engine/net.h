@@ -139,7 +139,8 @@ struct kept {
 };
 
 /* Multipliers of Adam's rate and eps, for gradients (1/P) sum_mu Delta_mu y_mu x_mu^T (of a thin
- * matrix y A^T, of host numbers A; without Delta where rows carry it: struct net, weighted). */
+ * matrix y A^T, of host numbers A; without Delta where rows carry it: net_output,
+ * loss_in_cotangent). */
 struct adam_scale {
     double rate, eps;
 };
@@ -334,8 +335,8 @@ int net_gradient_of_columns(const struct net *net, const struct parameter *p, do
 
 /* The block of parameter p of the neural tangent kernel [P][P] at the last evaluation,
  *     rate <y_mu y_nu><x_mu x_nu>,     df_mu/dt = eta0/P sum_nu (sum of all blocks)_mu,nu Delta_nu
- * in gradient flow. Of a weighted net Delta is inside, summed over outputs and tokens: (df_mu/dW .
- * Delta_mu)(df_nu/dW . Delta_nu), whose sum over mu, nu and blocks is P^2 norm^2. */
+ * in gradient flow. With loss_in_cotangent Delta is inside, summed over outputs and tokens:
+ * (df_mu/dW . Delta_mu)(df_nu/dW . Delta_nu), whose sum over mu, nu and blocks is P^2 norm^2. */
 int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err);
 /* The same products of the gradients of two backward passes, of which these are the rows y and, but
  * for maps, the coefficients A that p learnt with. */

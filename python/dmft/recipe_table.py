@@ -109,6 +109,10 @@ def notes(recipe) -> list[str]:
                      "that of torch's AdamW over omega/eta0, where a step takes p *= 1 - omega. "
                      "With SGD it is omega over the learning rate of SGD.")
         found.append("Momentum has the rates of SGD, AdamW and Lion those of Adam.")
+        if recipe.families[0].optimizer == "muon":
+            found.append("The ini trains by Muon, whose rates are in none of these columns: "
+                         "dmft.scaling has them (muon), docs/theory/muon.md the law. The columns "
+                         "are for what it leaves to SGD or Adam.")
     idle = recipe.families[0].idle
     if idle:
         found.append(f"Of the sweep {', '.join(idle)} change{'s' * (len(idle) == 1)} nothing in "

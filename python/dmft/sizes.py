@@ -91,6 +91,7 @@ class Family:
         self.program = said["network.model"] == "program"
         self.label, self.heading, self.idle = self.parameterization, "parameterization", []
         whole = self._describe(config, said, network, dict(more))
+        self.optimizer = whole.settings["training"].get("optimizer", "gd")
         self.width, self.outputs = whole.networks[0].width, whole.networks[0].outputs
         self._settle(said, whole)
         _, arrays = run.split(more)
