@@ -3,6 +3,8 @@ theory pages have."""
 import glob
 import os
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -419,3 +421,14 @@ def test_the_table_of_the_readme_is_what_is_printed():
     printed = str(dmft.recipe(f"{ROOT}/data/regime2.ini")).splitlines()[:7]
     assert [line[2:].rstrip() for line in shown.splitlines()[:7]] == [
         line.rstrip() for line in printed]
+
+
+def test_a_reader_that_has_read_enough_is_no_error():
+    """As in `dmft-recipe FILE.ini | head`: the pipe is closed before anything is written."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "dmft", "recipe", f"{ROOT}/data/dense.ini"],
+                          stdout=writer,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -65,7 +65,10 @@ def main(arguments=None) -> int:
                        raw_inputs=options.raw_inputs, **places, **keys)
         print({"text": str, "markdown": lambda one: one.markdown(),
                "latex": lambda one: one.latex()}[options.format](found))
+        sys.stdout.flush()
     except DmftError as error:
         print(f"dmft-recipe: {error}", file=sys.stderr)
         return error.code
+    except BrokenPipeError:  # whoever read it, as `head` does, has read enough
+        sys.stdout = None
     return 0

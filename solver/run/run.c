@@ -58,6 +58,8 @@ void run_split(struct run *run) {
     run->config.split = (struct backend){0};
     if (!backend->can_split || solver->replicates >= ranks || solver->sites < ranks * BACKEND_BLOCK)
         return;
+    if (run->config.output.sharpness) /* it asks for entries of matrices, which are shared out */
+        return;
     run->config.split = *backend;
     run->config.split.split = true;
 }
