@@ -6,8 +6,8 @@ RELEASE := $(firstword $(subst +, ,$(VERSION)))
 LIBRARY := $(BUILD)/libdmft.so.$(RELEASE)
 # Of the builder of networks, with what they include.
 HEADERS := $(wildcard models/language/program.h models/networks/settings.h models/parts/*.h) \
-           kernels/draws/population.h kernels/draws/sobol.h kernels/archive.h kernels/maps/basis.h kernels/array/backend.h kernels/draws/rng.h \
-           kernels/base/base.h kernels/base/key.h
+           kernels/draws/population.h kernels/draws/sobol.h kernels/draws/rng.h kernels/maps/basis.h \
+           kernels/array/backend.h kernels/array/entry.h kernels/archive.h kernels/base/base.h kernels/base/key.h
 QUOTED = '$(subst ','\'',$(1))'
 AT = $(call QUOTED,$(value DESTDIR)$(value PREFIX))
 # As the replacement of a command s of sed.
