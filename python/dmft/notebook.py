@@ -30,7 +30,11 @@ def plot(result, what: str | None, times, kernels):
             raise InputError(f"what = {chosen!r}: allowed are {' '.join(there)}")
         part, function = there[chosen]
         with plt.rc_context(STYLE):
-            return function(part, SimpleNamespace(what=chosen, times=times, kernels=kernels))
+            figure = function(part, SimpleNamespace(what=chosen, times=times, kernels=kernels))
+            # A first figure starts the backend, which a notebook needs when the context is left.
+            backend = {key: plt.rcParams[key] for key in ("backend", "interactive")}
+        plt.rcParams.update(backend)
+        return figure
     except Missing as missing:
         raise InputError(f"{result.path}: {missing}") from None
 
