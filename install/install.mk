@@ -4,10 +4,8 @@
 SONAME := libdmft.so.0
 RELEASE := $(firstword $(subst +, ,$(VERSION)))
 LIBRARY := $(BUILD)/libdmft.so.$(RELEASE)
-# Of the builder of networks, with what they include.
-HEADERS := $(wildcard models/language/program.h models/networks/settings.h models/parts/*.h) \
-           kernels/draws/population.h kernels/draws/sobol.h kernels/draws/rng.h kernels/maps/basis.h \
-           kernels/array/backend.h kernels/array/entry.h kernels/archive.h kernels/base/base.h kernels/base/key.h
+# Of the builder of networks, with what they include, as the compiler lists it.
+HEADERS = $(sort $(filter %.h,$(shell $(CC) -std=c17 -MM -I. models/language/program.h models/networks/settings.h models/parts/*.h)))
 QUOTED = '$(subst ','\'',$(1))'
 AT = $(call QUOTED,$(value DESTDIR)$(value PREFIX))
 # As the replacement of a command s of sed.
