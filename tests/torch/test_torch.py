@@ -463,6 +463,19 @@ def test_a_network_outlives_the_arrays_of_its_result(tmp_path):
         assert [{**one, "params": 0} for one in found] == [{**one, "params": 0} for one in given]
 
 
+def test_a_network_that_refuses_an_optimizer_is_copied(tmp_path):
+    """With one hidden layer no matrix has two infinite sides, which Muon asks for."""
+    run = dmft.solve(os.path.join(ROOT, "data", "dense.ini"), progress=False, **{
+        "network.depth": 1, "training.steps": 2, "solver.replicates": 0, "reference.widths": 12,
+        "reference.seeds": 1, "output.weights": "initial"})
+    net = dmft.torch.Network(run, 12, weights=run)
+    torch.save(net, tmp_path / "net")
+    again = torch.load(tmp_path / "net", **KEPT)
+    assert again.parameter_groups("adam") and again.parameter_groups("gd")
+    with pytest.raises(dmft.InputError, match="two infinite sides"):
+        again.parameter_groups("muon")
+
+
 def test_groups_that_decay_apart():
     """A_in and A_out never learn and decay with all others; with which, where these differ?"""
     ini = os.path.join(ROOT, "data", "regime3.ini")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import torch
 
@@ -80,7 +81,8 @@ class Network(torch.nn.Module):
         files of data a copy may outlive, so that it knows the rates of all optimizers."""
         if isinstance(self._source, Result):
             for kind in OPTIMIZERS:
-                self._trained_by(kind)
+                with suppress(InputError):  # one that this network refuses, which its call will say
+                    self._trained_by(kind)
         return self.__dict__ | {"last": None, "_source": None}
 
     def _describe(self, optimizer: str | None = None) -> Description:
