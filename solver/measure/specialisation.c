@@ -111,6 +111,19 @@ static size_t largest_of(const double *x, size_t count) {
     return largest;
 }
 
+/* Products [n][n], of which those below the diagonal are there, become correlations: over the root
+ * of the squares on the diagonal, and 0 where one of these is 0. */
+static void normalise(double *products, int n) {
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < a; b++) {
+            double both = products[a * n + a] * products[b * n + b],
+                   one = both > 0 ? products[a * n + b] / sqrt(both) : 0;
+            products[a * n + b] = products[b * n + a] = one;
+        }
+    for (int a = 0; a < n; a++)
+        products[a * n + a] = products[a * n + a] > 0;
+}
+
 /* <x_mu x_nu> over the root of the squares; selected: of whether x is not 0. */
 static void overlap_of(const double *x, int rows, size_t M, bool selected, double *out) {
     for (int a = 0; a < rows; a++)
@@ -122,13 +135,7 @@ static void overlap_of(const double *x, int rows, size_t M, bool selected, doubl
             }
             out[a * rows + b] = ab;
         }
-    for (int a = 0; a < rows; a++)
-        for (int b = 0; b < a; b++) {
-            double both = out[a * rows + a] * out[b * rows + b];
-            out[a * rows + b] = out[b * rows + a] = both > 0 ? out[a * rows + b] / sqrt(both) : 0;
-        }
-    for (int a = 0; a < rows; a++)
-        out[a * rows + a] = out[a * rows + a] > 0;
+    normalise(out, rows);
 }
 
 /* --- what routers have ----------------------------------------------------------------------- */
@@ -282,16 +289,8 @@ static int fill_correlation(const struct net *net, const struct net_router *rout
                 out[(r * M + i) * M + j] = products[r];
         }
     free(products);
-    for (int r = 0; r < rows; r++) {
-        double *x = out + (size_t)(r * M * M);
-        for (int i = 0; i < M; i++)
-            for (int j = 0; j < i; j++) {
-                double both = x[i * M + i] * x[j * M + j];
-                x[i * M + j] = x[j * M + i] = both > 0 ? x[i * M + j] / sqrt(both) : 0;
-            }
-        for (int i = 0; i < M; i++)
-            x[i * M + i] = x[i * M + i] > 0;
-    }
+    for (int r = 0; r < rows; r++)
+        normalise(out + (size_t)(r * M * M), M);
     return net->setup.backend->sync(err);
 }
 

@@ -5,6 +5,8 @@ import math
 
 import torch
 
+from dmft.torch.by_parameter import ByParameter
+
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 
 
@@ -28,7 +30,7 @@ def orthogonal(M: torch.Tensor, exact: bool = False, least: float = 0) -> torch.
     return X.mT if turned else X
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(ByParameter):
     """Each group says who moves it. `by` = "muon": V <- momentum V + g, M = V or with nesterov
     g + momentum V, p -= lr orthogonal(M), where rows and columns say how many of each in turn are a
     matrix of their own (0: all), and `least` at which root mean square of its entries M is
@@ -46,19 +48,9 @@ class Muon(torch.optim.Optimizer):
             "eps": eps, "weight_decay": weight_decay, "by": "muon", "rows": 0, "columns": 0,
             "least": 0})
 
-    @torch.no_grad()
-    def step(self, closure=None):
-        """One step of all parameters that have a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    p.mul_(1 - group["lr"] * group["weight_decay"])
-                    getattr(self, "_" + group["by"])(p, group)
-        return loss
+    def _move(self, p, group) -> None:
+        p.mul_(1 - group["lr"] * group["weight_decay"])
+        getattr(self, "_" + group["by"])(p, group)
 
     def _gd(self, p, group) -> None:
         p.sub_(group["lr"] * p.grad)

@@ -6,6 +6,7 @@ import math
 import torch
 
 from dmft.errors import InputError
+from dmft.torch.by_parameter import ByParameter
 from dmft.torch.muon import Muon
 from dmft.torch.table import Table
 
@@ -55,7 +56,7 @@ def schedule_factor(training: dict, tau: float) -> float:
     return end + (1 - end) * (left if kind == "linear" else (1 - math.cos(math.pi * left)) / 2)
 
 
-class Lion(torch.optim.Optimizer):
+class Lion(ByParameter):
     """u = beta1 m + (1 - beta1) g, m <- beta2 m + (1 - beta2) g, p <- p - lr u/(|u| + eps), with
     decoupled weight decay; at eps = 0 what Lion is elsewhere."""
 
@@ -63,19 +64,6 @@ class Lion(torch.optim.Optimizer):
                  weight_decay: float = 0):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps,
                                   "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        """One step of all parameters that have a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._move(p, group)
-        return loss
 
     def _move(self, p, group) -> None:
         state, (beta1, beta2) = self.state[p], group["betas"]
