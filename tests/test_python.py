@@ -166,7 +166,8 @@ def test_sweeps_whole_and_in_progress(tmp_path):
     missing is NaN."""
     out, axis = str(tmp_path / "s.h5"), "training.eta0"
     data = {"X": np.eye(4, 6), "y": [1, -1, 1, -1]}
-    config = {"network.model": "dense", axis: 7, "sweep": {axis: [0.1, 0.2, 0.4]}, **SMALL}
+    config = {"network.model": "dense", axis: 7, "sweep": {axis: [0.1, 0.2, 0.4]}, **SMALL,
+              "reference.seeds": 3}  # not as many as there are replicates
     whole = dmft.sweep(config, output=out, progress=False, jobs=2, **data)
     assert whole.sweep["loss"].dims == (axis, "N") and whole.optimum.attrs["key"] == axis
     assert list(whole.sweep["N"]) == [16, 32, np.inf] and "optimum of" in whole.report
@@ -184,6 +185,7 @@ def test_sweeps_whole_and_in_progress(tmp_path):
     series = part.series("loss")
     assert series["loss"].dims == (axis, "N", "t") and "loss_se" in series
     np.testing.assert_array_equal(series["loss"].isel(t=-1), whole.sweep["loss"])
+    assert series["loss_runs"].sizes["run"] == 3
     best = whole.find_optimum(objective="loss[0]")
     assert best.attrs["objective"] == "loss[0]" and best.attrs["key"] == axis
     with pytest.raises(dmft.InputError, match="along = network.kappa"):

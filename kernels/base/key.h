@@ -8,7 +8,7 @@
 
 /* A declared key of the ini file. The row alone drives default, check, help and record. */
 enum param_type {
-    PARAM_INT,     /* int */
+    PARAM_INT,     /* int; 0 where it is one of the words in choices, if there are any */
     PARAM_SEED,    /* uint64_t */
     PARAM_REAL,    /* double */
     PARAM_CHOICE,  /* int, the index in choices */
@@ -40,8 +40,9 @@ struct param_row {
     size_t offset;     /* in the struct of its section */
     const char *value; /* default as text; NULL: must be given */
     double min, max;   /* closed range of numbers and of every list element; unused if equal */
-    /* Of a PARAM_CHOICE and PARAM_CHOICES the words, blank-separated; of a PARAM_ROW the things, a
-     * const struct choice *const [], NULL at the end; else NULL. */
+    /* Of a PARAM_CHOICE and PARAM_CHOICES the words, blank-separated, and of a PARAM_INT those that
+     * may stand in the place of a number; of a PARAM_ROW the things, a const struct choice *const
+     * [], NULL at the end; else NULL. */
     const void *choices;
     /* The row is used only then: "key=choice|choice" names choices of an earlier key of the same
      * section; "key" alone, of a PARAM_ROW, means the choices whose `keys` contain this row, and

@@ -87,9 +87,12 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
     if not parts:
         raise InputError(f"{run.path}: no run of the sweep has a series {name}")
     found = {}
+    longest = {}  # replicates of the limit and seeds of networks share the axis `run`
+    for data in parts.values():
+        longest |= {dim: max(size, longest.get(dim, 0)) for dim, size in data.sizes.items()}
     for one in dict.fromkeys(key for data in parts.values() for key in data.data_vars):
-        some = [data[one] for data in parts.values() if one in data]
-        own = {dim: max(part.sizes[dim] for part in some) for dim in some[0].dims}
+        dims = next(data[one].dims for data in parts.values() if one in data)
+        own = {dim: longest[dim] for dim in dims}
         array = np.full(grid.shape + tuple(own.values()), np.nan)
         for index, data in parts.items():
             if one in data:

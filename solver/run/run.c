@@ -11,6 +11,7 @@
 #include "solver/run/exchange.h"
 #include "solver/run/forecast.h"
 #include "solver/run/memory.h"
+#include "solver/run/sites.h"
 #include "solver/run/states.h"
 #include "solver/settings/matrices.h"
 #include "kernels/base/text.h"
@@ -79,6 +80,8 @@ int run_prepare(struct run *run, struct err *err) {
     config_shape(&run->config, &run->data);
     TRY(config_coordinates(&run->config, &run->data, &run->inputs.A, &run->inputs.K,
                            &run->inputs.test_directions, err));
+    sites_begin(&run->config, run->inputs.K + run->inputs.test_directions);
+    TRY(sites_record(run, err));
     TRY(config_factors(&run->config, &run->params, run->data.P, run->data.D, err));
     TRY(config_check(&run->config, &run->params, run->inputs.K + run->inputs.test_directions, err));
     run_split(run);
@@ -264,6 +267,13 @@ static int collect(struct run *run, struct err *err) {
 int run_collect(struct run *run, struct err *err) {
     struct err mine;
     int code = collect(run, err);
+    for (bool again = true; again;) {
+        code = sites_raise(run, code, &again, err);
+        if (again && !code)
+            code = run_compute(run, err);
+        if (again && !code)
+            code = collect(run, err);
+    }
     if (code)
         run->failed = *err;
     int noted = notes_collect(run, &mine);

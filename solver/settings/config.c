@@ -21,11 +21,13 @@ static const struct param_row solver_rows[] = {
      "  march: once forward in time (docs/method.md)\n"
      "  fixed_point: repeated sweeps until two-time kernels and responses agree "
      "(docs/methods.md)"},
-    {"sites", PARAM_INT, OFFSET(sites), "2048", 8, 100000000, NULL, NULL,
-     "Number S of Monte Carlo samples (sites) of each hidden population."},
-    {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, 100000000, NULL, NULL,
+    {"sites", PARAM_INT, OFFSET(sites), "2048", 8, SITES_MOST, "auto", NULL,
+     "Number S of Monte Carlo samples (sites) of each hidden population.\n"
+     "  auto: 2048, and where these are too few for the bases of the limit once more with twice "
+     "as many of every kind, as long as max_memory allows"},
+    {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, SITES_MOST, NULL, NULL,
      "Number of Monte Carlo samples (sites) of the experts, in a limit of infinitely many."},
-    {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, 100000000, NULL, NULL,
+    {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, SITES_MOST, NULL, NULL,
      "Number of Monte Carlo samples (sites) of the hidden units of an expert, in a limit of "
      "infinitely many."},
     {"replicates", PARAM_INT, OFFSET(replicates), "8", 0, 100000, NULL, NULL,
@@ -365,6 +367,10 @@ static int check_states(const struct config *config, const struct params *params
         return params_error(params, "output", "checkpoint", err,
                             "method = fixed_point sweeps over all times and keeps no state: "
                             "checkpoint = 0");
+    if (config->output.checkpoint > 0 && config->solver.grow)
+        return params_error(params, "output", "checkpoint", err,
+                            "with [solver] sites = auto a limit may begin again with more sites, "
+                            "and keeps no state: give a number of sites, or checkpoint = 0");
     return CODE_OK;
 }
 

@@ -24,10 +24,12 @@ struct data_settings {
 };
 
 enum method { METHOD_MARCH, METHOD_FIXED_POINT };
+enum { SITES_MOST = 100000000, SITES_AUTO = 2048 }; /* of each kind; with which `auto` begins */
 enum limit_draws { LIMIT_DRAWS_NORMAL, LIMIT_DRAWS_SOBOL };
 struct solver_settings {
     int method, sites, expert_sites, unit_sites, replicates, backend, threads, check_tolerance,
         halves, draws;
+    bool grow; /* sites = auto: they may become more (solver/run/sites.h) */
     uint64_t seed;
     double tolerance, max_memory;
     struct fixed_point_settings fixed_point;

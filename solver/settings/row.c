@@ -28,7 +28,7 @@ static struct words words_of(const struct param_row *row) {
 
 static bool next_word(struct words *words, struct text_word *word) {
     if (!words->next)
-        return text_next_word(&words->cursor, " ", word);
+        return words->cursor && text_next_word(&words->cursor, " ", word);
     if (!*words->next)
         return false;
     const char *name = (*words->next++)->name;
@@ -71,6 +71,10 @@ void row_describe(const struct param_row *row, char *note) {
     struct text_word word;
     switch (row->type) {
     case PARAM_INT:
+        while (next_word(&words, &word))
+            text_append(note, "%.*s or ", (int)word.length, word.text);
+        text_append(note, "an integer");
+        break;
     case PARAM_SEED:
         text_append(note, "an integer");
         break;
@@ -271,7 +275,10 @@ bool row_parse(const struct param_row *row, const char *text, void *out, char *n
         return refuse(row, note, "empty value");
     switch (row->type) {
     case PARAM_INT:
-        return parse_int(row, (struct text_word){text, strlen(text)}, out, note);
+        if (find_choice(row, (struct text_word){text, strlen(text)}, NULL) < 0)
+            return parse_int(row, (struct text_word){text, strlen(text)}, out, note);
+        row_zero(row, text, out);
+        return true;
     case PARAM_SEED:
         return parse_seed(row, text, out, note);
     case PARAM_REAL:

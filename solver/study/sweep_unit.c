@@ -3,6 +3,7 @@
 #include "solver/study/sweep_unit.h"
 #include "kernels/base/text.h"
 #include "solver/files/provenance.h"
+#include "solver/run/sites.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,7 @@ static int check_unit(struct sweep *sweep, int unit, struct inputs *inputs, stru
     }
     run.config.network.parameterization = run.config.network.parameterizations.value[0];
     config_shape(&run.config, &inputs->data);
+    sites_begin(&run.config, inputs->K);
     DO(config_check(&run.config, &run.params, inputs->K, err));
     DO(hash_unit(hash, &run, &inputs->data, err));
 done:
