@@ -1,5 +1,8 @@
-/* Sums and products of numbers of each input; one column goes with any number of them. */
+/* What is made of numbers of each input: sums and products, in which one column goes with any
+ * number of them, and functions of single numbers. */
 #include "models/language/operation.h"
+
+#include <math.h>
 
 static int index_of(const struct node *s, int row, int k) {
     return row * s->K + (s->K == 1 ? 0 : k);
@@ -94,4 +97,127 @@ struct value program_add_numbers(struct program *p, struct value a, struct value
 
 struct value program_multiply_numbers(struct program *p, struct value a, struct value b) {
     return append_pair(p, &operation_product, "a product", a, b);
+}
+
+/* --- functions of single numbers ------------------------------------------------------------- */
+
+struct single {
+    enum number_rule rule;
+    int K;
+    double c;
+};
+
+static double value_of(const struct single *f, double x) {
+    switch (f->rule) {
+    case NUMBER_TIMES:
+    case NUMBER_TIMES_STOP:
+        return f->c * x;
+    case NUMBER_PLUS:
+        return x + f->c;
+    case NUMBER_OVER:
+        return f->c / x;
+    case NUMBER_POWER:
+        return pow(x, f->c);
+    case NUMBER_EXP:
+        return exp(x);
+    case NUMBER_LOG:
+        return log(x);
+    case NUMBER_TANH:
+        return tanh(x);
+    default:
+        return x;
+    }
+}
+
+/* The derivative at x, where the value is y, times g. */
+static double slope_of(const struct single *f, double x, double y, double g) {
+    switch (f->rule) {
+    case NUMBER_TIMES:
+        return f->c * g;
+    case NUMBER_OVER:
+        return f->c == 0 ? 0 : -g * y * y / f->c;
+    case NUMBER_POWER:
+        return f->c == 0 ? 0 : g * f->c * pow(x, f->c - 1);
+    case NUMBER_EXP:
+        return g * y;
+    case NUMBER_LOG:
+        return g / x;
+    case NUMBER_TANH:
+        return g * (1 - y * y);
+    default:
+        return g;
+    }
+}
+
+static void each_forward(const void *context, const struct net *net, int rows, const double *x,
+                         double *out) {
+    const struct single *f = context;
+    (void)net;
+    for (int k = 0; k < rows * f->K; k++)
+        out[k] = value_of(f, x[k]);
+}
+
+static void each_backward(const void *context, const struct net *net, int rows, const double *x,
+                          const double *out, const double *g, double *gx) {
+    const struct single *f = context;
+    (void)net;
+    for (int k = 0; k < rows * f->K; k++)
+        gx[k] += slope_of(f, x[k], out[k], g[k]);
+}
+
+/* One number of a row: the sum of its K, or number c of them. */
+static void reduce(const void *context, const struct net *net, int rows, const double *x,
+                   double *out) {
+    const struct single *f = context;
+    (void)net;
+    for (int i = 0; i < rows; i++) {
+        out[i] = f->rule == NUMBER_PICK ? x[i * f->K + (int)f->c] : 0;
+        for (int k = 0; k < f->K && f->rule == NUMBER_SUM; k++)
+            out[i] += x[i * f->K + k];
+    }
+}
+
+static void spread(const void *context, const struct net *net, int rows, const double *x,
+                   const double *out, const double *g, double *gx) {
+    const struct single *f = context;
+    (void)net, (void)x, (void)out;
+    for (int i = 0; i < rows; i++)
+        for (int k = 0; k < f->K; k++)
+            gx[i * f->K + k] += f->rule == NUMBER_SUM || k == (int)f->c ? g[i] : 0;
+}
+
+/* For the description of the program: c, which only some of these functions read. */
+static json_t *factor_constants(const void *context) {
+    return json_pack("{s:f}", "c", ((const struct single *)context)->c);
+}
+
+static json_t *column_constants(const void *context) {
+    return json_pack("{s:i}", "column", (int)((const struct single *)context)->c);
+}
+
+#define EACH(name, constants)                                                                      \
+    { {name, constants}, .forward = each_forward, .backward = each_backward }
+static const struct number_fn rules[] = {
+    [NUMBER_TIMES] = EACH("times", factor_constants),
+    [NUMBER_TIMES_STOP] = {{"times", factor_constants}, .forward = each_forward},
+    [NUMBER_PLUS] = EACH("plus", factor_constants),
+    [NUMBER_OVER] = EACH("over", factor_constants),
+    [NUMBER_POWER] = EACH("power", factor_constants),
+    [NUMBER_EXP] = EACH("exp", NULL),
+    [NUMBER_LOG] = EACH("log", NULL),
+    [NUMBER_TANH] = EACH("tanh", NULL),
+    [NUMBER_STOP] = {{"same", NULL}, .forward = each_forward},
+    [NUMBER_SUM] = {{"sum", NULL}, .forward = reduce, .backward = spread},
+    [NUMBER_PICK] = {{"pick", column_constants}, .forward = reduce, .backward = spread},
+};
+#undef EACH
+_Static_assert(sizeof rules / sizeof *rules == NUMBER_RULES, "a row for each rule");
+
+struct value program_number(struct program *p, enum number_rule rule, double c, struct value s) {
+    bool reduces = rule == NUMBER_SUM || rule == NUMBER_PICK;
+    struct single *f = program_memory(p, sizeof *f);
+    if (!f || !node_given_numbers(p, "a function of numbers", s))
+        return (struct value){-1};
+    *f = (struct single){rule, node_of(p, s)->K, c};
+    return program_numbers(p, &rules[rule], f, s, reduces ? 1 : f->K);
 }

@@ -166,6 +166,24 @@ struct number_fn {
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
 
+/* Functions of each of the K numbers s by itself, some with a constant c; and the one number that
+ * is their sum, or number c of them, from 0. */
+enum number_rule {
+    NUMBER_TIMES,      /* c s */
+    NUMBER_TIMES_STOP, /* c s, constant in the backward pass */
+    NUMBER_PLUS,       /* s + c */
+    NUMBER_OVER,       /* c/s */
+    NUMBER_POWER,      /* s^c */
+    NUMBER_EXP,
+    NUMBER_LOG,
+    NUMBER_TANH,
+    NUMBER_STOP, /* s, constant in the backward pass */
+    NUMBER_SUM,
+    NUMBER_PICK,
+    NUMBER_RULES
+};
+struct value program_number(struct program *p, enum number_rule rule, double c, struct value s);
+
 /* To be told by whatever takes the K largest of the numbers s, as a constant in the backward pass.
  * Where the K-th and the one after it are equal at the start of the limit, fluctuations select, and
  * the limit is a random one (models/language/ties.c). */

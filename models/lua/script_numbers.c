@@ -3,131 +3,13 @@
 #include "models/lua/script.h"
 #include "models/parts/router.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
-/* --- functions of one set of numbers --------------------------------------------------------- */
-
-enum kind { TIMES, PLUS, OVER, POWER, EXP, LOG, TANH, STOP, SUM, PICK, KINDS, GATES = KINDS };
-struct elementwise {
-    enum kind kind;
-    int K, column;
-    double c;
-};
-
-static double value_of(const struct elementwise *e, double x) {
-    switch (e->kind) {
-    case TIMES:
-        return e->c * x;
-    case PLUS:
-        return x + e->c;
-    case OVER:
-        return e->c / x;
-    case POWER:
-        return pow(x, e->c);
-    case EXP:
-        return exp(x);
-    case LOG:
-        return log(x);
-    case TANH:
-        return tanh(x);
-    default:
-        return x;
-    }
-}
-
-/* The derivative where the value is y, times g. */
-static double slope_of(const struct elementwise *e, double x, double y, double g) {
-    switch (e->kind) {
-    case TIMES:
-        return e->c * g;
-    case OVER:
-        return e->c == 0 ? 0 : -g * y * y / e->c;
-    case POWER:
-        return e->c == 0 ? 0 : g * e->c * pow(x, e->c - 1);
-    case EXP:
-        return g * y;
-    case LOG:
-        return g / x;
-    case TANH:
-        return g * (1 - y * y);
-    default:
-        return g;
-    }
-}
-
-static void forward(const void *context, const struct net *net, int rows, const double *x,
-                    double *out) {
-    const struct elementwise *e = context;
-    (void)net;
-    for (int k = 0; k < rows * e->K; k++)
-        out[k] = value_of(e, x[k]);
-}
-
-static void backward(const void *context, const struct net *net, int rows, const double *x,
-                     const double *out, const double *g, double *gx) {
-    const struct elementwise *e = context;
-    (void)net;
-    for (int k = 0; k < rows * e->K; k++)
-        gx[k] += slope_of(e, x[k], out[k], g[k]);
-}
-
-/* One number of a row: the sum of its K, or one of them. */
-static void reduce(const void *context, const struct net *net, int rows, const double *x,
-                   double *out) {
-    const struct elementwise *e = context;
-    (void)net;
-    for (int i = 0; i < rows; i++) {
-        out[i] = e->kind == PICK ? x[i * e->K + e->column] : 0;
-        for (int k = 0; k < e->K && e->kind == SUM; k++)
-            out[i] += x[i * e->K + k];
-    }
-}
-
-static void spread(const void *context, const struct net *net, int rows, const double *x,
-                   const double *out, const double *g, double *gx) {
-    const struct elementwise *e = context;
-    (void)net, (void)x, (void)out;
-    for (int i = 0; i < rows; i++)
-        for (int k = 0; k < e->K; k++)
-            gx[i * e->K + k] += e->kind == SUM || k == e->column ? g[i] : 0;
-}
-
-/* For the description of the program: c, which only some of these functions read. */
-static json_t *factor_constants(const void *context) {
-    return json_pack("{s:f}", "c", ((const struct elementwise *)context)->c);
-}
-
-static json_t *column_constants(const void *context) {
-    return json_pack("{s:i}", "column", ((const struct elementwise *)context)->column);
-}
-
-#define EACH(name, constants)                                                                      \
-    { {name, constants}, .forward = forward, .backward = backward }
-static const struct number_fn rules[] = {
-    [TIMES] = EACH("times", factor_constants),
-    [PLUS] = EACH("plus", factor_constants),
-    [OVER] = EACH("over", factor_constants),
-    [POWER] = EACH("power", factor_constants),
-    [EXP] = EACH("exp", NULL),
-    [LOG] = EACH("log", NULL),
-    [TANH] = EACH("tanh", NULL),
-    [STOP] = {{"same", NULL}, .forward = forward},
-    [SUM] = {{"sum", NULL}, .forward = reduce, .backward = spread},
-    [PICK] = {{"pick", column_constants}, .forward = reduce, .backward = spread},
-};
-#undef EACH
-_Static_assert(sizeof rules / sizeof *rules == KINDS, "a row for each kind");
-
-static struct value apply(lua_State *L, struct value s, struct elementwise given) {
-    struct program *p = script_program(L);
-    struct elementwise *e = program_memory(p, sizeof *e);
-    bool reduces = given.kind == SUM || given.kind == PICK;
+/* A function of numbers, by itself, with its constant c. */
+static struct value apply(lua_State *L, enum number_rule rule, double c, struct value s) {
     script_check(L);
-    *e = given;
-    e->K = script_node(L, s)->K;
-    struct value out = program_numbers(p, &rules[given.kind], e, s, reduces ? 1 : e->K);
+    struct value out = program_number(script_program(L), rule, c, s);
     script_check(L);
     return out;
 }
@@ -139,7 +21,7 @@ struct value script_numbers(lua_State *L, int arg) {
                       script_is_rows(L, arg) ? "must be numbers of each input, is rows"
                                              : "must be numbers of each input");
     struct value s = {h->at};
-    return h->column < 0 ? s : apply(L, s, (struct elementwise){.kind = PICK, .column = h->column});
+    return h->column < 0 ? s : apply(L, NUMBER_PICK, h->column, s);
 }
 
 /* s[k], from 1; nil beyond the last. */
@@ -205,15 +87,13 @@ static int times(lua_State *L, double k, int arg) {
         return luaL_error(L, "a factor must be finite");
     if (script_is_rows(L, arg))
         return script_push(L, program_times(script_program(L), k, script_rows(L, arg)));
-    return script_push(
-        L, apply(L, script_numbers(L, arg), (struct elementwise){.kind = TIMES, .c = k}));
+    return script_push(L, apply(L, NUMBER_TIMES, k, script_numbers(L, arg)));
 }
 
 static int plus(lua_State *L, int arg, double c) {
     if (script_is_rows(L, arg))
         return luaL_error(L, "rows plus a number: only rows or numbers of each input can be added");
-    return script_push(
-        L, apply(L, script_numbers(L, arg), (struct elementwise){.kind = PLUS, .c = c}));
+    return script_push(L, apply(L, NUMBER_PLUS, c, script_numbers(L, arg)));
 }
 
 static int add(lua_State *L) {
@@ -277,8 +157,7 @@ static int multiply(lua_State *L) {
 static int invert(lua_State *L, double c, int arg) {
     struct program *p = script_program(L);
     if (!script_is_rows(L, arg))
-        return script_push(
-            L, apply(L, script_numbers(L, arg), (struct elementwise){.kind = OVER, .c = c}));
+        return script_push(L, apply(L, NUMBER_OVER, c, script_numbers(L, arg)));
     script_push(L, program_fn(p, FN_INVERSE, 1, script_rows(L, arg)));
     return c == 1 ? 1 : times(L, c, lua_gettop(L));
 }
@@ -300,26 +179,26 @@ static int power(lua_State *L) {
     if (!script_is_numbers(L, 1) || !is_number(L, 2))
         return luaL_error(L,
                           "a power is of numbers of each input, with a plain number as exponent");
-    return script_push(L, apply(L, script_numbers(L, 1),
-                                (struct elementwise){.kind = POWER, .c = lua_tonumber(L, 2)}));
+    return script_push(L, apply(L, NUMBER_POWER, lua_tonumber(L, 2), script_numbers(L, 1)));
 }
 
 /* --- functions by name ----------------------------------------------------------------------- */
 
+enum { GATES = NUMBER_RULES };
 enum { F_TANH, F_ERF, F_RELU, F_GELU, F_SILU, F_SOFTPLUS, F_SIGMOID, F_EXP, F_LOG, FUNCTIONS };
 static const struct {
     const char *name;
-    int rows, numbers; /* enum fn, enum kind (or GATES); -1: none */
+    int rows, numbers; /* enum fn, enum number_rule (or GATES); -1: none */
 } functions[] = {
-    [F_TANH] = {"tanh", FN_TANH, TANH},
+    [F_TANH] = {"tanh", FN_TANH, NUMBER_TANH},
     [F_ERF] = {"erf", FN_ERF, -1},
     [F_RELU] = {"relu", FN_RELU, -1},
     [F_GELU] = {"gelu", FN_GELU, -1},
     [F_SILU] = {"silu", FN_SILU, -1},
     [F_SOFTPLUS] = {"softplus", FN_SOFTPLUS, -1},
     [F_SIGMOID] = {"sigmoid", FN_SIGMOID, GATES},
-    [F_EXP] = {"exp", FN_EXP, EXP},
-    [F_LOG] = {"log", -1, LOG},
+    [F_EXP] = {"exp", FN_EXP, NUMBER_EXP},
+    [F_LOG] = {"log", -1, NUMBER_LOG},
 };
 _Static_assert(sizeof functions / sizeof *functions == FUNCTIONS, "a row for each function");
 
@@ -351,8 +230,8 @@ static int function(lua_State *L) {
     if (numbers && !lua_isnoneornil(L, 2))
         return luaL_error(L, "%s of numbers takes no factor: %s(k * x)", name, name);
     if (numbers)
-        return script_push(L, apply(L, script_numbers(L, 1),
-                                    (struct elementwise){.kind = (enum kind)functions[k].numbers}));
+        return script_push(
+            L, apply(L, (enum number_rule)functions[k].numbers, 0, script_numbers(L, 1)));
     return luaL_error(L, "%s takes %s%s%s", name, functions[k].rows >= 0 ? "rows" : "",
                       functions[k].rows >= 0 && functions[k].numbers >= 0 ? " or " : "",
                       functions[k].numbers >= 0 ? "numbers of each input" : "");
@@ -375,11 +254,11 @@ static int softmax(lua_State *L) {
 }
 
 static int stop(lua_State *L) {
-    return script_push(L, apply(L, script_numbers(L, 1), (struct elementwise){.kind = STOP}));
+    return script_push(L, apply(L, NUMBER_STOP, 0, script_numbers(L, 1)));
 }
 
 static int sum(lua_State *L) {
-    return script_push(L, apply(L, script_numbers(L, 1), (struct elementwise){.kind = SUM}));
+    return script_push(L, apply(L, NUMBER_SUM, 0, script_numbers(L, 1)));
 }
 
 /* The number k of the list at `list`. */

@@ -50,94 +50,27 @@ bool gate_is_constant(const struct program *p) {
     return program_network(p)->routing.gate == GATE_CONSTANT;
 }
 
-/* Of <psi m>, m the mask of the largest of `sites` logits: minus this logit. */
-static void minus_largest(const void *context, const struct net *net, int rows, const double *x,
-                          double *out) {
-    const struct population *experts = context;
-    (void)net;
-    for (int mu = 0; mu < rows; mu++)
-        out[mu] = -x[mu] * (double)experts->sites;
-}
-
-static json_t *largest_constants(const void *context) {
-    return json_pack("{s:f}", "c", -(double)((const struct population *)context)->sites);
-}
-
-static void invert(const void *context, const struct net *net, int rows, const double *x,
-                   double *out) {
-    (void)context, (void)net;
-    for (int mu = 0; mu < rows; mu++)
-        out[mu] = 1 / x[mu];
-}
-
-static void invert_backward(const void *context, const struct net *net, int rows, const double *x,
-                            const double *out, const double *g, double *gx) {
-    (void)context, (void)net, (void)x;
-    for (int mu = 0; mu < rows; mu++)
-        gx[mu] -= g[mu] * out[mu] * out[mu];
-}
-
-static json_t *inverse_constants(const void *context) {
-    (void)context;
-    return json_pack("{s:f}", "c", 1.0);
-}
-
 static struct value over_mean(struct program *p, struct value e) {
-    static const struct number_fn inverse = {
-        .rule_name = {"over", inverse_constants}, .forward = invert, .backward = invert_backward};
-    return program_scale(p, program_numbers(p, &inverse, NULL, program_mean(p, e), 1), 0, e);
+    return program_scale(p, program_number(p, NUMBER_OVER, 1, program_mean(p, e)), 0, e);
 }
 
-/* exp(beta (psi - max psi)): of a softmax, such a shift of all logits changes nothing, nor has it a
- * gradient. *shift: -max psi. */
+/* exp(beta (psi - max psi)), *shift: -max psi. The same number is taken off all logits, which
+ * changes no softmax, so that the largest logit may be a constant in the backward pass. */
 static struct value exponential(struct program *p, struct value psi,
                                 const struct population *experts, struct value *shift) {
-    static const struct number_fn largest = {.rule_name = {"times", largest_constants},
-                                             .forward = minus_largest};
-    struct value first = program_average(p, psi, program_top(p, psi, 1));
-    *shift = program_numbers(p, &largest, experts, first, 1);
+    struct value share = program_average(p, psi, program_top(p, psi, 1));
+    *shift = program_number(p, NUMBER_TIMES_STOP, -(double)experts->sites, share);
     return program_fn(p, FN_EXP, program_network(p)->routing.beta, program_shift(p, *shift, psi));
 }
 
-/* ln <exp(beta psi)> = ln <exp(beta (psi - max))> + beta max. The largest logit is treated as a
- * constant in the backward pass; the sum does not depend on it, so the gradient is right. */
-static void logarithm(const void *context, const struct net *net, int rows, const double *x,
-                      double *out) {
-    (void)context, (void)net;
-    for (int mu = 0; mu < rows; mu++)
-        out[mu] = log(x[mu]);
-}
-
-static void logarithm_backward(const void *context, const struct net *net, int rows,
-                               const double *x, const double *out, const double *g, double *gx) {
-    (void)context, (void)net, (void)out;
-    for (int mu = 0; mu < rows; mu++)
-        gx[mu] += g[mu] / x[mu];
-}
-
-static void shifted_back(const void *context, const struct net *net, int rows, const double *x,
-                         double *out) {
-    const struct network *network = context;
-    (void)net;
-    for (int mu = 0; mu < rows; mu++)
-        out[mu] = -network->routing.beta * x[mu];
-}
-
-static json_t *back_constants(const void *context) {
-    return json_pack("{s:f}", "c", -((const struct network *)context)->routing.beta);
-}
-
-/* ln <exp(beta psi)>, without overflow. */
+/* ln <exp(beta psi)> = ln <exp(beta (psi - max))> + beta max, without overflow. The sum does not
+ * depend on the largest logit, so the gradient is right although that is a constant. */
 static struct value log_mean(struct program *p, struct value psi,
                              const struct population *experts) {
-    static const struct number_fn ln = {.rule_name = {"log", NULL},
-                                        .forward = logarithm,
-                                        .backward = logarithm_backward},
-                                  back = {.rule_name = {"times", back_constants},
-                                          .forward = shifted_back};
     struct value shift, e = exponential(p, psi, experts, &shift);
-    return program_add_numbers(p, program_numbers(p, &ln, NULL, program_mean(p, e), 1),
-                               program_numbers(p, &back, program_network(p), shift, 1));
+    return program_add_numbers(
+        p, program_number(p, NUMBER_LOG, 0, program_mean(p, e)),
+        program_number(p, NUMBER_TIMES, -program_network(p)->routing.beta, shift));
 }
 
 static double balance_value(const void *context, const struct net *net, int rows, const double *x,

@@ -102,6 +102,9 @@ int config_factors(struct config *config, const struct params *params, int P, in
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every
  * width, K = rank of the inputs for balanced draws. config_shape comes before. */
 int config_check(const struct config *config, const struct params *params, int K, struct err *err);
+/* The part of it that asks whether a key has an effect: CODE_INPUT for one that has none and is not
+ * at its default. */
+int config_keys_check(const struct config *config, const struct params *params, struct err *err);
 /* Of networks of width N, or (0) of the limit. It outlives the nets. */
 const struct backend *config_backend(const struct config *config, int N);
 /* The setup of one run: N = 0 and a replicate of the limit, or a width and a seed. */

@@ -1,0 +1,93 @@
+/* What is asked of a map's bases from outside, and passes that leave no trace in them. */
+#include "kernels/maps/map_limit.h"
+
+#include <stdlib.h>
+
+int map_follow(struct map *map, const struct map *leader, struct err *err) {
+    const struct population *source = map->declared.source;
+    struct limit_state *limit = limit_of(map);
+    if (!limit->leader)
+        array_free(&limit->q);
+    limit->leader = leader;
+    limit->q = (struct array){0};
+    return leader ? CODE_OK
+                  : array_init(&limit->q, source->backend, source->sites, source->group, 0, err);
+}
+
+static bool has_bases(const struct map *map) {
+    return map->kind == &map_limit || map->kind == &map_adam;
+}
+
+int map_rank(const struct map *map, bool forward) {
+    if (!has_bases(map))
+        return 0;
+    return forward ? limit_of(map)->q.rows : limit_of(map)->p.rows;
+}
+
+/* What passes of one direction add to: rows of the basis and of its normals (kept: those in Z
+ * alone), and two tables of coefficients with their numbers of columns. */
+struct direction {
+    struct array *basis, *normals, *kept;
+    double **on_basis, **on_other;
+    int *basis_count, *other_count;
+};
+
+static struct direction direction_of(struct limit_state *limit, bool forward) {
+    if (forward)
+        return (struct direction){&limit->q,   &limit->Z,       &limit->normals, &limit->x_q,
+                                  &limit->x_e, &limit->q_count, &limit->e_count};
+    return (struct direction){&limit->p,           &limit->e,         NULL,
+                              &limit->y_p,         &limit->y_normals, &limit->p_count,
+                              &limit->normal_count};
+}
+
+void map_set_aside(struct map *map, bool forward, struct map_aside *aside) {
+    assert(map->kind != &map_field);
+    *aside = (struct map_aside){.forward = forward, .x = map->x};
+    if (!has_bases(map))
+        return;
+    struct limit_state *limit = limit_of(map);
+    struct direction d = direction_of(limit, forward);
+    aside->basis = d.basis->rows;
+    aside->normals = d.normals->rows;
+    aside->kept = d.kept ? d.kept->rows : 0;
+    aside->basis_count = *d.basis_count;
+    aside->other_count = *d.other_count;
+    aside->largest = limit->largest[forward];
+    aside->on_basis = *d.on_basis;
+    aside->on_other = *d.on_other;
+    *d.on_basis = *d.on_other = NULL;
+}
+
+void map_put_back(struct map *map, const struct map_aside *aside) {
+    map->x = aside->x;
+    if (!has_bases(map))
+        return;
+    struct limit_state *limit = limit_of(map);
+    struct direction d = direction_of(limit, aside->forward);
+    free(*d.on_basis);
+    free(*d.on_other);
+    if (limit->leader) /* its basis may have moved */
+        limit->q = limit_of(limit->leader)->q;
+    d.basis->rows = aside->basis;
+    d.normals->rows = aside->normals;
+    if (d.kept)
+        d.kept->rows = aside->kept;
+    *d.basis_count = aside->basis_count;
+    *d.other_count = aside->other_count;
+    limit->largest[aside->forward] = aside->largest;
+    *d.on_basis = aside->on_basis;
+    *d.on_other = aside->on_other;
+}
+
+struct map_coefficients map_known(const struct map *map, bool forward) {
+    const struct limit_state *limit = limit_of(map);
+    return forward ? (struct map_coefficients){limit->x_q, limit->q.rows}
+                   : (struct map_coefficients){limit->y_p, limit->p.rows};
+}
+
+struct map_coefficients map_shown(const struct map *map, bool forward) {
+    const struct limit_state *limit = limit_of(map);
+    return forward ? (struct map_coefficients){limit->x_e, limit->e_count}
+                   : (struct map_coefficients){limit->y_normals, limit->q.rows};
+}

@@ -1,0 +1,32 @@
+/* What router.c and router_gate.c share: functions of the logits psi [M] of one input. */
+#ifndef MODELS_ROUTER_GATE_H
+#define MODELS_ROUTER_GATE_H
+
+#include "models/parts/router.h"
+
+/* What rowwise functions know: numbers per input. */
+struct router {
+    const struct network *network; /* of routers with more than gates */
+    int M;
+    struct router_gate gate;
+    double eta_bias;
+    double *b;                      /* [M] selection biases; NULL: none */
+    double *load, *largest, *flips; /* [M], [1], [1] measured */
+    double *last;                   /* [count][M] masks of the last evaluation */
+};
+
+/* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. */
+double router_exponentials(const struct router *router, const double *psi, double *e);
+/* Writes the weights of all experts over their sum, which it returns: exponentials up to a common
+ * factor, or sigmoids. */
+double router_shares(const struct router *router, const double *psi, double *q);
+/* The constants of the gates, for the description of the program (struct rule_name). */
+struct json_t *router_constants(const void *context);
+/* The masks as numbers; declares the series of their loads and, with eta_bias, the biases. The name
+ * of each series ends in `suffix`. */
+struct value router_watch(struct program *p, struct router *router, struct value psi,
+                          const char *suffix);
+/* The gates of psi. */
+struct value router_apply(struct program *p, const struct router *router, struct value psi);
+
+#endif
