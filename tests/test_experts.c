@@ -124,7 +124,8 @@ static void judge_information(const struct run *run, const struct net *net,
     for (int r = 0; r < rows && class; r++) {
         bool own = net->setup.data.per_token && per > 1;
         int C = net->setup.data.C, row = own ? r : r / per;
-        const double *y = run->data.y + row * C;
+        double y[C];
+        data_ask(&run->data, (size_t)row, 1, y);
         label[r] = C == 1 ? y[0] > 0 : -1;
         for (int c = 0; c < C && C > 1; c++)
             label[r] = y[c] == 1 ? c : label[r];

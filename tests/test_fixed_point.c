@@ -362,8 +362,7 @@ static void sweeps_end_exactly(void **state) {
             support_run(&run, cases[i].file, overrides);
             run.config.solver.fixed_point.max_sweeps = 2 * cases[i].series * 4 + 1;
             run.config.solver.fixed_point.tolerance = 1e-13;
-            struct net_setup setup =
-                config_setup(&run.config, 0, 0, run.data.P, run.inputs.K, run.inputs.A);
+            struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
             struct err err;
             int code = fixed_point_run(&setup, &run.config.training, run.data.y,
                                        &run.config.solver.fixed_point, &calls, &err);
@@ -521,8 +520,7 @@ static void a_last_pass_that_fails(void **state) {
     struct backend backend = backend_cpu;
     struct run run;
     support_run(&run, "data/dense.ini", overrides);
-    struct net_setup setup =
-        config_setup(&run.config, 0, 0, run.data.P, run.inputs.K, run.inputs.A);
+    struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
     backend.dots = broken_dots;
     backend.averages = broken_averages;
     backend.sync = broken_sync;
@@ -551,8 +549,7 @@ static void fresh_draws(void **state) {
     struct err err;
     const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
     support_run(&run, "data/dense.ini", overrides);
-    struct net_setup setup =
-        config_setup(&run.config, 0, 0, run.data.P, run.inputs.K, run.inputs.A);
+    struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
     assert_int_equal(fixed_point_run(&setup, &run.config.training, run.data.y,
                                      &run.config.solver.fixed_point, &calls, &err),
                      CODE_NUMERICAL);

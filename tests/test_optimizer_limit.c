@@ -178,8 +178,7 @@ static void memory_is_announced(void **state) {
     for (int k = 0; k < 2; k++) {
         struct run run;
         open_run(&run, "model = dense\ndepth = 3", optimizers[k]);
-        struct net_setup setup =
-            config_setup(&run.config, 0, 0, run.data.P, run.inputs.K, run.inputs.A);
+        struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
         setup.limit.sites = 4096;
         ASK(net_bytes(&setup, 10, 0, &bytes[k], err));
         run_free(&run);

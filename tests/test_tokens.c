@@ -65,10 +65,11 @@ done:
 /* The class that is asked at a place, or -1. */
 static int asked(const struct data *data, size_t place) {
     int class = -1;
+    double y[data->C];
+    data_ask(data, place, 1, y);
     for (int c = 0; c < data->C; c++) {
-        double y = data->y[place * (size_t)data->C + (size_t)c];
-        assert_true(y == 0 || (y == 1 && class < 0));
-        class = y == 1 ? c : class;
+        assert_true(y[c] == 0 || (y[c] == 1 && class < 0));
+        class = y[c] == 1 ? c : class;
     }
     return class;
 }
@@ -76,13 +77,17 @@ static int asked(const struct data *data, size_t place) {
 /* X by its definition, up to the round-off of a square root and a quotient. */
 static void check_rows(const struct data *data, bool positions) {
     int D = data->V + (positions ? data->n : 0);
+    double x[D];
     assert_int_equal(data->D, D);
-    for (size_t row = 0; row < data_rows(data); row++)
+    assert_null(data->X);
+    for (size_t row = 0; row < data_rows(data); row++) {
+        data_take(data, row, 1, x);
         for (int i = 0; i < D; i++) {
             bool one = i == data->token[row] || i == data->V + (int)row % data->n;
-            CHECK_ABS(data->X[row * (size_t)D + (size_t)i] / sqrt(D),
-                      one ? sqrt(positions ? .5 : 1) : 0, 4e-16, "X[%zu][%d]/sqrt D", row, i);
+            CHECK_ABS(x[i] / sqrt(D), one ? sqrt(positions ? .5 : 1) : 0, 4e-16,
+                      "X[%zu][%d]/sqrt D", row, i);
         }
+    }
 }
 
 static void free_two(struct data *a, struct data *b) {
@@ -141,7 +146,11 @@ static void test_file(void **state) {
         {{{{0, 3, 1}, {1, 1, .5}}, 0, NULL}, 0, 0, true, "tokens[1][2] = 0.5, where"},
         {{{{0, 3, 1}, {1, 1, 0}}, 1.5, NULL}, 0, 0, true, "V must be one positive integer"},
         {{{{0, 3, 1}, {1, 1, 0}}, -1.5, NULL}, 0, 0, true, "V must be one positive integer"},
-        {{{{0, 30, 1}, {1, 1, 0}}, 0, NULL}, 0, 0, true, "6 tokens become 6 x 34 numbers where 99"},
+        {{{{0, 30, 1}, {1, 1, 0}}, 0, NULL},
+         0,
+         0,
+         true,
+         "span 6 directions of 34 numbers each where 99"},
         {{{{0, 3, 1}, {1, 1, 0}}, 0, "X"}, 0, 0, true, "has X beside tokens"},
         {{{{0, 3, 1}, {1, 1, 0}}, 0, "X_test"}, 0, 0, true, "has X_test beside tokens"},
         {{{{0, 3, 1}, {1, 1, 0}}, 0, "y_test"}, 0, 0, true, "has y_test and no tokens_test"},
@@ -475,7 +484,7 @@ static void test_written(void **state) {
         assert_int_equal(H5Lexists(file, "data/tokens", H5P_DEFAULT), data.V > 0);
         if (data.V) {
             int tokens[20], tests[10];
-            double y[30];
+            double y[30], asked[30];
             check_set(file, "data/tokens", "mu token", 2, (const hsize_t[]){4, 5});
             check_set(file, "data/X_test", "nu token i", 3, (const hsize_t[]){2, 5, 8});
             check_set(file, "data/y_test", "nu token c", 3, (const hsize_t[]){2, 5, 3});
@@ -484,7 +493,8 @@ static void test_written(void **state) {
             assert_true(H5LTread_dataset_double(file, "data/y_test", y) >= 0);
             assert_memory_equal(tokens, data.token, sizeof tokens);
             assert_memory_equal(tests, data.token + 20, sizeof tests);
-            assert_memory_equal(y, data.y + 60, sizeof y);
+            data_ask(&data, 20, 10, asked);
+            assert_memory_equal(y, asked, sizeof y);
         }
         H5Fclose(file);
         data_free(&data);

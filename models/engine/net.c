@@ -197,7 +197,7 @@ int net_outputs(const struct net *net) {
 /* Centres f; loss and Delta. */
 static void measure_loss(struct net *net, const struct loss *loss, const double *y) {
     int C = net->setup.data.C, outs = net->batch.output_rows, each = outs / net->setup.data.P;
-    double zero[C], of_zero = 0;
+    double zero[C], space[C], of_zero = 0;
     memset(zero, 0, sizeof zero);
     for (int k = 0; k < outs * C; k++) {
         if (!net->batch.started && net->setup.limit.centre)
@@ -207,10 +207,10 @@ static void measure_loss(struct net *net, const struct loss *loss, const double 
     net->output.loss = 0;
     for (int i = 0; i < outs; i++) {
         size_t asked = (size_t)net->batch.index[i / each] * (size_t)each + (size_t)(i % each);
+        const double *target = net_targets(&net->setup.data, y, asked, space);
         double *Delta = net->output.Delta + i * C;
-        of_zero += loss->value(C, zero, y + asked * (size_t)C, Delta) / outs;
-        net->output.loss +=
-            loss->value(C, net->output.f + i * C, y + asked * (size_t)C, Delta) / outs;
+        of_zero += loss->value(C, zero, target, Delta) / outs;
+        net->output.loss += loss->value(C, net->output.f + i * C, target, Delta) / outs;
     }
     net->output.loss_scale =
         fmax(of_zero, net->batch.started ? net->output.loss_scale : fmax(net->output.loss, 1));

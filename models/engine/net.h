@@ -80,11 +80,16 @@ struct data_setup {
     bool per_token;      /* outputs of each token, else of each input */
     const int *token;    /* NULL, or [inputs + tests][n] numbers of tokens, each below V */
     int V;               /* tokens of the vocabulary */
+    bool places;         /* rows of tokens know their place in the sequence */
+    bool numbered;       /* targets are numbers of classes, -1: none, not rows of C */
     bool classes;        /* targets are classes, or +-1: accuracies are measured */
     int inputs, tests;   /* of the training set (0: P); inputs that are only predicted */
     int test_directions; /* of the latter, those that are not among the K */
     /* [inputs + tests][n][K + test_directions] coordinates (thin_coordinates); Adam: X/sqrt(D) */
     const double *A;
+    /* Instead of A, where rows are tokens: [V + n][K + test_directions] of a token and (if places)
+     * of a place, whose sum is the row. */
+    const double *table;
 };
 
 /* What is to be measured beside the kernels of the model. */
@@ -309,6 +314,11 @@ int net_outputs(const struct net *net);
  * had happened. Before the end of the first evaluation it finds their origins; f may then be NULL.
  */
 int net_predict(struct net *net, int first, int count, double *f, struct err *err);
+/* A [K] and rest [test_directions] of row number `row` of all inputs. */
+void net_coordinates(const struct data_setup *data, size_t row, double *A, double *rest);
+/* The targets [C] of place number `place` of all, in y, or of their number made in space [C]. */
+const double *net_targets(const struct data_setup *data, const double *y, size_t place,
+                          double *space);
 /* For net_evaluate: takes A and origins of the inputs `index`; after the first evaluation, keeps
  * its origins and looks for those of all other inputs. */
 void net_load_batch(struct net *net);

@@ -22,16 +22,41 @@ int net_origin(struct net *net, int K, double **now, struct err *err) {
     return base_alloc(&origin->all, all * (size_t)K, sizeof *origin->all, err);
 }
 
+/* out = a, or a + b. */
+static void take(double *out, const double *a, const double *b, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        out[k] = b ? a[k] + b[k] : a[k];
+}
+
+void net_coordinates(const struct data_setup *data, size_t row, double *A, double *rest) {
+    size_t K = (size_t)data->K, more = (size_t)data->test_directions, all = K + more;
+    size_t n = (size_t)data->n, at = data->A ? row : (size_t)data->token[row];
+    const double *first = (data->A ? data->A : data->table) + at * all,
+                 *place = data->A || !data->places
+                              ? NULL
+                              : data->table + ((size_t)data->V + row % n) * all;
+    take(A, first, place, K);
+    take(rest, first + K, place ? place + K : NULL, more);
+}
+
+const double *net_targets(const struct data_setup *data, const double *y, size_t place,
+                          double *space) {
+    if (!data->numbered)
+        return y + place * (size_t)data->C;
+    memset(space, 0, (size_t)data->C * sizeof *space);
+    if (y[place] >= 0)
+        space[(size_t)y[place]] = 1;
+    return space;
+}
+
 void net_load_batch(struct net *net) {
     size_t K = (size_t)net->setup.data.K, rest = (size_t)net->setup.data.test_directions,
            n = (size_t)net->setup.data.n;
     for (int mu = 0; mu < net->setup.data.P; mu++) {
         size_t to = (size_t)mu, from = (size_t)net->batch.index[mu];
-        for (size_t i = 0; i < n; i++) {
-            const double *A = net->setup.data.A + (from * n + i) * (K + rest);
-            memcpy(net->batch.A + (to * n + i) * K, A, K * sizeof *A);
-            memcpy(net->batch.A_rest + (to * n + i) * rest, A + K, rest * sizeof *A);
-        }
+        for (size_t i = 0; i < n; i++)
+            net_coordinates(&net->setup.data, from * n + i, net->batch.A + (to * n + i) * K,
+                            net->batch.A_rest + (to * n + i) * rest);
         if (net->batch.token)
             memcpy(net->batch.token + to * n, net->setup.data.token + from * n,
                    n * sizeof *net->batch.token);

@@ -1,6 +1,7 @@
 /* Data sets: their memory, and those of data files. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/data/data.h"
+#include "models/engine/net.h"
 #include "solver/data/stored.h"
 #include "solver/data/targets.h"
 #include "solver/data/tokens.h"
@@ -19,24 +20,50 @@ size_t data_places(const struct data *data) {
     return data->per_token ? data_rows(data) : (size_t)data->P + (size_t)data->tests;
 }
 
+size_t data_targets(const struct data *data) {
+    return data_places(data) * (data->numbered ? 1 : (size_t)data->C);
+}
+
 uint64_t data_hash(uint64_t hash, const struct data *data) {
-    const int shape[] = {data->P, data->tests, data->n,         data->D,
-                         data->C, data->V,     data->per_token, data->classes};
-    size_t rows = data_rows(data), outputs = data_places(data) * (size_t)data->C;
+    const int shape[] = {data->P, data->tests,     data->n,       data->D,       data->C,
+                         data->V, data->per_token, data->classes, data->numbered};
+    size_t rows = data_rows(data);
     hash = base_hash(hash, shape, sizeof shape);
-    hash = base_hash(hash, data->X, rows * (size_t)data->D * sizeof *data->X);
+    hash = base_hash(hash, data->X, data->V ? 0 : rows * (size_t)data->D * sizeof *data->X);
     hash = base_hash(hash, data->token, data->V ? rows * sizeof *data->token : 0);
-    return base_hash(hash, data->y, outputs * sizeof *data->y);
+    return base_hash(hash, data->y, data_targets(data) * sizeof *data->y);
+}
+
+void data_take(const struct data *data, size_t first, size_t count, double *X) {
+    size_t D = (size_t)data->D;
+    if (data->V)
+        tokens_rows(data, first, count, X);
+    else
+        memcpy(X, data->X + first * D, count * D * sizeof *X);
+}
+
+void data_ask(const struct data *data, size_t first, size_t count, double *y) {
+    const struct data_setup setup = {.C = data->C, .numbered = data->numbered};
+    size_t C = (size_t)data->C;
+    for (size_t k = 0; k < count; k++) {
+        const double *target = net_targets(&setup, data->y, first + k, y + k * C);
+        if (target != y + k * C)
+            memcpy(y + k * C, target, C * sizeof *y);
+    }
 }
 
 int data_init(struct data *data, const struct data *sizes, struct err *err) {
     *data = *sizes;
     data->X = data->y = NULL;
     data->token = NULL;
-    TRY(base_alloc(&data->X, data_rows(data) * (size_t)data->D, sizeof *data->X, err));
     if (data->V)
         TRY(base_alloc(&data->token, data_rows(data), sizeof *data->token, err));
-    return base_alloc(&data->y, data_places(data) * (size_t)data->C, sizeof *data->y, err);
+    else
+        TRY(base_alloc(&data->X, data_rows(data) * (size_t)data->D, sizeof *data->X, err));
+    TRY(base_alloc(&data->y, data_targets(data), sizeof *data->y, err));
+    for (size_t k = 0; k < data_targets(data) && data->numbered; k++)
+        data->y[k] = -1;
+    return CODE_OK;
 }
 
 void data_free(struct data *data) {
@@ -105,11 +132,12 @@ static int get_vocabulary(struct data *data, const struct stored *stored,
         }
     V = V > 0 ? V : largest + 1;
     double D = V + (wanted->positions ? data->n : 0);
-    if (D > INT_MAX || D * (double)data_rows(data) > (double)wanted->most)
+    double directions = fmin(D, (double)data_rows(data));
+    if (D > INT_MAX || D * directions > (double)wanted->most)
         return err_set(err, CODE_INPUT,
-                       "data file %s: tokens is too large, %zu tokens become %zu x %.0f numbers "
-                       "where %zu are allowed",
-                       path, data_rows(data), data_rows(data), D, wanted->most);
+                       "data file %s: the vocabulary is too large, tokens span %.0f directions of "
+                       "%.0f numbers each where %zu are allowed",
+                       path, directions, D, wanted->most);
     data->V = (int)V;
     data->D = (int)D;
     return CODE_OK;
@@ -125,8 +153,6 @@ static void fill_inputs(struct data *data, const struct stored *stored) {
             data->token[at + k] = (int)set->value[k];
         at += set->count;
     }
-    if (stored->tokens)
-        tokens_rows(data);
 }
 
 int data_read(struct data *data, const char *path, const struct data_wanted *wanted,

@@ -13,16 +13,24 @@ struct data {
     int C;          /* outputs */
     bool per_token; /* targets for each token, else for each input */
     bool classes;   /* targets are one-hot classes, or +-1 with C = 1: accuracy makes sense */
+    bool numbered;  /* y holds the number of the class, -1 where nothing is asked */
     int V;          /* vocabulary; 0: no token numbers */
-    double *X;      /* [P + tests][n][D] */
+    double *X;      /* [P + tests][n][D]; NULL with V: rows follow from token (tokens.h) */
     int *token;     /* [P + tests][n]; NULL without V */
-    double *y;      /* [P + tests][per_token ? n : 1][C]; with cross_entropy, zeros: not asked */
+    /* [P + tests][per_token ? n : 1][C], or without [C] if numbered; with cross_entropy a row of
+     * zeros is not asked */
+    double *y;
 };
-/* The arrays of these sizes, zero. */
+/* The arrays of these sizes, zero; targets that are numbered, -1. */
 int data_init(struct data *data, const struct data *sizes, struct err *err);
 size_t data_rows(const struct data *data);                  /* (P + tests) n */
 uint64_t data_hash(uint64_t hash, const struct data *data); /* of sizes and values */
 size_t data_places(const struct data *data);                /* that have targets: rows of y */
+size_t data_targets(const struct data *data);               /* numbers of y */
+/* Rows first ... first + count - 1 of X into X [count][D], whether it is kept or not. */
+void data_take(const struct data *data, size_t first, size_t count, double *X);
+/* Targets of places first ... first + count - 1 into y [count][C], numbered or not. */
+void data_ask(const struct data *data, size_t first, size_t count, double *y);
 
 /* What targets of a file are to be. */
 struct data_wanted {

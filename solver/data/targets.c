@@ -73,7 +73,8 @@ static int count_classes(struct data *data, const struct stored *stored,
                        "data file %s: every label is 0, and loss = %s needs at least two classes "
                        "here; set [network] outputs",
                        path, wanted->loss->choice.name);
-    if ((size_t)data->C > wanted->most / data_places(data))
+    data->numbered = data->V && data->per_token;
+    if (!data->numbered && (size_t)data->C > wanted->most / data_places(data))
         return err_set(err, CODE_INPUT,
                        "data file %s: %d classes at %zu places are too many, %zu numbers are "
                        "allowed",
@@ -151,7 +152,9 @@ static int fill_set(const struct data *data, const struct stored *stored, enum s
                     struct err *err) {
     const struct stored_set *set = &stored->set[role];
     for (size_t k = 0; k < set->count && labels; k++)
-        if (set->value[k] >= 0)
+        if (data->numbered)
+            y[k] = set->value[k];
+        else if (set->value[k] >= 0)
             y[k * (size_t)data->C + (size_t)set->value[k]] = 1;
     if (labels)
         return CODE_OK;
@@ -162,8 +165,9 @@ static int fill_set(const struct data *data, const struct stored *stored, enum s
 int targets_fill(struct data *data, const struct stored *stored, const struct data_wanted *wanted,
                  const char *path, struct err *err) {
     size_t places = data_places(data), C = (size_t)data->C;
-    size_t test = (size_t)data->P * (places / ((size_t)data->P + (size_t)data->tests)) * C;
-    bool labels = C > 1 && stored->set[STORED_TARGET].count * C == test;
+    size_t trained = (size_t)data->P * (places / ((size_t)data->P + (size_t)data->tests)),
+           test = trained * (data->numbered ? 1 : C);
+    bool labels = C > 1 && stored->set[STORED_TARGET].count == trained;
     const struct loss *classes =
         wanted->loss->targets == LOSS_TARGETS_CLASSES ? wanted->loss : NULL;
     TRY(fill_set(data, stored, STORED_TARGET, labels, classes, data->y, path, err));
@@ -171,6 +175,8 @@ int targets_fill(struct data *data, const struct stored *stored, const struct da
         TRY(fill_set(data, stored, STORED_TEST_TARGET, labels, classes, data->y + test, path, err));
     data->classes = true;
     for (size_t k = 0; k < places && data->classes && !classes; k++)
-        data->classes = C == 1 ? fabs(data->y[k]) == 1 : count_ones(data->y + k * C, data->C) == 1;
+        data->classes = data->numbered ? data->y[k] >= 0
+                        : C == 1       ? fabs(data->y[k]) == 1
+                                       : count_ones(data->y + k * C, data->C) == 1;
     return CODE_OK;
 }

@@ -4,18 +4,46 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { OWNER_CHAIN = 1, OWNER_LETTERS = 2 }; /* of PURPOSE_DATA */
 
-void tokens_rows(struct data *data) {
+void tokens_rows(const struct data *data, size_t first, size_t count, double *X) {
     size_t n = (size_t)data->n, D = (size_t)data->D, V = (size_t)data->V;
     bool positions = D > V;
     double one = sqrt((double)D / (positions ? 2 : 1));
-    for (size_t row = 0; row < data_rows(data); row++) {
-        data->X[row * D + (size_t)data->token[row]] = one;
+    memset(X, 0, count * D * sizeof *X);
+    for (size_t k = 0; k < count; k++) {
+        X[k * D + (size_t)data->token[first + k]] = one;
         if (positions)
-            data->X[row * D + V + row % n] = one;
+            X[k * D + V + (first + k) % n] = one;
     }
+}
+
+/* The root of a tree of tokens and places that rows have joined. */
+static int root_of(int *above, int at) {
+    while (above[at] != at)
+        at = above[at] = above[above[at]];
+    return at;
+}
+
+int tokens_open(const struct data *data, size_t *row, int *trained, int *count, struct err *err) {
+    int n = data->n, V = data->V, one = data->D == V, *above; /* one: all rows have one place */
+    TRY(base_alloc(&above, (size_t)(V + n), sizeof *above, err));
+    for (int k = 0; k < V + n; k++)
+        above[k] = k;
+    *trained = *count = 0;
+    for (size_t r = 0; r < data_rows(data); r++) {
+        int token = root_of(above, data->token[r]),
+            place = root_of(above, V + (one ? 0 : (int)(r % (size_t)n)));
+        if (token == place)
+            continue;
+        above[token] = place;
+        row[(*count)++] = r;
+        *trained += r < (size_t)data->P * (size_t)n;
+    }
+    free(above);
+    return CODE_OK;
 }
 
 struct data tokens_sizes(const struct sequences *sequences, int P, int tests, int n,
@@ -28,6 +56,7 @@ struct data tokens_sizes(const struct sequences *sequences, int P, int tests, in
                          .C = sequences->letters,
                          .per_token = true,
                          .classes = true,
+                         .numbered = true,
                          .V = V};
 }
 
@@ -56,7 +85,7 @@ static size_t random_below(const struct sequences *sequences, size_t draw, size_
 
 /* The token has this target. */
 static void ask(struct data *data, size_t row, size_t class) {
-    data->y[row * (size_t)data->C + class] = 1;
+    data->y[row] = (double)class;
 }
 
 /* --- sources --------------------------------------------------------------------------------- */
@@ -152,6 +181,5 @@ int tokens_draw(struct data *data, const struct sequences *sequences, struct err
         draw_copy(data, sequences);
     else
         TRY(draw_modular(data, sequences, err));
-    tokens_rows(data);
     return CODE_OK;
 }

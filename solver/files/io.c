@@ -158,7 +158,9 @@ static int write_inputs(hid_t group, const struct data *data, bool test, struct 
     size_t P = (size_t)data->P, n = (size_t)data->n, D = (size_t)data->D, C = (size_t)data->C;
     size_t count = test ? (size_t)data->tests : P, places = data->per_token ? n : 1;
     hsize_t rows = n > 1 ? n : 0, asked = places > 1 ? n : 0, columns = C > 1 ? C : 0;
-    const double *X = data->X + (test ? P * n * D : 0), *y = data->y + (test ? P * places * C : 0);
+    size_t first = test ? P : 0;
+    double *X = NULL, *y = NULL;
+    int code;
     const struct dataset inputs = {test ? "X_test" : "X",
                                    test ? "nu token i" : "mu token i",
                                    test ? "test inputs" : "inputs",
@@ -180,10 +182,17 @@ static int write_inputs(hid_t group, const struct data *data, bool test, struct 
                                    2,
                                    {count, rows},
                                    H5T_NATIVE_INT};
-    TRY(write_data(group, inputs, X, err));
+    DO(base_alloc(&X, count * n * D, sizeof *X, err));
+    data_take(data, first * n, count * n, X);
+    DO(write_data(group, inputs, X, err));
     if (data->V)
-        TRY(write_data(group, tokens, data->token + (test ? P * n : 0), err));
-    return write_data(group, targets, y, err);
+        DO(write_data(group, tokens, data->token + first * n, err));
+    DO(base_alloc(&y, count * places * C, sizeof *y, err));
+    data_ask(data, first * places, count * places, y);
+    DO(write_data(group, targets, y, err));
+done:
+    free(X), free(y);
+    return code;
 }
 
 int io_data(struct io *io, const struct data *data, struct err *err) {
@@ -197,29 +206,36 @@ done:
     return hdf5_shut(H5Gclose, group, code, "data", err);
 }
 
-/* Rows first ... of A [][all], K of each. */
-static int write_coordinates(hid_t group, struct dataset array, const double *A, size_t all,
-                             struct err *err) {
+/* Of all coordinates of rows first, first + 1, ... the first K. */
+static int write_coordinates(hid_t group, struct dataset array, const struct data *data,
+                             const struct coordinates *inputs, size_t first, struct err *err) {
     size_t rows = array.shape[0] * (array.shape[1] ? array.shape[1] : 1), K = array.shape[2];
-    double *part;
-    TRY(base_alloc(&part, rows * K, sizeof *part, err));
-    for (size_t row = 0; row < rows; row++)
-        memcpy(part + row * K, A + row * all, K * sizeof *part);
-    int code = write_data(group, array, part, err);
-    free(part);
+    size_t all = (size_t)(inputs->K + inputs->test_directions);
+    double *part = NULL, *A = NULL;
+    int code;
+    DO(base_alloc(&part, rows * K, sizeof *part, err));
+    DO(base_alloc(&A, all, sizeof *A, err));
+    for (size_t row = 0; row < rows; row++) {
+        coordinates_take(inputs, data, first + row, 1, A);
+        memcpy(part + row * K, A, K * sizeof *part);
+    }
+    DO(write_data(group, array, part, err));
+done:
+    free(part), free(A);
     return code;
 }
 
-int io_coordinates(struct io *io, const struct data *data, const double *A, int K, int rest,
+int io_coordinates(struct io *io, const struct data *data, const struct coordinates *inputs,
                    struct err *err) {
-    size_t P = (size_t)data->P, n = (size_t)data->n, all = (size_t)(K + rest);
+    size_t P = (size_t)data->P, n = (size_t)data->n,
+           all = (size_t)(inputs->K + inputs->test_directions);
     hsize_t tokens = n > 1 ? n : 0;
     const struct dataset trained = {"coordinates",
                                     "mu token k",
                                     "of the inputs, what read-ins act on",
                                     "A, with A A^T = X X^T/D",
                                     3,
-                                    {P, tokens, (hsize_t)K},
+                                    {P, tokens, (hsize_t)inputs->K},
                                     H5T_NATIVE_DOUBLE};
     const struct dataset tests = {"coordinates_test",
                                   "nu token k_test",
@@ -231,9 +247,9 @@ int io_coordinates(struct io *io, const struct data *data, const double *A, int 
     hid_t group;
     int code;
     DO(io_open_group(&group, io, "data", err));
-    DO(write_coordinates(group, trained, A, all, err));
+    DO(write_coordinates(group, trained, data, inputs, 0, err));
     if (data->tests)
-        DO(write_coordinates(group, tests, A + P * n * all, all, err));
+        DO(write_coordinates(group, tests, data, inputs, P * n, err));
 done:
     return hdf5_shut(H5Gclose, group, code, "data", err);
 }

@@ -17,7 +17,7 @@
 #ifndef SOLVER_IO_H
 #define SOLVER_IO_H
 
-#include "solver/data/data.h"
+#include "solver/data/coordinates.h"
 #include "solver/settings/param.h"
 #include "solver/measure/record.h"
 
@@ -52,7 +52,7 @@ int io_provenance(struct io *io, const char *name, const char *value, struct err
 int io_data(struct io *io, const struct data *data, struct err *err);
 /* /data/coordinates ("mu token k", K of them) and coordinates_test ("nu token k_test", K and rest):
  * A as config_coordinates gives it, what read-ins act on. */
-int io_coordinates(struct io *io, const struct data *data, const double *A, int K, int rest,
+int io_coordinates(struct io *io, const struct data *data, const struct coordinates *inputs,
                    struct err *err);
 /* /data/batch [T][P] ("t b"): which input, a row of X, was at which place of the batch. */
 int io_batches(struct io *io, const int *index, int T, int P, struct err *err);

@@ -26,19 +26,30 @@ static double value(const void *context, int t, const double *sum, const double 
     return loss;
 }
 
+static int places_of(const struct mean_loss_rows *rows) {
+    return rows->data->per_token ? rows->data->n : 1;
+}
+
+static void take_row(double *y, const struct mean_loss_rows *rows, int place) {
+    size_t first = (size_t)rows->first * (size_t)places_of(rows), C = (size_t)rows->data->C;
+    const double *from = net_targets(rows->data, rows->y, first + (size_t)place, y);
+    if (from != y)
+        memcpy(y, from, C * sizeof *y);
+}
+
 /* The targets of each batch, in turn. */
 static int gather(struct targets *targets, int T, const struct training *training,
                   const struct mean_loss_rows *rows, struct err *err) {
-    size_t row = (size_t)(rows->each * rows->C);
+    int each = places_of(rows), C = rows->data->C;
     int P = batch_size(training, rows->inputs), *index, code = CODE_OK;
     struct batch batch = {0};
     TRY(base_alloc(&index, (size_t)P, sizeof *index, err));
     DO(batch_init(&batch, training, rows->inputs, err));
     for (int t = 0; t < T; t++) {
         batch_at(&batch, t, index);
-        for (int i = 0; i < P; i++)
-            memcpy(targets->y + (size_t)t * targets->step + (size_t)i * row,
-                   rows->y + (size_t)index[i] * row, row * sizeof *rows->y);
+        for (int i = 0; i < P * each; i++)
+            take_row(targets->y + (size_t)t * targets->step + (size_t)(i * C), rows,
+                     index[i / each] * each + i % each);
     }
 done:
     batch_free(&batch);
@@ -51,19 +62,19 @@ int mean_loss_set(const struct record *record, const char *name, const char *of,
                   struct err *err) {
     bool batches = rows->batches && training->batches.size;
     int inputs = batches ? batch_size(training, rows->inputs) : rows->inputs;
-    size_t count = (size_t)(inputs * rows->each * rows->C),
-           all = batches ? count * (size_t)record->T : count;
+    int places = inputs * places_of(rows), C = rows->data->C;
+    size_t count = (size_t)(places * C), all = batches ? count * (size_t)record->T : count;
     struct of_mean of_mean = {.value = value};
     struct targets *targets;
     char *block;
     TRY(base_alloc(&block, sizeof *targets + all * sizeof(double), 1, err));
     targets = (struct targets *)block;
-    *targets = (struct targets){training->loss, inputs * rows->each, rows->C, batches ? count : 0};
+    *targets = (struct targets){training->loss, places, C, batches ? count : 0};
     of_mean.context = targets;
     memcpy(of_mean.of, of, strlen(of) + 1);
-    if (!batches)
-        memcpy(targets->y, rows->y, count * sizeof *rows->y);
-    else if (gather(targets, record->T, training, rows, err)) {
+    for (int i = 0; i < places && !batches; i++)
+        take_row(targets->y + (size_t)(i * C), rows, i);
+    if (batches && gather(targets, record->T, training, rows, err)) {
         free(block);
         return err->code;
     }

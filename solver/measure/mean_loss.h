@@ -9,10 +9,10 @@
 
 /* Rows of outputs and of their targets. */
 struct mean_loss_rows {
-    const double *y; /* [inputs][each][C], copied */
-    int inputs;      /* that the series `of` is about */
-    int each, C;     /* rows of an input; outputs */
-    bool batches;    /* of `inputs` those in the batch of their step, else all */
+    const double *y; /* targets of all inputs; copied */
+    const struct data_setup *data;
+    int first, inputs; /* that the series `of` is about */
+    bool batches;      /* of `inputs` those in the batch of their step, else all */
 };
 
 /* The series `name`, dims "t", becomes the loss of the mean of the series `of`, [t] and rows. */

@@ -57,8 +57,7 @@ static int declare_first(struct record *record, const struct config *config, con
     TRY(record_add(record, l, err));
     TRY(record_fill_by(record, fill_f, 0, 1, err));
     TRY(record_add(record, f, err));
-    const struct mean_loss_rows rows = {
-        y, net->setup.data.inputs, net_outputs(net) / net->setup.data.C, net->setup.data.C, true};
+    const struct mean_loss_rows rows = {y, &net->setup.data, 0, net->setup.data.inputs, true};
     return of_mean ? mean_loss_set(record, "loss", "f", &config->training, &rows, err) : CODE_OK;
 }
 
@@ -66,15 +65,18 @@ static int declare_first(struct record *record, const struct config *config, con
 
 enum { ACCURACY, TOP, TEST_F, TEST_LOSS, TEST_ACCURACY, TEST_TOP, SLOTS };
 
-/* Of inputs mu of the last evaluation, or (NULL) of all those that f belongs to. */
+/* Of inputs mu of the last evaluation, or (NULL) of inputs first, first + 1, ..., to whom f
+ * belongs. */
 static struct score score_of(const struct measuring *m, const struct net *net, const int *mu,
-                             int count, const double *f, const double *y) {
+                             int first, int count, const double *f) {
     int C = net->setup.data.C, each = net_outputs(net) / C;
     struct score score = {0};
+    double space[C];
     for (int i = 0; i < count * each; i++) {
-        size_t asked = (size_t)(mu ? mu[i / each] : i / each) * (size_t)each + (size_t)(i % each);
+        size_t asked =
+            (size_t)(mu ? mu[i / each] : first + i / each) * (size_t)each + (size_t)(i % each);
         score_add(&score, m->config->training.loss, C, m->config->output.top, f + i * C,
-                  y + asked * (size_t)C);
+                  net_targets(&net->setup.data, m->y, asked, space));
     }
     return score;
 }
@@ -91,7 +93,7 @@ static int fill_scores(const struct measuring *m, int item, double *const *out, 
     (void)item, (void)err;
     if (out[ACCURACY] || out[TOP]) {
         struct score score =
-            score_of(m, net, net->batch.index, net->setup.data.P, net->output.f, m->y);
+            score_of(m, net, net->batch.index, 0, net->setup.data.P, net->output.f);
         put_scores(&score, out[ACCURACY], out[TOP]);
     }
     return CODE_OK;
@@ -109,7 +111,7 @@ int outputs_predict(const struct measuring *m, struct net *net, struct err *err)
         return CODE_OK;
     TRY(base_alloc(&f, (size_t)(tests * net_outputs(net)), sizeof *f, err));
     DO(net_predict(net, inputs, tests, f, err));
-    struct score score = score_of(m, net, NULL, tests, f, m->y + inputs * net_outputs(net));
+    struct score score = score_of(m, net, NULL, inputs, tests, f);
     put_scores(&score, place(m, "test_accuracy"), place(m, "test_top_accuracy"));
     *place(m, "test_loss") = score.loss / score.rows;
     if (kept)
@@ -162,8 +164,8 @@ static int add_test_loss(struct record *record, const struct config *config, con
     if (y && !setup->N)
         TRY(record_add(record, f, err));
     TRY(record_add(record, loss, err));
-    const struct mean_loss_rows rows = {y + setup->data.inputs * outputs, setup->data.tests,
-                                        outputs / setup->data.C, setup->data.C, false};
+    const struct mean_loss_rows rows = {y, &setup->data, setup->data.inputs, setup->data.tests,
+                                        false};
     return of_mean ? mean_loss_set(record, "test_loss", "test_f", &config->training, &rows, err)
                    : CODE_OK;
 }

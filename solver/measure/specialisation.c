@@ -209,11 +209,12 @@ static int label_rows(const struct measuring *m, enum quantity k, int rows, cons
                       int *label) {
     const struct net *net = m->net;
     const struct net_setup *setup = &net->setup;
+    double space[setup->data.C];
     int per = rows / setup->data.P, answers = setup->data.per_token ? setup->data.n : 1;
     for (int r = 0; r < rows; r++) {
         int mu = r / per, answer = per > 1 && answers > 1 ? r % per : 0;
-        const double *y = m->y + ((size_t)net->batch.index[mu] * (size_t)answers + (size_t)answer) *
-                                     (size_t)setup->data.C;
+        size_t asked = (size_t)net->batch.index[mu] * (size_t)answers + (size_t)answer;
+        const double *y = net_targets(&setup->data, m->y, asked, space);
         label[r] = own[r] < 0      ? -1
                    : k == OF_CLASS ? class_of(y, setup->data.C)
                                    : net->batch.token[r];

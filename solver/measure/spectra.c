@@ -126,12 +126,12 @@ static void kernel_of(const struct measuring *m, const struct chosen *chosen, do
         K[k] *= chosen->kernel->scale;
 }
 
-/* Row i of the targets of this evaluation. */
+/* Row i of the targets of this evaluation; space [columns] is for it. */
 static const double *target(const struct net *net, const struct chosen *chosen, const double *y,
-                            int i) {
+                            int i, double *space) {
     int each = chosen->rows / net->setup.data.P;
     int row = net->batch.index[i / each] * each + i % each;
-    return y + (size_t)row * (size_t)chosen->columns;
+    return net_targets(&net->setup.data, y, (size_t)row, space);
 }
 
 static double product(const double *a, const double *b, int count) {
@@ -143,11 +143,11 @@ static double product(const double *a, const double *b, int count) {
 
 static double align(const struct net *net, const struct chosen *chosen, const double *K,
                     const double *y) {
-    double both = 0, kernel = 0, targets = 0;
+    double both = 0, kernel = 0, targets = 0, a[chosen->columns], b[chosen->columns];
     for (int i = 0; i < chosen->rows; i++)
         for (int j = 0; j < chosen->rows; j++) {
             double k = K[i * chosen->rows + j],
-                   g = product(target(net, chosen, y, i), target(net, chosen, y, j),
+                   g = product(target(net, chosen, y, i, a), target(net, chosen, y, j, b),
                                chosen->columns);
             both += k * g;
             kernel += k * k;
@@ -160,13 +160,13 @@ static double align(const struct net *net, const struct chosen *chosen, const do
 static void share(const struct net *net, const struct chosen *chosen, const double *V,
                   const double *y, double *out) {
     int R = chosen->rows;
-    double total = 0;
+    double total = 0, space[chosen->columns];
     memset(out, 0, (size_t)R * sizeof *out);
     for (int c = 0; c < chosen->columns; c++)
         for (int k = 0; k < R; k++) {
             double along = 0;
             for (int i = 0; i < R; i++)
-                along += V[i * R + R - 1 - k] * target(net, chosen, y, i)[c];
+                along += V[i * R + R - 1 - k] * target(net, chosen, y, i, space)[c];
             out[k] += along * along;
             total += along * along;
         }

@@ -43,10 +43,11 @@ int exchange_data(struct data *data, struct err *err) {
     dist_broadcast(&sizes, sizeof sizes, 0);
     if (dist_rank())
         TRY(data_init(data, &sizes, err));
-    dist_broadcast(data->X, data_rows(data) * (size_t)data->D * sizeof *data->X, 0);
     if (data->V)
         dist_broadcast(data->token, data_rows(data) * sizeof *data->token, 0);
-    dist_broadcast(data->y, data_places(data) * (size_t)data->C * sizeof *data->y, 0);
+    else
+        dist_broadcast(data->X, data_rows(data) * (size_t)data->D * sizeof *data->X, 0);
+    dist_broadcast(data->y, data_targets(data) * sizeof *data->y, 0);
     return CODE_OK;
 }
 

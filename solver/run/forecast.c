@@ -68,9 +68,9 @@ static int note_scale(struct run *run, struct err *err) {
     const struct data *data = &run->data;
     size_t count = (size_t)data->P * (size_t)data->n * (size_t)data->D;
     double sum = 0;
-    for (size_t k = 0; k < count; k++)
+    for (size_t k = 0; k < count && data->X; k++)
         sum += data->X[k] * data->X[k] / (double)count;
-    if (run->config.data.file[0] && (sum < 0.5 || sum > 2))
+    if (run->config.data.file[0] && data->X && (sum < 0.5 || sum > 2))
         return tell(run, "scale_of_inputs", "", false, err,
                     "|x|^2/D of the inputs is %.3g on average, where networks expect about 1%s",
                     sum, sum > 0 ? "; scale X, or centre it" : "");

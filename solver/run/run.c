@@ -78,8 +78,7 @@ int run_prepare(struct run *run, struct err *err) {
     TRY(choose(run, err));
     TRY(exchange_data(&run->data, err));
     config_shape(&run->config, &run->data);
-    TRY(config_coordinates(&run->config, &run->data, &run->inputs.A, &run->inputs.K,
-                           &run->inputs.test_directions, err));
+    TRY(config_coordinates(&run->config, &run->data, &run->inputs, err));
     sites_begin(&run->config, run->inputs.K + run->inputs.test_directions);
     TRY(sites_record(run, err));
     TRY(config_factors(&run->config, &run->params, run->data.P, run->data.D, err));
@@ -93,7 +92,7 @@ int run_prepare(struct run *run, struct err *err) {
 
 struct net_setup run_setup(const struct run *run, int N, int r) {
     int P = batch_size(&run->config.training, run->data.P);
-    struct net_setup setup = config_setup(&run->config, N, r, P, run->inputs.K, run->inputs.A);
+    struct net_setup setup = config_setup(&run->config, N, r, P, &run->inputs);
     setup.data.inputs = run->data.P;
     setup.data.tests = run->data.tests;
     setup.data.test_directions = run->inputs.test_directions;
@@ -102,6 +101,8 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
     setup.data.per_token = run->data.per_token;
     setup.data.token = run->data.token;
     setup.data.V = run->data.V;
+    setup.data.places = run->data.D > run->data.V;
+    setup.data.numbered = run->data.numbered;
     setup.data.classes = run->data.classes;
     if (N || !run->config.split.name) /* ranks that share sites stop together, between two times */
         setup.stop = run->stop;
@@ -184,8 +185,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(write_description(run, err));
     TRY(io_data(&run->io, &run->data, err));
     if (run->config.output.weights && run->inputs.K)
-        TRY(io_coordinates(&run->io, &run->data, run->inputs.A, run->inputs.K,
-                           run->inputs.test_directions, err));
+        TRY(io_coordinates(&run->io, &run->data, &run->inputs, err));
     TRY(write_batches(run, err));
     return io_flush(&run->io, err);
 }
@@ -310,8 +310,7 @@ void run_free(struct run *run) {
     notes_free(&run->notes);
     params_free(&run->params);
     data_free(&run->data);
-    free(run->inputs.A);
+    coordinates_free(&run->inputs);
     free(run->sections);
-    run->inputs.A = NULL;
     run->sections = NULL;
 }

@@ -7,12 +7,6 @@
 #include "solver/settings/config.h"
 #include <signal.h>
 
-/* Coordinates of the inputs, [P + tests][K + test_directions]. */
-struct run_inputs {
-    double *A;
-    int K, test_directions;
-};
-
 /* Which part of a larger job a run is. */
 struct run_share {
     int side;        /* which of several parameterizations, from 1; 0: there must be one only */
@@ -40,7 +34,7 @@ struct run {
     struct params params;
     struct param_section *sections;
     struct data data;
-    struct run_inputs inputs;
+    struct coordinates inputs;
     int threads;
     struct run_share share;
     struct run_states states;

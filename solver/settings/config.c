@@ -6,27 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
-                       int *rest, struct err *err) {
-    int rows = (int)data_rows(data), all;
-    size_t count = data_rows(data) * (size_t)data->D;
-    *rest = 0;
-    *K = data->D;
-    if (net_by_entry(
-            &(struct net_setup){.training.optimizer = config->training.optimizer,
-                                .training.rest_optimizer = config->training.muon.rest_optimizer})) {
-        TRY(base_alloc(A, count, sizeof **A, err));
-        for (size_t i = 0; i < count; i++)
-            (*A)[i] = data->X[i] / sqrt((double)data->D);
-        return CODE_OK;
-    }
-    TRY(thin_coordinates(data->X, rows, data->D, A, NULL, &all, err));
-    *K = 0;
-    for (int row = 0; row < data->P * data->n; row++)
-        while (*K < all && (*A)[(size_t)row * (size_t)all + (size_t)*K] != 0)
-            ++*K;
-    *rest = all - *K;
-    return CODE_OK;
+int config_coordinates(const struct config *config, const struct data *data,
+                       struct coordinates *inputs, struct err *err) {
+    const struct net_setup setup = {.training.optimizer = config->training.optimizer,
+                                    .training.rest_optimizer =
+                                        config->training.muon.rest_optimizer};
+    return coordinates_find(inputs, data, net_by_entry(&setup), err);
 }
 
 const struct backend *config_backend(const struct config *config, int N) {
@@ -43,8 +28,8 @@ static bool finds_gradients(const struct config *config) {
            (output->spectra && strstr(output->spectra, "tangent"));
 }
 
-struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
-                              const double *A) {
+struct net_setup config_setup(const struct config *config, int N, int replicate, int P,
+                              const struct coordinates *inputs) {
     return (struct net_setup){
         .network = &config->network,
         .init = &config->init,
@@ -65,8 +50,9 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .replicate = replicate,
         .gamma0 = config->training.gamma0,
         .data.P = P,
-        .data.K = K,
-        .data.A = A,
+        .data.K = inputs->K,
+        .data.A = inputs->A,
+        .data.table = inputs->table,
         .measure.check = config->reference.coordinate_check || config->output.experts,
         .measure.sampled = config->output.fields,
         .measure.compared = config->output.cross,
@@ -79,7 +65,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .training.rest_optimizer = config->training.muon.rest_optimizer,
         .training.rest = config->training.muon.rest,
         .training.each_expert = config->training.muon.experts == MUON_EXPERTS_EACH,
-        .training.read_in = config->training.adam.read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(K),
+        .training.read_in =
+            config->training.adam.read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(inputs->K),
         /* solved from evaluations that are all measured, of random matrices that do not decay */
         .measure.responses = N == 0 && config->output.kernels == KERNELS_FULL &&
                              !config->training.optimizer->decays &&
@@ -90,7 +77,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
 struct net_setup config_declare(const struct config *config, int N) {
     static const int token;
     const struct data_shape *shape = &config->shape;
-    struct net_setup setup = config_setup(config, N, 0, 1, 1, NULL);
+    struct net_setup setup = config_setup(config, N, 0, 1, &(struct coordinates){.K = 1});
     setup.declare_only = true;
     setup.data.n = shape->n;
     setup.data.C = shape->C;

@@ -3,7 +3,7 @@
 #define SOLVER_CONFIG_H
 
 #include "integrators/fixed_point.h"
-#include "solver/data/data.h"
+#include "solver/data/coordinates.h"
 #include "solver/settings/param.h"
 
 enum source {
@@ -89,11 +89,9 @@ void config_shape(struct config *config, const struct data *data);
 int config_program(struct config *config, struct params *params, struct err *err);
 /* CODE_INPUT where a key of [program] has been read by no net that was declared. */
 int config_program_keys(const struct config *config, const struct params *params, struct err *err);
-/* Coordinates A [(P + tests) n][*K + *rest] of the inputs, row by row, for the read-in: over a
- * basis of the span of the training inputs, then of what only test inputs have; or with Adam, which
- * moves entry by entry, X/sqrt(D) itself. */
-int config_coordinates(const struct config *config, const struct data *data, double **A, int *K,
-                       int *rest, struct err *err);
+/* Coordinates of the inputs for this optimizer. */
+int config_coordinates(const struct config *config, const struct data *data,
+                       struct coordinates *inputs, struct err *err);
 /* Multiplies powers of rho, kappa, ..., P inputs and D dimensions into the factors of [init],
  * [rates] and [eps]; before config_check, which asks networks made with them. CODE_INPUT where the
  * network has not what a power is of. */
@@ -108,8 +106,8 @@ int config_keys_check(const struct config *config, const struct params *params, 
 /* Of networks of width N, or (0) of the limit. It outlives the nets. */
 const struct backend *config_backend(const struct config *config, int N);
 /* The setup of one run: N = 0 and a replicate of the limit, or a width and a seed. */
-struct net_setup config_setup(const struct config *config, int N, int replicate, int P, int K,
-                              const double *A);
+struct net_setup config_setup(const struct config *config, int N, int replicate, int P,
+                              const struct coordinates *inputs);
 /* The setup of a net of one input of that shape, without memory. */
 struct net_setup config_declare(const struct config *config, int N);
 

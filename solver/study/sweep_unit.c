@@ -120,11 +120,10 @@ struct inputs {
 };
 
 static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) {
-    int rest;
     data_free(&inputs->data);
     TRY(config_data(&run->config, &run->params, &inputs->data, err));
-    TRY(config_coordinates(&run->config, &inputs->data, &run->inputs.A, &inputs->K, &rest, err));
-    inputs->K += rest;
+    TRY(config_coordinates(&run->config, &inputs->data, &run->inputs, err));
+    inputs->K = run->inputs.K + run->inputs.test_directions;
     return CODE_OK;
 }
 
@@ -134,7 +133,7 @@ static int check_unit(struct sweep *sweep, int unit, struct inputs *inputs, stru
     int code;
     DO(sweep_unit_read(sweep, unit, &run, err));
     uint64_t *hash = &sweep->unit[unit].hash;
-    if (!inputs->data.X || inputs->vary) {
+    if (!inputs->data.P || inputs->vary) {
         DO(read_inputs(&run, inputs, err));
         run_free(&run); /* config_data records absolute paths, which are not what was given */
         run = (struct run){0};

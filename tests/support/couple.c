@@ -190,10 +190,13 @@ void couple_put(struct couple *p) {
 /* The coordinates that the net has: Adam's are the inputs themselves. */
 static void find_coordinates(struct couple *p) {
     const struct data *data = &p->run.data;
-    double *A;
+    double *A, *X;
     int K;
-    ASK(thin_coordinates(data->X, data->P, data->D, &A, &p->B, &K, err));
+    ASK(base_alloc(&X, (size_t)(data->P * data->D), sizeof *X, err));
+    data_take(data, 0, (size_t)data->P, X);
+    ASK(thin_coordinates(X, data->P, data->D, &A, &p->B, &K, err));
     free(A);
+    free(X);
     if (!net_by_entry(&p->net.setup))
         return;
     free(p->B);
@@ -221,8 +224,8 @@ void couple_open(struct couple *p, int N, int seed, const char *what, ...) {
     *p->optimizer->eta0 = run.config.training.eta0;
     oracles_set_optimizer(p->optimizer, &run.config.training);
     if (p->X)
-        memcpy(p->X, data->X, (size_t)(data->P * data->D) * sizeof *p->X);
-    memcpy(p->y, data->y, (size_t)(p->net.batch.output_rows * data->C) * sizeof *p->y);
+        data_take(data, 0, (size_t)data->P, p->X);
+    data_ask(data, 0, (size_t)p->net.batch.output_rows, p->y);
     for (int block = 0; block < p->optimizer->blocks; block++)
         take(p, block, p->optimizer->block[block].w);
     if (!run.config.reference.centre)

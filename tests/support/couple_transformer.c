@@ -49,7 +49,7 @@ static void make(struct couple *p) {
         o->bias[k] = network->routing.biases.value[k % (o->V * o->E)];
     for (int r = 0; r < R && network->routing.bias_per == BIAS_PER_TOKEN; r++)
         o->token[r] = p->run.data.token[r];
-    memcpy(o->A, p->run.inputs.A, (size_t)(R * o->K) * sizeof *o->A);
+    coordinates_take(&p->run.inputs, &p->run.data, 0, (size_t)R, o->A);
     p->y = o->y, p->f0 = o->f0;
     p->optimizer = oracle_optimizer_transformer(o);
 }

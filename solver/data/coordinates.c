@@ -1,0 +1,80 @@
+#include "solver/data/coordinates.h"
+#include "kernels/maps/thin.h"
+#include "models/engine/net.h"
+#include "solver/data/tokens.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int of_rows(struct coordinates *inputs, const struct data *data, bool by_entry,
+                   struct err *err) {
+    int rows = (int)data_rows(data), all;
+    size_t count = data_rows(data) * (size_t)data->D;
+    if (by_entry) {
+        inputs->K = data->D;
+        TRY(base_alloc(&inputs->A, count, sizeof *inputs->A, err));
+        for (size_t i = 0; i < count; i++)
+            inputs->A[i] = data->X[i] / sqrt((double)data->D);
+        return CODE_OK;
+    }
+    TRY(thin_coordinates(data->X, rows, data->D, &inputs->A, NULL, &all, err));
+    for (int row = 0; row < data->P * data->n; row++)
+        while (inputs->K < all && inputs->A[(size_t)row * (size_t)all + (size_t)inputs->K] != 0)
+            ++inputs->K;
+    inputs->test_directions = all - inputs->K;
+    return CODE_OK;
+}
+
+/* A basis of the rows that open a direction is one of all rows, and what it has of a row is the sum
+ * of what it has of the token and of the place. */
+static int of_tokens(struct coordinates *inputs, const struct data *data, bool by_entry,
+                     struct err *err) {
+    size_t D = (size_t)data->D, *row = NULL;
+    double one = 1 / sqrt(data->D > data->V ? 2 : 1), *X = NULL, *A = NULL, *basis = NULL;
+    int count = 0, all = 0, code;
+    DO(base_alloc(&row, (size_t)data->V + (size_t)data->n, sizeof *row, err));
+    DO(tokens_open(data, row, &inputs->K, &count, err));
+    inputs->K = by_entry ? data->D : inputs->K;
+    inputs->test_directions = by_entry ? 0 : count - inputs->K;
+    if (!by_entry) {
+        DO(base_alloc(&X, (size_t)count * D, sizeof *X, err));
+        for (int k = 0; k < count; k++)
+            tokens_rows(data, row[k], 1, X + (size_t)k * D);
+        DO(thin_coordinates(X, count, data->D, &A, &basis, &all, err));
+    }
+    all = by_entry ? data->D : count;
+    DO(base_alloc(&inputs->table, D * (size_t)all, sizeof *inputs->table, err));
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < (size_t)all; k++)
+            inputs->table[i * (size_t)all + k] = one * (by_entry ? i == k : basis[k * D + i]);
+done:
+    free(row), free(X), free(A), free(basis);
+    return code;
+}
+
+int coordinates_find(struct coordinates *inputs, const struct data *data, bool by_entry,
+                     struct err *err) {
+    coordinates_free(inputs);
+    return data->V ? of_tokens(inputs, data, by_entry, err) : of_rows(inputs, data, by_entry, err);
+}
+
+void coordinates_take(const struct coordinates *inputs, const struct data *data, size_t first,
+                      size_t count, double *A) {
+    const struct data_setup setup = {.n = data->n,
+                                     .K = inputs->K,
+                                     .test_directions = inputs->test_directions,
+                                     .V = data->V,
+                                     .token = data->token,
+                                     .places = data->D > data->V,
+                                     .A = inputs->A,
+                                     .table = inputs->table};
+    size_t all = (size_t)(inputs->K + inputs->test_directions);
+    for (size_t row = 0; row < count; row++)
+        net_coordinates(&setup, first + row, A + row * all, A + row * all + inputs->K);
+}
+
+void coordinates_free(struct coordinates *inputs) {
+    free(inputs->A);
+    free(inputs->table);
+    *inputs = (struct coordinates){0};
+}
