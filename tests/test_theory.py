@@ -20,6 +20,8 @@ SETTINGS = {"adam": ("data/dense.ini", {"training.optimizer": "adam"}),
             "hinge": ("data/dense.ini", {"training.loss": "hinge"}),
             "outputs": ("data/dense.ini", {"network.outputs": 3}),
             "deep": ("data/dense.ini", {"network.depth": 6}),
+            "blocks": ("data/transformer.ini", {"network.depth": 3}),
+            "tokens": ("data/transformer.ini", {"training.optimizer": "adam"}),
             "softmax3": ("data/regime3.ini", {"network.gate": "softmax", "network.rho": 0.5}),
             "norms": ("data/stack.ini", {"network.block_norm": "both", "network.depth": 4})}
 # (12) to (17) of docs/theory/regime2.md, with cotangents n dF/dh: g^psi = kappa g_psi,
@@ -155,6 +157,15 @@ def test_alike_equations_are_one(pages):
     assert r"h^{\mathrm{top}} &= \sum_{i=0}^{3}p_{i}\,h^{(3)}_{i}" in experts
     assert r"g^{(3)}_{i} &= p_{i}\,w\qquad(i=0,\dots,3)" in experts
     assert r"(\ell=0,1)" in pages["data/stack.ini"].latex()
+    blocks = pages["blocks"].latex()    # the number 1 of h_1 is not that of an expert
+    for row in (r"\xi^{(2)}_{\ell,i}", r"h^{(2)}_{\ell,i}"):
+        line = next(line for line in blocks.splitlines() if line.startswith(row + "(t) &="))
+        assert r"(i=0,1)\qquad(\ell=0,\dots,2)" in line
+    assert r"h_{\ell} &= h^{\mathrm{mid}}_{\ell-1}" in blocks and "_{2,0}" not in blocks
+    assert re.search(r"g\^\{\(2\)\}_\{\\ell\} &= .*g_\{\\ell\+1\}", blocks)
+    hashed = pages["examples/hash_routing.ini"].latex()
+    assert r"(\ell" not in hashed and hashed.count("(i=1,2)") == hashed.count("=1,2)") > 10
+    assert r"\xi^{(3)}_{\ell}" in pages["examples/parallel.ini"].latex()
 
 
 def test_softmax_norms_and_attention_are_one_thing_each(pages):
@@ -167,7 +178,7 @@ def test_softmax_norms_and_attention_are_one_thing_each(pages):
 
 
 def test_optimizers_and_ties_have_templates_of_their_own(pages):
-    assert r"\langle D^{(l)}(t)\,x^{(l-1)}(t)\rangle" in pages["adam"].latex()
+    assert r"\langle \mathcal{W}^{(l)}(t)\,x^{(l-1)}(t)\rangle" in pages["adam"].latex()
     assert r"\zeta(t)\bigl[" in pages["adamw"].latex()
     assert r"c\,\omega(t,s)\,\Delta(s)" in pages["momentum"].latex()
     assert r"\sum_{r=s}^{t-1}" in pages["momentum"].latex()
@@ -180,10 +191,10 @@ def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
                               **{"training.optimizer": optimizer} | more).latex()
 
     plain = page("adam")
-    assert r"D(t+1) &= D(t) + \eta\,\frac{\hat m(t)}{" in plain
+    assert r"\mathcal{W}(t+1) &= \mathcal{W}(t) + \eta\,\frac{\hat m(t)}{" in plain
     assert r"\sigma" not in plain and r"\chi" not in plain and r"\lambda" not in plain
     whole = page("adamw", **{"training.schedule": "cosine", "training.clip": 0.1})
-    for term in (r"D(t+1) &= (1-\sigma(t)\,\lambda)\,D(t) + \sigma(t)\,\eta\,",
+    for term in (r"\mathcal{W}(t+1) &= (1-\sigma(t)\,\lambda)\,\mathcal{W}(t) + \sigma(t)\,\eta\,",
                  r"(1-\beta_1)\,\chi(t)\,G(t)", r"\bigl(\chi(t)\,G(t)\bigr)^2",
                  r"\zeta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)",
                  r"$\sigma$ is the schedule", r"\chi=\min(1"):
@@ -194,14 +205,15 @@ def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
     assert r"\frac{u(t)}{|u(t)| + \epsilon}" in lion and r"\hat v" not in lion
     assert r"m(t) &= \beta_2 m(t-1) + (1-\beta_2)\,G(t)" in lion
     biased = page("adamw", "regime1")
-    assert r"b_{k}(t) &= b_{k}(0) + D^{b}_{k}(t)" in biased
-    assert "Without decay, $\\lambda=0$, move $D^{b}$." in biased
+    assert r"b_{k}(t) &= b_{k}(0) + \mathcal{W}^{b}_{k}(t)" in biased
+    assert r"Without decay, $\lambda=0$, move $\mathcal{W}^{b}$." in biased
     assert "Without decay" not in page("adamw")
 
 
 def test_what_was_left_out_or_wrong_is_there(pages):
     tied = equations("examples/tied.ini", **{"training.optimizer": "adamw", "rates.W0": 0}).latex()
-    assert r"\sum_{k'}\langle D" not in tied and r"\langle D(t)\,x_{k}(t)\rangle" in tied
+    assert r"\sum_{k'}\langle \mathcal" not in tied
+    assert r"\langle \mathcal{W}(t)\,x_{k}(t)\rangle" in tied
     assert r"h^{(0)}(t) &= u^{(0)} \\" in tied and r"h_{k}(t) &= \zeta(t)\bigl[" in tied
     balanced = pages["more0"].latex()
     assert r"\langle \mathbf 1[p_{k}(t)>0]\rangle_\mu" in balanced
@@ -216,13 +228,26 @@ def test_what_was_left_out_or_wrong_is_there(pages):
     assert r"\omega(t,s) &= \chi(s)" in clipped and r"\chi(s)\,1" not in clipped
     batches = equations("data/single_pass.ini").latex()
     assert "inputs of a batch" in batches and "A test input" in batches
-    assert r"\eta=\tfrac{1}{\sqrt{D}}\,\eta_0" in pages["adam"].latex()
 
 
 def test_constants_are_written_by_their_keys(pages):
     for text in (r"$\kappa=0.5$", r"$N_e=2$"):
         assert text in pages["data/regime2.ini"].latex()
     assert "L=" not in pages["data/dense.ini"].latex()
+    for name in ("adam", "tokens"):     # where D is a key and where it follows from others
+        assert r"\eta=\tfrac{1}{\sqrt{D}}\,\eta_0" in pages[name].latex()
+        assert "$D=10$" in pages[name].latex()
+
+
+def test_all_that_equations_have_is_said(pages):
+    """Where rows start, what sites are there, functions that are no standard ones."""
+    residual = pages["data/residual.ini"].latex()
+    assert r"w(0) &\sim\mathcal N(0,\,1)\text{ at every site}" in residual
+    assert r"\texttt{unit\_0}" not in residual and r"\texttt{units\_0}" in residual
+    assert r"$\mathrm{sig}(x)=1/(1+e^{-x})$" in residual and r"\rangle_j$ is" in residual
+    assert r"\rangle_i$ is" not in residual
+    assert r"\rangle_i$ is" in pages["data/regime3.ini"].latex()
+    assert "Given are $b_{k}(0)$." in pages["data/regime1.ini"].latex()
 
 
 @pytest.mark.parametrize("page", [os.path.relpath(page, ROOT) for page in sorted(

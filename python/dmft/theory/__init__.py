@@ -108,7 +108,11 @@ def equations(config, *, network=None, symbols: dict[str, str] | None = None, **
     _rename(described.limit, symbols or {})
 
     def again(key: str, value: float):
-        """The limit at another value of one key."""
+        """The description at another value of one key."""
         text = int(value) if float(value).is_integer() else value
-        return describe(config, network=network, **{**more, key: text}).limit
-    return Equations(derive(described.limit, described.settings, again))
+        keys = {**more, key: text}
+        try:
+            return describe(config, network=network, **keys)
+        except InputError:              # networks may be too narrow for it; the limit stands alone
+            return describe(config, network=network, **keys | {"reference.widths": ""})
+    return Equations(derive(described, again))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dmft.description import Program
+from dmft.description import Description, Program
 from dmft.errors import InputError
 from dmft.theory import names
 from dmft.theory.adjoint import Adjoint
@@ -30,10 +30,11 @@ def _size(program: Program, at: int) -> float:
 class Derivation:
     """One pass over the nodes forward and one backward; `theory` is what they leave."""
 
-    def __init__(self, limit: Program, settings: dict, again):
+    def __init__(self, described: Description, again):
+        limit, settings = described.limit, described.settings
         self.limit, self.graph = limit, Graph(limit)
         self.nodes = self.graph.nodes
-        self.scale = Scales(limit, settings, again)
+        self.scale = Scales(limit, described, again)
         training = settings["training"]
         if training.get("optimizer") == "muon":
             raise InputError("the equations of a limit trained by Muon are not derived: "
@@ -151,24 +152,42 @@ class Derivation:
         tails = {self._tail(name) for name in found if self._tail(name) is not None}
         if tails:
             first = min(tails)
-        found |= {matrix.name for matrix in self.limit.matrices  # those of attention heads
-                  if not matrix.family and self._tail(matrix.name) in tails and
-                  re.search(r"(_|[A-Za-z])\d+$", matrix.name) and len(tails) > 1 and
-                  self._siblings(matrix.name) == len(tails) and re.match(r"[A-Z]_", matrix.name)}
+        while len(tails) > 1:           # of an expert is what reads or feeds sites of its own
+            own = self._own_sites(found)
+            more = {matrix.name for matrix in self.limit.matrices
+                    if matrix.name not in found and self._tail(matrix.name) in tails and
+                    self._siblings(matrix.name) == len(tails) and
+                    {matrix.source, matrix.target} & own.get(self._tail(matrix.name), set())}
+            if not more:
+                break
+            found |= more
         return found, first
+
+    def _own_sites(self, matrices: set) -> dict[int, set]:
+        """Populations that matrices of one number meet and those of no other number do."""
+        met: dict[int, set] = {}
+        for name in matrices:
+            one = self.matrix(name)
+            met.setdefault(self._tail(name), set()).update({one.source, one.target} - {None})
+        return {tail: here - set().union(*(there for other, there in met.items()
+                                           if other != tail)) for tail, here in met.items()}
 
     def _siblings(self, name: str) -> int:
         stem = re.sub(r"\d+$", "", name)
         return sum(re.sub(r"\d+$", "", matrix.name) == stem for matrix in self.limit.matrices)
 
     def is_expert(self, at: int, name: str) -> bool:
-        """Whether the last number of this name is that of an expert."""
+        """Whether the last number of this name is that of an expert: h_1 behind the experts 0 and 1
+        of block 0 has not the two numbers of W_0_1."""
+        def numbers(of: str) -> int:
+            indices = names.of(of).indices
+            return sum(kind != "layer" for kind, _ in indices) or len(indices)
         tail, todo = self._tail(name), [(at, 0)]
         while todo:
             here, depth = todo.pop(0)
             node = self.nodes[here]
             if node.matrix and self._tail(node.matrix) == tail:
-                return node.matrix in self.experts
+                return node.matrix in self.experts and numbers(name) >= numbers(node.matrix)
             if depth < 4:
                 todo += [(arg, depth + 1) for arg in node.args]
         return False
@@ -257,8 +276,28 @@ class Derivation:
         if inner is not None:
             base = "y" if word == "norm" else "h" if word == "add" else "x"
             return names.like(base, inner)
-        return Symbol("h" if word == "add" else "x", ("top",) if any(
-            self.nodes[user].word == "read_out" for user, _ in node.users) else ())
+        if self._is_top(node):
+            return Symbol("h" if word == "add" else "x", ("top",))
+        return Symbol("h" if word in ("add", "times") else "x", (), self._common(node))
+
+    def _is_top(self, node: Node) -> bool:
+        """Whether the read-out reads this, straight or through a norm."""
+        users = [self.nodes[user] for user, _ in node.users]
+        return any(one.word == "read_out" or one.word == "norm" and self._is_top(one)
+                   for one in users)
+
+    def _common(self, node: Node) -> tuple:
+        """The indices, a block's among them, that all rows have which this is made of; or none."""
+        found, todo = [], list(node.args)
+        while todo:
+            at = todo.pop()
+            if at in self.symbols:
+                found.append(self.symbols[at].indices)
+            else:
+                todo += self.nodes[at].args
+        same = tuple(dict.fromkeys(one for one in found[0]
+                                   if all(one in other for other in found))) if found else ()
+        return same if any(kind == "block" for kind, _ in same) else ()
 
     def _name(self) -> None:
         count: dict[str, int] = {}
@@ -406,6 +445,6 @@ class Derivation:
         self.theory.quantities = {one.key: one for one in every}
 
 
-def derive(limit: Program, settings: dict, again) -> Theory:
-    """The theory of a limit."""
-    return Derivation(limit, settings, again).theory
+def derive(described: Description, again) -> Theory:
+    """The theory of a description's limit; again(key, value): the description with this key."""
+    return Derivation(described, again).theory

@@ -29,6 +29,8 @@ def of(name: str, expert: bool = False) -> Symbol:
 
     >>> of("h1"), of("W_in_0").indices, of("Phitil").base
     (Symbol(base='h', words=(), indices=(('layer', 1),)), (('block', 0),), '\\\\tilde{\\\\Phi}')
+    >>> of("W_3_1").indices, of("W2_0_1").indices
+    ((('layer', 3), ('block', 1)), (('layer', 2), ('block', 0), ('block', 1)))
     """
     first, *rest = [word for word in name.split("_") if word] or ["x"]
     base, tail = _head(first)
@@ -48,6 +50,8 @@ def of(name: str, expert: bool = False) -> Symbol:
             indices.append(("layer", int(after)))
     elif tail:
         words.append(tail)
+    if base.isupper() and not tail and len(rest) == 2 and all(map(str.isdigit, rest)):
+        indices.append(("layer", int(rest.pop(0))))     # W_3_1 is the third matrix of block 1
     for word in rest:
         match = re.fullmatch(r"([A-Za-z]*)(\d+)", word)
         if match and (not match.group(1) or len(rest) == 1 or word == rest[-1]):

@@ -6,39 +6,9 @@ from dataclasses import replace
 
 from dmft.theory.expression import Call, Ref, Scale, calls
 from dmft.theory.lines import Line, fold
-from dmft.theory.structure import Process, Quantity, Selection, Symbol, Theory
-from dmft.theory.tex import Context, Writer, label, learned_symbol, scale
-
-LOSSES = {
-    "mse": (r"\tfrac12\sum_c(y_c-f_c)^2", r"y_c-f_c", r"\tfrac12(y-f)^2", "y-f"),
-    "logistic": ("", "", r"\ln\bigl(1+e^{-yf}\bigr)", r"\frac{y}{1+e^{yf}}"),
-    "hinge": ("", "", r"\max(0,1-yf)", r"y\,\mathbf 1[yf<1]"),
-    "cross_entropy": (r"-\sum_c y_c\ln\mathrm{softmax}(f)_c", r"y_c-\mathrm{softmax}(f)_c",
-                      r"-\sum_c y_c\ln\mathrm{softmax}(f)_c", r"y-\mathrm{softmax}(f)")}
-NOTES = {
-    "norm": r"$\mathrm{norm}(x)=x/\langle x\,x\rangle^{1/2}$ and its transpose "
-            r"$\mathrm{norm}'_x[g]=(g-y\,\langle y\,g\rangle)/\langle x\,x\rangle^{1/2}$ "
-            r"with $y=\mathrm{norm}(x)$.",
-    "softmax_of_sites": r"Over sites $\mathrm{softmax}(\psi)=e^{\psi}/\langle e^{\psi}\rangle$.",
-    "masked": r"$\mathrm{softmax}_m(\psi)=m\,e^{\psi}/\langle m\,e^{\psi}\rangle$.",
-    "top": r"$\mathrm{top}_\rho$ is 1 on the share $\rho$ of the sites that is largest, else 0, "
-           r"and a constant in the backward pass.",
-    "select": r"$\mathrm{top}_\rho(x+b)$ is 1 on the share $\rho$ of the sites where $x+b$ is "
-              r"largest, else 0, and a constant in the backward pass.",
-    "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is "
-             r"a constant in the backward pass.",
-    "lag": r"Tokens before the first and behind the last are 0.",
-    "kind": r"$z$ is the kind of a token.",
-    "noise": r"$\zeta$ are normals of the step, the same for all inputs.",
-    "balance": r"$F_{\mathrm{bal}}$: $q$ are the gates without mask over their sum, "
-               r"$\langle m_k\rangle_\mu$ the loads, constants in the gradient.",
-    "z": r"$F_{\mathrm z}$ is the square of the logarithm of the sum of exponentials."}
-
-
-def unknown_loss(name: str) -> tuple:
-    """A loss whose formula is not in LOSSES, by its name."""
-    ell = rf"\mathrm{{{name}}}(y,f)".replace("_", r"\_")
-    return (ell, r"-\tfrac{\partial\ell}{\partial f_c}", ell, r"-\tfrac{d\ell}{df}")
+from dmft.theory.sentences import LOSSES, NOTES, unknown_loss
+from dmft.theory.structure import Process, Quantity, Selection, Start, Symbol, Theory
+from dmft.theory.tex import LEARNED, Context, Writer, label, learned_symbol, scale
 
 
 class Page:
@@ -115,7 +85,7 @@ class Page:
         loss, delta = (many, slope) if several else (one, single)
         mean = r"\tfrac1{P\,n}\sum_{\mu,\tau}" if theory.output_of_token else r"\tfrac1P\sum_\mu"
         plus = "".join(" + " + w.text(one, Context()) for one in theory.penalties)
-        lines.append(rf"\mathcal L &= {mean}\ell{plus},\qquad \ell = {loss}")
+        lines.append(rf"\mathcal L &= {mean}\Bigl[{loss}\Bigr]{plus}")
         over = r"\tfrac1n\bigl(" + delta + r"\bigr)" if theory.output_of_token else delta
         lines.append(rf"\Delta{c} &= -P\,\tfrac{{\partial\mathcal L}}{{\partial f{c}}} = {over}")
         self.parts.append(("Output and loss", [], lines))
@@ -154,7 +124,9 @@ class Page:
             places = dict.fromkeys(family)
             for line in here:
                 places.update(dict.fromkeys(line.populations))
-            names = "; ".join(self._size(at) for at in family)
+            shown = {at for line in here for at in line.populations or (line.population,)}
+            shown |= {self.theory.populations[at].of for at in shown}
+            names = "; ".join(self._size(at) for at in family if at in shown)
             more = [label(self.theory.populations[at].name) for at in places if at not in family
                     and at is not None]
             if more:
@@ -236,13 +208,38 @@ class Page:
                 return rf"{left}(t,s) &= {front(one)}\Bigl\langle" \
                        rf"\frac{{\delta\,{row}}}{{\delta\,{by}}}\Bigr\rangle"
             return Line(write, one.symbol.indices, None)
-        for title, make, table in (("Gaussian fields", law, theory.fields),
-                                   ("Kernels", kernel, theory.kernels),
-                                   ("Responses", response, theory.responses)):
-            lines = [self.shown(line) for line in fold([make(one) for one in table.values()
-                                                        if not self._other_use(one)])]
+        for title, make, table, more in (
+                ("Gaussian fields", law, theory.fields, self._starts()),
+                ("Kernels", kernel, theory.kernels, []),
+                ("Responses", response, theory.responses, [])):
+            lines = [self.shown(line) for line in fold(more + [
+                make(one) for one in table.values() if not self._other_use(one)])]
             if lines:
                 self.parts.append((title, [], lines))
+
+    def _thin(self):
+        """(quantity, its start) of each thin matrix and bias that does not start at zero."""
+        for one in self.theory.quantities.values():
+            for term in one.value.terms if isinstance(one.value, Process) else []:
+                if isinstance(term, Start) and (term.values or term.amplitude.value):
+                    yield one, term
+
+    def _starts(self) -> list[Line]:
+        """What thin matrices start from."""
+        def start(one, term):
+            variance = scale(term.amplitude * term.amplitude)
+
+            def write(at):
+                name = self.w.start(term, replace(at, column="k"), one.key)
+                return rf"{name} &\sim\mathcal N(0,\,{variance})\text{{ at every site}}"
+            return Line(write, one.symbol.indices, one.population)
+        return [start(one, term) for one, term in self._thin() if not term.values]
+
+    def _given(self) -> list[str]:
+        """A sentence about biases that start from numbers of the description."""
+        given = [self.w.start(term, Context(column="k,z" if one.kinds else "k"), one.key)
+                 for one, term in self._thin() if term.values]
+        return [f"Given are ${', '.join(given)}$."] if given else []
 
     def _other_use(self, one) -> bool:
         """Whether this is a response to another use of the same matrix, which that to the same
@@ -255,8 +252,8 @@ class Page:
         words, lines = [], []
         chi = bool(training.get("clip", 0))
         if theory.learners:
-            words.append("Entries $D$ of what a matrix has learned move by the history of their "
-                         "own gradient $G$"
+            words.append(rf"Entries ${LEARNED}$ of what a matrix has learned move by the history "
+                         "of their own gradient $G$"
                          + ("." if training["optimizer"] == "lion" else ", by its two moments."))
             lines += self._steps("\\chi(t)\\," if chi else "")
             lines += [self.shown(line) for line in fold([self._gradient(one)
@@ -308,7 +305,7 @@ class Page:
         training = self.theory.training
         sigma = r"\sigma(t)\," if self.w.scheduled else ""
         keep = rf"(1-{sigma}\lambda)\," if self.w.decay else ""
-        step = rf"D(t+1) &= {keep}D(t) + {sigma}\eta\,"
+        step = rf"{LEARNED}(t+1) &= {keep}{LEARNED}(t) + {sigma}\eta\,"
         if training["optimizer"] == "lion":
             return [step + r"\frac{u(t)}{|u(t)| + \epsilon},\qquad "
                     rf"u(t) = \beta_1 m(t-1) + (1-\beta_1)\,{chi}G(t)",
@@ -348,22 +345,22 @@ class Page:
         tokens = theory.tokens > 1
         words = [
             "A time stands for a time and an input" + (" and a token" if tokens else "") +
-            r": $\sum_{s<t}$ is over the steps $s<t$ and all inputs" +
-            (" and tokens" if tokens else "") + r" of each, $\sum_{s\le t}$ has $s=t$ as well. "
-            r"$\langle\,\rangle$ is the mean over the sites of a population" +
-            (r", $\langle\,\rangle_j$ over those of a group"
-             if any(one.group > 1 for one in theory.populations) else "") +
-            (r", $\langle\,\rangle_i$ over the groups"
-             if any(one.shared is not None for one in theory.populations) else "") +
-            r", $c=\eta_0\gamma_0/P$, " +
-            r"$\Phi_0$ the kernel of the inputs. Cotangents are "
-            r"$g=n\,\partial(\gamma_0 f)/\partial h$ on $n$ sites" + (
+            r": $\sum_{s<t}$ is over the steps $s<t$ and all $P$ inputs" +
+            (" and their $n$ tokens" if tokens else "") +
+            r" of each, $\sum_{s\le t}$ has $s=t$ as well. "
+            r"$\langle\,\rangle$ is the mean over the sites of a population, "
+            r"$\Phi_0$ the kernel of the inputs, $c=\eta_0\gamma_0/P$. The cotangent $g$ of a row "
+            r"$h$ is the derivative $\partial(\gamma_0 f)/\partial h$ times the number of sites" + (
                 r", with $\Delta$ inside" if theory.weighted else "") +
             r"; $\xi=W^\top g$ is what a matrix hands back. $u$ and $v$ are Gaussian fields, "
-            "independent of one another, $A$ and $B$ average responses."]
+            "independent of one another; the responses $A(t,s)$ and $B(t,s)$ are averages."]
         if any(self.use(one.symbol) for one in theory.quantities.values()):
             words.append("$k$ and $k'$ count the uses of a matrix that has several.")
-        words += [NOTES[name] for name in sorted(self.w.used)]
+        if any(one.measured for one in theory.kernels.values()):
+            self.w.used.add("measured")
+        notes = [note for name, note in NOTES.items() if name in self.w.used] + self._given()
+        if notes:
+            words.append(" ".join(notes))
         if theory.training.get("batch"):
             words.append("$P$ is the number of inputs of a batch; sums at step $s$ are over those "
                          "of its batch.")

@@ -1,14 +1,14 @@
 """Constants of a limit as powers of keys of the ini: 1/(kappa N_e) instead of 1.
 
 A key makes a constant where the constant changes as a power of it: the limit is described again at
-twice and four times the key.
+twice and four times the key. Where the dimension of an input is no key it goes with another one.
 """
 from __future__ import annotations
 
 import math
 import re
 
-from dmft.description import Program
+from dmft.description import Description, Program
 from dmft.errors import DmftError
 from dmft.theory import names
 from dmft.theory.expression import Scale, number
@@ -28,29 +28,34 @@ def _numbers(settings: dict) -> dict[str, float]:
             if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 and \
                     key not in OTHER:
                 found[f"{section}.{key}"] = value
-    if settings.get("data", {}).get("source") == "gaussian":
-        found["data.dimension"] = settings["data"]["dimension"]
+    data = settings.get("data", {})     # the dimension of an input goes with one of these
+    found |= {f"data.{key}": data[key] for key in ("dimension", "vocabulary", "side")
+              if isinstance(data.get(key), int)}
     return found
 
 
 class Scales:
     """Reads constants off a limit, and off the limits at changed keys."""
 
-    def __init__(self, limit: Program, settings: dict, again):
-        """again(key, value): the limit with this key, or None."""
+    def __init__(self, limit: Program, described: Description, again):
+        """again(key, value): the description with this key."""
         self.limit, self.values = limit, {}
-        self.changed: dict[str, tuple[Program, Program]] = {}
-        for key, value in _numbers(settings).items():
+        self.changed: dict[str, list[tuple[float, Program]]] = {}
+        for key, value in _numbers(described.settings).items():
             made = []
-            for factor in (2, 4):
+            for factor in (2, 3) if key == "data.dimension" else (2, 4):
                 try:
-                    made.append(again(key, value * factor))
+                    made.append((factor, again(key, value * factor)))
                 except DmftError:
                     break
-            if len(made) == 2 and all(made):
-                tex = names.key(key.split(".")[1])
-                self.values[tex] = float(value)
-                self.changed[tex] = tuple(made)
+            if len(made) < 2 or any(one.limit is None for _, one in made):
+                continue
+            tex = names.key(key.split(".")[1])
+            if key.startswith("data."):
+                tex, value = "D", described.dimension
+                made = [(one.dimension / value, one) for _, one in made]
+            self.values[tex] = float(value)
+            self.changed[tex] = [(math.log2(ratio), one.limit) for ratio, one in made]
 
     def __call__(self, read) -> Scale:
         """The constant that read(program) gives; 0 where it vanishes with the width."""
@@ -58,18 +63,18 @@ class Scales:
         if abs(value) < VANISHES:
             return number(0.0)
         powers, left = [], value
-        for tex, (twice, four) in self.changed.items():
-            power = self._power(read, value, twice, four)
+        for tex, changed in self.changed.items():
+            power = self._power(read, value, changed)
             if power:
                 powers.append((tex, power))
                 left /= self.values[tex] ** power
         return Scale(value, float(f"{left:.12g}"), tuple(powers))
 
     @staticmethod
-    def _power(read, value: float, twice: Program, four: Program) -> float:
+    def _power(read, value: float, changed: list) -> float:
         try:
-            steps = [math.log2(read(twice) / value), math.log2(read(four) / value)]
+            steps = [math.log2(read(program) / value) / ratio for ratio, program in changed]
         except (LookupError, ArithmeticError, ValueError, TypeError, DmftError):
             return 0.0
         power = round(steps[0] * 12) / 12
-        return power if abs(steps[0] - power) < 1e-9 and abs(steps[1] - 2 * power) < 1e-9 else 0.0
+        return power if all(abs(step - power) < 1e-9 for step in steps) else 0.0

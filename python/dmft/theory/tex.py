@@ -13,6 +13,7 @@ FUNCTIONS = {"tanh": r"\tanh", "exp": r"\exp", "sigmoid": r"\mathrm{sig}", "log"
 # Letters of an index that stands for several numbers; the second where the first is taken.
 LETTERS = {"layer": ("l", "m"), "block": (r"\ell", r"\ell'"), "expert": ("i", "j"),
            "use": ("k", "k'")}
+LEARNED = r"\mathcal{W}"
 TAU, SIGMA, PRIME = r"\tau", r"\sigma", "'"
 TAU_SIGMA, SIGMA_TAU = TAU + SIGMA, SIGMA + TAU
 PAIRS = ("attend", "attend_by_head", "softmax_by_head", "mix_weights")
@@ -133,10 +134,12 @@ class Writer:
         if isinstance(what, Product):
             return self.product(what, at)
         if isinstance(what, Apply):
+            self.used.add(what.function)
             name = FUNCTIONS.get(what.function) or \
                 rf"\mathrm{{{what.function}}}".replace("_", r"\_")
             return f"{name}{PRIME * what.order}({self.text(what.argument, at)})"
         if isinstance(what, Mean):
+            self.used.add(what.over)
             over = {"group": "_{j}", "copies": "_{i}", "inputs": r"_{\mu}"}.get(what.over, "")
             return rf"\langle {self.text(what.argument, at)}\rangle{over}"
         if isinstance(what, Column):
@@ -509,9 +512,7 @@ class Writer:
                 field = self.theory.fields[term.field]
                 start.append(self.symbol(field.symbol, at) + ("(t)" if field.kernel else ""))
             elif isinstance(term, Start) and (term.amplitude.value or term.values):
-                more = "c" if key == "thin:" + self.theory.read_out and self.theory.outputs > 1 \
-                    else at.column if self.theory.quantities[key].numbers > 1 else ""
-                start.append(self.symbol(term.symbol, at, more) + "(0)")
+                start.append(self.start(term, at, key))
             elif isinstance(term, Memory):
                 both = next((one for one in terms if isinstance(one, Learned) and not term.now
                              and one.row == term.row), None)
@@ -530,6 +531,12 @@ class Writer:
             start = [rf"\zeta(t)\bigl[{' + '.join(start)}\bigr]" if len(start) > 1 else
                      rf"\zeta(t)\,{start[0]}"]
         return " + ".join(start + parts) or "0"
+
+    def start(self, term: Start, at: Context, key: str) -> str:
+        """What a thin matrix or a bias starts from."""
+        more = "c" if key == "thin:" + self.theory.read_out and self.theory.outputs > 1 \
+            else at.column if self.theory.quantities[key].numbers > 1 else ""
+        return self.symbol(term.symbol, at, more) + "(0)"
 
     @staticmethod
     def templates(value: Process) -> list:
@@ -560,6 +567,6 @@ class Writer:
 
 
 def learned_symbol(matrix: Symbol) -> Symbol:
-    """The symbol of what Adam taught a matrix."""
+    """The symbol of what a matrix has learned entry by entry."""
     words = matrix.words if matrix.base == "W" else (matrix.base, *matrix.words)
-    return Symbol("D", words, matrix.indices)
+    return Symbol(LEARNED, words, matrix.indices)

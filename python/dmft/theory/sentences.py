@@ -1,0 +1,41 @@
+r"""What a page of equations says in words, and the formulas of losses."""
+
+LOSSES = {
+    "mse": (r"\tfrac12\sum_c(y_c-f_c)^2", r"y_c-f_c", r"\tfrac12(y-f)^2", "y-f"),
+    "logistic": ("", "", r"\ln\bigl(1+e^{-yf}\bigr)", r"\frac{y}{1+e^{yf}}"),
+    "hinge": ("", "", r"\max(0,1-yf)", r"y\,\mathbf 1[yf<1]"),
+    "cross_entropy": (r"-\sum_c y_c\ln\mathrm{softmax}(f)_c", r"y_c-\mathrm{softmax}(f)_c",
+                      r"-\sum_c y_c\ln\mathrm{softmax}(f)_c", r"y-\mathrm{softmax}(f)")}
+NOTES = {
+    "sigmoid": r"$\mathrm{sig}(x)=1/(1+e^{-x})$.",
+    "silu": r"$\mathrm{silu}(x)=x/(1+e^{-x})$.",
+    "gelu": r"$\mathrm{gelu}(x)=\tfrac x2\bigl(1+\mathrm{erf}(x/\sqrt2)\bigr)$.",
+    "softplus": r"$\mathrm{softplus}(x)=\ln(1+e^x)$.",
+    "relu": r"$\mathrm{relu}(x)=\max(0,x)$.",
+    "group": r"$\langle\,\rangle_j$ is the mean over the sites of a group.",
+    "copies": r"$\langle\,\rangle_i$ is the mean over the groups.",
+    "inputs": r"$\langle\,\rangle_\mu$ is the mean over all inputs.",
+    "measured": "Names beside kernels are those of result files.",
+    "norm": r"$\mathrm{norm}(x)=x/\langle x\,x\rangle^{1/2}$ and its transpose "
+            r"$\mathrm{norm}'_x[g]=(g-y\,\langle y\,g\rangle)/\langle x\,x\rangle^{1/2}$ "
+            r"with $y=\mathrm{norm}(x)$.",
+    "softmax_of_sites": r"Over sites $\mathrm{softmax}(\psi)=e^{\psi}/\langle e^{\psi}\rangle$.",
+    "masked": r"$\mathrm{softmax}_m(\psi)=m\,e^{\psi}/\langle m\,e^{\psi}\rangle$.",
+    "top": r"$\mathrm{top}_\rho$ is 1 on the share $\rho$ of the sites that is largest, else 0, "
+           r"and a constant in the backward pass.",
+    "select": r"$\mathrm{top}_\rho(x+b)$ is 1 on the share $\rho$ of the sites where $x+b$ is "
+              r"largest, else 0, and a constant in the backward pass.",
+    "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is "
+             r"a constant in the backward pass.",
+    "lag": r"Tokens before the first and behind the last are 0.",
+    "kind": r"$z$ is the kind of a token.",
+    "noise": r"$\zeta$ are normals of the step, the same for all inputs.",
+    "balance": r"$F_{\mathrm{bal}}$: $q$ are the gates without mask over their sum, "
+               r"$\langle m_k\rangle_\mu$ the loads, constants in the gradient.",
+    "z": r"$F_{\mathrm z}$ is the square of the logarithm of the sum of exponentials."}
+
+
+def unknown_loss(name: str) -> tuple:
+    """A loss whose formula is not in LOSSES, by its name."""
+    loss = rf"\mathrm{{{name}}}(y,f)".replace("_", r"\_")
+    return (loss, rf"-\tfrac{{\partial}}{{\partial f_c}}{loss}", loss, rf"-\tfrac{{d}}{{df}}{loss}")
