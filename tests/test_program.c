@@ -540,11 +540,45 @@ static void storage_is_reused(void **state) {
         }
 }
 
+/* Behind its last use a row is NaN, which an operation that reads more than it says would meet;
+ * what is read when all is done, and only that, is there still. */
+static void what_is_of_no_more_use_is_poisoned(void **state) {
+    (void)state;
+    for (int poisons = 0; poisons < 2; poisons++) {
+        const char *const more[] = {poisons ? "solver.backend=shadow" : "solver.backend=cpu",
+                                    "solver.sites=64", NULL};
+        struct run run;
+        struct net net;
+        int gone = 0;
+        support_run(&run, "data/transformer.ini", more);
+        support_net(&net, &run, 0, 0);
+        support_evaluate(&net, &run);
+        for (int k = 0; k < net.program->leases; k++) {
+            struct lease lease = net.program->lease[k];
+            double mean;
+            for (int l = 0; l < net.program->leases; l++) /* the last that had these rows */
+                if (net.program->lease[l].rows.array == lease.rows.array &&
+                    net.program->lease[l].end > lease.end)
+                    lease = net.program->lease[l];
+            net.setup.backend->averages(rows_part(lease.rows, 0, 1), (struct rows){0}, &mean);
+            assert_int_equal(isnan(mean) != 0, lease.end < 2 * net.program->nodes);
+            gone += isnan(mean) != 0;
+        }
+        assert_int_equal(gone > 0, poisons);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences), cmocka_unit_test(same_bits_on_poisoned_memory),
-        cmocka_unit_test(wrong_programs_are_told), cmocka_unit_test(storage_is_reused),
-        cmocka_unit_test(draws_are_of_one_owner),  cmocka_unit_test(every_operation_is_drawn),
+        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(same_bits_on_poisoned_memory),
+        cmocka_unit_test(wrong_programs_are_told),
+        cmocka_unit_test(storage_is_reused),
+        cmocka_unit_test(draws_are_of_one_owner),
+        cmocka_unit_test(every_operation_is_drawn),
+        cmocka_unit_test(what_is_of_no_more_use_is_poisoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

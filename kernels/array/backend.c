@@ -146,6 +146,10 @@ void rows_add(const double *c, struct rows x, struct rows y) {
         y.array->backend->combine(rows_part(y, k, 1), 1, c ? c + k : &one, rows_part(x, k, 1));
 }
 
+void rows_poison(struct rows x) {
+    rows_scale(NAN, x);
+}
+
 void rows_scale(double factor, struct rows x) {
     for (int k = 0; k < x.count && factor != 1; k++) {
         struct rows row = rows_part(x, k, 1);

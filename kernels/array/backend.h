@@ -136,6 +136,7 @@ struct backend {
     int (*sync)(struct err *err);
     bool can_split; /* whether a copy of the table may be ... */
     bool split;     /* ... split: arrays keep the blocks of this rank alone */
+    bool poisons;   /* whether rows that are of no more use are to become NaN (rows_poison) */
 };
 
 extern const struct backend backend_cpu;        /* OpenBLAS and OpenMP */
@@ -178,6 +179,7 @@ static inline void rows_multiply(struct rows a, struct rows b, struct rows y) {
 }
 void rows_add(const double *c, struct rows x, struct rows y); /* y_k += c[k] x_k; c NULL: 1 */
 void rows_scale(double factor, struct rows x);                /* x *= factor */
+void rows_poison(struct rows x);                              /* x = NaN */
 static inline void rows_zero(struct rows y) {
     struct rows none = {NULL, 0, 0};
     y.array->backend->combine(y, 0, NULL, none);

@@ -391,4 +391,5 @@ const struct backend backend_cuda = {
     cuda_release, cuda_put,       cuda_get,      cuda_normals,   cuda_dots,  cuda_averages,
     cuda_combine, cuda_pointwise, cuda_multiply, cuda_group_sum, cuda_tile,  cuda_tile_mean,
     cuda_top,     cuda_entries,   cuda_sync,     false,          false,
+    false,
 };

@@ -3,7 +3,8 @@
  * Each array is one mapping of two halves. Handles point into the first half, which can be neither
  * read nor written, so a look through array.memory outside the backend ends in a segmentation
  * fault; the values live in the second half and start as NaN, so a row read before it is written
- * shows. The operations move the handles over and call those of cpu: same arithmetic, same bits. */
+ * shows; programs poison rows once more behind their last use (models/engine/node.h). The
+ * operations move the handles over and call those of cpu: same arithmetic, same bits. */
 #define _DEFAULT_SOURCE
 #include "kernels/array/backend.h"
 #include "kernels/array/real.h"
@@ -173,4 +174,5 @@ const struct backend REAL_SHADOW = {
     .entries = shadow_entries,
     .sync = shadow_sync,
     .can_split = true,
+    .poisons = true,
 };

@@ -41,12 +41,22 @@ int program_poll(const struct net *net, struct err *err) {
     return stop ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
 }
 
+/* Rows that no step behind this one reads, on a backend that poisons; behind no step, before the
+ * first of them: all rows. */
+static void poison(const struct program *p, int step) {
+    for (int k = 0; k < p->leases; k++)
+        if (step < 0 || p->lease[k].end == step)
+            rows_poison(p->lease[k].rows);
+}
+
 int program_forward(struct net *net, struct err *err) {
     struct program *p = net->program;
+    poison(p, -1);
     for (int i = 0; i < p->nodes; i++) {
         TRY(program_poll(net, err));
         TRY(node_forward(net, &p->node[i], err));
         measure(net, i, false);
+        poison(p, i);
     }
     return CODE_OK;
 }
@@ -69,6 +79,7 @@ int program_backward(struct net *net, struct err *err) {
         measure(net, i, true);
         gather(&p->node[i]);
         TRY(node_backward(net, &p->node[i], err));
+        poison(p, 2 * p->nodes - 1 - i);
     }
     return CODE_OK;
 }
@@ -177,6 +188,7 @@ void program_free(struct program *p) {
     free(p->memory);
     free(p->node);
     free(p->measure);
+    free(p->lease);
     free(p->mixture.s2);
     free(p);
 }

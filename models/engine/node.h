@@ -6,7 +6,9 @@
  * Storage (plan.c). Steps are 0 ... n - 1 forward and n ... 2n - 1 in reverse; node i runs at i and
  * 2n - 1 - i. Each value, slope, cotangent and scratch row block is an item with a first and a last
  * step; items whose steps do not overlap share an array, and an operation that may write over its
- * argument takes its array when this is its last step. */
+ * argument takes its array when this is its last step. On a backend that poisons, what a step was
+ * the last to use becomes NaN behind it, so that an operation which reads more than it says shows.
+ */
 #ifndef MODELS_NODE_H
 #define MODELS_NODE_H
 
@@ -147,6 +149,12 @@ struct measure {
     double scale, *out;
 };
 
+/* Rows of an item, and its last step. */
+struct lease {
+    int end;
+    struct rows rows;
+};
+
 /* What models say about their experts (program_aggregation); nodes. */
 struct mixture {
     int x1, phi;
@@ -160,7 +168,8 @@ struct program {
     struct node *node;
     struct measure *measure;
     void **memory;
-    int nodes, measures, memories;
+    struct lease *lease; /* on a backend that poisons */
+    int nodes, measures, memories, leases;
     int read_out;           /* its node; -1: none yet */
     int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */

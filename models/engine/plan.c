@@ -10,17 +10,23 @@ struct item {
     int count, start, end, over[2], slot;
 };
 
-/* An array and the item that has it now. */
+/* An array, and the item that has it now or had it last; free, the next free one of its shape. */
 struct slot {
     struct rows rows;
-    int item;
+    int item, shape, next;
+};
+
+/* All slots of as many sites and rows: one of them, and the first that is free. */
+struct shape {
+    int slot, free;
 };
 
 struct plan {
     struct program *p;
     struct item *item;
     struct slot *slot;
-    int items, slots, n;
+    struct shape *shape;
+    int items, slots, shapes, n;
 };
 
 static int back(const struct plan *plan, int node) {
@@ -186,48 +192,93 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     return CODE_OK;
 }
 
-static bool takes_over(const struct plan *plan, int item, int former) {
-    const struct item *now = &plan->item[item], *before = &plan->item[former];
-    bool after = before->end < now->start;
-    return after ||
-           (before->end == now->start && (now->over[0] == former || now->over[1] == former));
+static bool fits(const struct slot *slot, const struct item *item) {
+    const struct array *array = slot->rows.array;
+    return array->sites == item->on->sites && array->group == item->on->group &&
+           slot->rows.count == item->count;
+}
+
+/* The slot of an argument that this step is the last to read; -1: there is none. */
+static int slot_in_place(const struct plan *plan, const struct item *item) {
+    for (int k = 0; k < 2; k++) {
+        int former = item->over[k], slot = former < 0 ? NOWHERE : plan->item[former].slot;
+        if (former >= 0 && plan->item[former].end == item->start &&
+            plan->slot[slot].item == former && fits(&plan->slot[slot], item))
+            return slot;
+    }
+    return NOWHERE;
+}
+
+static int add_slot(struct plan *plan, const struct item *item, int shape, int *to,
+                    struct err *err) {
+    struct slot *slot = base_grow(&plan->slot, &plan->slots, sizeof *slot, err);
+    if (!slot)
+        return err->code;
+    *to = plan->slots - 1;
+    slot->shape = shape;
+    TRY(net_rows(plan->p->net, item->on, item->count, &slot->rows, err));
+    if (shape < plan->shapes)
+        return CODE_OK;
+    struct shape *added = base_grow(&plan->shape, &plan->shapes, sizeof *added, err);
+    if (!added)
+        return err->code;
+    *added = (struct shape){.slot = *to, .free = NOWHERE};
+    return CODE_OK;
 }
 
 static int find_slot(struct plan *plan, int i, struct err *err) {
     struct item *item = &plan->item[i];
-    for (int k = 0; k < plan->slots; k++) {
-        struct slot *slot = &plan->slot[k];
-        const struct array *array = slot->rows.array;
-        if (array->sites != item->on->sites || array->group != item->on->group ||
-            slot->rows.count != item->count || !takes_over(plan, i, slot->item))
-            continue;
-        slot->item = i;
-        item->slot = k;
-        return CODE_OK;
+    int shape = 0, slot = slot_in_place(plan, item);
+    if (slot == NOWHERE) {
+        while (shape < plan->shapes && !fits(&plan->slot[plan->shape[shape].slot], item))
+            shape++;
+        if (shape < plan->shapes && (slot = plan->shape[shape].free) != NOWHERE)
+            plan->shape[shape].free = plan->slot[slot].next;
+        else
+            TRY(add_slot(plan, item, shape, &slot, err));
     }
-    struct slot *slot = base_grow(&plan->slot, &plan->slots, sizeof *slot, err);
-    if (!slot)
-        return err->code;
-    item->slot = plan->slots - 1;
-    slot->item = i;
-    return net_rows(plan->p->net, item->on, item->count, &slot->rows, err);
+    plan->slot[slot].item = i;
+    item->slot = slot;
+    return CODE_OK;
 }
 
-/* Items in the order of their first steps, each into the first slot that is free. */
+/* An item is done: its slot is free, unless another item has it already. What is read once all is
+ * done comes last. */
+static int release(struct plan *plan, int i, struct err *err) {
+    struct program *p = plan->p;
+    struct slot *slot = &plan->slot[plan->item[i].slot];
+    struct shape *shape = &plan->shape[slot->shape];
+    if (slot->item != i)
+        return CODE_OK;
+    slot->next = shape->free;
+    shape->free = plan->item[i].slot;
+    if (!p->net->setup.backend->poisons)
+        return CODE_OK;
+    struct lease *lease = base_grow(&p->lease, &p->leases, sizeof *lease, err);
+    if (!lease)
+        return err->code;
+    *lease = (struct lease){plan->item[i].end, slot->rows};
+    return CODE_OK;
+}
+
+/* Items in the order of their first steps, each into a slot that is free. */
 static int find_slots(struct plan *plan, struct err *err) {
-    int *next, *head, steps = 2 * plan->n, code = CODE_OK;
-    TRY(base_alloc(&head, (size_t)(steps + plan->items), sizeof *head, err));
-    next = head + steps;
-    for (int i = plan->items - 1; i >= 0; i--) {
-        int *at = &head[plan->item[i].start];
-        next[i] = *at - 1;
-        *at = i + 1;
+    int *list, steps = 2 * plan->n + 1, items = plan->items, code = CODE_OK;
+    TRY(base_alloc(&list, 2 * (size_t)(steps + items), sizeof *list, err));
+    int *starts = list, *ends = starts + steps, *after = ends + steps, *then = after + items;
+    for (int i = items - 1; i >= 0; i--) { /* lists of the items of a step; an item + 1, or 0 */
+        after[i] = starts[plan->item[i].start];
+        then[i] = ends[plan->item[i].end];
+        starts[plan->item[i].start] = ends[plan->item[i].end] = i + 1;
     }
-    for (int step = 0; step < steps; step++)
-        for (int i = head[step] - 1; i >= 0; i = next[i])
+    for (int step = 0; step < steps; step++) {
+        for (int i = starts[step] - 1; i >= 0; i = after[i] - 1)
             DO(find_slot(plan, i, err));
+        for (int i = ends[step] - 1; i >= 0; i = then[i] - 1)
+            DO(release(plan, i, err));
+    }
 done:
-    free(head);
+    free(list);
     return code;
 }
 
@@ -264,5 +315,6 @@ int plan_storage(struct net *net, struct err *err) {
 done:
     free(plan.item);
     free(plan.slot);
+    free(plan.shape);
     return code;
 }
