@@ -23,10 +23,10 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend single',
            'models/engine/archive': 'resume', 'models/language': 'script program models',
            'models/engine': 'models', 'models/lua': 'script script_fuzz',
            'models/parts': 'models', 'models/': 'models',
-           'solver/command': 'cli cli_files', 'solver/files': 'io cli_files',
+           'solver/command': 'cli cli_refusals', 'solver/files': 'io cli_files',
            'solver/main_sweep': 'sweep', 'solver/measure': 'fields outputs rates',
            'solver/measure/aggregation': 'coordinate', 'solver/run/ensemble': 'resume',
-           'solver/run/report': 'cli cli_runs', 'solver/run/states': 'resume',
+           'solver/run/report': 'cli cli_warnings cli_bits', 'solver/run/states': 'resume',
            'solver/settings': 'param include factor keys',
            'solver/data': 'data flat stored tokens fashion', 'solver/study': 'grid sweep'}
 

@@ -1,62 +1,11 @@
 /* The program from outside: what the file of a run holds. */
 #define _POSIX_C_SOURCE 200809L
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/cli.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static void test_overrides(void **state) {
-    (void)state;
-    size_t count;
-    int steps = 0;
-    cli_solve(ARGS("--training.steps=9", "--training.steps=5"));
-    hid_t file = cli_file("out.h5");
-    free(cli_values(file, "limit/loss", &count));
-    assert_int_equal(count, 5);
-    hid_t attribute =
-        H5Aopen_by_name(file, "parameters", "training.steps", H5P_DEFAULT, H5P_DEFAULT);
-    assert_true(H5Aread(attribute, H5T_NATIVE_INT, &steps) >= 0);
-    assert_int_equal(steps, 5);
-    H5Aclose(attribute);
-    H5Fclose(file);
-    cli_clean(NULL);
-}
-
-/* A path in the ini counts from the ini's folder, on the command line from here. */
-static void test_data_paths(void **state) {
-    (void)state;
-    const char *from_ini = "folder/run.ini", *more = "--data.file=good.h5";
-    cli_make_data("good.h5", 2, 3, 4, 3, 3, -1);
-    assert_int_equal(mkdir("folder", 0777), 0);
-    cli_print(from_ini, CLI_DATA("../good.h5") "[training]\nsteps = 2\n[solver]\nsites = 64\n"
-                                               "expert_sites = 64\nreplicates = 2\n");
-    for (int k = 0; k < 2; k++) {
-        struct cli_result result;
-        size_t count, same;
-        cli_run(&result, ARGS(from_ini, "-o", "out.h5", k ? more : NULL));
-        if (result.code)
-            fail_msg("refused: %s", result.err);
-        hid_t in = cli_file("good.h5"), out = cli_file("out.h5");
-        double *X = cli_values(in, "X", &count), *copy = cli_values(out, "data/X", &same);
-        assert_int_equal(count, same);
-        assert_memory_equal(X, copy, count * sizeof *X);
-        free(X);
-        free(copy);
-        H5Fclose(in);
-        H5Fclose(out);
-        cli_free(&result);
-        cli_clean(NULL);
-    }
-}
 
 enum { T = 4, P = 3, R = 2, SEEDS = 3, BASES = 6 };
 
@@ -277,43 +226,37 @@ static void test_table(void **state) {
     cli_clean(NULL);
 }
 
-/* Normals that were not matched: none, fewer than the sites of their population, which is noted,
- * and more, of which the run warns; so says the file. */
-static void test_unmatched(void **state) {
+/* What each block measures of each input has an axis of tokens where inputs have them. */
+static void test_series_of_blocks_and_tokens(void **state) {
     (void)state;
-    static const char *const sites[] = {"--solver.sites=512", "--solver.sites=64",
-                                        "--solver.sites=32"};
-    cli_print("dense.ini", "[network]\nmodel = dense\ndepth = 3\nactivation = tanh\n"
-                           "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
-                           "[training]\nsteps = 50\neta0 = 0.96\ngamma0 = 1\n"
-                           "[solver]\nreplicates = 2\n");
-    for (int k = 0; k < 3; k++) {
-        struct cli_result result;
+    enum { STEPS = 2, BLOCKS = 2, TOKENS = 4 };
+    cli_print("case.ini", "[network]\nmodel = residual\ndepth = 2\nrho = 0.5\nexpert_width = 2\n"
+                          "[data]\nsource = markov\ninputs = 3\ntokens = 4\nvocabulary = 3\n"
+                          "[training]\nsteps = 2\nloss = cross_entropy\n"
+                          "[solver]\nsites = 32\nexpert_sites = 8\nreplicates = 1\n"
+                          "[reference]\nwidths = 8\nseeds = 1\n");
+    struct cli_result result;
+    cli_run(&result, ARGS("--force", "-o", "out.h5", "case.ini"));
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+    hid_t file = cli_file("out.h5");
+    static const char *const sets[] = {"limit/qstar", "limit/p", "reference/N0008/A"};
+    for (size_t k = 0; k < COUNT(sets); k++) {
         size_t count;
-        cli_run(&result, ARGS("dense.ini", "-o", "out.h5", "--force", sites[k]));
-        assert_int_equal(result.code, 0);
-        assert_true(!strstr(result.out, "note: up to ") == (k != 1));
-        assert_true(!strstr(result.out, "warning: up to ") == (k != 2));
-        assert_true(k != 2 || strstr(result.out, "biases may be several standard errors"));
-        cli_free(&result);
-        hid_t file = cli_file("out.h5");
-        double *unmatched = cli_values(file, "limit/unmatched", &count);
-        assert_int_equal(count, 50);
-        assert_true((unmatched[49] > 0) == (k > 0) && (unmatched[49] > 1) == (k > 1));
-        free(unmatched);
-        H5Fclose(file);
+        free(cli_values(file, sets[k], &count));
+        assert_int_equal(count, STEPS * BLOCKS * P * TOKENS);
+        char *dims = cli_text(file, sets[k], "dims");
+        assert_string_equal(dims, "t l mu token");
+        free(dims);
     }
+    H5Fclose(file);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_overrides),
-        TEST(test_data_paths),
-        TEST(test_layout),
-        TEST(test_layout_without_router),
-        TEST(test_layout_of_batches),
-        TEST(test_table),
-        TEST(test_unmatched),
+        TEST(test_layout), TEST(test_layout_without_router),       TEST(test_layout_of_batches),
+        TEST(test_table),  TEST(test_series_of_blocks_and_tokens),
     };
     return cmocka_run_group_tests_name("cli_files", tests, cli_open, cli_close);
 }

@@ -1,11 +1,6 @@
 /* Sections of an ini with free keys: what is read, what is refused and with which words, what is
  * written, checked against names, and swept. */
 #define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "tests/support/cli.h"
 #include "tests/support/param_table.h"

@@ -4,11 +4,6 @@
  * test, every n with the argument long (half an hour); places: one allocation, and one call of
  * HDF5, of every place, and thirty of what writes (minutes). */
 #define _POSIX_C_SOURCE 200809L
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "tests/support/cli.h"
 

@@ -2,11 +2,6 @@
  * for bit, whether ranks share out runs (as many as ranks, or more) or the sites of one run;
  * failures and signals end all ranks. The programs built for MPI lie beside this one. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "models/language/program.h"
 #include "tests/support/cli.h"

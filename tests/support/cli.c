@@ -1,11 +1,5 @@
 /* Running the program as a user does. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "tests/support/cli.h"
 
 #include <fcntl.h>
@@ -317,6 +311,11 @@ void cli_solve(const char *const *more) {
         fail_msg("exit code %d: %s", result.code, result.err);
     assert_int_equal(cli_complete("out.h5"), 1);
     cli_free(&result);
+}
+
+void cli_solve_as(const char *name, const char *const *more) {
+    cli_solve(more);
+    assert_int_equal(rename("out.h5", name), 0);
 }
 
 double *cli_values(hid_t file, const char *name, size_t *count) {

@@ -2,9 +2,14 @@
 #ifndef TESTS_CLI_H
 #define TESTS_CLI_H
 
-#include <stdbool.h>
+/* cmocka wants these first. */
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
 #include <hdf5.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -47,6 +52,8 @@ void cli_free(struct cli_result *result);
 void cli_done(const char *name, const char *const *arg);
 /* Runs small.ini with these arguments (ended by NULL) into out.h5 and wants success. */
 void cli_solve(const char *const *more);
+/* The same, and the file is kept under another name. */
+void cli_solve_as(const char *name, const char *const *more);
 void cli_pause(double seconds);
 /* Until the program has had so much time of processors: under load that is later. */
 void cli_work(pid_t pid, double seconds);

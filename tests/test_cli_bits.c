@@ -1,0 +1,140 @@
+/* The program from outside: what changes no bit of a run, and what a profile tells of it. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/support/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void assert_same(const char *first, const char *second) {
+    static const char *const sets[] = {"limit/loss",
+                                       "limit/f",
+                                       "limit/loss_se",
+                                       "limit/Phi1_diag",
+                                       "limit/Gphi_diag",
+                                       "limit/rank",
+                                       "limit/gate_top",
+                                       "limit/n",
+                                       "reference/N0016/f",
+                                       "reference/N0016/loss",
+                                       "data/X",
+                                       "data/y",
+                                       "limit/Gb_diag",
+                                       "reference/N0016/f_se"};
+    size_t failures = 0;
+    for (size_t i = 0; i < COUNT(sets); i++)
+        failures += !cli_same(first, second, sets[i]);
+    assert_int_equal(failures, 0);
+}
+
+static void test_threads_and_backends(void **state) {
+    (void)state;
+    static const char *const threads[] = {"--solver.threads=1", "--solver.threads=2",
+                                          "--solver.threads=3"};
+    /* several blocks of sites, and with three threads more of them than replicates */
+    const char *sites = "--solver.sites=520", *experts = "--solver.expert_sites=264";
+    const char *widths = "--reference.widths=16", *seeds = "--reference.seeds=3";
+    cli_solve_as("one.h5", ARGS(sites, experts, widths, seeds, threads[0]));
+    for (size_t i = 1; i < COUNT(threads); i++) {
+        cli_solve_as("other.h5", ARGS(sites, experts, widths, seeds, threads[i]));
+        assert_same("one.h5", "other.h5");
+        assert_true(cli_same("one.h5", "other.h5", "limit/loss_runs"));
+    }
+    cli_solve_as("other.h5",
+                 ARGS(sites, experts, widths, seeds, threads[1], "--solver.backend=shadow"));
+    assert_same("one.h5", "other.h5");
+}
+
+/* What an interrupted or diverged run has cost is told too. */
+static void test_profile_of_a_failure(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_run(&result, ARGS("-o", "out.h5", "--quiet", "--profile", "--training.eta0=1e6",
+                          "--training.steps=50", "small.ini"));
+    assert_int_equal(result.code, 3);
+    assert_non_null(strstr(result.err, "\nshares:"));
+    assert_non_null(strstr(result.err, "exceeds 1e+06 times that of the start"));
+    cli_free(&result);
+}
+
+/* Every row of the table is of one call or more. */
+static void check_calls(const char *table) {
+    const char *head = strstr(table, "\nplace "), *row = head + 1;
+    int rows = 0;
+    assert_non_null(head);
+    long end = strstr(head, " calls ") - head + 5; /* of the column, behind the start of a line */
+    while ((row = strchr(row, '\n') + 1), strncmp(row, "other rows", 10) != 0) {
+        assert_true(atol(row + end - 7) > 0);
+        rows++;
+    }
+    assert_true(rows > 0);
+}
+
+/* A profile changes nothing; calls are counted; its shares are all of the time. */
+static void test_profile(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_solve_as("one.h5", ARGS("--reference.widths=16"));
+    cli_run(&result, ARGS("-o", "other.h5", "--force", "--quiet", "--profile", "small.ini",
+                          "--reference.widths=16"));
+    assert_int_equal(result.code, 0);
+    assert_same("one.h5", "other.h5");
+    assert_non_null(strstr(result.err, "profile: "));
+    assert_non_null(strstr(result.err, " orthonormalisation ")); /* its rows may be below 0.5 % */
+    check_calls(result.err);
+    char *shares = strstr(result.err, "\nshares:");
+    assert_non_null(shares);
+    double sum = 0;
+    int count = 0;
+    for (char *end = shares; (end = strstr(end, " %")); end++, count++) {
+        char *number = end;
+        while (number[-1] != ' ')
+            number--;
+        assert_true(atof(number) >= 0);
+        sum += atof(number);
+    }
+    assert_int_equal(count, 8);
+    assert_true(fabs(sum - 100) < 0.05 * count + 1e-9); /* one decimal is printed */
+    cli_free(&result);
+}
+
+static void test_fewer_steps_are_a_beginning(void **state) {
+    (void)state;
+    cli_solve_as("one.h5", ARGS("--training.steps=6", "--reference.widths=16"));
+    cli_solve_as("other.h5", ARGS("--training.steps=12", "--reference.widths=16"));
+    assert_same("one.h5", "other.h5");
+}
+
+static void test_ini_of_a_file_repeats_it(void **state) {
+    (void)state;
+    cli_solve_as("one.h5",
+                 ARGS("--network.gate=softmax", "--network.rho=0.5", "--network.beta=2.5",
+                      "--solver.seed=18446744073709551615", "--training.eta0=0.1234567890123456",
+                      "--reference.widths=16", "--reference.draws=balanced",
+                      "--reference.centre=no", "--training.loss=logistic"));
+    hid_t file = cli_file("one.h5");
+    char *ini = cli_text(file, "parameters", "ini");
+    H5Fclose(file);
+    cli_print("again.ini", ini);
+    struct cli_result result;
+    cli_run(&result, ARGS("again.ini"));
+    if (result.code)
+        fail_msg("refused: %s", result.err);
+    cli_free(&result);
+    assert_same("one.h5", "again.h5");
+    file = cli_file("again.h5");
+    char *again = cli_text(file, "parameters", "ini");
+    assert_string_equal(ini, again);
+    free(ini);
+    free(again);
+    H5Fclose(file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_threads_and_backends),     TEST(test_profile),
+        TEST(test_profile_of_a_failure),     TEST(test_fewer_steps_are_a_beginning),
+        TEST(test_ini_of_a_file_repeats_it),
+    };
+    return cmocka_run_group_tests_name("cli_bits", tests, cli_open, cli_close);
+}

@@ -1,0 +1,287 @@
+/* The program from outside: how a run ends that fails, is interrupted or cannot keep its file. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/support/cli.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Deep linear networks at the edge of what they can learn with. */
+#define EDGE "--network.activation=linear", "--network.gate=constant"
+
+/* How many runs reached the first and the last time, in what was left of a run. */
+static void check_partial(const char *group, bool reached_last) {
+    char set[64];
+    size_t count;
+    assert_false(cli_exists("out.h5"));
+    assert_int_equal(cli_complete("out.h5.partial"), 0);
+    hid_t file = cli_file("out.h5.partial");
+    snprintf(set, sizeof set, "%s/n", group);
+    double *n = cli_values(file, set, &count);
+    assert_true(n[0] >= 1);
+    assert_int_equal(n[count - 1] >= 1, reached_last);
+    snprintf(set, sizeof set, "%s/loss", group);
+    double *loss = cli_values(file, set, &count);
+    assert_true(isfinite(loss[0]));
+    assert_int_equal(isfinite(loss[count - 1]), reached_last);
+    free(n);
+    free(loss);
+    H5Fclose(file);
+}
+
+static void check_numerical(const char *const *arg, bool limit_done, const char *const *part) {
+    struct cli_result result;
+    cli_run(&result, arg);
+    assert_true(cli_ended(&result, 3, part));
+    assert_non_null(strstr(result.err, "what was computed is in out.h5.partial"));
+    check_partial("limit", limit_done);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+static void test_numerical_failures(void **state) {
+    (void)state;
+    const char *const *large_rate =
+        ARGS("small.ini", "-o", "out.h5", "--training.eta0=1e4", "--training.steps=20");
+    const char *const *few_sites =
+        ARGS("small.ini", "-o", "out.h5", "--network.activation=relu", "--solver.sites=300",
+             "--data.inputs=64", "--data.dimension=64", "--training.eta0=20",
+             "--solver.tolerance=1e-5", "--training.steps=20");
+    const char *const *all_of_a_width =
+        ARGS("small.ini", "-o", "out.h5", EDGE, "--training.steps=25", "--training.eta0=0.7",
+             "--reference.widths=2 16 32", "--reference.seeds=1");
+    check_numerical(large_rate, false, ARGS("replicate 0, step ", "exceeds 1e+06", "lower eta0"));
+    check_numerical(few_sites, false,
+                    ARGS("replicate 0, step ", "population bottom has too few sites", "rank ",
+                         "of 300 sites", "raise sites"));
+    check_numerical(all_of_a_width, true,
+                    ARGS("1 of 1 networks failed: N = 16, network 0, step 5: the loss, ",
+                         "exceeds 1e+06 times that of the start; lower eta0"));
+}
+
+static double attribute(hid_t file, const char *group, const char *name) {
+    double value = NAN;
+    hid_t id = H5Aopen_by_name(file, group, name, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Aread(id, H5T_NATIVE_DOUBLE, &value) >= 0);
+    H5Aclose(id);
+    return value;
+}
+
+/* Networks 2 and 4 of six reach the times before they leave all bounds, the others the last one. */
+static void check_failed_networks(const char *name, size_t T) {
+    size_t count;
+    hid_t file = cli_file(name);
+    double *loss = cli_values(file, "reference/N0002/loss_runs", &count),
+           *mean = cli_values(file, "reference/N0002/loss", &count),
+           *n = cli_values(file, "reference/N0002/n", &count), sum = 0;
+    assert_int_equal(count, T);
+    for (size_t run = 0; run < 6; run++)
+        for (size_t t = 0; t < T; t++)
+            assert_int_equal(isfinite(loss[run * T + t]), run == 2   ? t < 3
+                                                          : run == 4 ? t < 2
+                                                                     : true);
+    assert_true(n[1] == 6 && n[2] == 5 && n[T - 1] == 4);
+    for (size_t run = 0; run < 6; run++)
+        sum += run == 2 || run == 4 ? 0 : loss[run * T + T - 1];
+    assert_true(fabs(mean[T - 1] - sum / 4) < 1e-15 * sum);
+    assert_true(attribute(file, "reference/N0002", "failed") == 2);
+    assert_true(attribute(file, "reference/N0016", "failed") == 0);
+    char *text = cli_text(file, "reference/N0002", "failure");
+    assert_non_null(strstr(text, "N = 2, network 2, step 3: the loss, 2.86e+14, exceeds"));
+    free(text);
+    free(loss);
+    free(mean);
+    free(n);
+    H5Fclose(file);
+}
+
+/* They diverge alone, whether their last number would be finite (4 steps) or not (25). */
+static void test_networks_that_diverge(void **state) {
+    (void)state;
+    static const char *const steps[] = {"--training.steps=4", "--training.steps=25"};
+    for (size_t i = 0; i < 2; i++) {
+        struct cli_result result;
+        cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--force", EDGE, "--training.eta0=0.6",
+                              "--reference.widths=2 16", "--reference.seeds=6", steps[i]));
+        assert_int_equal(result.code, 0);
+        assert_non_null(strstr(result.err, "warning: N = 2, network 4, step 2: the loss, 3.13e+08, "
+                                           "exceeds 1e+06 times that of the start; lower eta0"));
+        assert_non_null(strstr(result.out, "note: 2 of 6 networks of N = 2 failed and count until "
+                                           "then; the first:\n  N = 2, network 2, step 3: "));
+        check_failed_networks("out.h5", i ? 25 : 4);
+        cli_free(&result);
+    }
+    cli_clean(NULL);
+    cli_solve_as("two.h5", ARGS(EDGE, "--training.eta0=0.6", "--reference.widths=2 16",
+                                "--reference.seeds=6", "--training.steps=4", "--solver.threads=2"));
+    check_failed_networks("two.h5", 4);
+}
+
+/* A loss of 1e13 is none of a run that diverges where targets are 1e7. */
+static void test_large_targets(void **state) {
+    (void)state;
+    cli_make_data("large.h5", 2, 3, 4, 3, 3, 1e7);
+    cli_print("large.ini", CLI_DATA("large.h5") "[training]\nsteps = 2\neta0 = 1e-9\n[solver]\n"
+                                                "sites = 64\nexpert_sites = 64\nreplicates = 2\n");
+    struct cli_result result;
+    cli_run(&result, ARGS("large.ini", "-o", "out.h5"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+}
+
+/* Sweeps that end too early: which kernel still changes, and everything that was found. */
+static void test_fixed_point_that_does_not_converge(void **state) {
+    (void)state;
+    struct cli_result result;
+    size_t count;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--solver.method=fixed_point",
+                          "--solver.max_sweeps=3", "--solver.replicates=1"));
+    assert_true(cli_ended(&result, 3,
+                          ARGS("replicate 0: not converged in 3 sweeps", "still changes by",
+                               "fp_tolerance is 0.0001", "raise max_sweeps")));
+    cli_free(&result);
+    check_partial("limit", true);
+    hid_t file = cli_file("out.h5.partial");
+    double *change = cli_values(file, "limit/sweeps/change", &count);
+    assert_int_equal(count, 3 * 12); /* Phi, G, A, B of Q, W_in, W_out */
+    for (size_t i = 0; i < count; i++)
+        assert_true(change[i] >= 0);
+    free(change);
+    H5Fclose(file);
+}
+
+/* Waits until the partial file (of a run that is over, the file) has this group, "/" for the file
+ * itself. */
+static void await_group(pid_t pid, const char *group) {
+    bool found = false;
+    for (int i = 0; i < 10000 && !found && !kill(pid, 0); i++) {
+        cli_pause(2e-3);
+        const char *name = cli_exists("out.h5") ? "out.h5" : "out.h5.partial";
+        hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+        found = file >= 0 && (!strcmp(group, "/") || H5Lexists(file, group, H5P_DEFAULT) > 0);
+        if (file >= 0)
+            H5Fclose(file);
+    }
+    if (!found)
+        kill(pid, SIGKILL);
+    assert_true(found);
+}
+
+/* The signal comes when the program has worked for half a second after the partial file has the
+ * group `after`: more than it needs for a few steps. */
+static void interrupt(int number, const char *const *arg, const char *after, const char *group) {
+    struct cli_result result;
+    pid_t pid = cli_start(arg, 0);
+    await_group(pid, after);
+    cli_work(pid, 0.5);
+    kill(pid, number);
+    cli_wait(pid, &result);
+    assert_true(cli_ended(&result, 130, ARGS("interrupted")));
+    check_partial(group, false);
+    if (strcmp(group, "limit"))
+        check_partial("limit", true);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+static void test_interruptions(void **state) {
+    (void)state;
+    const char *const *limit =
+        ARGS("small.ini", "-o", "out.h5", "--training.steps=20000", "--training.eta0=0.001",
+             "--solver.sites=512", "--solver.expert_sites=512", "--output.kernels=none");
+    const char *const *networks =
+        ARGS("small.ini", "-o", "out.h5", "--training.steps=2000", "--data.inputs=1",
+             "--training.eta0=0.001", "--solver.sites=8", "--solver.expert_sites=8",
+             "--solver.threads=2", "--reference.widths=512", "--reference.seeds=2");
+    /* between two measured times, too */
+    const char *const *euler =
+        ARGS("small.ini", "-o", "out.h5", "--training.integrator=euler",
+             "--training.substeps=1000000", "--solver.replicates=1", "--reference.widths=");
+    const char *const *bs32 =
+        ARGS("small.ini", "-o", "out.h5", "--training.integrator=bs32", "--training.dt=1e6",
+             "--solver.replicates=1", "--reference.widths=");
+    interrupt(SIGTERM, euler, "/", "limit");
+    interrupt(SIGINT, bs32, "/", "limit");
+    interrupt(SIGINT, limit, "/", "limit");
+    interrupt(SIGTERM, limit, "/", "limit");
+    interrupt(SIGINT, networks, "limit", "reference/N0512");
+}
+
+/* As timeout(1) does: to the program, then to its process group. Both wait while it is stopped, so
+ * that no time passes between them. */
+static void test_signal_sent_twice(void **state) {
+    (void)state;
+    struct cli_result result;
+    pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=20000"), 0);
+    await_group(pid, "/");
+    cli_work(pid, 0.2);
+    kill(pid, SIGSTOP);
+    assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+    kill(pid, SIGTERM);
+    kill(pid, SIGINT);
+    kill(pid, SIGCONT);
+    cli_wait(pid, &result);
+    assert_true(cli_ended(&result, 130, ARGS("interrupted")));
+    check_partial("limit", false);
+    cli_free(&result);
+}
+
+/* A run that is over before the file appears is made again, longer. */
+static void test_output_that_appears_meanwhile(void **state) {
+    (void)state;
+    struct cli_result result = {0};
+    for (int steps = 2000; steps <= 32000; steps *= 4) {
+        char length[32];
+        snprintf(length, sizeof length, "--training.steps=%d", steps);
+        pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", length), 0);
+        await_group(pid, "/");
+        bool over = cli_exists("out.h5");
+        cli_print("out.h5", "mine\n");
+        cli_wait(pid, &result);
+        if (!over && result.code)
+            break;
+        cli_free(&result);
+        cli_clean(NULL);
+    }
+    assert_int_equal(result.code, 2);
+    assert_non_null(strstr(result.err, "dmft-solve: output out.h5: has appeared meanwhile"));
+    assert_null(strstr(result.err, "complete = 0"));
+    assert_int_equal(cli_complete("out.h5.partial"), 1);
+    char *bytes = cli_read("out.h5", NULL);
+    assert_string_equal(bytes, "mine\n");
+    free(bytes);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+/* `dmft-solve ... | head` with a table longer than the buffer of the pipe's writer. */
+static void test_reader_that_leaves(void **state) {
+    (void)state;
+    struct cli_result result;
+    const char *widths = "--reference.widths=1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 "
+                         "22 23 24 25 26 27 28 29 30 31 32";
+    const char *const *arg =
+        ARGS("small.ini", "-o", "out.h5", "--training.steps=20", "--reference.seeds=2", widths);
+    cli_wait(cli_start(arg, CLI_NO_READER), &result);
+    assert_true(cli_exists("out.h5"));
+    assert_int_equal(cli_complete("out.h5"), 1);
+    cli_free(&result);
+    cli_clean(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_numerical_failures),
+        TEST(test_networks_that_diverge),
+        TEST(test_large_targets),
+        TEST(test_fixed_point_that_does_not_converge),
+        TEST(test_interruptions),
+        TEST(test_signal_sent_twice),
+        TEST(test_output_that_appears_meanwhile),
+        TEST(test_reader_that_leaves),
+    };
+    return cmocka_run_group_tests_name("cli_ends", tests, cli_open, cli_close);
+}

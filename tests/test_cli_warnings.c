@@ -1,0 +1,172 @@
+/* The program from outside: what it warns of and notes, so that nobody trusts a number too much. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/support/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A single pass: 20 new directions a step in a basis that may have 270. */
+static void test_rank_cap(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--data.inputs=400", "--data.dimension=60",
+                          "--training.batch=20", "--training.steps=20", "--solver.sites=300",
+                          "--solver.expert_sites=300"));
+    assert_true(cli_ended(&result, 3, ARGS("replicate 0, step 13: ", "too few sites", "280 of")));
+    assert_non_null(strstr(result.err, "with new inputs at every step bases grow by 20 every "
+                                       "evaluation, up to 300 of 300 sites; the run will probably "
+                                       "end at step 13; more than 2000 sites"));
+    cli_free(&result);
+}
+
+/* Tokens are rows of their own: 4 inputs of 8 tokens grow by 32 each step, of which 270 have room.
+ * Flow by Heun's rule takes two evaluations a step. */
+static void test_rank_of_tokens(void **state) {
+    (void)state;
+    static const char *const rule[] = {"--training.integrator=gd", "--training.integrator=heun"};
+    static const char *const step[] = {"step 8", "step 4"};
+    cli_print("tokens.ini",
+              "[network]\nmodel = transformer\nactivation = relu\n[data]\ninputs = 4\n"
+              "dimension = 40\ntokens = 8\n[training]\nsteps = 9\neta0 = 0.1\n"
+              "[solver]\nsites = 300\nreplicates = 1\n");
+    for (int k = 0; k < 2; k++) {
+        struct cli_result result;
+        char text[200];
+        cli_run(&result, ARGS("tokens.ini", "-o", "out.h5", rule[k]));
+        assert_true(cli_ended(&result, 3, ARGS("too few sites", "of 300", k ? "" : step[k])));
+        snprintf(text, sizeof text,
+                 "warning: with relu bases grow by 32 every evaluation, up to %d of 300 sites; the "
+                 "run will probably end at %s; more than",
+                 k ? 300 : 288, step[k]);
+        assert_non_null(strstr(result.err, text));
+        cli_free(&result);
+        cli_clean(NULL);
+    }
+}
+
+/* The warning names what keeps bases from compressing. */
+static void test_uncompressed(void **state) {
+    (void)state;
+    static const char *const sets[][2] = {{"--network.activation=relu", "--network.rho=1"},
+                                          {"--network.activation=tanh", "--network.rho=0.5"},
+                                          {"--network.activation=relu", "--network.rho=0.5"}};
+    static const char *const words[] = {"relu", "rho < 1", "relu and rho < 1"};
+    for (int k = 0; k < 3; k++) {
+        struct cli_result result;
+        char text[80];
+        cli_run(&result,
+                ARGS("small.ini", "-o", "out.h5", "--training.steps=5", sets[k][0], sets[k][1]));
+        assert_int_equal(result.code, 0);
+        snprintf(text, sizeof text, "warning: with %s bases grow by 3 every", words[k]);
+        assert_non_null(strstr(result.err, text));
+        cli_free(&result);
+        cli_clean(NULL);
+    }
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.steps=5", sets[0][0],
+                          "--solver.halves=yes"));
+    assert_non_null(strstr(result.err, "up to 15 of 32 sites in each half; more than 150 sites"));
+    cli_free(&result);
+}
+
+/* What the tolerance does is in the errors if that is asked for, and in a warning where the errors
+ * would else be those of round-off. */
+static void test_tolerance(void **state) {
+    (void)state;
+    static const char linear[] = "[network]\nmodel = dense\ndepth = 3\nactivation = linear\n"
+                                 "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
+                                 "[training]\nsteps = 50\neta0 = 0.96\ngamma0 = 1\n"
+                                 "[solver]\nsites = 64\nreplicates = 2\n";
+    static const char warning[] = "warning: the limit has no sampling error here";
+    struct cli_result result;
+    size_t count;
+    cli_print("linear.ini", linear);
+    cli_run(&result, ARGS("linear.ini", "-o", "out.h5"));
+    assert_true(result.code == 0 && strstr(result.out, warning));
+    cli_free(&result);
+    cli_run(&result, ARGS("linear.ini", "-o", "out.h5", "--force", "--network.activation=tanh"));
+    assert_true(result.code == 0 && !strstr(result.out, warning));
+    assert_null(strstr(result.out, "tolerance"));
+    cli_free(&result);
+    cli_run(&result, ARGS("linear.ini", "-o", "out.h5", "--force", "--solver.check_tolerance=yes"));
+    assert_true(result.code == 0 && !strstr(result.out, warning));
+    assert_non_null(strstr(result.out, "tolerance: a third of it changes the loss by up to "));
+    cli_free(&result);
+    hid_t file = cli_file("out.h5");
+    double *difference = cli_values(file, "limit/loss_tolerance", &count);
+    double *se = cli_values(file, "limit/loss_se", &count);
+    assert_int_equal(count, 50);
+    assert_true(fabs(difference[49]) > 1e-3);
+    assert_true(fabs(se[49] - fabs(difference[49])) < 1e-6); /* sampling: 4e-9 */
+    assert_int_equal(H5Lexists(file, "limit/rank_tolerance", H5P_DEFAULT), 0);
+    free(difference);
+    free(se);
+    H5Fclose(file);
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--force", "--solver.method=fixed_point",
+                          "--solver.check_tolerance=yes"));
+    assert_true(cli_ended(&result, 2, ARGS("check_tolerance", "method = march")));
+    cli_free(&result);
+}
+
+/* Gates that stay as they are were lowest at first. */
+static void test_gates_that_stay(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.eta0=0"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "down to 1.000 of its initial value (t = 0); "));
+    cli_free(&result);
+}
+
+static void test_of_a_parallel_job_without_mpi(void **state) {
+    (void)state;
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct cli_result result;
+        setenv(names[i], "3", 1);
+        cli_run(&result, ARGS("-o", "out.h5", "--force", "--training.steps=1", "small.ini"));
+        unsetenv(names[i]);
+        assert_int_equal(result.code, 0);
+        assert_non_null(strstr(result.err, "one of 3 processes of a job, but built without MPI"));
+        cli_free(&result);
+    }
+}
+
+/* Normals that were not matched: none, fewer than the sites of their population, which is noted,
+ * and more, of which the run warns; so says the file. */
+static void test_unmatched(void **state) {
+    (void)state;
+    static const char *const sites[] = {"--solver.sites=512", "--solver.sites=64",
+                                        "--solver.sites=32"};
+    cli_print("dense.ini", "[network]\nmodel = dense\ndepth = 3\nactivation = tanh\n"
+                           "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
+                           "[training]\nsteps = 50\neta0 = 0.96\ngamma0 = 1\n"
+                           "[solver]\nreplicates = 2\n");
+    for (int k = 0; k < 3; k++) {
+        struct cli_result result;
+        size_t count;
+        cli_run(&result, ARGS("dense.ini", "-o", "out.h5", "--force", sites[k]));
+        assert_int_equal(result.code, 0);
+        assert_true(!strstr(result.out, "note: up to ") == (k != 1));
+        assert_true(!strstr(result.out, "warning: up to ") == (k != 2));
+        assert_true(k != 2 || strstr(result.out, "biases may be several standard errors"));
+        cli_free(&result);
+        hid_t file = cli_file("out.h5");
+        double *unmatched = cli_values(file, "limit/unmatched", &count);
+        assert_int_equal(count, 50);
+        assert_true((unmatched[49] > 0) == (k > 0) && (unmatched[49] > 1) == (k > 1));
+        free(unmatched);
+        H5Fclose(file);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_rank_cap),  TEST(test_rank_of_tokens),  TEST(test_uncompressed),
+        TEST(test_tolerance), TEST(test_gates_that_stay), TEST(test_of_a_parallel_job_without_mpi),
+        TEST(test_unmatched),
+    };
+    return cmocka_run_group_tests_name("cli_warnings", tests, cli_open, cli_close);
+}
