@@ -12,6 +12,15 @@ INSTALL = for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$
 	[ -z "$$missing" ] || { sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $$missing; }
 
+# A text for data/text.ini, a verse a line: Debian's package has it in a form of its own.
+text: data/kjv.txt
+data/kjv.txt:
+	@$(call INSTALL,bible-kjv)
+	bible -f gen1:1-rev22:21 < /dev/null > $@.partial
+	mv $@.partial $@
+
+.PHONY: text
+
 # Fedora: other names, a fuzzer that is part of clang, and no data set.
 ifneq ($(wildcard /etc/fedora-release),)
 PKG := openblas lapacke gsl hdf5 inih lua zlib libzip jansson

@@ -343,7 +343,7 @@ static void test_result(void **state) {
     assert_ok(io_create(&io, path, false, &err), &err);
     assert_int_equal(read_complete(partial), 0);
     assert_ok(io_provenance(&io, "version", "1.2", &err), &err);
-    assert_ok(io_data(&io, &data, &err), &err);
+    assert_ok(io_data(&io, &data, true, &err), &err);
     assert_ok(io_record(&io, "limit", &record, labels, &err), &err);
     assert_ok(io_text(&io, "limit", "note", "first", &err), &err);
     fill(&record);

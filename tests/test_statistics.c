@@ -23,7 +23,7 @@ static double normal(int number) {
 static void open_record(struct record *record, const struct loss *loss, int C, const double *y) {
     struct training training = {.loss = loss};
     const struct data_setup data = {.n = 1, .C = C};
-    const struct mean_loss_rows rows = {y, &data, 0, ROWS, true};
+    const struct mean_loss_rows rows = {y, &data, 0, ROWS, true, 1};
     struct series l = {.name = "loss", .dims = "t", .axes = 1, .shape = {TIMES}},
                   f = {.name = "f", .dims = "t k", .axes = 2, .shape = {TIMES}};
     f.shape[1] = (size_t)(ROWS * C);

@@ -393,7 +393,7 @@ static void test_refused(void **state) {
         {{MARKOV, "training.loss=logistic"}, "a class for each letter"},
         {{MARKOV, "network.outputs=5"}, "source = markov has 4"},
         {{MARKOV, "network.outputs=1", "training.loss=cross_entropy"}, "needs at least 2, one for"},
-        {{MARKOV, "data.inputs=100000", "data.tokens=1000"},
+        {{MARKOV, "data.inputs=100000", "data.tokens=1000", "solver.max_memory=1"},
          "fewer inputs, fewer tokens or a smaller vocabulary"},
         {{"data.source=markov", "data.vocabulary=100000", "data.tokens=2"}, "about 80"},
         {{"data.source=markov", "data.vocabulary=4", "data.tokens=4", "data.dimension=4"},
@@ -476,7 +476,7 @@ static void test_written(void **state) {
         struct io io = {0};
         ASK(make(&data, cases[k].key, err));
         ASK(io_create(&io, path, true, err));
-        ASK(io_data(&io, &data, err));
+        ASK(io_data(&io, &data, true, err));
         ASK(io_finish(&io, true, err));
         hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
         check_set(file, "data/X", cases[k].X, cases[k].X_rank, cases[k].X_shape);

@@ -12,6 +12,11 @@
 
 #define UNSEEN (1u << 31) /* the first number of a draw for what no training input has */
 
+/* Networks that are not centred subtract nothing. */
+static bool has_origins(const struct net *net) {
+    return net->setup.limit.centre || !net->setup.N;
+}
+
 int net_origin(struct net *net, int K, double **now, struct err *err) {
     struct origin *origin = base_grow(&net->origins.item, &net->origins.count, sizeof *origin, err);
     size_t all = (size_t)(net->setup.data.inputs + net->setup.data.tests);
@@ -19,7 +24,8 @@ int net_origin(struct net *net, int K, double **now, struct err *err) {
         return err->code;
     TRY(net_vector(net, net->setup.data.P * K, now, err));
     *origin = (struct origin){.now = *now, .K = K};
-    return base_alloc(&origin->all, all * (size_t)K, sizeof *origin->all, err);
+    return has_origins(net) ? base_alloc(&origin->all, all * (size_t)K, sizeof *origin->all, err)
+                            : CODE_OK;
 }
 
 /* out = a, or a + b. */
@@ -60,7 +66,7 @@ void net_load_batch(struct net *net) {
         if (net->batch.token)
             memcpy(net->batch.token + to * n, net->setup.data.token + from * n,
                    n * sizeof *net->batch.token);
-        for (int i = 0; i < net->origins.count; i++) {
+        for (int i = 0; i < net->origins.count && has_origins(net); i++) {
             const struct origin *origin = &net->origins.item[i];
             size_t k = (size_t)origin->K;
             memcpy(origin->now + to * k, origin->all + from * k, k * sizeof *origin->now);
@@ -70,7 +76,7 @@ void net_load_batch(struct net *net) {
 
 /* The origins of the inputs `index` are those found now. */
 static void keep_origins(const struct net *net) {
-    for (int mu = 0; mu < net->setup.data.P; mu++)
+    for (int mu = 0; mu < net->setup.data.P && has_origins(net); mu++)
         for (int i = 0; i < net->origins.count; i++) {
             const struct origin *origin = &net->origins.item[i];
             size_t k = (size_t)origin->K, from = (size_t)mu, to = (size_t)net->batch.index[mu];
@@ -80,10 +86,9 @@ static void keep_origins(const struct net *net) {
 
 int net_start(struct net *net, struct err *err) {
     int inputs = net->setup.data.inputs, tests = net->setup.data.tests;
-    bool origins = net->setup.limit.centre || !net->setup.N;
-    if (origins && inputs > net->setup.data.P)
+    if (has_origins(net) && inputs > net->setup.data.P)
         TRY(net_predict(net, 0, inputs, NULL, err));
-    if (origins && tests)
+    if (has_origins(net) && tests)
         TRY(net_predict(net, inputs, tests, NULL, err));
     keep_origins(net);
     net->batch.started = true;

@@ -55,7 +55,7 @@ void data_ask(const struct data *data, size_t first, size_t count, double *y) {
 int data_init(struct data *data, const struct data *sizes, struct err *err) {
     *data = *sizes;
     data->X = data->y = NULL;
-    data->token = NULL;
+    data->token = data->code = NULL;
     if (data->V)
         TRY(base_alloc(&data->token, data_rows(data), sizeof *data->token, err));
     else
@@ -69,6 +69,7 @@ int data_init(struct data *data, const struct data *sizes, struct err *err) {
 void data_free(struct data *data) {
     free(data->X);
     free(data->token);
+    free(data->code);
     free(data->y);
     *data = (struct data){0};
 }

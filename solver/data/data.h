@@ -17,6 +17,7 @@ struct data {
     int V;          /* vocabulary; 0: no token numbers */
     double *X;      /* [P + tests][n][D]; NULL with V: rows follow from token (tokens.h) */
     int *token;     /* [P + tests][n]; NULL without V */
+    int *code;      /* NULL, or of a text [V]: codes of the letters, -1: all others */
     /* [P + tests][per_token ? n : 1][C], or without [C] if numbered; with cross_entropy a row of
      * zeros is not asked */
     double *y;

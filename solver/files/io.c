@@ -154,7 +154,10 @@ static int write_data(hid_t group, struct dataset array, const void *values, str
     }
     return hdf5_write_array(group, &kept, values, err);
 }
-static int write_inputs(hid_t group, const struct data *data, bool test, struct err *err) {
+
+/* all: also what follows from tokens. */
+static int write_inputs(hid_t group, const struct data *data, bool test, bool all,
+                        struct err *err) {
     size_t P = (size_t)data->P, n = (size_t)data->n, D = (size_t)data->D, C = (size_t)data->C;
     size_t count = test ? (size_t)data->tests : P, places = data->per_token ? n : 1;
     hsize_t rows = n > 1 ? n : 0, asked = places > 1 ? n : 0, columns = C > 1 ? C : 0;
@@ -182,11 +185,13 @@ static int write_inputs(hid_t group, const struct data *data, bool test, struct 
                                    2,
                                    {count, rows},
                                    H5T_NATIVE_INT};
+    if (data->V)
+        DO(write_data(group, tokens, data->token + first * n, err));
+    if (data->V && !all)
+        goto done;
     DO(base_alloc(&X, count * n * D, sizeof *X, err));
     data_take(data, first * n, count * n, X);
     DO(write_data(group, inputs, X, err));
-    if (data->V)
-        DO(write_data(group, tokens, data->token + first * n, err));
     DO(base_alloc(&y, count * places * C, sizeof *y, err));
     data_ask(data, first * places, count * places, y);
     DO(write_data(group, targets, y, err));
@@ -195,13 +200,22 @@ done:
     return code;
 }
 
-int io_data(struct io *io, const struct data *data, struct err *err) {
+int io_data(struct io *io, const struct data *data, bool all, struct err *err) {
     hid_t group;
     int code;
+    const struct dataset letters = {"letters",
+                                    "letter",
+                                    "codes of the tokens: of characters, or bytes; -1: all others",
+                                    "",
+                                    1,
+                                    {(hsize_t)data->V},
+                                    H5T_NATIVE_INT};
     DO(io_open_group(&group, io, "data", err));
-    DO(write_inputs(group, data, false, err));
+    DO(write_inputs(group, data, false, all, err));
     if (data->tests)
-        DO(write_inputs(group, data, true, err));
+        DO(write_inputs(group, data, true, all, err));
+    if (data->code)
+        DO(hdf5_write_array(group, &letters, data->code, err));
 done:
     return hdf5_shut(H5Gclose, group, code, "data", err);
 }

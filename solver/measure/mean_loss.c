@@ -9,6 +9,7 @@ struct targets {
     const struct loss *loss;
     int rows, C;
     size_t step;
+    double scale;
     double y[];
 };
 
@@ -23,7 +24,7 @@ static double value(const void *context, int t, const double *sum, const double 
         loss += targets->loss->value(C, f, targets->y + (size_t)t * targets->step + i * C, Delta) /
                 targets->rows;
     }
-    return loss;
+    return targets->scale * loss;
 }
 
 static int places_of(const struct mean_loss_rows *rows) {
@@ -69,7 +70,7 @@ int mean_loss_set(const struct record *record, const char *name, const char *of,
     char *block;
     TRY(base_alloc(&block, sizeof *targets + all * sizeof(double), 1, err));
     targets = (struct targets *)block;
-    *targets = (struct targets){training->loss, places, C, batches ? count : 0};
+    *targets = (struct targets){training->loss, places, C, batches ? count : 0, rows->scale};
     of_mean.context = targets;
     memcpy(of_mean.of, of, strlen(of) + 1);
     for (int i = 0; i < places && !batches; i++)

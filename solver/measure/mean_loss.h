@@ -13,6 +13,7 @@ struct mean_loss_rows {
     const struct data_setup *data;
     int first, inputs; /* that the series `of` is about */
     bool batches;      /* of `inputs` those in the batch of their step, else all */
+    double scale;      /* of the loss */
 };
 
 /* The series `name`, dims "t", becomes the loss of the mean of the series `of`, [t] and rows. */

@@ -52,6 +52,7 @@ int observe_declare(struct record *record, const struct config *config,
     struct net net;
     int code;
     declared.declare_only = true;
+    record->no_inputs = config->output.inputs == INPUTS_NONE;
     DO(net_init(&net, &declared, err));
     DO(gradients_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
@@ -110,6 +111,8 @@ static int fill_all(struct observer *observer, const struct net *net, int t, str
     struct measuring m = measuring_of(observer, net, t);
     for (int i = 0; i < record->fillers; i++) {
         const struct filler *filler = &record->filler[i];
+        if (!filler->count && record->no_inputs) /* its series were left out */
+            continue;
         for (int slot = 0; slot < record->slots; slot++)
             observer->out[slot] = NULL;
         for (int s = filler->first; s < filler->first + filler->count; s++)

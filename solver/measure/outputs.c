@@ -1,7 +1,9 @@
+#define _XOPEN_SOURCE 700
 #include "solver/measure/outputs.h"
 #include "solver/measure/mean_loss.h"
 #include "solver/measure/score.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,8 @@ static bool has_mean_loss(const struct record *record, const struct net *net, co
 static int fill_loss(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item, (void)err;
     *out[0] = m->net->output.loss;
+    if (out[1])
+        *out[1] = m->net->output.loss / M_LN2;
     return CODE_OK;
 }
 
@@ -24,6 +28,34 @@ static int fill_f(const struct measuring *m, int item, double *const *out, struc
     memcpy(out[0], m->net->output.f,
            (size_t)(m->net->batch.output_rows * m->net->setup.data.C) * sizeof *out[0]);
     return CODE_OK;
+}
+
+/* Of a text, whose every letter is asked for. */
+static bool has_bits(const struct config *config) {
+    return config->data.source == SOURCE_TEXT;
+}
+
+static int add_bits(struct record *record, int slot, const char *name, const char *of,
+                    struct err *err) {
+    struct series series = {.slot = slot,
+                            .dims = "t",
+                            .equation = "loss/ln 2",
+                            .axes = 1,
+                            .shape = {(size_t)record->T},
+                            .keep_runs = true};
+    series.about = !strcmp(of, "loss") ? "loss in bits for each letter of the text"
+                                       : "loss of the test inputs in bits for each letter";
+    memcpy(series.name, name, strlen(name) + 1);
+    return record_add(record, series, err);
+}
+
+/* A loss of the limit, and where there are bits the bits, are those of the mean of f. */
+static int set_mean(struct record *record, const struct config *config, const char *loss,
+                    const char *bits, const char *of, struct mean_loss_rows rows, struct err *err) {
+    TRY(mean_loss_set(record, loss, of, &config->training, &rows, err));
+    rows.scale = 1 / M_LN2;
+    return has_bits(config) ? mean_loss_set(record, bits, of, &config->training, &rows, err)
+                            : CODE_OK;
 }
 
 static int declare_first(struct record *record, const struct config *config, const struct net *net,
@@ -52,18 +84,21 @@ static int declare_first(struct record *record, const struct config *config, con
         .equation = "<w, h_top> / gamma0",
         .axes = 2 + tokens + several,
         .shape = {T, (size_t)net->setup.data.P, tokens ? (size_t)net->setup.data.n : C, C},
-        .keep_runs = true};
-    TRY(record_fill_by(record, fill_loss, 0, 1, err));
+        .keep_runs = true,
+        .inner = of_mean && record->no_inputs};
+    const struct mean_loss_rows rows = {y, &net->setup.data, 0, net->setup.data.inputs, true, 1};
+    TRY(record_fill_by(record, fill_loss, 0, 2, err));
     TRY(record_add(record, l, err));
+    if (has_bits(config))
+        TRY(add_bits(record, 1, "bits", "loss", err));
     TRY(record_fill_by(record, fill_f, 0, 1, err));
     TRY(record_add(record, f, err));
-    const struct mean_loss_rows rows = {y, &net->setup.data, 0, net->setup.data.inputs, true};
-    return of_mean ? mean_loss_set(record, "loss", "f", &config->training, &rows, err) : CODE_OK;
+    return of_mean ? set_mean(record, config, "loss", "bits", "f", rows, err) : CODE_OK;
 }
 
 /* --- scores and test inputs ------------------------------------------------------------------ */
 
-enum { ACCURACY, TOP, TEST_F, TEST_LOSS, TEST_ACCURACY, TEST_TOP, SLOTS };
+enum { ACCURACY, TOP, TEST_F, TEST_LOSS, TEST_ACCURACY, TEST_TOP, TEST_BITS, SLOTS };
 
 /* Of inputs mu of the last evaluation, or (NULL) of inputs first, first + 1, ..., to whom f
  * belongs. */
@@ -114,6 +149,8 @@ int outputs_predict(const struct measuring *m, struct net *net, struct err *err)
     struct score score = score_of(m, net, NULL, inputs, tests, f);
     put_scores(&score, place(m, "test_accuracy"), place(m, "test_top_accuracy"));
     *place(m, "test_loss") = score.loss / score.rows;
+    if (place(m, "test_bits"))
+        *place(m, "test_bits") = score.loss / score.rows / M_LN2;
     if (kept)
         memcpy(kept, f, (size_t)(tests * net_outputs(net)) * sizeof *f);
 done:
@@ -164,9 +201,11 @@ static int add_test_loss(struct record *record, const struct config *config, con
     if (y && !setup->N)
         TRY(record_add(record, f, err));
     TRY(record_add(record, loss, err));
-    const struct mean_loss_rows rows = {y, &setup->data, setup->data.inputs, setup->data.tests,
-                                        false};
-    return of_mean ? mean_loss_set(record, "test_loss", "test_f", &config->training, &rows, err)
+    const struct mean_loss_rows rows = {
+        y, &setup->data, setup->data.inputs, setup->data.tests, false, 1};
+    if (has_bits(config))
+        TRY(add_bits(record, TEST_BITS, "test_bits", "test_loss", err));
+    return of_mean ? set_mean(record, config, "test_loss", "test_bits", "test_f", rows, err)
                    : CODE_OK;
 }
 

@@ -73,11 +73,20 @@ static int make_values(const struct record *record, struct series *series, struc
     return CODE_OK;
 }
 
+/* Whether the axes are also of inputs, of the training set or of the test set. */
+static bool of_inputs(const char *dims) {
+    return text_lists(dims, "mu") || text_lists(dims, "nu");
+}
+
 int record_add(struct record *record, struct series series, struct err *err) {
     const struct record_times *times = &record->times[series.times];
     struct series *added;
     int code = CODE_OK;
     series.values = NULL;
+    if (record->no_inputs && !series.inner && of_inputs(series.dims)) {
+        free(series.own);
+        return CODE_OK;
+    }
     assert(series.name[0] && series.dims);
     assert(!record->fillers || series.slot < record->slots);
     assert(series.axes > 0 && series.axes <= SERIES_AXES &&

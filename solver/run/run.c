@@ -183,7 +183,7 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(write_matrices(run, err));
     TRY(write_program(run, err));
     TRY(write_description(run, err));
-    TRY(io_data(&run->io, &run->data, err));
+    TRY(io_data(&run->io, &run->data, run->config.output.inputs == INPUTS_ALL, err));
     if (run->config.output.weights && run->inputs.K)
         TRY(io_coordinates(&run->io, &run->data, &run->inputs, err));
     TRY(write_batches(run, err));

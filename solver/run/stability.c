@@ -69,7 +69,10 @@ int stability_exponent(const struct run *run, int first, int end, double *expone
         bool tells = true;
         for (int i = 0; i < n; i++) {
             const struct record *record = &run->results.reference[i];
-            log_variances(record, record_find(record, "f"), t, now + (size_t)i * each);
+            const struct series *f = record_find(record, "f");
+            if (!f)
+                goto done;
+            log_variances(record, f, t, now + (size_t)i * each);
             tells = tells && isfinite(now[(size_t)i * each]);
         }
         told = times ? told : t;

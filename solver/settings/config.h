@@ -13,14 +13,15 @@ enum source {
     SOURCE_FASHION,
     SOURCE_MARKOV,
     SOURCE_COPY,
-    SOURCE_MODULAR
+    SOURCE_MODULAR,
+    SOURCE_TEXT
 };
 struct data_settings {
-    int source, inputs, tests, dimension, side, tokens, vocabulary, positions;
-    double sharpness;
+    int source, inputs, tests, dimension, side, tokens, vocabulary, positions, unit, stride;
+    double sharpness, held_out;
     uint64_t seed;
     struct int_list classes;
-    const char *file, *folder;
+    const char *file, *folder, *alphabet;
 };
 
 enum method { METHOD_MARCH, METHOD_FIXED_POINT };
@@ -46,9 +47,10 @@ enum kernels { KERNELS_NONE, KERNELS_DIAGONAL, KERNELS_EQUAL, KERNELS_FULL };
 enum tangent { TANGENT_NONE, TANGENT_SUM, TANGENT_BLOCKS };
 enum sharpness_blocks { SHARPNESS_NONE, SHARPNESS_SUM, SHARPNESS_BLOCKS };
 enum weights { WEIGHTS_NONE, WEIGHTS_INITIAL, WEIGHTS_FINAL, WEIGHTS_BOTH, WEIGHTS_ALL };
+enum output_inputs { INPUTS_ALL, INPUTS_NONE };
 struct output_settings {
     int kernels, tangent, gradients, sharpness, router, experts, field_sites, weights, test_every;
-    int top, runs;
+    int top, runs, inputs;
     const char *kernels_of, *fields, *cross, *spectra; /* blank-separated names */
     struct int_list fields_at;
     double checkpoint; /* minutes; 0: no states are kept */

@@ -4,9 +4,10 @@
 #define _XOPEN_SOURCE 700
 #include "solver/settings/config_data.h"
 #include "kernels/base/text.h"
-#include "kernels/draws/rng.h"
 #include "solver/settings/config.h"
+#include "solver/data/corpus.h"
 #include "solver/data/fashion.h"
+#include "solver/data/normals.h"
 #include "solver/data/tokens.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 #define OFFSET(field) offsetof(struct data_settings, field)
 const struct param_row config_data_rows[] = {
     {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0,
-     "gaussian file multi_index fashion markov copy modular", NULL,
+     "gaussian file multi_index fashion markov copy modular text", NULL,
      "Where the training inputs and targets come from.\n"
      "  gaussian: inputs of independent standard normals, targets +1 and -1 in turn\n"
      "  file: X [P][D] and y [P] of an HDF5, npz or csv file (docs/data.md)\n"
@@ -24,36 +25,53 @@ const struct param_row config_data_rows[] = {
      "  fashion: images of Fashion-MNIST\n"
      "  markov: letters of a Markov chain; the target is the next letter\n"
      "  copy: letters, a separator, the same letters again, which are the targets\n"
-     "  modular: two numbers a and b; the target is a + b modulo vocabulary"},
+     "  modular: two numbers a and b; the target is a + b modulo vocabulary\n"
+     "  text: windows of a text; the target is the next letter"},
     {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
-     "source=gaussian|multi_index|fashion|markov|copy|modular",
+     "source=gaussian|multi_index|fashion|markov|copy|modular|text",
      "Number P of training inputs. Of fashion these are the first of each class in the "
-     "training set, the classes in turn, and with one output P must be even."},
+     "training set, the classes in turn, and with one output P must be even. Of text they are "
+     "windows, drawn without repetition in an order drawn anew."},
     {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
-     "source=gaussian|multi_index|fashion|markov|copy|modular",
+     "source=gaussian|multi_index|fashion|markov|copy|modular|text",
      "Number of test inputs, which are not trained on: further draws, or the first of each "
-     "class in the test set. A file has them as X_test and y_test."},
+     "class in the test set, or windows of what is held out. A file has them as X_test and "
+     "y_test."},
     {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
      "source=gaussian|multi_index", "Dimension D of an input, or of each of its tokens."},
-    {"tokens", PARAM_INT, OFFSET(tokens), "1", 1, 10000, NULL, "source=gaussian|markov|copy",
+    {"tokens", PARAM_INT, OFFSET(tokens), "1", 1, 10000, NULL, "source=gaussian|markov|copy|text",
      "Number n of tokens of an input. Of copy these are n/2 letters, the separator, and all "
      "of the letters but the last."},
     {"vocabulary", PARAM_INT, OFFSET(vocabulary), "0", 0, 100000, NULL,
-     "source=file|markov|copy|modular",
+     "source=file|markov|copy|modular|text",
      "Number of letters; copy and modular have one token more. With a file it is the number V "
-     "of tokens, and 0 takes what the file says or has."},
+     "of tokens, and 0 takes what the file says or has. Of a text these are the most frequent "
+     "letters, all others being the last token, and 0 takes all."},
     {"sharpness", PARAM_REAL, OFFSET(sharpness), "1", 0, 100, NULL, "source=markov",
      "Standard deviation of the logits of the Markov chain: the probabilities of the next "
      "letter are the softmax of sharpness times standard normals."},
     {"positions", PARAM_CHOICE, OFFSET(positions), "yes", 0, 0, "no yes",
-     "source=file|markov|copy|modular",
+     "source=file|markov|copy|modular|text",
      "Whether the vector of a token contains its place in the sequence.\n"
      "  no: it is the one-hot token alone\n"
      "  yes: it is the one-hot token and the one-hot place"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL,
-     "source=gaussian|multi_index|markov|copy|modular", "Seed of the random inputs and targets."},
-    {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file",
-     "Path of the data file, relative to the folder of the ini that names it."},
+     "source=gaussian|multi_index|markov|copy|modular|text",
+     "Seed of the random inputs and targets."},
+    {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file|text",
+     "Path of the data file or the text, relative to the folder of the ini that names it."},
+    {"unit", PARAM_CHOICE, OFFSET(unit), "characters", 0, 0, "characters bytes", "source=text",
+     "What a letter of a text is.\n"
+     "  characters: a character of UTF-8\n"
+     "  bytes: a byte, of any file"},
+    {"alphabet", PARAM_TEXT, OFFSET(alphabet), "", 0, 0, NULL, "source=text",
+     "The letters in the order of their tokens, \\n being the end of a line; all others of the "
+     "text are one token more. Empty: those that the text has, in the order of their codes."},
+    {"stride", PARAM_INT, OFFSET(stride), "0", 0, 1000000, NULL, "source=text",
+     "Letters from the beginning of a window to that of the next. 0: as many as tokens, so that "
+     "each letter is asked for once."},
+    {"held_out", PARAM_REAL, OFFSET(held_out), "0.1", 0, 0.9, NULL, "source=text",
+     "Share of the text, its last part, that test inputs lie in and no training input."},
     {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
      "Labels of the classes to take, 0 to 9. With one output their number is even, the first "
      "half having y = +1 and the second y = -1; with cross_entropy or outputs > 1 each class "
@@ -67,32 +85,6 @@ const struct param_row config_data_rows[] = {
 };
 const size_t config_data_rows_count = sizeof config_data_rows / sizeof *config_data_rows;
 #undef OFFSET
-
-/* --- drawn inputs ---------------------------------------------------------------------------- */
-
-/* A polynomial of degree 4 in four directions, a staircase: of mean 0 and variance 1 over x. */
-static double staircase(const double *x) {
-    return (x[0] + x[0] * x[1] + x[0] * x[1] * x[2] + x[0] * x[1] * x[2] * x[3]) / 2;
-}
-
-/* Rows of independent normals; the kinds of inputs alternate. */
-static void draw_normals(const struct data_settings *settings, struct data *data) {
-    struct rng_stream stream = {.seed = settings->seed, .purpose = PURPOSE_DATA};
-    size_t D = (size_t)data->D, C = (size_t)data->C;
-    double pair[2];
-    for (size_t row = 0; row < data_rows(data); row++)
-        for (size_t i = 0; i < D; i++) {
-            rng_normal_pair(stream, (uint32_t)row, (uint32_t)(i / 2), pair);
-            data->X[row * D + i] = pair[i % 2];
-        }
-    for (size_t mu = 0; mu < data_places(data); mu++)
-        if (C > 1)
-            data->y[mu * C + mu % C] = 1;
-        else if (settings->source == SOURCE_MULTI_INDEX)
-            data->y[mu] = staircase(data->X + mu * D);
-        else
-            data->y[mu] = mu % 2 ? -1 : 1;
-}
 
 static struct sequences sequences_of(const struct data_settings *settings) {
     return (struct sequences){.kind = settings->source == SOURCE_MARKOV ? SEQUENCE_MARKOV
@@ -183,6 +175,24 @@ static int check_sequences(const struct config *config, const struct params *par
     return CODE_OK;
 }
 
+static int check_text(const struct config *config, const struct params *params, struct err *err) {
+    const struct data_settings *settings = &config->data;
+    char classes[TEXT_NOTE] = "";
+    loss_name(LOSS_TARGETS_CLASSES, classes);
+    if (!takes(config, LOSS_TARGETS_CLASSES))
+        return params_error(params, "training", "loss", err,
+                            "source = text has a class for each letter; choose %s", classes);
+    if (settings->tokens < 2)
+        return params_error(params, "data", "tokens", err, "source = text needs at least 2");
+    if (settings->vocabulary == 1)
+        return params_error(params, "data", "vocabulary", err,
+                            "source = text needs at least 2 letters, or 0 for all");
+    if (settings->vocabulary && settings->alphabet[0])
+        return params_error(params, "data", "vocabulary", err,
+                            "the alphabet says which letters there are; give one of the two");
+    return CODE_OK;
+}
+
 static int check_fashion(const struct data_settings *settings, const struct params *params,
                          bool halves, struct err *err) {
     const struct int_list *classes = &settings->classes;
@@ -230,7 +240,8 @@ static int check_source(const struct config *config, const struct params *params
     return CODE_OK;
 }
 
-/* X, its basis and the coordinates take about 3 P n D numbers, P with test inputs. */
+/* X, its basis and the coordinates take about 3 P n D numbers, P with test inputs; of tokens the
+ * rows that open a direction take that. */
 static int check_size(const struct config *config, const struct params *params,
                       const struct data *sizes, struct err *err) {
     static const char *const remedy[] = {
@@ -238,7 +249,9 @@ static int check_size(const struct config *config, const struct params *params,
         [SOURCE_FASHION] = "side",       [SOURCE_MARKOV] = "vocabulary",
         [SOURCE_COPY] = "vocabulary",    [SOURCE_MODULAR] = "vocabulary"};
     double inputs = (double)sizes->P + sizes->tests, rows = inputs * sizes->n;
-    double numbers = 3 * rows * sizes->D + (sizes->per_token ? rows : inputs) * sizes->C;
+    double kept = sizes->V ? fmin(rows, sizes->D) : rows;
+    double numbers =
+        3 * kept * sizes->D + (sizes->per_token ? rows : inputs) * (sizes->numbered ? 1 : sizes->C);
     struct sequences sequences = sequences_of(&config->data);
     double bytes = sizeof(double) * numbers + (sizes->V ? rows * sizeof(int) : 0) +
                    (is_sequences(&config->data) ? tokens_bytes(&sequences) : 0);
@@ -285,7 +298,9 @@ static int data_path(const struct params *params, const char *key, char **path, 
     if (!params_find(params, "data", key)->text[0])
         return params_error(params, "data", key, err, "this source needs the path of %s",
                             strcmp(key, "file") ? "the folder of Fashion-MNIST"
-                                                : "a file with X and y: HDF5, npz or csv");
+                            : !strcmp(params_find(params, "data", "source")->text, "text")
+                                ? "a text"
+                                : "a file with X and y: HDF5, npz or csv");
     return params_path(params, "data", key, path, err);
 }
 
@@ -315,6 +330,34 @@ static int read_file(struct config *config, struct params *params, struct data *
     if (!data->V && (settings->vocabulary || !settings->positions))
         DO(params_error(params, "data", settings->vocabulary ? "vocabulary" : "positions", err,
                         "it is for tokens, and data file %s has X", path));
+    DO(record_path(params, "file", path, &settings->file, err));
+done:
+    free(path);
+    return code;
+}
+
+static int read_text(struct config *config, struct params *params, struct data *data,
+                     struct err *err) {
+    struct data_settings *settings = &config->data;
+    struct corpus corpus = {.bytes = settings->unit,
+                            .alphabet = settings->alphabet,
+                            .vocabulary = settings->vocabulary,
+                            .inputs = settings->inputs,
+                            .tests = settings->tests,
+                            .n = settings->tokens,
+                            .stride = settings->stride ? settings->stride : settings->tokens,
+                            .held_out = settings->held_out,
+                            .positions = settings->positions,
+                            .seed = settings->seed,
+                            .most = config->solver.max_memory * 1e9};
+    char *path = NULL;
+    int code;
+    DO(check_text(config, params, err));
+    DO(data_path(params, "file", &path, err));
+    corpus.path = path;
+    DO(corpus_read(data, &corpus, err));
+    if (config->network.outputs && config->network.outputs != data->C)
+        DO(params_error(params, "network", "outputs", err, "the text has %d letters", data->C));
     DO(record_path(params, "file", path, &settings->file, err));
 done:
     free(path);
@@ -351,7 +394,7 @@ static int draw(struct config *config, struct params *params, struct data *data,
     TRY(data_init(data, &sizes, err));
     if (is_sequences(settings))
         return tokens_draw(data, &sequences, err);
-    draw_normals(settings, data);
+    normals_draw(data, settings->seed, settings->source == SOURCE_MULTI_INDEX);
     return CODE_OK;
 }
 
@@ -367,7 +410,7 @@ static int check_pooling(const struct config *config, const struct params *param
 }
 
 void config_shape(struct config *config, const struct data *data) {
-    bool file = config->data.source == SOURCE_FILE;
+    bool file = config->data.source == SOURCE_FILE || config->data.source == SOURCE_TEXT;
     int outputs = config->network.outputs;
     const struct data none = {0}, sizes = !file ? plan(config) : data ? *data : none;
     config->shape =
@@ -380,6 +423,8 @@ int config_data(struct config *config, struct params *params, struct data *data,
     TRY(check_loss(config, params, err));
     if (config->data.source == SOURCE_FILE)
         TRY(read_file(config, params, data, err));
+    else if (config->data.source == SOURCE_TEXT)
+        TRY(read_text(config, params, data, err));
     else
         TRY(draw(config, params, data, err));
     TRY(check_pooling(config, params, data, err));
