@@ -42,7 +42,7 @@ const volatile sig_atomic_t *command_signals(void) {
     return &stop;
 }
 
-void command_kept(struct log *log, const struct io *io) {
+void command_tell_partial(struct log *log, const struct io *io) {
     if (io->partial)
         log_line(log,
                  io->behind ? "the last state that could be saved is in %s"
@@ -50,7 +50,7 @@ void command_kept(struct log *log, const struct io *io) {
                  io->partial);
 }
 
-void command_let_go(void) {
+void command_default_signals(void) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
 }
@@ -199,7 +199,7 @@ void command_tell_states(struct log *log, const char *program, const struct run 
         log_line(log, "it goes on with: %s --continue %s", program, output);
 }
 
-int command_spare(const char *output, const char *input, struct err *err) {
+int command_refuse_input(const char *output, const char *input, struct err *err) {
     struct stat a, b;
     if (!dist_rank() && input[0] && !stat(output, &a) && !stat(input, &b) && a.st_dev == b.st_dev &&
         a.st_ino == b.st_ino)
@@ -207,10 +207,10 @@ int command_spare(const char *output, const char *input, struct err *err) {
     return CODE_OK;
 }
 
-int command_spare_all(const char *output, const struct params *params, struct err *err) {
-    TRY(command_spare(output, params->file, err));
+int command_refuse_inputs(const char *output, const struct params *params, struct err *err) {
+    TRY(command_refuse_input(output, params->file, err));
     for (size_t k = 0; k < params->includes; k++)
-        TRY(command_spare(output, params->include[k], err));
+        TRY(command_refuse_input(output, params->include[k], err));
     for (const struct param_section *s = params->sections; s < params->sections + params->count;
          s++)
         for (size_t r = 0; r < s->count; r++) {
@@ -218,7 +218,7 @@ int command_spare_all(const char *output, const struct params *params, struct er
             if (s->rows[r].type != PARAM_PATH)
                 continue;
             TRY(params_path(params, s->name, s->rows[r].key, &path, err));
-            int code = command_spare(output, path, err);
+            int code = command_refuse_input(output, path, err);
             free(path);
             TRY(code);
         }

@@ -37,16 +37,16 @@ int command_continue(struct command *command, const char *program, const char *r
 void command_tell_states(struct log *log, const char *program, const struct run *run,
                          const char *output);
 /* CODE_INPUT if the output is this input, --force or not (where files are looked at: rank 0). */
-int command_spare(const char *output, const char *input, struct err *err);
+int command_refuse_input(const char *output, const char *input, struct err *err);
 /* The same of all that was read: the ini, those that it includes, and every path in it. */
-int command_spare_all(const char *output, const struct params *params, struct err *err);
+int command_refuse_inputs(const char *output, const struct params *params, struct err *err);
 /* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. A
  * file that grows too large (ulimit -f) is an error of write. */
 const volatile sig_atomic_t *command_signals(void);
 /* After a failure: which file holds what, if one is open. */
-void command_kept(struct log *log, const struct io *io);
+void command_tell_partial(struct log *log, const struct io *io);
 /* From now on they end the program. */
-void command_let_go(void);
+void command_default_signals(void);
 /* The end of main: tells a failure, and returns the exit code. A failure of one rank ends all. */
 int command_end(const char *program, int code, struct err *err);
 

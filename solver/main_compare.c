@@ -68,7 +68,7 @@ static int work(struct compare *compare, struct options *options, struct err *er
                                 &output, err)
              : command_output(&output, command, options->output, "_compare.h5", err));
     DO(compare_configure(compare, command->file, command->overrides, command->override, err));
-    DO(command_spare_all(output, &compare->run[0].params, err));
+    DO(command_refuse_inputs(output, &compare->run[0].params, err));
     DO(compare_run(compare, output, options->force || go_on, err));
     log_line(&compare->run[0].log, "wrote %s", output);
     if (!options->quiet)
@@ -76,7 +76,7 @@ static int work(struct compare *compare, struct options *options, struct err *er
 done:
     for (int k = 0; k < compare->count && code; k++)
         if (compare->run[k].io_open)
-            command_kept(&compare->run[k].log, &compare->run[k].io);
+            command_tell_partial(&compare->run[k].log, &compare->run[k].io);
     if (code && output)
         command_tell_states(&compare->run[0].log, "dmft-compare", &compare->run[0], output);
     free(output);

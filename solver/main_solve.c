@@ -121,7 +121,7 @@ static void tell_costs(const struct run *run, double start) {
     struct err err;
     if (dist_rank())
         return;
-    command_let_go();
+    command_default_signals();
     dist_traffic(&exchanges, &bytes);
     if (dist_ranks() > 1)
         fprintf(stderr, "ranks: %.0f exchanges, %.3g MB received by rank 0\n", exchanges,
@@ -154,7 +154,7 @@ static int solve(struct run *run, struct options *options, struct err *err) {
                                              &ini, &output, err)
                           : command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
-    DO(command_spare_all(output, &run->params, err));
+    DO(command_refuse_inputs(output, &run->params, err));
     DO(run_open(run, output, options->force, err));
     begun = true;
     DO(run_march(run, err));
@@ -164,7 +164,7 @@ static int solve(struct run *run, struct options *options, struct err *err) {
         DO(report_print(run, err));
 done:
     if (code && run->io_open)
-        command_kept(&run->log, &run->io);
+        command_tell_partial(&run->log, &run->io);
     if (code && begun)
         command_tell_states(&run->log, "dmft-solve", run, output);
     if (begun && options->profile && (!code || dist_ranks() == 1))

@@ -89,7 +89,7 @@ static int read_options(struct options *options, int argc, char **argv, int *job
 /* --optimum: tables, and with -o a file, of other choices than those of the sweep. */
 static int look_again(struct sweep *sweep, const struct options *options, struct err *err) {
     if (options->output) {
-        TRY(command_spare(options->output, options->optimum, err));
+        TRY(command_refuse_input(options->output, options->optimum, err));
         TRY(partial_check(options->output, options->force, err));
     }
     TRY(sweep_reopen(sweep, options->optimum, err));
@@ -110,7 +110,7 @@ static int spare_values(const struct sweep *sweep, const char *output, struct er
         const struct grid_key *key = grid_key(&sweep->grid, k, &a);
         for (int i = 0; i < sweep->grid.axis[a].count; i++)
             if (params_is_path(&sweep->base.params, key->name))
-                TRY(command_spare(output, key->text[i], err));
+                TRY(command_refuse_input(output, key->text[i], err));
     }
     return CODE_OK;
 }
@@ -122,10 +122,10 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
     if (dist_rank())
         return sweep_work_by_ranks(sweep, err);
     DO(command_output(&output, command, options->output, ".h5", err));
-    DO(command_spare(output, command->file, err));
+    DO(command_refuse_input(output, command->file, err));
     DO(sweep_open(sweep, command->file, command->overrides, command->override, output,
                   options->force, options->retry, err));
-    DO(command_spare_all(output, &sweep->base.params, err));
+    DO(command_refuse_inputs(output, &sweep->base.params, err));
     DO(spare_values(sweep, output, err));
     DO(summary_check(sweep, &options->choice, err));
     DO(sweep_file(&grid, sweep, "grid", err));

@@ -1,8 +1,8 @@
 /* libFuzzer target: arbitrary bytes as a data file, npz or csv (by the first byte), read as the
- * child process of solver/data/stored.c reads it. HDF5 files are libhdf5's to read: damage to
- * them is tried by test_stored. Build and run: make soak. */
+ * child process of solver/data/data_file.c reads it. HDF5 files are libhdf5's to read: damage to
+ * them is tried by test_data_file. Build and run: make soak. */
 #define _GNU_SOURCE
-#include "solver/data/flat.h"
+#include "solver/data/array_file.h"
 #include "tests/support/fuzz.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ int __lsan_is_turned_off(void) {
 
 enum { MOST = 1000 };
 
-static void read_array(const struct flat *flat, const struct flat_array *array) {
+static void read_array(const struct array_file *flat, const struct array_file_entry *array) {
     struct err err = {0};
     double *values;
     size_t count = 1;
@@ -28,14 +28,14 @@ static void read_array(const struct flat *flat, const struct flat_array *array) 
     if (count > MOST || !strchr("fiub", array->kind))
         return;
     fuzz_require(!base_alloc(&values, count, sizeof *values, &err), "out of memory");
-    fuzz_sentence(flat_read(flat, array, values, &err), &err);
+    fuzz_sentence(array_file_read(flat, array, values, &err), &err);
     free(values);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static char name[2][64];
     struct err err = {0};
-    struct flat flat;
+    struct array_file flat;
     bool is = false;
     const char *path = name[size && *bytes % 2];
     if (!**name) {
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     FILE *out = fopen(path, "wb");
     fuzz_require(out && (size < 2 || fwrite(bytes + 1, 1, size - 1, out) == size - 1), "no file");
     fclose(out);
-    fuzz_sentence(flat_open(&flat, &is, path, MOST, &err), &err);
+    fuzz_sentence(array_file_open(&flat, &is, path, MOST, &err), &err);
     for (int k = 0; k < flat.count && is && !err.code; k++)
         read_array(&flat, &flat.array[k]);
     for (int k = 0; k < flat.count; k++)

@@ -134,7 +134,7 @@ static void quantiles_and_sites(void **state) {
     double host[10];
     for (int i = 0; i < 10; i++)
         host[i] = numbers[i % 5] * (i < 5 ? 1 : -2);
-    net.sampled.item[0].rows.array->backend->put(net.sampled.item[0].rows, host);
+    net.field_rows.item[0].rows.array->backend->put(net.field_rows.item[0].rows, host);
     ASK(record_init(&record, 1, 1, err));
     ASK(fields_instrument.declare(&record, &run.config, &net, NULL, err));
     assert_int_equal(record.fillers, 1);
@@ -342,9 +342,9 @@ static void experts_are_compared(void **state) {
         ensemble(&run, N, &record);
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);
-        assert_int_equal(net.compared.count, 2);
+        assert_int_equal(net.cross_rows.count, 2);
         for (int i = 0; i < 2; i++) {
-            const struct named *named = &net.compared.item[i];
+            const struct named_rows *named = &net.cross_rows.item[i];
             size_t sites = named->on->sites, M = sites / 3, row = 2;
             double *x = support_get(named->rows), sum = 0, pairs = (double)(M * (M - 1) * 3);
             char cross[32];
@@ -547,19 +547,19 @@ static void networks_have_the_fields_of_the_limit(void **state) {
         support_net(&net[k], &run, k ? 1024 : 0, 0);
         support_evaluate(&net[k], &run);
         for (int i = 0; i < 3 && !k; i++)
-            start[i] = support_get(net[k].sampled.item[i].rows);
+            start[i] = support_get(net[k].field_rows.item[i].rows);
         for (int t = 0; t < 24; t++) {
             support_learn(&net[k], &run);
             support_evaluate(&net[k], &run);
         }
     }
     for (int i = 0; i < 3; i++) {
-        double *x = support_get(net[0].sampled.item[i].rows),
-               *y = support_get(net[1].sampled.item[i].rows);
+        double *x = support_get(net[0].field_rows.item[i].rows),
+               *y = support_get(net[1].field_rows.item[i].rows);
         for (size_t mu = 0; mu < 4; mu++) {
             double D = distance(x + mu * 4096, 4096, y + mu * 1024, 1024);
             moved = fmax(moved, distance(start[i] + mu * 4096, 4096, y + mu * 1024, 1024));
-            CHECK_ABS(D * root[0], 0, 2.2, "%s[%zu]", net[0].sampled.item[i].name, mu);
+            CHECK_ABS(D * root[0], 0, 2.2, "%s[%zu]", net[0].field_rows.item[i].name, mu);
         }
         free(x);
         free(y);

@@ -83,7 +83,7 @@ static void names_of_results(void **state) {
     for (size_t k = 0; k < sizeof free_names / sizeof *free_names; k++) {
         if (declare_result(free_names[k], plain, &shown, &said))
             fail_msg("%s: %s", free_names[k], said.text);
-        assert_true(!shown.rough && !shown.keep_runs && !shown.computation);
+        assert_true(!shown.no_error_law && !shown.keep_runs && !shown.computation);
     }
 }
 

@@ -95,7 +95,7 @@ static void action(const struct march *m, int i, bool forward, int t, double *er
     const struct limit_state *limit = limit_of(map);
     const struct series *series = response_series(m, i, forward);
     const struct population *side = forward ? map->declared.target : map->declared.source;
-    int P = map->x.count, y = map->declared.one_row ? 1 : P;
+    int P = map->x.count, y = map->declared.for_all_inputs ? 1 : P;
     int rows = forward ? P : y, count = forward ? y : P, times = forward ? t : t + 1;
     int columns = forward ? limit->e_count : limit->q.rows, all = m->record.T * count;
     struct array got, want;

@@ -507,8 +507,8 @@ static void selection_of_pairs(void **state) {
         support_evaluate(&net, &run);
         support_learn(&net, &run);
     }
-    for (int k = 0; k < net.carried.count; k++)
-        kept |= net.carried.item[k].host && net.carried.item[k].K == 2 * 9 * 4;
+    for (int k = 0; k < net.kept.count; k++)
+        kept |= net.kept.item[k].host && net.kept.item[k].K == 2 * 9 * 4;
     assert_true(kept);
     net_free(&net);
     run_free(&run);

@@ -157,7 +157,7 @@ static void limits_are_the_same(void **state) {
                     support_entry(&run[j].results.limit, series->name, e, &mean[j], &se[j]);
                     variance[j] += strcmp(series->name, "f") ? 0 : se[j] * se[j];
                 }
-                if (!series->rough)
+                if (!series->no_error_law)
                     CHECK_ABS(mean[1], mean[0], 4.5 * hypot(se[0], se[1]) + 1e-12, "%s[%zu]",
                               series->name, e);
             }

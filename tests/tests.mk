@@ -22,7 +22,7 @@ $(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
 comma := ,
 $(BUILD)/test_bytes: LDLIBS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc fmemopen free)
 # Breaks down in the middle of a data file.
-$(BUILD)/test_stored: LDLIBS += -Wl,--wrap=H5Dread
+$(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 
 $(BUILD)/emulated_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka -lstdc++

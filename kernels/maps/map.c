@@ -89,16 +89,16 @@ int map_start(const struct map *map, int use, bool forward, struct rows in, stru
     return (forward ? start->kind->forward : start->kind->backward)(start, in, out, err);
 }
 
-void map_gather(struct map *map, struct rows x, struct rows y) {
-    map->gather[0] = x;
-    map->gather[1] = y;
+void map_stack_uses(struct map *map, struct rows x, struct rows y) {
+    map->of_all_uses[0] = x;
+    map->of_all_uses[1] = y;
 }
 
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     assert(x.count == out.count);
     map->x = x;
-    if (map->gather[0].array) {
-        map->x = map->gather[0];
+    if (map->of_all_uses[0].array) {
+        map->x = map->of_all_uses[0];
         rows_copy(x, rows_part(map->x, map->use * x.count, x.count));
     }
     int before = profile_enter(map->declared.name, "forward");

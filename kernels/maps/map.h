@@ -14,12 +14,12 @@
  * likes. A stage (x of the forward pass, and the y to learn with) outlives later passes and
  * updates: the map can be moved along it, and back with -c. Rows have shape [count][sites], count =
  * P, one for each input. y may be one row that serves all inputs; the declaration says so
- * (one_row).
+ * (for_all_inputs).
  *
  * A matrix may have several uses in one evaluation (tied weights): an evaluation is then forward
  * for use 0, 1, ... and backward for each of them in any order, `use` saying which. Their rows
  * stand one below the other wherever all rows of an evaluation are meant, x, y and c [uses P]: the
- * matrix meets them and learns from them like any rows. map_gather gives them room.
+ * matrix meets them and learns from them like any rows. map_stack_uses gives them room.
  *
  * Five kinds of map follow the same declaration:
  *
@@ -70,9 +70,9 @@ struct map_declaration {
     char name[24];
     struct population *source, *target;
     double a0, s_f;
-    bool one_row; /* y is a single row that serves all inputs */
-    bool each;    /* learns expert by expert (polar.h), where one of its sides are their units */
-    int uses;     /* of the matrix in an evaluation */
+    bool for_all_inputs; /* y is a single row that serves all inputs */
+    bool each; /* learns expert by expert (polar.h), where one of its sides are their units */
+    int uses;  /* of the matrix in an evaluation */
 };
 
 /* The sites of a side that belong to one expert, where the matrix learns expert by expert and this
@@ -113,10 +113,10 @@ struct map {
     struct map_numbers numbers;
     struct map_settings settings;
     void *state; /* of its kind: map_finite.h, map_history.h, map_limit.h, map_adam.h, field.h */
-    struct map *start;     /* NULL, or the map that it was at the start (map_remember) */
-    int use;               /* of its uses, that of the next pass */
-    struct rows gather[2]; /* x and y of all uses; none: there is one use */
-    struct rows x;         /* of the last forward, of all uses */
+    struct map *start;          /* NULL, or the map that it was at the start (map_remember) */
+    int use;                    /* of its uses, that of the next pass */
+    struct rows of_all_uses[2]; /* x and y of all uses; none: there is one use */
+    struct rows x;              /* of the last forward, of all uses */
     struct stage stage[MAP_STAGES];
 };
 
@@ -173,7 +173,7 @@ int map_init(struct map *map, const struct map_kind *kind, struct map_declaratio
 int map_follow(struct map *map, const struct map *leader, struct err *err);
 /* x, y: [uses P] over the source and the target sites. x is filled by the passes; y, which not all
  * passes meet, by the caller. */
-void map_gather(struct map *map, struct rows x, struct rows y);
+void map_stack_uses(struct map *map, struct rows x, struct rows y);
 void map_free(struct map *map); /* accepts a zeroed struct; idempotent */
 /* After map_init, of a finite network: for `initial`, keeps W(0). */
 int map_remember(struct map *map, struct err *err);

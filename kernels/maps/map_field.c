@@ -43,7 +43,7 @@ static void declare_sides(const struct map *map, int P, struct field_side side[2
         struct population *on = i ? map->declared.target : map->declared.source;
         side[i].shared = on->units != NULL;
         side[i].pool = side[i].shared ? on->units : on;
-        side[i].count = i && map->declared.one_row ? 1 : P;
+        side[i].count = i && map->declared.for_all_inputs ? 1 : P;
         side[i].amplitude = i ? n->fg : n->fr;
         side[i].response = i ? n->fg * n->fg : n->fr * n->fr;
     }

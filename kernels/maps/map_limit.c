@@ -179,7 +179,7 @@ static void scale_matrix(double *C, int rows, int columns, double factor) {
  * [uses P][*known], whose other rows have had nothing to do with the columns that are new. */
 static int enter(const struct map *map, double **C, int P, int columns, double **all, int *known,
                  struct err *err) {
-    int uses = map->gather[0].array ? map->declared.uses : 1;
+    int uses = map->of_all_uses[0].array ? map->declared.uses : 1;
     size_t width = (size_t)columns, old = (size_t)*known, rows = (size_t)P;
     if (uses > 1) {
         double *wide;
@@ -253,8 +253,8 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     int code = CODE_OK;
     if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
         DO(meet(map, false, y, &C, err));
-    assert(!map->settings.responses || map->gather[0].array ||
-           y.count == (map->declared.one_row ? 1 : map->x.count));
+    assert(!map->settings.responses || map->of_all_uses[0].array ||
+           y.count == (map->declared.for_all_inputs ? 1 : map->x.count));
     if (map->settings.responses) {
         DO(products(y, array_all(&limit->normals), &shown, err));
         DO(enter(map, &shown, y.count, limit->normals.rows, &limit->y_normals, &limit->normal_count,

@@ -70,7 +70,7 @@ static int parameter(struct parameter *p, const struct backend *backend, struct 
 
 /* What a matrix has read, in all of its uses. */
 static struct rows rows_read(const struct program *p, const struct node *v) {
-    struct rows all = v->matrix.map->gather[0];
+    struct rows all = v->matrix.map->of_all_uses[0];
     return all.array ? all : p->node[v->argument[0]].value;
 }
 

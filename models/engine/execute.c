@@ -62,8 +62,8 @@ int program_forward(struct net *net, struct err *err) {
 }
 
 /* What a matrix with several uses learns with. */
-static void gather(const struct node *v) {
-    struct rows y = v->matrix.map ? v->matrix.map->gather[1] : (struct rows){0};
+static void stack_cotangents(const struct node *v) {
+    struct rows y = v->matrix.map ? v->matrix.map->of_all_uses[1] : (struct rows){0};
     if (y.array && v->g.array)
         rows_copy(v->g, rows_part(y, v->matrix.use * v->count, v->count));
 }
@@ -77,7 +77,7 @@ int program_backward(struct net *net, struct err *err) {
     for (int i = p->nodes - 1; i >= 0; i--) {
         TRY(program_poll(net, err));
         measure(net, i, true);
-        gather(&p->node[i]);
+        stack_cotangents(&p->node[i]);
         TRY(node_backward(net, &p->node[i], err));
         poison(p, 2 * p->nodes - 1 - i);
     }
@@ -118,19 +118,20 @@ static int connect(struct net *net, struct err *err) {
         struct kernel *kernel = &net->kernels.item[k];
         const struct node *v = &p->node[kernel->node < 0 ? 0 : kernel->node];
         kernel->rows = kernel->node < 0 ? w : kernel->gradient ? v->g : v->value;
-        kernel->one_row |= kernel->node >= 0 && kernel->rows.count < net->setup.data.P * v->per;
+        kernel->for_all_inputs |=
+            kernel->node >= 0 && kernel->rows.count < net->setup.data.P * v->per;
     }
     for (int k = 0; k < net->parameters.count; k++) {
         struct parameter *parameter = &net->parameters.item[k];
         const struct node *v = &p->node[parameter->node];
-        bool tied = v->matrix.map && v->matrix.map->gather[1].array;
+        bool tied = v->matrix.map && v->matrix.map->of_all_uses[1].array;
         TRY(check_reach(net, parameter, err));
         const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
         if (parameter->node == p->read_out)
             parameter->A = net->output.loss_in_cotangent ? net->output.Delta : net->output.ones;
         bool reads = parameter->thin && v->op->matrix != MATRIX_READ_IN;
-        parameter->rows = tied ? v->matrix.map->gather[0].count : x->count;
-        parameter->y = tied              ? v->matrix.map->gather[1]
+        parameter->rows = tied ? v->matrix.map->of_all_uses[0].count : x->count;
+        parameter->y = tied              ? v->matrix.map->of_all_uses[1]
                        : parameter->host ? (struct rows){0}
                        : reads           ? x->value
                                          : v->g;

@@ -41,7 +41,8 @@ void program_gradient(struct program *p, struct value x, double scale, const cha
 void program_read_out_kernel(struct program *p, const char *name, const char *about,
                              const char *equation) {
     program_add_kernel(
-        p, (struct kernel){"", about, equation, .scale = 1, .one_row = true, .node = READ_OUT},
+        p,
+        (struct kernel){"", about, equation, .scale = 1, .for_all_inputs = true, .node = READ_OUT},
         name);
 }
 

@@ -82,14 +82,14 @@ static bool asked(const char *words, const char *name) {
     return false;
 }
 
-static int keep(struct program *p, int i, bool gradient, const char *name, struct named **list,
+static int keep(struct program *p, int i, bool gradient, const char *name, struct named_rows **list,
                 int *count, struct err *err) {
     struct node *v = &p->node[i];
-    struct named *added = base_grow(list, count, sizeof *added, err);
+    struct named_rows *added = base_grow(list, count, sizeof *added, err);
     if (!added)
         return err->code;
     *(gradient ? &v->plan.kept_g : &v->plan.measured) = true;
-    *added = (struct named){.node = i, .gradient = gradient};
+    *added = (struct named_rows){.node = i, .gradient = gradient};
     snprintf(added->name, sizeof added->name, "%s", name);
     return CODE_OK;
 }
@@ -102,7 +102,7 @@ static void add_kernel(struct program *p, int i, bool gradient, const char *name
                             .node = i == p->read_out ? -2 : i,
                             .gradient = gradient,
                             .as_it_is = true,
-                            .one_row = i == p->read_out};
+                            .for_all_inputs = i == p->read_out};
     snprintf(text, sizeof text, "K_%.20s", name);
     program_add_kernel(p, kernel, text);
 }
@@ -125,22 +125,22 @@ int named_select(struct program *p, struct err *err) {
     const struct net_setup *setup = &net->setup;
     for (int k = 0; k < 2 * p->nodes; k++) {
         int i = k % p->nodes;
-        bool gradient = k >= p->nodes, sampled, compared, kernel;
+        bool gradient = k >= p->nodes, field, cross, kernel;
         char name[NET_NAME];
         if (!can_be_asked(p, k, name))
             continue;
-        sampled = asked(setup->measure.sampled, name);
-        compared = asked(setup->measure.compared, name);
+        field = asked(setup->measure.fields_of, name);
+        cross = asked(setup->measure.cross_of, name);
         kernel = asked(setup->measure.kernels_of, name);
-        if ((sampled || compared || kernel) && is_another(p, k, name))
+        if ((field || cross || kernel) && is_another(p, k, name))
             return err_set(err, CODE_INPUT,
                            "two kinds of rows of this network are called %s: give "
                            "one of them another name",
                            name);
-        if (sampled)
-            TRY(keep(p, i, gradient, name, &net->sampled.item, &net->sampled.count, err));
-        if (compared)
-            TRY(keep(p, i, gradient, name, &net->compared.item, &net->compared.count, err));
+        if (field)
+            TRY(keep(p, i, gradient, name, &net->field_rows.item, &net->field_rows.count, err));
+        if (cross)
+            TRY(keep(p, i, gradient, name, &net->cross_rows.item, &net->cross_rows.count, err));
         if (kernel)
             add_kernel(p, i, gradient, name);
     }
@@ -149,19 +149,19 @@ int named_select(struct program *p, struct err *err) {
     return p->code;
 }
 
-static void connect(const struct net *net, struct named *named) {
+static void connect(const struct net *net, struct named_rows *named) {
     const struct program *p = net->program;
     const struct node *v = &p->node[named->node];
     bool columns = named->node == p->read_out;
     named->on = columns ? p->node[v->argument[0]].on : v->on;
     named->rows = columns ? array_all(&v->matrix.thin->W) : named->gradient ? v->g : v->value;
     named->scale = named->gradient ? 1 / v->on->cotangent_scale : 1;
-    named->one_row = columns || named->rows.count < net->setup.data.P * v->per;
+    named->for_all_inputs = columns || named->rows.count < net->setup.data.P * v->per;
 }
 
 void named_connect(struct net *net) {
-    for (int k = 0; k < net->sampled.count; k++)
-        connect(net, &net->sampled.item[k]);
-    for (int k = 0; k < net->compared.count; k++)
-        connect(net, &net->compared.item[k]);
+    for (int k = 0; k < net->field_rows.count; k++)
+        connect(net, &net->field_rows.item[k]);
+    for (int k = 0; k < net->cross_rows.count; k++)
+        connect(net, &net->cross_rows.item[k]);
 }

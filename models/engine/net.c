@@ -73,10 +73,10 @@ void net_free(struct net *net) {
         free(net->origins.item[i].all);
     program_free(net->program);
     void *const lists[] = {
-        net->arrays.item,     net->maps.item,    net->thins.item,    net->populations.item,
-        net->vectors.item,    net->origins.item, net->kernels.item,  net->numbers.item,
-        net->parameters.item, net->carried.item, net->batch.index,   net->matrices.item,
-        net->batch.token,     net->sampled.item, net->compared.item, net->routers.item};
+        net->arrays.item,     net->maps.item,       net->thins.item,      net->populations.item,
+        net->vectors.item,    net->origins.item,    net->kernels.item,    net->numbers.item,
+        net->parameters.item, net->kept.item,       net->batch.index,     net->matrices.item,
+        net->batch.token,     net->field_rows.item, net->cross_rows.item, net->routers.item};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         free(lists[k]);
     *net = (struct net){0};
@@ -196,25 +196,26 @@ int net_outputs(const struct net *net) {
 
 /* Centres f; loss and Delta. */
 static void measure_loss(struct net *net, const struct loss *loss, const double *y) {
-    int C = net->setup.data.C, outs = net->batch.output_rows, each = outs / net->setup.data.P;
+    int C = net->setup.data.C, output_rows = net->batch.output_rows,
+        each = output_rows / net->setup.data.P;
     double zero[C], space[C], of_zero = 0;
     memset(zero, 0, sizeof zero);
-    for (int k = 0; k < outs * C; k++) {
+    for (int k = 0; k < output_rows * C; k++) {
         if (!net->batch.started && net->setup.limit.centre)
             net->output.f0[k] = net->output.f[k];
         net->output.f[k] -= net->output.f0[k];
     }
     net->output.loss = 0;
-    for (int i = 0; i < outs; i++) {
+    for (int i = 0; i < output_rows; i++) {
         size_t asked = (size_t)net->batch.index[i / each] * (size_t)each + (size_t)(i % each);
         const double *target = net_targets(&net->setup.data, y, asked, space);
         double *Delta = net->output.Delta + i * C;
-        of_zero += loss->value(C, zero, target, Delta) / outs;
-        net->output.loss += loss->value(C, net->output.f + i * C, target, Delta) / outs;
+        of_zero += loss->value(C, zero, target, Delta) / output_rows;
+        net->output.loss += loss->value(C, net->output.f + i * C, target, Delta) / output_rows;
     }
     net->output.loss_scale =
         fmax(of_zero, net->batch.started ? net->output.loss_scale : fmax(net->output.loss, 1));
-    for (int k = 0; k < outs * C && each > 1; k++)
+    for (int k = 0; k < output_rows * C && each > 1; k++)
         net->output.Delta[k] /= each;
 }
 

@@ -21,20 +21,20 @@ struct kernel {
     char name[24];
     const char *about, *equation;
     struct rows rows;
-    double scale;  /* with that of the cotangents of its population */
-    bool one_row;  /* carries no input index */
-    int node;      /* whose rows; negative: the read-out */
-    bool gradient; /* its cotangent */
-    bool as_it_is; /* with as many rows as it has: one_row, where one serves all inputs */
+    double scale;        /* with that of the cotangents of its population */
+    bool for_all_inputs; /* carries no input index */
+    int node;            /* whose rows; negative: the read-out */
+    bool gradient;       /* its cotangent */
+    bool as_it_is; /* with as many rows as it has: for_all_inputs, where one serves all inputs */
 };
 
 /* Rows that the settings ask for by name (named.c): what a value is, or its cotangent, times scale
  * that of the theory page. */
 #define NET_NAME 24
-struct named {
+struct named_rows {
     char name[NET_NAME];
     int node;
-    bool gradient, one_row; /* one_row: carries no input index (columns: outputs) */
+    bool gradient, for_all_inputs; /* for_all_inputs: carries no input index (columns: outputs) */
     const struct population *on;
     struct rows rows;
     double scale;
@@ -95,9 +95,9 @@ struct data_setup {
 /* What is to be measured beside the kernels of the model. */
 struct measure_setup {
     bool responses; /* limit maps keep what responses are solved from */
-    /* Blank-separated names, or NULL: of rows that are sampled, compared with each other, and have
-     * kernels beside those of the model. */
-    const char *sampled, *compared, *kernels_of;
+    /* Blank-separated names, or NULL: of rows whose distribution over sites is written, of which
+     * kernels between experts are, and which have kernels beside those of the model. */
+    const char *fields_of, *cross_of, *kernels_of;
     bool router;  /* the logits of many experts stay */
     bool experts; /* what routers and their experts write stays */
     bool check;   /* the coordinate check: what matrices read and write stays, and W(0) */
@@ -170,7 +170,7 @@ struct parameter {
 };
 
 /* What a pass over the time window changes: rows of sites, or K host numbers, and their start. */
-struct carried {
+struct kept_state {
     struct rows rows, rows_start;
     double *host, *host_start;
     int K;
@@ -265,9 +265,9 @@ struct net {
     NET_LIST(struct net_router) routers;
     NET_LIST(struct kernel) kernels;
     NET_LIST(struct numbers) numbers;
-    NET_LIST(struct named) sampled;
-    NET_LIST(struct named) compared;
-    NET_LIST(struct carried) carried;
+    NET_LIST(struct named_rows) field_rows;
+    NET_LIST(struct named_rows) cross_rows;
+    NET_LIST(struct kept_state) kept;
     NET_LIST(struct origin) origins;
     NET_LIST(struct vector) vectors;
     struct net_batch batch;
@@ -304,7 +304,7 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
 bool net_runs_away(const struct net *net);
 /* What else to try when such a network diverges: "" or ", or ...". */
 const char *net_hint(const struct net *net);
-/* f [outs][C] of the inputs of the last evaluation at this place, not centred. */
+/* f [output_rows][C] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);
 /* Numbers of f of one input: C, or of each token. */
 int net_outputs(const struct net *net);

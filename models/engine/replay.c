@@ -146,11 +146,11 @@ static int run(struct replay *r, int i, bool initial,
     struct node *v = &r->program.node[i];
     struct map *map = v->matrix.map;
     struct thin *thin = v->matrix.thin;
-    struct rows x = {0}, gather[2] = {{0}, {0}};
+    struct rows x = {0}, of_all_uses[2] = {{0}, {0}};
     if (map) {
         x = map->x;
-        memcpy(gather, map->gather, sizeof gather);
-        map_gather(map, (struct rows){0}, (struct rows){0});
+        memcpy(of_all_uses, map->of_all_uses, sizeof of_all_uses);
+        map_stack_uses(map, (struct rows){0}, (struct rows){0});
     }
     if (initial && map)
         v->matrix.map = map->start;
@@ -159,7 +159,7 @@ static int run(struct replay *r, int i, bool initial,
     int code = operation(&r->view, v, err);
     if (map) {
         map->x = x;
-        map_gather(map, gather[0], gather[1]);
+        map_stack_uses(map, of_all_uses[0], of_all_uses[1]);
     }
     v->matrix.map = map;
     v->matrix.thin = thin;

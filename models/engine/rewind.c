@@ -4,7 +4,7 @@
 #include <string.h>
 
 int net_carry(struct net *net, struct rows rows, struct err *err) {
-    struct carried *added = base_grow(&net->carried.item, &net->carried.count, sizeof *added, err);
+    struct kept_state *added = base_grow(&net->kept.item, &net->kept.count, sizeof *added, err);
     if (!added)
         return err->code;
     added->rows = rows;
@@ -17,32 +17,32 @@ int net_remember(struct net *net, struct err *err) {
     for (int i = 0; i < net->parameters.count; i++)
         if (net->parameters.item[i].host) {
             TRY(net_carry(net, (struct rows){0}, err));
-            net->carried.item[net->carried.count - 1].host = net->parameters.item[i].host;
-            net->carried.item[net->carried.count - 1].K = net->parameters.item[i].K;
+            net->kept.item[net->kept.count - 1].host = net->parameters.item[i].host;
+            net->kept.item[net->kept.count - 1].K = net->parameters.item[i].K;
         }
-    for (int i = 0; i < net->carried.count; i++) {
-        struct carried *carried = &net->carried.item[i];
-        if (carried->host) {
-            TRY(net_vector(net, carried->K, &carried->host_start, err));
-            memcpy(carried->host_start, carried->host, (size_t)carried->K * sizeof(double));
+    for (int i = 0; i < net->kept.count; i++) {
+        struct kept_state *kept = &net->kept.item[i];
+        if (kept->host) {
+            TRY(net_vector(net, kept->K, &kept->host_start, err));
+            memcpy(kept->host_start, kept->host, (size_t)kept->K * sizeof(double));
             continue;
         }
         struct population like = {.backend = net->setup.backend,
-                                  .sites = carried->rows.array->sites,
-                                  .group = carried->rows.array->group};
-        TRY(net_rows(net, &like, carried->rows.count, &carried->rows_start, err));
-        rows_copy(carried->rows, carried->rows_start);
+                                  .sites = kept->rows.array->sites,
+                                  .group = kept->rows.array->group};
+        TRY(net_rows(net, &like, kept->rows.count, &kept->rows_start, err));
+        rows_copy(kept->rows, kept->rows_start);
     }
     return CODE_OK;
 }
 
 void net_rewind(struct net *net) {
-    for (int i = 0; i < net->carried.count; i++) {
-        struct carried *carried = &net->carried.item[i];
-        if (carried->host)
-            memcpy(carried->host, carried->host_start, (size_t)carried->K * sizeof(double));
+    for (int i = 0; i < net->kept.count; i++) {
+        struct kept_state *kept = &net->kept.item[i];
+        if (kept->host)
+            memcpy(kept->host, kept->host_start, (size_t)kept->K * sizeof(double));
         else
-            rows_copy(carried->rows_start, carried->rows);
+            rows_copy(kept->rows_start, kept->rows);
     }
     net_commit(net); /* a pass may have ended between two places */
     net->batch.started = false;

@@ -33,14 +33,14 @@ static const struct map *leader_of(const struct net *net, const struct node *v) 
 }
 
 /* Room for the rows of all uses of a matrix. */
-static int gather(struct net *net, const struct node *v, struct err *err) {
+static int make_room_for_uses(struct net *net, const struct node *v, struct err *err) {
     const struct map_declaration *map = &v->matrix.map->declared;
     struct rows x, y;
     if (map->uses == 1)
         return CODE_OK;
     TRY(net_rows(net, map->source, map->uses * v->count, &x, err));
     TRY(net_rows(net, map->target, map->uses * v->count, &y, err));
-    map_gather(v->matrix.map, x, y);
+    map_stack_uses(v->matrix.map, x, y);
     return CODE_OK;
 }
 
@@ -52,10 +52,10 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
         return CODE_OK;
     for (int k = 0; net->maps.item[k] != v->matrix.map; k++)
         number += net->maps.item[k]->declared.a0 != 0;
-    declared.one_row = v->plan.g_count == 1 && declared.uses == 1;
+    declared.for_all_inputs = v->plan.g_count == 1 && declared.uses == 1;
     if (setup->declare_only) {
         map_declare(v->matrix.map, declared);
-        return gather(net, v, err);
+        return make_room_for_uses(net, v, err);
     }
     struct map_settings settings = {.stop = setup->stop,
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),
@@ -64,7 +64,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
                                     .responses = setup->measure.responses || setup->measure.check,
                                     .field = setup->field};
     TRY(map_init(v->matrix.map, net_map_kind(net, &declared), declared, settings, err));
-    TRY(gather(net, v, err));
+    TRY(make_room_for_uses(net, v, err));
     const struct map *leader = leader_of(net, v);
     if (leader)
         TRY(map_follow(v->matrix.map, leader, err));

@@ -427,8 +427,8 @@ double *program_keep_numbers(struct program *p, int count) {
     if (p->code || program_failed(p, net_vector(p->net, count, &numbers, &p->err)) ||
         program_failed(p, net_carry(p->net, (struct rows){0}, &p->err)))
         return NULL;
-    p->net->carried.item[p->net->carried.count - 1].host = numbers;
-    p->net->carried.item[p->net->carried.count - 1].K = count;
+    p->net->kept.item[p->net->kept.count - 1].host = numbers;
+    p->net->kept.item[p->net->kept.count - 1].K = count;
     return numbers;
 }
 

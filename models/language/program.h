@@ -259,8 +259,8 @@ double *program_keep_numbers(struct program *p, int count);
 
 /* --- what is measured ------------------------------------------------------------------------ */
 
-/* scale times <x x> of a value, or of its cotangent, over times and inputs. one_row: the rows carry
- * no input index. */
+/* scale times <x x> of a value, or of its cotangent, over times and inputs. for_all_inputs: the
+ * rows carry no input index. */
 void program_kernel(struct program *p, struct value x, double scale, const char *name,
                     const char *about, const char *equation);
 void program_gradient(struct program *p, struct value x, double scale, const char *name,

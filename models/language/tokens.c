@@ -20,8 +20,8 @@ static void attend_forward(struct net *net, struct node *v) {
 }
 
 /* The n x n matrix of an input as it is, or transposed, times beta. */
-static const double *turned(const struct net *net, const double *matrix, bool transposed,
-                            double beta) {
+static const double *transposed_times(const struct net *net, const double *matrix, bool transposed,
+                                      double beta) {
     int n = net->setup.data.n;
     double *out = net->program->c;
     for (int s = 0; s < n; s++)
@@ -37,9 +37,9 @@ static void attend_backward(struct net *net, struct node *v) {
             if (!v->plan.part[k].due)
                 continue;
             struct rows other = of_input(net, argument(net, v, 1 - k)->value, mu);
-            ops(net)->combine(of_input(net, argument(net, v, k)->g, mu),
-                              v->plan.part[k].first ? 0 : 1,
-                              turned(net, v->gs + mu * n * n, k == 1, v->constant.factor), other);
+            ops(net)->combine(
+                of_input(net, argument(net, v, k)->g, mu), v->plan.part[k].first ? 0 : 1,
+                transposed_times(net, v->gs + mu * n * n, k == 1, v->constant.factor), other);
         }
 }
 
@@ -130,7 +130,7 @@ static void mix_backward(struct net *net, struct node *v) {
         }
         if (v->plan.part[1].due)
             ops(net)->combine(of_input(net, x->g, mu), v->plan.part[1].first ? 0 : 1,
-                              turned(net, A->s + mu * n * n, true, 1), g);
+                              transposed_times(net, A->s + mu * n * n, true, 1), g);
     }
 }
 

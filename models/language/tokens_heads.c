@@ -30,8 +30,8 @@ static void spread(const struct net *net, struct node *v, int k, struct rows g, 
 }
 
 /* For each token: sum over the n tokens t of g_t x_t. */
-static void gather(const struct net *net, struct node *v, struct rows g, struct rows x,
-                   struct rows out) {
+static void sum_over_tokens(const struct net *net, struct node *v, struct rows g, struct rows x,
+                            struct rows out) {
     for (int i = 0; i < net->batch.rows; i++) {
         rows_multiply(of_token(net, g, i), of_input(net, x, i / net->setup.data.n), v->work);
         sum_rows(net, v->work, row(out, i));
@@ -41,7 +41,7 @@ static void gather(const struct net *net, struct node *v, struct rows g, struct 
 static void attend_heads_backward(struct net *net, struct node *v) {
     const struct node *q = argument(net, v, 0), *k = argument(net, v, 1);
     if (v->plan.part[0].due)
-        gather(net, v, v->g, k->value, v->plan.part[0].rows);
+        sum_over_tokens(net, v, v->g, k->value, v->plan.part[0].rows);
     if (v->plan.part[1].due)
         spread(net, v, 1, v->g, q->value);
     for (int i = 0; i < 2; i++)
@@ -156,7 +156,7 @@ struct value program_softmax_by_head(struct program *p, struct value logits, boo
 }
 
 static void mix_heads_forward(struct net *net, struct node *v) {
-    gather(net, v, argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
+    sum_over_tokens(net, v, argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
 }
 
 static void mix_heads_backward(struct net *net, struct node *v) {

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/data/data.h"
 #include "models/engine/net.h"
-#include "solver/data/stored.h"
+#include "solver/data/data_file.h"
 #include "solver/data/targets.h"
 #include "solver/data/tokens.h"
 
@@ -86,10 +86,10 @@ int data_check_file(const char *path, struct err *err) {
 /* --- files ----------------------------------------------------------------------------------- */
 
 /* P, tests and n, and D of inputs that are not tokens. */
-static int get_sizes(struct data *data, const struct stored *stored, const char *path,
+static int get_sizes(struct data *data, const struct data_file *stored, const char *path,
                      struct err *err) {
-    const struct stored_set *X = &stored->set[STORED_INPUT],
-                            *test = &stored->set[STORED_TEST_INPUT];
+    const struct data_file_set *X = &stored->set[DATA_FILE_INPUT],
+                               *test = &stored->set[DATA_FILE_TEST_INPUT];
     data->P = (int)X->shape[0];
     data->n = stored->tokens || X->rank == 3 ? (int)X->shape[1] : 1;
     data->D = stored->tokens ? 0 : (int)X->shape[X->rank - 1];
@@ -102,8 +102,8 @@ static int get_sizes(struct data *data, const struct stored *stored, const char 
         return err_set(err, CODE_INPUT,
                        "data file %s: inputs differ in shape, %s has %zu numbers in each and %s "
                        "%zu%s",
-                       path, stored_name(stored, STORED_INPUT), X->count / X->shape[0],
-                       stored_name(stored, STORED_TEST_INPUT), test->count / test->shape[0],
+                       path, data_file_name(stored, DATA_FILE_INPUT), X->count / X->shape[0],
+                       data_file_name(stored, DATA_FILE_TEST_INPUT), test->count / test->shape[0],
                        X->count / X->shape[0] == test->count / test->shape[0]
                            ? ", in rows of another length"
                            : "");
@@ -114,20 +114,20 @@ static int get_sizes(struct data *data, const struct stored *stored, const char 
 }
 
 /* V, and with it D: every token is an integer from 0 to V - 1. */
-static int get_vocabulary(struct data *data, const struct stored *stored,
+static int get_vocabulary(struct data *data, const struct data_file *stored,
                           const struct data_wanted *wanted, const char *path, struct err *err) {
     double V = wanted->vocabulary ? wanted->vocabulary : stored->vocabulary, largest = 0;
     double last = V > 0 ? V - 1 : INT_MAX - 1;
-    char place[STORED_NAME], range[STORED_NAME] = "from 0 on";
+    char place[DATA_FILE_NAME], range[DATA_FILE_NAME] = "from 0 on";
     if (V > 0)
         snprintf(range, sizeof range, "0 to %.0f, as the vocabulary is %.0f", last, V);
-    for (enum stored_role role = 0; role < STORED_SETS; role += STORED_TEST_INPUT)
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role += DATA_FILE_TEST_INPUT)
         for (size_t k = 0; k < stored->set[role].count; k++) {
             double token = stored->set[role].value[k];
             largest = fmax(largest, token);
             if (token >= 0 && token <= last && token == floor(token))
                 continue;
-            stored_place(stored, role, k, place);
+            data_file_place(stored, role, k, place);
             return err_set(err, CODE_INPUT, "data file %s: %s = %g, where tokens are integers %s",
                            path, place, token, range);
         }
@@ -144,10 +144,10 @@ static int get_vocabulary(struct data *data, const struct stored *stored,
     return CODE_OK;
 }
 
-static void fill_inputs(struct data *data, const struct stored *stored) {
+static void fill_inputs(struct data *data, const struct data_file *stored) {
     size_t at = 0;
-    for (enum stored_role role = 0; role < STORED_SETS; role += STORED_TEST_INPUT) {
-        const struct stored_set *set = &stored->set[role];
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role += DATA_FILE_TEST_INPUT) {
+        const struct data_file_set *set = &stored->set[role];
         if (!stored->tokens && set->count)
             memcpy(data->X + at, set->value, set->count * sizeof *data->X);
         for (size_t k = 0; k < set->count && stored->tokens; k++)
@@ -158,12 +158,12 @@ static void fill_inputs(struct data *data, const struct stored *stored) {
 
 int data_read(struct data *data, const char *path, const struct data_wanted *wanted,
               struct err *err) {
-    struct stored stored = {0};
+    struct data_file stored = {0};
     struct data sizes = {0};
     int code;
     *data = (struct data){0};
     DO(data_check_file(path, err));
-    DO(stored_read(&stored, path, wanted->most, err));
+    DO(data_file_read(&stored, path, wanted->most, err));
     DO(get_sizes(&sizes, &stored, path, err));
     if (stored.tokens)
         DO(get_vocabulary(&sizes, &stored, wanted, path, err));
@@ -172,7 +172,7 @@ int data_read(struct data *data, const char *path, const struct data_wanted *wan
     fill_inputs(data, &stored);
     DO(targets_fill(data, &stored, wanted, path, err));
 done:
-    stored_free(&stored);
+    data_file_free(&stored);
     if (code)
         data_free(data);
     return code;

@@ -51,7 +51,7 @@ struct data_wanted {
  * V = vocabulary, or what the file says (attribute V of tokens, or dataset V), or 1 + the largest
  * token.
  *
- * CODE_INPUT with one sentence naming the file and what is wrong (stored.h; shapes that differ,
+ * CODE_INPUT with one sentence naming the file and what is wrong (data_file.h; shapes that differ,
  * tokens beyond V, labels that are no classes). Sizes are checked before anything is allocated. */
 int data_read(struct data *data, const char *path, const struct data_wanted *wanted,
               struct err *err);

@@ -9,10 +9,11 @@
 #include <string.h>
 
 /* Columns of a set, and whether its places are tokens: integers [P][n] are labels of tokens. */
-static int get_columns(const struct data *data, const struct stored *stored, enum stored_role role,
-                       size_t *columns, bool *per_token, const char *path, struct err *err) {
-    const struct stored_set *y = &stored->set[role];
-    const char *name = stored_name(stored, role), *input = stored_name(stored, role - 1);
+static int get_columns(const struct data *data, const struct data_file *stored,
+                       enum data_file_role role, size_t *columns, bool *per_token, const char *path,
+                       struct err *err) {
+    const struct data_file_set *y = &stored->set[role];
+    const char *name = data_file_name(stored, role), *input = data_file_name(stored, role - 1);
     size_t n = (size_t)data->n, inputs = stored->set[role - 1].shape[0];
     bool labels = y->rank == 2 && n > 1 && y->shape[1] == n && y->whole;
     if (y->shape[0] != inputs)
@@ -34,14 +35,14 @@ static bool has_labels(const struct data_wanted *wanted) {
 
 /* Every label is a class, or -1 where a token is not asked; finds the largest, and for
  * cross_entropy that something is asked. */
-static int check_labels(const struct data *data, const struct stored *stored, enum stored_role role,
-                        const struct data_wanted *wanted, double *largest, const char *path,
-                        struct err *err) {
-    const struct stored_set *y = &stored->set[role];
+static int check_labels(const struct data *data, const struct data_file *stored,
+                        enum data_file_role role, const struct data_wanted *wanted, double *largest,
+                        const char *path, struct err *err) {
+    const struct data_file_set *y = &stored->set[role];
     int least = data->per_token && wanted->loss->targets == LOSS_TARGETS_CLASSES ? -1 : 0;
     int last = wanted->outputs ? wanted->outputs - 1 : INT_MAX - 1;
     double own = -1;
-    char place[STORED_NAME], range[STORED_NAME] = "from 0 on";
+    char place[DATA_FILE_NAME], range[DATA_FILE_NAME] = "from 0 on";
     if (wanted->outputs)
         snprintf(range, sizeof range, "0 to %d, as [network] outputs = %d", last, wanted->outputs);
     for (size_t k = 0; k < y->count; k++) {
@@ -49,24 +50,24 @@ static int check_labels(const struct data *data, const struct stored *stored, en
         own = fmax(own, label);
         if (label >= least && label <= last && label == floor(label))
             continue;
-        stored_place(stored, role, k, place);
+        data_file_place(stored, role, k, place);
         return err_set(err, CODE_INPUT, "data file %s: %s = %g, where classes are integers %s%s",
                        path, place, label, range,
                        least ? ", or -1 for a token that is not asked" : "");
     }
     if (own < 0)
         return err_set(err, CODE_INPUT, "data file %s: %s asks for nothing, every label is -1",
-                       path, stored_name(stored, role));
+                       path, data_file_name(stored, role));
     *largest = fmax(*largest, own);
     return CODE_OK;
 }
 
-static int count_classes(struct data *data, const struct stored *stored,
+static int count_classes(struct data *data, const struct data_file *stored,
                          const struct data_wanted *wanted, const char *path, struct err *err) {
     double largest = 0;
-    TRY(check_labels(data, stored, STORED_TARGET, wanted, &largest, path, err));
+    TRY(check_labels(data, stored, DATA_FILE_TARGET, wanted, &largest, path, err));
     if (data->tests)
-        TRY(check_labels(data, stored, STORED_TEST_TARGET, wanted, &largest, path, err));
+        TRY(check_labels(data, stored, DATA_FILE_TEST_TARGET, wanted, &largest, path, err));
     data->C = wanted->outputs ? wanted->outputs : 1 + (int)largest;
     if (data->C < 2)
         return err_set(err, CODE_INPUT,
@@ -82,13 +83,13 @@ static int count_classes(struct data *data, const struct stored *stored,
     return CODE_OK;
 }
 
-int targets_shape(struct data *data, const struct stored *stored, const struct data_wanted *wanted,
-                  const char *path, struct err *err) {
+int targets_shape(struct data *data, const struct data_file *stored,
+                  const struct data_wanted *wanted, const char *path, struct err *err) {
     size_t columns, test_columns;
     bool test_per_token;
-    TRY(get_columns(data, stored, STORED_TARGET, &columns, &data->per_token, path, err));
+    TRY(get_columns(data, stored, DATA_FILE_TARGET, &columns, &data->per_token, path, err));
     if (data->tests) {
-        TRY(get_columns(data, stored, STORED_TEST_TARGET, &test_columns, &test_per_token, path,
+        TRY(get_columns(data, stored, DATA_FILE_TEST_TARGET, &test_columns, &test_per_token, path,
                         err));
         if (test_columns != columns || test_per_token != data->per_token)
             return err_set(err, CODE_INPUT,
@@ -123,17 +124,18 @@ static int count_ones(const double *y, int C) {
 }
 
 /* Rows given as such are one-hot, or zero where a token is not asked. */
-static int check_rows(const struct data *data, const struct stored *stored, enum stored_role role,
-                      const double *y, const struct loss *loss, const char *path, struct err *err) {
+static int check_rows(const struct data *data, const struct data_file *stored,
+                      enum data_file_role role, const double *y, const struct loss *loss,
+                      const char *path, struct err *err) {
     size_t C = (size_t)data->C, rows = stored->set[role].count / C;
     bool asked = false;
-    char place[STORED_NAME];
+    char place[DATA_FILE_NAME];
     for (size_t k = 0; k < rows; k++) {
         int ones = count_ones(y + k * C, data->C);
         asked = asked || ones == 1;
         if (ones == 1 || (ones == 0 && data->per_token))
             continue;
-        stored_place(stored, role, k * C, place);
+        data_file_place(stored, role, k * C, place);
         *strrchr(place, '[') = 0; /* of the row */
         return err_set(err, CODE_INPUT,
                        "data file %s: %s is not one-hot (one 1 and zeros%s), as loss = %s needs",
@@ -142,15 +144,15 @@ static int check_rows(const struct data *data, const struct stored *stored, enum
     }
     if (!asked)
         return err_set(err, CODE_INPUT, "data file %s: %s asks for nothing, every row is zero",
-                       path, stored_name(stored, role));
+                       path, data_file_name(stored, role));
     return CODE_OK;
 }
 
 /* classes: NULL, or the loss that asks for rows of classes. */
-static int fill_set(const struct data *data, const struct stored *stored, enum stored_role role,
-                    bool labels, const struct loss *classes, double *y, const char *path,
-                    struct err *err) {
-    const struct stored_set *set = &stored->set[role];
+static int fill_set(const struct data *data, const struct data_file *stored,
+                    enum data_file_role role, bool labels, const struct loss *classes, double *y,
+                    const char *path, struct err *err) {
+    const struct data_file_set *set = &stored->set[role];
     for (size_t k = 0; k < set->count && labels; k++)
         if (data->numbered)
             y[k] = set->value[k];
@@ -162,17 +164,18 @@ static int fill_set(const struct data *data, const struct stored *stored, enum s
     return classes ? check_rows(data, stored, role, y, classes, path, err) : CODE_OK;
 }
 
-int targets_fill(struct data *data, const struct stored *stored, const struct data_wanted *wanted,
-                 const char *path, struct err *err) {
+int targets_fill(struct data *data, const struct data_file *stored,
+                 const struct data_wanted *wanted, const char *path, struct err *err) {
     size_t places = data_places(data), C = (size_t)data->C;
     size_t trained = (size_t)data->P * (places / ((size_t)data->P + (size_t)data->tests)),
            test = trained * (data->numbered ? 1 : C);
-    bool labels = C > 1 && stored->set[STORED_TARGET].count == trained;
+    bool labels = C > 1 && stored->set[DATA_FILE_TARGET].count == trained;
     const struct loss *classes =
         wanted->loss->targets == LOSS_TARGETS_CLASSES ? wanted->loss : NULL;
-    TRY(fill_set(data, stored, STORED_TARGET, labels, classes, data->y, path, err));
+    TRY(fill_set(data, stored, DATA_FILE_TARGET, labels, classes, data->y, path, err));
     if (data->tests)
-        TRY(fill_set(data, stored, STORED_TEST_TARGET, labels, classes, data->y + test, path, err));
+        TRY(fill_set(data, stored, DATA_FILE_TEST_TARGET, labels, classes, data->y + test, path,
+                     err));
     data->classes = true;
     for (size_t k = 0; k < places && data->classes && !classes; k++)
         data->classes = data->numbered ? data->y[k] >= 0

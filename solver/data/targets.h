@@ -3,13 +3,13 @@
 #define SOLVER_TARGETS_H
 
 #include "solver/data/data.h"
-#include "solver/data/stored.h"
+#include "solver/data/data_file.h"
 
 /* P, tests and n are known; finds per_token and C. */
-int targets_shape(struct data *data, const struct stored *stored, const struct data_wanted *wanted,
-                  const char *path, struct err *err);
+int targets_shape(struct data *data, const struct data_file *stored,
+                  const struct data_wanted *wanted, const char *path, struct err *err);
 /* Fills y and finds classes. */
-int targets_fill(struct data *data, const struct stored *stored, const struct data_wanted *wanted,
-                 const char *path, struct err *err);
+int targets_fill(struct data *data, const struct data_file *stored,
+                 const struct data_wanted *wanted, const char *path, struct err *err);
 
 #endif

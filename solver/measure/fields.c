@@ -21,13 +21,13 @@ static const struct {
     {"site", "the first sites of the first run", "x_i", FIELDS_DIMS("at", " site")},
 };
 
-enum fields_form fields_form(const struct net *net, const struct named *named) {
-    if (named->one_row)
+enum fields_form fields_form(const struct net *net, const struct named_rows *named) {
+    if (named->for_all_inputs)
         return named->rows.count > 1 ? FIELDS_COLUMN : FIELDS_ONE;
     return named->rows.count > net->setup.data.P ? FIELDS_TOKEN : FIELDS_MU;
 }
 
-void fields_shape(const struct net *net, const struct named *named, size_t *shape, int *axes) {
+void fields_shape(const struct net *net, const struct named_rows *named, size_t *shape, int *axes) {
     enum fields_form form = fields_form(net, named);
     if (form == FIELDS_COLUMN)
         shape[(*axes)++] = (size_t)named->rows.count;
@@ -37,8 +37,8 @@ void fields_shape(const struct net *net, const struct named *named, size_t *shap
         shape[(*axes)++] = (size_t)net->setup.data.n;
 }
 
-static int add(struct record *record, const struct net *net, const struct named *named, enum part k,
-               int sites, struct err *err) {
+static int add(struct record *record, const struct net *net, const struct named_rows *named,
+               enum part k, int sites, struct err *err) {
     struct series series = {.about = part[k].about,
                             .equation = part[k].equation,
                             .dims = part[k].dims[fields_form(net, named)],
@@ -69,8 +69,8 @@ void fields_quantiles(double *x, size_t sites, double *out) {
 }
 
 /* Row `row` into the places out of all parts; some are NULL. x [sites]. */
-static void measure_row(const struct named *named, int row, size_t sites, double *x, size_t kept,
-                        double *const *out) {
+static void measure_row(const struct named_rows *named, int row, size_t sites, double *x,
+                        size_t kept, double *const *out) {
     double sum = 0, squares = 0;
     named->rows.array->backend->get(rows_part(named->rows, row, 1), x);
     for (size_t i = 0; i < sites; i++) {
@@ -87,7 +87,7 @@ static void measure_row(const struct named *named, int row, size_t sites, double
 
 /* The sites of one run are the first of the last axis. */
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct named *named = &m->net->sampled.item[item];
+    const struct named_rows *named = &m->net->field_rows.item[item];
     size_t sites = named->rows.array->sites, kept = (size_t)m->config->output.field_sites;
     double *x;
     if (!out[QUANTILE]) /* not a time of [output] fields_at */
@@ -103,18 +103,18 @@ static int declare(struct record *record, const struct config *config, const str
                    const double *y, struct err *err) {
     int sites = config->output.field_sites;
     (void)y;
-    if (!net->sampled.count)
+    if (!net->field_rows.count)
         return CODE_OK;
     struct int_list *at = &record->times[TIMES_FIELDS].list;
     *at = config->output.fields_at;
     if (!at->count)
         *at = (struct int_list){record->T > 1 ? 2 : 1, {0, record->T - 1}};
     fields_axis(record);
-    for (int i = 0; i < net->sampled.count; i++) {
+    for (int i = 0; i < net->field_rows.count; i++) {
         TRY(record_fill_by(record, fill, i, PARTS, err));
         for (enum part k = 0; k < PARTS; k++)
             if (k != SITE || sites)
-                TRY(add(record, net, &net->sampled.item[i], k, sites, err));
+                TRY(add(record, net, &net->field_rows.item[i], k, sites, err));
     }
     return CODE_OK;
 }
@@ -122,8 +122,8 @@ static int declare(struct record *record, const struct config *config, const str
 static double scratch(const struct config *config, const struct net *net) {
     size_t most = 0;
     (void)config;
-    for (int k = 0; k < net->sampled.count; k++)
-        most = net->sampled.item[k].on->sites > most ? net->sampled.item[k].on->sites : most;
+    for (int k = 0; k < net->field_rows.count; k++)
+        most = net->field_rows.item[k].on->sites > most ? net->field_rows.item[k].on->sites : most;
     return (double)most * sizeof(double);
 }
 

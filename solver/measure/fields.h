@@ -18,9 +18,9 @@ extern const double fields_probability[FIELDS_PROBABILITIES];
 enum fields_form { FIELDS_ONE, FIELDS_MU, FIELDS_TOKEN, FIELDS_COLUMN, FIELDS_FORMS };
 #define FIELDS_DIMS(first, last)                                                                   \
     { first last, first " mu" last, first " mu token" last, first " c" last }
-enum fields_form fields_form(const struct net *net, const struct named *named);
+enum fields_form fields_form(const struct net *net, const struct named_rows *named);
 /* shape[axes ...] and *axes get those of the rows. */
-void fields_shape(const struct net *net, const struct named *named, size_t *shape, int *axes);
+void fields_shape(const struct net *net, const struct named_rows *named, size_t *shape, int *axes);
 
 /* Sorts x [sites]; its quantiles to out [FIELDS_PROBABILITIES], an axis that the record must have.
  */

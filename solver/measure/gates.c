@@ -68,7 +68,7 @@ static int declare(struct record *record, const struct config *config, const str
     for (int k = 0; k < GATE_SERIES; k++) {
         series[k].slot = k;
         series[k].positive = true;
-        series[k].rough = k != PARTICIPATION; /* extremes have no normal errors */
+        series[k].no_error_law = k != PARTICIPATION; /* extremes have no normal errors */
         TRY(record_add(record, series[k], err));
     }
     return CODE_OK;

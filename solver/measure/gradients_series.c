@@ -33,7 +33,7 @@ static int fill_kernels(const struct measuring *m, int item, double *const *out,
 static int add_kernel(struct record *record, const struct config *config, const struct net *net,
                       const struct kernel *kernel, int term, struct err *err) {
     struct kernel shape = *kernel;
-    shape.one_row &= net->output.loss_in_cotangent;
+    shape.for_all_inputs &= net->output.loss_in_cotangent;
     if (!net->output.loss_in_cotangent)
         shape.rows.count = net->setup.data.P;
     TRY(kernel_series_add(record, net, &shape, gradients_term(net, term), term * FORMS + DIAGONAL,

@@ -57,7 +57,7 @@ static int fill_one_time(const struct measuring *m, int item, double *const *out
     return CODE_OK;
 }
 
-/* Rows are inputs mu, or their tokens, or (one_row) outputs c, or a single one. */
+/* Rows are inputs mu, or their tokens, or (for_all_inputs) outputs c, or a single one. */
 struct form {
     const char *full, *diagonal, *equal; /* dims */
     int axes[3];
@@ -68,7 +68,7 @@ static const struct form *form_of(const struct kernel *kernel, int P) {
                              outputs = {"t c s d", "t c", "t c d", {4, 2, 3}},
                              inputs = {"t mu s nu", "t mu", "t mu nu", {4, 2, 3}},
                              tokens = {"t row s column", "t mu token", "t row column", {4, 3, 3}};
-    if (kernel->one_row)
+    if (kernel->for_all_inputs)
         return kernel->rows.count == 1 ? &one : &outputs;
     return kernel->rows.count > P ? &tokens : &inputs;
 }

@@ -39,8 +39,8 @@ static void take_row(double *y, const struct mean_loss_rows *rows, int place) {
 }
 
 /* The targets of each batch, in turn. */
-static int gather(struct targets *targets, int T, const struct training *training,
-                  const struct mean_loss_rows *rows, struct err *err) {
+static int targets_of_batches(struct targets *targets, int T, const struct training *training,
+                              const struct mean_loss_rows *rows, struct err *err) {
     int each = places_of(rows), C = rows->data->C;
     int P = batch_size(training, rows->inputs), *index, code = CODE_OK;
     struct batch batch = {0};
@@ -75,7 +75,7 @@ int mean_loss_set(const struct record *record, const char *name, const char *of,
     memcpy(of_mean.of, of, strlen(of) + 1);
     for (int i = 0; i < places && !batches; i++)
         take_row(targets->y + (size_t)(i * C), rows, i);
-    if (batches && gather(targets, record->T, training, rows, err)) {
+    if (batches && targets_of_batches(targets, record->T, training, rows, err)) {
         free(block);
         return err->code;
     }

@@ -2,12 +2,12 @@
 #include "solver/measure/observe.h"
 #include "kernels/array/profile.h"
 #include "solver/measure/expert_norms.h"
-#include "solver/measure/experts.h"
+#include "solver/measure/cross_kernels.h"
 #include "solver/measure/fields.h"
 #include "solver/measure/gates.h"
 #include "solver/measure/limit_series.h"
 #include "solver/measure/outputs.h"
-#include "solver/measure/routing.h"
+#include "solver/measure/router_statistics.h"
 #include "solver/measure/specialisation.h"
 #include "solver/measure/spectra.h"
 #include "solver/measure/tangent.h"
@@ -20,8 +20,8 @@ static const struct instrument *const instruments[] = {&outputs_first,
                                                        &kernel_series,
                                                        &fields_instrument,
                                                        &weights_instrument,
-                                                       &routing_instrument,
-                                                       &experts_instrument,
+                                                       &router_statistics_instrument,
+                                                       &cross_kernels_instrument,
                                                        &specialisation_instrument,
                                                        &expert_norms_instrument,
                                                        &tangent_instrument,

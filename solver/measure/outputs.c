@@ -167,7 +167,7 @@ static int add_score(struct record *record, int slot, const char *name, const ch
                             .equation = equation,
                             .axes = 1,
                             .shape = {(size_t)record->T},
-                            .rough = true};
+                            .no_error_law = true};
     memcpy(series.name, name, strlen(name) + 1);
     return record_add(record, series, err);
 }

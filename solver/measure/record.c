@@ -275,7 +275,7 @@ static double corrected(const struct series *series, double whole, double first,
 /* Values without the bias of order 1/sites, where there are halves and the series has such a bias.
  */
 static const double *unbiased(const struct record *record, const struct series *series) {
-    if (!record->half || series->rough || series->computation || !record_averages(series))
+    if (!record->half || series->no_error_law || series->computation || !record_averages(series))
         return series->values;
     const double *first = record_find(&record->half[0], series->name)->values;
     const double *second = record_find(&record->half[1], series->name)->values;

@@ -49,7 +49,7 @@ struct series {
     enum series_times times;
     size_t shape[SERIES_AXES]; /* shape[0] = T, or the number of its times */
     size_t size;               /* product of shape */
-    bool rough;                /* jumps, or an extreme: no 1/N law and no normal errors */
+    bool no_error_law;         /* jumps, or an extreme: no 1/N law and no normal errors */
     bool positive;             /* above 0 by nature: halves correct its logarithm */
     bool keep_runs;            /* also stored run by run, as NAME_runs with first axis "run" */
     bool first_run;            /* of run 0 alone, with neither mean nor error */

@@ -48,7 +48,7 @@ int response_init(struct response **responses, int *count, const struct record *
     for (int i = 0; i < 2 * net->maps.count; i++) {
         const struct map *map = net->maps.item[i / 2];
         bool forward = i % 2 == 0;
-        int rows = rows_of(net, map), y = map->declared.one_row ? 1 : rows;
+        int rows = rows_of(net, map), y = map->declared.for_all_inputs ? 1 : rows;
         char name[SERIES_NAME];
         if (!exists(net, map, forward))
             continue;
@@ -191,7 +191,7 @@ static int declare(struct record *record, const struct config *config, const str
                                 .axes = 4,
                                 .shape = {T, rows, T, rows}};
         name_series(series.name, map, forward);
-        if (map->declared.one_row) {
+        if (map->declared.for_all_inputs) {
             series.dims = forward  ? tokens ? "t row s" : "t mu s"
                           : tokens ? "t s column"
                                    : "t s nu";

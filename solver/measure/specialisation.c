@@ -32,7 +32,7 @@ enum form { ONCE, ROWS, PAIRS, ORDER, MEMBERS };
 static const struct {
     const char *name, *about, *equation;
     enum form form;
-    bool rough, runs_alone;
+    bool no_error_law, runs_alone;
 } quantities[QUANTITIES] = {
     {"expert_information", "mutual information of expert and input, in nats",
      "mean over inputs of sum_i q_i ln(q_i/mean q_i), q = |phi|/sum |phi|", ONCE, false, false},
@@ -364,7 +364,7 @@ static int add(struct record *record, const struct net *net, const struct net_ro
                             .about = quantities[k].about,
                             .equation = k == LOGITS ? order : quantities[k].equation,
                             .axes = 1,
-                            .rough = quantities[k].rough,
+                            .no_error_law = quantities[k].no_error_law,
                             .runs_alone = quantities[k].runs_alone,
                             .shape = {(size_t)record->T}};
     TRY(base_alloc(&series.own, AXES_LENGTH, 1, err));

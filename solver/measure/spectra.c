@@ -58,10 +58,10 @@ static int find_kernel(const struct net *net, const char *word, struct chosen *c
         kernel_series_name(name, net, &net->kernels.item[k]);
         if (!strcmp(name, word))
             chosen->kernel = &net->kernels.item[k];
-        if (!net->kernels.item[k].one_row)
+        if (!net->kernels.item[k].for_all_inputs)
             text_append(names, " %s", name);
     }
-    if (!chosen->kernel || chosen->kernel->one_row)
+    if (!chosen->kernel || chosen->kernel->for_all_inputs)
         return err_set(err, CODE_INPUT,
                        "[output] spectra: %s is no kernel between inputs; these are tangent%s",
                        word, names);

@@ -13,25 +13,25 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { EVERY = -1 };
+enum { ALL_RANKS = -1 };
 
 /* The rank that makes a run; or every rank makes its share of the sites. Networks are dealt out
  * from the last width on, which costs most. */
-static int maker(const struct run *run, int N, int r) {
+static int owner_rank(const struct run *run, int N, int r) {
     const struct int_list *widths = &run->config.reference.widths;
     int before = 0;
     if (run->share.whole)
         return run->share.rank;
     if (!N && run->config.split.name)
-        return EVERY;
+        return ALL_RANKS;
     for (int i = widths->count - 1; N && i >= 0 && widths->value[i] != N; i--)
         before += run->config.reference.seeds;
     return (before + r) % dist_ranks();
 }
 
 static bool mine(const struct run *run, int N, int r) {
-    int rank = maker(run, N, r);
-    return rank == EVERY || rank == dist_rank();
+    int rank = owner_rank(run, N, r);
+    return rank == ALL_RANKS || rank == dist_rank();
 }
 
 int ensemble_concurrent(const struct run *run, int N, int runs) {
@@ -39,7 +39,7 @@ int ensemble_concurrent(const struct run *run, int N, int runs) {
     for (int r = 0; r < runs; r++)
         count +=
             run->share.whole || mine(run, N, r); /* rank 0 estimates for the ranks that make them */
-    if (count < 1 || maker(run, N, 0) == EVERY)
+    if (count < 1 || owner_rank(run, N, 0) == ALL_RANKS)
         return 1;
     return count < run->threads ? count : run->threads;
 }
@@ -120,7 +120,7 @@ static void progress(const struct ensemble *e, const struct net *net, int t) {
 /* Ends the run if a signal asked for it. Ranks that share sites stop together. */
 static int stop_if_asked(const struct ensemble *e, struct err *err) {
     bool stop = e->run->stop && *e->run->stop;
-    if (maker(e->run, e->N, e->r) == EVERY)
+    if (owner_rank(e->run, e->N, e->r) == ALL_RANKS)
         stop = dist_any(stop);
     return stop ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
 }
@@ -156,7 +156,8 @@ static int publish(const struct ensemble *e, const struct net *net, int t, struc
 static int pause_at(const struct ensemble *e, struct net *net, struct observer *observer, int t,
                     double *kept, struct err *err) {
     const struct run *run = e->run;
-    struct state state = {e->N, e->r, t + 1, maker(run, e->N, e->r) == EVERY, net, observer};
+    struct state state = {e->N, e->r,    t + 1, owner_rank(run, e->N, e->r) == ALL_RANKS,
+                          net,  observer};
     double minutes = run->config.output.checkpoint;
     bool stop = run->stop && *run->stop;
     if (run->states.folder && minutes > 0) {
@@ -197,7 +198,7 @@ static int one_run(const struct ensemble *e, struct err *err) {
     struct net net;
     struct observer observer = {0};
     struct batch batch = {0};
-    struct state state = {e->N, e->r, 0, maker(run, e->N, e->r) == EVERY, &net, &observer};
+    struct state state = {e->N, e->r, 0, owner_rank(run, e->N, e->r) == ALL_RANKS, &net, &observer};
     double kept = base_seconds();
     int code, t = 0;
     DO(net_init(&net, &setup, err));
@@ -304,7 +305,7 @@ static int open(const struct ensemble *e, struct err *err) {
 }
 
 /* A network that diverges ends alone; what it was until then counts. */
-static void lose(const struct ensemble *e, const struct err *err) {
+static void count_as_failed(const struct ensemble *e, const struct err *err) {
     int first;
     record_failures(e->record, &first);
     if (e->r < first)
@@ -315,7 +316,7 @@ static void lose(const struct ensemble *e, const struct err *err) {
 
 /* Run number one.r, unless it is another rank's or all must end; the lowest failure that ends all
  * is kept. */
-static void attempt(struct ensemble one, int *first, struct err *err) {
+static void try_run(struct ensemble one, int *first, struct err *err) {
     struct err mine_err = {0};
     bool skip = !mine(one.run, one.N, one.r);
 #pragma omp critical(record)
@@ -326,7 +327,7 @@ static void attempt(struct ensemble one, int *first, struct err *err) {
         backend_cause(config_backend(&one.run->config, one.N), run(&one, &mine_err), &mine_err);
 #pragma omp critical(record)
     if (code == CODE_NUMERICAL && one.N) {
-        lose(&one, &mine_err);
+        count_as_failed(&one, &mine_err);
     } else if (code && one.r < *first) {
         one.record->failed[one.r] = code == CODE_NUMERICAL;
         *first = one.r;
@@ -349,13 +350,13 @@ int ensemble_compute(const struct ensemble *e, int *first, struct err *err) {
     one.next = &next;
     if (parallel == 1)
         for (one.r = 0; one.r < runs; one.r++)
-            attempt(one, first, err);
+            try_run(one, first, err);
     else
 #pragma omp parallel for schedule(dynamic, 1) num_threads(parallel) firstprivate(one)
         for (int r = 0; r < runs; r++) {
             void *before = base_locale_begin();
             one.r = r;
-            attempt(one, first, err);
+            try_run(one, first, err);
             base_locale_end(before);
         }
     int code = err->code, written = write(e, code ? &ignored : err);
@@ -364,8 +365,8 @@ int ensemble_compute(const struct ensemble *e, int *first, struct err *err) {
 
 int ensemble_collect(const struct ensemble *e, struct err *err) {
     for (int r = 0; r < e->record->runs; r++) {
-        int rank = maker(e->run, e->N, r);
-        if (rank == EVERY)
+        int rank = owner_rank(e->run, e->N, r);
+        if (rank == ALL_RANKS)
             continue;
         exchange_run(e->record, r, rank);
         if (e->iterations)
@@ -373,6 +374,7 @@ int ensemble_collect(const struct ensemble *e, struct err *err) {
     }
     int first;
     if (record_failures(e->record, &first))
-        dist_broadcast(&e->record->failure, sizeof e->record->failure, maker(e->run, e->N, first));
+        dist_broadcast(&e->record->failure, sizeof e->record->failure,
+                       owner_rank(e->run, e->N, first));
     return write(e, err);
 }

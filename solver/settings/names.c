@@ -76,7 +76,7 @@ static int add_rows(struct known *known, const struct config *config, int N, str
     struct net net;
     char name[NET_NAME];
     int code;
-    setup.measure.sampled = setup.measure.compared = setup.measure.kernels_of = NULL;
+    setup.measure.fields_of = setup.measure.cross_of = setup.measure.kernels_of = NULL;
     DO(net_init(&net, &setup, err));
     for (int i = 0; i < net_names(&net); i++)
         if (net_name(&net, i, name))

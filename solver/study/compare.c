@@ -78,7 +78,7 @@ static int fit_series(const struct run *run, const struct series *series, struct
         DO(record_average(&run->results.limit, series->name, &mean[n], &se[n], err));
     DO(base_alloc(&spare, series->size, sizeof *spare, err));
     for (int f = 0; f < FITS; f++)
-        if (series->rough && f != INF && f != INF_SE)
+        if (series->no_error_law && f != INF && f != INF_SE)
             out[f] = spare;
         else
             DO(add(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f], err));

@@ -84,7 +84,8 @@ static bool is_undercut(int count, const struct optimum_point *point, int best) 
 }
 
 /* The points around the best one, up to the first on either side that cannot be used. */
-static void gather(struct curve *curve, int count, const struct optimum_point *point, int best) {
+static void take_usable(struct curve *curve, int count, const struct optimum_point *point,
+                        int best) {
     int first = best, last = best, most = SPLINE_MOST / 2;
     while (first > 0 && is_usable(&point[first - 1]) && best - first < most - 1)
         first--;
@@ -302,7 +303,7 @@ int optimum_find(struct optimum *optimum, enum optimum_kind kind, int count,
     TRY(base_alloc(&curve, 1, sizeof *curve, err));
     curve->kind = kind;
     curve->N = (uint32_t)N;
-    gather(curve, count, point, best);
+    take_usable(curve, count, point, best);
     int last = curve->count - 1, low = (int)(curve->point[0] - point),
         high = (int)(curve->point[last] - point);
     enum optimum_reason below = beyond(count, point, low, -1),

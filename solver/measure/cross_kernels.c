@@ -1,5 +1,5 @@
 /* Kernels between experts. */
-#include "solver/measure/experts.h"
+#include "solver/measure/cross_kernels.h"
 #include "kernels/base/text.h"
 #include "solver/measure/fields.h"
 
@@ -9,15 +9,15 @@
 /* What one word addresses. */
 struct members {
     char word[NET_NAME];
-    const struct named **named;
+    const struct named_rows **named;
     int count;
 };
 
-static bool over_experts(const struct named *named) {
+static bool over_experts(const struct named_rows *named) {
     return named->on->group > 1;
 }
 
-static bool of_one_expert(const struct named *named) {
+static bool of_one_expert(const struct named_rows *named) {
     return over_experts(named) && named->on->sites == (size_t)named->on->group;
 }
 
@@ -42,11 +42,11 @@ static int next_members(const char **words, const struct net *net, struct member
     if (!*more)
         return CODE_OK;
     snprintf(members->word, sizeof members->word, "%.*s", (int)word.length, word.text);
-    TRY(base_alloc(&members->named, (size_t)net->compared.count, sizeof *members->named, err));
-    for (int k = 0; k < net->compared.count; k++)
-        if (program_addresses(members->word, net->compared.item[k].name) &&
-            !shared(net, net->compared.item[k].on))
-            members->named[members->count++] = &net->compared.item[k];
+    TRY(base_alloc(&members->named, (size_t)net->cross_rows.count, sizeof *members->named, err));
+    for (int k = 0; k < net->cross_rows.count; k++)
+        if (program_addresses(members->word, net->cross_rows.item[k].name) &&
+            !shared(net, net->cross_rows.item[k].on))
+            members->named[members->count++] = &net->cross_rows.item[k];
     return CODE_OK;
 }
 
@@ -57,7 +57,7 @@ static bool has_cross(const struct members *members) {
 
 static int check(const struct net *net, const struct members *members, int *others,
                  struct err *err) {
-    const struct named *first = members->count ? members->named[0] : NULL;
+    const struct named_rows *first = members->count ? members->named[0] : NULL;
     const char *word = members->word;
     if (members->count == 1 && !over_experts(first))
         return err_set(err, CODE_INPUT,
@@ -92,7 +92,7 @@ static int add(struct record *record, const struct net *net, const struct member
                bool own, struct err *err) {
     static const char *const alone[FIELDS_FORMS] = FIELDS_DIMS("t", ""),
                              *const pairs[FIELDS_FORMS] = FIELDS_DIMS("t", " member other");
-    const struct named *first = members->named[0];
+    const struct named_rows *first = members->named[0];
     bool several = members->count > 1;
     struct series series = {.slot = own ? OWN : CROSS,
                             .dims = (several ? pairs : alone)[fields_form(net, first)],
@@ -119,7 +119,7 @@ static int measure_several(const struct members *members, double *out, struct er
     TRY(base_alloc(&products, (size_t)rows, sizeof *products, err));
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++) {
-            const struct named *a = members->named[i], *b = members->named[j];
+            const struct named_rows *a = members->named[i], *b = members->named[j];
             a->rows.array->backend->averages(a->rows, b->rows, products);
             for (int row = 0; row < rows; row++)
                 out[(row * count + i) * count + j] = a->scale * b->scale * products[row];
@@ -130,7 +130,8 @@ static int measure_several(const struct members *members, double *out, struct er
 
 /* From the mean over experts m_j: the sum over all pairs is M^2 <m m>. cross NULL: there are none.
  */
-static int measure_pairs(const struct named *named, double *cross, double *own, struct err *err) {
+static int measure_pairs(const struct named_rows *named, double *cross, double *own,
+                         struct err *err) {
     const struct array *array = named->rows.array;
     double M = (double)array->sites / array->group;
     double scale = named->scale * named->scale;
@@ -196,12 +197,12 @@ static int declare(struct record *record, const struct config *config, const str
 static double scratch(const struct config *config, const struct net *net) {
     double most = 0;
     (void)config;
-    for (int k = 0; k < net->compared.count; k++) {
-        const struct named *named = &net->compared.item[k];
+    for (int k = 0; k < net->cross_rows.count; k++) {
+        const struct named_rows *named = &net->cross_rows.item[k];
         double units = (double)named->on->group * named->rows.count;
         most = units > most ? units : most;
     }
     return most * sizeof(double);
 }
 
-const struct instrument experts_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument cross_kernels_instrument = {.declare = declare, .scratch = scratch};

@@ -1,5 +1,5 @@
 /* Arrays of data files that are not HDF5: npz as numpy writes it, and csv. For the child process of
- * stored.c, which ends behind it: nothing is freed.
+ * data_file.c, which ends behind it: nothing is freed.
  *
  * npz: entries NAME.npy of a zip archive (read by libzip), each name once, of booleans, integers or
  * floats in any byte order, C or Fortran order.
@@ -8,18 +8,18 @@
  * line, which ends with LF or CR LF; empty lines and those that begin with # are passed over. A
  * first line that is not all numbers has names: columns y, or y0, y1, ..., are the targets y and
  * all others X, in their order. Without names the last column is y. */
-#ifndef SOLVER_FLAT_H
-#define SOLVER_FLAT_H
+#ifndef SOLVER_ARRAY_FILE_H
+#define SOLVER_ARRAY_FILE_H
 
 #include "kernels/base/base.h"
 #include <stdio.h>
 
-enum { FLAT_ARRAYS = 64, FLAT_RANK = 8, FLAT_NAME = 32 };
+enum { ARRAY_FILE_ARRAYS = 64, ARRAY_FILE_RANK = 8, ARRAY_FILE_NAME = 32 };
 
-struct flat_array {
-    char name[FLAT_NAME];
+struct array_file_entry {
+    char name[ARRAY_FILE_NAME];
     int rank;
-    size_t shape[FLAT_RANK];
+    size_t shape[ARRAY_FILE_RANK];
     bool whole;   /* integers */
     size_t count; /* product of the shape, SIZE_MAX where that is larger */
     /* npz: which entry of the archive it is and how its numbers are */
@@ -30,27 +30,28 @@ struct flat_array {
     bool swapped, columns_first;
     double *values; /* csv */
 };
-struct flat {
+struct array_file {
     const char *path;
     FILE *stream;        /* csv */
     struct zip *archive; /* npz */
     int count;
-    struct flat_array array[FLAT_ARRAYS];
+    struct array_file_entry array[ARRAY_FILE_ARRAYS];
 };
 
 /* *is: whether the file is one of these (by its first bytes, or a name that ends with .csv). A csv
  * is read whole, up to `most` numbers; of a npz the list of arrays. CODE_INPUT with a sentence. */
-int flat_open(struct flat *flat, bool *is, const char *path, size_t most, struct err *err);
+int array_file_open(struct array_file *flat, bool *is, const char *path, size_t most,
+                    struct err *err);
 /* NULL: there is none. */
-const struct flat_array *flat_find(const struct flat *flat, const char *name);
+const struct array_file_entry *array_file_find(const struct array_file *flat, const char *name);
 /* The numbers, in C order. */
-int flat_read(const struct flat *flat, const struct flat_array *array, double *values,
-              struct err *err);
+int array_file_read(const struct array_file *flat, const struct array_file_entry *array,
+                    double *values, struct err *err);
 
 /* The two kinds. */
-int flat_npz_open(struct flat *flat, struct err *err);
-int flat_npz_read(const struct flat *flat, const struct flat_array *array, double *values,
-                  struct err *err);
-int flat_csv_open(struct flat *flat, size_t most, struct err *err);
+int array_file_npz_open(struct array_file *flat, struct err *err);
+int array_file_npz_read(const struct array_file *flat, const struct array_file_entry *array,
+                        double *values, struct err *err);
+int array_file_csv_open(struct array_file *flat, size_t most, struct err *err);
 
 #endif

@@ -6,12 +6,12 @@
  * over pairs i != j of <x_i x_j>_units, beside that of i = j. Units of different populations are
  * not numbered alike, and not compared; nor are those of a limit where experts share their normals.
  */
-#ifndef SOLVER_EXPERTS_H
-#define SOLVER_EXPERTS_H
+#ifndef SOLVER_CROSS_KERNELS_H
+#define SOLVER_CROSS_KERNELS_H
 
 #include "solver/measure/instrument.h"
 
 /* Declaring it ends with CODE_INPUT and a sentence where rows cannot be compared. */
-extern const struct instrument experts_instrument;
+extern const struct instrument cross_kernels_instrument;
 
 #endif

@@ -1,6 +1,6 @@
 /* Tables of numbers as text. */
 #define _POSIX_C_SOURCE 200809L
-#include "solver/data/flat.h"
+#include "solver/data/array_file.h"
 #include "kernels/base/text.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@
 
 /* What is known of a table while its lines come. */
 struct table {
-    const struct flat *flat;
+    const struct array_file *flat;
     int line, columns, targets; /* targets: how many of the columns */
     char separator;
     bool *target; /* [columns] */
@@ -89,8 +89,8 @@ static int add_row(struct table *table, char *line, struct err *err) {
 }
 
 /* The columns that are targets, or are not, as an array. */
-static int take(struct flat *flat, const struct table *table, bool target, struct err *err) {
-    struct flat_array *array = &flat->array[flat->count++];
+static int take(struct array_file *flat, const struct table *table, bool target, struct err *err) {
+    struct array_file_entry *array = &flat->array[flat->count++];
     size_t columns = (size_t)(target ? table->targets : table->columns - table->targets), at = 0;
     snprintf(array->name, sizeof array->name, target ? "y" : "X");
     array->rank = target && columns == 1 ? 1 : 2;
@@ -107,7 +107,7 @@ static int take(struct flat *flat, const struct table *table, bool target, struc
     return CODE_OK;
 }
 
-int flat_csv_open(struct flat *flat, size_t most, struct err *err) {
+int array_file_csv_open(struct array_file *flat, size_t most, struct err *err) {
     struct table table = {.flat = flat, .most = most < SIZE_MAX / 2 ? 2 * most : most};
     char *line = NULL;
     size_t size = 0;

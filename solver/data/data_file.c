@@ -1,8 +1,8 @@
-/* Data files, read by a child process (stored.h). The child checks and reads (read_file), then
+/* Data files, read by a child process (data_file.h). The child checks and reads (read_file), then
  * sends a report and, unless that is a failure, the numbers of each set; the parent waits. */
 #define _XOPEN_SOURCE 700
-#include "solver/data/stored.h"
-#include "solver/data/flat.h"
+#include "solver/data/data_file.h"
+#include "solver/data/array_file.h"
 
 #include <errno.h>
 #include <hdf5.h>
@@ -16,41 +16,42 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-const char *stored_name(const struct stored *stored, enum stored_role role) {
-    static const char *const names[2][STORED_SETS] = {{"X", "y", "X_test", "y_test"},
-                                                      {"tokens", "y", "tokens_test", "y_test"}};
+const char *data_file_name(const struct data_file *stored, enum data_file_role role) {
+    static const char *const names[2][DATA_FILE_SETS] = {{"X", "y", "X_test", "y_test"},
+                                                         {"tokens", "y", "tokens_test", "y_test"}};
     return names[stored->tokens][role];
 }
 
-void stored_place(const struct stored *stored, enum stored_role role, size_t k,
-                  char place[STORED_NAME]) {
-    const struct stored_set *set = &stored->set[role];
+void data_file_place(const struct data_file *stored, enum data_file_role role, size_t k,
+                     char place[DATA_FILE_NAME]) {
+    const struct data_file_set *set = &stored->set[role];
     size_t each = set->count;
-    int length = snprintf(place, STORED_NAME, "%s", stored_name(stored, role));
+    int length = snprintf(place, DATA_FILE_NAME, "%s", data_file_name(stored, role));
     for (int axis = 0; axis < set->rank; axis++) {
         each /= set->shape[axis];
-        length += snprintf(place + length, STORED_NAME - (size_t)length, "[%zu]",
+        length += snprintf(place + length, DATA_FILE_NAME - (size_t)length, "[%zu]",
                            k / each % set->shape[axis]);
     }
 }
 
-void stored_free(struct stored *stored) {
-    for (enum stored_role role = 0; role < STORED_SETS; role++)
+void data_file_free(struct data_file *stored) {
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         free(stored->set[role].value);
-    *stored = (struct stored){0};
+    *stored = (struct data_file){0};
 }
 
-/* --- the child: HDF5, or flat files (flat.h) -------------------------------------------------- */
+/* --- the child: HDF5, or flat files (array_file.h)
+ * -------------------------------------------------- */
 
 /* An open file; its sets are closed with the process. */
 struct source {
     const char *path;
     hid_t file, access; /* access: of datasets, refuses links to other files */
     bool outside;       /* a link that led to another file was met */
-    hid_t set[STORED_SETS];
+    hid_t set[DATA_FILE_SETS];
     bool is_flat;
-    struct flat flat;
-    const struct flat_array *array[STORED_SETS];
+    struct array_file flat;
+    const struct array_file_entry *array[DATA_FILE_SETS];
 };
 
 static herr_t refuse_link(const char *file, const char *group, const char *other_file,
@@ -81,7 +82,7 @@ static int open_file(struct source *source, struct err *err) {
 
 static bool has(const struct source *source, const char *name) {
     if (source->is_flat)
-        return flat_find(&source->flat, name) != NULL;
+        return array_file_find(&source->flat, name) != NULL;
     return H5Lexists(source->file, name, H5P_DEFAULT) > 0;
 }
 
@@ -125,11 +126,12 @@ static int open_dataset(struct source *source, const char *name, hid_t *set, boo
     return CODE_OK;
 }
 
-static int open_array(struct source *source, const char *name, enum stored_role role, bool *whole,
-                      struct err *err) {
+static int open_array(struct source *source, const char *name, enum data_file_role role,
+                      bool *whole, struct err *err) {
     if (!source->is_flat)
         return open_dataset(source, name, &source->set[role], whole, err);
-    const struct flat_array *array = source->array[role] = flat_find(&source->flat, name);
+    const struct array_file_entry *array = source->array[role] =
+        array_file_find(&source->flat, name);
     if (!array)
         return err_set(err, CODE_INPUT, "data file %s: has no array %s", source->path, name);
     if (array->kind && !strchr("fiub", array->kind))
@@ -140,7 +142,7 @@ static int open_array(struct source *source, const char *name, enum stored_role 
 }
 
 /* The rank, negative after a failure. */
-static int extents(const struct source *source, enum stored_role role,
+static int extents(const struct source *source, enum data_file_role role,
                    hsize_t shape[H5S_MAX_RANK]) {
     if (source->is_flat) {
         for (int axis = 0; axis < source->array[role]->rank; axis++)
@@ -152,25 +154,25 @@ static int extents(const struct source *source, enum stored_role role,
 }
 
 /* "4 x 3" */
-static void tell_shape(const hsize_t *shape, int rank, char text[STORED_NAME]) {
+static void tell_shape(const hsize_t *shape, int rank, char text[DATA_FILE_NAME]) {
     int length = 0;
     for (int axis = 0; axis < rank; axis++)
-        length += snprintf(text + length, STORED_NAME - (size_t)length, "%s%llu", axis ? " x " : "",
-                           (unsigned long long)shape[axis]);
+        length += snprintf(text + length, DATA_FILE_NAME - (size_t)length, "%s%llu",
+                           axis ? " x " : "", (unsigned long long)shape[axis]);
 }
 
 /* The extents; *most numbers are allowed, and those of this set are taken off. */
-static int get_shape(const struct source *source, struct stored *stored, enum stored_role role,
-                     size_t *most, struct err *err) {
+static int get_shape(const struct source *source, struct data_file *stored,
+                     enum data_file_role role, size_t *most, struct err *err) {
     static const char *const needed[] = {"2 or 3 (P inputs of D numbers, or of n rows of D)",
                                          "1 to 3 (P numbers, or of each input C, n, or n x C)",
                                          "2 (P inputs of n tokens)"};
-    const char *name = stored_name(stored, role), *path = source->path;
-    struct stored_set *set = &stored->set[role];
-    bool target = role == STORED_TARGET || role == STORED_TEST_TARGET;
-    int least = target ? 1 : 2, last = stored->tokens && !target ? 2 : STORED_RANK;
+    const char *name = data_file_name(stored, role), *path = source->path;
+    struct data_file_set *set = &stored->set[role];
+    bool target = role == DATA_FILE_TARGET || role == DATA_FILE_TEST_TARGET;
+    int least = target ? 1 : 2, last = stored->tokens && !target ? 2 : DATA_FILE_RANK;
     hsize_t shape[H5S_MAX_RANK];
-    char text[STORED_NAME];
+    char text[DATA_FILE_NAME];
     int rank = extents(source, role, shape);
     if (rank < least || rank > last)
         return err_set(err, CODE_INPUT, "data file %s: %s has rank %d, needed is %s", path, name,
@@ -232,20 +234,20 @@ static int read_values(hid_t set, double *values, const char *name, const char *
     return CODE_OK;
 }
 
-static int read_set(const struct source *source, struct stored *stored, enum stored_role role,
+static int read_set(const struct source *source, struct data_file *stored, enum data_file_role role,
                     struct err *err) {
-    struct stored_set *set = &stored->set[role];
-    char place[STORED_NAME];
+    struct data_file_set *set = &stored->set[role];
+    char place[DATA_FILE_NAME];
     TRY(base_alloc(&set->value, set->count, sizeof *set->value, err));
     if (source->is_flat)
-        TRY(flat_read(&source->flat, source->array[role], set->value, err));
+        TRY(array_file_read(&source->flat, source->array[role], set->value, err));
     else
-        TRY(read_values(source->set[role], set->value, stored_name(stored, role), source->path,
+        TRY(read_values(source->set[role], set->value, data_file_name(stored, role), source->path,
                         err));
     for (size_t k = 0; k < set->count; k++) {
         if (isfinite(set->value[k]))
             continue;
-        stored_place(stored, role, k, place);
+        data_file_place(stored, role, k, place);
         return err_set(err, CODE_INPUT, "data file %s: %s is %s", source->path, place,
                        isnan(set->value[k]) ? "NaN" : "infinite");
     }
@@ -253,20 +255,20 @@ static int read_set(const struct source *source, struct stored *stored, enum sto
 }
 
 /* V of a flat file: an array of one number. */
-static int read_flat_vocabulary(const struct source *source, struct stored *stored,
+static int read_flat_vocabulary(const struct source *source, struct data_file *stored,
                                 struct err *err) {
-    const struct flat_array *array = flat_find(&source->flat, "V");
+    const struct array_file_entry *array = array_file_find(&source->flat, "V");
     if (!array)
         return CODE_OK;
     if (array->count != 1 || !strchr("iu", array->kind))
         return err_set(err, CODE_INPUT, "data file %s: V must be one positive integer",
                        source->path);
-    return flat_read(&source->flat, array, &stored->vocabulary, err);
+    return array_file_read(&source->flat, array, &stored->vocabulary, err);
 }
 
 /* V: an attribute of tokens or a dataset beside it, one number. */
-static int read_vocabulary(struct source *source, struct stored *stored, struct err *err) {
-    hid_t tokens = source->set[STORED_INPUT], set, space = -1;
+static int read_vocabulary(struct source *source, struct data_file *stored, struct err *err) {
+    hid_t tokens = source->set[DATA_FILE_INPUT], set, space = -1;
     bool attribute = !source->is_flat && H5Aexists(tokens, "V") > 0, whole, good = true;
     if (!attribute && !has(source, "V"))
         return CODE_OK;
@@ -293,36 +295,37 @@ static int read_vocabulary(struct source *source, struct stored *stored, struct 
 }
 
 /* Which of the two kinds of inputs there is; what would be passed over is refused. */
-static int choose_inputs(const struct source *source, struct stored *stored, struct err *err) {
+static int choose_inputs(const struct source *source, struct data_file *stored, struct err *err) {
     stored->tokens = has(source, "tokens");
-    const struct stored other = {.tokens = !stored->tokens};
-    const char *input = stored_name(stored, STORED_INPUT);
-    for (enum stored_role role = STORED_INPUT; role < STORED_SETS; role += STORED_TEST_INPUT)
-        if (has(source, stored_name(&other, role)) && (stored->tokens || role))
+    const struct data_file other = {.tokens = !stored->tokens};
+    const char *input = data_file_name(stored, DATA_FILE_INPUT);
+    for (enum data_file_role role = DATA_FILE_INPUT; role < DATA_FILE_SETS;
+         role += DATA_FILE_TEST_INPUT)
+        if (has(source, data_file_name(&other, role)) && (stored->tokens || role))
             return err_set(err, CODE_INPUT,
                            "data file %s: has %s beside %s; inputs are one or the "
                            "other",
-                           source->path, stored_name(&other, role), input);
-    if (has(source, "y_test") && !has(source, stored_name(stored, STORED_TEST_INPUT)))
+                           source->path, data_file_name(&other, role), input);
+    if (has(source, "y_test") && !has(source, data_file_name(stored, DATA_FILE_TEST_INPUT)))
         return err_set(err, CODE_INPUT, "data file %s: has y_test and no %s", source->path,
-                       stored_name(stored, STORED_TEST_INPUT));
+                       data_file_name(stored, DATA_FILE_TEST_INPUT));
     return CODE_OK;
 }
 
-static int read_file(struct stored *stored, const char *path, size_t most, struct err *err) {
+static int read_file(struct data_file *stored, const char *path, size_t most, struct err *err) {
     struct source source = {.path = path};
     size_t left[2] = {most, most}; /* for inputs and for targets */
-    TRY(flat_open(&source.flat, &source.is_flat, path, most, err));
+    TRY(array_file_open(&source.flat, &source.is_flat, path, most, err));
     if (!source.is_flat)
         TRY(open_file(&source, err));
     TRY(choose_inputs(&source, stored, err));
-    bool tests = has(&source, stored_name(stored, STORED_TEST_INPUT));
-    const enum stored_role sets = tests ? STORED_SETS : STORED_TEST_INPUT;
-    for (enum stored_role role = 0; role < sets; role++)
-        TRY(open_array(&source, stored_name(stored, role), role, &stored->set[role].whole, err));
-    for (enum stored_role role = 0; role < sets; role++)
+    bool tests = has(&source, data_file_name(stored, DATA_FILE_TEST_INPUT));
+    const enum data_file_role sets = tests ? DATA_FILE_SETS : DATA_FILE_TEST_INPUT;
+    for (enum data_file_role role = 0; role < sets; role++)
+        TRY(open_array(&source, data_file_name(stored, role), role, &stored->set[role].whole, err));
+    for (enum data_file_role role = 0; role < sets; role++)
         TRY(get_shape(&source, stored, role, &left[role % 2], err));
-    for (enum stored_role role = 0; role < sets; role++)
+    for (enum data_file_role role = 0; role < sets; role++)
         TRY(read_set(&source, stored, role, err));
     return stored->tokens ? read_vocabulary(&source, stored, err) : CODE_OK;
 }
@@ -331,7 +334,7 @@ static int read_file(struct stored *stored, const char *path, size_t most, struc
 
 struct report {
     struct err err;
-    struct stored stored; /* whose numbers follow, unless err.code */
+    struct data_file stored; /* whose numbers follow, unless err.code */
 };
 
 static bool send_bytes(int channel, const void *bytes, size_t size) {
@@ -366,15 +369,16 @@ static _Noreturn void be_child(int channel, const char *path, size_t most) {
         signal(deadly[k], SIG_DFL);
     read_file(&report.stored, path, most, &report.err);
     bool sent = send_bytes(channel, &report, sizeof report);
-    for (enum stored_role role = 0; role < STORED_SETS && sent && !report.err.code; role++) {
-        const struct stored_set *set = &report.stored.set[role];
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS && sent && !report.err.code; role++) {
+        const struct data_file_set *set = &report.stored.set[role];
         sent = send_bytes(channel, set->value, set->count * sizeof *set->value);
     }
     _exit(!sent);
 }
 
 /* *whole: the child said all it had to say. */
-static int receive(struct stored *stored, int channel, size_t most, bool *whole, struct err *err) {
+static int receive(struct data_file *stored, int channel, size_t most, bool *whole,
+                   struct err *err) {
     struct report report;
     *whole = receive_bytes(channel, &report, sizeof report);
     if (!*whole)
@@ -384,10 +388,10 @@ static int receive(struct stored *stored, int channel, size_t most, bool *whole,
         return err->code;
     }
     *stored = report.stored;
-    for (enum stored_role role = 0; role < STORED_SETS; role++)
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         stored->set[role].value = NULL;
-    for (enum stored_role role = 0; role < STORED_SETS && *whole; role++) {
-        struct stored_set *set = &stored->set[role];
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS && *whole; role++) {
+        struct data_file_set *set = &stored->set[role];
         *whole = set->count <= most;
         if (*whole)
             TRY(base_alloc(&set->value, set->count, sizeof *set->value, err));
@@ -408,10 +412,10 @@ static int tell_death(const char *path, int status, struct err *err) {
     return err_set(err, CODE_INPUT, "data file %s: is damaged, reading it broke down", path);
 }
 
-int stored_read(struct stored *stored, const char *path, size_t most, struct err *err) {
+int data_file_read(struct data_file *stored, const char *path, size_t most, struct err *err) {
     int channel[2], status = 0;
     bool whole;
-    *stored = (struct stored){0};
+    *stored = (struct data_file){0};
     if (pipe(channel))
         return err_set(err, CODE_SYSTEM, "data file %s: no pipe: %s", path, strerror(errno));
     pid_t child = fork();

@@ -1,7 +1,7 @@
 /* npz: arrays of numpy in a zip archive. libzip reads the archive, unpacks its entries and checks
  * their sums; here each entry is read as numpy.lib.format describes it: a line that is a dictionary
  * of Python, then the numbers. What numpy refuses in that line is refused here too. */
-#include "solver/data/flat.h"
+#include "solver/data/array_file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 
 enum { HEADER = 1 << 14 }; /* bytes of the longest header that is read */
 
-static int damaged(const struct flat *flat, const char *what, struct err *err) {
+static int damaged(const struct array_file *flat, const char *what, struct err *err) {
     return err_set(err, CODE_INPUT, "data file %s: is damaged, %s", flat->path, what);
 }
 
 /* The first `size` bytes of an entry; whole: they are all of it, and agree with its sum, which
  * libzip compares when an entry ends. */
-static bool unpack(const struct flat *flat, const struct flat_array *array, unsigned char *bytes,
-                   size_t size, bool whole) {
+static bool unpack(const struct array_file *flat, const struct array_file_entry *array,
+                   unsigned char *bytes, size_t size, bool whole) {
     unsigned char more;
     zip_int64_t got = 1;
     zip_file_t *file = zip_fopen_index(flat->archive, array->entry, 0);
@@ -53,7 +53,7 @@ static const char *read_word(const char *text, char *word, size_t size) {
 
 /* '<f8': byte order, kind, bytes of a number; what is none of these is kind 'O'. A list is a type
  * with fields, which are not numbers either. */
-static const char *read_type(struct flat_array *array, const char *text) {
+static const char *read_type(struct array_file_entry *array, const char *text) {
     char word[16] = "";
     const char *kind = word;
     array->kind = 'O';
@@ -79,7 +79,7 @@ static const char *read_type(struct flat_array *array, const char *text) {
     return text;
 }
 
-static const char *read_order(struct flat_array *array, const char *text) {
+static const char *read_order(struct array_file_entry *array, const char *text) {
     size_t letters = strspn(text, "TrueFals");
     array->columns_first = letters == 4 && !memcmp(text, "True", 4);
     bool good = array->columns_first || (letters == 5 && !memcmp(text, "False", 5));
@@ -87,13 +87,13 @@ static const char *read_order(struct flat_array *array, const char *text) {
 }
 
 /* (3, 4), (3,) or (). The count is SIZE_MAX where the product is larger than that. */
-static const char *read_shape(struct flat_array *array, const char *text) {
+static const char *read_shape(struct array_file_entry *array, const char *text) {
     const char *next = past(text, '(');
     bool comma = true, zero = false;
     array->count = 1;
     for (array->rank = 0; next && *next != ')'; array->rank++) {
         char *end;
-        if (array->rank == FLAT_RANK || !comma || *next < '0' || *next > '9' ||
+        if (array->rank == ARRAY_FILE_RANK || !comma || *next < '0' || *next > '9' ||
             (*next == '0' && next[1] >= '0' && next[1] <= '9'))
             return NULL;
         size_t extent = array->shape[array->rank] = strtoull(next, &end, 10);
@@ -111,10 +111,10 @@ static const char *read_shape(struct flat_array *array, const char *text) {
 }
 
 /* {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }: each of the three once. */
-static bool read_dictionary(struct flat_array *array, const char *text) {
+static bool read_dictionary(struct array_file_entry *array, const char *text) {
     static const struct {
         const char *key;
-        const char *(*read)(struct flat_array *array, const char *text);
+        const char *(*read)(struct array_file_entry *array, const char *text);
     } parts[] = {{"descr", read_type}, {"fortran_order", read_order}, {"shape", read_shape}};
     bool given[3] = {false}, comma = true;
     text = past(skip(text), '{');
@@ -143,7 +143,8 @@ static size_t number(const unsigned char *bytes, int count) {
     return value;
 }
 
-static int read_header(const struct flat *flat, struct flat_array *array, struct err *err) {
+static int read_header(const struct array_file *flat, struct array_file_entry *array,
+                       struct err *err) {
     unsigned char bytes[HEADER + 1];
     size_t size = array->size < HEADER ? array->size : HEADER;
     if (size < 12 || !unpack(flat, array, bytes, size, false) || memcmp(bytes, "\x93NUMPY", 6) ||
@@ -163,23 +164,23 @@ static int read_header(const struct flat *flat, struct flat_array *array, struct
 /* --- the archive ----------------------------------------------------------------------------- */
 
 /* An entry NAME.npy; others are passed over. */
-static int add_entry(struct flat *flat, zip_uint64_t entry, struct err *err) {
+static int add_entry(struct array_file *flat, zip_uint64_t entry, struct err *err) {
     static const zip_uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_ENCRYPTION_METHOD;
     struct zip_stat stat;
     if (zip_stat_index(flat->archive, entry, 0, &stat) || (stat.valid & needed) != needed)
         return damaged(flat, "an entry is not described", err);
     size_t length = strlen(stat.name);
-    if (length < 5 || strcmp(stat.name + length - 4, ".npy") != 0 || length - 4 >= FLAT_NAME)
+    if (length < 5 || strcmp(stat.name + length - 4, ".npy") != 0 || length - 4 >= ARRAY_FILE_NAME)
         return CODE_OK;
-    char name[FLAT_NAME] = "";
+    char name[ARRAY_FILE_NAME] = "";
     memcpy(name, stat.name, length - 4);
-    if (flat_find(flat, name))
+    if (array_file_find(flat, name))
         return err_set(err, CODE_INPUT, "data file %s: has two arrays %s", flat->path, name);
-    if (flat->count == FLAT_ARRAYS)
+    if (flat->count == ARRAY_FILE_ARRAYS)
         return err_set(err, CODE_INPUT, "data file %s: has more than %d arrays", flat->path,
-                       FLAT_ARRAYS);
-    struct flat_array *array = &flat->array[flat->count];
-    *array = (struct flat_array){.entry = entry, .size = stat.size};
+                       ARRAY_FILE_ARRAYS);
+    struct array_file_entry *array = &flat->array[flat->count];
+    *array = (struct array_file_entry){.entry = entry, .size = stat.size};
     memcpy(array->name, name, sizeof name);
     zip_file_t *file = zip_fopen_index(flat->archive, entry, 0);
     int reason = zip_error_code_zip(zip_get_error(flat->archive));
@@ -194,7 +195,7 @@ static int add_entry(struct flat *flat, zip_uint64_t entry, struct err *err) {
     return CODE_OK;
 }
 
-int flat_npz_open(struct flat *flat, struct err *err) {
+int array_file_npz_open(struct array_file *flat, struct err *err) {
     int reason;
     flat->archive = zip_open(flat->path, ZIP_RDONLY, &reason);
     if (!flat->archive) {
@@ -220,7 +221,7 @@ static double half(uint16_t bits) {
 }
 
 /* Of this machine's byte order. */
-static double value_at(const struct flat_array *array, const unsigned char *bytes) {
+static double value_at(const struct array_file_entry *array, const unsigned char *bytes) {
     union {
         unsigned char bytes[8];
         int8_t i1;
@@ -250,8 +251,8 @@ static double value_at(const struct flat_array *array, const unsigned char *byte
 }
 
 /* Where entry k in C order stands. */
-static size_t place_of(const struct flat_array *array, size_t k) {
-    size_t at = 0, stride = 1, index[FLAT_RANK];
+static size_t place_of(const struct array_file_entry *array, size_t k) {
+    size_t at = 0, stride = 1, index[ARRAY_FILE_RANK];
     if (!array->columns_first)
         return k;
     for (int axis = array->rank - 1; axis >= 0; axis--) {
@@ -265,8 +266,8 @@ static size_t place_of(const struct flat_array *array, size_t k) {
     return at;
 }
 
-int flat_npz_read(const struct flat *flat, const struct flat_array *array, double *values,
-                  struct err *err) {
+int array_file_npz_read(const struct array_file *flat, const struct array_file_entry *array,
+                        double *values, struct err *err) {
     const size_t each = (size_t)array->bytes;
     unsigned char *bytes;
     if (array->count > (SIZE_MAX - array->header) / each ||

@@ -1,5 +1,5 @@
 /* Thresholds, sums and loads of a router over many experts. */
-#include "solver/measure/routing.h"
+#include "solver/measure/router_statistics.h"
 #include "solver/measure/fields.h"
 
 #include <gsl/gsl_sort_double.h>
@@ -117,4 +117,4 @@ static double scratch(const struct config *config, const struct net *net) {
     return is_asked(net) ? 4.0 * (double)net->gates.rows.array->sites * sizeof(double) : 0;
 }
 
-const struct instrument routing_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument router_statistics_instrument = {.declare = declare, .scratch = scratch};

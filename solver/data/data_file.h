@@ -1,32 +1,35 @@
-/* The datasets of a data file, as they are stored: HDF5, or npz and csv (flat.h).
+/* The datasets of a data file, as they are stored: HDF5, or npz and csv (array_file.h).
  *
  * libhdf5 may break down in a file that is damaged or made to do harm. So the file is opened and
  * read by a child process, which hands over numbers alone; if it dies, the file is refused. */
-#ifndef SOLVER_STORED_H
-#define SOLVER_STORED_H
+#ifndef SOLVER_DATA_FILE_H
+#define SOLVER_DATA_FILE_H
 
 #include "kernels/base/base.h"
 
-enum { STORED_RANK = 3, STORED_NAME = 96 }; /* STORED_NAME: bytes of a place or a shape in words */
-enum stored_role {
-    STORED_INPUT,
-    STORED_TARGET,
-    STORED_TEST_INPUT,
-    STORED_TEST_TARGET,
-    STORED_SETS
+enum {
+    DATA_FILE_RANK = 3,
+    DATA_FILE_NAME = 96
+}; /* DATA_FILE_NAME: bytes of a place or a shape in words */
+enum data_file_role {
+    DATA_FILE_INPUT,
+    DATA_FILE_TARGET,
+    DATA_FILE_TEST_INPUT,
+    DATA_FILE_TEST_TARGET,
+    DATA_FILE_SETS
 };
 
-struct stored_set {
+struct data_file_set {
     int rank; /* 0: the file has none */
-    size_t shape[STORED_RANK];
+    size_t shape[DATA_FILE_RANK];
     size_t count; /* product of the extents, each in 1 ... INT_MAX */
     bool whole;   /* of an integer type */
     double *value;
 };
-struct stored {
+struct data_file {
     bool tokens;       /* the inputs are tokens and tokens_test, else X and X_test */
     double vocabulary; /* attribute V of tokens, or dataset V; 0: neither */
-    struct stored_set set[STORED_SETS];
+    struct data_file_set set[DATA_FILE_SETS];
 };
 
 /* Reads X [P][D] or [P][n][D], or tokens [P][n], and y of one to three axes; X_test or tokens_test
@@ -35,11 +38,11 @@ struct stored {
  * numbers in inputs or in targets (before anything is allocated), values that are not in this file
  * (external link, virtual dataset, external storage) or were never written, NaN or infinite (with
  * its index, counted from 0), damaged. To be freed in any case. */
-int stored_read(struct stored *stored, const char *path, size_t most, struct err *err);
-void stored_free(struct stored *stored); /* accepts a zeroed struct; idempotent */
-const char *stored_name(const struct stored *stored, enum stored_role role);
+int data_file_read(struct data_file *stored, const char *path, size_t most, struct err *err);
+void data_file_free(struct data_file *stored); /* accepts a zeroed struct; idempotent */
+const char *data_file_name(const struct data_file *stored, enum data_file_role role);
 /* "y_test[2][0]": where number k of a set stands. */
-void stored_place(const struct stored *stored, enum stored_role role, size_t k,
-                  char place[STORED_NAME]);
+void data_file_place(const struct data_file *stored, enum data_file_role role, size_t k,
+                     char place[DATA_FILE_NAME]);
 
 #endif
