@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+/* A participation that has fallen by less has not: round-off of averages over sites. */
+static const double round_off = 1e-12;
+
 /* What the gates of one run are at t, added to what they have been before. */
 static void look(const struct record *record, const struct series *participation,
                  const struct series *largest, int r, int t, struct condense *gates) {
@@ -12,7 +15,7 @@ static void look(const struct record *record, const struct series *participation
     p0 -= (size_t)t * (size_t)rows;
     l0 -= (size_t)t * (size_t)rows;
     for (int i = 0; i < rows; i++) {
-        if (p[i] / p0[i] < gates->lowest) {
+        if (p[i] / p0[i] < gates->lowest - round_off) {
             gates->lowest = p[i] / p0[i];
             gates->at = t;
         }

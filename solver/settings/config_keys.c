@@ -28,7 +28,7 @@ static const struct param_row solver_rows[] = {
     {"replicates", PARAM_INT, OFFSET(replicates), "8", 0, 100000, NULL, NULL,
      "Number of independent runs of the limit, for its error bars. 0 trains finite networks "
      "only."},
-    {"draws", PARAM_CHOICE, OFFSET(draws), "normal", 0, 0, "normal sobol", "method=march",
+    {"draws", PARAM_CHOICE, OFFSET(draws), "sobol", 0, 0, "normal sobol", "method=march",
      "How the normal random numbers of the limit are drawn.\n"
      "  normal: independently\n"
      "  sobol: the first 40 of each site from scrambled points that fill space evenly, as those "
