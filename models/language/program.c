@@ -88,7 +88,7 @@ struct population *program_population(struct program *p, const char *name, doubl
         .draws.matched = N == 0 || net->setup.limit.balanced,
         .draws.loose = N == 0 && net->gates.random,
         .draws.stream = net_stream(net, PURPOSE_POOL, owner),
-        .draws.sobol = N == 0 && net->setup.limit.sobol,
+        .draws.sobol = N == 0 && net->setup.limit.sobol && !net->gates.random,
         .draws.half_number = net->setup.limit.half_number,
         .draws.beside_halves = N == 0 && net->setup.limit.beside_halves,
         .cotangent_scale = 1,

@@ -15,6 +15,8 @@
  *   - what a matrix draws in a backward pass is conditioned on what the matrix has met, as it must
  *     be, but matched with nothing (population.h, loose). Normals of forward passes stay matched
  *     among themselves;
+ *   - normals are independent, whatever [solver] draws says: averages of points, which fill space
+ *     evenly, fluctuate less than those of a network;
  *   - a population has sites in proportion to its size, as a network has units (program_sites);
  *   - losses are means over replicates, as those of networks are means over networks.
  *
