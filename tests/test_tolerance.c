@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* data/dense.ini without networks, and its limit, of independent normals: with points a finer basis,
- * which takes its rows at other times, meets other coordinates, and that is sampling. */
+/* data/dense.ini without networks, and its limit, of independent normals: with points a finer
+ * basis, which takes its rows at other times, meets other coordinates, and that is sampling. */
 static void march(struct run *run, const char *const *more) {
     const char *overrides[12] = {"reference.widths=", "solver.replicates=2", "solver.sites=256",
                                  "solver.draws=normal"};

@@ -42,8 +42,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .limit.unit_sites = config->solver.unit_sites,
         .limit.half_number = config->half,
         .limit.beside_halves = config->solver.halves && !config->half,
-        .limit.sobol = config->solver.method == METHOD_MARCH &&
-                       config->solver.draws == LIMIT_DRAWS_SOBOL,
+        .limit.sobol =
+            config->solver.method == METHOD_MARCH && config->solver.draws == LIMIT_DRAWS_SOBOL,
         .limit.tolerance = config->solver.tolerance,
         .limit.balanced = config->reference.draws == DRAWS_BALANCED,
         .limit.centre = N == 0 || config->reference.centre,
