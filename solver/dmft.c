@@ -162,7 +162,7 @@ static int read_settings(struct dmft *d, struct err *err) {
         params_read_stream(&run->params, run->sections, sections, &source, &run->config, err);
     fclose(stream);
     if (!code)
-        code = config_program(&run->config, &run->params, err);
+        code = config_complete(&run->config, &run->params, err);
     return code ? code : run_prepare(run, err);
 }
 

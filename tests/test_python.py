@@ -64,7 +64,9 @@ def test_values():
     for wrong in ({"steps": 3}, {"training": {"steps": None}}, {"network.model": "a\n[b]"}):
         with pytest.raises(dmft.InputError):
             run.flatten(wrong)
-    for module in (run, sys.modules["dmft.errors"], sys.modules["dmft.plot.select"]):
+    for module in (run, sys.modules["dmft.errors"], sys.modules["dmft.plot.select"],
+                   sys.modules["dmft.extrapolation"], sys.modules["dmft.block_axis"],
+                   sys.modules["dmft.statistics"]):
         assert doctest.testmod(module).failed == 0
 
 

@@ -77,6 +77,12 @@ static void test_bad_sections_are_refused(void **state) {
         {"training.eta0 = 1 2\n",
          {"--reference.widths=", "--solver.replicates=0"},
          {"there must be [reference] widths"}},
+        {"network.model = dense resnet\n",
+         {0},
+         {"case.ini: [network] kappa: no point of [sweep] uses this key; take it out"}},
+        {"training.optimizer = gd adam\n[training]\nmomentum = 0.5\n",
+         {0},
+         {"case.ini: [training] momentum: no point of [sweep] uses this key"}},
         {"training.eta0 = 1 2\n", {"--jobs", "none"}, {"--jobs none: must be an integer, 1 to"}},
     };
     for (size_t i = 0; i < COUNT(table); i++) {

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define HEAD                                                                                       \
@@ -120,12 +121,42 @@ static void test_errors_are_those_of_the_runs(void **state) {
     }
 }
 
+/* One ini for several networks and optimizers: a point leaves out what only others use, and runs as
+ * an ini of its own would. */
+static void test_points_of_several_networks(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("sweep.ini",
+              "[network]\nmodel = regime2\nkappa = 0.5\n[data]\ninputs = 3\ndimension = 4\n"
+              "[training]\nsteps = 6\neps = 0.1\n[solver]\nsites = 64\nexpert_sites = 64\n"
+              "replicates = 2\n[reference]\nwidths = 8 16\nseeds = 3\n"
+              "[sweep]\nnetwork.model = dense regime2\ntraining.optimizer = gd adam\n");
+    cli_run(&result, ARGS("-o", "out.h5", "sweep.ini"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.err, "note: some points do not use, and leave out: "
+                                       "network.kappa training.eps solver.expert_sites"));
+    cli_free(&result);
+    cli_print("several.ini", "[network]\nmodel = dense\n[data]\ninputs = 3\ndimension = 4\n"
+                             "[training]\nsteps = 6\n[solver]\nsites = 64\nreplicates = 2\n");
+    cli_done("dmft-solve", ARGS("--quiet", "-o", "several.h5", "several.ini"));
+    cli_program("dmft-sweep");
+    hid_t whole = cli_file("out.h5"), alone = cli_file("several.h5");
+    size_t count, T;
+    double *swept = cli_values(whole, "sweep/loss", &count),
+           *loss = cli_values(alone, "limit/loss", &T);
+    assert_int_equal(count, 12); /* model, optimizer, N = 8, 16, infinity */
+    assert_true(swept[2] == loss[T - 1]);
+    free(swept);
+    free(loss);
+    H5Fclose(whole);
+    H5Fclose(alone);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_other_files_stay),
-        TEST(test_results_of_other_programs_stay),
-        TEST(test_errors_are_those_of_the_runs),
-        TEST(test_sweeps_whose_runs_stay_are_replaced),
+        TEST(test_points_of_several_networks),          TEST(test_other_files_stay),
+        TEST(test_results_of_other_programs_stay),      TEST(test_errors_are_those_of_the_runs),
+        TEST(test_sweeps_whose_runs_stay_are_replaced), TEST(test_points_of_several_networks),
     };
     return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

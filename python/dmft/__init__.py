@@ -11,10 +11,12 @@ Python; dmft.describe gives any network as data, dmft.recipe says how to train i
 own, dmft.equations is its mean-field theory, dmft.draw its picture, dmft.torch makes it a module of
 PyTorch. dmft.plot draws what runs computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
 """
+from dmft.block_axis import blocks
 from dmft.description import Description
 from dmft.drawing import draw
 from dmft.errors import (DmftError, InputError, Interrupted, NoteWarning, NumericalFailure,
                          SystemFailure)
+from dmft.extrapolation import collapse, exponent, extrapolate, richardson
 from dmft.files import Note, Result, load, valid
 from dmft.network import Network
 from dmft.recipe import Recipe, recipe
@@ -23,7 +25,8 @@ from dmft.statistics import difference, jackknife
 from dmft.theory import equations
 
 __all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "recipe",
-           "equations", "draw", "jackknife", "difference", "Description", "Recipe", "Network",
+           "equations", "draw", "jackknife", "difference", "extrapolate", "richardson",
+           "exponent", "collapse", "blocks", "Description", "Recipe", "Network",
            "Result", "Note", "DmftError", "SystemFailure", "InputError", "NumericalFailure",
            "Interrupted", "NoteWarning"]
 __version__ = "0.1.0"

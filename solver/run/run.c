@@ -29,7 +29,7 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
         TRY(config_sections(&run->sections, &sections, err));
         TRY(params_read(&run->params, run->sections, sections, file, overrides, override,
                         &run->config, err));
-        TRY(config_program(&run->config, &run->params, err));
+        TRY(config_complete(&run->config, &run->params, err));
     }
     return run_prepare(run, err);
 }

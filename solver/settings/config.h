@@ -85,6 +85,9 @@ int config_data(struct config *config, struct params *params, struct data *data,
 /* Takes the shape of the data, which the keys of [data] say but for a file. NULL: there are none
  * yet, and whatever a network asks of tokens it may. */
 void config_shape(struct config *config, const struct data *data);
+/* What is to be done behind params_read: keys of [solver] that only the network of the file has are
+ * left out where the command line gives another one; and config_program. */
+int config_complete(struct config *config, struct params *params, struct err *err);
 /* The text of a network written in Lua ([network] program; a relative path begins at the ini's
  * folder) into the settings and the record, unless it is there. CODE_INPUT where the file cannot be
  * read or is no text, and where keys of [program] belong to no program. */

@@ -4,6 +4,7 @@
 #include "solver/settings/config.h"
 #include "integrators/anderson.h"
 #include "solver/settings/config_data.h"
+#include "solver/settings/row.h"
 
 #include <string.h>
 
@@ -229,6 +230,28 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
     return CODE_OK;
 }
 
+/* Whether the limit of the network draws these sites; other keys of [solver] are of all networks.
+ */
+static bool uses_key(const struct config *config, const char *key) {
+    bool sites = !strcmp(key, "expert_sites") || !strcmp(key, "unit_sites");
+    return !sites || text_lists(model_list[config->network.model]->solver_keys, key);
+}
+
+int config_complete(struct config *config, struct params *params, struct err *err) {
+    bool chosen = params_find(params, "network", "model")->line == -1;
+    struct param_value *value = (struct param_value *)params_find(params, "solver", "method");
+    for (size_t i = 0; chosen && i < sizeof solver_rows / sizeof *solver_rows; i++, value++) {
+        const struct param_row *row = &solver_rows[i];
+        char note[TEXT_NOTE] = "";
+        if (uses_key(config, row->key) || value->line <= 0)
+            continue;
+        params_leave(value);
+        TRY(base_copy(&value->text, row->value, err));
+        row_parse(row, value->text, (char *)&config->solver + row->offset, note);
+    }
+    return config_program(config, params, err);
+}
+
 /* A key of the network that another one leaves without effect; at its default it does no harm. */
 static int check_idle(const struct config *config, const struct params *params, struct err *err) {
     const struct model *model = model_list[config->network.model];
@@ -258,9 +281,8 @@ int config_keys_check(const struct config *config, const struct params *params, 
     const struct model *model = model_list[config->network.model];
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
-        if ((!strcmp(row->key, "expert_sites") || !strcmp(row->key, "unit_sites")) &&
-            strcmp(params_find(params, "solver", row->key)->text, row->value) != 0 &&
-            !text_lists(model->solver_keys, row->key))
+        if (!uses_key(config, row->key) &&
+            strcmp(params_find(params, "solver", row->key)->text, row->value) != 0)
             return params_error(params, "solver", row->key, err, "model %s does not use it",
                                 model->name);
     }

@@ -55,22 +55,28 @@ static bool is_overridden(const struct param_section *section, const struct para
 
 /* A key of the file that a key of the command line leaves without effect is left out, as it would
  * be in a file that says what the command line says: --network.bias=none goes over the biases of
- * the ini, --data.source over what another source reads. So is a key that is unused, and given at
- * its default. Keys of another network are no such keys. */
+ * the ini, --data.source over what another source reads, --network.model over keys of the network
+ * of the ini. So is a key that is unused, and given at its default, but for one of another network.
+ */
 static void leave_unused(struct params *params, const struct param_section *section) {
     struct param_value *values = param_values(params, section);
     for (size_t r = 0; r < section->count; r++) {
         const struct param_row *row = &section->rows[r];
         struct param_value *value = &values[r];
-        if (!value->text || !row->when || row_used(section, row, values) ||
-            (section->other_keys && values->text && section->other_keys(values->text, row->key)))
+        bool other =
+            section->other_keys && values->text && section->other_keys(values->text, row->key);
+        bool idle = !other && row->when && !row_used(section, row, values);
+        if (!value->text || (!other && !idle))
             continue;
-        if ((row->value && !strcmp(value->text, row->value)) ||
-            (value->line > 0 && is_overridden(section, row, values))) {
-            free(value->text);
-            *value = (struct param_value){0};
-        }
+        if ((idle && row->value && !strcmp(value->text, row->value)) ||
+            (value->line > 0 && (other ? values->line == -1 : is_overridden(section, row, values))))
+            params_leave(value);
     }
+}
+
+void params_leave(struct param_value *value) {
+    free(value->text);
+    *value = (struct param_value){.left = value->line, .file = value->file};
 }
 
 /* Completes a row and writes its value into the configuration. */

@@ -48,6 +48,7 @@ struct param_section {
 struct param_value {
     char *text;       /* as given or default, numbers as the user wrote them; owned */
     int line;         /* > 0 in the file, 0 default, -1 on the command line */
+    int left;         /* the line of the file, where it was left out: something else needs it */
     const char *file; /* which one: NULL, or one that the given file includes */
 };
 
@@ -106,6 +107,9 @@ int params_path(const struct params *params, const char *section, const char *ke
 int params_beside(char **out, const char *file, const char *path, struct err *err);
 /* Whether "section.key" is a PARAM_PATH; only the sections of params are looked at. */
 bool params_is_path(const struct params *params, const char *name);
+/* Leaves a value of the file out, as if it had not been given: params_read does so where a key of
+ * the command line leaves it without effect. */
+void params_leave(struct param_value *value);
 /* Replaces the text of a row, for the record (the typed value stays). */
 int params_record(struct params *params, const char *section, const char *key, const char *text,
                   struct err *err);

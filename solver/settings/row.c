@@ -364,7 +364,8 @@ bool row_used(const struct param_section *section, const struct param_row *row,
     while ((gate = row_gate(section, row, &cursor))) {
         if (first && section->other_keys && section->other_keys(first, gate->key))
             return true;
-        const char *text = values ? values[gate - section->rows].text : gate->value;
+        const char *given = values ? values[gate - section->rows].text : NULL;
+        const char *text = given ? given : gate->value;
         if (text && lets(gate, row, cursor, (struct text_word){text, strlen(text)}) &&
             row_used(section, gate, values))
             return true;

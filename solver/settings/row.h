@@ -38,7 +38,8 @@ bool row_users(const struct param_section *section, const struct param_row *row,
  * after the other, *cursor being NULL at first; NULL: there is none, or no other. */
 const struct param_row *row_gate(const struct param_section *section, const struct param_row *row,
                                  const char **cursor);
-/* Whether a row is used with the values of its section, NULL for the defaults. */
+/* Whether a row is used with the values of its section; those that are not given yet, or all where
+ * values is NULL, are at their defaults. */
 bool row_used(const struct param_section *section, const struct param_row *row,
               const struct param_value *values);
 

@@ -4,6 +4,7 @@
 #include "kernels/base/text.h"
 #include "solver/files/provenance.h"
 #include "solver/run/sites.h"
+#include "solver/settings/row.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ int sweep_read_point(const struct sweep *sweep, int point, const char *const *la
     if (stream)
         fclose(stream);
     if (!code)
-        code = config_program(&run->config, &run->params, err);
+        code = config_complete(&run->config, &run->params, err);
 done:
     for (int k = 0; k < grid->keys; k++)
         free(override[sweep->overrides + k]);
@@ -127,11 +128,76 @@ static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) 
     return CODE_OK;
 }
 
+/* ---- keys that some points do not use ---- */
+
+/* Of each key, in the order of params.values: whether it was left out at a point, kept at one. */
+struct uses {
+    bool *left, *kept;
+};
+
+static size_t rows_of(const struct params *params) {
+    size_t count = 0;
+    for (size_t s = 0; s < params->count; s++)
+        count += params->sections[s].count;
+    return count;
+}
+
+static void add_uses(struct uses *uses, const struct params *params) {
+    for (size_t i = 0; i < rows_of(params); i++) {
+        uses->left[i] |= params->values[i].left > 0;
+        uses->kept[i] |= params->values[i].line != 0;
+    }
+}
+
+static bool varies(const struct grid *grid, const char *section, const char *key) {
+    char name[256];
+    bool found = false;
+    snprintf(name, sizeof name, "%s.%s", section, key);
+    for (int k = 0; k < grid->keys; k++)
+        found = found || !strcmp(grid_key(grid, k, NULL)->name, name);
+    return found;
+}
+
+/* Whether a key that is varied decides whether this one is used: the network, of its keys and its
+ * kinds of sites, or one that the row names. */
+static bool waits(const struct grid *grid, const struct param_section *section,
+                  const struct param_row *row) {
+    const struct param_row *gate;
+    const char *cursor = NULL;
+    bool found = varies(grid, "network", "model") &&
+                 (section->other_keys || !strcmp(section->name, "solver"));
+    while (!found && (gate = row_gate(section, row, &cursor)))
+        found = varies(grid, section->name, gate->key) || waits(grid, section, gate);
+    return found;
+}
+
+/* A key that no point uses is refused, for it may be one that is not meant; others are told. */
+static int judge_uses(struct sweep *sweep, const struct uses *uses, struct err *err) {
+    const struct params *params = &sweep->base.params;
+    char list[TEXT_NOTE] = "";
+    size_t i = 0;
+    for (const struct param_section *s = params->sections; s < params->sections + params->count;
+         s++)
+        for (size_t r = 0; r < s->count; r++, i++) {
+            if (uses->left[i] && !uses->kept[i] && waits(&sweep->grid, s, &s->rows[r]))
+                return err_set(err, CODE_INPUT,
+                               "%s: [%s] %s: no point of [sweep] uses this key; take it out",
+                               sweep->grid.file, s->name, s->rows[r].key);
+            if (uses->left[i] && uses->kept[i])
+                text_append(list, " %s.%s", s->name, s->rows[r].key);
+        }
+    if (*list)
+        log_line(&sweep->log, "note: some points do not use, and leave out:%s", list);
+    return CODE_OK;
+}
+
 /* Checks a unit and gives it its name. */
-static int check_unit(struct sweep *sweep, int unit, struct inputs *inputs, struct err *err) {
+static int check_unit(struct sweep *sweep, int unit, struct inputs *inputs, struct uses *uses,
+                      struct err *err) {
     struct run run = {0};
     int code;
     DO(sweep_unit_read(sweep, unit, &run, err));
+    add_uses(uses, &run.params);
     uint64_t *hash = &sweep->unit[unit].hash;
     if (!inputs->data.P || inputs->vary) {
         DO(read_inputs(&run, inputs, err));
@@ -156,14 +222,21 @@ done:
 
 int sweep_unit_check_all(struct sweep *sweep, struct err *err) {
     struct inputs inputs = {0};
-    int code = CODE_OK;
+    struct uses uses = {0};
+    size_t rows = rows_of(&sweep->base.params);
+    int code;
+    DO(base_alloc(&uses.left, rows, sizeof *uses.left, err));
+    DO(base_alloc(&uses.kept, rows, sizeof *uses.kept, err));
     for (int k = 0; k < sweep->grid.keys; k++) {
         const char *name = grid_key(&sweep->grid, k, NULL)->name;
         inputs.vary |= !strncmp(name, "data.", 5) || !strcmp(name, "training.optimizer");
     }
     for (int u = 0; u < sweep->count; u++)
-        DO(check_unit(sweep, u, &inputs, err));
+        DO(check_unit(sweep, u, &inputs, &uses, err));
+    DO(judge_uses(sweep, &uses, err));
 done:
+    free(uses.left);
+    free(uses.kept);
     data_free(&inputs.data);
     return code;
 }

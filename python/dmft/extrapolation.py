@@ -1,0 +1,230 @@
+"""What a series becomes as a size grows, along any axis: the width, the depth, rho, kappa, gamma0,
+the width of an expert, the sites of the limit.
+
+    rates = dmft.load("depths.h5")                                   # a sweep over network.depth
+    loss = rates.series("loss").sel(N=np.inf).isel(t=-1)
+    deep = dmft.extrapolate(loss, "loss", "network.depth")           # a + b/depth
+    deep["loss_inf"], deep["loss_inf_se"], deep["chi2"] / deep["freedom"]
+    dmft.extrapolate(loss, "loss", "network.depth", power=None)      # a + b/depth^p, p with error
+    dmft.richardson(loss, "loss", "network.depth")                   # from the two deepest
+    dmft.exponent(loss, "loss", "network.depth")                     # loss as a power of the depth
+    dmft.collapse(curves, "loss", "network.depth", "t")              # curves that fall on one
+
+All take a Dataset with NAME and NAME_se, such as dmft.sweep(...).series(NAME) or one that
+xarray.concat puts together of runs, and its axis; errors along it are taken as independent.
+"""
+from __future__ import annotations
+
+import numpy as np
+import xarray
+
+from dmft.errors import InputError
+
+POWERS = np.geomspace(0.05, 8, 400)  # where an unknown power is looked for
+
+
+def _points(data: xarray.Dataset, name: str, along: str, least: int):
+    """(sizes x, values, errors), the axis last; x ascending, infinite sizes left out."""
+    for wanted in (name, name + "_se"):
+        if wanted not in data:
+            raise InputError(f"there is no {wanted}; this takes a series with its errors, as "
+                             f"sweep.series({name!r}) gives it")
+    if along not in data[name].dims:
+        raise InputError(f"{name} has no axis {along}; it has "
+                         + " ".join(map(str, data[name].dims)))
+    x = np.asarray(data[along].values if along in data.coords else range(data.sizes[along]))
+    if x.dtype.kind not in "fiu":
+        raise InputError(f"{along} has words, not numbers; a key of its own line is an axis of "
+                         "numbers, or assign_coords gives it some")
+    order = [i for i in np.argsort(x) if np.isfinite(x[i])]
+    part = data[[name, name + "_se"]].isel({along: order}).transpose(..., along)
+    x = x[order].astype(float)
+    if len(x) < least:
+        raise InputError(f"{along} has {len(x)} values, and this takes {least} or more")
+    return part, x, part[name].values.astype(float), part[name + "_se"].values.astype(float)
+
+
+def _linear(columns: np.ndarray, values: np.ndarray, errors: np.ndarray):
+    """Weighted least squares of values on columns [k][n], over the last axis: coefficients
+    [...][k], covariance [...][k][k], chi^2 and points used. Points without an error do not
+    count."""
+    good = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
+    weight = np.where(good, 1 / np.where(good, errors, 1) ** 2, 0)
+    filled = np.where(good, values, 0)
+    normal = np.einsum("in,...n,jn->...ij", columns, weight, columns)
+    right = np.einsum("in,...n->...i", columns, weight * filled)
+    count = good.sum(-1)
+    enough = count >= len(columns)
+    normal = np.where(enough[..., None, None], normal, np.eye(len(columns)))
+    covariance = np.linalg.inv(normal)
+    solution = np.einsum("...ij,...j->...i", covariance, right)
+    chi2 = (weight * (filled - np.einsum("...i,in->...n", solution, columns)) ** 2).sum(-1)
+    lost = np.where(enough, 0, np.nan)
+    return (solution + lost[..., None], covariance + lost[..., None, None], chi2 + lost, count)
+
+
+def _power_columns(x: np.ndarray, power: float) -> np.ndarray:
+    return np.stack([np.ones_like(x), (x / x[-1]) ** -power])
+
+
+def _free_power(x: np.ndarray, values: np.ndarray, errors: np.ndarray):
+    """(p, its error, a, its error, b, its error, chi^2) of one fit with an unknown power: the p of
+    the least chi^2, and the covariance of all three there; NaN where chi^2 has no least value
+    inside of POWERS."""
+    nothing = (np.nan,) * 7
+    if np.isfinite(values * errors).sum() < 4:
+        return nothing
+    chi2 = np.array([_linear(_power_columns(x, p), values, errors)[2] for p in POWERS])
+    best = int(np.argmin(chi2))
+    if best in (0, len(POWERS) - 1):
+        return nothing
+    low, high = POWERS[best - 1], POWERS[best + 1]
+    for _ in range(60):  # golden section
+        left, right = high - (high - low) / 1.618034, low + (high - low) / 1.618034
+        at = [_linear(_power_columns(x, p), values, errors)[2] for p in (left, right)]
+        low, high = (low, right) if at[0] < at[1] else (left, high)
+    p = (low + high) / 2
+    (a, b), _, least, _ = _linear(_power_columns(x, p), values, errors)
+    slope = -b * np.log(x / x[-1]) * (x / x[-1]) ** -p  # of the fit in p
+    columns = np.vstack([_power_columns(x, p), slope])
+    try:
+        _, covariance, _, _ = _linear(columns, values, errors)
+    except np.linalg.LinAlgError:
+        return nothing
+    error = np.sqrt(np.diag(covariance))
+    return p, error[2], a, error[0], b, error[1], least
+
+
+def extrapolate(data: xarray.Dataset, name: str, along: str, power: float | None = 1.0):
+    """A Dataset of the weighted fit a + b x^-power over an axis: NAME_inf (a, what the series
+    becomes as x goes to infinity) and NAME_inf_se; `at_largest` (b x^-power at the largest x, how
+    far that is from it) and its error; chi2 and `freedom`, the points less the parameters: the form
+    fits where chi2 is about freedom, give or take sqrt(2 freedom). power=None fits it, too, as
+    `power` with `power_se`, from four points or more; NaN where none is found between .05 and 8.
+
+    Infinite x, as the limit on the axis N, is left out: it is what a can be compared with.
+
+    >>> x = np.array([1.0, 2, 4, 8])
+    >>> data = xarray.Dataset({"y": ("x", 3 + 2 / x), "y_se": ("x", 0 * x + .01)}, {"x": x})
+    >>> round(float(extrapolate(data, "y", "x")["y_inf"]), 9)
+    3.0
+    >>> fit = extrapolate(data, "y", "x", power=None)
+    >>> round(float(fit["power"]), 5), int(fit["freedom"])
+    (1.0, 1)
+    """
+    part, x, values, errors = _points(data, name, along, 2 if power is not None else 4)
+    if x[0] <= 0:
+        raise InputError(f"{along} = {x[0]:g}: powers need values above 0")
+    if power is not None:
+        solution, covariance, chi2, count = _linear(_power_columns(x, power), values, errors)
+        found = {name + "_inf": solution[..., 0], name + "_inf_se": covariance[..., 0, 0] ** 0.5,
+                 "at_largest": solution[..., 1], "at_largest_se": covariance[..., 1, 1] ** 0.5,
+                 "chi2": chi2, "freedom": count - 2}
+    else:
+        flat = [_free_power(x, v, e) for v, e in zip(values.reshape(-1, len(x)),
+                                                     errors.reshape(-1, len(x)))]
+        table = np.array(flat).reshape(*values.shape[:-1], 7)
+        names = ("power", "power_se", name + "_inf", name + "_inf_se", "at_largest",
+                 "at_largest_se", "chi2")
+        found = {key: table[..., k] for k, key in enumerate(names)}
+        found["freedom"] = np.isfinite(values * errors).sum(-1) - 3
+    dims = part[name].dims[:-1]
+    coords = {key: value for key, value in part.coords.items() if along not in value.dims}
+    return xarray.Dataset({key: (dims, value) for key, value in found.items()}, coords)
+
+
+def richardson(data: xarray.Dataset, name: str, along: str, power: float = 1.0):
+    """(value, error) of the series at infinite x from its two largest x alone, on the assumption
+    that it is a + b x^-power there. The error contains the sampling error and, in quadrature, what
+    the assumption is worth: the difference to the same from the two before, where b x^-2 power
+    would show. For few sizes that are known well, such as depths 2, 4, 8.
+
+    >>> x = np.array([1.0, 2, 4])
+    >>> data = xarray.Dataset({"y": ("x", 3 + 2 / x), "y_se": ("x", 0 * x)}, {"x": x})
+    >>> [float(part) for part in richardson(data, "y", "x")]
+    [3.0, 0.0]
+    """
+    part, x, values, errors = _points(data, name, along, 3)
+
+    def from_pair(i):
+        far = (x[i + 1] / x[i]) ** power
+        return ((far * values[..., i + 1] - values[..., i]) / (far - 1),
+                np.hypot(far * errors[..., i + 1], errors[..., i]) / (far - 1))
+
+    last, sampling = from_pair(len(x) - 2)
+    form = last - from_pair(len(x) - 3)[0]
+    coords = {key: value for key, value in part.coords.items() if along not in value.dims}
+    return tuple(xarray.DataArray(array, coords, part[name].dims[:-1])
+                 for array in (last, np.hypot(sampling, form)))
+
+
+def exponent(data: xarray.Dataset, name: str, along: str):
+    """A Dataset with `exponent` and `exponent_se` of the series as a power of x, the slope of ln
+    |NAME| in ln x weighted by the errors, and chi2 and freedom. Values below two of their errors
+    have no logarithm that one could use, and are left out.
+
+    >>> x = np.array([1.0, 2, 4])
+    >>> data = xarray.Dataset({"y": ("x", 3 * x ** -.5), "y_se": ("x", .01 * x)}, {"x": x})
+    >>> round(float(exponent(data, "y", "x")["exponent"]), 9)
+    -0.5
+    """
+    part, x, values, errors = _points(data, name, along, 2)
+    if x[0] <= 0:
+        raise InputError(f"{along} = {x[0]:g}: powers need values above 0")
+    good = np.abs(values) > 2 * errors
+    logs = np.where(good, np.log(np.abs(np.where(good, values, 1))), np.nan)
+    relative = np.where(good, errors / np.abs(np.where(good, values, 1)), np.nan)
+    columns = np.stack([np.ones_like(x), np.log(x / x[0])])
+    solution, covariance, chi2, count = _linear(columns, logs, relative)
+    coords = {key: value for key, value in part.coords.items() if along not in value.dims}
+    return xarray.Dataset({key: (part[name].dims[:-1], value) for key, value in (
+        ("exponent", solution[..., 1]), ("exponent_se", covariance[..., 1, 1] ** 0.5),
+        ("chi2", chi2), ("freedom", count - 2))}, coords)
+
+
+def _quality(x, y, error) -> float:
+    """Mean of (y - Y)^2/(dy^2 + dY^2) over the points of all curves [curve][point], Y that of a
+    line through the neighbours on the other curves; NaN where nothing overlaps."""
+    found = []
+    for one in range(len(x)):
+        for at, value, own in zip(x[one], y[one], error[one]):
+            near = []
+            for other in range(len(x)):
+                k = int(np.searchsorted(x[other], at)) if other != one else 0
+                if 0 < k < len(x[other]):
+                    near += [(x[other][i], y[other][i], error[other][i]) for i in (k - 1, k)]
+            if not np.isfinite(value * own) or len(near) < 2:
+                continue
+            near = np.array(near)
+            near = near[np.isfinite(near).all(1) & (near[:, 2] > 0)]
+            if len(near) < 2 or np.ptp(near[:, 0]) == 0:
+                continue
+            columns = np.stack([np.ones(len(near)), near[:, 0] - at])
+            solution, covariance, _, _ = _linear(columns, near[:, 1], near[:, 2])
+            found.append((value - solution[0]) ** 2 / (own ** 2 + covariance[0, 0]))
+    return float(np.mean(found)) if found else float("nan")
+
+
+def collapse(data: xarray.Dataset, name: str, along: str, over: str, power: float = 0.0,
+             power_over: float = 0.0) -> float:
+    """How well curves fall on one another, of each size x on `along` one curve on the axis `over`:
+    NAME x^power against over x^power_over. 1 within their errors; (quality - 1) grows as the square
+    of what is left between them in units of errors (Houdayer and Hartmann, 2004). Blocks at l of a
+    network of depth L fall on l/L with power_over = -1.
+
+    >>> x, t = np.array([1.0, 2, 4]), np.linspace(1, 8, 57)
+    >>> y = np.exp(-t[None] / x[:, None])
+    >>> data = xarray.Dataset({"y": (("x", "t"), y), "y_se": (("x", "t"), 0 * y + .01)},
+    ...                       {"x": x, "t": t})
+    >>> collapse(data, "y", "x", "t", power_over=-1) < .1 < 100 < collapse(data, "y", "x", "t")
+    True
+    """
+    part, x, _, _ = _points(data, name, along, 2)
+    if set(part[name].dims) != {along, over}:
+        raise InputError(f"{name} has the axes {' '.join(map(str, part[name].dims))}; a collapse "
+                         f"takes {along} and {over} alone: choose one of the others with sel")
+    values = part[name].transpose(along, over).values
+    errors = part[name + "_se"].transpose(along, over).values
+    places = np.asarray(part[over].values, dtype=float)
+    scale = x[:, None] ** power
+    return _quality(places[None] * x[:, None] ** power_over, values * scale, errors * scale)

@@ -1,0 +1,123 @@
+"""Fits along an axis, collapse, and blocks as an axis, on numbers of which the answer is known."""
+import numpy as np
+import pytest
+import xarray
+
+import dmft
+
+X = np.array([1.0, 2, 4, 8, 16])
+
+
+def noisy(function, error, seed, samples=400, x=X):
+    """Many data sets of one law: NAME [sample][x]."""
+    draws = np.random.default_rng(seed).normal(size=(samples, len(x)))
+    y = function(x) + error * draws
+    return xarray.Dataset({"y": (("sample", "x"), y), "y_se": (("sample", "x"), 0 * y + error)},
+                          {"x": x})
+
+
+def spread_is_error(values, errors, truth):
+    """Samples of a number scatter about the truth by the error that is claimed: mean of z within 4
+    standard errors of 0, mean of z^2 within 4 of 1."""
+    z = (np.asarray(values) - truth) / np.asarray(errors)
+    assert np.isfinite(z).all()
+    assert abs(z.mean()) < 4 / np.sqrt(len(z))
+    assert abs((z ** 2).mean() - 1) < 4 * np.sqrt(2 / len(z))
+
+
+@pytest.mark.parametrize("power", (1.0, 0.5, 2.0))
+def test_extrapolations_have_the_errors_that_they_claim(power):
+    fit = dmft.extrapolate(noisy(lambda x: 3 + 2 * x ** -power, 0.02, 1), "y", "x", power)
+    spread_is_error(fit["y_inf"], fit["y_inf_se"], 3)
+    spread_is_error(fit["at_largest"], fit["at_largest_se"], 2 * 16 ** -power)
+    assert (fit["freedom"] == 3).all()
+    assert abs(float(fit["chi2"].mean()) - 3) < 4 * np.sqrt(6 / 400)
+
+
+def test_chi2_says_that_a_form_is_wrong():
+    fit = dmft.extrapolate(noisy(lambda x: 3 + 2 * x ** -2, 0.02, 2), "y", "x", 1.0)
+    assert float(fit["chi2"].min()) > 3 + 4 * np.sqrt(6)
+
+
+def test_unknown_powers_are_found():
+    fit = dmft.extrapolate(noisy(lambda x: 3 + 2 * x ** -0.7, 0.002, 3, 100), "y", "x", None)
+    spread_is_error(fit["power"], fit["power_se"], 0.7)
+    spread_is_error(fit["y_inf"], fit["y_inf_se"], 3)
+    flat = dmft.extrapolate(noisy(lambda x: 3 + 2 * np.exp(x), 1e-6, 4, 1), "y", "x", None)
+    assert np.isnan(flat["power"]).all()
+
+
+def test_the_limit_on_the_axis_is_no_point():
+    data = xarray.Dataset({"y": ("N", [5.0, 4.0, 0.0]), "y_se": ("N", [0.1, 0.1, 0.1])},
+                          {"N": [1.0, 2.0, np.inf]})
+    assert float(dmft.extrapolate(data, "y", "N")["y_inf"]) == pytest.approx(3)
+
+
+def test_points_without_an_error_are_left_out():
+    data = noisy(lambda x: 3 + 2 / x, 0.02, 5, 1)
+    data["y"][0, 0] = np.nan
+    fit = dmft.extrapolate(data, "y", "x")
+    assert int(fit["freedom"]) == 2 and abs(float(fit["y_inf"]) - 3) < 4 * float(fit["y_inf_se"])
+    data["y_se"][0, :4] = np.nan
+    assert np.isnan(dmft.extrapolate(data, "y", "x")["y_inf"]).all()
+
+
+def test_richardson_contains_what_the_form_is_worth():
+    data = noisy(lambda x: 3 + 2 / x + 1 / x ** 2, 0, 6, 1)
+    value, error = dmft.richardson(data, "y", "x")
+    assert float(error) > abs(float(value) - 3) > 0
+    data = noisy(lambda x: 3 + 2 / x, 0.02, 7)
+    value, error = dmft.richardson(data, "y", "x")
+    assert abs(float(value.mean()) - 3) < 4 * float(error.mean()) / 20
+    assert float(value.std()) < float(error.mean())
+
+
+def test_exponents():
+    fit = dmft.exponent(noisy(lambda x: -3 * x ** -0.5, 0.01, 8), "y", "x")
+    # errors of 5 % at the end bend the logarithm by a tenth of an error
+    z = (fit["exponent"] + 0.5) / fit["exponent_se"]
+    assert abs(float(z.mean())) < 0.3 and 0.7 < float((z ** 2).mean()) < 1.3
+
+
+def test_curves_collapse_with_their_scaling_alone():
+    t = np.linspace(1, 8, 57)
+    noise = 0.02 * np.random.default_rng(9).normal(size=(3, 57))
+    y = np.exp(-t[None] / X[:3, None]) + noise
+    data = xarray.Dataset({"y": (("x", "t"), y), "y_se": (("x", "t"), 0 * y + 0.02)},
+                          {"x": X[:3], "t": t})
+    good = dmft.collapse(data, "y", "x", "t", power_over=-1)
+    assert 0.6 < good < 1.5 and dmft.collapse(data, "y", "x", "t") > 10
+
+
+@pytest.mark.parametrize("call, sentence", (
+    (lambda data: dmft.extrapolate(data, "z", "x"), "there is no z"),
+    (lambda data: dmft.extrapolate(data, "y", "N"), "y has no axis N; it has sample x"),
+    (lambda data: dmft.extrapolate(data.isel(x=[0]), "y", "x"), "x has 1 values, and this takes 2"),
+    (lambda data: dmft.extrapolate(data.assign_coords(x=X - 1), "y", "x"), "need values above 0"),
+    (lambda data: dmft.extrapolate(data.assign_coords(x=list("abcde")), "y", "x"), "x has words"),
+    (lambda data: dmft.collapse(data.expand_dims(k=2), "y", "x", "sample"), "choose one of")))
+def test_what_has_no_answer_is_a_sentence(call, sentence):
+    with pytest.raises(dmft.InputError, match=sentence):
+        call(noisy(lambda x: 1 / x, 0.1, 10, 3))
+
+
+def test_blocks_are_an_axis():
+    """Of a stack: the kernels of the stream have a block more than the routers; limit and networks
+    have one name for attention, and what belongs to no block stays."""
+    run = dmft.solve({"network": {"model": "transformer", "depth": 2, "heads": 2, "experts": 0},
+                      "data": {"source": "markov", "inputs": 2, "tokens": 3, "vocabulary": 2},
+                      "training": {"steps": 2, "loss": "cross_entropy"},
+                      "solver": {"sites": 64, "replicates": 2},
+                      "reference": {"widths": 8, "seeds": 2}}, progress=False)
+    limit, networks = dmft.blocks(run.limit), dmft.blocks(run.reference[8])
+    assert limit["Ch_diag"].dims[0] == "l" and list(limit["l"]) == [0, 1, 2]
+    np.testing.assert_array_equal(limit["Ch_diag"].sel(l=2), run.limit["Ch_2_diag"])
+    np.testing.assert_array_equal(limit["Ch_diag_se"].sel(l=1), run.limit["Ch_1_diag_se"])
+    assert limit["attention"].dims[0] == "l" and networks["attention"].dims[:2] == ("l", "head")
+    np.testing.assert_array_equal(networks["attention"].sel(l=1, head=0),
+                                  run.reference[8]["attention_1_0"])
+    assert np.isnan(limit["attention"].sel(l=2)).all()
+    difference = networks["attention"] - limit["attention"]
+    assert difference.dims[:2] == ("l", "head")
+    np.testing.assert_array_equal(limit["loss"], run.limit["loss"])
+    assert not [name for name in limit.data_vars if "_0" in name]
