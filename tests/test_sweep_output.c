@@ -154,9 +154,11 @@ static void test_points_of_several_networks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_points_of_several_networks),          TEST(test_other_files_stay),
-        TEST(test_results_of_other_programs_stay),      TEST(test_errors_are_those_of_the_runs),
-        TEST(test_sweeps_whose_runs_stay_are_replaced), TEST(test_points_of_several_networks),
+        TEST(test_other_files_stay),
+        TEST(test_results_of_other_programs_stay),
+        TEST(test_errors_are_those_of_the_runs),
+        TEST(test_sweeps_whose_runs_stay_are_replaced),
+        TEST(test_points_of_several_networks),
     };
     return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }
