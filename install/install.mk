@@ -58,9 +58,9 @@ uninstall:
 deb: all $(if $(MPI),,$(LIBRARY)) $(COMPLETION)
 	@sh install/deb.sh $(BUILD) $(RELEASE) dmft-solve$(if $(MPI),-mpi)
 
-# build/site: the documents as pages with a search, by mkdocs.
+# build/site: the documents as pages with a search and formulas, by mkdocs.
 site:
-	@command -v mkdocs >/dev/null || { $(call INSTALL,mkdocs); }
+	@sh install/site.sh --needs 2>/dev/null || { $(call INSTALL,mkdocs-material python3-pymdownx libjs-katex); }
 	@sh install/site.sh build
 
 .PHONY: lib install install-library uninstall deb site

@@ -1,16 +1,27 @@
 #!/bin/sh
-# BUILD/site: README.md and docs/*.md as pages, with a search. usage: site.sh BUILD
+# BUILD/site: README.md and docs/*.md as pages, with a search and formulas; nothing comes from a network.
+# usage: site.sh BUILD, or site.sh --needs, which says what is missing here
 set -eu
-command -v mkdocs >/dev/null || {
-    echo 'make site: needs mkdocs (apt-get install mkdocs)' >&2
+katex=${KATEX:-/usr/share/javascript/katex}
+python3=${PYTHON:-/usr/bin/python3}
+if ! { command -v mkdocs && [ -d /usr/share/mkdocs/themes/material ] && [ -e "$katex/katex.min.js" ] &&
+    "$python3" -c 'import pymdownx'; } >/dev/null 2>&1; then
+    echo 'make site: needs mkdocs with its theme material, pymdownx and KaTeX' \
+        '(apt-get install mkdocs-material python3-pymdownx libjs-katex)' >&2
     exit 1
-}
-pages=${1:?}/site-pages
+fi
+[ "${1:?}" != --needs ] || exit 0
+pages=$1/site-pages
 rm -rf "$pages"
 mkdir -p "$pages"
 cp -r docs/. "$pages"
-cp CHANGELOG.md "$pages"
-sed -E 's|\]\(docs/|](|g' CONTRIBUTING.md >"$pages/CONTRIBUTING.md"
+for page in CHANGELOG CONTRIBUTING; do
+    sed -E 's|\]\(docs/|](|g' $page.md >"$pages/$page.md"
+done
+for page in docs/*.md; do # what lies above docs/ is pages of the site, or sources, which it lacks
+    sed -E 's,\]\(\.\./(CHANGELOG|CONTRIBUTING)\.md,](\1.md,g; s,\]\(\.\./README\.md,](index.md,g
+            s,\[([^]]*)\]\(\.\./[^)]*\),\1,g' "$page" >"$pages/$(basename "$page")"
+done
 rm -rf "$pages/man"
 for page in docs/man/*.1; do # as text, where man can be had
     name=$(basename "$page" .1)
@@ -20,7 +31,10 @@ for page in docs/man/*.1; do # as text, where man can be had
         printf '```\n'
     } >"$pages/$name.1.md"
 done
-sed -E 's|\]\(docs/|](|g' README.md >"$pages/index.md"
+sed -E 's,(\]\(|src=")docs/,\1,g' README.md >"$pages/index.md"
+mkdir "$pages/katex"
+cp -rL "$katex/katex.min.css" "$katex/katex.min.js" "$katex/fonts" install/formulas.js install/site.css \
+    "$pages/katex"
 for page in docs/theory/*.md; do # every network has a page
     name=$(basename "$page" .md)
     [ "$name" = parameterizations ] || printf '      - %s: theory/%s.md\n' "$name" "$name"
@@ -28,4 +42,6 @@ done >"$1/site-networks"
 sed "/^  - Networks:/r $1/site-networks" install/mkdocs.yml |
     sed "s|@PAGES@|$PWD/$pages|" >"$1/mkdocs.yml"
 mkdocs build --quiet --strict --clean -f "$1/mkdocs.yml" -d "$PWD/$1/site"
+rm -f "$1/site/404.html" # for a server, with links from its root
+"$python3" install/site_check.py "$1/site"
 echo "$1/site/index.html"
