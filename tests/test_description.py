@@ -19,7 +19,8 @@ MORE = [("data/regime1.ini", {"network.rho": 0.5, "network.eta_bias": 0.1, "netw
         ("data/regime2_softmax.ini", {"network.rho": 0.5, "network.z_loss": 0.1,
                                       "network.balance_loss": 0.1}),
         ("data/residual.ini", {"network.rho": 0.5}),
-        ("data/transformer.ini", {"training.optimizer": "adam"})]
+        ("data/transformer.ini", {"training.optimizer": "adam"}),
+        ("examples/expert_choice.ini", {"program.capacity": 1})]
 
 
 def page() -> str:

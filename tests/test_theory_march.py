@@ -48,6 +48,9 @@ CASES = {
     "kinds": ("data/transformer.ini", {**TOKENS, "network.bias_per": "token", "rates.b_0": 1500,
                                        "network.biases": [0.5, -0.5, 1, 0, -1, 0.5, 0, 0.2],
                                        "training.optimizer": "momentum"}),
+    "choice": ("examples/expert_choice.ini", {**TOKENS, "training.eta0": 1}),
+    "capacity": ("examples/expert_choice.ini", {**TOKENS, "training.eta0": 1,
+                                                "program.capacity": 1}),
     "tied": ("examples/tied.ini", {"training.eta0": 1, "program.depth": 2})}
 
 

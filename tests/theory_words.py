@@ -90,6 +90,16 @@ class Words:
     def top(self, what, x):
         return largest(x, round(what["share"] * x.shape[1]))
 
+    def top_rows(self, what, x):
+        order = np.argsort(-tokens(x, self.n), axis=1, kind="stable")
+        mask = np.zeros(order.shape)
+        np.put_along_axis(mask, order[:, :what["top"]], 1.0, axis=1)
+        return mask.reshape(x.shape)
+
+    def first_rows(self, what, x):
+        wanted = tokens(x, self.n) > 0
+        return (wanted & (wanted.cumsum(1) <= what["top"])).astype(float).reshape(x.shape)
+
     def rows(self, what, x):
         return largest(x + self.bias.get(what["state"], 0), round(what["rho"] * x.shape[1]))
 

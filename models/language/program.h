@@ -217,6 +217,11 @@ struct value program_mix_by_head(struct program *p, struct value A, struct value
 /* Rows of the token `tokens` places before (negative: behind), 0 where there is none: what causal
  * convolutions are made of. */
 struct value program_lag(struct program *p, struct value x, int tokens);
+/* At each site, 1 on the C largest of the n tokens of an input, ties to the first, else 0: experts
+ * that choose their tokens. And 1 on the first C tokens whose x is above 0: experts of limited
+ * capacity, by order. Constant in the backward pass; 1 <= C <= n. */
+struct value program_top_rows(struct program *p, struct value x, int C);
+struct value program_first_rows(struct program *p, struct value x, int C);
 /* The mean over the tokens of an input: one row of it. */
 struct value program_pool(struct program *p, struct value x);
 /* x/sqrt<x x> */

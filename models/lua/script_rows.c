@@ -288,6 +288,16 @@ static int lag(lua_State *L) {
     return script_push(L, program_lag(script_program(L), x, script_whole(L, 2, -100000, 100000)));
 }
 
+static int top_rows(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    return script_push(L, program_top_rows(script_program(L), x, script_whole(L, 2, 1, 100000)));
+}
+
+static int first_rows(lua_State *L) {
+    struct value x = script_rows(L, 1);
+    return script_push(L, program_first_rows(script_program(L), x, script_whole(L, 2, 1, 100000)));
+}
+
 static int pool(lua_State *L) {
     return script_push(L, program_pool(script_program(L), script_rows(L, 1)));
 }
@@ -341,6 +351,15 @@ const struct script_word script_tokens[] = {
      mix, 0},
     {"lag", "x, k", "rows",
      "rows of the token k places before, 0 where there is none; k below 0: behind", lag, 0},
+    {"top_rows", "x, C", "rows",
+     "a mask: at each site 1 on the C largest of the tokens of an input; ties to the first; "
+     "constant "
+     "in the backward pass",
+     top_rows, 0},
+    {"first_rows", "x, C", "rows",
+     "a mask: at each site 1 on the first C tokens of an input whose x is above 0; constant in the "
+     "backward pass",
+     first_rows, 0},
     {"pool", "x", "rows", "the mean over the tokens of an input", pool, 0},
     {0}};
 

@@ -30,6 +30,8 @@ FILLS = "#eef3fb #fdf3e4 #eef7ee #f8eef6 #f3f3ee #eaf6f7".split()
 # What an oval of numbers is called, by the first of these operations or rules that it has.
 OVALS = [("attend", "attention"), ("gates", "router"), ("mask", "selection"), ("look", "numbers"),
          ("penalty", "penalty")]
+# Masks among the tokens of an input.
+CHOICES = {"top_rows": "top", "first_rows": "first"}
 # Operations that say nothing in a box: where rows come from is told by arrows.
 SILENT = {"read_in", "map", "add", "times", "multiply", "ones", "scale", "shift", "group_mean",
           "tile", "tile_mean", "mix", "mix_by_head", "mean_of_rows", "read_out"}
@@ -145,6 +147,8 @@ def _words(op: Operation) -> str:
         return constants["function"] if k == 1 else f"{constants['function']}({k:g} ·)"
     if op.operation == "top" or constants.get("rule") in ("mask", "select"):
         return f"top {constants['top']}"
+    if op.operation in CHOICES:
+        return f"{CHOICES[op.operation]} {constants['top']} tokens"
     if constants.get("rule") == "gates":
         name = "softmax" if constants["softmax"] else "sigmoid"
         return name + (f", top {constants['top']} of {op.numbers}"
@@ -238,7 +242,7 @@ class Drawing:
 
     def _share(self, op: Operation) -> str:
         """The largest sites of a population: in the limit a share of them."""
-        if op.population is None or "top" not in op.constants:
+        if op.population is None or "top" not in op.constants or op.operation in CHOICES:
             return ""
         on = self.program.populations[op.population]
         return f"top {op['top']}" if on.size else f"top {_product(op['top'] / on.sites, 0)}"

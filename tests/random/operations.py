@@ -359,6 +359,16 @@ class Operations(Values):
         v = self.tame(self.rows("token"))
         return self.add(f"mix({a}, {v})", v.on, "token", [a, v], size=v.size, vanishes=True)
 
+    def choice_of_rows(self) -> Value:
+        """Rows of the tokens that are chosen at each site, and of the first that are above 0."""
+        x, word = self.rows("token"), self.any("top_rows", "first_rows")
+        self.words.add(word)
+        mask = self.add(f"{word}({x}, {self.any(1, 2)})", x.on, "token", [x], [], moves=False,
+                        bounded=True)
+        y = self.tame(self.like(mask, moves=True) or x)
+        return self.add(f"{mask} * {y}", x.on, "token", [mask, y], [y], size=y.size,
+                        vanishes=y.vanishes)
+
     def lag(self) -> Value:
         x, k = self.rows("token"), self.any(1, 1, -1, 2, -2, 0)
         self.words.add("lag")

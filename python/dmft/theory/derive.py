@@ -18,6 +18,7 @@ from dmft.theory.structure import Process, Quantity, Selection, Sites, Symbol, T
 N = 2.0 ** 400                          # the nominal width behind the numbers of a limit
 PLAIN = {"shift": "add", "add_numbers": "add", "multiply_numbers": "multiply"}
 FIELDS = ("map", "read_in")
+MASKS = ("top", "top_rows", "first_rows")
 # Optimizers that move matrices along their gradients, and those that move every entry by itself.
 BY_MATRIX, BY_ENTRY = ("gd", "momentum"), ("adam", "adamw", "lion")
 
@@ -204,7 +205,7 @@ class Derivation:
     def _needs_name(self, node: Node) -> bool:
         if node.word in ("read_out", "penalty", "ones", "tile"):
             return False
-        if node.name or node.word in FIELDS + ("bias", "top", "rows", "attend", "attend_by_head"):
+        if node.name or node.word in FIELDS + ("bias", "rows", "attend", "attend_by_head") + MASKS:
             return True
         if node.word == "look":
             return any(self.nodes[user].word != "bias" for user, _ in node.users)
@@ -259,8 +260,8 @@ class Derivation:
             return Symbol("x", inner.words if inner.base == "h" else (inner.base, *inner.words),
                           inner.indices)
         inner = self._consumer(node)
-        if word in ("top", "rows", "numbers") and (word != "numbers" or
-                                                   node.constants["rule"] == "mask"):
+        if word in ("rows", "numbers") + MASKS and (word != "numbers" or
+                                                    node.constants["rule"] == "mask"):
             near = self.symbols.get(node.args[0])
             return Symbol("m", (), near.indices if near else ())
         if node.population is None:

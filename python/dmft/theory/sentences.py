@@ -23,6 +23,10 @@ NOTES = {
     "masked": r"$\mathrm{softmax}_m(\psi)=m\,e^{\psi}/\langle m\,e^{\psi}\rangle$.",
     "top": r"$\mathrm{top}_\rho$ is 1 on the share $\rho$ of the sites that is largest, else 0, "
            r"and a constant in the backward pass.",
+    "top_rows": r"$\mathrm{top}^\tau_C(x)$ is 1, at each site, on the $C$ tokens of an input whose "
+                r"$x$ is largest, else 0, and a constant in the backward pass.",
+    "first_rows": r"$\mathrm{first}^\tau_C(x)$ is 1, at each site, on the first $C$ tokens of an "
+                  r"input whose $x$ is above 0, else 0, and a constant in the backward pass.",
     "select": r"$\mathrm{top}_\rho(x+b)$ is 1 on the share $\rho$ of the sites where $x+b$ is "
               r"largest, else 0, and a constant in the backward pass.",
     "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is "

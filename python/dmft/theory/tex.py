@@ -293,6 +293,14 @@ class Writer:
         self.used.add("top")
         return rf"\mathrm{{top}}_{{{what['share']:.4g}}}({self.text(what.arguments[0], at)})"
 
+    def _top_rows(self, what, at):
+        self.used.add("top_rows")
+        return rf"\mathrm{{top}}^\tau_{{{what['top']}}}({self.text(what.arguments[0], at)})"
+
+    def _first_rows(self, what, at):
+        self.used.add("first_rows")
+        return rf"\mathrm{{first}}^\tau_{{{what['top']}}}({self.text(what.arguments[0], at)})"
+
     def _rows(self, what, at):
         if what["rule"] != "select":
             return rf"\mathrm{{{what['rule']}}}({self.text(what.arguments[0], at)})"

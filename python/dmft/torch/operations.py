@@ -215,5 +215,17 @@ def lag(run, v, x):
 
 
 @OPERATIONS
+def top_rows(run, v, x):
+    order = torch.sort(x.detach(), dim=1, descending=True, stable=True).indices
+    return torch.zeros_like(x).scatter_(1, order[:, :v["top"]], 1.0)
+
+
+@OPERATIONS
+def first_rows(run, v, x):
+    wanted = (x.detach() > 0).to(x.dtype)
+    return wanted * (wanted.cumsum(1) <= v["top"])
+
+
+@OPERATIONS
 def pool(run, v, x):
     return x.mean(1, keepdim=True)
