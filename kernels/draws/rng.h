@@ -23,7 +23,7 @@
 enum purpose {
     PURPOSE_POOL = 1,   /* matched normals and thin matrices of a population; owner = population */
     PURPOSE_MATRIX = 2, /* rows of an explicit W(0); owner = map */
-    PURPOSE_DATA = 3,   /* drawn inputs (owner 0); of sequences the chain (1) and letters (2) */
+    PURPOSE_DATA = 3,   /* owners: solver/data (normals 0, tokens, corpus, mixture) */
     PURPOSE_BIAS = 4,   /* router biases (owner 0) and noise (owner 1), for all runs of a seed;
                            selection biases, owner = block */
     PURPOSE_PROBE = 5,  /* permutations of sites for probes; owner = population */

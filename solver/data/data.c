@@ -5,6 +5,7 @@
 #include "solver/data/data_file.h"
 #include "solver/data/targets.h"
 #include "solver/data/tokens.h"
+#include "solver/data/truth.h"
 
 #include <limits.h>
 #include <math.h>
@@ -56,6 +57,7 @@ int data_init(struct data *data, const struct data *sizes, struct err *err) {
     *data = *sizes;
     data->X = data->y = NULL;
     data->token = data->code = NULL;
+    data->truth = NULL;
     if (data->V)
         TRY(base_alloc(&data->token, data_rows(data), sizeof *data->token, err));
     else
@@ -71,6 +73,7 @@ void data_free(struct data *data) {
     free(data->token);
     free(data->code);
     free(data->y);
+    truth_free(data->truth);
     *data = (struct data){0};
 }
 

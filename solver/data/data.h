@@ -4,6 +4,7 @@
 
 #include "kernels/base/base.h"
 
+struct data_truth;
 struct loss; /* models/engine/loss.h */
 
 struct data {
@@ -21,6 +22,7 @@ struct data {
     /* [P + tests][per_token ? n : 1][C], or without [C] if numbered; with cross_entropy a row of
      * zeros is not asked */
     double *y;
+    struct data_truth *truth; /* NULL, or what the law of drawn data is (truth.h); rank 0 alone */
 };
 /* The arrays of these sizes, zero; targets that are numbered, -1. */
 int data_init(struct data *data, const struct data *sizes, struct err *err);

@@ -6,8 +6,10 @@
 #include "solver/files/hdf5.h"
 #include "solver/files/partial.h"
 #include "kernels/base/text.h"
+#include "solver/data/truth.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +202,23 @@ done:
     return code;
 }
 
+/* The law of drawn data, and the loss below which no network comes. */
+static int write_truth(hid_t group, const struct data_truth *truth, struct err *err) {
+    for (int k = 0; k < truth->count; k++) {
+        const struct truth_array *array = &truth->array[k];
+        struct dataset set = {array->name, array->dims, array->about,     "",
+                              TRUTH_AXES,  {0},         H5T_NATIVE_DOUBLE};
+        for (int axis = 0; axis < TRUTH_AXES; axis++)
+            set.shape[axis] = array->shape[axis];
+        TRY(write_data(group, set, array->values, err));
+    }
+    if (isfinite(truth->rate))
+        TRY(hdf5_set_attribute(group, "entropy_rate", H5T_NATIVE_DOUBLE, -1, &truth->rate, err));
+    return isfinite(truth->floor)
+               ? hdf5_set_attribute(group, "floor", H5T_NATIVE_DOUBLE, -1, &truth->floor, err)
+               : CODE_OK;
+}
+
 int io_data(struct io *io, const struct data *data, bool all, struct err *err) {
     hid_t group;
     int code;
@@ -216,6 +235,8 @@ int io_data(struct io *io, const struct data *data, bool all, struct err *err) {
         DO(write_inputs(group, data, true, all, err));
     if (data->code)
         DO(hdf5_write_array(group, &letters, data->code, err));
+    if (data->truth)
+        DO(write_truth(group, data->truth, err));
 done:
     return hdf5_shut(H5Gclose, group, code, "data", err);
 }

@@ -14,13 +14,20 @@ enum source {
     SOURCE_MARKOV,
     SOURCE_COPY,
     SOURCE_MODULAR,
-    SOURCE_TEXT
+    SOURCE_TEXT,
+    SOURCE_MIXTURE,
+    SOURCE_POWER_LAW
+};
+struct task_settings { /* of data whose law is known */
+    int components;
+    double separation, noise, spectrum, target, switching;
 };
 struct data_settings {
     int source, inputs, tests, dimension, side, tokens, vocabulary, positions, unit, stride;
     double sharpness, held_out;
     uint64_t seed;
     struct int_list classes;
+    struct task_settings task;
     const char *file, *folder, *alphabet;
 };
 

@@ -1,4 +1,4 @@
-/* Section [data]: its keys, what they must be beside each other and beside the loss, and the data.
+/* Section [data]: what its keys must be beside each other and beside the loss, and the data.
  * Sources other than files first say how large their data are (plan), which is checked, and are
  * drawn then. */
 #define _XOPEN_SOURCE 700
@@ -7,84 +7,14 @@
 #include "solver/settings/config.h"
 #include "solver/data/corpus.h"
 #include "solver/data/fashion.h"
+#include "solver/data/mixture.h"
 #include "solver/data/normals.h"
 #include "solver/data/tokens.h"
+#include "solver/data/truth.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define OFFSET(field) offsetof(struct data_settings, field)
-const struct param_row config_data_rows[] = {
-    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0,
-     "gaussian file multi_index fashion markov copy modular text", NULL,
-     "Where the training inputs and targets come from.\n"
-     "  gaussian: inputs of independent standard normals, targets +1 and -1 in turn\n"
-     "  file: X [P][D] and y [P] of an HDF5, npz or csv file (docs/data.md)\n"
-     "  multi_index: inputs as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2\n"
-     "  fashion: images of Fashion-MNIST\n"
-     "  markov: letters of a Markov chain; the target is the next letter\n"
-     "  copy: letters, a separator, the same letters again, which are the targets\n"
-     "  modular: two numbers a and b; the target is a + b modulo vocabulary\n"
-     "  text: windows of a text; the target is the next letter"},
-    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
-     "source=gaussian|multi_index|fashion|markov|copy|modular|text",
-     "Number P of training inputs. Of fashion these are the first of each class in the "
-     "training set, the classes in turn, and with one output P must be even. Of text they are "
-     "windows, drawn without repetition in an order drawn anew."},
-    {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
-     "source=gaussian|multi_index|fashion|markov|copy|modular|text",
-     "Number of test inputs, which are not trained on: further draws, or the first of each "
-     "class in the test set, or windows of what is held out. A file has them as X_test and "
-     "y_test."},
-    {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
-     "source=gaussian|multi_index", "Dimension D of an input, or of each of its tokens."},
-    {"tokens", PARAM_INT, OFFSET(tokens), "1", 1, 10000, NULL, "source=gaussian|markov|copy|text",
-     "Number n of tokens of an input. Of copy these are n/2 letters, the separator, and all "
-     "of the letters but the last."},
-    {"vocabulary", PARAM_INT, OFFSET(vocabulary), "0", 0, 100000, NULL,
-     "source=file|markov|copy|modular|text",
-     "Number of letters; copy and modular have one token more. With a file it is the number V "
-     "of tokens, and 0 takes what the file says or has. Of a text these are the most frequent "
-     "letters, all others being the last token, and 0 takes all."},
-    {"sharpness", PARAM_REAL, OFFSET(sharpness), "1", 0, 100, NULL, "source=markov",
-     "Standard deviation of the logits of the Markov chain: the probabilities of the next "
-     "letter are the softmax of sharpness times standard normals."},
-    {"positions", PARAM_CHOICE, OFFSET(positions), "yes", 0, 0, "no yes",
-     "source=file|markov|copy|modular|text",
-     "Whether the vector of a token contains its place in the sequence.\n"
-     "  no: it is the one-hot token alone\n"
-     "  yes: it is the one-hot token and the one-hot place"},
-    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL,
-     "source=gaussian|multi_index|markov|copy|modular|text",
-     "Seed of the random inputs and targets."},
-    {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file|text",
-     "Path of the data file or the text, relative to the folder of the ini that names it."},
-    {"unit", PARAM_CHOICE, OFFSET(unit), "characters", 0, 0, "characters bytes", "source=text",
-     "What a letter of a text is.\n"
-     "  characters: a character of UTF-8\n"
-     "  bytes: a byte, of any file"},
-    {"alphabet", PARAM_TEXT, OFFSET(alphabet), "", 0, 0, NULL, "source=text",
-     "The letters in the order of their tokens, \\n being the end of a line; all others of the "
-     "text are one token more. Empty: those that the text has, in the order of their codes."},
-    {"stride", PARAM_INT, OFFSET(stride), "0", 0, 1000000, NULL, "source=text",
-     "Letters from the beginning of a window to that of the next. 0: as many as tokens, so that "
-     "each letter is asked for once."},
-    {"held_out", PARAM_REAL, OFFSET(held_out), "0.1", 0, 0.9, NULL, "source=text",
-     "Share of the text, its last part, that test inputs lie in and no training input."},
-    {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
-     "Labels of the classes to take, 0 to 9. With one output their number is even, the first "
-     "half having y = +1 and the second y = -1; with cross_entropy or outputs > 1 each class "
-     "has an output."},
-    {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
-     "Number of pixels along an edge after averaging over squares, a divisor of 28. D = "
-     "side^2; features are centred over the inputs, then each input is scaled to |x|^2 = D."},
-    {"folder", PARAM_PATH, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
-     "source=fashion",
-     "Path of the folder of Fashion-MNIST, relative to the folder of the ini that names it."},
-};
-const size_t config_data_rows_count = sizeof config_data_rows / sizeof *config_data_rows;
-#undef OFFSET
 
 static struct sequences sequences_of(const struct data_settings *settings) {
     return (struct sequences){.kind = settings->source == SOURCE_MARKOV ? SEQUENCE_MARKOV
@@ -92,12 +22,20 @@ static struct sequences sequences_of(const struct data_settings *settings) {
                                                                         : SEQUENCE_MODULAR,
                               .letters = settings->vocabulary,
                               .seed = settings->seed,
-                              .sharpness = settings->sharpness};
+                              .sharpness = settings->sharpness,
+                              .components = settings->task.components,
+                              .switching = settings->task.switching};
 }
 
 static bool is_sequences(const struct data_settings *settings) {
     return settings->source == SOURCE_MARKOV || settings->source == SOURCE_COPY ||
            settings->source == SOURCE_MODULAR;
+}
+
+/* Whether targets are numbers that a law gives. */
+static bool has_numbers(const struct data_settings *settings) {
+    return settings->source == SOURCE_MULTI_INDEX || settings->source == SOURCE_MIXTURE ||
+           settings->source == SOURCE_POWER_LAW;
 }
 
 static bool takes(const struct config *config, enum loss_targets targets) {
@@ -119,7 +57,7 @@ static struct data plan(const struct config *config) {
         return tokens_sizes(&sequences, settings->inputs, settings->tests,
                             settings->source == SOURCE_MODULAR ? 3 : settings->tokens,
                             settings->positions);
-    sizes.classes = settings->source != SOURCE_MULTI_INDEX;
+    sizes.classes = !has_numbers(settings);
     if (settings->source == SOURCE_FASHION) {
         sizes.D = settings->side * settings->side;
         sizes.C = has_classes(config) ? settings->classes.count : 1;
@@ -225,9 +163,9 @@ static int check_source(const struct config *config, const struct params *params
     if (settings->source == SOURCE_MULTI_INDEX && settings->dimension < 4)
         return params_error(params, "data", "dimension", err,
                             "source = multi_index needs at least 4");
-    if (settings->source == SOURCE_MULTI_INDEX && takes(config, LOSS_TARGETS_CLASSES))
+    if (has_numbers(settings) && takes(config, LOSS_TARGETS_CLASSES))
         return params_error(params, "training", "loss", err,
-                            "targets of source = multi_index are numbers, not classes; choose %s",
+                            "targets of source = %s are numbers, not classes; choose %s", source,
                             numbers);
     if (is_sequences(settings))
         TRY(check_sequences(config, params, err));
@@ -247,7 +185,8 @@ static int check_size(const struct config *config, const struct params *params,
     static const char *const remedy[] = {
         [SOURCE_GAUSSIAN] = "dimension", [SOURCE_MULTI_INDEX] = "dimension",
         [SOURCE_FASHION] = "side",       [SOURCE_MARKOV] = "vocabulary",
-        [SOURCE_COPY] = "vocabulary",    [SOURCE_MODULAR] = "vocabulary"};
+        [SOURCE_COPY] = "vocabulary",    [SOURCE_MODULAR] = "vocabulary",
+        [SOURCE_MIXTURE] = "dimension",  [SOURCE_POWER_LAW] = "dimension"};
     double inputs = (double)sizes->P + sizes->tests, rows = inputs * sizes->n;
     double kept = sizes->V ? fmin(rows, sizes->D) : rows;
     double numbers =
@@ -392,8 +331,20 @@ static int draw(struct config *config, struct params *params, struct data *data,
     if (settings->source == SOURCE_FASHION)
         return read_fashion(config, params, sizes.C, data, err);
     TRY(data_init(data, &sizes, err));
-    if (is_sequences(settings))
-        return tokens_draw(data, &sequences, err);
+    if (is_sequences(settings)) {
+        TRY(tokens_draw(data, &sequences, err));
+        if (data->truth && !takes(config, LOSS_TARGETS_CLASSES))
+            data->truth->floor = data->truth->rate = NAN; /* they are cross-entropies */
+        return CODE_OK;
+    }
+    const struct task_settings *task = &settings->task;
+    if (settings->source == SOURCE_MIXTURE || settings->source == SOURCE_POWER_LAW)
+        return mixture_draw(
+            data,
+            &(struct task){settings->source == SOURCE_MIXTURE ? task->components : 0,
+                           task->separation, task->noise, task->spectrum, task->target,
+                           settings->seed},
+            err);
     normals_draw(data, settings->seed, settings->source == SOURCE_MULTI_INDEX);
     return CODE_OK;
 }

@@ -90,7 +90,11 @@ def loss(ax, run) -> None:
 
 
 def finish_loss(ax, runs) -> None:
-    """Scale and name of an axis with the losses of some runs."""
+    """Scale and name of an axis with the losses of some runs, and a line at the floor of their data
+    (docs/data.md), where they have one and the same."""
+    floors = {run["data"].attrs.get("floor") if "data" in run else None for run in runs}
+    if len(floors) == 1 and None not in floors:
+        ax.axhline(floors.pop(), color="0.4", ls=":", lw=1.2, zorder=1, label="best predictor")
     drawn = [data["loss"] for run in runs for _, _, data in ensembles(run)]
     mean = np.concatenate([part.values for part in drawn])
     if 0 < 10 * np.nanmin(mean) < np.nanmax(mean):

@@ -1,0 +1,93 @@
+/* The keys of section [data]. */
+#include "solver/settings/config_data.h"
+#include "solver/settings/config.h"
+#include "solver/data/fashion.h"
+
+#define OFFSET(field) offsetof(struct data_settings, field)
+const struct param_row config_data_rows[] = {
+    {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0,
+     "gaussian file multi_index fashion markov copy modular text mixture power_law", NULL,
+     "Where the training inputs and targets come from.\n"
+     "  gaussian: inputs of independent standard normals, targets +1 and -1 in turn\n"
+     "  file: X [P][D] and y [P] of an HDF5, npz or csv file (docs/data.md)\n"
+     "  multi_index: inputs as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2\n"
+     "  fashion: images of Fashion-MNIST\n"
+     "  markov: letters of a Markov chain; the target is the next letter\n"
+     "  copy: letters, a separator, the same letters again, which are the targets\n"
+     "  modular: two numbers a and b; the target is a + b modulo vocabulary\n"
+     "  text: windows of a text; the target is the next letter\n"
+     "  mixture: inputs of several components, each with a mean and a linear teacher of its own\n"
+     "  power_law: inputs and linear targets whose parts along the directions fall as powers"},
+    {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
+     "source=gaussian|multi_index|fashion|markov|copy|modular|text|mixture|power_law",
+     "Number P of training inputs. Of fashion these are the first of each class in the "
+     "training set, the classes in turn, and with one output P must be even. Of text they are "
+     "windows, drawn without repetition in an order drawn anew."},
+    {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
+     "source=gaussian|multi_index|fashion|markov|copy|modular|text|mixture|power_law",
+     "Number of test inputs, which are not trained on: further draws, or the first of each "
+     "class in the test set, or windows of what is held out. A file has them as X_test and "
+     "y_test."},
+    {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
+     "source=gaussian|multi_index|mixture|power_law",
+     "Dimension D of an input, or of each of its tokens."},
+    {"tokens", PARAM_INT, OFFSET(tokens), "1", 1, 10000, NULL, "source=gaussian|markov|copy|text",
+     "Number n of tokens of an input. Of copy these are n/2 letters, the separator, and all "
+     "of the letters but the last."},
+    {"vocabulary", PARAM_INT, OFFSET(vocabulary), "0", 0, 100000, NULL,
+     "source=file|markov|copy|modular|text",
+     "Number of letters; copy and modular have one token more. With a file it is the number V "
+     "of tokens, and 0 takes what the file says or has. Of a text these are the most frequent "
+     "letters, all others being the last token, and 0 takes all."},
+    {"sharpness", PARAM_REAL, OFFSET(sharpness), "1", 0, 100, NULL, "source=markov",
+     "Standard deviation of the logits of the Markov chain: the probabilities of the next "
+     "letter are the softmax of sharpness times standard normals."},
+    {"components", PARAM_INT, OFFSET(task.components), "1", 1, 10000, NULL, "source=markov|mixture",
+     "Number of components of a mixture, or of Markov chains: each sequence begins with one of "
+     "them, all being equally likely. Which one it is, is in the file."},
+    {"switching", PARAM_REAL, OFFSET(task.switching), "0", 0, 1, NULL, "source=markov",
+     "Probability with which a chain is drawn anew after each letter."},
+    {"separation", PARAM_REAL, OFFSET(task.separation), "0.5", 0, 0.999, NULL, "source=mixture",
+     "Share r of the mean of its component in an input, x = r m + sqrt(1 - r^2) g. At 0 nothing in "
+     "the input tells the component."},
+    {"spectrum_decay", PARAM_REAL, OFFSET(task.spectrum), "1", 0, 100, NULL, "source=power_law",
+     "Exponent a of the variances of the inputs along direction i, i^-a."},
+    {"target_decay", PARAM_REAL, OFFSET(task.target), "1", 0, 100, NULL, "source=power_law",
+     "Exponent b of the share of the targets' variance along direction i, i^-b."},
+    {"noise", PARAM_REAL, OFFSET(task.noise), "0", 0, 1000, NULL, "source=mixture|power_law",
+     "Standard deviation of normal noise that is added to the targets, of variance 1."},
+    {"positions", PARAM_CHOICE, OFFSET(positions), "yes", 0, 0, "no yes",
+     "source=file|markov|copy|modular|text",
+     "Whether the vector of a token contains its place in the sequence.\n"
+     "  no: it is the one-hot token alone\n"
+     "  yes: it is the one-hot token and the one-hot place"},
+    {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL,
+     "source=gaussian|multi_index|markov|copy|modular|text|mixture|power_law",
+     "Seed of the random inputs and targets."},
+    {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file|text",
+     "Path of the data file or the text, relative to the folder of the ini that names it."},
+    {"unit", PARAM_CHOICE, OFFSET(unit), "characters", 0, 0, "characters bytes", "source=text",
+     "What a letter of a text is.\n"
+     "  characters: a character of UTF-8\n"
+     "  bytes: a byte, of any file"},
+    {"alphabet", PARAM_TEXT, OFFSET(alphabet), "", 0, 0, NULL, "source=text",
+     "The letters in the order of their tokens, \\n being the end of a line; all others of the "
+     "text are one token more. Empty: those that the text has, in the order of their codes."},
+    {"stride", PARAM_INT, OFFSET(stride), "0", 0, 1000000, NULL, "source=text",
+     "Letters from the beginning of a window to that of the next. 0: as many as tokens, so that "
+     "each letter is asked for once."},
+    {"held_out", PARAM_REAL, OFFSET(held_out), "0.1", 0, 0.9, NULL, "source=text",
+     "Share of the text, its last part, that test inputs lie in and no training input."},
+    {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
+     "Labels of the classes to take, 0 to 9. With one output their number is even, the first "
+     "half having y = +1 and the second y = -1; with cross_entropy or outputs > 1 each class "
+     "has an output."},
+    {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
+     "Number of pixels along an edge after averaging over squares, a divisor of 28. D = "
+     "side^2; features are centred over the inputs, then each input is scaled to |x|^2 = D."},
+    {"folder", PARAM_PATH, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
+     "source=fashion",
+     "Path of the folder of Fashion-MNIST, relative to the folder of the ini that names it."},
+};
+const size_t config_data_rows_count = sizeof config_data_rows / sizeof *config_data_rows;
+#undef OFFSET
