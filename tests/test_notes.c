@@ -1,5 +1,6 @@
 /* Notes of a run: what is said of limits that condense, of runs that fail, and until when numbers
  * hold. */
+#include "solver/run/correction.h"
 #include "solver/run/notes.h"
 #include "solver/run/run.h"
 #include "tests/support/support.h"
@@ -76,6 +77,40 @@ static void causes_of_failures(void **state) {
     }
 }
 
+/* SwiGLU experts that grow out of a saddle, of few sites: halves take off a standard error, and
+ * more than a half is left (docs/testing.md). A dense network of the same sites is none the worse,
+ * and without halves nothing is known. */
+static void biases_of_few_sites(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *sites, *more, *halves;
+        bool warns;
+    } table[] = {
+        {"examples/swiglu.ini", "solver.sites=512", "solver.expert_sites=512", "solver.halves=yes",
+         true},
+        {"examples/swiglu.ini", "solver.sites=512", "solver.expert_sites=512", "solver.halves=no",
+         false},
+        {"data/dense.ini", "solver.sites=2048", "solver.draws=sobol", "solver.halves=yes", false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *const overrides[] = {
+            table[i].sites,  table[i].halves,     "solver.replicates=8", table[i].more,
+            "solver.seed=4", "training.steps=10", "reference.widths=",   NULL};
+        struct run run;
+        struct correction taken;
+        support_run(&run, table[i].ini, overrides);
+        ASK(run_march(&run, err));
+        const struct note *note = find(&run, "bias_of_sites");
+        ASK(correction_find(&run.results.limit, &taken, err));
+        print_message("%s: %.2f errors of %s taken off\n", table[i].ini, taken.size,
+                      taken.size > 0 ? taken.series : "anything");
+        assert_int_equal(note != NULL, table[i].warns);
+        assert_int_equal(taken.size > NOTES_TAKEN, table[i].warns);
+        assert_true(!note || (note->warning && !strcmp(note->group, "limit")));
+        run_free(&run);
+    }
+}
+
 /* Gates and attention weights that amplify the fluctuations of networks; biases that keep gates
  * apart do not let them. Seen in networks: attention_beta = 30 without zero_queries, loss at t = 9
  * 1.073 in the limit, 1.108(8) at N = 256; beta = 1e6 of regime1 with biases, as far apart as at 1.
@@ -144,9 +179,8 @@ static void steps_that_are_too_coarse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gates_that_condense),
-        cmocka_unit_test(causes_of_failures),
-        cmocka_unit_test(gates_that_amplify),
+        cmocka_unit_test(gates_that_condense),       cmocka_unit_test(causes_of_failures),
+        cmocka_unit_test(biases_of_few_sites),       cmocka_unit_test(gates_that_amplify),
         cmocka_unit_test(steps_that_are_too_coarse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

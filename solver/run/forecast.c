@@ -78,7 +78,7 @@ static int note_scale(struct run *run, struct err *err) {
 }
 
 /* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
- * few for the replicates. */
+ * few for the replicates, of a run without halves, which would measure it (correction.h). */
 static int warn_sites(struct run *run, struct err *err) {
     int replicates = run->config.solver.replicates, code;
     size_t wanted = (size_t)SITES_PER_REPLICATE * (size_t)replicates;
@@ -95,10 +95,10 @@ static int warn_sites(struct run *run, struct err *err) {
     }
     if (*kinds)
         DO(tell(run, "few_sites", "limit", true, err,
-                "too few sites for %d replicates (%s): with %zu or more of each kind, and all "
-                "normals matched, biases are mostly below %s of a standard error; raise them in "
-                "[solver], or lower replicates",
-                replicates, kinds, wanted, run->config.solver.halves ? "a fifth" : "half"));
+                "too few sites for %d replicates (%s): with %zu or more of each kind biases are "
+                "mostly below half of a standard error, but not in every network; raise them in "
+                "[solver], lower replicates, or let halves = yes measure the bias and take it off",
+                replicates, kinds, wanted));
 done:
     net_free(&net);
     return code;
@@ -107,5 +107,6 @@ done:
 int forecast_notes(struct run *run, struct err *err) {
     TRY(warn_rank(run, err));
     TRY(note_scale(run, err));
-    return run->config.solver.replicates > 1 ? warn_sites(run, err) : CODE_OK;
+    return run->config.solver.replicates > 1 && !run->config.solver.halves ? warn_sites(run, err)
+                                                                           : CODE_OK;
 }

@@ -1,6 +1,7 @@
 /* Notes of a run: how they are found, printed and written. */
 #include "solver/run/notes.h"
 #include "solver/run/condense.h"
+#include "solver/run/correction.h"
 #include "solver/run/stability.h"
 #include "solver/run/ensemble.h"
 #include "solver/run/at_rest.h"
@@ -118,6 +119,18 @@ static int find_unmatched(struct run *run, struct err *err) {
             "up to %g normals of a replicate were not fully matched, for want of sites (more sites "
             "give smaller errors and biases)",
             normals);
+    return CODE_OK;
+}
+
+/* docs/method.md section 3. */
+static int find_bias(struct run *run, struct err *err) {
+    struct correction taken;
+    TRY(correction_find(&run->results.limit, &taken, err));
+    if (taken.size > NOTES_TAKEN)
+        ADD("bias_of_sites", "limit", -1, true,
+            "halves have taken a bias of %.2g standard errors off %s (t = %d): up to as much may "
+            "be left; repeat with twice the sites",
+            taken.size, taken.series, taken.t);
     return CODE_OK;
 }
 
@@ -248,6 +261,7 @@ int notes_collect(struct run *run, struct err *err) {
     TRY(find_coarse(run, "limit", &run->results.limit, err));
     TRY(find_noiseless(run, err));
     TRY(find_unmatched(run, err));
+    TRY(find_bias(run, err));
     TRY(find_steep(run, err));
     return find_gates(run, err);
 }

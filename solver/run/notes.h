@@ -12,6 +12,10 @@ struct run;
  * unmatched normals). */
 #define NOTES_UNMATCHED 1.0
 
+/* Of the bias that halves have taken off, in standard errors: 20 runs of networks of which halves
+ * leave less than a quarter of one had at most 0.33 (docs/testing.md, at the sites of the inis). */
+#define NOTES_TAKEN 0.35
+
 /* Of estimated errors of all fixed steps over the largest f. They are added up as if none faded,
  * and so are one to four times the largest error (docs/testing.md). */
 #define NOTES_COARSE 0.02
