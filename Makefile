@@ -6,7 +6,7 @@
 #   make check-long   longer statistics, sanitizers, fuzzing (an hour and more)
 #   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing.md)
 #   make check-random TIME=seconds         random networks beside PyTorch and beside their limit
-#   make validation; make coverage     networks against their limit; its error bars (minutes)
+#   make validation; make coverage-of  networks against their limit; its error bars (minutes)
 #   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
 #   make study NAME=lr_transfer        data and picture of a study in studies/; make gallery: of all

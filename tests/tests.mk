@@ -148,17 +148,14 @@ bench-figures: $(BUILD)/bench_methods
 	$< figure > build/performance.csv
 	PYTHON=$(PYTHON) python/with -m dmft.plot.performance build/performance.csv docs/performance.png
 
-# Bias and coverage of the error bars of the limit at the defaults, of eight networks (half an hour of
-# processor). A table for each; those that are there stay, so that a run that was cut goes on:
-# remove the folder to measure anew. COVERAGE=NAME... for some of them.
-COVERAGE := dense regime1 regime2 regime3 residual stack transformer swiglu
-$(BUILD)/coverage_of/%.md: | $(BUILD)/coverage
-	@mkdir -p $(@D)
-	$(BUILD)/coverage $* > $@.part
-	@mv $@.part $@
-coverage: $(COVERAGE:%=$(BUILD)/coverage_of/%.md)
-	@cat $^
-	@grep -h '^all of' $^
+# Bias and coverage of the error bars of the limit at the sites of the inis: the table of docs/testing.md, from what
+# was measured (seconds). make coverage-of NETWORK=swiglu measures one of them anew (one to five minutes of
+# processor each): dense regime1 regime2 regime3 residual stack transformer swiglu swiglu_late.
+coverage:
+	@$(PYTHON) tests/bench/coverage.py --update
+coverage-of: $(BUILD)/coverage
+	$< $(NETWORK) sobol > $(BUILD)/coverage.tsv
+	@mv $(BUILD)/coverage.tsv tests/bench/coverage/$(NETWORK).tsv
 
 # How many of COUNT small faults the tests notice, JOBS at a time; goes on where it stopped.
 COUNT := 300
@@ -182,5 +179,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-figures coverage coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-figures coverage coverage-of coverage-check draws bias \
         validation mutants

@@ -1,15 +1,21 @@
-/* make coverage, or coverage NAME [RUNS [SECTION.KEY=VALUE]]: bias and coverage of the error bars
- * of a limit at the sites of its ini, of a network of the table below, with even draws (sobol).
+/* coverage NAME DRAWS [SECTION.KEY=VALUE ...]: bias and coverage of the error bars of a limit, of a
+ * network of the table below, with [solver] draws = DRAWS. `make coverage` keeps what this prints
+ * in tests/bench/coverage/, and tests/bench/coverage.py makes the table of docs/testing.md from
+ * that.
  *
- * RUNS replicates at twice the sites and in halves: each half is a replicate at the sites of the
- * ini, with the draws that such a run would have, and (3.2) gives it a truth whose bias is of the
- * next order. 8 halves are a run as a user would have it, RUNS/4 of them in all; its truth is the
- * mean over all other replicates, whose error is added in quadrature.
+ * Two runs in halves, of many replicates, 8 of which are a run as a user would have it. The first
+ * has twice the sites of the ini (or four times), and gives the truth by (3.2) of docs/method.md;
+ * the second has those of the ini. A half of a replicate is a replicate with half of the sites,
+ * with the draws that it would have by itself; so three settings are judged: halves = no at half
+ * the sites of each run, halves = yes at the sites of the second.
  *
- * bias/se: mean over such runs of (value - truth of its own replicates, whose fluctuations mostly
- * cancel) over the rms printed error; in brackets its own error. Coverage: share of the runs whose
- * 95 % interval (Student's t) holds the truth; at the end over all entries, with its error from run
- * to run. Of input 0, at the middle and the end; what is exact is left out. */
+ * bias: mean over such runs of (value - truth) over the rms printed error, and its own error. With
+ * halves = no the truth is that of the same replicates, whose fluctuations mostly cancel; with
+ * halves = yes it is that of the first run, whose error is in quadrature. Coverage: share of the
+ * runs whose 95 % interval (Student's t) holds the truth of all other replicates, whose error is
+ * added in quadrature; of all entries with its error from run to run. Entries: loss, f, gate
+ * participation and diagonals of kernels of input 0, at the middle and the end; what is exact is
+ * left out. */
 #include "solver/measure/stats.h"
 #include "solver/run/run.h"
 
@@ -18,68 +24,174 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPLICATES = 8, WORDS = 24, GROUPS = 512 };
+enum { REPLICATES = 8, WORDS = 24, GROUPS = 512, ENTRIES = 64 };
 static const double exact = 1e-7; /* below this share of the value errors are round-off */
+
+struct estimate {
+    double mean, se;
+};
+
+/* A network, its keys, those of its sites in both runs, and their replicates. */
+struct bench_case {
+    const char *name, *ini, *truth_sites, *sites;
+    int truth_runs, runs;
+};
 
 struct entry {
     const char *name;
-    size_t at;
+    int t;
+    struct estimate truth; /* of the first run */
 };
 
-/* Mean and standard error of one entry over the replicates of group g, or over all others. */
-static int entry_of(struct record *record, struct entry entry, int g, bool others, double *mean,
-                    double *se, struct err *err) {
-    const struct series *series = record_find(record, entry.name);
+/* What is judged: which of the records of a run, against which truth. */
+struct setting {
+    struct run *run;
+    const char *draws;
+    bool halves;
+    double held[GROUPS][2]; /* entries whose interval held the truth, in each run as of a user */
+    double squares, largest, largest_error;
+    int entries;
+};
+
+/* Of an entry over the replicates of group g, over all others, or (g = -1) over all. */
+static int estimate(struct record *record, const struct entry *entry, int g, bool others,
+                    struct estimate *out, struct err *err) {
+    const struct series *series = record_find(record, entry->name);
+    size_t at = (size_t)entry->t * (series->size / series->shape[0]);
     double *all;
     TRY(base_alloc(&all, 2 * series->size, sizeof *all, err));
     for (int r = 0; r < record->runs; r++)
-        record->steps[r] = (r / REPLICATES == g) != others ? record->T : 0;
+        record->steps[r] = g < 0 || (r / REPLICATES == g) != others ? record->T : 0;
     record_statistics(record, series, all, all + series->size);
-    *mean = all[entry.at];
-    *se = all[series->size + entry.at];
+    *out = (struct estimate){all[at], all[series->size + at]};
     free(all);
     return CODE_OK;
 }
 
+static bool holds(struct estimate value, struct estimate truth) {
+    double most = stats_interval(hypot(value.se, truth.se), REPLICATES, 0.95);
+    return fabs(value.mean - truth.mean) <= most;
+}
+
 struct judged {
-    double truth, bias, bias_se, scale, coverage;
+    double sum, squares, scale;
+    int held[GROUPS][2], runs;
 };
 
-/* Group g of both halves: what is added to `held` for each of them. */
-static int judge_group(struct run *run, struct entry entry, int g, struct judged *judged,
-                       double *difference, double *held, struct err *err) {
-    double truth, truth_se, own, mean, se;
-    TRY(entry_of(&run->results.limit, entry, g, true, &truth, &truth_se, err));
-    TRY(entry_of(&run->results.limit, entry, g, false, &own, &se, err));
-    *difference = -own;
+static void add(struct judged *judged, double difference, double se2) {
+    judged->sum += difference;
+    judged->squares += difference * difference;
+    judged->scale += se2;
+}
+
+/* Runs of 8 replicates with halves = no: both halves of a group, beside the group itself. */
+static int judge_plain(struct run *run, const struct entry *entry, int g, struct judged *judged,
+                       struct err *err) {
+    struct estimate truth, own, value[2];
+    TRY(estimate(&run->results.limit, entry, g, true, &truth, err));
+    TRY(estimate(&run->results.limit, entry, g, false, &own, err));
     for (int k = 0; k < 2; k++) {
-        TRY(entry_of(&run->results.half[k], entry, g, false, &mean, &se, err));
-        double most = stats_interval(hypot(se, truth_se), REPLICATES, 0.95);
-        bool in = fabs(mean - truth) <= most;
-        *difference += mean / 2;
-        judged->scale += se * se / 2;
-        judged->coverage += in / 2.;
-        held[k] += in;
+        TRY(estimate(&run->results.half[k], entry, g, false, &value[k], err));
+        judged->held[g][k] = holds(value[k], truth);
     }
-    judged->truth = truth;
+    add(judged, (value[0].mean + value[1].mean) / 2 - own.mean,
+        (pow(value[0].se, 2) + pow(value[1].se, 2)) / 2);
     return CODE_OK;
 }
 
-static int judge(struct run *run, struct entry entry, struct judged *judged, double held[GROUPS][2],
-                 struct err *err) {
-    int groups = run->results.limit.runs / REPLICATES;
-    double difference, sum = 0, squares = 0;
-    *judged = (struct judged){0};
-    for (int g = 0; g < groups; g++) {
-        TRY(judge_group(run, entry, g, judged, &difference, held[g], err));
-        sum += difference / groups;
-        squares += difference * difference / groups;
-    }
-    judged->coverage /= groups;
-    judged->scale = sqrt(judged->scale / groups);
-    judged->bias = sum / judged->scale;
-    judged->bias_se = sqrt((squares - sum * sum) / (groups - 1)) / judged->scale;
+static int judge_halved(struct run *run, const struct entry *entry, int g, struct judged *judged,
+                        struct err *err) {
+    struct estimate value;
+    TRY(estimate(&run->results.limit, entry, g, false, &value, err));
+    judged->held[g][0] = judged->held[g][1] = holds(value, entry->truth);
+    add(judged, value.mean - entry->truth.mean, pow(value.se, 2));
     return CODE_OK;
+}
+
+static int groups_of(const struct setting *setting) {
+    return setting->run->results.limit.runs / REPLICATES;
+}
+
+static void print_start(const struct bench_case *what, const struct setting *setting) {
+    int sites = setting->run->config.solver.sites;
+    printf("%s\t%s\t%s\t%d\t", what->name, setting->draws, setting->halves ? "yes" : "no",
+           setting->halves ? sites : sites / 2);
+}
+
+static int judge(const struct bench_case *what, struct setting *setting, const struct entry *entry,
+                 struct err *err) {
+    static struct judged judged;
+    int groups = groups_of(setting), runs = (setting->halves ? 1 : 2) * groups, held = 0;
+    judged = (struct judged){0};
+    for (int g = 0; g < groups; g++)
+        TRY((setting->halves ? judge_halved : judge_plain)(setting->run, entry, g, &judged, err));
+    double scale = sqrt(judged.scale / groups), bias = judged.sum / groups;
+    double error = sqrt((judged.squares / groups - bias * bias) / (groups - 1));
+    if (setting->halves)
+        error = hypot(error, entry->truth.se);
+    if (!(scale > exact * fabs(entry->truth.mean)))
+        return CODE_OK;
+    for (int g = 0; g < groups; g++)
+        for (int k = 0; k < 2; k++) {
+            setting->held[g][k] += judged.held[g][k];
+            held += judged.held[g][k];
+        }
+    print_start(what, setting);
+    printf("%s\t%d\t%.6g\t%.2g\t%.3f\t%.3f\t%.3f\t\t%d\n", entry->name, entry->t, entry->truth.mean,
+           scale, bias / scale, error / scale, held / 2. / groups, runs);
+    setting->squares += (bias * bias - error * error) / (scale * scale);
+    if (fabs(bias / scale) > setting->largest) {
+        setting->largest = fabs(bias / scale);
+        setting->largest_error = error / scale;
+    }
+    setting->entries++;
+    return CODE_OK;
+}
+
+/* At the last time, the largest of all replicates. */
+static double last_of(const struct record *record, const char *name) {
+    const struct series *series = record_find(record, name);
+    double most = 0;
+    for (int r = 0; series && r < record->runs; r++)
+        most = fmax(most, *record_at(record, series, r, record->T - 1));
+    return most;
+}
+
+/* All entries: in place of a time their number, of truth and error the rms of biases without their
+ * noise and the normals for each site that were not matched. */
+static void print_total(const struct bench_case *what, const struct setting *setting) {
+    int groups = groups_of(setting), parts = setting->halves ? 1 : 2;
+    double sum = 0, squares = 0, runs = parts * groups;
+    for (int g = 0; g < groups; g++)
+        for (int k = 0; k < parts; k++) {
+            double share = setting->held[g][k] / setting->entries;
+            sum += share / runs;
+            squares += share * share / runs;
+        }
+    const struct run_results *results = &setting->run->results;
+    print_start(what, setting);
+    printf("all\t%d\t%.3f\t%.2f\t%.3f\t%.3f\t%.3f\t%.3f\t%.0f\n", setting->entries,
+           sqrt(fmax(setting->squares / setting->entries, 0)),
+           last_of(setting->halves ? &results->limit : &results->half[0], "unmatched"),
+           setting->largest, setting->largest_error, sum, sqrt((squares - sum * sum) / (runs - 1)),
+           runs);
+}
+
+static int march(const struct bench_case *what, bool truth, const char *draws, char *const *keys,
+                 struct run *run, struct err *err) {
+    char text[1024], *word[WORDS];
+    int words = 0;
+    snprintf(text, sizeof text,
+             "%s %s solver.draws=%s solver.halves=yes solver.replicates=%d solver.seed=%d "
+             "reference.widths= output.kernels=diagonal",
+             what->ini, truth ? what->truth_sites : what->sites, draws,
+             truth ? what->truth_runs : what->runs, truth ? 11 : 12);
+    for (char *w = strtok(text, " "); w; w = strtok(NULL, " "))
+        word[words++] = w;
+    while (*keys && words < WORDS)
+        word[words++] = *keys++;
+    TRY(run_configure(run, word[0], words - 1, word + 1, err));
+    return run_march(run, err);
 }
 
 static bool asked(const char *name) {
@@ -88,106 +200,73 @@ static bool asked(const char *name) {
            (length > 5 && !strcmp(name + length - 5, "_diag"));
 }
 
-struct total {
-    double squares, largest;
-    int entries;
-};
-
-static int print_rows(struct run *run, const struct series *series, double held[GROUPS][2],
-                      struct total *total, struct err *err) {
-    struct judged judged;
-    double mine[GROUPS][2] = {{0}};
-    size_t row = series->size / series->shape[0];
-    for (int k = 1; k <= 2; k++) {
-        int t = k * (run->results.limit.T - 1) / 2;
-        memset(mine, 0, sizeof mine);
-        TRY(judge(run, (struct entry){series->name, (size_t)t * row}, &judged, mine, err));
-        if (!(judged.scale > exact * fabs(judged.truth)))
-            continue;
-        printf("| %s | %d | %.5g | %.2f (%.2f) | %.3f |\n", series->name, t, judged.truth,
-               judged.bias, judged.bias_se, judged.coverage);
-        for (int g = 0; g < run->results.limit.runs / REPLICATES; g++)
-            for (int half = 0; half < 2; half++)
-                held[g][half] += mine[g][half];
-        total->squares += pow(judged.bias, 2) - pow(judged.bias_se, 2);
-        total->largest = fmax(total->largest, fabs(judged.bias));
-        total->entries++;
-    }
+static int find_entries(struct run *run, struct entry entry[ENTRIES], int *count, struct err *err) {
+    struct record *record = &run->results.limit;
+    for (int k = 0; k < record->count; k++)
+        for (int half = 1; half <= 2 && asked(record->series[k].name) && *count < ENTRIES; half++) {
+            struct entry *e = &entry[(*count)++];
+            *e = (struct entry){.name = record->series[k].name, .t = half * (record->T - 1) / 2};
+            TRY(estimate(record, e, -1, false, &e->truth, err));
+        }
     return CODE_OK;
 }
 
-/* The last line, of all entries of a network. */
-static void print_total(const char *name, const struct run *run, double held[GROUPS][2],
-                        const struct total *total) {
-    double groups = 2. * (run->results.limit.runs / REPLICATES), sum = 0, squares = 0;
-    for (int g = 0; g < groups; g++) {
-        double share = held[g / 2][g % 2] / total->entries;
-        sum += share / groups;
-        squares += share * share / groups;
-    }
-    printf("\nall of %s: coverage %.3f (%.3f), rms of bias %.2f se, largest %.2f (%d entries, %.0f "
-           "runs)\n",
-           name, sum, sqrt((squares - sum * sum) / (groups - 1)),
-           sqrt(fmax(total->squares / total->entries, 0)), total->largest, total->entries, groups);
+static int judge_all(const struct bench_case *what, struct run *run, const char *draws, bool halves,
+                     const struct entry *entry, int count, struct err *err) {
+    static struct setting setting;
+    setting = (struct setting){.run = run, .draws = draws, .halves = halves};
+    for (int k = 0; k < count; k++)
+        TRY(judge(what, &setting, &entry[k], err));
+    print_total(what, &setting);
+    return CODE_OK;
 }
 
-static int march(const char *const what[4], int runs, const char *key, struct run *run,
-                 struct err *err) {
-    char text[512], *word[WORDS];
-    int words = 0;
-    snprintf(text, sizeof text,
-             "%s %s solver.halves=yes solver.replicates=%d solver.seed=11 %s reference.widths=",
-             what[1], what[2], runs, key);
-    for (char *w = strtok(text, " "); w && words < WORDS; w = strtok(NULL, " "))
-        word[words++] = w;
-    TRY(run_configure(run, word[0], words - 1, word + 1, err));
-    return run_march(run, err);
-}
-
-static int one_case(const char *const what[4], int runs, const char *key, struct err *err) {
-    static double held[GROUPS][2];
-    struct total total = {0};
-    struct run run = {0};
-    int code;
-    DO(march(what, runs, key, &run, err));
-    printf("### %s: `%s %s`\n\n| quantity | t | truth | bias/se | coverage |\n| --- | --- | --- | "
-           "--- | --- |\n",
-           what[0], what[1], key);
-    for (int k = 0; k < run.results.limit.count; k++)
-        if (asked(run.results.limit.series[k].name))
-            DO(print_rows(&run, &run.results.limit.series[k], held, &total, err));
-    print_total(what[0], &run, held, &total);
+static int one_case(const struct bench_case *what, const char *draws, char *const *keys,
+                    struct err *err) {
+    struct run truth = {0}, run = {0};
+    struct entry entry[ENTRIES];
+    int count = 0, code;
+    DO(march(what, true, draws, keys, &truth, err));
+    DO(find_entries(&truth, entry, &count, err));
+    DO(judge_all(what, &truth, draws, false, entry, count, err));
+    DO(march(what, false, draws, keys, &run, err));
+    DO(judge_all(what, &run, draws, true, entry, count, err));
 done:
+    run_free(&truth);
     run_free(&run);
     return code;
 }
 
 int main(int argc, char **argv) {
-    /* Name, ini, twice its sites, replicates. */
-    static const char *const cases[][4] = {
-        {"dense", "data/dense.ini", "solver.sites=4096", "160"},
-        {"regime1", "data/regime1.ini", "solver.sites=4096", "48"},
-        {"regime2", "data/regime2.ini", "solver.sites=4096 solver.expert_sites=4096", "64"},
+    static const struct bench_case cases[] = {
+        {"dense", "data/dense.ini", "solver.sites=4096", "solver.sites=2048", 160, 320},
+        {"regime1", "data/regime1.ini", "solver.sites=4096", "solver.sites=2048", 80, 160},
+        {"regime2", "data/regime2.ini", "solver.sites=4096 solver.expert_sites=4096",
+         "solver.sites=2048 solver.expert_sites=2048", 96, 200},
         {"regime3", "data/regime3.ini training.steps=9",
-         "solver.sites=4096 solver.expert_sites=1024 solver.unit_sites=1024", "16"},
+         "solver.sites=4096 solver.expert_sites=1024 solver.unit_sites=1024",
+         "solver.sites=2048 solver.expert_sites=512 solver.unit_sites=512", 32, 80},
         {"residual", "data/residual.ini training.steps=9",
-         "solver.sites=1024 solver.unit_sites=1024", "32"},
-        {"stack", "data/stack.ini", "solver.sites=2048 solver.expert_sites=2048", "64"},
+         "solver.sites=1024 solver.unit_sites=1024", "solver.sites=512 solver.unit_sites=512", 120,
+         240},
+        {"stack", "data/stack.ini", "solver.sites=2048 solver.expert_sites=2048",
+         "solver.sites=1024 solver.expert_sites=1024", 120, 240},
         {"transformer", "data/transformer.ini training.steps=9 data.test_inputs=0",
-         "solver.sites=2048", "24"},
-        {"swiglu", "examples/swiglu.ini", "solver.sites=4096 solver.expert_sites=4096", "64"},
+         "solver.sites=2048", "solver.sites=1024", 64, 120},
+        {"swiglu", "examples/swiglu.ini training.steps=6",
+         "solver.sites=4096 solver.expert_sites=4096", "solver.sites=2048 solver.expert_sites=2048",
+         160, 320},
+        {"swiglu_late", "examples/swiglu.ini", "solver.sites=4096 solver.expert_sites=4096",
+         "solver.sites=2048 solver.expert_sites=2048", 320, 480},
     };
-    for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {
-        int runs = atoi(argc > 2 ? argv[2] : cases[i][3]) / REPLICATES * REPLICATES;
+    for (size_t i = 0; argc > 2 && i < sizeof cases / sizeof *cases; i++) {
         struct err err = {0};
-        if (strcmp(argv[1], cases[i][0]))
+        if (strcmp(argv[1], cases[i].name))
             continue;
-        if (runs < 2 * REPLICATES || runs > GROUPS * REPLICATES)
-            return fprintf(stderr, "coverage: RUNS from 16 to 4096\n"), CODE_INPUT;
-        if (one_case(cases[i], runs, argc > 3 ? argv[3] : "solver.draws=sobol", &err))
-            fprintf(stderr, "coverage: %s: %s\n", cases[i][1], err.text);
+        if (one_case(&cases[i], argv[2], argv + 3, &err))
+            fprintf(stderr, "coverage: %s: %s\n", cases[i].ini, err.text);
         return err.code;
     }
-    fprintf(stderr, "usage: coverage NAME [RUNS [SECTION.KEY=VALUE]]\n");
+    fprintf(stderr, "usage: coverage NAME DRAWS [SECTION.KEY=VALUE ...]\n");
     return CODE_INPUT;
 }
