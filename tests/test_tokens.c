@@ -189,7 +189,7 @@ static void check_prefix(const struct data *few, const struct data *many) {
 static void test_markov(void **state) {
     (void)state;
     enum { V = 3, n = 16, P = 3000, TESTS = 1000 };
-    const struct sequences chain = {SEQUENCE_MARKOV, V, 5, 1.5};
+    const struct sequences chain = {SEQUENCE_MARKOV, V, 5, 1.5, 1, 0};
     double T[V * V], count[V][V] = {{0}}, first[V] = {0};
     struct data data, small;
     ASK(make(&data,
@@ -236,7 +236,8 @@ static void test_chain(void **state) {
     enum { V = 100 };
     static double T[V * V], other[V * V];
     double square = 0, mean = 0;
-    const struct sequences chain = {SEQUENCE_MARKOV, V, 1, 2}, flat = {SEQUENCE_MARKOV, V, 1, 0};
+    const struct sequences chain = {SEQUENCE_MARKOV, V, 1, 2, 1, 0},
+                           flat = {SEQUENCE_MARKOV, V, 1, 0, 1, 0};
     tokens_chain(&chain, T);
     for (int a = 0; a < V; a++) {
         double sum = 0, average = 0;
@@ -257,7 +258,7 @@ static void test_chain(void **state) {
     tokens_chain(&flat, other);
     for (int k = 0; k < V * V; k++)
         CHECK_ABS(other[k], 1. / V, 1e-17, "flat");
-    tokens_chain(&(struct sequences){SEQUENCE_MARKOV, V, 2, 2}, other);
+    tokens_chain(&(struct sequences){SEQUENCE_MARKOV, V, 2, 2, 1, 0}, other);
     assert_memory_not_equal(T, other, sizeof T);
 }
 
