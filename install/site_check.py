@@ -17,11 +17,11 @@ import sys
 import urllib.parse
 
 TAGS = set("""a abbr article aside audio b blockquote body br button circle clippath code col
- colgroup dd defs del details dialog div dl dt em figcaption figure footer form g h1 h2 h3 h4 h5 h6 head
- header hr html i iframe img input ins kbd label li lineargradient link main mark math meta nav
- noscript ol option p path picture polygon pre progress rect s samp script section select small
- source span stop strong style sub summary sup svg table tbody td template text textarea tfoot th
- thead time title tr tt u ul use var video""".split())
+ colgroup dd defs del details dialog div dl dt em figcaption figure footer form g h1 h2 h3 h4 h5
+ h6 head header hr html i iframe img input ins kbd label li lineargradient link main mark math
+ meta nav noscript ol option p path picture polygon pre progress rect s samp script section
+ select small source span stop strong style sub summary sup svg table tbody td template text
+ textarea tfoot th thead time title tr tt u ul use var video""".split())
 ALONE = set("""async autofocus checked controls crossorigin defer disabled hidden loop muted open
  readonly required reversed selected""".split())     # attributes without a value
 KATEX = "/usr/share/javascript/katex/katex.js"
