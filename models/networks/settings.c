@@ -102,6 +102,9 @@ static int join_names(struct err *err) {
         size += strlen((*model)->name) + 1;
         more += strlen((*model)->name) + strlen((*model)->doc) + strlen("\n  : ");
     }
+    free(names);
+    free(about);
+    names = about = NULL;
     TRY(base_alloc(&names, size, 1, err));
     TRY(base_alloc(&about, more, 1, err));
     char *at = about + sprintf(about, "%s", what);
@@ -118,6 +121,7 @@ int network_rows(const struct param_row **rows, size_t *count, struct err *err) 
     const struct param_row *const shared[] = {common, gate_rows, router_rows, balance_rows,
                                               attention_rows};
     if (!all) {
+        known = 0; /* memory may have run out before, here or below */
         for (size_t k = 0; k < sizeof shared / sizeof *shared; k++)
             known += length(shared[k]);
         for (const struct model *const *model = model_list; *model; model++)
