@@ -28,8 +28,8 @@ static void put(struct bytes *to, const void *from, size_t size) {
 }
 
 static void put_number(struct bytes *to, unsigned long value, int count) {
-    for (int k = 0; k < count; k++) {
-        unsigned char byte = (unsigned char)(value >> 8 * k);
+    for (int k = 0; k < count; k++, value >>= 8) { /* count may be above 8 */
+        unsigned char byte = (unsigned char)value;
         put(to, &byte, 1);
     }
 }
