@@ -51,6 +51,7 @@ CASES = {
     "choice": ("examples/expert_choice.ini", {**TOKENS, "training.eta0": 1}),
     "capacity": ("examples/expert_choice.ini", {**TOKENS, "training.eta0": 1,
                                                 "program.capacity": 1}),
+    "rotary": ("examples/rotary.ini", {**TOKENS, "training.eta0": 1}),
     "tied": ("examples/tied.ini", {"training.eta0": 1, "program.depth": 2})}
 
 

@@ -90,6 +90,9 @@ class Words:
     def top(self, what, x):
         return largest(x, round(what["share"] * x.shape[1]))
 
+    def constant(self, what, *_):
+        return np.tile(np.array(what["values"]), (self.inputs, 1))
+
     def top_rows(self, what, x):
         order = np.argsort(-tokens(x, self.n), axis=1, kind="stable")
         mask = np.zeros(order.shape)

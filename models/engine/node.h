@@ -77,7 +77,8 @@ struct operation {
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
     operation_average, operation_scale, operation_look, operation_bias, operation_numbers,
-    operation_shift, operation_top, operation_rows, operation_ones, operation_read_out;
+    operation_shift, operation_top, operation_rows, operation_ones, operation_constant,
+    operation_read_out;
 
 /* A part of a cotangent that a node hands to argument k. */
 struct part {
@@ -103,10 +104,11 @@ struct node_constant {
     enum fn fn;
     double factor; /* of fn and times */
     size_t top;
-    int column;  /* of the numbers of scale */
-    bool causal; /* of a softmax over tokens */
-    int by;      /* tokens of a lag */
-    int groups;  /* bias: sets of K numbers, one for each kind of token, or 1 */
+    int column;          /* of the numbers of scale */
+    bool causal;         /* of a softmax over tokens */
+    int by;              /* tokens of a lag */
+    int groups;          /* bias: sets of K numbers, one for each kind of token, or 1 */
+    const double *given; /* of constant: [n][group, or sites if there are no groups] */
     const struct number_fn *numbers;
     const struct penalty_fn *penalty;
     const struct rows_fn *custom;

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+static size_t constant_period(const struct population *on) {
+    return on->group > 1 ? (size_t)on->group : on->sites;
+}
+
 static int larger(int a, int b) {
     return a > b ? a : b;
 }
@@ -266,6 +270,43 @@ static void ones_forward(struct net *net, struct node *v) {
     ops(net)->pointwise(FN_LINEAR, NULL, &one, v->value, v->value, (struct rows){0});
 }
 
+/* Rows of every token of every input, from the numbers of one group and one input. */
+static int constant_prepare(struct net *net, struct node *v, struct err *err) {
+    size_t n = (size_t)v->per, sites = v->on->sites, each = constant_period(v->on);
+    double *rows;
+    TRY(net_rows(net, v->on, v->count, &v->value, err));
+    if (net->setup.declare_only)
+        return CODE_OK;
+    TRY(base_alloc(&rows, (size_t)v->count * sites, sizeof *rows, err));
+    for (size_t r = 0; r < (size_t)v->count; r++)
+        for (size_t i = 0; i < sites; i++)
+            rows[r * sites + i] = v->constant.given[r % n * each + i % each];
+    ops(net)->put(v->value, rows);
+    free(rows);
+    return CODE_OK;
+}
+
+static void constant_forward(struct net *net, struct node *v) {
+    (void)net, (void)v;
+}
+
+static json_t *constant_describe(const struct node *v) {
+    json_t *rows = json_array();
+    size_t each = constant_period(v->on);
+    for (int s = 0; s < v->per; s++) {
+        json_t *row = json_array();
+        for (size_t i = 0; i < each; i++)
+            json_array_append_new(row, json_real(v->constant.given[(size_t)s * each + i]));
+        json_array_append_new(rows, row);
+    }
+    return json_pack("{s:o}", "values", rows);
+}
+
+const struct operation operation_constant = {.name = "constant",
+                                             .describe = constant_describe,
+                                             .prepare = constant_prepare,
+                                             .forward = constant_forward,
+                                             .constant = true};
 const struct operation operation_top = {
     .name = "top", .describe = top_describe, .forward = top_forward, .jumps = mask_acts};
 const struct operation operation_rows = {

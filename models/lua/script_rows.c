@@ -232,6 +232,35 @@ static int sigma_of_experts(lua_State *L) {
     return script_push(L, program_sigma_of_experts(script_program(L), script_rows(L, 1)));
 }
 
+/* The function is asked at the middle of each of as many equal parts of (0, 1) as there are sites,
+ * or sites of a group. */
+static int constant(lua_State *L) {
+    struct program *p = script_program(L);
+    struct population *on = script_population(L, 1)->on;
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    size_t each = on->group > 1 ? (size_t)on->group : on->sites;
+    int n = program_setup(p)->data.n;
+    script_check(L);
+    double *values = program_memory(p, (size_t)n * each * sizeof *values);
+    script_check(L);
+    for (int s = 0; s < n; s++)
+        for (size_t i = 0; i < each; i++) {
+            lua_pushvalue(L, 2);
+            lua_pushnumber(L, ((double)i + 0.5) / (double)each);
+            lua_pushinteger(L, s + 1);
+            lua_call(L, 2, 1);
+            double x = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : NAN;
+            if (!(fabs(x) <= 1e6))
+                luaL_error(L,
+                           "constant: the function must give a number from -1e6 to 1e6, and at u = "
+                           "%f, token %d, it does not",
+                           ((double)i + 0.5) / (double)each, s + 1);
+            values[(size_t)s * each + i] = x;
+            lua_pop(L, 1);
+        }
+    return script_push(L, program_constant(p, on, values));
+}
+
 typedef struct value between(struct program *p, struct value x, struct population *to);
 
 static int apply_between(lua_State *L, between *op) {
@@ -329,6 +358,10 @@ const struct script_word script_rows_words[] = {
     {"sigma", "x", "rows", "the function `[network] activation`", sigma, 0},
     {"sigma_of_experts", "x", "rows", "the function `[network] expert_activation`",
      sigma_of_experts, 0},
+    {"constant", "p, f", "rows",
+     "the numbers f(u, s), which never change: u in (0, 1) is the place of a site among all, or in "
+     "its group, s the token from 1 on",
+     constant, 0},
     {"average", "x, y", "numbers", "one number `<x y>`, the mean over sites", average, 0},
     {"mean", "x", "numbers", "one number `<x>`, the mean over sites", mean, 0},
     {"expand", "x, p", "rows", "rows over experts to their units p", expand, 0},

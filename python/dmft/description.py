@@ -112,8 +112,8 @@ class Numbers:
 
 
 # Constants that operations and rules have.
-CONSTANTS = ("function k top column tokens causal rule c softmax beta over_all eta_bias std rho "
-             "start").split()
+CONSTANTS = ("function k top values column tokens causal rule c softmax beta over_all eta_bias std "
+             "rho start").split()
 
 
 def _take(kind, given: dict, what: str):

@@ -194,6 +194,13 @@ class Network:
         raise TypeError(f"{value!r} is nothing that a network can have: its values, numbers, text, "
                         "lists of them")
 
+    def function(self, arguments: str, value: str) -> Value:
+        """A function in Lua, for operations that take one.
+
+        >>> net.constant(p, net.function("u, s", "math.cos(s * 100 ^ -u)"))     # doctest: +SKIP
+        """
+        return Value(self, f"function({arguments}) return {value} end")
+
     def settings(self) -> dict[str, str]:
         """The keys that put this network in the place of the one of the settings. The text goes
         along on one line: a run depends on no file, and a sweep that is repeated goes on."""

@@ -359,6 +359,13 @@ class Operations(Values):
         v = self.tame(self.rows("token"))
         return self.add(f"mix({a}, {v})", v.on, "token", [a, v], size=v.size, vanishes=True)
 
+    def constant(self) -> Value:
+        """Rows times numbers of their sites and tokens."""
+        x = self.tame(self.rows("token"))
+        self.words.add("constant")
+        c = f"constant({x.on}, function(u, s) return math.cos({self.any(1, 3)} * s * u) end)"
+        return self.add(f"{c} * {x}", x.on, "token", [x], size=x.size, vanishes=x.vanishes)
+
     def choice_of_rows(self) -> Value:
         """Rows of the tokens that are chosen at each site, and of the first that are above 0."""
         x, word = self.rows("token"), self.any("top_rows", "first_rows")

@@ -205,7 +205,7 @@ class Derivation:
     def _needs_name(self, node: Node) -> bool:
         if node.word in ("read_out", "penalty", "ones", "tile"):
             return False
-        if node.name or node.word in FIELDS + ("bias", "rows", "attend", "attend_by_head") + MASKS:
+        if node.name or node.word in FIELDS + ("bias", "rows", "constant", "attend", "attend_by_head") + MASKS:
             return True
         if node.word == "look":
             return any(self.nodes[user].word != "bias" for user, _ in node.users)
@@ -319,6 +319,8 @@ class Derivation:
                  if isinstance(value, (str, int, float, bool))}
         if "eta_bias" in known:
             known["state"] = self.state(node)
+        if node.word == "constant":     # by token, in an order that a key can have
+            known = {"values": tuple(tuple(row) for row in node.constants["values"])}
         if node.word == "top":          # of the sites that stand for infinitely many
             known = {"share": known["top"] / self.limit.populations[node.population].sites}
         return tuple(sorted(known.items()))

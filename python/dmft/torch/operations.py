@@ -122,6 +122,12 @@ def top(run, v, x):
 
 
 @OPERATIONS
+def constant(run, v):
+    values = run.A.new_tensor(v["values"])
+    return values.repeat(1, run.sites(v) // values.shape[1]).expand(len(run.A), -1, -1)
+
+
+@OPERATIONS
 def ones(run, v):
     return run.A.new_ones(1, 1, run.sites(v))
 
