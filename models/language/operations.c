@@ -307,6 +307,18 @@ const struct operation operation_constant = {.name = "constant",
                                              .prepare = constant_prepare,
                                              .forward = constant_forward,
                                              .constant = true};
+struct value program_constant(struct program *p, struct population *on, const double *values) {
+    struct value out;
+    struct node *node =
+        node_append(p, &operation_constant, (struct value){-1}, (struct value){-1}, &out);
+    if (node) {
+        node->on = on;
+        node->count = p->net->setup.data.P * node->per;
+        node->constant.given = values;
+    }
+    return out;
+}
+
 const struct operation operation_top = {
     .name = "top", .describe = top_describe, .forward = top_forward, .jumps = mask_acts};
 const struct operation operation_rows = {

@@ -354,17 +354,6 @@ struct value program_ones(struct program *p, struct population *on) {
     return out;
 }
 
-struct value program_constant(struct program *p, struct population *on, const double *values) {
-    struct value out;
-    struct node *node = node_append(p, &operation_constant, none, none, &out);
-    if (node) {
-        node->on = on;
-        node->count = p->net->setup.data.P * node->per;
-        node->constant.given = values;
-    }
-    return out;
-}
-
 struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
                           struct value x) {
     struct value out;

@@ -19,6 +19,8 @@ N = 2.0 ** 400                          # the nominal width behind the numbers o
 PLAIN = {"shift": "add", "add_numbers": "add", "multiply_numbers": "multiply"}
 FIELDS = ("map", "read_in")
 MASKS = ("top", "top_rows", "first_rows")
+# Words whose rows and numbers have a name of their own.
+NAMED = FIELDS + MASKS + ("bias", "rows", "constant", "attend", "attend_by_head")
 # Optimizers that move matrices along their gradients, and those that move every entry by itself.
 BY_MATRIX, BY_ENTRY = ("gd", "momentum"), ("adam", "adamw", "lion")
 
@@ -205,7 +207,7 @@ class Derivation:
     def _needs_name(self, node: Node) -> bool:
         if node.word in ("read_out", "penalty", "ones", "tile"):
             return False
-        if node.name or node.word in FIELDS + ("bias", "rows", "constant", "attend", "attend_by_head") + MASKS:
+        if node.name or node.word in NAMED:
             return True
         if node.word == "look":
             return any(self.nodes[user].word != "bias" for user, _ in node.users)
