@@ -36,8 +36,13 @@ static const struct param_row solver_rows[] = {
      "of Sobol: errors are smaller by a factor of 1 to 10"},
     {"halves", PARAM_CHOICE, OFFSET(halves), "no", 0, 0, "no yes", NULL,
      "Whether the bias of order 1/sites is removed.\n"
-     "  no: it is left\n"
-     "  yes: each replicate runs again in two halves of its sites, at twice the cost"},
+     "  no: it is left. At 2048 sites it was a quarter of an error of 8 replicates or less in "
+     "dense "
+     "networks, regimes 1 to 3 and stacks, up to two errors in residual networks, transformers and "
+     "with SwiGLU\n"
+     "  yes: each replicate runs again in two halves of its sites, at twice the cost, and a "
+     "warning "
+     "says where much was taken off"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL, NULL,
      "Seed of all random weights, of the limit and of the networks."},
     {"tolerance", PARAM_REAL, OFFSET(tolerance), "1e-3", 1e-8, 0.1, NULL, NULL,
