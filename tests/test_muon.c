@@ -49,8 +49,8 @@ static double newton_schulz(double s) {
 #define PLAIN_LIMIT "[solver]\nsites = 200\ntolerance = 1e-6\ndraws = normal\nseed = 1\n"
 #define LIMIT PLAIN_LIMIT "expert_sites = 16\n"
 /* Experts of infinite width give their router no gradient at first, and then a small one, whose
- * relative round-off is large: other matrices of theirs, too, are known to 1e-15 to 5e-9, by seed
- * and draws, so both are given. */
+ * relative round-off is large: other matrices of theirs, too, are known to 1e-15 to 5e-9, by seed,
+ * draws and how the compiler orders additions (1.2e-10 with sanitizers and this seed). */
 #define NO_ROUTER "rest = Q\n" LIMIT "unit_sites = 16\n"
 #define REST                                                                                       \
     "optimizer = muon\nrest_optimizer = gd\nrest_eta0 = 0.1\nmomentum = 0\nweight_decay = 0.03\n"
@@ -83,7 +83,8 @@ static void one_input(void **state) {
                 "%s",
                 0.2 * newton_schulz(1), cases[k].solver);
             train(N, cases[k].network, more, exact);
-            CHECK_ABS(apart(five, exact), 0, 1e-11, "%s, N = %d", cases[k].network, N);
+            double round_off = strstr(cases[k].solver, "rest = Q") ? 5e-9 : 1e-11;
+            CHECK_ABS(apart(five, exact), 0, round_off, "%s, N = %d", cases[k].network, N);
         }
 }
 

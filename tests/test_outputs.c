@@ -182,6 +182,13 @@ static void gradients_leave_no_trace(void **state) {
                 ASK(run_ensemble(&run[k], N, 2, &record[k], err));
             }
             assert_non_null(record_find(&record[1], "gradient_norm_loss"));
+            for (int s = 0; s < record[1].count; s++) { /* as what each of them is described */
+                const struct series *x = &record[1].series[s];
+                bool norm = !strncmp(x->name, "gradient_norm", 13);
+                if (norm || !strncmp(x->name, "cosine", 6))
+                    assert_int_equal(
+                        strncmp(x->equation, norm ? "|a|, " : "a . b / ", norm ? 5 : 8), 0);
+            }
             for (int s = 0; s < record[0].count; s++) {
                 const struct series *x = &record[0].series[s],
                                     *y = record_find(&record[1], x->name);
