@@ -49,6 +49,19 @@ wrong=$(grep -rnE "\"($names)\"|model_($names)|GATE_(SIGMOID|SOFTMAX|CONSTANT)" 
 [ -z "$wrong" ] || say "$wrong"
 close solver_names_no_network
 
+# A row, be it of a network, a loss, an optimizer or an instrument, is nothing before a list or another
+# row has its address: one that was forgotten in its list is named here.
+text=$(cat $(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/'))
+rows=$(echo "$text" | sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p')
+[ -n "$rows" ] || say "no rows"
+for row in $rows; do
+    case $text in
+    *"&$row"[!a-z_0-9]*) ;;
+    *) say "$(grep -lE "^(static )?const struct [a-z_0-9]+ $row = " $sources): no list has $row" ;;
+    esac
+done
+close rows_are_listed
+
 # An exported name begins with that of its file, whole or up to an underscore (param_fail in
 # param_keys.c), or of a struct in the headers of its folder: the one it works on (net_commit) or is
 # (backend_cpu); rows of what a net knows as a struct stand elsewhere too (optimizer_lion).

@@ -62,6 +62,9 @@ y = mean(y) + t[1] * y
 y = y * top(y, 8)
 penalty(sum(mean_of_rows(z * z)), "size")
 penalty(mean(mean_of_rows(y)), "mean")
+y = erf(relu(y)) + gelu(softplus(y))
+name_rows(y, "top")
+show_gradient(mean(y), "above")
 read_out(pool(y), "w")
 """
 
@@ -95,6 +98,19 @@ def test_every_operation_and_rule_stands_on_the_page_with_its_constants(tmp_path
                 met[""].add(op.operation)
     for kind, words in known.items():
         assert set(words) == met[kind], kind
+
+
+def test_every_word_of_programs_is_in_a_program():
+    """Those of dmft-solve --operations, as python/dmft/operations.tsv keeps them: in a program of
+    examples/, or else in that of this file. What a word adds to a description then is described."""
+    scripts = [LUA]
+    for path in glob.glob(f"{ROOT}/examples/*.lua"):
+        with open(path, encoding="utf-8") as file:
+            scripts.append(file.read())
+    used = set(re.findall(r"(\w+) ?\(", "\n".join(scripts)))
+    with open(f"{ROOT}/python/dmft/operations.tsv", encoding="utf-8") as file:
+        words = {line.split("\t")[1] for line in file}
+    assert len(words) > 40 and words <= used, words - used
 
 
 def test_every_key_stands_on_the_page():

@@ -272,6 +272,38 @@ static void new_net(struct net *net, const struct run *run, int N, const struct 
         note(net->program->node[i].op->name);
 }
 
+/* The loss of this shape, with targets: +-1; or class i mod C of row i, the last not asked for. */
+static void ask(struct run *run, const struct shape *shape) {
+    int rows = shape->per_token ? shape->P * shape->n : shape->P;
+    run->config.training.loss = shape->loss;
+    free(run->data.y);
+    ASK(base_alloc(&run->data.y, (size_t)(rows * shape->C), sizeof *run->data.y, err));
+    for (int i = 0; i < rows; i++)
+        if (shape->C == 1)
+            run->data.y[i] = i % 2 ? -1 : 1;
+        else if (i < rows - 1)
+            run->data.y[i * shape->C + i % shape->C] = 1;
+}
+
+/* Draws the programs of all shapes; judged: and takes their gradients by differences. */
+static void each_program(bool judged) {
+    static const char *const none[] = {NULL};
+    struct run run;
+    start(&run, none);
+    for (int k = 0; k < SHAPES; k++) {
+        ask(&run, &shapes[k]);
+        for (uint32_t seed = 1; seed <= (k ? 25 : 60); seed++) {
+            struct net net;
+            w.state = (seed + 100 * (uint32_t)k) * 2654435761u;
+            new_net(&net, &run, 8, &model_random, &shapes[k]);
+            if (judged)
+                support_gradient_of(&net, &run, 7, NULL);
+            net_free(&net);
+        }
+    }
+    run_free(&run);
+}
+
 /* Every operation of the sources that has a backward pass is met by a program of this file: one
  * that is added and not drawn is named here. Terms of the loss are judged by test_balance. */
 static void every_operation_is_drawn(void **state) {
@@ -279,6 +311,7 @@ static void every_operation_is_drawn(void **state) {
     static char text[1 << 16];
     int found = 0;
     glob_t files;
+    each_program(false);
     assert_int_equal(glob("models/language/*.c", 0, NULL, &files), 0);
     for (size_t k = 0; k < files.gl_pathc; k++) {
         char name[64], *path = files.gl_pathv[k];
@@ -303,35 +336,9 @@ static void every_operation_is_drawn(void **state) {
     assert_true(found > 20);
 }
 
-/* The loss of this shape, with targets: +-1; or class i mod C of row i, the last not asked for. */
-static void ask(struct run *run, const struct shape *shape) {
-    int rows = shape->per_token ? shape->P * shape->n : shape->P;
-    run->config.training.loss = shape->loss;
-    free(run->data.y);
-    ASK(base_alloc(&run->data.y, (size_t)(rows * shape->C), sizeof *run->data.y, err));
-    for (int i = 0; i < rows; i++)
-        if (shape->C == 1)
-            run->data.y[i] = i % 2 ? -1 : 1;
-        else if (i < rows - 1)
-            run->data.y[i * shape->C + i % shape->C] = 1;
-}
-
 static void gradient_by_differences(void **state) {
     (void)state;
-    static const char *const none[] = {NULL};
-    struct run run;
-    start(&run, none);
-    for (int k = 0; k < SHAPES; k++) {
-        ask(&run, &shapes[k]);
-        for (uint32_t seed = 1; seed <= (k ? 25 : 60); seed++) {
-            struct net net;
-            w.state = (seed + 100 * (uint32_t)k) * 2654435761u;
-            new_net(&net, &run, 8, &model_random, &shapes[k]);
-            support_gradient_of(&net, &run, 7, NULL);
-            net_free(&net);
-        }
-    }
-    run_free(&run);
+    each_program(true);
 }
 
 enum { STEPS = 4, MOST_OUTPUTS = INPUTS * 3 };

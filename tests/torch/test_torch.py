@@ -8,6 +8,7 @@ import importlib
 import math
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -22,8 +23,10 @@ from dmft.torch import comparison, network, operations, rules, training
 
 torch.set_num_threads(1)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# data/text.ini reads a file that `make text` makes; its network is that of transformer.ini.
 INIS = [os.path.relpath(ini, ROOT) for folder in ("data", "examples")
-        for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini")) if not ini.endswith("_compare.ini")]
+        for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini"))
+        if not ini.endswith(("_compare.ini", "/text.ini"))]
 OPTIMIZERS = ("gd", "momentum", "adam", "adamw", "lion", "muon")
 KEPT = {} if torch.__version__ < "2" else {"weights_only": False}
 ROUND_OFF = 1e-11  # of a few steps of training, in which differences grow
@@ -155,7 +158,7 @@ def words():
     z = net.bias(net.look(y, 3, "Q"), [0, 0.1, 0.2], "b")
     t = net.exp(net.stop(z)) * 2 + net.log(1 + net.sum(net.top(z, 2)) ** 2) + net.softmax(z)[1]
     t = t + 1 / (2 + net.tanh(z[0])) + net.balance_select(z, 1, eta_bias=0.1, name="c")
-    y = net.lag(net.mean(y) + t[0] * y, -1) + y * net.top(y, 4)
+    y = net.lag(net.mean(y) + t[0] * y, -1) + y * net.top(y, 4) * net.first_rows(y, 2)
     experts = net.population("experts", size=0.25)
     units = net.population("units", size=0.5, of=experts, group=2)
     e = net.group_mean(net.tanh(net.map(y, units, "V")), experts)
@@ -240,6 +243,28 @@ def test_every_word_is_reached():
                         (rules.NUMBERS, ("numbers", "rule")), (rules.ROWS, ("rows", "rule")),
                         (rules.PENALTIES, ("penalty", "rule"))):
         assert set(tables) - {"linear"} == found[key], key  # which is no operation, x is x
+
+
+def choices(key: str) -> set:
+    """What a key may be: of data/ref/keys.ini, which test_keys compares with the program."""
+    with open(os.path.join(ROOT, "data", "ref", "keys.ini"), encoding="utf-8") as file:
+        return set(re.search(rf"\n# Allowed: one of ([\w ]+).*\n(?:# .*\n)*{key} = ",
+                             file.read())[1].split())
+
+
+def test_no_operation_optimizer_or_loss_is_missing():
+    """All that dmft-solve has: operations by the page of descriptions, which test_description
+    compares with the program."""
+    with open(os.path.join(ROOT, "docs", "program_format.md"), encoding="utf-8") as file:
+        section = file.read().split("\n## Operations\n")[1].split("\n##")[0]
+    rows = [cells for line in section.splitlines() if len(cells := line.split("|")) == 5]
+    names = set(re.findall(r"`(\w+)`", " ".join(cells[1] for cells in rows)))
+    assert names >= {"map", "lag", "read_out"}
+    for given, known in ((names, operations.OPERATIONS), (choices("loss"), training.LOSSES),
+                         (choices("optimizer"), network.OPTIMIZERS)):
+        missing = given - set(known)
+        assert not missing, missing
+    assert set(OPTIMIZERS) == set(network.OPTIMIZERS)
 
 
 # --- faults ----------------------------------------------------------------------------------
@@ -327,6 +352,12 @@ def test_single_precision(ini):
                               **{"training.steps": 5})
     assert all(p.dtype == torch.float32 for p in found.network.parameters())
     assert 1e-9 < found.largest < 1e-5, found
+
+
+def test_one_seed_is_compared_whatever_is_asked_for():
+    """Kernels of a file are means over its seeds, and PyTorch trains the first of them."""
+    found = compared("data/dense.ini", 12, **{"reference.seeds": 3})
+    assert found.largest < ROUND_OFF, found
 
 
 def test_weights_are_those_of_a_seed():

@@ -136,9 +136,9 @@ def verify(ini, N: int | None = None, *, network=None, dtype=torch.float64, **ke
     if N is not None:
         keys["reference.widths"] = N
     run = solve(ini, progress=False, network=network, **{
-        "reference.seeds": 1, "reference.coordinate_check": False, "solver.replicates": 0,
-        "output.kernels": "equal", "output.tangent": "none", "output.fields": ""} | keys | {
-            "output.weights": "initial"})
+        "reference.coordinate_check": False, "solver.replicates": 0, "output.kernels": "equal",
+        "output.tangent": "none", "output.fields": ""} | keys | {
+            "reference.seeds": 1, "output.weights": "initial"})
     N = min(run.reference)
     net = Network(run, N, weights=run, dtype=dtype)
     refuse_what_torch_lacks(net.training_settings)
