@@ -24,9 +24,10 @@ struct int_list {
     int count;
     int value[INT_LIST_MAX];
 };
+#define REAL_LIST_MAX 1024
 struct real_list {
     int count;
-    double value[INT_LIST_MAX];
+    double value[REAL_LIST_MAX];
 };
 /* One thing of a kind that a key chooses from: a loss, an optimizer. The struct of the kind begins
  * with this one, so that a pointer to it is a pointer to the thing. */

@@ -8,8 +8,6 @@ const char *experts_check(const struct network *network, int N, const char **key
     if (wrong)
         return wrong;
     *key = "experts";
-    if (network->experts.count + network->experts.shared > INT_LIST_MAX)
-        return "at most 32 experts, with the shared ones";
     if (network->experts.shared && !network->experts.count)
         return "shared experts stand beside routed ones";
     return network->experts.count ? router_check(network, key) : NULL;

@@ -119,7 +119,7 @@ static double balance_value(const void *context, const struct net *net, int rows
     int M = router->M;
     (void)net;
     for (int mu = 0; mu < rows; mu++) {
-        double q[INT_LIST_MAX], mean = 0, sum = router_shares(router, x + mu * M, q);
+        double *q = router->shares, mean = 0, sum = router_shares(router, x + mu * M, q);
         for (int i = 0; i < M; i++)
             mean += load[i] * q[i];
         value += c * mean;
@@ -137,7 +137,7 @@ static double z_value(const void *context, const struct net *net, int rows, cons
     int M = router->M;
     (void)net;
     for (int mu = 0; mu < rows; mu++) {
-        double e[INT_LIST_MAX], sum = 0, largest = router_exponentials(router, x + mu * M, e);
+        double *e = router->shares, sum = 0, largest = router_exponentials(router, x + mu * M, e);
         for (int i = 0; i < M; i++)
             sum += e[i];
         double z = largest + log(sum);
@@ -200,7 +200,7 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
         program_fail(p, "biases must be one number per kind of token and expert, %d, or empty",
                      count);
     for (int i = 0; start && i < count; i++)
-        start[i] = network->routing.biases.count && i < INT_LIST_MAX
+        start[i] = network->routing.biases.count && i < REAL_LIST_MAX
                        ? network->routing.biases.value[i]
                        : network->routing.bias_std * shared_normal(program_net(p), 0, 0, i);
     b.fixed = network->routing.bias == BIAS_FIXED;
@@ -228,16 +228,15 @@ struct value router_write(struct program *p, const struct block *block, struct v
                                            .backward = pass_on},
                                   spread = {.rule_name = {"entropy", NULL}, .forward = entropy};
     const struct network *network = program_network(p);
-    struct router *router = program_memory(p, sizeof *router);
     int M = network->experts.count;
+    struct router_gate gate = {network->routing.gate == GATE_SOFTMAX, network->routing.beta,
+                               (int)lround(network->routing.rho * M),
+                               network->routing.softmax_over == SOFTMAX_OVER_ALL};
+    struct router *router = router_new(p, M, gate);
     if (!router)
         return (struct value){-1};
-    *router = (struct router){.network = network,
-                              .M = M,
-                              .eta_bias = network->routing.eta_bias,
-                              .gate = {network->routing.gate == GATE_SOFTMAX, network->routing.beta,
-                                       (int)lround(network->routing.rho * M),
-                                       network->routing.softmax_over == SOFTMAX_OVER_ALL}};
+    router->network = network;
+    router->eta_bias = network->routing.eta_bias;
     Q.a0 = amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
     Q.rate = network->routing.router_rate * weight_or_one(Q.rate);

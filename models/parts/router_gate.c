@@ -2,19 +2,24 @@
 #include "models/parts/router_gate.h"
 #include "models/engine/net.h"
 
+#include <gsl/gsl_sort.h>
 #include <jansson.h>
 #include <math.h>
+#include <string.h>
 
-/* Whether expert i is among the K largest of psi + b; ties to the lower index. */
-static bool selected(const struct router *router, const double *psi, int i) {
-    const double *b = router->b;
-    double own = psi[i] + (b ? b[i] : 0);
-    int before = 0;
-    for (int k = 0; k < router->M; k++) {
-        double other = psi[k] + (b ? b[k] : 0);
-        before += other > own || (other == own && k < i);
-    }
-    return before < router->gate.K;
+/* m_i = 1 for the K largest of psi + b, else 0; ties to the lower index. */
+static void select_largest(const struct router *router, const double *psi, double *m) {
+    int M = router->M, K = router->gate.K, left = K;
+    double *score = router->scores, *sorted = score + M, least;
+    for (int i = 0; i < M; i++)
+        score[i] = psi[i] + (router->b ? router->b[i] : 0);
+    memcpy(sorted, score, (size_t)M * sizeof *sorted);
+    gsl_sort(sorted, 1, (size_t)M);
+    least = sorted[M - K];
+    for (int i = 0; i < M; i++)
+        left -= score[i] > least;
+    for (int i = 0; i < M; i++)
+        m[i] = score[i] > least || (score[i] == least && left-- > 0);
 }
 
 /* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. */
@@ -43,12 +48,12 @@ static bool over_all(const struct router *router) {
 /* p of one input: 0 for experts that are not selected. */
 static void gate_of(const struct router *router, const double *psi, double *p) {
     bool softmax = router->gate.softmax;
-    double sum = 0;
+    double sum = 0, *m = router->shares;
     weights_of(router, psi, p);
+    select_largest(router, psi, m);
     for (int i = 0; i < router->M; i++) {
-        bool mine = selected(router, psi, i);
-        sum += mine || over_all(router) ? p[i] : 0;
-        p[i] = mine ? p[i] : 0;
+        sum += m[i] != 0 || over_all(router) ? p[i] : 0;
+        p[i] = m[i] != 0 ? p[i] : 0;
     }
     for (int i = 0; i < router->M && softmax; i++)
         p[i] /= sum;
@@ -83,7 +88,7 @@ static void gates_backward(const void *context, const struct net *net, int rows,
     (void)net;
     for (int mu = 0; mu < rows; mu++) {
         const double *p = out + mu * M, *gp = g + mu * M;
-        double mean = 0, q[INT_LIST_MAX];
+        double mean = 0, *q = router->shares;
         if (all)
             router_shares(router, x + mu * M, q);
         for (int i = 0; i < M; i++)
@@ -101,16 +106,17 @@ static void watch(const void *context, const struct net *net, int rows, const do
     int M = router->M;
     double flips = 0;
     *router->largest = 0;
-    for (int i = 0; i < M; i++) {
-        router->load[i] = 0;
-        for (int mu = 0; mu < rows; mu++) {
-            double m = selected(router, x + mu * M, i);
-            router->load[i] += m / rows;
-            flips += fabs(m - router->last[mu * M + i]);
-            out[mu * M + i] = router->last[mu * M + i] = m;
+    memset(router->load, 0, (size_t)M * sizeof *router->load);
+    for (int mu = 0; mu < rows; mu++) {
+        select_largest(router, x + mu * M, out + mu * M);
+        for (int i = 0; i < M; i++) {
+            router->load[i] += out[mu * M + i] / rows;
+            flips += fabs(out[mu * M + i] - router->last[mu * M + i]);
         }
-        *router->largest = fmax(*router->largest, router->load[i] * M / router->gate.K);
     }
+    memcpy(router->last, out, (size_t)(rows * M) * sizeof *out);
+    for (int i = 0; i < M; i++)
+        *router->largest = fmax(*router->largest, router->load[i] * M / router->gate.K);
     *router->flips = net->batch.started ? flips / (2 * rows * router->gate.K) : 0;
 }
 
@@ -154,28 +160,30 @@ static void masks(const void *context, const struct net *net, int rows, const do
                   double *out) {
     const struct router *router = context;
     (void)net;
-    for (int k = 0; k < rows * router->M; k++)
-        out[k] = selected(router, x + k / router->M * router->M, k % router->M);
+    for (int mu = 0; mu < rows; mu++)
+        select_largest(router, x + mu * router->M, out + mu * router->M);
 }
 
-static struct router *new_router(struct program *p, int M, struct router_gate gate) {
+struct router *router_new(struct program *p, int M, struct router_gate gate) {
     struct router *router = program_memory(p, sizeof *router);
-    if (router)
-        *router = (struct router){.M = M, .gate = gate};
+    double *scratch = program_memory(p, 3 * (size_t)M * sizeof *scratch);
+    if (!router || !scratch)
+        return NULL;
+    *router = (struct router){.M = M, .gate = gate, .shares = scratch, .scores = scratch + M};
     return router;
 }
 
 struct value router_top(struct program *p, struct value psi, int M, int K) {
     static const struct number_fn mask = {
         .rule_name = {"mask", router_constants}, .forward = masks, .jumps = true};
-    struct router *router = new_router(p, M, (struct router_gate){.K = K});
+    struct router *router = router_new(p, M, (struct router_gate){.K = K});
     program_selects(p, psi, K);
     return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
 }
 
 struct value router_select(struct program *p, struct value psi, int M, int K, double eta_bias,
                            const char *suffix) {
-    struct router *router = new_router(p, M, (struct router_gate){.K = K});
+    struct router *router = router_new(p, M, (struct router_gate){.K = K});
     if (!router)
         return (struct value){-1};
     router->eta_bias = eta_bias;
@@ -195,7 +203,7 @@ struct value router_apply(struct program *p, const struct router *router, struct
 }
 
 struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {
-    struct router *router = new_router(p, M, gate);
+    struct router *router = router_new(p, M, gate);
     if (!router)
         return (struct value){-1};
     program_selects(p, psi, gate.K);

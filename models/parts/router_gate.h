@@ -10,11 +10,14 @@ struct router {
     int M;
     struct router_gate gate;
     double eta_bias;
+    double *shares, *scores;        /* scratch: [M], [2][M] */
     double *b;                      /* [M] selection biases; NULL: none */
     double *load, *largest, *flips; /* [M], [1], [1] measured */
     double *last;                   /* [count][M] masks of the last evaluation */
 };
 
+/* Gates of M numbers, without what only router_write knows. NULL without memory. */
+struct router *router_new(struct program *p, int M, struct router_gate gate);
 /* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. */
 double router_exponentials(const struct router *router, const double *psi, double *e);
 /* Writes the weights of all experts over their sum, which it returns: exponentials up to a common

@@ -85,7 +85,7 @@ void row_describe(const struct param_row *row, char *note) {
         text_append(note, "none or up to %d integers", INT_LIST_MAX);
         break;
     case PARAM_REALS:
-        text_append(note, "none or up to %d numbers", INT_LIST_MAX);
+        text_append(note, "none or up to %d numbers", REAL_LIST_MAX);
         break;
     case PARAM_TEXT:
         text_append(note, "text");
@@ -258,7 +258,7 @@ static bool parse_list(const struct param_row *row, const char *text, int *ints,
     if (!strcmp(text, "none"))
         return true;
     for (; text_next_word(&text, " \t", &word); ++*count) {
-        if (*count == INT_LIST_MAX)
+        if (*count == (ints ? INT_LIST_MAX : REAL_LIST_MAX))
             return refuse(row, note, "too many elements");
         if (ints ? !parse_int(row, word, ints + *count, note)
                  : !parse_real(row, word, reals + *count, note))
