@@ -28,8 +28,9 @@ static const char *regime1_check(const struct network *network, int N, int exper
                                  const char **key) {
     (void)expert_sites;
     *key = "experts";
-    if (network->experts.count < 1)
-        return "at least one expert is needed";
+    if (network->experts.count < 1 ||
+        network->experts.count + network->experts.shared > EXPERTS_MOST)
+        return "1 to 2000 experts, with the shared ones: each is a population of its own";
     const char *wrong = network_check_iota(network, N, key);
     return wrong ? wrong : router_check(network, key);
 }

@@ -8,6 +8,8 @@ const char *experts_check(const struct network *network, int N, const char **key
     if (wrong)
         return wrong;
     *key = "experts";
+    if (network->experts.count + network->experts.shared > EXPERTS_MOST)
+        return "at most 2000 experts, with the shared ones: each is a population of its own";
     if (network->experts.shared && !network->experts.count)
         return "shared experts stand beside routed ones";
     return network->experts.count ? router_check(network, key) : NULL;
