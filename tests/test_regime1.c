@@ -31,6 +31,8 @@ static void gradient_by_differences(void **state) {
          "network.expert_layers=3", "network.bias=trained", "network.biases=0.6 -0.6"},
         {"network.model=regime1", "network.experts=4", "network.gate=softmax", "network.rho=0.5",
          "network.bias=trained", "network.biases=1.2 0.4 -0.4 -1.2"},
+        {"network.model=regime1", "network.experts=40", "network.gate=softmax", "network.rho=0.25",
+         "network.bias=trained", "network.bias_std=1", "network.parameterization=mup"},
         {"network.model=regime1", "network.experts=3", "network.gate=sigmoid",
          "network.expert_output=activated", "network.bias=fixed", "network.beta=0.7"},
         {"network.model=regime1", "network.parameterization=sp", "training.gamma0=1.3",
