@@ -28,7 +28,8 @@ enum purpose {
                            selection biases, owner = block */
     PURPOSE_PROBE = 5,  /* permutations of sites for probes; owner = population */
     PURPOSE_LOOK = 6,   /* what inputs that are only looked at meet; owner = population */
-    PURPOSE_ORDER = 7   /* permutations of the inputs, draw = epoch */
+    PURPOSE_ORDER = 7,  /* permutations of the inputs, draw = epoch */
+    PURPOSE_NOISE = 8   /* noise of rows, draw = step rows + row; owner = operation */
 };
 
 enum { RNG_OWNERS = 1 << 16 };

@@ -78,7 +78,7 @@ extern const struct operation operation_read_in, operation_map, operation_fn, op
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
     operation_average, operation_scale, operation_look, operation_bias, operation_numbers,
     operation_shift, operation_top, operation_rows, operation_ones, operation_constant,
-    operation_read_out;
+    operation_noise, operation_read_out;
 
 /* A part of a cotangent that a node hands to argument k. */
 struct part {

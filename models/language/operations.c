@@ -270,6 +270,22 @@ static void ones_forward(struct net *net, struct node *v) {
     ops(net)->pointwise(FN_LINEAR, NULL, &one, v->value, v->value, (struct rows){0});
 }
 
+/* Of a pass that is looked at none: noise is of the training. */
+static void noise_forward(struct net *net, struct node *v) {
+    struct rng_stream stream =
+        net_stream(net, PURPOSE_NOISE, (int)(v - net->program->node) % RNG_OWNERS);
+    if (net->batch.predicting) {
+        rows_zero(v->value);
+        return;
+    }
+    stream.draw = (uint32_t)net->place.t * (uint32_t)v->count;
+    stream.first_pair = net_first_pair(&net->setup, v->on->sites);
+    ops(net)->normals(v->value, stream);
+}
+
+const struct operation operation_noise = {
+    .name = "noise", .forward = noise_forward, .jumps = always};
+
 /* Rows of every token of every input, from the numbers of one group and one input. */
 static int constant_prepare(struct net *net, struct node *v, struct err *err) {
     size_t n = (size_t)v->per, sites = v->on->sites, each = constant_period(v->on);
@@ -307,6 +323,14 @@ const struct operation operation_constant = {.name = "constant",
                                              .prepare = constant_prepare,
                                              .forward = constant_forward,
                                              .constant = true};
+struct value program_noise(struct program *p, struct value x) {
+    struct value out;
+    struct node *node = node_append_rows(p, &operation_noise, x, &out);
+    if (node)
+        node->plan.moves = false;
+    return out;
+}
+
 struct value program_constant(struct program *p, struct population *on, const double *values) {
     struct value out;
     struct node *node =

@@ -128,6 +128,9 @@ struct value program_tile_mean(struct program *p, struct value x, struct populat
 struct value program_top(struct program *p, struct value x, size_t K);
 /* One row of ones. */
 struct value program_ones(struct program *p, struct population *on);
+/* Standard normals like the rows of x, anew at every site, input and step, a constant in the
+ * backward pass; 0 for inputs that are only predicted. */
+struct value program_noise(struct program *p, struct value x);
 /* Rows that never change, the same for all inputs: values [n][group] of the tokens at the sites of
  * a group, or [n][sites] where there are no groups. They live as long as the program. */
 struct value program_constant(struct program *p, struct population *on, const double *values);

@@ -331,6 +331,10 @@ static int pool(lua_State *L) {
     return script_push(L, program_pool(script_program(L), script_rows(L, 1)));
 }
 
+static int noise(lua_State *L) {
+    return script_push(L, program_noise(script_program(L), script_rows(L, 1)));
+}
+
 static int norm(lua_State *L) {
     return script_push(L, program_norm(script_program(L), script_rows(L, 1)));
 }
@@ -371,6 +375,11 @@ const struct script_word script_rows_words[] = {
      0},
     {"tile_mean", "x, p", "rows", "the mean over experts of rows on pairs, to the units p",
      tile_mean, 0},
+    {"noise", "x", "rows",
+     "standard normals like x, anew at every site, input and step, constant in the backward pass; "
+     "0 "
+     "for test inputs",
+     noise, 0},
     {"norm", "x", "rows", "x/sqrt`<x x>`, of each input and token by itself", norm, 0},
     {0}};
 

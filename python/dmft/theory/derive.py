@@ -20,7 +20,7 @@ PLAIN = {"shift": "add", "add_numbers": "add", "multiply_numbers": "multiply"}
 FIELDS = ("map", "read_in")
 MASKS = ("top", "top_rows", "first_rows")
 # Words whose rows and numbers have a name of their own.
-NAMED = FIELDS + MASKS + ("bias", "rows", "constant", "attend", "attend_by_head")
+NAMED = FIELDS + MASKS + ("noise", "bias", "rows", "constant", "attend", "attend_by_head")
 # Optimizers that move matrices along their gradients, and those that move every entry by itself.
 BY_MATRIX, BY_ENTRY = ("gd", "momentum"), ("adam", "adamw", "lion")
 
@@ -262,6 +262,8 @@ class Derivation:
             return Symbol("x", inner.words if inner.base == "h" else (inner.base, *inner.words),
                           inner.indices)
         inner = self._consumer(node)
+        if word == "noise":
+            return Symbol(r"\zeta", (), ())
         if word in ("rows", "numbers") + MASKS and (word != "numbers" or
                                                     node.constants["rule"] == "mask"):
             near = self.symbols.get(node.args[0])
@@ -354,6 +356,8 @@ class Derivation:
             return args[0]
         if word in ("mean_of_rows", "mean_of_numbers"):
             return Mean(args[0], "inputs")
+        if word == "noise":
+            return Call("noise_of_rows", ())
         if word == "ones":
             return ONE
         if word == "look":

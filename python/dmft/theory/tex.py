@@ -293,6 +293,10 @@ class Writer:
         self.used.add("top")
         return rf"\mathrm{{top}}_{{{what['share']:.4g}}}({self.text(what.arguments[0], at)})"
 
+    def _noise_of_rows(self, what, at):
+        self.used.add("noise_of_rows")
+        return r"\mathcal N(0,1)"
+
     def _constant(self, what, at):
         self.used.add("constant")
         return r"\mathrm{const}(u,\tau)" if len(what["values"]) > 1 else r"\mathrm{const}(u)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from dmft.description import Operation, Program
+from dmft.errors import InputError
 from dmft.torch import rules
 from dmft.torch.rules import causal_softmax, largest
 from dmft.torch.table import Table
@@ -119,6 +120,12 @@ def tile_mean(run, v, x):
 @OPERATIONS
 def top(run, v, x):
     return largest(x, v["top"])
+
+
+@OPERATIONS
+def noise(run, v, x):
+    raise InputError("this network has noise of its rows, whose normals dmft-solve draws by itself "
+                     "and PyTorch cannot know")
 
 
 @OPERATIONS

@@ -1,0 +1,94 @@
+/* Noise of rows: standard normals that are the same whenever a step is evaluated, others at every
+ * row, site, step and seed, and none for inputs that are only predicted; what learns beside them
+ * moves by the derivative of the loss. */
+#include "tests/support/support.h"
+
+#include "models/engine/node.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INPUTS = 4, SITES = 512 };
+
+static double *noise_of(const struct net *net, size_t *count) {
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        if (strcmp(v->op->name, "noise") != 0)
+            continue;
+        *count = (size_t)v->count * v->on->sites;
+        return support_get(v->value);
+    }
+    fail_msg("no noise");
+    return NULL;
+}
+
+static double correlation(const double *a, const double *b, size_t count) {
+    double sum = 0;
+    for (size_t k = 0; k < count; k++)
+        sum += a[k] * b[k] / (double)count;
+    return sum;
+}
+
+static void normals(void **state) {
+    (void)state;
+    struct run run;
+    const char *const key[] = {"solver.sites=512", "solver.expert_sites=512", "output.fields=zeta",
+                               NULL};
+    support_run(&run, "examples/noisy_top.ini", key);
+    for (int N = 0; N <= 256; N += 256) {
+        struct net net, other;
+        size_t count;
+        support_net(&net, &run, N, 1);
+        support_net(&other, &run, N, 2);
+        support_evaluate(&net, &run);
+        support_evaluate(&other, &run);
+        double *first = noise_of(&net, &count), *seed = noise_of(&other, &count);
+        double error = 5 / sqrt((double)count);
+        assert_int_equal(count, INPUTS * (N ? N / 2 : SITES));
+        CHECK_ABS(correlation(first, first, count), 1, sqrt(2) * error, "variance");
+        CHECK_ABS(correlation(first, seed, count), 0, error, "seeds");
+        size_t row = count / INPUTS;
+        CHECK_ABS(correlation(first, first + row, row), 0, 2 * error, "inputs");
+        support_evaluate(&net, &run);
+        double *again = noise_of(&net, &count);
+        assert_memory_equal(first, again, count * sizeof *first);
+        support_learn(&net, &run);
+        support_evaluate(&net, &run);
+        double *later = noise_of(&net, &count);
+        CHECK_ABS(correlation(first, later, count), 0, error, "steps");
+        CHECK_ABS(correlation(later, later, count), 1, sqrt(2) * error, "variance later");
+        free(first), free(seed), free(again), free(later);
+        net_free(&net);
+        net_free(&other);
+    }
+    support_gradient(&run, 16, 23);
+    run_free(&run);
+}
+
+/* Outputs depend on how strong the noise is, predictions do not. */
+static void predictions(void **state) {
+    (void)state;
+    static const char *const noise[] = {"program.noise=1", "program.noise=3"};
+    double f[2][2], trained[2];
+    for (int k = 0; k < 2; k++) {
+        struct run run;
+        struct net net;
+        const char *const key[] = {noise[k], "data.test_inputs=2", "reference.centre=no", NULL};
+        support_run(&run, "examples/noisy_top.ini", key);
+        support_net(&net, &run, 32, 1);
+        support_evaluate(&net, &run);
+        trained[k] = net.output.f[0];
+        ASK(net_predict(&net, run.data.P, 2, f[k], err));
+        assert_true(f[k][0] != 0);
+        net_free(&net);
+        run_free(&run);
+    }
+    assert_memory_equal(f[0], f[1], sizeof f[0]);
+    assert_true(trained[0] != trained[1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(normals), cmocka_unit_test(predictions)};
+    return cmocka_run_group_tests_name("noise", tests, NULL, NULL);
+}
