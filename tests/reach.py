@@ -23,12 +23,13 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend single',
            'models/engine/archive': 'resume', 'models/language': 'script program models',
            'models/engine': 'models', 'models/lua': 'script script_fuzz',
            'models/parts': 'models', 'models/': 'models',
-           'solver/command': 'cli cli_refusals', 'solver/files': 'io cli_files',
+           'solver/command': 'cli cli_refusals', 'solver/files': 'io io_partial cli_files',
            'solver/main_sweep': 'sweep', 'solver/measure': 'fields outputs rates',
            'solver/measure/aggregation': 'coordinate', 'solver/run/ensemble': 'resume',
            'solver/run/report': 'cli cli_warnings cli_bits', 'solver/run/states': 'resume',
-           'solver/settings': 'param include factor keys',
-           'solver/data': 'data flat stored tokens fashion', 'solver/study': 'grid sweep'}
+           'solver/settings': 'param param_refusals include factor keys',
+           'solver/data': 'data data_targets flat stored tokens fashion',
+           'solver/study': 'grid sweep sweep_refusals'}
 
 
 def names():

@@ -1,102 +1,20 @@
-/* The lines of [sweep]: what is refused and with which words, the order of points, and sweeps with
- * many axes and with keys that vary together: their runs, table and file. */
+/* The grid of [sweep]: the order of its points, their names, and sweeps with many axes and with
+ * keys that vary together: their runs, table and file. */
 #define _XOPEN_SOURCE 700
 #include "solver/study/grid.h"
 #include "tests/support/support.h"
-#include "tests/support/cli.h"
+#include "tests/support/sweep_ini.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* 17 lines. */
-static const char head[] =
-    "[network]\nmodel = regime2\nkappa = 0.5\n[data]\ninputs = 3\ndimension = 4\n[training]\n"
-    "steps = 4\n[solver]\nsites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n"
-    "[reference]\nwidths = 8\nseeds = 2\n[sweep]\n";
-
-static void write_ini(const char *sweep) {
-    char text[4096];
-    snprintf(text, sizeof text, "%s%s", head, sweep);
-    cli_print("case.ini", text);
-}
-
 static int clean(void **state) {
     return system("rm -rf one.d one.h5") || cli_clean(state);
 }
 
 #define GRID_TEST(name) cmocka_unit_test_setup(name, clean)
-
-/* --- refusals -------------------------------------------------------------------------------- */
-
-static void check_refused(const char *sweep, const char *const *part) {
-    struct grid grid = {0};
-    struct err err = {0};
-    write_ini(sweep);
-    if (grid_read(&grid, "case.ini", &err) != CODE_INPUT)
-        fail_msg("accepted: %s", sweep);
-    for (; *part; part++)
-        if (!strstr(err.text, *part))
-            fail_msg("\"%s\" is not in: %s", *part, err.text);
-    assert_null(strchr(err.text, '\n'));
-    grid_free(&grid);
-}
-
-static void test_lists_of_points_are_refused(void **state) {
-    (void)state;
-    static const struct {
-        const char *sweep, *part[4];
-    } table[] = {
-        {"a.x, b.y = 1 2 | 3\n",
-         {"case.ini:18: [sweep] a.x,b.y: point 2, \"3\", has 1 value, and it must have one for "
-          "each "
-          "of the 2 keys; blanks (or, for values with blanks, commas) separate values, | points"}},
-        {"a.x, b.y = 1 2 3\n", {"point 1, \"1 2 3\", has 3 values", "each of the 2 keys"}},
-        {"a.x, b.y = 1 2, 3 | 4\n", {"point 2, \"4\", has 1 value", "commas separate values"}},
-        {"a.x, b.y = 1, 2, 3\n", {"point 1, \"1, 2, 3\", has 3 values"}},
-        {"a.x, b.y = 1 2 | | 3 4\n", {":18: [sweep] a.x,b.y: point 2 is empty", "of the 2 keys"}},
-        {"a.x, b.y = 1 2 || 3 4\n", {"point 2 is empty"}},
-        {"a.x, b.y = | 1 2\n", {"point 1 is empty"}},
-        {"a.x, b.y = 1 2 |\n", {"point 2 is empty; | stands between points"}},
-        {"a.x, b.y = |\n", {"point 1 is empty"}},
-        {"a.x, b.y =\n", {":18: [sweep] a.x,b.y: no points; they are separated by |"}},
-        {"a.x, b.y = 1, | 2, 3\n", {"point 1 has no value for b.y; each has one value for each"}},
-        {"a.x, b.y = 1, 2 | , 3\n", {"point 2 has no value for a.x"}},
-        {"a.x, b.y = 1 2 | 2 3 | 1 2\n", {"point \"1 2\" comes twice; each is given once"}},
-        {"a.x, b.y = 1 u | 1.0 v | 1e0 u\n", {"point \"1e0 u\" comes twice"}},
-        {"a.x, b.y = 1 2, 3 | 1 2, 3\n", {"point \"1 2, 3\" comes twice"}},
-        {"a.x, b.y = logspace(1, 2, 3)\n",
-         {"logspace(first, last, n) makes values of one key", "each with 2 values"}},
-        {"a.x, b.y = 1 linspace | 2 3\n", {"linspace(first, last, n) makes values of one key"}},
-        {"a.x, a.x = 1 2\n", {"duplicate key a.x, given before in this line, 18; each is given"}},
-        {"a.x, b.y = 1 2\nb.y = 3\n",
-         {":19: [sweep] b.y: duplicate key b.y, given before in line 18"}},
-        {"b.y = 3\na.x, b.y = 1 2\n",
-         {":19: [sweep] a.x,b.y: duplicate key b.y, given before in l"}},
-        {"a.x, = 1 2\n", {":18: [sweep] a.x,: a key is missing", "section.key, section.key"}},
-        {", a.x = 1 2\n", {"a key is missing"}},
-        {"a.x,,b.y = 1 2\n", {"a key is missing"}},
-        {" = 1 2\n", {"a key is missing"}},
-        {"a.x, y = 1 2\n", {"\"y\" is not a key to vary, which is written section.key"}},
-        {"a.x b.y = 1 2\n",
-         {"a key has no blanks, as \"a.x b.y\" has", "are written section.key, section"}},
-        {"a.x, reference.widths = 1 2\n", {"it cannot vary reference.widths"}},
-        {"a.x = 1 | | 2\n", {"value 2 is empty; | stands between values", "none is an empty list"}},
-        {"a.x = 1 | 2 |\n", {"value 3 is empty"}},
-        {"a.x = |\n", {"value 1 is empty"}},
-        {"a.x =\n", {"no values; they are a list, logspace(first, last, n) or linspace(first,"}},
-        {"a.x = 0.5 1 N^0.5\n",
-         {"cut a factor from its power; write it without blanks, as 3N^-0.5, or | between"}},
-        {"a.x = 0.5 N\n", {"would cut a factor from its power"}},
-        {"a.x = N ^ 0.5 2\n", {"would cut a factor from its power"}},
-        {"a.x = 2 N^ 0.5\n", {"would cut a factor from its power"}},
-        {"a.x = 3N^ 0.5\n", {"would cut a factor from its power"}},
-        {"a.x, b.y = 1 N^0.5 | 2 N^0.5\n", {"as 3N^-0.5, or commas between the values of a point"}},
-    };
-    for (size_t i = 0; i < COUNT(table); i++)
-        check_refused(table[i].sweep, table[i].part);
-}
 
 /* Whole numbers beyond six digits and beyond those of a double; a mark of the order of bytes before
  * [sweep]; and a zero byte, which would end a line early. */
@@ -128,29 +46,9 @@ static void test_numbers_and_bytes(void **state) {
     grid_free(&grid);
 }
 
-/* A line more than an array can have axes, and points more than anybody can run. */
-static void test_too_much_is_refused(void **state) {
-    (void)state;
-    char text[2048] = "";
-    for (int k = 0; k <= GRID_LINES; k++)
-        sprintf(text + strlen(text), "a.k%d = 1\n", k);
-    check_refused(text, ARGS("case.ini:48: [sweep] a.k30: a sweep has at most 30 lines",
-                             "keys that vary together can share one"));
-    check_refused("a.x = linspace(0, 1, 10000)\na.y = linspace(1, 2, 11)\n",
-                  ARGS(":19: [sweep] a.y: more than 100000 points in all; try fewer values"));
-    check_refused("a.x = linspace(0, 1, 10001)\n", ARGS("2 to 10000 values"));
-    check_refused("a.x = linspace(0, 1, 4294967299)\n", ARGS("2 to 10000 values")); /* 2^32 + 3 */
-    check_refused("a.x = linspace(0, 1, 2.5)\n", ARGS("2 to 10000 values"));
-    check_refused("a.x = 1 18446744073709551615 18446744073709551614\n",
-                  ARGS("values must increase or decrease, each once, but 18446744073709551614 "
-                       "follows"));
-}
-
-/* --- points ---------------------------------------------------------------------------------- */
-
 static void read_grid(struct grid *grid, const char *sweep) {
     struct err err;
-    write_ini(sweep);
+    sweep_ini(sweep);
     if (grid_read(grid, "case.ini", &err))
         fail_msg("%s", err.text);
 }
@@ -226,13 +124,11 @@ static void test_names_of_points(void **state) {
     grid_free(&grid);
 }
 
-/* --- sweeps ---------------------------------------------------------------------------------- */
-
 /* Runs case.ini with this section into NAME.h5; the table, to be freed. */
 static char *sweep_into(const char *name, const char *sweep, const char *more) {
     char output[32];
     struct cli_result result;
-    write_ini(sweep);
+    sweep_ini(sweep);
     snprintf(output, sizeof output, "%s.h5", name);
     cli_run(&result, ARGS("--force", "--jobs", "2", "-o", output, "case.ini", more));
     if (result.code)
@@ -476,39 +372,8 @@ static void test_names_of_any_length(void **state) {
     H5Fclose(file);
 }
 
-/* What is wrong with a value of a list is told with its line. */
-static void test_values_are_checked_by_their_rows(void **state) {
-    (void)state;
-    static const struct {
-        const char *sweep, *arg, *part[3];
-    } table[] = {
-        {"training.eta0, network.kappa = 1 0.5 | 2 fast\n",
-         NULL,
-         {"case.ini:18: [sweep] network.kappa=fast: not a number"}},
-        {"solver.seed = 1 2\ntraining.etaO, network.kappa = 1 0.5\n",
-         NULL,
-         {"case.ini:19: [sweep] training.etaO=1: unknown key", "did you mean \"eta0\"?"}},
-        {"training.eta0, network.rho = 1 0.25 | 2 0.3\n",
-         NULL,
-         {"case.ini:18: [sweep] network.rho=0.3: ", "whole number"}},
-        {"training.eta0, network.kappa = 1 0.5\n",
-         "--network.kappa=0.25",
-         {"--network.kappa=0.25: [sweep] varies this key"}},
-    };
-    for (size_t i = 0; i < COUNT(table); i++) {
-        struct cli_result result;
-        write_ini(table[i].sweep);
-        cli_run(&result, ARGS("-o", "out.h5", "case.ini", table[i].arg));
-        if (!cli_ended(&result, 2, table[i].part) || cli_exists("out.h5") || cli_exists("out.d"))
-            fail_msg("case %zu: %s", i, table[i].sweep);
-        cli_free(&result);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        GRID_TEST(test_lists_of_points_are_refused),
-        GRID_TEST(test_too_much_is_refused),
         GRID_TEST(test_numbers_and_bytes),
         GRID_TEST(test_order_of_points),
         GRID_TEST(test_names_of_points),
@@ -517,7 +382,6 @@ int main(void) {
         GRID_TEST(test_four_axes),
         GRID_TEST(test_five_axes),
         GRID_TEST(test_names_of_any_length),
-        GRID_TEST(test_values_are_checked_by_their_rows),
     };
     return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

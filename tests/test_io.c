@@ -1,15 +1,7 @@
-/* Records and files: averages against plain sums, what HDF5 gives back, the life of the partial
- * file. */
+/* Records and files: averages against plain sums, what HDF5 gives back, a disk that is full. */
 #define _POSIX_C_SOURCE 200809L
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/files.h"
 
-#include "solver/files/io.h"
-
-#include <fcntl.h>
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <limits.h>
@@ -20,54 +12,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { RUNS = 3, TIMES = 6, POINTS = 30, BASIS = 2 };
-
-/* --- helpers --------------------------------------------------------------------------------- */
-
-/* A folder of its own for every test: the state. */
-static int open_folder(void **state) {
-    static const char pattern[] = "/tmp/test_io_XXXXXX";
-    *state = malloc(sizeof pattern);
-    if (!*state)
-        return -1;
-    memcpy(*state, pattern, sizeof pattern);
-    return mkdtemp(*state) ? 0 : -1;
-}
-
-/* The files that the tests leave, and no others. */
-static int remove_folder(void **state) {
-    static const char *const names[] = {"out.h5", "out.h5.partial", "data.h5", "sub"};
-    char path[PATH_MAX];
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        snprintf(path, sizeof path, "%s/%s", (const char *)*state, names[k]);
-        remove(path);
-    }
-    int failed = rmdir(*state);
-    free(*state);
-    return failed;
-}
-
-static const char *in_folder(char path[PATH_MAX], void **state, const char *name) {
-    snprintf(path, PATH_MAX, "%s/%s", (const char *)*state, name);
-    return path;
-}
-
-static bool exists(const char *path) {
-    struct stat status;
-    return !lstat(path, &status);
-}
-
-static void assert_ok(int code, const struct err *err) {
-    if (code)
-        fail_msg("code %d: %s", code, err->text);
-}
-
-static void assert_refused(int got, int code, const char *part, const struct err *err) {
-    if (got != code || err->code != code || !strstr(err->text, part))
-        fail_msg("code %d instead of %d, or no \"%s\" in: %s", got, code, part, err->text);
-}
 
 /* Some number that differs for all arguments. */
 static double number(int series, int run, size_t k) {
@@ -136,20 +82,6 @@ static void plain(int series, size_t k, int t, int s, double *mean, double *se) 
     *se = sqrt(pairs / (n * n * (n - 1)));
 }
 
-static hid_t open_file(const char *path) {
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    assert_true(file >= 0);
-    return file;
-}
-
-static int read_complete(const char *path) {
-    int value = -1;
-    hid_t file = open_file(path);
-    assert_true(H5LTget_attribute_int(file, "/", "complete", &value) >= 0);
-    assert_true(H5Fclose(file) >= 0);
-    return value;
-}
-
 static double *read_values(hid_t file, const char *name, size_t count) {
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
     assert_true(set >= 0);
@@ -161,21 +93,6 @@ static double *read_values(hid_t file, const char *name, size_t count) {
     H5Sclose(space);
     H5Dclose(set);
     return values;
-}
-
-/* A string attribute must be of variable length and UTF-8. */
-static void assert_text(hid_t file, const char *object, const char *name, const char *want) {
-    hid_t attribute = H5Aopen_by_name(file, object, name, H5P_DEFAULT, H5P_DEFAULT);
-    assert_true(attribute >= 0);
-    hid_t type = H5Aget_type(attribute);
-    assert_true(H5Tis_variable_str(type) > 0);
-    assert_int_equal(H5Tget_cset(type), H5T_CSET_UTF8);
-    char *text = NULL;
-    assert_true(H5Aread(attribute, type, &text) >= 0);
-    assert_string_equal(text ? text : "", want);
-    H5free_memory(text);
-    H5Tclose(type);
-    H5Aclose(attribute);
 }
 
 static void assert_scale(hid_t file, const char *name, const char *scale, unsigned axis) {
@@ -194,8 +111,6 @@ static void assert_filters(hid_t file, const char *name, int filters) {
     H5Pclose(plist);
     H5Dclose(set);
 }
-
-/* --- records --------------------------------------------------------------------------------- */
 
 static void test_statistics(void **state) {
     (void)state;
@@ -261,8 +176,6 @@ static void test_too_large(void **state) {
     assert_int_equal(record.series[0].size, 4000);
     record_free(&record);
 }
-
-/* --- results --------------------------------------------------------------------------------- */
 
 static void check_group(hid_t file, const struct record *record, const char *group) {
     char name[64];
@@ -454,60 +367,6 @@ static void test_parameters(void **state) {
     params_free(&again);
 }
 
-/* --- names ----------------------------------------------------------------------------------- */
-
-static void test_partials(void **state) {
-    char path[PATH_MAX], first[PATH_MAX];
-    struct io a, b;
-    struct err err;
-    in_folder(path, state, "out.h5");
-    in_folder(first, state, "out.h5.partial");
-    assert_ok(io_create(&a, path, false, &err), &err);
-    assert_string_equal(a.partial, first);
-    assert_refused(io_create(&b, path, false, &err), CODE_INPUT, "another run is writing", &err);
-    assert_ok(io_flush(&a, &err), &err);
-    assert_refused(io_create(&b, path, true, &err), CODE_INPUT, "another run is writing", &err);
-
-    /* out.h5 is there now: this run keeps its result under the partial name */
-    assert_int_equal(close(open(path, O_WRONLY | O_CREAT, 0666)), 0);
-    assert_ok(io_text(&a, "/", "who", "a", &err), &err);
-    assert_refused(io_finish(&a, false, &err), CODE_INPUT, first, &err);
-    io_close(&a);
-    io_close(&a);
-    assert_int_equal(read_complete(first), 1);
-    assert_refused(io_create(&b, path, false, &err), CODE_INPUT, "exists already", &err);
-    assert_int_equal(remove(path), 0);
-
-    /* a later one does not replace it unless told to, and then clears it by its success */
-    assert_refused(io_create(&b, path, false, &err), CODE_INPUT, "add --force", &err);
-    assert_int_equal(read_complete(first), 1);
-    assert_ok(io_create(&b, path, true, &err), &err);
-    assert_int_equal(read_complete(first), 0);
-    assert_ok(io_text(&b, "/", "who", "b", &err), &err);
-    assert_ok(io_finish(&b, true, &err), &err);
-    assert_false(exists(first));
-    hid_t file = open_file(path);
-    assert_text(file, "/", "who", "b");
-    H5Fclose(file);
-}
-
-/* Stopped without io_finish: what was flushed is there, and says that it is not all. */
-static void test_interrupted(void **state) {
-    char path[PATH_MAX], partial[PATH_MAX];
-    struct io io;
-    struct err err;
-    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
-    assert_ok(io_text(&io, "a/b", "note", "kept", &err), &err);
-    assert_ok(io_flush(&io, &err), &err);
-    io_close(&io);
-    assert_false(exists(path));
-    in_folder(partial, state, "out.h5.partial");
-    assert_int_equal(read_complete(partial), 0);
-    hid_t file = open_file(partial);
-    assert_text(file, "a/b", "note", "kept");
-    H5Fclose(file);
-}
-
 /* A full disk, for which a limit on the size of files stands in: the last save survives, and the
  * run may go on when there is room again. */
 static void test_disk_full(void **state) {
@@ -542,49 +401,11 @@ static void test_disk_full(void **state) {
     record_free(&record);
 }
 
-static void test_bad_names(void **state) {
-    static const struct {
-        const char *name, *part;
-    } cases[] = {{"none/out.h5", "none"}, {"sub", "regular file"}, {"sub/", "regular file"}};
-    char path[PATH_MAX];
-    struct io io;
-    struct err err;
-    assert_int_equal(mkdir(in_folder(path, state, "sub"), 0777), 0);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        in_folder(path, state, cases[k].name);
-        assert_refused(io_create(&io, path, true, &err), CODE_INPUT, cases[k].part, &err);
-        io_close(&io);
-    }
-    assert_refused(io_create(&io, "", false, &err), CODE_INPUT, "empty", &err);
-    assert_refused(io_create(&io, "/dev/null", true, &err), CODE_INPUT, "regular file", &err);
-    assert_refused(io_create(&io, "/proc/out.h5", true, &err), CODE_SYSTEM, "/proc/out.h5", &err);
-    FILE *file = fopen(in_folder(path, state, "data.h5"), "w");
-    assert_non_null(file);
-    fclose(file);
-    in_folder(path, state, "data.h5/out.h5");
-    assert_refused(io_create(&io, path, true, &err), CODE_INPUT, "data.h5", &err);
-}
-
-static int close_library(void **state) {
-    (void)state;
-    return H5close();
-}
-
-static int quiet(void **state) {
-    (void)state;
-    io_quiet();
-    return 0;
-}
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, remove_folder)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_missing),
         cmocka_unit_test(test_too_large),  IN_FOLDER(test_result),
-        IN_FOLDER(test_parameters),        IN_FOLDER(test_partials),
-        IN_FOLDER(test_interrupted),       IN_FOLDER(test_disk_full),
-        IN_FOLDER(test_bad_names),
+        IN_FOLDER(test_parameters),        IN_FOLDER(test_disk_full),
     };
     return cmocka_run_group_tests_name("io", tests, quiet, close_library);
 }

@@ -1,18 +1,11 @@
-/* dmft-sweep: bad [sweep] sections, sweeps that are cut and go on, runs that
- * diverge, limits that rest. */
+/* dmft-sweep: sweeps that are cut and go on, runs that diverge, limits that rest. */
 #define _XOPEN_SOURCE 700
 #include "solver/study/optima.h"
-#include "solver/study/summary.h"
-#include "solver/study/summary_table.h"
-#include "solver/files/partial.h"
-#include "solver/files/result.h"
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <hdf5_hl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,119 +30,6 @@ static int clean(void **state) {
 }
 
 #define SWEEP_TEST(name) cmocka_unit_test_setup(name, clean)
-
-/* --- refusals -------------------------------------------------------------------------------- */
-
-static void test_bad_sections_are_refused(void **state) {
-    (void)state;
-    static const struct {
-        const char *sweep, *arg[2], *part[3];
-    } table[] = {
-        {"", {0}, {"case.ini: [sweep] has no keys", "dmft-solve"}},
-        {"training.eta0\n", {0}, {"case.ini:18: [sweep] \"training.eta0\" has no \"=\""}},
-        {"eta0 = 1 2\n", {0}, {"case.ini:18: [sweep] eta0: \"eta0\" is not a key to vary"}},
-        {"training.eta0 =\n", {0}, {"case.ini:18: [sweep] training.eta0: no values"}},
-        {"training.eta0 = 1 0.5 2\n",
-         {0},
-         {"values must increase or decrease, each once, but 2 follows 0.5"}},
-        {"network.gate = softmax softmax\n", {0}, {"value \"softmax\" comes twice"}},
-        {"training.eta0 = logspace(1, 2)\n", {0}, {"must be logspace(first, last, n)"}},
-        {"training.eta0 = linspace(1, 2, 3) 4\n", {0}, {"must be linspace(first, last, n)"}},
-        {"training.eta0 = logspace(2, 1, 3)\n", {0}, {"first < last and 2 to"}},
-        {"training.eta0 = linspace(1, 2, 1)\n", {0}, {"first < last and 2 to"}},
-        {"training.eta0 = logspace(-1, 2, 3)\n", {0}, {"must be positive"}},
-        {"training.eta0 = 1 2\ntraining.eta0 = 3\n", {0}, {":19:", "given before in line 18"}},
-        {"reference.widths = 4 8\n", {0}, {"it cannot vary"}},
-        {"solver.replicates = 4 8\n", {0}, {"it cannot vary"}},
-        {"training.etaO = 1 2\n",
-         {0},
-         {"case.ini:18: [sweep] training.etaO=1: unknown key", "\"eta0\"?"}},
-        {"trainin.eta0 = 1 2\n", {0}, {"case.ini:18: [sweep] trainin.eta0=1: unknown section"}},
-        {"training.eta0 = 1 fast\n", {0}, {"case.ini:18: [sweep] training.eta0=fast: not a num"}},
-        {"network.rho = 0.3 0.5\n", {0}, {"case.ini:18: [sweep] network.rho=0.3", "whole number"}},
-        {"network.activation = tanh linear\n[network]\nrho = 0.3\n",
-         {0},
-         {"case.ini:20: [network] rho = 0.3", "(at network.activation = tanh, N = 8)"}},
-        {"training.eta0 = \001\n", {0}, {"case.ini:18: a control character"}},
-        {"training.eta0 = 1 2\n",
-         {"--training.eta0=3"},
-         {"--training.eta0=3: [sweep] varies this key"}},
-        {"training.eta0 = 1 2\n",
-         {"--reference.widths=", "--solver.replicates=0"},
-         {"there must be [reference] widths"}},
-        {"network.model = dense resnet\n",
-         {0},
-         {"case.ini: [network] kappa: no point of [sweep] uses this key; take it out"}},
-        {"training.optimizer = gd adam\n[training]\nmomentum = 0.5\n",
-         {0},
-         {"case.ini: [training] momentum: no point of [sweep] uses this key"}},
-        {"training.eta0 = 1 2\n", {"--jobs", "none"}, {"--jobs none: must be an integer, 1 to"}},
-    };
-    for (size_t i = 0; i < COUNT(table); i++) {
-        struct cli_result result;
-        write_ini("case.ini", table[i].sweep);
-        cli_run(&result, ARGS("-o", "out.h5", "case.ini", table[i].arg[0], table[i].arg[1]));
-        const char *part[] = {table[i].part[0], table[i].part[1], NULL};
-        if (!cli_ended(&result, 2, part) || cli_exists("out.h5") || cli_exists("out.d"))
-            fail_msg("case %zu: %s", i, table[i].sweep);
-        cli_free(&result);
-    }
-}
-
-static void check_ended(int code, const char *const *arg, const char *const *part) {
-    struct cli_result result;
-    cli_run(&result, arg);
-    assert_true(cli_ended(&result, code, part));
-    cli_free(&result);
-}
-
-static void check_refused(const char *const *arg, const char *const *part) {
-    check_ended(2, arg, part);
-}
-
-static void test_each_program_names_the_other(void **state) {
-    (void)state;
-    write_ini("case.ini", "training.eta0 = 1 2\n");
-    check_refused(ARGS("small.ini"), ARGS("small.ini: there is no section [sweep]", "dmft-solve"));
-    check_refused(ARGS("none.ini"), ARGS("none.ini: cannot be opened"));
-    check_refused(ARGS(NULL), ARGS("which ini file?"));
-    check_refused(ARGS("."), ARGS(".: is a folder, not a file"));
-    cli_program("dmft-solve");
-    check_refused(ARGS("-o", "out.h5", "case.ini"),
-                  ARGS("case.ini:17: [sweep]: a sweep over values of keys is run by dmft-sweep"));
-    cli_program("dmft-sweep");
-}
-
-/* What depends on the directions of the inputs is checked before anything runs, of each unit: Adam
- * takes all coordinates for directions. */
-static void test_directions_are_checked(void **state) {
-    (void)state;
-    write_ini("case.ini", "training.eta0 = 0.1 0.2\n");
-    check_refused(ARGS("-o", "out.h5", "case.ini", "--data.inputs=8", "--data.dimension=10",
-                       "--reference.draws=balanced", "--reference.widths=4 16"),
-                  ARGS("balanced draws over 8 input directions need N >= 9", "N = 4"));
-    write_ini("case.ini", "training.optimizer = gd adam\n");
-    check_refused(
-        ARGS("-o", "out.h5", "case.ini", "--data.dimension=10", "--reference.draws=balanced"),
-        ARGS("balanced draws over 10 input directions need N >= 11", "adam", "N = 8"));
-    assert_false(cli_exists("out.d"));
-}
-
-/* Opening its own memory succeeds, reading at its beginning is an input/output error. */
-static void test_input_output_errors_of_an_ini(void **state) {
-    (void)state;
-    static const char *const programs[] = {"dmft-solve", "dmft-compare", "dmft-sweep"};
-    for (size_t i = 0; i < COUNT(programs); i++) {
-        cli_program(programs[i]);
-        check_ended(1, ARGS("-o", "out.h5", "/proc/self/mem"),
-                    ARGS("/proc/self/mem: cannot be read: Input/output error"));
-    }
-    assert_int_equal(base_file_code(EIO), CODE_SYSTEM);
-    assert_int_equal(base_file_code(EMFILE), CODE_SYSTEM);
-    assert_int_equal(base_file_code(ENOENT), CODE_INPUT);
-}
-
-/* --- sweeps ---------------------------------------------------------------------------------- */
 
 /* Runs sweep.ini into NAME.h5; what it printed, to be freed. */
 static char *sweep_into(const char *name, const char *more) {
@@ -505,78 +385,8 @@ static void test_a_limit_that_rests_has_no_optimum(void **state) {
     free(at);
 }
 
-/* --- a file and a table ---------------------------------------------------------------------- */
-
-static void test_losses_are_those_of_a_complete_file(void **state) {
-    (void)state;
-    const hsize_t shape[] = {1, 2};
-    const double losses[] = {1, 0.5};
-    for (int complete = 0; complete < 2; complete++) {
-        struct err err;
-        double other = 0, *loss = &other;
-        int runs, T;
-        hid_t file = H5Fcreate("out.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-        assert_true(H5LTmake_dataset_double(file, "loss_runs", 2, shape, losses) >= 0);
-        assert_true(H5LTset_attribute_int(file, "/", "complete", &complete, 1) >= 0);
-        H5Fclose(file);
-        int code = result_losses("out.h5", ".", &loss, &runs, &T, &err);
-        assert_int_equal(code, complete ? CODE_OK : CODE_SYSTEM);
-        if (complete)
-            assert_true(runs == 1 && T == 2 && loss[1] == 0.5);
-        else
-            assert_true(!loss &&
-                        strstr(err.text, "out.h5: is not a complete file with ./loss_runs"));
-        free(loss);
-    }
-}
-
-/* The sum of a file is that of its bytes and its name, whatever the folder. */
-static void test_a_sum_is_of_the_whole_name(void **state) {
-    (void)state;
-    static const char *const same[] = {"first", "./first"}, *const other[] = {"./girst", "./firsu"};
-    struct err refusal;
-    cli_print("first", "bytes");
-    ASK(partial_sum("first", "./first", "sum", err));
-    for (size_t k = 0; k < 2; k++) {
-        cli_print(other[k], "bytes");
-        ASK(partial_verify(same[k], "sum", err));
-        assert_int_equal(partial_verify(other[k], "sum", &refusal), CODE_INPUT);
-        assert_non_null(strstr(refusal.text, "is not the file that was written under this name"));
-    }
-}
-
-/* The man page: a star where one run is more than half of a mean. */
-static void test_a_star_is_more_than_half(void **state) {
-    (void)state;
-    double less[] = {0.4975, 0.1675, 0.1675, 0.1675}, more[] = {0.5025, 0.1625, 0.1675, 0.1675};
-    struct cell cell[] = {{.ended = 4, .objective = {4, less, 0.25, NAN, 0.1675, NAN}},
-                          {.ended = 4, .objective = {4, more, 0.25, NAN, 0.1675, NAN}}};
-    struct sweep sweep = {.widths = {.count = 2, {8, 16}}, .columns = 2, .count = 2};
-    struct cells cells = {.sweep = &sweep, .cell = cell};
-    fflush(stdout);
-    int kept = dup(STDOUT_FILENO);
-    assert_true(freopen("table", "w", stdout) != NULL);
-    summary_losses_print(&cells);
-    fflush(stdout);
-    assert_true(dup2(kept, STDOUT_FILENO) >= 0 && !close(kept));
-    char *table = cli_read("table", NULL),
-         *line[2] = {strstr(table, "\n     8 "), strstr(table, "\n    16 ")};
-    assert_true(line[0] && line[1] && line[0] < line[1]);
-    char *star = strchr(line[0], '*');
-    assert_true(star && star > line[1] && strchr(line[1] + 1, '\n') > star);
-    assert_non_null(strstr(line[1], "\n*: one run is more than half of this mean\n"));
-    free(table);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SWEEP_TEST(test_losses_are_those_of_a_complete_file),
-        SWEEP_TEST(test_a_sum_is_of_the_whole_name),
-        SWEEP_TEST(test_a_star_is_more_than_half),
-        SWEEP_TEST(test_bad_sections_are_refused),
-        SWEEP_TEST(test_directions_are_checked),
-        SWEEP_TEST(test_each_program_names_the_other),
-        SWEEP_TEST(test_input_output_errors_of_an_ini),
         SWEEP_TEST(test_units_are_single_runs),
         SWEEP_TEST(test_a_killed_sweep_goes_on),
         SWEEP_TEST(test_an_interrupted_sweep_goes_on),

@@ -1,14 +1,21 @@
 /* The file of a sweep: what it replaces without --force (files of sweeps whose runs stay, and
- * nothing else), and that its errors are those of its runs. */
+ * nothing else), that its errors are those of its runs, and what it reads of other files; the
+ * table that is printed. */
 #define _XOPEN_SOURCE 700
+#include "solver/study/summary.h"
+#include "solver/study/summary_table.h"
+#include "solver/files/partial.h"
 #include "solver/files/result.h"
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
+#include <hdf5_hl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define HEAD                                                                                       \
     "[network]\nmodel = dense\n[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 2\n"         \
@@ -152,6 +159,67 @@ static void test_points_of_several_networks(void **state) {
     H5Fclose(alone);
 }
 
+static void test_losses_are_those_of_a_complete_file(void **state) {
+    (void)state;
+    const hsize_t shape[] = {1, 2};
+    const double losses[] = {1, 0.5};
+    for (int complete = 0; complete < 2; complete++) {
+        struct err err;
+        double other = 0, *loss = &other;
+        int runs, T;
+        hid_t file = H5Fcreate("out.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        assert_true(H5LTmake_dataset_double(file, "loss_runs", 2, shape, losses) >= 0);
+        assert_true(H5LTset_attribute_int(file, "/", "complete", &complete, 1) >= 0);
+        H5Fclose(file);
+        int code = result_losses("out.h5", ".", &loss, &runs, &T, &err);
+        assert_int_equal(code, complete ? CODE_OK : CODE_SYSTEM);
+        if (complete)
+            assert_true(runs == 1 && T == 2 && loss[1] == 0.5);
+        else
+            assert_true(!loss &&
+                        strstr(err.text, "out.h5: is not a complete file with ./loss_runs"));
+        free(loss);
+    }
+}
+
+/* The sum of a file is that of its bytes and its name, whatever the folder. */
+static void test_a_sum_is_of_the_whole_name(void **state) {
+    (void)state;
+    static const char *const same[] = {"first", "./first"}, *const other[] = {"./girst", "./firsu"};
+    struct err refusal;
+    cli_print("first", "bytes");
+    ASK(partial_sum("first", "./first", "sum", err));
+    for (size_t k = 0; k < 2; k++) {
+        cli_print(other[k], "bytes");
+        ASK(partial_verify(same[k], "sum", err));
+        assert_int_equal(partial_verify(other[k], "sum", &refusal), CODE_INPUT);
+        assert_non_null(strstr(refusal.text, "is not the file that was written under this name"));
+    }
+}
+
+/* The man page: a star where one run is more than half of a mean. */
+static void test_a_star_is_more_than_half(void **state) {
+    (void)state;
+    double less[] = {0.4975, 0.1675, 0.1675, 0.1675}, more[] = {0.5025, 0.1625, 0.1675, 0.1675};
+    struct cell cell[] = {{.ended = 4, .objective = {4, less, 0.25, NAN, 0.1675, NAN}},
+                          {.ended = 4, .objective = {4, more, 0.25, NAN, 0.1675, NAN}}};
+    struct sweep sweep = {.widths = {.count = 2, {8, 16}}, .columns = 2, .count = 2};
+    struct cells cells = {.sweep = &sweep, .cell = cell};
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    assert_true(freopen("table", "w", stdout) != NULL);
+    summary_losses_print(&cells);
+    fflush(stdout);
+    assert_true(dup2(kept, STDOUT_FILENO) >= 0 && !close(kept));
+    char *table = cli_read("table", NULL),
+         *line[2] = {strstr(table, "\n     8 "), strstr(table, "\n    16 ")};
+    assert_true(line[0] && line[1] && line[0] < line[1]);
+    char *star = strchr(line[0], '*');
+    assert_true(star && star > line[1] && strchr(line[1] + 1, '\n') > star);
+    assert_non_null(strstr(line[1], "\n*: one run is more than half of this mean\n"));
+    free(table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_other_files_stay),
@@ -159,6 +227,9 @@ int main(void) {
         TEST(test_errors_are_those_of_the_runs),
         TEST(test_sweeps_whose_runs_stay_are_replaced),
         TEST(test_points_of_several_networks),
+        TEST(test_losses_are_those_of_a_complete_file),
+        TEST(test_a_sum_is_of_the_whole_name),
+        TEST(test_a_star_is_more_than_half),
     };
     return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

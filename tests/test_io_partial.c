@@ -1,0 +1,94 @@
+/* The partial file of a run: who writes it, and what is left of it where a run ends or is cut. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/support/files.h"
+
+#include <fcntl.h>
+#include <hdf5.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void test_partials(void **state) {
+    char path[PATH_MAX], first[PATH_MAX];
+    struct io a, b;
+    struct err err;
+    in_folder(path, state, "out.h5");
+    in_folder(first, state, "out.h5.partial");
+    assert_ok(io_create(&a, path, false, &err), &err);
+    assert_string_equal(a.partial, first);
+    assert_refused(io_create(&b, path, false, &err), CODE_INPUT, "another run is writing", &err);
+    assert_ok(io_flush(&a, &err), &err);
+    assert_refused(io_create(&b, path, true, &err), CODE_INPUT, "another run is writing", &err);
+
+    /* out.h5 is there now: this run keeps its result under the partial name */
+    assert_int_equal(close(open(path, O_WRONLY | O_CREAT, 0666)), 0);
+    assert_ok(io_text(&a, "/", "who", "a", &err), &err);
+    assert_refused(io_finish(&a, false, &err), CODE_INPUT, first, &err);
+    io_close(&a);
+    io_close(&a);
+    assert_int_equal(read_complete(first), 1);
+    assert_refused(io_create(&b, path, false, &err), CODE_INPUT, "exists already", &err);
+    assert_int_equal(remove(path), 0);
+
+    /* a later one does not replace it unless told to, and then clears it by its success */
+    assert_refused(io_create(&b, path, false, &err), CODE_INPUT, "add --force", &err);
+    assert_int_equal(read_complete(first), 1);
+    assert_ok(io_create(&b, path, true, &err), &err);
+    assert_int_equal(read_complete(first), 0);
+    assert_ok(io_text(&b, "/", "who", "b", &err), &err);
+    assert_ok(io_finish(&b, true, &err), &err);
+    assert_false(exists(first));
+    hid_t file = open_file(path);
+    assert_text(file, "/", "who", "b");
+    H5Fclose(file);
+}
+
+/* Stopped without io_finish: what was flushed is there, and says that it is not all. */
+static void test_interrupted(void **state) {
+    char path[PATH_MAX], partial[PATH_MAX];
+    struct io io;
+    struct err err;
+    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
+    assert_ok(io_text(&io, "a/b", "note", "kept", &err), &err);
+    assert_ok(io_flush(&io, &err), &err);
+    io_close(&io);
+    assert_false(exists(path));
+    in_folder(partial, state, "out.h5.partial");
+    assert_int_equal(read_complete(partial), 0);
+    hid_t file = open_file(partial);
+    assert_text(file, "a/b", "note", "kept");
+    H5Fclose(file);
+}
+
+static void test_bad_names(void **state) {
+    static const struct {
+        const char *name, *part;
+    } cases[] = {{"none/out.h5", "none"}, {"sub", "regular file"}, {"sub/", "regular file"}};
+    char path[PATH_MAX];
+    struct io io;
+    struct err err;
+    assert_int_equal(mkdir(in_folder(path, state, "sub"), 0777), 0);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        in_folder(path, state, cases[k].name);
+        assert_refused(io_create(&io, path, true, &err), CODE_INPUT, cases[k].part, &err);
+        io_close(&io);
+    }
+    assert_refused(io_create(&io, "", false, &err), CODE_INPUT, "empty", &err);
+    assert_refused(io_create(&io, "/dev/null", true, &err), CODE_INPUT, "regular file", &err);
+    assert_refused(io_create(&io, "/proc/out.h5", true, &err), CODE_SYSTEM, "/proc/out.h5", &err);
+    FILE *file = fopen(in_folder(path, state, "data.h5"), "w");
+    assert_non_null(file);
+    fclose(file);
+    in_folder(path, state, "data.h5/out.h5");
+    assert_refused(io_create(&io, path, true, &err), CODE_INPUT, "data.h5", &err);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(test_partials),
+        IN_FOLDER(test_interrupted),
+        IN_FOLDER(test_bad_names),
+    };
+    return cmocka_run_group_tests_name("io_partial", tests, quiet, close_library);
+}
