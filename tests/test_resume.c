@@ -239,46 +239,40 @@ static void prepare(void) {
     must(ARGS("--quiet", "-o", "out.h5", "case.ini"), "refusals");
 }
 
-static void refuses(int code, const char *const *arg, const char *const *part) {
-    struct cli_result result;
-    cli_run(&result, arg);
-    assert_true(cli_ended(&result, code, part));
-    cli_free(&result);
-}
-
 static void other_settings_are_refused(void **state) {
     (void)state;
     static const char name[] = "out.h5.state/limit_0000.state";
     prepare();
 #define GO_ON(...) ARGS("--quiet", "--continue", "out.h5", __VA_ARGS__)
-    refuses(2, GO_ON("--training.eta0=0.4"),
-            ARGS("--training.eta0=0.4", name, "eta0 = 0.3", "cannot go on"));
-    refuses(2, GO_ON("--solver.seed=2"), ARGS("--solver.seed=2", name, "seed = 1"));
-    refuses(2, GO_ON("--output.kernels=full"), ARGS("kernels = diagonal"));
-    refuses(2, GO_ON("--solver.halves=yes"),
-            ARGS("--solver.halves=yes", name, "halves = no", "cannot go on"));
-    refuses(2, GO_ON("--rates.Q=3"), ARGS("--rates.Q=3", "Q = 2"));
-    refuses(2, GO_ON("--rates.W_in=3"), ARGS("--rates.W_in=3", "without W_in"));
-    refuses(2, GO_ON("--training.steps=3"),
-            ARGS("--training.steps=3", name, "4 steps", "only become longer"));
-    refuses(2, GO_ON("--solver.method=fixed_point"), ARGS("checkpoint", "fixed_point"));
-    refuses(2, ARGS("--continue", "out.h5", "case.ini"), ARGS("takes keys to change", "ini file"));
-    refuses(2, ARGS("--continue", "out.h5", "-o", "new.h5"), ARGS("no -o"));
-    refuses(2, ARGS("--continue", "new.h5"), ARGS("new.h5.state/ini", "no state was kept"));
+    cli_refused(2, GO_ON("--training.eta0=0.4"),
+                ARGS("--training.eta0=0.4", name, "eta0 = 0.3", "cannot go on"));
+    cli_refused(2, GO_ON("--solver.seed=2"), ARGS("--solver.seed=2", name, "seed = 1"));
+    cli_refused(2, GO_ON("--output.kernels=full"), ARGS("kernels = diagonal"));
+    cli_refused(2, GO_ON("--solver.halves=yes"),
+                ARGS("--solver.halves=yes", name, "halves = no", "cannot go on"));
+    cli_refused(2, GO_ON("--rates.Q=3"), ARGS("--rates.Q=3", "Q = 2"));
+    cli_refused(2, GO_ON("--rates.W_in=3"), ARGS("--rates.W_in=3", "without W_in"));
+    cli_refused(2, GO_ON("--training.steps=3"),
+                ARGS("--training.steps=3", name, "4 steps", "only become longer"));
+    cli_refused(2, GO_ON("--solver.method=fixed_point"), ARGS("checkpoint", "fixed_point"));
+    cli_refused(2, ARGS("--continue", "out.h5", "case.ini"),
+                ARGS("takes keys to change", "ini file"));
+    cli_refused(2, ARGS("--continue", "out.h5", "-o", "new.h5"), ARGS("no -o"));
+    cli_refused(2, ARGS("--continue", "new.h5"), ARGS("new.h5.state/ini", "no state was kept"));
     cli_print("case.ini", "");
     assert_int_equal(remove("out.h5"), 0); /* its states are still there */
-    refuses(2, ARGS("--quiet", "-o", "out.h5", "small.ini", "--output.checkpoint=1"),
-            ARGS("out.h5.state", "--continue out.h5", "--force"));
+    cli_refused(2, ARGS("--quiet", "-o", "out.h5", "small.ini", "--output.checkpoint=1"),
+                ARGS("out.h5.state", "--continue out.h5", "--force"));
     must(GO_ON("--training.eta0=0.30", "--training.steps=4"), "the same number, written otherwise");
     cli_make_data("data.h5", 2, 3, 4, 3, 2, 1);
-    refuses(2, GO_ON("--training.steps=5"), ARGS(name, "other inputs or targets"));
+    cli_refused(2, GO_ON("--training.steps=5"), ARGS(name, "other inputs or targets"));
     must(ARGS("--quiet", "--force", "-o", "out.h5", "small.ini", "--output.checkpoint=1"),
          "--force");
     must(ARGS("--quiet", "--force", "-o", "out.h5", "small.ini", "--output.checkpoint=1",
               "--training.schedule=linear"),
          "--force");
-    refuses(2, GO_ON("--training.steps=9"),
-            ARGS("schedule = linear", "the beginning of one of 9", "schedule_steps"));
+    cli_refused(2, GO_ON("--training.steps=9"),
+                ARGS("schedule = linear", "the beginning of one of 9", "schedule_steps"));
 }
 
 /* The file with its bytes from `at` on replaced; sum: with the sum that goes with them. */
@@ -304,23 +298,23 @@ static void damaged_states_are_refused(void **state) {
     for (int k = 0; k < 8; k++) {
         cli_write(name, good, size);
         change_state(name, (size_t)((double)(size - 4) * random_share()), "###", false);
-        refuses(2, go_on, ARGS(name, "is damaged"));
+        cli_refused(2, go_on, ARGS(name, "is damaged"));
         cli_write(name, good, (size_t)((double)size * random_share()));
-        refuses(2, go_on, ARGS(name, "is damaged"));
+        cli_refused(2, go_on, ARGS(name, "is damaged"));
     }
     cli_write(name, good, size);
     change_state(name, 16 + 8, "9", true); /* the first byte of the version */
-    refuses(2, go_on, ARGS(name, "by version 9", "--force"));
+    cli_refused(2, go_on, ARGS(name, "by version 9", "--force"));
     cli_write(name, good, size);
     change_state(name, 0, "else", true);
-    refuses(2, go_on, ARGS(name, "no state of this program"));
+    cli_refused(2, go_on, ARGS(name, "no state of this program"));
     cli_write(name, good, size);
     cli_write("out.h5.state/limit_0001.state", good, size);
-    refuses(2, ARGS("--quiet", "--continue", "out.h5", "--solver.replicates=2"),
-            ARGS("limit_0001.state", "another replicate"));
+    cli_refused(2, ARGS("--quiet", "--continue", "out.h5", "--solver.replicates=2"),
+                ARGS("limit_0001.state", "another replicate"));
     assert_int_equal(remove(name), 0);
     assert_int_equal(mkfifo(name, 0600), 0);
-    refuses(2, go_on, ARGS(name, "is not a regular file"));
+    cli_refused(2, go_on, ARGS(name, "is not a regular file"));
     free(good);
 }
 
@@ -370,7 +364,7 @@ static void states_with_a_right_sum_may_be_wrong(void **state) {
         const char *at = memmem(good, size, cut[k], strlen(cut[k]));
         cli_write(name, good, size);
         change_state(name, (size_t)(at - good) + (k ? 5u : 8u), with[k], true);
-        refuses(2, go_on, ARGS(name, "its keys and values cannot be read"));
+        cli_refused(2, go_on, ARGS(name, "its keys and values cannot be read"));
     }
     cli_write(name, good, size);
     free(good);
@@ -393,7 +387,7 @@ static void states_of_networks_are_refused(void **state) {
          "networks");
     for (size_t i = 0; i < COUNT(name); i++) {
         change_state(name[i], 16 + 8, "9", true);
-        refuses(2, GO_ON("--training.steps=5"), ARGS(name[i], "by version 9"));
+        cli_refused(2, GO_ON("--training.steps=5"), ARGS(name[i], "by version 9"));
         assert_false(cli_exists("out.h5.partial"));
         change_state(name[i], 16 + 8, "0", true);
     }
@@ -416,14 +410,15 @@ static void results_of_other_programs_are_refused(void **state) {
         char *before = cli_read("out.h5", &size);
         snprintf(remedy, sizeof remedy, "%s --continue out.h5", program[k]);
         cli_program(program[1 - k]);
-        refuses(2, go_on, ARGS("is of", remedy));
+        cli_refused(2, go_on, ARGS("is of", remedy));
         char *after = cli_read("out.h5", &now);
         assert_true(size == now && !memcmp(before, after, size));
         free(after);
         free(before);
-        refuses(2, ARGS("--quiet", "--continue", "case.ini"), ARGS("case.ini", "is not a result"));
+        cli_refused(2, ARGS("--quiet", "--continue", "case.ini"),
+                    ARGS("case.ini", "is not a result"));
         assert_int_equal(rename("out.h5", "out.h5.partial"), 0); /* as a run that was cut has it */
-        refuses(2, go_on, ARGS("is of", remedy));
+        cli_refused(2, go_on, ARGS("is of", remedy));
         cli_program(program[k]);
         must(go_on, program[k]);
     }
@@ -431,7 +426,7 @@ static void results_of_other_programs_are_refused(void **state) {
     cli_program("dmft-sweep");
     must(ARGS("--quiet", "-o", "table.h5", "case.ini", "--training.steps=2"), "dmft-sweep");
     cli_program("dmft-solve");
-    refuses(2, ARGS("--continue", "table.h5"), ARGS("is of dmft-sweep", "began the sweep"));
+    cli_refused(2, ARGS("--continue", "table.h5"), ARGS("is of dmft-sweep", "began the sweep"));
 }
 
 int main(int argc, char **argv) {

@@ -178,29 +178,16 @@ static void test_bad_sections_are_refused(void **state) {
     }
 }
 
-static void check_ended(int code, const char *const *arg, const char *const *part) {
-    struct cli_result result;
-    cli_run(&result, arg);
-    assert_true(cli_ended(&result, code, part));
-    cli_free(&result);
-}
-
-static void check_line_refused(const char *const *arg, const char *const *part) {
-    check_ended(2, arg, part);
-}
-
 static void test_each_program_names_the_other(void **state) {
     (void)state;
     sweep_ini("training.eta0 = 1 2\n");
-    check_line_refused(ARGS("small.ini"),
-                       ARGS("small.ini: there is no section [sweep]", "dmft-solve"));
-    check_line_refused(ARGS("none.ini"), ARGS("none.ini: cannot be opened"));
-    check_line_refused(ARGS(NULL), ARGS("which ini file?"));
-    check_line_refused(ARGS("."), ARGS(".: is a folder, not a file"));
+    cli_refused(2, ARGS("small.ini"), ARGS("small.ini: there is no section [sweep]", "dmft-solve"));
+    cli_refused(2, ARGS("none.ini"), ARGS("none.ini: cannot be opened"));
+    cli_refused(2, ARGS(NULL), ARGS("which ini file?"));
+    cli_refused(2, ARGS("."), ARGS(".: is a folder, not a file"));
     cli_program("dmft-solve");
-    check_line_refused(
-        ARGS("-o", "out.h5", "case.ini"),
-        ARGS("case.ini:17: [sweep]: a sweep over values of keys is run by dmft-sweep"));
+    cli_refused(2, ARGS("-o", "out.h5", "case.ini"),
+                ARGS("case.ini:17: [sweep]: a sweep over values of keys is run by dmft-sweep"));
     cli_program("dmft-sweep");
 }
 
@@ -209,12 +196,13 @@ static void test_each_program_names_the_other(void **state) {
 static void test_directions_are_checked(void **state) {
     (void)state;
     sweep_ini("training.eta0 = 0.1 0.2\n");
-    check_line_refused(ARGS("-o", "out.h5", "case.ini", "--data.inputs=8", "--data.dimension=10",
-                            "--reference.draws=balanced", "--reference.widths=4 16"),
-                       ARGS("balanced draws over 8 input directions need N >= 9", "N = 4"));
+    cli_refused(2,
+                ARGS("-o", "out.h5", "case.ini", "--data.inputs=8", "--data.dimension=10",
+                     "--reference.draws=balanced", "--reference.widths=4 16"),
+                ARGS("balanced draws over 8 input directions need N >= 9", "N = 4"));
     sweep_ini("training.optimizer = gd adam\n");
-    check_line_refused(
-        ARGS("-o", "out.h5", "case.ini", "--data.dimension=10", "--reference.draws=balanced"),
+    cli_refused(
+        2, ARGS("-o", "out.h5", "case.ini", "--data.dimension=10", "--reference.draws=balanced"),
         ARGS("balanced draws over 10 input directions need N >= 11", "adam", "N = 8"));
     assert_false(cli_exists("out.d"));
 }
@@ -225,7 +213,7 @@ static void test_input_output_errors_of_an_ini(void **state) {
     static const char *const programs[] = {"dmft-solve", "dmft-compare", "dmft-sweep"};
     for (size_t i = 0; i < COUNT(programs); i++) {
         cli_program(programs[i]);
-        check_ended(1, ARGS("-o", "out.h5", "/proc/self/mem"),
+        cli_refused(1, ARGS("-o", "out.h5", "/proc/self/mem"),
                     ARGS("/proc/self/mem: cannot be read: Input/output error"));
     }
     assert_int_equal(base_file_code(EIO), CODE_SYSTEM);

@@ -23,6 +23,13 @@ static inline double *array(int count) {
     return memory((size_t)count, sizeof(double));
 }
 
+static inline double dot(const double *x, const double *y, int count) {
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
 static inline double sig(double x) {
     return 1 / (1 + exp(-x));
 }

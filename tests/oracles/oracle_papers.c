@@ -1,4 +1,5 @@
 #include "tests/oracles/oracle_papers.h"
+#include "tests/oracles/oracle.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,35 +45,28 @@ static void pass_free(struct pass *p) {
     free(p->h3);
 }
 
-static double product(const double *a, const double *b, int n) {
-    double sum = 0;
-    for (int k = 0; k < n; k++)
-        sum += a[k] * b[k];
-    return sum;
-}
-
 static double forward(const struct oracle_papers *o, int mu, struct pass *p) {
     int N = o->N, Ne = o->Ne;
     double total = 0;
     for (int n = 0; n < N; n++) {
         p->x1[n] =
-            tanh(product(o->matrix[PAPERS_W1].W + n * o->D, o->X + mu * o->D, o->D) / sqrt(o->D));
+            tanh(dot(o->matrix[PAPERS_W1].W + n * o->D, o->X + mu * o->D, o->D) / sqrt(o->D));
         p->h3[n] = 0;
     }
     for (int i = 0; i < o->M; i++) {
-        double psi = product(o->matrix[PAPERS_Q].W + i * N, p->x1, N) + o->matrix[PAPERS_B].W[i];
+        double psi = dot(o->matrix[PAPERS_Q].W + i * N, p->x1, N) + o->matrix[PAPERS_B].W[i];
         p->phi[i] = o->softmax ? exp(psi) : 1 / (1 + exp(-psi));
         total += p->phi[i];
     }
     for (int i = 0; i < o->M; i++) {
         p->phi[i] /= o->softmax ? total : 1;
         for (int j = 0; j < Ne; j++)
-            p->x2[i * Ne + j] = tanh(product(o->matrix[PAPERS_W2].W + (i * Ne + j) * N, p->x1, N));
+            p->x2[i * Ne + j] = tanh(dot(o->matrix[PAPERS_W2].W + (i * Ne + j) * N, p->x1, N));
         for (int n = 0; n < N; n++)
             p->h3[n] += o->agg * p->phi[i] *
-                        product(o->matrix[PAPERS_W3].W + (i * N + n) * Ne, p->x2 + i * Ne, Ne);
+                        dot(o->matrix[PAPERS_W3].W + (i * N + n) * Ne, p->x2 + i * Ne, Ne);
     }
-    return product(o->matrix[PAPERS_W4].W, p->h3, N);
+    return dot(o->matrix[PAPERS_W4].W, p->h3, N);
 }
 
 /* Adds d = dL/df times df/dW of one input to all G. */

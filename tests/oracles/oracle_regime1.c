@@ -373,10 +373,7 @@ void oracle1_gradient_check(struct oracle1 *o, double h, double *error, double *
 
 /* a b of two vectors of N numbers, divided by N */
 static double mean_product(const struct oracle1 *o, const double *a, const double *b) {
-    double sum = 0;
-    for (int n = 0; n < o->N; n++)
-        sum += a[n] * b[n];
-    return sum / o->N;
+    return dot(a, b, o->N) / o->N;
 }
 
 double oracle1_phi1(const struct oracle1 *o, int mu, int nu) {

@@ -383,10 +383,7 @@ void oracle_gradient_check(struct oracle *o, double h, double error[ORACLE_BLOCK
 }
 
 double oracle_phi0(const struct oracle *o, int mu, int nu) {
-    double sum = 0;
-    for (int d = 0; d < o->D; d++)
-        sum += o->X[mu * o->D + d] * o->X[nu * o->D + d];
-    return sum / o->D;
+    return dot(o->X + mu * o->D, o->X + nu * o->D, o->D) / o->D;
 }
 
 double oracle_phi1(const struct oracle *o, int mu, int nu) {
@@ -398,10 +395,7 @@ double oracle_phi1(const struct oracle *o, int mu, int nu) {
 }
 
 double oracle_phi3(const struct oracle *o, int mu, int nu) {
-    double sum = 0;
-    for (int n = 0; n < o->N; n++)
-        sum += o->h3[mu * o->N + n] * o->h3[nu * o->N + n];
-    return sum / o->N;
+    return dot(o->h3 + mu * o->N, o->h3 + nu * o->N, o->N) / o->N;
 }
 
 double oracle_phib(const struct oracle *o, int mu, int nu) {
@@ -418,32 +412,20 @@ double oracle_phib(const struct oracle *o, int mu, int nu) {
 }
 
 double oracle_g1(const struct oracle *o, int mu, int nu) {
-    double sum = 0;
-    for (int n = 0; n < o->N; n++)
-        sum += o->g1[mu * o->N + n] * o->g1[nu * o->N + n];
-    return sum / o->N;
+    return dot(o->g1 + mu * o->N, o->g1 + nu * o->N, o->N) / o->N;
 }
 
 double oracle_g3(const struct oracle *o) {
-    double sum = 0;
-    for (int n = 0; n < o->N; n++)
-        sum += o->w4[n] * o->w4[n];
-    return sum / o->N;
+    return dot(o->w4, o->w4, o->N) / o->N;
 }
 
 double oracle_gb(const struct oracle *o, int mu, int nu) {
     int units = o->M * o->Ne;
-    double sum = 0;
-    for (int u = 0; u < units; u++)
-        sum += o->g2[mu * units + u] * o->g2[nu * units + u];
-    return sum / o->Ne / o->M;
+    return dot(o->g2 + mu * units, o->g2 + nu * units, units) / o->Ne / o->M;
 }
 
 double oracle_gphi(const struct oracle *o, int mu, int nu) {
-    double sum = 0;
-    for (int i = 0; i < o->M; i++)
-        sum += o->gphi[mu * o->M + i] * o->gphi[nu * o->M + i];
-    return sum / o->M;
+    return dot(o->gphi + mu * o->M, o->gphi + nu * o->M, o->M) / o->M;
 }
 
 double oracle_ntk(const struct oracle *o, int mu, int nu) {

@@ -129,10 +129,7 @@ double *oracle_resnet_block(const struct oracle_resnet *o, int block, int *count
 }
 
 static double mean_product(const struct oracle_resnet *o, double *rows, int l, int mu, int nu) {
-    double sum = 0;
-    for (int n = 0; n < o->N; n++)
-        sum += layer(o, rows, l, mu)[n] * layer(o, rows, l, nu)[n];
-    return sum / o->N;
+    return dot(layer(o, rows, l, mu), layer(o, rows, l, nu), o->N) / o->N;
 }
 
 double oracle_resnet_phi(const struct oracle_resnet *o, int l, int mu, int nu) {

@@ -115,20 +115,14 @@ static bool bends(const struct oracle_stack *o, int k) {
 
 /* y = x/sqrt<x x>; y may be x. */
 static void norm(int N, const double *x, double *y) {
-    double square = 0;
-    for (int n = 0; n < N; n++)
-        square += x[n] * x[n] / N;
+    double square = dot(x, x, N) / N;
     for (int n = 0; n < N; n++)
         y[n] = x[n] / sqrt(square);
 }
 
 /* gx = (dy/dx)^T g for the same */
 static void norm_backward(int N, const double *x, const double *g, double *gx) {
-    double square = 0, product = 0;
-    for (int n = 0; n < N; n++) {
-        square += x[n] * x[n] / N;
-        product += x[n] * g[n] / N;
-    }
+    double square = dot(x, x, N) / N, product = dot(x, g, N) / N;
     for (int n = 0; n < N; n++)
         gx[n] = (g[n] - x[n] * product / square) / sqrt(square);
 }

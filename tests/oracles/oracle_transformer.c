@@ -89,13 +89,6 @@ static double *pairs(const struct oracle_transformer *o, double *all, int l, int
     return all + ((l * o->H + head) * rows_of(o) + row) * o->n;
 }
 
-static double dot(const double *x, const double *y, int count) {
-    double sum = 0;
-    for (int i = 0; i < count; i++)
-        sum += x[i] * y[i];
-    return sum;
-}
-
 /* out [to] = W x, W [to][from] */
 static void times(const double *W, const double *x, int to, int from, double *out) {
     for (int i = 0; i < to; i++)
@@ -439,19 +432,10 @@ double oracle_transformer_rate(const struct oracle_transformer *o, int block) {
     double unit = o->gamma0 * o->gamma0, N = o->N;
     if (block < 2)
         return unit * N;
-    unit /= o->L * o->b * o->b;
-    switch ((block - 2) % ORACLE_PER_BLOCK) {
-    case ORACLE_W_O:
-        return unit * N / (o->H * o->N_k);
-    case ORACLE_W_2:
-        return unit * N / o->N_e;
-    case ORACLE_ROUTER:
-        return unit * N * o->kappa_r;
-    case ORACLE_BIAS:
-        return unit * o->kappa_b;
-    default:
-        return unit;
-    }
+    /* W_Q, W_K, W_V, W_O, the router, its bias, W_1, W_3, W_2 */
+    const double of_kind[ORACLE_PER_BLOCK] = {1,          1, 1, N / (o->H * o->N_k), N * o->kappa_r,
+                                              o->kappa_b, 1, 1, N / o->N_e};
+    return unit / (o->L * o->b * o->b) * of_kind[(block - 2) % ORACLE_PER_BLOCK];
 }
 
 double oracle_transformer_hh(const struct oracle_transformer *o, int place, int row, int other) {

@@ -35,13 +35,6 @@ void reduction_residual_free(struct reduction_residual *o) {
     free(o);
 }
 
-static double dot(const double *a, const double *b, int d) {
-    double sum = 0;
-    for (int i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
 /* Row k of input mu of block l of an array [layers][P][width]. */
 static size_t at(const struct reduction_residual *o, int l, int mu, int width, int k) {
     return ((size_t)l * (size_t)o->P + (size_t)mu) * (size_t)width + (size_t)k;

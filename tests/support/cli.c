@@ -260,6 +260,13 @@ bool cli_ended(const struct cli_result *result, int code, const char *const *par
     return good;
 }
 
+void cli_refused(int code, const char *const *arg, const char *const *part) {
+    struct cli_result result;
+    cli_run(&result, arg);
+    assert_true(cli_ended(&result, code, part));
+    cli_free(&result);
+}
+
 /* --- HDF5 ------------------------------------------------------------------------------------ */
 
 static void make_set(hid_t file, const char *name, int rank, const hsize_t *shape,

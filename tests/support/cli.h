@@ -62,6 +62,8 @@ void cli_work(pid_t pid, double seconds);
  * line "dmft-solve: ..." (the program's name) that contains all parts (ended by NULL), with none
  * but log lines before and usage behind it. Prints what is wrong. */
 bool cli_ended(const struct cli_result *result, int code, const char *const *part);
+/* Runs and wants such an end. */
+void cli_refused(int code, const char *const *arg, const char *const *part);
 
 void cli_write(const char *name, const void *bytes, size_t size);
 void cli_print(const char *name, const char *text);
